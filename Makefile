@@ -1,0 +1,59 @@
+# Few verbs, the same locally and in automation.  `make demo` and `make test` need nothing before them but
+# Python 3.11, a C++20 compiler and make: the environment is made in .venv the first time.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+unexport PYTHONPATH
+
+DEPENDENCIES := $(VENV)/.dependencies
+INSTALLED := $(VENV)/.installed
+# What the build reads: a change here builds again, incrementally.
+NATIVE_SOURCES := $(shell find kernels runtime/native proto -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name '*.proto' -o -name CMakeLists.txt -o -name generate.py) CMakeLists.txt
+
+.PHONY: help setup demo test lint types native fuzz bench docs
+.DEFAULT_GOAL := help
+
+help: ## Show these verbs
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+$(DEPENDENCIES): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11) and "alcove needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "alcove: installing the pinned dependencies (once, about a minute)"
+	@$(BIN)/python tools/requirements.py > $(VENV)/requirements.txt
+	@$(BIN)/pip install --quiet -r $(VENV)/requirements.txt
+	@touch $@
+
+$(INSTALLED): $(DEPENDENCIES) $(NATIVE_SOURCES)
+	@echo "alcove: building the runtime"
+	@$(BIN)/pip install --quiet --no-build-isolation --no-deps --editable .
+	@touch $@
+
+setup: $(INSTALLED) ## Make the environment and build
+
+native: $(INSTALLED) ## Build the native runtime and the gRPC messages
+
+demo: $(INSTALLED) ## The main job, end to end, on real text
+	@$(BIN)/alcove demo $(ARGS)
+
+test: $(INSTALLED) ## All tests
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(INSTALLED) ## Ruff: rules and format
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(INSTALLED) ## mypy --strict over all packages
+	@$(BIN)/python tools/view.py
+	@$(BIN)/mypy --strict build/view/alcove tests tools
+
+bench: $(INSTALLED) ## Print the figures that the documents quote
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+fuzz: $(INSTALLED) ## Feed mutated programs to the verifier (SECONDS=60)
+	@$(BIN)/python -m benchmarks.fuzz --seconds $(or $(SECONDS),60)
+
+docs: $(INSTALLED) ## Write the documents that commands print
+	@$(BIN)/python -m benchmarks --write docs/performance.md

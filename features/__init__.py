@@ -1,0 +1,1 @@
+"""The features that come with alcove, one folder each."""

@@ -1,0 +1,1 @@
+"""Pure codecs and rules of private measurement: randomised response and ledger arithmetic."""

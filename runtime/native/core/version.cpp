@@ -1,0 +1,1 @@
+namespace alcove { int abi_version() { return 1; } }

@@ -1,0 +1,27 @@
+"""Make `build/view/alcove`: links to the packages, and stubs of the generated messages, for type checkers.
+
+Top-level folders are installed as `alcove.<folder>`; checkers don't see that mapping, so they read this view.
+"""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VIEW = ROOT / "build" / "view"
+
+
+def main() -> None:
+    """Link each package of pyproject.toml into the view and generate the stubs of `alcove.api`."""
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["scikit-build"]
+    (VIEW / "alcove").mkdir(parents=True, exist_ok=True)
+    for name, folder in build["wheel"]["packages"].items():
+        link = VIEW / name
+        if not link.is_symlink():
+            link.symlink_to(ROOT / folder)
+    subprocess.run([sys.executable, ROOT / "proto/generate.py", ROOT / "proto", VIEW, "--stubs"], check=True)
+
+
+if __name__ == "__main__":
+    main()
