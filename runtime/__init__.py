@@ -1,1 +1,60 @@
-"""TODO doc."""
+"""Compile a torch module to a program, load it without torch, run it natively.
+
+export(module, args) -> Program      needs alcove[export]
+load(path | bytes) -> Model          verified; torch is not needed
+model(*inputs) -> list of arrays
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from alcove.runtime.errors import (
+    AlcoveRuntimeError,
+    CertificateError,
+    ExportError,
+    Finding,
+    InputError,
+    InvalidTextError,
+    IsaError,
+    ProgramError,
+    SessionBusyError,
+)
+
+if TYPE_CHECKING:
+    from alcove.runtime.compiler import export
+    from alcove.runtime.model import Model, Port, Session, load
+
+__all__ = [
+    "AlcoveRuntimeError",
+    "CertificateError",
+    "ExportError",
+    "Finding",
+    "InputError",
+    "InvalidTextError",
+    "IsaError",
+    "Model",
+    "Port",
+    "ProgramError",
+    "Session",
+    "SessionBusyError",
+    "export",
+    "load",
+]
+
+# Loaded on first use: importing the SDK must not pay for numpy or torch.
+_LAZY = {
+    "Model": "alcove.runtime.model",
+    "Port": "alcove.runtime.model",
+    "Session": "alcove.runtime.model",
+    "export": "alcove.runtime.compiler",
+    "load": "alcove.runtime.model",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load `name` from its module and keep it."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value

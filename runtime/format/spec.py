@@ -1,0 +1,150 @@
+"""What is a program made of, before it is bytes?
+
+Pure values: the exporter builds them, `writer.py` turns them into the one canonical `.alc` encoding and `reader.py`
+gives them back. They check nothing by themselves; the authority on what is a valid program is the native verifier
+(`docs/format.md`).
+"""
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+
+class DType(IntEnum):
+    """Type of a tensor's elements; the numbers are those of the file format."""
+
+    F32 = 1
+    I8 = 2
+    I32 = 3
+    I64 = 4
+    U8 = 5
+    BOOL = 6
+    TEXT = 7
+    """UTF-8 bytes of one string; only an input of a program can be of this type, and its shape is ()."""
+
+
+class Storage(IntEnum):
+    """Where a tensor's bytes live while a program runs."""
+
+    CONSTANT = 1
+    """In the file's WEIGHTS section, read-only."""
+    ARENA = 2
+    """At a planned offset of the session's arena; inputs and outputs too.
+
+    A TEXT input has no place there: its offset is 0 and it takes no bytes.
+    """
+
+
+class Layout(IntEnum):
+    """Order of a tensor's elements in memory."""
+
+    ROW_MAJOR = 1
+    PANEL16 = 2
+    """f32 weights of a linear, logical shape [N, K]: `ceil(N/16)` panels of `[K + 1][16]`.
+
+    Row 0 of a panel is the bias, row 1 + k holds column k of 16 outputs; what lies beyond N is zero.
+    """
+
+
+DTYPE_BYTES: Final[dict[DType, int]] = {
+    DType.F32: 4,
+    DType.I8: 1,
+    DType.I32: 4,
+    DType.I64: 8,
+    DType.U8: 1,
+    DType.BOOL: 1,
+    DType.TEXT: 0,
+}
+"""Size of one element in bytes; text takes no bytes of the arena."""
+
+PANEL_COLUMNS: Final = 16
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One tensor of a program.
+
+    Attributes:
+        name: for people and errors; a constant's name is its module parameter's name. At most 255 UTF-8 bytes.
+        dtype: type of the elements.
+        shape: logical shape; () for TEXT.
+        storage: constant or arena.
+        layout: order of the elements.
+        is_ragged: the leading dimension is an upper bound; how much is used is known when the program runs.
+        data: raw bytes in `layout`, for a CONSTANT; empty otherwise.
+        offset: byte offset in the arena, a multiple of 64, for an ARENA tensor; 0 otherwise.
+    """
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    storage: Storage
+    layout: Layout = Layout.ROW_MAJOR
+    is_ragged: bool = False
+    data: bytes = b""
+    offset: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that the elements take in `layout`."""
+        if self.layout is Layout.PANEL16:
+            rows, columns = self.shape
+            panels = -(-rows // PANEL_COLUMNS)
+            return panels * (columns + 1) * PANEL_COLUMNS * DTYPE_BYTES[self.dtype]
+        return math.prod(self.shape) * DTYPE_BYTES[self.dtype]
+
+
+@dataclass(frozen=True)
+class OpSpec:
+    """One step of a program.
+
+    Attributes:
+        name: as in the manifest, `kernels/manifest.inc`.
+        inputs: tensor indices, in the op's order.
+        outputs: tensor indices, in the op's order; each tensor is written by at most one op.
+        attributes: in the order of the manifest; integers and floats as the manifest says.
+        source: "file.py:line" of the module that asked for it; may be empty.
+    """
+
+    name: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    attributes: tuple[int | float, ...] = ()
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class PortSpec:
+    """A named input or output of a program.
+
+    Attributes:
+        name: what the caller sees; unique among the inputs, and among the outputs.
+        tensor: index of an ARENA tensor.
+        labels: for an I32 output of indices: the name of each index; empty for every other port.
+    """
+
+    name: str
+    tensor: int
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProgramSpec:
+    """A whole program.
+
+    Attributes:
+        tensors: all tensors, constants first or mixed; ops and ports refer to them by index.
+        ops: in the order in which they run; an op reads only what is constant, an input, or written before it.
+        inputs: what the caller passes, in order.
+        outputs: what the caller gets, in order.
+        arena_bytes: size of the arena, a multiple of 64: the end of the last planned tensor, rounded up.
+        certificate: content of the CERTIFICATE section; empty if there is none.
+    """
+
+    tensors: tuple[TensorSpec, ...]
+    ops: tuple[OpSpec, ...]
+    inputs: tuple[PortSpec, ...]
+    outputs: tuple[PortSpec, ...]
+    arena_bytes: int
+    certificate: bytes = b""
