@@ -18,13 +18,13 @@ def generate(source: Path, output: Path, *, stubs: bool) -> None:
         flags += [f"--mypy_out={output}", f"--mypy_grpc_out={output}"]
     else:
         flags = [f"--python_out={output}", f"--grpc_python_out={output}"]
-    subprocess.run(  # noqa: S603: our own interpreter and files
-        [sys.executable, "-m", "grpc_tools.protoc", f"-I{source}", *flags, *files], cwd=source, check=True
-    )
-    for folder in {path.parent for path in output.rglob("*_pb2*.py*")}:
-        while folder != output and folder.name != "alcove":
+    subprocess.run([sys.executable, "-m", "grpc_tools.protoc", f"-I{source}", *flags, *files], cwd=source, check=True)
+    # Every level below alcove/ is a regular package; alcove itself is a namespace.
+    for path in output.rglob("*_pb2*.py*"):
+        for folder in path.parents:
+            if folder.name == "alcove":
+                break
             (folder / ("__init__.pyi" if stubs else "__init__.py")).touch()
-            folder = folder.parent  # noqa: PLW2901: climb to the root, every level is a package
 
 
 if __name__ == "__main__":
