@@ -1,0 +1,122 @@
+"""How does a document become bytes, so that one meaning has exactly one digest?
+
+Canonical JSON here: keys sorted, no space, UTF-8, integers only (fractions are decimal strings), no NaN.  Reading
+accepts the canonical bytes and nothing else: what was signed, what is hashed and what was understood cannot differ.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Annotated, Final, Self
+
+from alcove.registry.errors import DocumentError, DocumentTooLarge
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+_FAULTS_SHOWN: Final = 3  # a broken document may have thousands of faults; the first few tell enough
+
+
+def _not_reserved(name: str) -> str:
+    if name in RESERVED_FEATURES:
+        msg = f"{name!r} is a folder of the tree, not a feature"
+        raise ValueError(msg)
+    return name
+
+
+# Folders of the tree whose targets belong to the policy and halt roles.
+RESERVED_FEATURES: Final = frozenset({"policy", "halt"})
+
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+FeatureName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$"), AfterValidator(_not_reserved)]
+TeamName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
+AppName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+VersionText = Annotated[
+    str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$")
+]
+StrictCount = Annotated[int, Field(strict=True, ge=0)]
+
+_VERSION = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})")
+
+
+def version_key(version: str) -> tuple[int, int, int]:
+    """Return the sort key of "MAJOR.MINOR.PATCH".
+
+    Raises:
+        ValueError: `version` has another form.
+    """
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        msg = f"a version reads MAJOR.MINOR.PATCH with numbers below 1000000, got {version!r}"
+        raise ValueError(msg)
+    major, minor, patch = match.groups()
+    return int(major), int(minor), int(patch)
+
+
+def canonical_json(value: object) -> bytes:
+    """Return the canonical bytes of plain JSON values (objects, arrays, strings, integers, booleans, null).
+
+    Raises:
+        ValueError: `value` holds a float, or text that is not Unicode.
+    """
+    _refuse_floats(value)
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8")
+
+
+def _refuse_floats(value: object) -> None:
+    if isinstance(value, float):
+        msg = f"canonical JSON holds integers and decimal strings, got the float {value!r}"
+        raise ValueError(msg)  # noqa: TRY004 - the value, not the call, is at fault
+    if isinstance(value, dict):
+        for item in value.values():
+            _refuse_floats(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _refuse_floats(item)
+
+
+class Part(BaseModel):
+    """A piece of a signed document: immutable, and unknown fields are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Document(Part):
+    """A whole document with one canonical encoding."""
+
+    def to_bytes(self) -> bytes:
+        """Return the canonical bytes: what is signed, hashed and sent."""
+        return canonical_json(self.model_dump(mode="json"))
+
+    @classmethod
+    def parse(cls, data: bytes, *, kind: str, max_bytes: int) -> Self:
+        """Return the document whose canonical bytes are `data`.
+
+        Args:
+            data: untrusted bytes.
+            kind: name of the document in errors.
+            max_bytes: hard cap, checked before anything is parsed.
+
+        Raises:
+            DocumentTooLarge: more than `max_bytes`.
+            DocumentError: not JSON, not this document, or not its canonical encoding.
+        """
+        if len(data) > max_bytes:
+            raise DocumentTooLarge(kind, limit_bytes=max_bytes, size_bytes=len(data))
+        try:
+            document = cls.model_validate_json(data, strict=True)
+        except ValidationError as error:
+            raise _document_error(kind, error) from None
+        if document.to_bytes() != data:
+            raise DocumentError(kind, "", "these bytes are not the canonical encoding of what they say")
+        return document
+
+
+def _document_error(kind: str, error: ValidationError) -> DocumentError:
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    where = ".".join(str(step) for step in faults[0]["loc"])
+    problem = "; ".join(str(fault["msg"]) for fault in faults[:_FAULTS_SHOWN])
+    if len(faults) > _FAULTS_SHOWN:
+        problem += f"; and {len(faults) - _FAULTS_SHOWN} more"
+    return DocumentError(kind, where, problem)

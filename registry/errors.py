@@ -1,0 +1,219 @@
+"""What can go wrong between a team, the registry and a device?
+
+::
+
+    RegistryError
+    ├── with them: what was read is not acceptable
+    │   ├── DocumentError           a manifest, policy or halt that says something impossible
+    │   │   └── DocumentTooLarge
+    │   ├── MetadataError           the signed tree
+    │   │   ├── SignatureError      not signed by the keys that the tree delegates to
+    │   │   ├── ExpiredMetadata
+    │   │   ├── RollbackError       older than what was accepted before
+    │   │   ├── MissingTarget       the tree names no such document
+    │   │   ├── IntegrityError      bytes differ from the signed digest or size
+    │   │   └── WrongSubjectError   signed, but about another feature, version, team or app
+    │   ├── PackageError            a package that must not be published
+    │   │   └── ProgramRefusedError the runtime, its certificate or its size refuses one variant
+    │   └── PublishError            a publication that breaks a rule of the tree
+    │       ├── VersionExists       versions are immutable
+    │       ├── StaleMetadataError  signed on top of metadata that is no longer current
+    │       └── MissingBlobError    a manifest names bytes that were not uploaded
+    ├── with us
+    │   ├── FetchError              the network or the server (weather; try again)
+    │   ├── StorageError            our disk
+    │   └── KeyFileError            a private key that is absent, malformed or readable by others
+    └── with the call
+        ├── FeatureUnknownError     the policy does not know the feature
+        ├── VersionHaltedError      nothing may run that the policy would choose
+        └── ReadOnlyTreeError       publishing without the online keys
+"""
+
+from __future__ import annotations
+
+
+class RegistryError(Exception):
+    """Anything that the registry refuses; every subclass carries fields besides its message."""
+
+
+class DocumentError(RegistryError):
+    """A document's bytes are not the canonical form of an acceptable document.
+
+    Attributes:
+        document: kind of document ("policy", "manifest", ...).
+        where: dotted path of the offending field, "" for the whole.
+        problem: what is wrong, with the bound and the value.
+    """
+
+    def __init__(self, document: str, where: str, problem: str) -> None:
+        self.document, self.where, self.problem = document, where, problem
+        place = f" at {where}" if where else ""
+        super().__init__(f"{document}{place}: {problem}")
+
+
+class DocumentTooLarge(DocumentError):  # noqa: N818 - reads as the fact it states
+    """A document is larger than its hard cap; it was not parsed."""
+
+    def __init__(self, document: str, *, limit_bytes: int, size_bytes: int) -> None:
+        self.limit_bytes, self.size_bytes = limit_bytes, size_bytes
+        super().__init__(document, "", f"at most {limit_bytes} bytes are read, it has {size_bytes}")
+
+
+class MetadataError(RegistryError):
+    """The signed tree cannot be accepted.
+
+    Attributes:
+        role: the TUF role concerned, "" when the error is not about one role.
+    """
+
+    def __init__(self, role: str, problem: str) -> None:
+        self.role, self.problem = role, problem
+        super().__init__(f"{role}: {problem}" if role else problem)
+
+
+class SignatureError(MetadataError):
+    """Metadata is not signed by enough of the keys that its delegator names."""
+
+
+class ExpiredMetadata(MetadataError):  # noqa: N818 - reads as the fact it states
+    """Metadata is past its date; `expired_at_s` and `version` are None where the reader could not tell."""
+
+    def __init__(self, role: str, *, version: int | None = None, expired_at_s: int | None = None) -> None:
+        self.version, self.expired_at_s = version, expired_at_s
+        number = "" if version is None else f"version {version} "
+        moment = "" if expired_at_s is None else f" at {expired_at_s} s since 1970"
+        super().__init__(role, f"{number}expired{moment}")
+
+
+class RollbackError(MetadataError):
+    """Something older than, or different from, what was accepted before under the same number."""
+
+
+class MissingTarget(MetadataError):  # noqa: N818 - reads as the fact it states
+    """No trusted role of the tree names this path."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__("", f"the tree holds no {path}")
+
+
+class IntegrityError(MetadataError):
+    """Bytes are not the ones that were signed.
+
+    Attributes:
+        thing: what was read (a path or a digest).
+        expected: signed digest or size.
+        seen: digest or size of the bytes that came.
+    """
+
+    def __init__(self, thing: str, *, expected: str, seen: str) -> None:
+        self.thing, self.expected, self.seen = thing, expected, seen
+        super().__init__("", f"{thing}: expected {expected}, seen {seen}")
+
+
+class WrongSubjectError(MetadataError):
+    """A signed document that speaks of something else than its place in the tree says."""
+
+    def __init__(self, document: str, *, field: str, expected: str, seen: str) -> None:
+        self.document, self.field, self.expected, self.seen = document, field, expected, seen
+        super().__init__("", f"{document}: {field} should be {expected!r}, it says {seen!r}")
+
+
+class PackageError(RegistryError):
+    """A package that must not be published; `problem` names the thing, the bound and the value."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(problem)
+
+
+class ProgramRefusedError(PackageError):
+    """One variant's program is not acceptable."""
+
+    def __init__(self, variant: str, reason: str) -> None:
+        self.variant, self.reason = variant, reason
+        super().__init__(f"variant {variant!r}: {reason}")
+
+
+class PublishError(RegistryError):
+    """A publication that breaks a rule of the tree; nothing was changed."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(problem)
+
+
+class VersionExists(PublishError):  # noqa: N818 - reads as the fact it states
+    """A version was published before; versions are immutable."""
+
+    def __init__(self, feature: str, version: str) -> None:
+        self.feature, self.version = feature, version
+        super().__init__(f"{feature} {version} exists already; a version never changes")
+
+
+class StaleMetadataError(PublishError):
+    """Metadata was not signed on top of the current one: read the current one and sign again."""
+
+    def __init__(self, role: str, *, expected_version: int, seen_version: int) -> None:
+        self.role, self.expected_version, self.seen_version = role, expected_version, seen_version
+        super().__init__(f"{role}: expected metadata version {expected_version}, got {seen_version}")
+
+
+class MissingBlobError(PublishError):
+    """A manifest names bytes that are not in the blob store."""
+
+    def __init__(self, owner: str, sha256: str) -> None:
+        self.owner, self.sha256 = owner, sha256
+        super().__init__(f"{owner} needs blob {sha256}, which was not uploaded")
+
+
+class FetchError(RegistryError):
+    """The network or the server failed; nothing was learnt about the tree.
+
+    Attributes:
+        status: HTTP status where there was one.
+    """
+
+    def __init__(self, problem: str, *, status: int | None = None) -> None:
+        self.problem, self.status = problem, status
+        super().__init__(problem)
+
+
+class StorageError(RegistryError):
+    """A local file could not be read or written."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"{path}: {problem}")
+
+
+class KeyFileError(RegistryError):
+    """A private key file is absent, malformed, in the way, or open to others."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"{path}: {problem}")
+
+
+class FeatureUnknownError(RegistryError):
+    """The policy says nothing about this feature."""
+
+    def __init__(self, app: str, feature: str) -> None:
+        self.app, self.feature = app, feature
+        super().__init__(f"the policy of {app!r} does not know the feature {feature!r}")
+
+
+class VersionHaltedError(RegistryError):
+    """Every version that the policy would choose is halted; the device falls back to what it has."""
+
+    def __init__(self, feature: str, version: str) -> None:
+        self.feature, self.version = feature, version
+        super().__init__(f"{feature} {version} is halted")
+
+
+class ReadOnlyTreeError(RegistryError):
+    """This tree was opened without the online keys."""
+
+    def __init__(self, role: str) -> None:
+        self.role = role
+        super().__init__(f"publishing needs the key of {role!r}; this tree was opened for reading only")

@@ -1,0 +1,34 @@
+"""How large may a document be, and how many things may it hold?  Every bound has its unit and its reason."""
+
+from typing import Final
+
+POLICY_MAX_BYTES: Final = 64 * 1024  # a device reads it at each check-in; 64 features with experiments take about 50 kB
+HALT_MAX_BYTES: Final = 64 * 1024  # about 300 halted versions
+MANIFEST_MAX_BYTES: Final = 128 * 1024  # labels of a 1 000-class model take about 20 kB
+CARD_MAX_BYTES: Final = 1024 * 1024  # a model card is text with tables
+PROGRAM_MAX_BYTES: Final = 256 * 1024 * 1024  # what a phone may be asked to download for one variant
+
+ROOT_METADATA_MAX_BYTES: Final = 64 * 1024  # some ten keys
+TIMESTAMP_METADATA_MAX_BYTES: Final = 16 * 1024  # one entry
+SNAPSHOT_METADATA_MAX_BYTES: Final = 256 * 1024  # about 1 500 roles
+TARGETS_METADATA_MAX_BYTES: Final = 1024 * 1024  # about 5 000 versions of one team
+
+FEATURES_MAX: Final = 64  # features that one app may use
+ARMS_MAX: Final = 8  # a device fetches every arm of its experiment
+LATENCY_EDGES_MAX: Final = 15  # 16 bins: each bin costs accuracy under randomised response
+LATENCY_EDGE_MAX_MS: Final = 600_000.0  # ten minutes; anything slower is one bin
+CELLS_MAX: Final = 256  # 8 arms x 2 outcomes x 16 bins; fits the two bytes of a report's cell
+OUTCOMES_MAX: Final = 8  # the user's answers that an experiment tells apart
+EPSILON_MAX: Final = 8  # what a device may spend in 30 days
+WINDOW_MAX_S: Final = 31 * 86_400  # a month; the ledger looks back 30 days
+HALTED_MAX: Final = 256  # versions halted at once
+
+VARIANTS_MAX: Final = 16  # kinds of device that one version tells apart
+PORTS_MAX: Final = 64  # inputs or outputs of a program
+LABELS_MAX: Final = 8192  # names that one output may choose from
+RANK_MAX: Final = 8  # dimensions of a tensor
+
+SERIAL_MAX: Final = 2**53 - 1  # every JSON reader holds it exactly
+TIME_MAX_S: Final = 2**40  # seconds since 1970; far beyond any clock, small enough for every reader
+
+POLICY_BUCKETS: Final = 10_000  # shares are in permyriad: 1/10 000

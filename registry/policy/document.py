@@ -1,0 +1,339 @@
+"""Which versions may an app's devices run, for whom, and what may they report?  The signed policy says it.
+
+Invariants (checked at construction, so also on every read):
+
+- I1  Every version that a feature's policy names is at or above its `min_version`.
+- I2  An experiment has 2 to 8 arms with distinct names; shares add up to at most 10 000 permyriad.
+- I3  A task's id is the digest of everything else it says; it counts as many arms as its experiment has.
+- I4  One meaning has one encoding (`canonical.py`); the serial number only rises (`tree.py`, `client.py`).
+"""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+import itertools
+import math
+from collections.abc import Sequence  # noqa: TC003 - kept beside the types pydantic reads
+from fractions import Fraction
+from typing import Annotated, Final, Literal, Self
+
+from alcove.registry import limits
+from alcove.registry.canonical import (
+    AppName,
+    Digest,
+    Document,
+    FeatureName,
+    Identifier,
+    Part,
+    VersionText,
+    canonical_json,
+    version_key,
+)
+from pydantic import Field, StringConstraints, field_serializer, field_validator, model_validator
+
+Permyriad = Annotated[int, Field(strict=True, ge=0, le=limits.POLICY_BUCKETS)]
+Serial = Annotated[int, Field(strict=True, ge=1, le=limits.SERIAL_MAX)]
+# One spelling for each number: no leading or trailing zero.
+Decimal = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,5})(\.[0-9]{0,5}[1-9])?$")]
+
+_MICROSECONDS: Final = 1000  # in a millisecond; edges are whole microseconds
+
+
+class VersionRef(Part):
+    """One immutable version: its number and the digest of its manifest."""
+
+    version: VersionText
+    manifest_sha256: Digest
+
+
+class TaskTerms(Part):
+    """Everything that a task says besides its id; `TaskPolicy` describes the fields."""
+
+    experiment_id: Identifier
+    epsilon: Decimal
+    arm_count: Annotated[int, Field(strict=True, ge=2, le=limits.ARMS_MAX)]
+    outcome_count: Annotated[int, Field(strict=True, ge=2, le=limits.OUTCOMES_MAX)] = 2
+    latency_edges_ms: Annotated[tuple[float, ...], Field(max_length=limits.LATENCY_EDGES_MAX)]
+    window_s: Annotated[int, Field(strict=True, ge=1, le=limits.WINDOW_MAX_S)]
+    first_window_start_s: Annotated[int, Field(strict=True, ge=0, le=limits.TIME_MAX_S)]
+
+    @field_validator("latency_edges_ms", mode="before")
+    @classmethod
+    def _read_edges(cls, value: object) -> object:
+        # Decimal text in the document, numbers in the program: no float is ever signed.
+        if isinstance(value, (list, tuple)):
+            return tuple(float(edge) if isinstance(edge, str) else edge for edge in value)
+        return value
+
+    @field_validator("latency_edges_ms")
+    @classmethod
+    def _check_edges(cls, edges: tuple[float, ...]) -> tuple[float, ...]:
+        for edge in edges:
+            if not 0 < edge <= limits.LATENCY_EDGE_MAX_MS or round(edge * _MICROSECONDS) / _MICROSECONDS != edge:
+                msg = f"a latency edge is a whole number of microseconds up to {limits.LATENCY_EDGE_MAX_MS} ms: {edge}"
+                raise ValueError(msg)
+        if any(low >= high for low, high in itertools.pairwise(edges)):
+            msg = f"latency edges must rise: {edges}"
+            raise ValueError(msg)
+        return edges
+
+    @field_serializer("latency_edges_ms")
+    def _write_edges(self, edges: tuple[float, ...]) -> list[str]:
+        return [_millisecond_text(edge) for edge in edges]
+
+    @model_validator(mode="after")
+    def _check_terms(self) -> Self:
+        if not 0 < self.epsilon_fraction <= limits.EPSILON_MAX:
+            msg = f"epsilon must be in (0, {limits.EPSILON_MAX}], got {self.epsilon}"
+            raise ValueError(msg)
+        if self.cell_count > limits.CELLS_MAX:
+            msg = f"a task has at most {limits.CELLS_MAX} cells, this one {self.cell_count}"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def epsilon_fraction(self) -> Fraction:
+        """Privacy loss of one report, exact."""
+        return Fraction(self.epsilon)
+
+    @property
+    def latency_bin_count(self) -> int:
+        """Bins of latency: one more than there are edges."""
+        return len(self.latency_edges_ms) + 1
+
+    @property
+    def cell_count(self) -> int:
+        """Number of cells a report may name."""
+        return self.arm_count * self.outcome_count * self.latency_bin_count
+
+    def digest(self) -> str:
+        """Return the id that a task with these terms has, 64 hex digits."""
+        terms = self.model_dump(mode="json", include=set(TaskTerms.model_fields))
+        return hashlib.sha256(canonical_json(terms)).hexdigest()
+
+
+class TaskPolicy(TaskTerms):
+    """What a device of an experiment may report: one cell of arm x outcome x latency bin in each window.
+
+    Attributes:
+        task_id: 64 hex digits, the digest of all other fields (`make_task` computes it).
+        experiment_id: the experiment that it measures.
+        epsilon: privacy loss of one report, decimal text.
+        arm_count: arms, numbered as in the experiment.
+        outcome_count: answers told apart; 0 = refused, 1 = accepted.
+        latency_edges_ms: rising; bin i holds edge[i-1] <= latency < edge[i]; whole microseconds.
+        window_s: seconds in which a device reports at most once.
+        first_window_start_s: seconds since 1970 at which window 0 begins.
+    """
+
+    task_id: Digest
+
+    @model_validator(mode="after")
+    def _check_id(self) -> Self:
+        expected = self.digest()
+        if self.task_id != expected:
+            msg = f"task_id must be the digest of the task, {expected}, got {self.task_id}"
+            raise ValueError(msg)
+        return self
+
+    def cell_index(self, arm: int, outcome: int, latency_ms: float) -> int:
+        """Return the cell of one measurement, in [0, cell_count): arm-major, then outcome, then latency bin.
+
+        Raises:
+            ValueError: arm or outcome out of range, latency negative or not a number.
+        """
+        if not 0 <= arm < self.arm_count:
+            msg = f"arm must be in [0, {self.arm_count}), got {arm}"
+            raise ValueError(msg)
+        if not 0 <= outcome < self.outcome_count:
+            msg = f"outcome must be in [0, {self.outcome_count}), got {outcome}"
+            raise ValueError(msg)
+        if math.isnan(latency_ms) or latency_ms < 0:
+            msg = f"latency must be at least 0 ms, got {latency_ms}"
+            raise ValueError(msg)
+        latency_bin = bisect.bisect_right(self.latency_edges_ms, latency_ms)
+        return (arm * self.outcome_count + outcome) * self.latency_bin_count + latency_bin
+
+    def window_at(self, now_s: int) -> int | None:
+        """Return the number of the window that holds `now_s`, or None before the first one."""
+        elapsed_s = now_s - self.first_window_start_s
+        return None if elapsed_s < 0 else elapsed_s // self.window_s
+
+
+def make_task(
+    *,
+    experiment_id: str,
+    epsilon: str,
+    arm_count: int,
+    latency_edges_ms: Sequence[float],
+    window_s: int,
+    first_window_start_s: int,
+    outcome_count: int = 2,
+) -> TaskPolicy:
+    """Return the task with its id computed.
+
+    Raises:
+        pydantic.ValidationError: a field is out of its bounds.
+    """
+    terms = TaskTerms(
+        experiment_id=experiment_id,
+        epsilon=epsilon,
+        arm_count=arm_count,
+        outcome_count=outcome_count,
+        latency_edges_ms=tuple(latency_edges_ms),
+        window_s=window_s,
+        first_window_start_s=first_window_start_s,
+    )
+    return TaskPolicy(task_id=terms.digest(), **dict(terms))
+
+
+def _millisecond_text(edge_ms: float) -> str:
+    whole, rest = divmod(round(edge_ms * _MICROSECONDS), _MICROSECONDS)
+    return f"{whole}.{rest:03d}".rstrip("0").rstrip(".")
+
+
+class RolloutPolicy(Part):
+    """Moves a share of the devices to one version: buckets [0, share_permyriad) of `salt`."""
+
+    id: Identifier
+    salt: Identifier
+    version: VersionRef
+    share_permyriad: Permyriad
+
+
+class Arm(Part):
+    """One side of an experiment."""
+
+    name: Identifier
+    version: VersionRef
+    share_permyriad: Permyriad
+
+
+class ExperimentPolicy(Part):
+    """A comparison of versions.  Arm 0 is the control; `assignment.py` says who is in which arm."""
+
+    id: Identifier
+    salt: Identifier
+    arms: Annotated[tuple[Arm, ...], Field(min_length=2, max_length=limits.ARMS_MAX)]
+    task: TaskPolicy
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        names = [arm.name for arm in self.arms]
+        if len(set(names)) != len(names):
+            msg = f"arms of experiment {self.id} must have distinct names, got {names}"
+            raise ValueError(msg)
+        total = sum(arm.share_permyriad for arm in self.arms)
+        if total > limits.POLICY_BUCKETS:
+            msg = f"shares of experiment {self.id} add up to {total}, at most {limits.POLICY_BUCKETS}"
+            raise ValueError(msg)
+        if self.task.arm_count != len(self.arms) or self.task.experiment_id != self.id:
+            msg = (
+                f"experiment {self.id} with {len(self.arms)} arms has a task of {self.task.experiment_id}"
+                f" with {self.task.arm_count} arms"
+            )
+            raise ValueError(msg)
+        return self
+
+
+class FeaturePolicy(Part):
+    """What devices run for one feature.
+
+    Attributes:
+        min_version: the floor; nothing below it may be named.
+        default: who is in no experiment and no rollout runs this.
+    """
+
+    min_version: VersionText
+    default: VersionRef
+    rollout: RolloutPolicy | None = None
+    experiment: ExperimentPolicy | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        floor = version_key(self.min_version)
+        for ref in self.versions():
+            if version_key(ref.version) < floor:
+                msg = f"version {ref.version} is below min_version {self.min_version}"
+                raise ValueError(msg)
+        return self
+
+    def versions(self) -> tuple[VersionRef, ...]:
+        """Return every version that some device may run: default, rollout, arms; without repeats."""
+        refs = [self.default]
+        if self.rollout is not None:
+            refs.append(self.rollout.version)
+        if self.experiment is not None:
+            refs.extend(arm.version for arm in self.experiment.arms)
+        return tuple(dict.fromkeys(refs))
+
+
+class Policy(Document):
+    """The signed policy of one app."""
+
+    format: Literal[1] = 1
+    app: AppName
+    serial: Serial
+    features: Annotated[dict[FeatureName, FeaturePolicy], Field(max_length=limits.FEATURES_MAX)]
+
+
+class HaltedVersion(Part):
+    """A version that no device may run any more."""
+
+    feature: FeatureName
+    version: VersionRef
+
+
+class Halt(Document):
+    """The signed emergency stop of one app: it can only take away.
+
+    Attributes:
+        halted: versions withdrawn; a later document names all of them again.
+        frozen: features whose devices stay on the version they run now.
+    """
+
+    format: Literal[1] = 1
+    app: AppName
+    serial: Annotated[int, Field(strict=True, ge=0, le=limits.SERIAL_MAX)]
+    halted: Annotated[tuple[HaltedVersion, ...], Field(max_length=limits.HALTED_MAX)] = ()
+    frozen: Annotated[tuple[FeatureName, ...], Field(max_length=limits.FEATURES_MAX)] = ()
+
+    @property
+    def digests(self) -> frozenset[str]:
+        """Manifest digests of the halted versions, as `assignment.resolve` takes them."""
+        return frozenset(item.version.manifest_sha256 for item in self.halted)
+
+    def includes(self, earlier: Halt) -> bool:
+        """Tell whether this document takes away at least what `earlier` did."""
+        return set(earlier.halted) <= set(self.halted) and set(earlier.frozen) <= set(self.frozen)
+
+
+def policy_to_bytes(policy: Policy) -> bytes:
+    """Return the canonical bytes of `policy`."""
+    return policy.to_bytes()
+
+
+def policy_from_bytes(data: bytes) -> Policy:
+    """Return the policy whose canonical bytes are `data`.
+
+    Raises:
+        DocumentTooLarge: more than `limits.POLICY_MAX_BYTES`; nothing was parsed.
+        DocumentError: not the canonical encoding of an acceptable policy.
+    """
+    return Policy.parse(data, kind="policy", max_bytes=limits.POLICY_MAX_BYTES)
+
+
+def halt_to_bytes(halt: Halt) -> bytes:
+    """Return the canonical bytes of `halt`."""
+    return halt.to_bytes()
+
+
+def halt_from_bytes(data: bytes) -> Halt:
+    """Return the halt document whose canonical bytes are `data`.
+
+    Raises:
+        DocumentTooLarge: more than `limits.HALT_MAX_BYTES`; nothing was parsed.
+        DocumentError: not the canonical encoding of an acceptable halt.
+    """
+    return Halt.parse(data, kind="halt", max_bytes=limits.HALT_MAX_BYTES)
