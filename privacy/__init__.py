@@ -1,1 +1,67 @@
 """Pure codecs and rules of private measurement: randomised response and ledger arithmetic."""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from alcove.privacy.entropy import Entropy, OsEntropy
+    from alcove.privacy.errors import (
+        AlcovePrivacyError,
+        AlreadyReportedError,
+        BudgetExceededError,
+        LedgerError,
+        LedgerStorageError,
+        ParameterError,
+        ReportFormatError,
+    )
+    from alcove.privacy.ledger import BudgetLimits, Clock, Debit, Ledger, LogFile, Spending
+    from alcove.privacy.randomised_response import RandomisedResponse
+    from alcove.privacy.report import Report, report_from_bytes, report_to_bytes, reports_from_bytes
+
+__all__ = [
+    "AlcovePrivacyError",
+    "AlreadyReportedError",
+    "BudgetExceededError",
+    "BudgetLimits",
+    "Clock",
+    "Debit",
+    "Entropy",
+    "Ledger",
+    "LedgerError",
+    "LedgerStorageError",
+    "LogFile",
+    "OsEntropy",
+    "ParameterError",
+    "RandomisedResponse",
+    "Report",
+    "ReportFormatError",
+    "Spending",
+    "report_from_bytes",
+    "report_to_bytes",
+    "reports_from_bytes",
+]
+
+# Loaded on first use: an app that reports nothing loads none of it.
+_HOMES = {
+    "entropy": ("Entropy", "OsEntropy"),
+    "errors": (
+        "AlcovePrivacyError",
+        "AlreadyReportedError",
+        "BudgetExceededError",
+        "LedgerError",
+        "LedgerStorageError",
+        "ParameterError",
+        "ReportFormatError",
+    ),
+    "ledger": ("BudgetLimits", "Clock", "Debit", "Ledger", "LogFile", "Spending"),
+    "randomised_response": ("RandomisedResponse",),
+    "report": ("Report", "report_from_bytes", "report_to_bytes", "reports_from_bytes"),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Return a public name from the module that defines it."""
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,67 @@
+"""What can go wrong in private measurement.
+
+AlcovePrivacyError
+├── ParameterError            the call: an argument out of its bound
+├── ReportFormatError         them: bytes that are no report
+└── LedgerError               us: the device's budget
+    ├── BudgetExceededError   the report would cost more than is left in a period
+    ├── AlreadyReportedError  this task's window has had its report
+    └── LedgerStorageError    the ledger could not be read, written or synced
+"""
+
+
+class AlcovePrivacyError(Exception):
+    """Every error of this package."""
+
+
+class ParameterError(AlcovePrivacyError):
+    """An argument is out of its bound."""
+
+    def __init__(self, *, name: str, bound: str, value: object) -> None:
+        self.name = name
+        self.bound = bound
+        self.value = value
+        super().__init__(f"{name} must be {bound}, not {value!r}")
+
+
+class ReportFormatError(AlcovePrivacyError):
+    """Bytes are not a sequence of reports."""
+
+    def __init__(self, *, bound: str, size_bytes: int) -> None:
+        self.bound = bound
+        self.size_bytes = size_bytes
+        super().__init__(f"reports must have {bound}, not {size_bytes} bytes")
+
+
+class LedgerError(AlcovePrivacyError):
+    """The device's ledger gives no budget."""
+
+
+class BudgetExceededError(LedgerError):
+    """A debit would pass the cap of a period; nothing was spent."""
+
+    def __init__(self, *, period: str, cap: str, spent: str, cost: str) -> None:
+        self.period = period
+        self.cap = cap
+        self.spent = spent
+        self.cost = cost
+        super().__init__(f"epsilon per {period} is at most {cap}; {spent} is spent, and this report costs {cost}")
+
+
+class AlreadyReportedError(LedgerError):
+    """A window of a task has had its one report; nothing was spent."""
+
+    def __init__(self, *, task_id: str, window: int) -> None:
+        self.task_id = task_id
+        self.window = window
+        super().__init__(f"task {task_id} had its report for window {window}")
+
+
+class LedgerStorageError(LedgerError):
+    """The ledger could not be read, written or synced; what was in hand counts as spent if any byte was written."""
+
+    def __init__(self, *, step: str, path: str, reason: str) -> None:
+        self.step = step
+        self.path = path
+        self.reason = reason
+        super().__init__(f"ledger {path}: {step} failed: {reason}")

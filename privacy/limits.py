@@ -1,0 +1,40 @@
+"""Which bounds hold in private measurement: each number with its unit and the reason for it."""
+
+from fractions import Fraction
+from typing import Final
+
+MIN_EPSILON: Final = Fraction(1, 100)
+"""Smallest epsilon of one report; below it a report says nothing and ledgers would grow without use."""
+
+MAX_EPSILON: Final = Fraction(16)
+"""Largest epsilon of one report; above it randomised response keeps the cell practically always."""
+
+MIN_CELLS: Final = 2
+"""Fewest cells of a report; with one there is nothing to measure."""
+
+MAX_CELLS: Final = 1 << 16
+"""Most cells of a report; the cell travels as an unsigned 16-bit number."""
+
+TASK_ID_BYTES: Final = 32
+"""Size of a task's id: a SHA-256 digest of the task."""
+
+MAX_WINDOW: Final = (1 << 32) - 1
+"""Largest window index; it travels as an unsigned 32-bit number."""
+
+REPORT_BYTES: Final = TASK_ID_BYTES + 4 + 2
+"""Size of one report on the wire; equal for all, so that the size says nothing."""
+
+MAX_REPORTS_PER_BODY: Final = 1024
+"""Most reports in one upload: 38 kB, small enough to be read before it is judged."""
+
+EPSILON_PER_DAY: Final = Fraction(2)
+"""What a device spends in any 24 hours over all tasks, unless the app sets less."""
+
+EPSILON_PER_30_DAYS: Final = Fraction(8)
+"""What a device spends in any 30 days over all tasks, unless the app sets less."""
+
+DAY_S: Final = 86_400
+"""Seconds of a day."""
+
+MAX_LEDGER_LINE_BYTES: Final = 512
+"""Longest line of a ledger (a written one has about 150 bytes); a longer one is damage, and is not parsed."""

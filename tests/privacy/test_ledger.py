@@ -1,0 +1,341 @@
+"""Does a crash, a full disk, a wrong clock or a second process ever give a device new budget?"""
+
+import contextlib
+import errno
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alcove.privacy import (
+    AlreadyReportedError,
+    BudgetExceededError,
+    BudgetLimits,
+    Ledger,
+    LedgerStorageError,
+    LogFile,
+    ParameterError,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+DAY = 86_400
+NOON = 1_800_000_000
+TASK = bytes(range(32))
+ONE = Fraction(1)
+
+
+class HandClock:
+    """Shows what it is set to."""
+
+    def __init__(self, now_s: int = NOON) -> None:
+        self.time_s = now_s
+
+    def now_s(self) -> int:
+        """Return the set time."""
+        return self.time_s
+
+
+class CrashError(BaseException):
+    """The power went."""
+
+
+class CrashingLog:
+    """A log in memory whose power goes within its nth append, after a given number of that append's bytes."""
+
+    def __init__(self, data: bytes = b"", crash_at: int | None = None, keep_bytes: int = 0) -> None:
+        self.data = data
+        self.crash_at = crash_at
+        self.keep_bytes = keep_bytes
+        self.appends = 0
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Nobody else is here."""
+        yield
+
+    def read(self) -> bytes:
+        """Return what is on the disk."""
+        return self.data
+
+    def append(self, data: bytes) -> None:
+        """Add `data`, or a part of it and crash."""
+        self.appends += 1
+        if self.appends == self.crash_at:
+            self.data += data[: self.keep_bytes]
+            raise CrashError
+        self.data += data
+
+
+def ledger_of(log: Path | LogFile, clock: HandClock | None = None) -> Ledger:
+    """Return a ledger over a log."""
+    return Ledger(log, BudgetLimits(), clock or HandClock())
+
+
+def test_debit_is_on_disk_before_it_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file and its folder are synced after the write and before the return (I1)."""
+    calls: list[str] = []
+    write, fsync = os.write, os.fsync
+
+    def record_write(descriptor: int, data: bytes) -> int:
+        calls.append("write")
+        return write(descriptor, data)
+
+    def record_fsync(descriptor: int) -> None:
+        calls.append("sync folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "sync file")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "write", record_write)
+    monkeypatch.setattr(os, "fsync", record_fsync)
+    ledger_of(tmp_path / "ledger").debit(TASK, 0, ONE)
+    assert calls == ["write", "sync file", "sync folder"]
+    assert (tmp_path / "ledger").stat().st_mode & 0o777 == 0o600
+
+
+def test_window_has_one_report_ever(tmp_path: Path) -> None:
+    """A second debit of a (task, window) is refused, by a new ledger of the same file too (I2)."""
+    clock = HandClock()
+    ledger_of(tmp_path / "ledger", clock).debit(TASK, 7, ONE)
+    clock.time_s += 400 * DAY
+    with pytest.raises(AlreadyReportedError) as caught:
+        ledger_of(tmp_path / "ledger", clock).debit(TASK, 7, ONE)
+    assert (caught.value.task_id, caught.value.window) == (TASK.hex(), 7)
+    ledger_of(tmp_path / "ledger", clock).debit(TASK, 8, ONE)
+
+
+def test_caps_of_a_day_and_of_30_days_hold(tmp_path: Path) -> None:
+    """2 a day, 8 in 30 days; the error names period, cap, spent and cost (I3)."""
+    clock = HandClock()
+    ledger = ledger_of(tmp_path / "ledger", clock)
+    window = iter(range(100))
+    for day in range(4):
+        clock.time_s = NOON + day * DAY
+        ledger.debit(TASK, next(window), ONE)
+        ledger.debit(TASK, next(window), ONE)
+        with pytest.raises(BudgetExceededError, match=r"epsilon per day is at most 2; 2 is spent"):
+            ledger.debit(TASK, next(window), Fraction(1, 100))
+    clock.time_s = NOON + 4 * DAY
+    with pytest.raises(BudgetExceededError) as caught:
+        ledger.debit(TASK, next(window), ONE)
+    assert (caught.value.period, caught.value.cap, caught.value.spent, caught.value.cost) == ("30 days", "8", "8", "1")
+    clock.time_s = NOON + 30 * DAY
+    ledger.debit(TASK, next(window), Fraction(2))
+    assert ledger.spent().total == 10
+    assert ledger.spent().reports == 9
+
+
+def test_refusal_writes_nothing() -> None:
+    """A refused debit leaves the file as it was."""
+    log = CrashingLog()
+    ledger = ledger_of(log)
+    ledger.debit(TASK, 0, Fraction(2))
+    before = log.data
+    with pytest.raises(BudgetExceededError):
+        ledger.debit(TASK, 1, ONE)
+    with pytest.raises(AlreadyReportedError):
+        ledger.debit(TASK, 0, ONE)
+    assert log.data == before
+
+
+def test_crash_after_each_byte_of_each_write_never_gives_budget() -> None:
+    """Power goes at every byte of an append, twice in a row: never more than the cap, and days later work goes on."""
+    whole = CrashingLog()
+    ledger_of(whole).debit(TASK, 0, ONE)
+    line_bytes = len(whole.data)
+    for first_cut in range(line_bytes + 1):
+        log = CrashingLog(crash_at=1, keep_bytes=first_cut)
+        with pytest.raises(CrashError):
+            ledger_of(log).debit(TASK, 0, Fraction(2))
+        data = log.data
+        for second_cut in (0, 1, 2, line_bytes // 8, line_bytes):
+            log = CrashingLog(data, crash_at=1, keep_bytes=second_cut)
+            made = 0
+            for window in range(4):
+                with contextlib.suppress(CrashError, BudgetExceededError, AlreadyReportedError):
+                    ledger_of(log).debit(TASK, window, ONE)
+                    made += 1
+            torn_cost = 2 if data else 0
+            assert made + torn_cost <= 2, (first_cut, second_cut)
+            later = ledger_of(CrashingLog(log.data), HandClock(NOON + 31 * DAY))
+            assert later.debit(TASK, 99, ONE).window == 99
+
+
+def test_torn_line_counts_as_spent_for_a_day_and_then_no_more() -> None:
+    """The line that a crash tore costs a day's cap from when it is found, not for ever (I4)."""
+    clock = HandClock()
+    log = CrashingLog(crash_at=2, keep_bytes=20)
+    ledger = ledger_of(log, clock)
+    ledger.debit(TASK, 0, ONE)
+    with pytest.raises(CrashError):
+        ledger.debit(TASK, 1, ONE)
+    assert ledger.spent().day == 3
+    clock.time_s += DAY // 2
+    with pytest.raises(BudgetExceededError):
+        ledger.debit(TASK, 1, ONE)
+    clock.time_s += DAY // 2
+    with pytest.raises(BudgetExceededError):
+        ledger.debit(TASK, 1, ONE)
+    clock.time_s += DAY // 2
+    assert ledger.debit(TASK, 1, ONE).epsilon == 1
+    assert ledger.spent().thirty_days == 4
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"\x00" * 40,
+        b"[" * 5000,
+        b"9" * 5000,
+        b"null",
+        b'{"at_s": -1}',
+        b'{"at_s": 99999999999999999999}',
+        b'{"at_s": 1, "epsilon": "1/0", "task": "' + b"00" * 32 + b'", "window": 0}',
+        b'{"at_s": 1, "epsilon": "-1", "task": "' + b"00" * 32 + b'", "window": 0}',
+        b'{"at_s": 1, "epsilon": 1, "task": "' + b"00" * 32 + b'", "window": 0}',
+        b'{"at_s": 1, "epsilon": "1", "task": "00", "window": 0}',
+        b'{"at_s": 1, "epsilon": "1", "task": "' + b"00" * 32 + b'", "window": 0, "more": 1}',
+    ],
+)
+def test_damaged_line_counts_as_spent(line: bytes) -> None:
+    """Whatever stands there, it costs a day's cap at the time of the next good line, or now."""
+    last = CrashingLog(line + b"\n")
+    with pytest.raises(BudgetExceededError):
+        ledger_of(last).debit(TASK, 0, ONE)
+    middle = CrashingLog(line + b"\n" + b'{"at_s": %d}\n' % (NOON - 2 * DAY))
+    ledger = ledger_of(middle)
+    assert ledger.spent().thirty_days == 2
+    ledger.debit(TASK, 0, ONE)
+
+
+def test_every_failing_system_call_gives_a_typed_error_and_no_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Open, lock, write and sync fail one after another; what was debited after that stays within the cap."""
+    for name in ("open", "write", "fsync"):
+        for failing in range(1, 6):
+            path = tmp_path / f"{name}{failing}"
+            real = getattr(os, name)
+            calls = [0]
+
+            def fail(*args: Any, real: Any = real, calls: list[int] = calls, failing: int = failing) -> Any:
+                calls[0] += 1
+                if calls[0] == failing:
+                    raise OSError(errno.ENOSPC, "No space left on device")
+                return real(*args)
+
+            made = 0
+            reasons: list[str] = []
+            with monkeypatch.context() as patch:
+                patch.setattr(os, name, fail)
+                for window in range(4):
+                    try:
+                        ledger_of(path).debit(TASK, window, ONE)
+                        made += 1
+                    except LedgerStorageError as error:
+                        reasons.append(error.reason)
+                    except BudgetExceededError:
+                        pass
+            assert made <= 2
+            assert len(reasons) == (calls[0] >= failing)
+            assert all("No space left" in reason for reason in reasons)
+
+
+def test_short_write_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system that writes one byte at a time still writes the line."""
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:1]))
+    ledger_of(tmp_path / "ledger").debit(TASK, 0, ONE)
+    assert ledger_of(tmp_path / "ledger").spent().reports == 1
+
+
+def test_unreadable_ledger_gives_no_budget(tmp_path: Path) -> None:
+    """Something else in the file's place is a typed error, not an empty ledger."""
+    (tmp_path / "ledger").mkdir()
+    with pytest.raises(LedgerStorageError, match="ledger: lock failed"):
+        ledger_of(tmp_path / "ledger").debit(TASK, 0, ONE)
+    with pytest.raises(LedgerStorageError, match="read failed"):
+        ledger_of(tmp_path / "ledger").spent()
+
+
+@settings(max_examples=200)
+@given(st.lists(st.tuples(st.integers(-40 * DAY, 40 * DAY), st.sampled_from(["1/2", "1", "2"])), max_size=25))
+def test_no_walk_of_the_clock_passes_the_caps(steps: list[tuple[int, str]]) -> None:
+    """However the clock jumps, in any period of the times written down no more than the caps is spent (I3, I5)."""
+    clock = HandClock()
+    log = CrashingLog()
+    made = []
+    for window, (step, epsilon) in enumerate(steps):
+        clock.time_s = max(0, clock.time_s + step)
+        with contextlib.suppress(BudgetExceededError):
+            made.append(ledger_of(log, clock).debit(TASK, window, Fraction(epsilon)))
+    times = [debit.at_s for debit in made]
+    assert times == sorted(times)
+    for length, cap in ((DAY, 2), (30 * DAY, 8)):
+        for end in times:
+            assert sum(debit.epsilon for debit in made if end - length < debit.at_s <= end) <= cap
+
+
+def test_clock_going_back_gives_nothing() -> None:
+    """Spent now, refused yesterday, last year and at the clock's beginning (I5)."""
+    clock = HandClock()
+    log = CrashingLog()
+    ledger_of(log, clock).debit(TASK, 0, Fraction(2))
+    for earlier in (NOON - 1, NOON - 2 * DAY, NOON - 400 * DAY, 0):
+        clock.time_s = earlier
+        with pytest.raises(BudgetExceededError):
+            ledger_of(log, clock).debit(TASK, 1, ONE)
+
+
+@pytest.mark.parametrize(
+    ("task", "window", "epsilon", "name"),
+    [
+        (b"", 0, ONE, "task_id"),
+        (TASK, -1, ONE, "window"),
+        (TASK, 0, Fraction(0), "epsilon"),
+        (TASK, 0, Fraction(99), "epsilon"),
+    ],
+)
+def test_argument_out_of_bound_is_refused(task: bytes, window: int, epsilon: Fraction, name: str) -> None:
+    """Nothing is written for a call that is wrong."""
+    log = CrashingLog()
+    with pytest.raises(ParameterError, match=name):
+        ledger_of(log).debit(task, window, epsilon)
+    assert log.data == b""
+
+
+SPENDER = """
+import sys
+from fractions import Fraction
+from pathlib import Path
+from alcove.privacy import AlreadyReportedError, BudgetExceededError, BudgetLimits, Ledger
+
+class Clock:
+    def now_s(self):
+        return 1800000000
+
+ledger = Ledger(Path(sys.argv[1]), BudgetLimits(Fraction(12), Fraction(12)), Clock())
+made = []
+for window in range(40):
+    try:
+        ledger.debit(bytes(32), window, Fraction(1))
+        made.append(window)
+    except (AlreadyReportedError, BudgetExceededError):
+        pass
+print(*made)
+"""
+
+
+def test_processes_that_share_a_ledger_share_the_budget(tmp_path: Path) -> None:
+    """Three processes spend as fast as they can: no window twice, no more than the cap in all (I6)."""
+    command = [sys.executable, "-c", SPENDER, str(tmp_path / "ledger")]
+    spenders = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    made = [int(window) for spender in spenders for window in spender.communicate()[0].split()]
+    assert all(spender.returncode == 0 for spender in spenders)
+    assert len(made) == len(set(made)) == 12
+    assert len((tmp_path / "ledger").read_bytes().splitlines()) == 12
