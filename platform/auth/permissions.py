@@ -1,0 +1,83 @@
+"""Which role may call what?  One line per RPC; a test walks every service and fails if a line is missing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from alcove.platform.auth.principal import Principal
+from alcove.platform.core.errors import PermissionDeniedError
+
+__all__ = ["PERMISSIONS", "Permission", "require", "require_team"]
+
+
+@dataclass(frozen=True)
+class Permission:
+    """What an RPC does, in words, and the roles that may do it."""
+
+    action: str
+    roles: frozenset[str]
+
+
+def _read(thing: str) -> Permission:
+    return Permission(f"read {thing}", frozenset({"reader", "operator", "team"}))
+
+
+def _push(action: str) -> Permission:
+    return Permission(action, frozenset({"team"}))
+
+
+def _operate(action: str) -> Permission:
+    return Permission(action, frozenset({"operator"}))
+
+
+_REGISTRY = "/alcove.api.registry.v1.RegistryService/"
+_ROLLOUT = "/alcove.api.rollout.v1.RolloutService/"
+_EXPERIMENT = "/alcove.api.experiment.v1.ExperimentService/"
+
+PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
+    {
+        _REGISTRY + "UploadBlob": _push("upload blobs"),
+        _REGISTRY + "GetTeamMetadata": _read("team metadata"),
+        _REGISTRY + "PublishVersion": _push("publish versions"),
+        _REGISTRY + "ListVersions": _read("versions"),
+        _REGISTRY + "GetVersion": _read("versions"),
+        _ROLLOUT + "CreateRollout": _operate("create rollouts"),
+        _ROLLOUT + "AdvanceRollout": _operate("advance rollouts"),
+        _ROLLOUT + "PauseRollout": _operate("pause rollouts"),
+        _ROLLOUT + "ResumeRollout": _operate("resume rollouts"),
+        _ROLLOUT + "RollBackRollout": _operate("roll back rollouts"),
+        _ROLLOUT + "HaltRollout": _operate("halt rollouts"),
+        _ROLLOUT + "GetRollout": _read("rollouts"),
+        _ROLLOUT + "ListRollouts": _read("rollouts"),
+        _EXPERIMENT + "CreateExperiment": _operate("create experiments"),
+        _EXPERIMENT + "StartExperiment": _operate("start experiments"),
+        _EXPERIMENT + "StopExperiment": _operate("stop experiments"),
+        _EXPERIMENT + "GetExperiment": _read("experiments"),
+        _EXPERIMENT + "GetResults": _read("results"),
+        _EXPERIMENT + "ListExperiments": _read("experiments"),
+    }
+)
+
+
+def require(principal: Principal, method: str) -> None:
+    """Let the caller pass or not.
+
+    Raises:
+        PermissionDeniedError: the role may not call `method`, or nobody may (it has no line in the table).
+    """
+    permission = PERMISSIONS.get(method)
+    if permission is None:
+        raise PermissionDeniedError(str(principal.role), f"call {method}")
+    if principal.role.name not in permission.roles:
+        raise PermissionDeniedError(str(principal.role), permission.action)
+
+
+def require_team(principal: Principal, team: str) -> None:
+    """Let the caller act for `team` or not.
+
+    Raises:
+        PermissionDeniedError: the caller is not of that team.
+    """
+    if principal.role.team != team:
+        raise PermissionDeniedError(str(principal.role), f"publish for team {team!r}")

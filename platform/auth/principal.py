@@ -1,0 +1,74 @@
+"""Who is calling?  A role, and the token that proved it."""
+
+import re
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Self
+
+from alcove.platform.core.errors import InvalidFieldError, UnauthenticatedError
+
+__all__ = ["Principal", "Role", "current_principal", "set_principal"]
+
+_ROLE = re.compile(r"(?P<name>reader|operator)|team:(?P<team>[a-z][a-z0-9_-]{0,31})")
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a token may do: `reader`, `operator`, or `team:<name>` for that team's features.
+
+    Attributes:
+        name: "reader", "operator" or "team".
+        team: the team's name, None for the other roles.
+    """
+
+    name: str
+    team: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the role that `text` names.
+
+        Raises:
+            InvalidFieldError: it names none.
+        """
+        match = _ROLE.fullmatch(text)
+        if match is None:
+            raise InvalidFieldError("role", "'reader', 'operator' or 'team:<name>'", text)
+        return cls(match["name"] or "team", match["team"])
+
+    def __str__(self) -> str:
+        return self.name if self.team is None else f"{self.name}:{self.team}"
+
+
+@dataclass(frozen=True)
+class Principal:
+    """An authenticated caller.  `name` ("operator/ab12…") goes into the audit log."""
+
+    token_id: str
+    role: Role
+
+    @property
+    def name(self) -> str:
+        """Role and token id, as audited; never the secret."""
+        return f"{self.role}/{self.token_id}"
+
+
+_CURRENT: ContextVar[Principal | None] = ContextVar("principal", default=None)
+
+
+def set_principal(principal: Principal) -> None:
+    """Note who the caller of the present task is; only the interceptor does."""
+    _CURRENT.set(principal)
+
+
+def current_principal() -> Principal:
+    """Return the caller of the present task.
+
+    Raises:
+        UnauthenticatedError: nobody was authenticated.
+    """
+    principal = _CURRENT.get()
+    if principal is None:
+        reason = "no token"
+        raise UnauthenticatedError(reason)
+    return principal

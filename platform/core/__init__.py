@@ -1,0 +1,1 @@
+"""Which words do all parts of the server share: errors, limits, time, records."""

@@ -1,0 +1,229 @@
+"""What can go wrong in the server, by whose fault?
+
+    PlatformError
+    ├── CallError                  the call: repeat it differently
+    │   ├── InvalidFieldError      a field outside its bound
+    │   ├── NotFoundError          names something that does not exist
+    │   ├── RequestIdReusedError   one request_id, two contents
+    │   ├── BlobTooLargeError      announced or sent more than the limit
+    │   └── BlobMismatchError      bytes are not what their header says
+    ├── IdentityError              the caller: bring another token
+    │   ├── UnauthenticatedError   none, unknown, expired or revoked
+    │   ├── PlaintextRefusedError  a token over an unencrypted connection
+    │   └── PermissionDeniedError  known, but not allowed to do this
+    ├── StateError                 the state: change it first
+    │   ├── IllegalTransitionError the state machine has no such arrow
+    │   ├── FeatureBusyError       another rollout or experiment holds the feature
+    │   ├── NoDefaultVersionError  nothing the other devices could run
+    │   ├── ShareNotRaisedError    a rollout's share only rises
+    │   └── OverrideRequiredError  no experiment named this version the winner
+    ├── ReportRefusedError         a report body that is not counted
+    └── ServerError                us
+        ├── KeyWithinReachError    a private key that the server must never see
+        ├── OnlineKeyError         an online key is missing or not the one that the tree trusts
+        ├── TreeMissingError       no signed tree in the data folder
+        └── DataFolderBusyError    another server uses the data folder
+
+Every class carries its fields; messages name the thing, the bound and the value seen.  None carries a secret.
+"""
+
+from pathlib import Path
+
+__all__ = [
+    "BlobMismatchError",
+    "BlobTooLargeError",
+    "CallError",
+    "DataFolderBusyError",
+    "FeatureBusyError",
+    "IdentityError",
+    "IllegalTransitionError",
+    "InvalidFieldError",
+    "KeyWithinReachError",
+    "NoDefaultVersionError",
+    "NotFoundError",
+    "OnlineKeyError",
+    "OverrideRequiredError",
+    "PermissionDeniedError",
+    "PlaintextRefusedError",
+    "PlatformError",
+    "ReportRefusedError",
+    "RequestIdReusedError",
+    "ServerError",
+    "ShareNotRaisedError",
+    "StateError",
+    "TreeMissingError",
+    "UnauthenticatedError",
+]
+
+
+class PlatformError(Exception):
+    """Root of everything that the server refuses or fails at."""
+
+
+class CallError(PlatformError):
+    """The call itself is wrong."""
+
+
+class InvalidFieldError(CallError):
+    """A field is missing or outside its bound."""
+
+    def __init__(self, field: str, bound: str, value: object) -> None:
+        self.field, self.bound, self.value = field, bound, value
+        super().__init__(f"{field}: expected {bound}, got {value!r:.120}")
+
+
+class NotFoundError(CallError):
+    """Something named in the call does not exist."""
+
+    def __init__(self, kind: str, name: str) -> None:
+        self.kind, self.name = kind, name
+        super().__init__(f"no {kind} named {name!r:.120}")
+
+
+class RequestIdReusedError(CallError):
+    """The request id was used before for another content."""
+
+    def __init__(self, request_id: str, method: str) -> None:
+        self.request_id, self.method = request_id, method
+        super().__init__(f"request_id {request_id!r} was used before for another {method}; use a new one")
+
+
+class BlobTooLargeError(CallError):
+    """An upload is larger than the limit or than its header said."""
+
+    def __init__(self, limit_bytes: int, size_bytes: int) -> None:
+        self.limit_bytes, self.size_bytes = limit_bytes, size_bytes
+        super().__init__(f"blob: at most {limit_bytes} bytes, got {size_bytes} or more")
+
+
+class BlobMismatchError(CallError):
+    """Uploaded bytes do not have the announced digest or length."""
+
+    def __init__(self, field: str, announced: str, seen: str) -> None:
+        self.field, self.announced, self.seen = field, announced, seen
+        super().__init__(f"blob {field}: announced {announced}, got {seen}")
+
+
+class IdentityError(PlatformError):
+    """The caller may not do this."""
+
+
+class UnauthenticatedError(IdentityError):
+    """No valid token."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"{reason}; send 'authorization: Bearer alc_…' (make one: alcove token create)")
+
+
+class PlaintextRefusedError(IdentityError):
+    """A token came over an unencrypted connection from another machine."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "tokens are accepted over TLS or from this machine only; the token just sent is burnt: revoke it"
+        )
+
+
+class PermissionDeniedError(IdentityError):
+    """The token's role does not allow the action."""
+
+    def __init__(self, role: str, action: str) -> None:
+        self.role, self.action = role, action
+        super().__init__(f"role {role!r} may not {action}")
+
+
+class StateError(PlatformError):
+    """The call is well formed, but the present state forbids it."""
+
+
+class IllegalTransitionError(StateError):
+    """The state machine has no such arrow."""
+
+    def __init__(self, kind: str, name: str, state: str, action: str) -> None:
+        self.kind, self.name, self.state, self.action = kind, name, state, action
+        super().__init__(f"{kind} {name} is {state}: cannot {action}")
+
+
+class FeatureBusyError(StateError):
+    """Another rollout or experiment holds the feature in this app."""
+
+    def __init__(self, app: str, feature: str, holder: str) -> None:
+        self.app, self.feature, self.holder = app, feature, holder
+        super().__init__(f"feature {feature!r} of app {app!r} is held by {holder}: finish it first")
+
+
+class NoDefaultVersionError(StateError):
+    """A partial rollout of a feature that has no default version in the app."""
+
+    def __init__(self, app: str, feature: str, share_permyriad: int) -> None:
+        self.app, self.feature, self.share_permyriad = app, feature, share_permyriad
+        super().__init__(
+            f"feature {feature!r} of app {app!r} has no default version yet, which the other devices of a share of "
+            f"{share_permyriad} permyriad would run: advance to 10000, or start an experiment"
+        )
+
+
+class ShareNotRaisedError(StateError):
+    """A rollout's share only rises; taking it back is a roll-back."""
+
+    def __init__(self, rollout_id: str, share_permyriad: int, wanted_permyriad: int) -> None:
+        self.rollout_id, self.share_permyriad, self.wanted_permyriad = rollout_id, share_permyriad, wanted_permyriad
+        super().__init__(
+            f"rollout {rollout_id} has a share of {share_permyriad} permyriad: advance must raise it, "
+            f"got {wanted_permyriad} (to take it back: rollback)"
+        )
+
+
+class OverrideRequiredError(StateError):
+    """Advancing without a winner needs an explicit reason."""
+
+    def __init__(self, feature: str, version: str) -> None:
+        self.feature, self.version = feature, version
+        super().__init__(
+            f"no stopped experiment named {feature} {version} the winner: give override_reason, which is audited"
+        )
+
+
+class ReportRefusedError(PlatformError):
+    """A body of reports is refused as a whole; `reason` is one of a fixed few."""
+
+    def __init__(self, reason: str, bound: str) -> None:
+        self.reason, self.bound = reason, bound
+        super().__init__(f"{reason}: expected {bound}")
+
+
+class ServerError(PlatformError):
+    """The server itself is set up wrongly."""
+
+
+class KeyWithinReachError(ServerError):
+    """A private key that is none of the server's online keys lies in its folders."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(f"{path} is a private key that the server must not be able to read: move it elsewhere")
+
+
+class OnlineKeyError(ServerError):
+    """An online key is missing, unreadable or not the one that the tree trusts for its role."""
+
+    def __init__(self, role: str, path: Path, problem: str) -> None:
+        self.role, self.path, self.problem = role, path, problem
+        super().__init__(f"online key of role {role!r} ({path}): {problem}")
+
+
+class TreeMissingError(ServerError):
+    """The data folder holds no signed tree."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        super().__init__(f"{folder} holds no signed tree: make one with 'alcove keys create'")
+
+
+class DataFolderBusyError(ServerError):
+    """Another server process uses the data folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        super().__init__(f"{folder} is used by another server process: stop it or choose another data folder")

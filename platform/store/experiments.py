@@ -1,0 +1,123 @@
+"""Which experiments are there, which run, and which was decided last for a feature?"""
+
+import json
+from dataclasses import asdict
+
+from alcove.platform.core.errors import NotFoundError
+from alcove.platform.core.records import ArmRecord, ExperimentRecord, ExperimentState, Page, StoredDecision
+from alcove.platform.store.tables import ExperimentRow
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+__all__ = [
+    "add_experiment",
+    "get_experiment",
+    "last_stopped",
+    "list_experiments",
+    "running_experiments",
+    "save_experiment",
+]
+
+
+async def add_experiment(session: AsyncSession, record: ExperimentRecord) -> ExperimentRecord:
+    """Write a new experiment; return it with its sequence number."""
+    row = ExperimentRow(
+        experiment_id=record.experiment_id,
+        app=record.app,
+        feature=record.feature,
+        salt=record.salt,
+        arms=json.dumps([asdict(arm) for arm in record.arms]),
+        state=record.state,
+        epsilon=record.epsilon,
+        latency_edges_ms=json.dumps(record.latency_edges_ms),
+        window_s=record.window_s,
+        minimum_cohort=record.minimum_cohort,
+        created_at_s=record.created_at_s,
+        policy_serial=record.policy_serial,
+    )
+    session.add(row)
+    await session.flush()
+    return _record(row)
+
+
+async def save_experiment(session: AsyncSession, record: ExperimentRecord) -> None:
+    """Write what can change: state, times, task, decision, policy serial."""
+    row = await session.get_one(ExperimentRow, record.sequence)
+    row.state = record.state
+    row.started_at_s = record.started_at_s
+    row.stopped_at_s = record.stopped_at_s
+    row.task_id = record.task_id
+    row.decision = None if record.decision is None else json.dumps(asdict(record.decision))
+    row.policy_serial = record.policy_serial
+    await session.flush()
+
+
+async def get_experiment(session: AsyncSession, experiment_id: str) -> ExperimentRecord:
+    """Return the experiment.
+
+    Raises:
+        NotFoundError: there is none of this id.
+    """
+    row = await session.scalar(select(ExperimentRow).where(ExperimentRow.experiment_id == experiment_id))
+    if row is None:
+        raise NotFoundError("experiment", experiment_id)
+    return _record(row)
+
+
+async def list_experiments(
+    session: AsyncSession, page: Page, *, app: str | None = None, feature: str | None = None
+) -> list[ExperimentRecord]:
+    """Return experiments in order of creation."""
+    query = select(ExperimentRow).where(ExperimentRow.sequence > page.after)
+    query = query.order_by(ExperimentRow.sequence).limit(page.size)
+    if app is not None:
+        query = query.where(ExperimentRow.app == app)
+    if feature is not None:
+        query = query.where(ExperimentRow.feature == feature)
+    return [_record(row) for row in await session.scalars(query)]
+
+
+async def running_experiments(session: AsyncSession, app: str | None = None) -> list[ExperimentRecord]:
+    """Return the running experiments, of one app or of all."""
+    query = select(ExperimentRow).where(ExperimentRow.state == ExperimentState.RUNNING)
+    if app is not None:
+        query = query.where(ExperimentRow.app == app)
+    return [_record(row) for row in await session.scalars(query.order_by(ExperimentRow.sequence))]
+
+
+async def last_stopped(session: AsyncSession, app: str, feature: str) -> ExperimentRecord | None:
+    """Return the experiment of a feature in an app that was stopped last, or None."""
+    query = (
+        select(ExperimentRow)
+        .where(
+            ExperimentRow.app == app,
+            ExperimentRow.feature == feature,
+            ExperimentRow.state == ExperimentState.STOPPED,
+        )
+        .order_by(ExperimentRow.stopped_at_s.desc(), ExperimentRow.sequence.desc())
+        .limit(1)
+    )
+    row = await session.scalar(query)
+    return None if row is None else _record(row)
+
+
+def _record(row: ExperimentRow) -> ExperimentRecord:
+    return ExperimentRecord(
+        sequence=row.sequence,
+        experiment_id=row.experiment_id,
+        app=row.app,
+        feature=row.feature,
+        salt=row.salt,
+        arms=tuple(ArmRecord(**arm) for arm in json.loads(row.arms)),
+        state=ExperimentState(row.state),
+        epsilon=row.epsilon,
+        latency_edges_ms=tuple(json.loads(row.latency_edges_ms)),
+        window_s=row.window_s,
+        minimum_cohort=row.minimum_cohort,
+        created_at_s=row.created_at_s,
+        started_at_s=row.started_at_s,
+        stopped_at_s=row.stopped_at_s,
+        task_id=row.task_id,
+        decision=None if row.decision is None else StoredDecision(**json.loads(row.decision)),
+        policy_serial=row.policy_serial,
+    )

@@ -1,0 +1,1 @@
+"""How does the schema get from any earlier state to the newest?  One revision a file in `versions/`."""

@@ -1,0 +1,39 @@
+"""How many reports named each cell?  Sums only: no row, time or address of a single report exists anywhere."""
+
+from collections.abc import Mapping
+
+from alcove.platform.store.tables import ReportCountRow
+from sqlalchemy import func, select
+from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+__all__ = ["add_counts", "cell_counts", "window_count"]
+
+
+async def add_counts(session: AsyncSession, counts: Mapping[tuple[str, int, int], int]) -> None:
+    """Add to the sums; keys are (task id, window, cell)."""
+    if not counts:
+        return
+    statement = insert(ReportCountRow)
+    statement = statement.on_conflict_do_update(
+        index_elements=["task_id", "window", "cell"],
+        set_={"count": ReportCountRow.count + statement.excluded.count},
+    )
+    rows = [
+        {"task_id": task_id, "window": window, "cell": cell, "count": count}
+        for (task_id, window, cell), count in counts.items()
+    ]
+    await session.execute(statement, rows)
+
+
+async def cell_counts(session: AsyncSession, task_id: str, cell_count: int) -> list[int]:
+    """Return the reports of a task per cell, over all windows."""
+    query = select(ReportCountRow.cell, func.sum(ReportCountRow.count)).where(ReportCountRow.task_id == task_id)
+    sums = dict((await session.execute(query.group_by(ReportCountRow.cell))).tuples().all())
+    return [int(sums.get(cell, 0)) for cell in range(cell_count)]
+
+
+async def window_count(session: AsyncSession, task_id: str) -> int:
+    """Return how many windows of a task have a report."""
+    query = select(func.count(func.distinct(ReportCountRow.window))).where(ReportCountRow.task_id == task_id)
+    return int((await session.scalar(query)) or 0)

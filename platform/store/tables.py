@@ -1,0 +1,174 @@
+"""Which tables are there?  Invariants that the database itself keeps stand beside each.
+
+S1  `audit` only grows: triggers refuse UPDATE and DELETE (see the first migration).
+S2  One report is never a row: `report_counts` holds sums per task, window and cell only.
+S3  A version is immutable: (feature, version) is unique and triggers refuse UPDATE and DELETE.
+S4  At most one live rollout and one running experiment per app and feature (partial unique indexes).
+S5  Token secrets are stored as digests only.
+"""
+
+from sqlalchemy import ForeignKey, Index, LargeBinary, MetaData, Text, UniqueConstraint, text
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+__all__ = [
+    "AuditRow",
+    "Base",
+    "DefaultRow",
+    "ExperimentRow",
+    "FeatureRow",
+    "PublicationRow",
+    "ReportCountRow",
+    "RequestRow",
+    "RolloutRow",
+    "TokenRow",
+    "VersionRow",
+]
+
+
+class Base(DeclarativeBase):
+    """Names every constraint, so that migrations can."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+
+
+class FeatureRow(Base):
+    """A feature and the team whose key signs it."""
+
+    __tablename__ = "features"
+    name: Mapped[str] = mapped_column(Text, primary_key=True)
+    team: Mapped[str] = mapped_column(Text)
+
+
+class VersionRow(Base):
+    """A published version; S3."""
+
+    __tablename__ = "versions"
+    __table_args__ = (UniqueConstraint("feature", "version"),)
+    sequence: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    feature: Mapped[str] = mapped_column(ForeignKey("features.name"))
+    version: Mapped[str] = mapped_column(Text)
+    manifest_sha256: Mapped[str] = mapped_column(Text)
+    manifest: Mapped[bytes] = mapped_column(LargeBinary)
+    published_at_s: Mapped[int]
+
+
+class DefaultRow(Base):
+    """The version that an app's devices run where nothing else is decided."""
+
+    __tablename__ = "defaults"
+    app: Mapped[str] = mapped_column(Text, primary_key=True)
+    feature: Mapped[str] = mapped_column(ForeignKey("features.name"), primary_key=True)
+    version: Mapped[str] = mapped_column(Text)
+    manifest_sha256: Mapped[str] = mapped_column(Text)
+
+
+class RolloutRow(Base):
+    """A rollout; S4."""
+
+    __tablename__ = "rollouts"
+    __table_args__ = (
+        Index("ix_rollouts_live", "app", "feature", unique=True, sqlite_where=text("state IN ('running', 'paused')")),
+    )
+    sequence: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    rollout_id: Mapped[str] = mapped_column(Text, unique=True)
+    app: Mapped[str] = mapped_column(Text)
+    feature: Mapped[str] = mapped_column(ForeignKey("features.name"))
+    version: Mapped[str] = mapped_column(Text)
+    manifest_sha256: Mapped[str] = mapped_column(Text)
+    salt: Mapped[str] = mapped_column(Text)
+    state: Mapped[str] = mapped_column(Text)
+    share_permyriad: Mapped[int]
+    created_at_s: Mapped[int]
+    updated_at_s: Mapped[int]
+    policy_serial: Mapped[int]
+
+
+class ExperimentRow(Base):
+    """An experiment; `arms`, `latency_edges_ms` and `decision` are canonical JSON; S4."""
+
+    __tablename__ = "experiments"
+    __table_args__ = (
+        Index("ix_experiments_live", "app", "feature", unique=True, sqlite_where=text("state = 'running'")),
+        Index("ix_experiments_task_id", "task_id"),
+    )
+    sequence: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    experiment_id: Mapped[str] = mapped_column(Text, unique=True)
+    app: Mapped[str] = mapped_column(Text)
+    feature: Mapped[str] = mapped_column(ForeignKey("features.name"))
+    salt: Mapped[str] = mapped_column(Text)
+    arms: Mapped[str] = mapped_column(Text)
+    state: Mapped[str] = mapped_column(Text)
+    epsilon: Mapped[str] = mapped_column(Text)
+    latency_edges_ms: Mapped[str] = mapped_column(Text)
+    window_s: Mapped[int]
+    minimum_cohort: Mapped[int]
+    created_at_s: Mapped[int]
+    started_at_s: Mapped[int | None]
+    stopped_at_s: Mapped[int | None]
+    task_id: Mapped[str | None] = mapped_column(Text)
+    decision: Mapped[str | None] = mapped_column(Text)
+    policy_serial: Mapped[int]
+
+
+class RequestRow(Base):
+    """The stored response of a mutation, by who asked and under which request id."""
+
+    __tablename__ = "requests"
+    principal: Mapped[str] = mapped_column(Text, primary_key=True)
+    request_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    method: Mapped[str] = mapped_column(Text)
+    content_sha256: Mapped[str] = mapped_column(Text)
+    response: Mapped[bytes] = mapped_column(LargeBinary)
+    created_at_s: Mapped[int]
+
+
+class AuditRow(Base):
+    """One mutation, who did it and why; S1."""
+
+    __tablename__ = "audit"
+    sequence: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    at_s: Mapped[int]
+    principal: Mapped[str] = mapped_column(Text)
+    action: Mapped[str] = mapped_column(Text)
+    subject: Mapped[str] = mapped_column(Text)
+    details: Mapped[str] = mapped_column(Text)
+
+
+class TokenRow(Base):
+    """An API token; S5."""
+
+    __tablename__ = "tokens"
+    token_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    secret_sha256: Mapped[str] = mapped_column(Text)
+    role: Mapped[str] = mapped_column(Text)
+    created_at_s: Mapped[int]
+    expires_at_s: Mapped[int]
+    revoked_at_s: Mapped[int | None]
+
+
+class ReportCountRow(Base):
+    """How many reports named a cell; S2."""
+
+    __tablename__ = "report_counts"
+    task_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    window: Mapped[int] = mapped_column(primary_key=True)
+    cell: Mapped[int] = mapped_column(primary_key=True)
+    count: Mapped[int]
+
+
+class PublicationRow(Base):
+    """A policy or halt document of an app: serials only rise; unpublished ones are published at the next chance."""
+
+    __tablename__ = "publications"
+    kind: Mapped[str] = mapped_column(Text, primary_key=True)
+    app: Mapped[str] = mapped_column(Text, primary_key=True)
+    serial: Mapped[int] = mapped_column(primary_key=True)
+    document: Mapped[bytes] = mapped_column(LargeBinary)
+    is_published: Mapped[bool]
