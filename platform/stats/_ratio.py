@@ -1,0 +1,177 @@
+"""How uncertain are an arm's size, a share of it and a mean over it, from sampling and from privacy noise?
+
+Everything a comparison shows is a ratio inside one arm, R = sum_c w_c n_c / sum_c n_c over the arm's cells c: with
+w = 1 for accepted cells it is the accuracy, with w = the bin's value the mean latency, with w = 1 up to a bin the
+distribution function.
+
+Variance (delta method; Cochran, Sampling Techniques, 3rd ed., sections 2.11 and 6.3), with r_c = (w_c - R) / n:
+
+    Var(R) = sum_c r_c^2 n_c - (sum_c r_c n_c)^2 / N   +   r' V r
+             sampling of the devices (multinomial)         privacy noise, V = noise covariance
+
+Interval (Fieller 1954): all ratios rho for which |sum_c (w_c - rho) n_c| is within `multiplier` standard errors of
+zero. It stays right when the noise makes the size n of the arm uncertain, and it is unbounded exactly when n itself
+is within `multiplier` standard errors of zero. With a confidence sequence's multiplier it is always valid, because
+for each rho the sum is one of independent terms.
+
+Sums are `math.fsum` over products that don't depend on the order of the arms: swapping arms swaps the results bit
+for bit.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from alcove.platform.stats.aggregate import Aggregate, FloatArray
+
+
+class Interval(NamedTuple):
+    """A closed interval."""
+
+    low: float
+    high: float
+
+    def clipped(self, low: float, high: float) -> "Interval":
+        """Return the part within [low, high]; an interval wholly outside becomes the nearer end."""
+        return Interval(min(max(self.low, low), high), min(max(self.high, low), high))
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """A variance or covariance in its two parts, in the square of the estimate's unit."""
+
+    sampling: float
+    noise: float
+
+    @property
+    def total(self) -> float:
+        """Both parts together."""
+        return self.sampling + self.noise
+
+    @property
+    def standard_error(self) -> float:
+        """Square root of the total of a variance; rounding below zero counts as zero."""
+        return math.sqrt(max(self.total, 0.0))
+
+    @property
+    def noise_percent(self) -> float:
+        """By how many per cent of itself the standard error would shrink without privacy noise; in [0, 100]."""
+        if self.noise <= 0.0 or self.total <= 0.0:
+            return 0.0
+        return 100.0 * (1.0 - math.sqrt(max(self.sampling, 0.0) / self.total))
+
+
+@dataclass(frozen=True, eq=False)
+class Ratio:
+    """An estimated ratio in one arm.
+
+    Attributes:
+        arm: index of the arm.
+        value: sum(weights * counts) / sum(counts), not clipped.
+        residuals: float64 [outcomes * bins], r_c of the module's docstring.
+        variance: by the delta method.
+    """
+
+    arm: int
+    value: float
+    residuals: FloatArray
+    variance: Covariance
+
+
+class Moments:
+    """Sums, variances and ratios of one aggregate.
+
+    Args:
+        aggregate: what to read.
+        reports_per_device: how many of the reports may come from one device (windows pooled). The sampling parts
+            grow by this factor: the worst case, in which a device's reports all say the same. The noise of each
+            report is its own.
+    """
+
+    def __init__(self, aggregate: Aggregate, reports_per_device: int = 1) -> None:
+        self._reports = aggregate.reports
+        self._design_effect = float(reports_per_device)
+        cells = aggregate.outcomes * aggregate.bins
+        self._counts = aggregate.estimates.reshape(aggregate.arms, cells)
+        self._noise = aggregate.noise_covariance.reshape(aggregate.arms, cells, aggregate.arms, cells)
+        self._smoothed = _smoothed_counts(aggregate).reshape(aggregate.arms, cells)
+        self._ones = np.ones(cells)
+        self._sizes = [math.fsum(counts.tolist()) for counts in self._counts]
+        self._size_variances = [self._covariance(arm, self._ones, arm, self._ones) for arm in range(aggregate.arms)]
+
+    def size(self, arm: int) -> float:
+        """Return the estimated reports of an arm; may be negative."""
+        return self._sizes[arm]
+
+    def size_variance(self, arm: int) -> Covariance:
+        """Return the variance of `size`."""
+        return self._size_variances[arm]
+
+    def ratio(self, arm: int, weights: FloatArray) -> Ratio | None:
+        """Return the ratio with `weights`, float64 [outcomes * bins], or None for an arm of less than one report."""
+        size = self.size(arm)
+        if size < 1.0:
+            return None
+        value = math.fsum((self._counts[arm] * weights).tolist()) / size
+        residuals = (weights - value) / size
+        return Ratio(arm, value, residuals, self._covariance(arm, residuals, arm, residuals))
+
+    def ratio_covariance(self, one: Ratio, other: Ratio) -> Covariance:
+        """Return the covariance of two ratios of different arms."""
+        return self._covariance(one.arm, one.residuals, other.arm, other.residuals)
+
+    def is_distinct_from_zero(self, arm: int, multiplier: float) -> bool:
+        """Return whether an arm's size exceeds zero by more than `multiplier` standard errors."""
+        if self._reports == 0:
+            return False
+        size = self.size(arm)
+        return size >= 1.0 and size > multiplier * self.size_variance(arm).standard_error
+
+    def interval(self, ratio: Ratio, multiplier: float) -> Interval | None:
+        """Return Fieller's interval of a ratio, or None where it is unbounded.
+
+        Relative to the estimate and with the size n scaled to 1, the ratios rho = R + d inside satisfy
+        d^2 <= multiplier^2 (Vrr - 2 d Vrs + d^2 Vss), with the variances of the residual sum (r) and of the size (s).
+        """
+        if not self.is_distinct_from_zero(ratio.arm, multiplier):
+            return None
+        size = self.size(ratio.arm)
+        unit = self._ones / size
+        squared = multiplier * multiplier
+        size_part = squared * self.size_variance(ratio.arm).total / (size * size)
+        cross_part = squared * self._covariance(ratio.arm, ratio.residuals, ratio.arm, unit).total
+        own_part = squared * max(ratio.variance.total, 0.0)
+        curvature = 1.0 - size_part
+        if curvature <= 0.0:  # on the edge of being distinct from zero, by rounding
+            return None
+        root = math.sqrt(max(cross_part * cross_part + curvature * own_part, 0.0))
+        return Interval(
+            ratio.value + (-cross_part - root) / curvature,
+            ratio.value + (-cross_part + root) / curvature,
+        )
+
+    def _covariance(self, arm: int, weights: FloatArray, other: int, other_weights: FloatArray) -> Covariance:
+        """Return the covariance of two weighted sums of counts, each over the cells of one arm."""
+        products = np.multiply.outer(weights, other_weights)
+        noise = math.fsum((products * self._noise[arm, :, other, :]).ravel().tolist())
+        if self._reports == 0:
+            return Covariance(0.0, noise)
+        first = math.fsum((weights * self._smoothed[arm]).tolist())
+        second = math.fsum((other_weights * self._smoothed[other]).tolist())
+        sampling = -first * second / self._reports
+        if arm == other:
+            sampling += math.fsum((weights * other_weights * self._smoothed[arm]).tolist())
+        return Covariance(self._design_effect * sampling, noise)
+
+
+def _smoothed_counts(aggregate: Aggregate) -> FloatArray:
+    """Return positive counts that sum to the reports, for use in variances only.
+
+    Negative estimates count as zero, and one imagined report for each arm and outcome is spread over its bins, so
+    that an outcome never seen still has a variance (after Agresti and Coull 1998). Both err towards wider
+    intervals.
+    """
+    positive = np.maximum(aggregate.estimates, 0.0) + 1.0 / aggregate.bins
+    total = math.fsum(positive.ravel().tolist())
+    return positive * (aggregate.reports / total)

@@ -1,0 +1,73 @@
+"""How wide is an interval that may be looked at as often as one likes?
+
+An asymptotic confidence sequence holds at all sample sizes at once: looking every day and stopping at will
+does not raise its error above alpha. Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, "Time-uniform central limit
+theory and asymptotic confidence sequences", arXiv 2103.06476, Theorem 2.2 (also eq. 9 of the preprint): for n
+independent observations with estimated standard deviation s, the mean lies for all n within
+
+    mean +- s sqrt( 2 (n rho^2 + 1) / (n^2 rho^2) * log( sqrt(n rho^2 + 1) / alpha ) )
+
+With SE = s / sqrt(n) and m = n rho^2 this is SE times
+
+    multiplier = sqrt( (1 + 1/m) (log(1 + m) + 2 log(1/alpha)) )
+
+rho is free but must be fixed before the data are seen; `rho_squared` makes the interval nearly the tightest at a
+planned n. The reports of devices are the observations: each carries its own noise, so that sampling and noise are
+in s alike, and a ratio is a mean of influence functions up to a smaller order (section 3 there).
+"""
+
+import math
+from statistics import NormalDist
+
+from alcove.platform.stats.errors import ArgumentError
+from alcove.platform.stats.limits import MAX_REPORTS
+
+
+def rho_squared(*, alpha: float, planned_reports: int) -> float:
+    """Return rho^2 for which the interval at error `alpha` is nearly the tightest at `planned_reports`.
+
+    Source: arXiv 2103.06476, appendix on optimising rho: rho^2 = (-2 log alpha + log(-2 log alpha + 1)) / n.
+
+    Raises:
+        ArgumentError: alpha not in (0, 1), or planned_reports not in [1, 10**12].
+    """
+    _check_alpha(alpha)
+    if not 1 <= planned_reports <= MAX_REPORTS:
+        raise ArgumentError("planned_reports", f"in [1, {MAX_REPORTS}]", planned_reports)
+    exponent = -2.0 * math.log(alpha)
+    return (exponent + math.log1p(exponent)) / planned_reports
+
+
+def multiplier(*, reports: int, alpha: float, planned_reports: int) -> float:
+    """Return how many standard errors the always-valid interval reaches to each side.
+
+    Args:
+        reports: reports so far; 0 gives infinity (nothing can be said).
+        alpha: error over all looks together, in (0, 1), two-sided.
+        planned_reports: where the interval shall be tightest; chosen before the data are seen, and then kept.
+
+    Raises:
+        ArgumentError: alpha not in (0, 1), planned_reports not in [1, 10**12], or reports < 0.
+    """
+    if reports < 0:
+        raise ArgumentError("reports", "at least 0", reports)
+    m = reports * rho_squared(alpha=alpha, planned_reports=planned_reports)
+    if m == 0.0:
+        return math.inf
+    return math.sqrt((1.0 + 1.0 / m) * (math.log1p(m) - 2.0 * math.log(alpha)))
+
+
+def normal_quantile(probability: float) -> float:
+    """Return the standard normal quantile at `probability`, in (0, 1).
+
+    Raises:
+        ArgumentError: probability not in (0, 1).
+    """
+    if not 0.0 < probability < 1.0:
+        raise ArgumentError("probability", "in (0, 1)", probability)
+    return NormalDist().inv_cdf(probability)
+
+
+def _check_alpha(alpha: float) -> None:
+    if not 0.0 < alpha < 1.0:
+        raise ArgumentError("alpha", "in (0, 1)", alpha)

@@ -1,0 +1,198 @@
+"""Given the estimates and intervals of a comparison, is there a winner, and if not, why not?
+
+The rules, in order; the first that applies decides. All but the last mean *hold*: keep the shares as they are.
+
+1. `NO_REPORTS`: nothing was read.
+2. `SAMPLE_RATIO_MISMATCH`: an arm's expected share lies outside its always-valid interval. Something loses or
+   misassigns devices of one arm, so the rest cannot be trusted.
+3. `BELOW_MINIMUM_COHORT`: an arm has fewer estimated devices than asked for; the intervals are asymptotic.
+4. `PRIVACY_NOISE`: the noise alone leaves the size of an arm uncertain by more than 10 % (one standard error), or not
+   distinguishable from zero; then the ratios are neither nearly normal nor nearly unbiased (Cochran's rule,
+   `limits.py`).
+5. `INTERVAL_INCLUDES_ZERO`: no arm is better than *every* other one by an interval that excludes zero.
+6. `BETTER`: one is. It wins; the control may be it.
+
+That the noise makes up most of a standard error is no reason to hold: its variance is inside the interval, so a win
+remains a win; under randomised response it nearly always does. It is shown beside each estimate instead.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from alcove.platform.stats._ratio import Interval
+from alcove.platform.stats.limits import MAX_SIZE_VARIATION
+
+
+class DecisionKind(StrEnum):
+    """What to do: take the winner, or hold."""
+
+    WINNER = "winner"
+    INCONCLUSIVE = "inconclusive"
+
+
+class ReasonCode(StrEnum):
+    """Which rule decided; see the module's docstring."""
+
+    NO_REPORTS = "no_reports"
+    SAMPLE_RATIO_MISMATCH = "sample_ratio_mismatch"
+    BELOW_MINIMUM_COHORT = "below_minimum_cohort"
+    PRIVACY_NOISE = "privacy_noise"
+    INTERVAL_INCLUDES_ZERO = "interval_includes_zero"
+    BETTER = "better"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The outcome of a comparison.
+
+    Attributes:
+        kind: winner or inconclusive; inconclusive means hold.
+        winner: index of the winning arm; None when inconclusive.
+        code: the rule that decided.
+        reason: one sentence for people, with the bound and the value seen.
+    """
+
+    kind: DecisionKind
+    winner: int | None
+    code: ReasonCode
+    reason: str
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much more accurate one arm is than another.
+
+    Attributes:
+        arm: index of the arm.
+        versus: index of the arm it is compared with.
+        value: accuracy of `arm` minus that of `versus`, from unclipped estimates; None where one arm's size is
+            below one report.
+        interval: always valid at the comparison's alpha shared among all pairs of arms, clipped to [-1, 1]; None
+            where unbounded.
+        standard_error: one standard error of `value`, sampling and noise.
+        noise_percent: by how many per cent of itself the standard error would shrink without privacy noise.
+    """
+
+    arm: int
+    versus: int
+    value: float | None
+    interval: Interval | None
+    standard_error: float | None
+    noise_percent: float | None
+
+
+@dataclass(frozen=True)
+class SampleRatio:
+    """Whether the arms' sizes fit the shares that the policy gave them.
+
+    Attributes:
+        expected: shares of the policy, per arm, summing to 1.
+        observed: estimated shares, per arm, not clipped; None without reports.
+        intervals: always valid for all arms together at `SAMPLE_RATIO_ALPHA`, clipped to [0, 1]; None without reports.
+        mismatched: arms whose expected share lies outside their interval.
+    """
+
+    expected: tuple[float, ...]
+    observed: tuple[float | None, ...]
+    intervals: tuple[Interval | None, ...]
+    mismatched: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ArmSize:
+    """What the rules need to know of an arm's size.
+
+    Attributes:
+        devices: estimated devices; may be negative.
+        noise_variation: standard error of the size from noise alone, relative to the size; infinite for a size
+            below one.
+        is_distinct_from_zero: whether the size exceeds zero by the multiplier of the intervals.
+    """
+
+    devices: float
+    noise_variation: float
+    is_distinct_from_zero: bool
+
+
+def decide(
+    *,
+    reports: int,
+    sizes: Sequence[ArmSize],
+    sample_ratio: SampleRatio,
+    pairs: Sequence[Difference],
+    minimum_cohort: int,
+) -> Decision:
+    """Return the decision by the rules of the module's docstring.
+
+    Args:
+        reports: reports read.
+        sizes: per arm.
+        sample_ratio: the check of the shares.
+        pairs: one difference for each unordered pair of arms, in either direction.
+        minimum_cohort: estimated devices that each arm must have.
+    """
+    held = _first_obstacle(reports=reports, sizes=sizes, sample_ratio=sample_ratio, minimum_cohort=minimum_cohort)
+    if held is not None:
+        return held
+    for arm in range(len(sizes)):
+        margins = [_margin(arm, pair) for pair in pairs if arm in (pair.arm, pair.versus)]
+        if all(margin is not None and margin > 0.0 for margin in margins):
+            others = "the other arm" if len(sizes) == 2 else "each other arm"
+            least = min(margin for margin in margins if margin is not None)
+            return Decision(
+                DecisionKind.WINNER,
+                arm,
+                ReasonCode.BETTER,
+                f"arm {arm} is more accurate than {others} by at least {least:.4f}",
+            )
+    return _hold(ReasonCode.INTERVAL_INCLUDES_ZERO, _closest_call(pairs))
+
+
+def _first_obstacle(
+    *, reports: int, sizes: Sequence[ArmSize], sample_ratio: SampleRatio, minimum_cohort: int
+) -> Decision | None:
+    if reports == 0:
+        return _hold(ReasonCode.NO_REPORTS, "there are no reports yet")
+    if sample_ratio.mismatched:
+        arm = sample_ratio.mismatched[0]
+        return _hold(
+            ReasonCode.SAMPLE_RATIO_MISMATCH,
+            f"arm {arm} should have a share of {sample_ratio.expected[arm]:.4f}, but its interval is "
+            f"{_text(sample_ratio.intervals[arm])}",
+        )
+    smallest = min(range(len(sizes)), key=lambda arm: sizes[arm].devices)
+    if sizes[smallest].devices < minimum_cohort:
+        return _hold(
+            ReasonCode.BELOW_MINIMUM_COHORT,
+            f"arm {smallest} has about {sizes[smallest].devices:.0f} devices of at least {minimum_cohort}",
+        )
+    for arm, size in enumerate(sizes):
+        if size.noise_variation > MAX_SIZE_VARIATION or not size.is_distinct_from_zero:
+            return _hold(
+                ReasonCode.PRIVACY_NOISE,
+                f"privacy noise leaves the size of arm {arm} uncertain by {100 * size.noise_variation:.0f} % "
+                f"of at most {100 * MAX_SIZE_VARIATION:.0f} %",
+            )
+    return None
+
+
+def _hold(code: ReasonCode, reason: str) -> Decision:
+    return Decision(DecisionKind.INCONCLUSIVE, None, code, reason)
+
+
+def _margin(arm: int, pair: Difference) -> float | None:
+    """Return the lower end of the interval for `arm` minus the other arm of the pair."""
+    if pair.interval is None:
+        return None
+    return pair.interval.low if pair.arm == arm else -pair.interval.high
+
+
+def _closest_call(pairs: Sequence[Difference]) -> str:
+    undecided = [pair for pair in pairs if pair.interval is None or pair.interval.low <= 0.0 <= pair.interval.high]
+    first = undecided[0] if undecided else pairs[0]
+    return f"arm {first.arm} minus arm {first.versus} may be anything in {_text(first.interval)}"
+
+
+def _text(interval: Interval | None) -> str:
+    return "(unbounded)" if interval is None else f"[{interval.low:.4f}, {interval.high:.4f}]"

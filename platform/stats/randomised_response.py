@@ -1,0 +1,65 @@
+"""How do the counted cells of randomised responses become an `Aggregate`?
+
+Each device answers with its own cell with probability p and with each other cell with probability q < p. From the
+counts c of n answers, (c - n q) / (p - q) estimates the true counts t without bias. Its covariance splits in two:
+
+    n (diag(mu) - mu mu') / (p - q)^2    =    E[noise(t)]             +    n (diag(pi) - pi pi')
+    all that varies over new devices          the response, given t        sampling of the devices
+
+with pi the cells' probabilities and mu = q + (p - q) pi. Only `noise(t)` belongs into the aggregate. Given
+t, the answers of the devices in cell j are multinomial with probabilities P_j (p at j, q elsewhere), so
+
+    noise(t) = sum_j t_j (diag(P_j) - P_j P_j') / (p - q)^2
+
+which is linear in t: the estimates stand in for t.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+from alcove.platform.stats.aggregate import Aggregate
+from alcove.platform.stats.errors import ArgumentError
+from alcove.platform.stats.limits import MAX_CELLS
+from alcove.privacy.errors import ParameterError
+from alcove.privacy.randomised_response import RandomisedResponse
+
+
+def aggregate_from_randomised_response(
+    counts: Sequence[int], *, arms: int, outcomes: int, bins: int, epsilon: Fraction
+) -> Aggregate:
+    """Return the aggregate that the randomised answers estimate.
+
+    Args:
+        counts: answers per reported cell, flattened [arms, outcomes, bins] in C order, integers >= 0.
+        arms: number of arms, >= 1.
+        outcomes: number of outcomes, >= 2.
+        bins: number of bins, >= 1.
+        epsilon: privacy loss of one answer, as in the task the devices answered; bounds in privacy/limits.py.
+
+    Raises:
+        ArgumentError: a dimension or epsilon is out of bounds, or the counts don't match the cells or are negative.
+        AggregateError: more reports than an aggregate may hold.
+
+    Source: privacy/randomised_response.py (estimate, covariance given the true cells); see the module's docstring.
+    """
+    for name, value, least in (("arms", arms, 1), ("outcomes", outcomes, 2), ("bins", bins, 1)):
+        if value < least:
+            raise ArgumentError(name, f"at least {least}", value)
+    cells = arms * outcomes * bins
+    if cells > MAX_CELLS:
+        raise ArgumentError("arms * outcomes * bins", f"at most {MAX_CELLS} cells", cells)
+    integers = [int(count) for count in counts]
+    if len(integers) != cells:
+        raise ArgumentError("counts", f"{cells} cells ({arms} x {outcomes} x {bins})", f"{len(integers)} cells")
+    if min(integers) < 0:
+        raise ArgumentError("counts", "at least 0 in every cell", min(integers))
+    try:
+        mechanism = RandomisedResponse(cells, epsilon)
+    except ParameterError as error:
+        raise ArgumentError(error.name, error.bound, error.value) from error
+    return Aggregate(
+        estimates=np.asarray(mechanism.estimate(integers), dtype=np.float64).reshape(arms, outcomes, bins),
+        noise_covariance=np.asarray(mechanism.covariance(integers), dtype=np.float64),
+        reports=sum(integers),
+    )
