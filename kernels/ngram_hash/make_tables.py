@@ -28,7 +28,7 @@ FOLDED_RANGES = (
 
 
 def is_word_character(code_point: int) -> bool:
-    """Return whether the code point of the Basic Multilingual Plane is a letter or a mark, variation selectors left out."""
+    """Return whether a code point of the BMP is a letter or a mark, variation selectors left out."""
     return unicodedata.category(chr(code_point))[0] in "LM" and not 0xFE00 <= code_point <= 0xFE0F
 
 
