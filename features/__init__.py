@@ -1,1 +1,63 @@
-"""The features that come with alcove, one folder each."""
+"""The features that come with alcove, one folder each: what an app can call, and how to read a program's outputs.
+
+Importing this is cheap: a feature's own module, with pydantic and its models, is loaded when the feature is first used.
+"""
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Feature", "catalogue"]
+
+
+class Feature(Protocol):
+    """A named, typed contract between an app and the programs that serve it."""
+
+    @property
+    def name(self) -> str:
+        """What apps and policies call it: lower case, digits and underscores."""
+
+    @property
+    def summary(self) -> str:
+        """What it does, in one line."""
+
+    @property
+    def default_version(self) -> str:
+        """The version of `default_program`, "MAJOR.MINOR.PATCH"."""
+
+    @property
+    def default_program(self) -> Path:
+        """The program that ships with alcove, to use as a baseline."""
+
+    def decode(self, outputs: "list[np.ndarray[Any, Any]]") -> Any:
+        """Return the typed value, a frozen pydantic model, of a program's outputs.
+
+        Raises:
+            ValueError: the outputs are not those of this feature.
+        """
+
+
+_FEATURES = {"language_id": ("alcove.features.language_id.contract", "LanguageId")}
+
+
+class _Catalogue(Mapping[str, Feature]):
+    """The features by name; each is loaded when it is looked up."""
+
+    def __getitem__(self, name: str) -> Feature:
+        module, attribute = _FEATURES[name]
+        return cast("Feature", getattr(import_module(module), attribute)())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_FEATURES)
+
+    def __len__(self) -> int:
+        return len(_FEATURES)
+
+
+def catalogue() -> Mapping[str, Feature]:
+    """Return the features that come with alcove, by name."""
+    return _Catalogue()

@@ -1,0 +1,54 @@
+"""Which languages are told apart, and what shape has each version of the model?  No torch here."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+# fmt: off
+LANGUAGES = (
+    "af", "sq", "ar", "hy", "az", "eu", "be", "bn", "nb", "bs", "bg", "ca", "zh", "hr", "cs", "da", "nl", "en", "eo",
+    "et", "fi", "fr", "lg", "ka", "de", "el", "gu", "he", "hi", "hu", "is", "id", "ga", "it", "ja", "kk", "ko", "la",
+    "lv", "lt", "mk", "ms", "mi", "mr", "mn", "nn", "fa", "pl", "pt", "pa", "ro", "ru", "sr", "sn", "sk", "sl", "so",
+    "st", "es", "sw", "sv", "tl", "ta", "te", "th", "ts", "tn", "tr", "uk", "ur", "vi", "cy", "xh", "yo", "zu",
+)
+# fmt: on
+"""ISO 639-1 codes in the order of the model's outputs; sr is Cyrillic only, zh simplified."""
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The shape of one version: a bag of hashed n-grams, its mean, perhaps a hidden layer, one output per language.
+
+    Attributes:
+        version: of the feature, "MAJOR.MINOR.PATCH".
+        min_order: shortest n-gram in characters, word boundaries included (kernels/ngram_hash/README.md).
+        max_order: longest.
+        buckets: rows of the table.
+        dim: columns of the table.
+        hidden: width of the hidden layer, 0 for none.
+        seed: of the hash.
+        capacity: most n-grams read of one text; at four orders about a thousand characters.
+        ranked: languages in an answer.
+    """
+
+    version: str
+    min_order: int
+    max_order: int
+    buckets: int
+    dim: int
+    hidden: int
+    seed: int = 0x616C636F7665
+    capacity: int = 4096
+    ranked: int = 5
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as JSON values, for run records."""
+        return asdict(self)
+
+
+CONFIGS = {
+    "1.0.0": ModelConfig(version="1.0.0", min_order=1, max_order=3, buckets=16_384, dim=16, hidden=0),
+    "2.0.0": ModelConfig(version="2.0.0", min_order=1, max_order=4, buckets=120_000, dim=32, hidden=128),
+}
+"""By version. 1.0.0 is the first, small try (0.3 MB); 2.0.0 fills its 4 MB and is the default."""
+
+DEFAULT_VERSION = "2.0.0"

@@ -1,0 +1,80 @@
+"""What does an app get when it asks for the language of a text?"""
+
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from alcove.features.language_id.config import DEFAULT_VERSION, LANGUAGES
+from pydantic import BaseModel, ConfigDict, Field
+
+UNKNOWN_BELOW: Final = 0.40
+"""Probability of the best language under which an answer counts as unknown; chosen by evaluate.py, see CARD.md."""
+
+PROGRAMS: Final = Path(__file__).parent / "programs"
+SENTENCES: Final = Path(__file__).parent / "sentences.tsv"
+
+
+def program_path(version: str) -> Path:
+    """Return where the committed program of `version` lies, whether or not there is one."""
+    return PROGRAMS / f"language_id-{version}.alc"
+
+
+class RankedLanguage(BaseModel):
+    """One language and how likely it is.
+
+    Attributes:
+        language: ISO 639-1 code, one of `config.LANGUAGES`.
+        probability: in [0, 1]; over all 75 languages they add up to 1.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    language: str
+    probability: float = Field(ge=0, le=1)
+
+
+class LanguageAnswer(BaseModel):
+    """The languages that a text may be in.
+
+    Attributes:
+        language: the most likely one; a guess like any other where `is_unknown`.
+        ranked: the most likely ones, best first; never empty.
+        is_unknown: nothing can be told: no letters, too little text, or a language outside the 75.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    language: str
+    ranked: tuple[RankedLanguage, ...] = Field(min_length=1)
+    is_unknown: bool
+
+
+class LanguageId:
+    """Language identification: one text in, `LanguageAnswer` out."""
+
+    name: ClassVar[str] = "language_id"
+    summary: ClassVar[str] = f"Which of {len(LANGUAGES)} languages is a text in?"
+    default_version: ClassVar[str] = DEFAULT_VERSION
+    default_program: ClassVar[Path] = program_path(DEFAULT_VERSION)
+
+    def decode(self, outputs: list[np.ndarray[Any, Any]]) -> LanguageAnswer:
+        """Return the answer in a program's outputs.
+
+        Args:
+            outputs: probabilities f32 [1, k], descending, and their languages, str [1, k].
+
+        Raises:
+            ValueError: the outputs are not two arrays of one shape [1, k], k >= 1, probabilities and known languages.
+        """
+        shapes = [output.shape for output in outputs]
+        if len(shapes) != 2 or shapes[0] != shapes[1] or len(shapes[0]) != 2 or shapes[0][0] != 1 or not shapes[0][1]:
+            raise ValueError(f"language_id expects probabilities and languages, both [1, k]; the program gave {shapes}")
+        ranked = tuple(
+            RankedLanguage(language=str(language), probability=min(float(probability), 1.0))
+            for probability, language in zip(outputs[0][0], outputs[1][0], strict=True)
+        )
+        for entry in ranked:
+            if entry.language not in LANGUAGES:
+                raise ValueError(f"language_id knows {len(LANGUAGES)} languages; {entry.language!r} is none of them")
+        best = ranked[0]
+        return LanguageAnswer(language=best.language, ranked=ranked, is_unknown=best.probability < UNKNOWN_BELOW)

@@ -1,0 +1,192 @@
+"""Trains one version of the model on one core, with checkpoints, and writes down how.
+
+    python -m alcove.features.language_id.train --data ../shared/data/lid --version 2.0.0 --run runs/language_id-2.0.0
+
+The same arguments give the same weights on the same machine: every batch depends on the seed and its step alone, so a
+run that was cut off goes on from its last checkpoint as if nothing had happened.  The folder of the run holds
+
+    checkpoint.pt   weights, optimiser, step; replaced whole
+    progress.jsonl  a line every 100 steps: step, loss, seconds
+    run.json        arguments, shape, rows read by source, versions, final loss
+"""
+
+import argparse
+import json
+import platform
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from alcove.features.language_id.config import CONFIGS, LANGUAGES
+from alcove.features.language_id.contract import SENTENCES
+from alcove.features.language_id.dataset import BagTable, Corpus, CorpusReader, Sampler
+from alcove.features.language_id.network import LanguageIdNetwork, quantised
+from alcove.runtime import _native
+from torch import Tensor
+from torch.nn import functional
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """How long and how fast to learn.
+
+    Attributes:
+        steps: batches in all.
+        batch_size: texts in a batch.
+        learning_rate: of Adagrad, at its peak; it falls to zero in a straight line.
+        warmup_steps: rising in a straight line before that.
+        quantised_from: share of the steps after which the table is rounded to int8 as it is read.
+        other_share: share of texts outside the 75 languages and empty ones, whose target is "equally likely".
+        frequency_power: words are drawn by frequency ** power.
+        seed: of everything random.
+    """
+
+    steps: int
+    batch_size: int = 8192
+    learning_rate: float = 0.2
+    warmup_steps: int = 30
+    quantised_from: float = 0.8
+    other_share: float = 0.02
+    frequency_power: float = 0.5
+    seed: int = 1
+
+    def learning_rate_at(self, step: int) -> float:
+        """Return the learning rate of a step."""
+        return self.learning_rate * min(1.0, (step + 1) / self.warmup_steps) * (1 - step / self.steps)
+
+
+PLANS = {"1.0.0": TrainingPlan(steps=4_000), "2.0.0": TrainingPlan(steps=12_000)}
+CHECKPOINT_EVERY = 500
+REPORT_EVERY = 100
+
+
+def loss_of(scores: Tensor, languages: Tensor) -> Tensor:
+    """Return the mean cross entropy; a text of none of the languages (-1) should make all equally likely."""
+    log_probabilities = functional.log_softmax(scores, dim=1)
+    is_ours = languages >= 0
+    ours = log_probabilities.gather(1, languages.clamp_min(0)[:, None]).squeeze(1)
+    return -torch.where(is_ours, ours, log_probabilities.mean(dim=1)).mean()
+
+
+class Training:
+    """One run: the network, its optimiser, and where they are kept.
+
+    Args:
+        version: key of `CONFIGS` and `PLANS`.
+        plan: how to learn.
+        corpus: what from.
+        folder: of the run; continued if it holds a checkpoint.
+    """
+
+    def __init__(self, version: str, plan: TrainingPlan, corpus: Corpus, folder: Path) -> None:
+        self.config = CONFIGS[version]
+        self.plan = plan
+        self.folder = folder
+        self.corpus = corpus
+        torch.manual_seed(plan.seed)
+        self.network = LanguageIdNetwork(self.config)
+        self.optimiser = torch.optim.Adagrad(self.network.parameters(), lr=plan.learning_rate, fused=True)
+        self.sampler = Sampler(corpus, seed=plan.seed, other_share=plan.other_share)
+        self.bags = BagTable(corpus.words, self.config, _native.ngram_hash_batch)
+        self.step = 0
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.checkpoint.exists():
+            self._restore()
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where the state is kept."""
+        return self.folder / "checkpoint.pt"
+
+    def run(self) -> float:
+        """Train to the end and return the mean loss of the last steps."""
+        began_s, losses = time.monotonic(), []
+        while self.step < self.plan.steps:
+            losses.append(self._train_batch())
+            if self.step % REPORT_EVERY == 0 or self.step == self.plan.steps:
+                mean = float(np.mean(losses[-REPORT_EVERY:]))
+                line = {"step": self.step, "loss": round(mean, 4), "seconds": round(time.monotonic() - began_s, 1)}
+                with (self.folder / "progress.jsonl").open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(line) + "\n")
+                print(f"{self.step}/{self.plan.steps}  loss {mean:.4f}  {line['seconds']} s", flush=True)  # noqa: T201
+            if self.step % CHECKPOINT_EVERY == 0 or self.step == self.plan.steps:
+                self._save()
+        return float(np.mean(losses[-REPORT_EVERY:])) if losses else float("nan")
+
+    def _train_batch(self) -> float:
+        plan = self.plan
+        for group in self.optimiser.param_groups:
+            group["lr"] = plan.learning_rate_at(self.step)
+        batch = self.sampler.batch(self.step, plan.batch_size)
+        ids, offsets = self.bags.bags(batch)
+        is_quantised = self.step >= plan.quantised_from * plan.steps
+        table = quantised(self.network.table.weight) if is_quantised else None
+        scores = self.network(torch.from_numpy(ids), torch.from_numpy(offsets.astype(np.int32)), table)
+        loss = loss_of(scores, torch.from_numpy(batch.languages))
+        self.optimiser.zero_grad()
+        torch.autograd.backward(loss)
+        self.optimiser.step()
+        self.step += 1
+        return loss.item()
+
+    def _save(self) -> None:
+        state = {"network": self.network.state_dict(), "optimiser": self.optimiser.state_dict(), "step": self.step}
+        new = self.checkpoint.with_suffix(".new")
+        torch.save(state, new)
+        new.replace(self.checkpoint)
+
+    def _restore(self) -> None:
+        state = torch.load(self.checkpoint, weights_only=True)
+        self.network.load_state_dict(state["network"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.step = state["step"]
+
+
+def record_of(training: Training, version: str, loss: float) -> dict[str, Any]:
+    """Return what is to be known about a run."""
+    return {
+        "version": version,
+        "config": training.config.to_json(),
+        "plan": asdict(training.plan),
+        "languages": len(LANGUAGES),
+        "words": len(training.corpus.words),
+        "rows_read": training.corpus.rows_read,
+        "final_loss": round(loss, 4),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def excluded_sentences() -> frozenset[str]:
+    """Return the texts of the demo, which are not trained on."""
+    lines = SENTENCES.read_text(encoding="utf-8").splitlines()
+    return frozenset(line.split("\t")[1] for line in lines if not line.startswith("#"))
+
+
+def main() -> None:
+    """Train one version."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder with lid_train.tsv.xz and its neighbours")
+    parser.add_argument("--version", choices=sorted(CONFIGS), required=True)
+    parser.add_argument("--run", type=Path, required=True, help="folder of the run")
+    parser.add_argument("--steps", type=int, help="instead of the plan's")
+    parser.add_argument("--threads", type=int, default=1, help="of torch")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    plan = PLANS[arguments.version]
+    if arguments.steps:
+        plan = TrainingPlan(**{**asdict(plan), "steps": arguments.steps})
+    reader = CorpusReader(arguments.data, without=frozenset(), excluded=excluded_sentences(), seed=plan.seed)
+    corpus = reader.read(frequency_power=plan.frequency_power)
+    training = Training(arguments.version, plan, corpus, arguments.run)
+    loss = training.run()
+    record = record_of(training, arguments.version, loss)
+    (arguments.run / "run.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
