@@ -1,1 +1,97 @@
 """Signed packages, the tree that devices read, and the policy that chooses among versions."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from alcove.registry.blobs import BlobStore, ObjectBlobStore, open_blob_store
+    from alcove.registry.ceremony import initialise_tree
+    from alcove.registry.checks import CheckReport, Problem
+    from alcove.registry.client import TreeClient
+    from alcove.registry.clock import Clock
+    from alcove.registry.keys import KeyRing, OnlineKeys, create_keys, load_keys, load_online_keys, load_signer
+    from alcove.registry.manifest import Manifest, PortSignature, PrivacyManifest, Signature, Variant
+    from alcove.registry.package import (
+        Package,
+        PackageReport,
+        create_package,
+        read_package,
+        verify_package,
+        write_package,
+    )
+    from alcove.registry.team import sign_version
+    from alcove.registry.tree import Accepted, Refreshed, Tree
+
+# Loaded on first use: a device needs the client and no key, a team the package and no tree.
+_HOME: Final = {
+    "Accepted": "tree",
+    "BlobStore": "blobs",
+    "CheckReport": "checks",
+    "Clock": "clock",
+    "KeyRing": "keys",
+    "Manifest": "manifest",
+    "ObjectBlobStore": "blobs",
+    "OnlineKeys": "keys",
+    "Package": "package",
+    "PackageReport": "package",
+    "PortSignature": "manifest",
+    "PrivacyManifest": "manifest",
+    "Problem": "checks",
+    "Refreshed": "tree",
+    "Signature": "manifest",
+    "Tree": "tree",
+    "TreeClient": "client",
+    "Variant": "manifest",
+    "create_keys": "keys",
+    "create_package": "package",
+    "initialise_tree": "ceremony",
+    "load_keys": "keys",
+    "load_online_keys": "keys",
+    "load_signer": "keys",
+    "open_blob_store": "blobs",
+    "read_package": "package",
+    "sign_version": "team",
+    "verify_package": "package",
+    "write_package": "package",
+}
+
+__all__ = [
+    "Accepted",
+    "BlobStore",
+    "CheckReport",
+    "Clock",
+    "KeyRing",
+    "Manifest",
+    "ObjectBlobStore",
+    "OnlineKeys",
+    "Package",
+    "PackageReport",
+    "PortSignature",
+    "PrivacyManifest",
+    "Problem",
+    "Refreshed",
+    "Signature",
+    "Tree",
+    "TreeClient",
+    "Variant",
+    "create_keys",
+    "create_package",
+    "initialise_tree",
+    "load_keys",
+    "load_online_keys",
+    "load_signer",
+    "open_blob_store",
+    "read_package",
+    "sign_version",
+    "verify_package",
+    "write_package",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

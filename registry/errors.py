@@ -152,11 +152,11 @@ class VersionExists(PublishError):  # noqa: N818 - reads as the fact it states
 
 
 class StaleMetadataError(PublishError):
-    """Metadata was not signed on top of the current one: read the current one and sign again."""
+    """Metadata or a document does not follow the current one: read the current one and sign again."""
 
     def __init__(self, role: str, *, expected_version: int, seen_version: int) -> None:
         self.role, self.expected_version, self.seen_version = role, expected_version, seen_version
-        super().__init__(f"{role}: expected metadata version {expected_version}, got {seen_version}")
+        super().__init__(f"{role}: the next number is {expected_version}, got {seen_version}")
 
 
 class MissingBlobError(PublishError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from alcove.registry.errors import ProgramRefusedError
-from alcove.registry.package import PortSignature, Signature
+from alcove.registry.manifest import PortSignature, Signature
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,141 +1,28 @@
-"""What is published as one version: the manifest, and the files that it names.
+"""What is published as one version: the manifest and the files that it names, as a value or as a folder.
 
-A package is a folder (or a value) of `manifest.json`, `CARD.md` and one program per variant under `programs/`.  The
-manifest is the only signed part: everything else is named in it by size and SHA-256.
+A package's folder holds `manifest.json`, `CARD.md` and one program per variant under `programs/`.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping  # noqa: TC003 - pydantic and dataclasses read it at run time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
+from typing import TYPE_CHECKING, Final
 
 from alcove.registry import limits
-from alcove.registry.canonical import Digest, Document, FeatureName, Part, TeamName, VersionText
-from alcove.registry.errors import PackageError
-from pydantic import Field, StringConstraints, ValidationError, model_validator
+from alcove.registry.errors import IntegrityError, PackageError, ProgramRefusedError, StorageError
+from alcove.registry.files import DISK, read_bounded, replace_file
+from alcove.registry.manifest import MIN_RUNTIME, CardReference, Manifest, PrivacyManifest, Variant
+from pydantic import ValidationError
 
 if TYPE_CHECKING:
-    from alcove.registry.inspection import ProgramFacts, ProgramInspector
+    from collections.abc import Mapping
+    from pathlib import Path
 
-VariantName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
-PortName = Annotated[str, StringConstraints(min_length=1, max_length=128)]
-Label = Annotated[str, StringConstraints(min_length=1, max_length=256)]
-Dimension = Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)]
+    from alcove.registry.inspection import ProgramFacts, ProgramInspector
 
 MANIFEST_FILE: Final = "manifest.json"
 CARD_FILE: Final = "CARD.md"
-# The first runtime that reads programs of format 1.
-MIN_RUNTIME: Final = "0.1.0"
-
-
-class PortSignature(Part):
-    """One input or output: what a caller passes or gets.
-
-    Attributes:
-        is_ragged: the first dimension is an upper bound.
-        labels: names that the output chooses from; () where it has none.
-    """
-
-    name: PortName
-    dtype: Literal["f32", "i8", "i32", "i64", "u8", "bool", "text"]
-    shape: Annotated[tuple[Dimension, ...], Field(max_length=limits.RANK_MAX)]
-    is_ragged: Annotated[bool, Field(strict=True)] = False
-    labels: Annotated[tuple[Label, ...], Field(max_length=limits.LABELS_MAX)] = ()
-
-
-class Signature(Part):
-    """The contract of a feature; the same for all variants of a version."""
-
-    inputs: Annotated[tuple[PortSignature, ...], Field(min_length=1, max_length=limits.PORTS_MAX)]
-    outputs: Annotated[tuple[PortSignature, ...], Field(min_length=1, max_length=limits.PORTS_MAX)]
-
-
-class Variant(Part):
-    """One program, for one kind of device.
-
-    Attributes:
-        sha256, size_bytes: of the whole program file.
-        memory_ceiling_bytes: most that one run needs besides the program.
-        certificate_sha256: of the parity certificate inside the program.
-    """
-
-    name: VariantName
-    engine: Literal["alcove"] = "alcove"
-    sha256: Digest
-    size_bytes: Annotated[int, Field(strict=True, ge=1, le=limits.PROGRAM_MAX_BYTES)]
-    memory_ceiling_bytes: Annotated[int, Field(strict=True, ge=0, le=2**40)]
-    certificate_sha256: Digest
-
-
-class CardReference(Part):
-    """The model card, by content."""
-
-    sha256: Digest
-    size_bytes: Annotated[int, Field(strict=True, ge=1, le=limits.CARD_MAX_BYTES)]
-
-
-class PrivacyManifest(Part):
-    """What of a prediction may ever leave the device: never its input, at most these, only as noised reports."""
-
-    is_input_private: Literal[True] = True
-    reported: Annotated[tuple[Literal["arm", "outcome", "latency"], ...], Field(max_length=3)] = (
-        "arm",
-        "outcome",
-        "latency",
-    )
-
-
-class Manifest(Document):
-    """The signed description of one immutable version of a feature."""
-
-    format: Literal[1] = 1
-    feature: FeatureName
-    team: TeamName
-    version: VersionText
-    signature: Signature
-    variants: Annotated[tuple[Variant, ...], Field(min_length=1, max_length=limits.VARIANTS_MAX)]
-    card: CardReference
-    privacy: PrivacyManifest = PrivacyManifest()
-    min_runtime: VersionText = MIN_RUNTIME
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        names = [variant.name for variant in self.variants]
-        if names != sorted(set(names)):
-            msg = f"variants must have distinct names, in order, got {names}"
-            raise ValueError(msg)
-        return self
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Return the manifest whose canonical bytes are `data`.
-
-        Raises:
-            DocumentTooLarge: more than `limits.MANIFEST_MAX_BYTES`; nothing was parsed.
-            DocumentError: not the canonical encoding of an acceptable manifest.
-        """
-        return cls.parse(data, kind="manifest", max_bytes=limits.MANIFEST_MAX_BYTES)
-
-    @property
-    def sha256(self) -> str:
-        """Digest of the canonical bytes, as `VersionRef.manifest_sha256` names it."""
-        return hashlib.sha256(self.to_bytes()).hexdigest()
-
-    @property
-    def path(self) -> str:
-        """Path of the manifest among the tree's targets."""
-        return manifest_path(self.feature, self.version)
-
-    def blobs(self) -> Mapping[str, int]:
-        """Return the size in bytes of every file that the manifest names, by digest."""
-        return {self.card.sha256: self.card.size_bytes} | {item.sha256: item.size_bytes for item in self.variants}
-
-
-def manifest_path(feature: str, version: str) -> str:
-    """Return the path of a version's manifest among the tree's targets."""
-    return f"{feature}/{version}.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,3 +135,131 @@ def _variant(name: str, program: bytes, facts: ProgramFacts) -> Variant:
         memory_ceiling_bytes=facts.memory_ceiling_bytes,
         certificate_sha256=facts.certificate_sha256,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class VariantReport:
+    """One variant that passed every check."""
+
+    name: str
+    sha256: str
+    size_bytes: int
+    memory_ceiling_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PackageReport:
+    """What was verified: every digest and size, the structure and weights of each program, its certificate."""
+
+    feature: str
+    team: str
+    version: str
+    manifest_sha256: str
+    variants: tuple[VariantReport, ...]
+
+
+def verify_package(package: Package, *, inspector: ProgramInspector | None = None) -> PackageReport:
+    """Return what `package` holds after checking all of it, as a device would at installation.
+
+    Args:
+        package: what is to be published.
+        inspector: reads programs; the runtime unless told otherwise.
+
+    Raises:
+        IntegrityError: a file is not the one that the manifest names.
+        PackageError: a file is absent or superfluous.
+        ProgramRefusedError: the runtime, a weight's digest, the certificate or the stated memory refuses a program.
+    """
+    from alcove.registry.inspection import RuntimeInspector  # noqa: PLC0415 - a device reads manifests without it
+
+    reader = inspector or RuntimeInspector()
+    manifest = package.manifest
+    _check_files(package)
+    for variant in manifest.variants:
+        program = package.program(variant.name)
+        facts = reader.inspect(variant.name, program)
+        _check_facts(manifest, variant, facts)
+        reader.certify(variant.name, program)
+    return PackageReport(
+        feature=manifest.feature,
+        team=manifest.team,
+        version=manifest.version,
+        manifest_sha256=manifest.sha256,
+        variants=tuple(
+            VariantReport(item.name, item.sha256, item.size_bytes, item.memory_ceiling_bytes)
+            for item in manifest.variants
+        ),
+    )
+
+
+def _check_files(package: Package) -> None:
+    expected = {CARD_FILE: package.manifest.card.sha256}
+    expected |= {program_file(variant.name): variant.sha256 for variant in package.manifest.variants}
+    if package.files.keys() != expected.keys():
+        msg = f"the manifest names {sorted(expected)}, the package holds {sorted(package.files)}"
+        raise PackageError(msg)
+    sizes = package.manifest.blobs()
+    for path, digest in expected.items():
+        data = package.files[path]
+        if len(data) != sizes[digest]:
+            raise IntegrityError(path, expected=f"{sizes[digest]} bytes", seen=f"{len(data)} bytes")
+        seen = hashlib.sha256(data).hexdigest()
+        if seen != digest:
+            raise IntegrityError(path, expected=digest, seen=seen)
+
+
+def _check_facts(manifest: Manifest, variant: Variant, facts: ProgramFacts) -> None:
+    if facts.signature != manifest.signature:
+        raise ProgramRefusedError(variant.name, "its inputs and outputs are not those of the manifest")
+    if facts.memory_ceiling_bytes != variant.memory_ceiling_bytes:
+        reason = f"it needs {facts.memory_ceiling_bytes} bytes, the manifest says {variant.memory_ceiling_bytes}"
+        raise ProgramRefusedError(variant.name, reason)
+    if facts.certificate_sha256 != variant.certificate_sha256:
+        reason = f"its certificate is {facts.certificate_sha256}, the manifest says {variant.certificate_sha256}"
+        raise ProgramRefusedError(variant.name, reason)
+
+
+def write_package(package: Package, folder: Path) -> None:
+    """Write `package` into `folder`; the manifest comes last, so a folder with a manifest is complete.
+
+    Raises:
+        PackageError: `folder` holds another package.
+        StorageError: a file could not be written.
+    """
+    manifest_file = folder / MANIFEST_FILE
+    if manifest_file.exists() and manifest_file.read_bytes() != package.manifest.to_bytes():
+        msg = f"{folder} holds another package; choose an empty folder"
+        raise PackageError(msg)
+    try:
+        for path, data in package.files.items():
+            replace_file(DISK, folder / path, data)
+        replace_file(DISK, manifest_file, package.manifest.to_bytes())
+    except OSError as error:
+        raise StorageError(str(error.filename or folder), str(error)) from error
+
+
+def read_package(folder: Path) -> Package:
+    """Return the package in `folder`; `verify_package` judges it.
+
+    Raises:
+        DocumentError: the manifest is not acceptable.
+        PackageError: a file is larger than its bound.
+        StorageError: a file is absent or cannot be read.
+    """
+    manifest = Manifest.from_bytes(_read(folder / MANIFEST_FILE, limits.MANIFEST_MAX_BYTES))
+    files = {CARD_FILE: _read(folder / CARD_FILE, limits.CARD_MAX_BYTES)}
+    for variant in manifest.variants:
+        path = program_file(variant.name)
+        files[path] = _read(folder / path, limits.PROGRAM_MAX_BYTES)
+    return Package(manifest, files)
+
+
+def _read(path: Path, limit_bytes: int) -> bytes:
+    try:
+        data = read_bounded(path, limit_bytes)
+    except OSError as error:
+        raise StorageError(str(path), error.strerror or str(error)) from error
+    if data is None:
+        msg = f"{path} has more than {limit_bytes} bytes"
+        raise PackageError(msg)
+    return data

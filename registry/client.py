@@ -1,0 +1,375 @@
+"""How does a device learn what is published, trusting nothing but the root it was built with?
+
+A `TreeClient` keeps three things in its folder, each written whole or not at all:
+
+- `tuf/`: the newest metadata it accepted, so that nothing older is accepted again (python-tuf's client);
+- `documents/`: the newest policy and halt of each app, so that serial numbers only rise, and so that a device without
+  a network still knows its policy;
+- `manifests/`: manifests by digest, so that each is fetched once.
+
+An expired timestamp stays expired: the verdict is kept with its version, so turning the clock back does not revive it.
+The local clock is no floor otherwise: a clock that was years ahead and is right again bricks nothing, because a newer
+timestamp is judged by the clock as it is then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import quote
+
+from alcove.registry import layout, limits
+from alcove.registry.clock import SYSTEM_CLOCK, Clock, utc
+from alcove.registry.errors import (
+    DocumentError,
+    DocumentTooLarge,
+    ExpiredMetadata,
+    FetchError,
+    IntegrityError,
+    MetadataError,
+    MissingTarget,
+    RollbackError,
+    SignatureError,
+    StorageError,
+    WrongSubjectError,
+)
+from alcove.registry.files import DISK, Files, read_bounded, replace_file
+from alcove.registry.manifest import Manifest, manifest_path
+from alcove.registry.policy.document import Halt, Policy, halt_from_bytes, policy_from_bytes
+from tuf.api import exceptions
+from tuf.ngclient.config import UpdaterConfig
+from tuf.ngclient.fetcher import FetcherInterface
+from tuf.ngclient.updater import Updater
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from alcove.registry._tuf import Signed, TargetFile
+
+_Dated = TypeVar("_Dated", Policy, Halt)
+
+_CONFIG: Final = UpdaterConfig(
+    max_root_rotations=64,
+    max_delegations=8,
+    root_max_length=limits.ROOT_METADATA_MAX_BYTES,
+    timestamp_max_length=limits.TIMESTAMP_METADATA_MAX_BYTES,
+    snapshot_max_length=limits.SNAPSHOT_METADATA_MAX_BYTES,
+    targets_max_length=limits.TARGETS_METADATA_MAX_BYTES,
+)
+_VERDICT_MAX_BYTES: Final = 256
+_DIGEST_CHARACTERS: Final = frozenset("0123456789abcdef")
+
+
+class TreeClient:
+    """Reads one tree for one device; one thread and one process at a time.
+
+    Raises nothing but `RegistryError`s: `FetchError` for the network, `StorageError` for the folder, `MetadataError`
+    and `DocumentError` for a tree that must not be trusted.  After any of them what was accepted before stands.
+    """
+
+    def __init__(
+        self,
+        metadata_dir: Path,
+        fetcher: FetcherInterface,
+        base_url: str,
+        trusted_root: bytes,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        files: Files = DISK,
+    ) -> None:
+        """Read the tree at `base_url`; nothing is fetched yet.
+
+        Args:
+            metadata_dir: this client's own folder; made where absent.
+            fetcher: opens the sockets.
+            base_url: where `metadata/` and `targets/` lie, with or without a final slash.
+            trusted_root: root metadata that the app carries, any version of it.
+            clock: judges dates.
+            files: writes.
+        """
+        self._folder = metadata_dir
+        self._fetcher = _BoundedFetcher(fetcher)
+        self._base_url = base_url.rstrip("/")
+        self._trusted_root = trusted_root
+        self._clock = clock
+        self._files = files
+        self._updater: _Updater | None = None
+
+    def refresh(self) -> None:
+        """Fetch and verify the newest timestamp, snapshot and targets.
+
+        Raises:
+            ExpiredMetadata: the tree is older than its signatures allow, or was found so before.
+            RollbackError: older than what was accepted before.
+            SignatureError, IntegrityError, DocumentTooLarge, MetadataError: it must not be trusted.
+            FetchError: the network or the server failed.
+            StorageError: the folder cannot be read or written.
+        """
+        self._updater = None
+        with _typed_errors(None):
+            (self._folder / "tuf").mkdir(parents=True, exist_ok=True)
+            updater = _Updater(
+                str(self._folder / "tuf"),
+                f"{self._base_url}/{layout.METADATA}",
+                fetcher=self._fetcher,
+                config=_CONFIG,
+                bootstrap=self._trusted_root,
+                now_s=self._clock.now_s(),
+            )
+        try:
+            with _typed_errors(updater):
+                updater.refresh()
+        except ExpiredMetadata as error:
+            if error.role == "timestamp" and error.version is not None:
+                self._remember_expired(error.version)
+            raise
+        version = updater.trusted("timestamp").version
+        if version <= self._expired_version():
+            raise ExpiredMetadata("timestamp", version=version)
+        self._updater = updater
+
+    def policy(self, app: str) -> Policy:
+        """Return the published policy of `app`, and keep it.
+
+        Raises:
+            MissingTarget: the app has none.
+            RollbackError: its serial number is below one seen before, or is used for two policies.
+            WrongSubjectError: it speaks of another app.
+            RegistryError: as `refresh`, which is called first where it was not.
+        """
+        path = layout.policy_path(app)
+        target = self._find(path)
+        if target is None:
+            raise MissingTarget(path)
+        file = self._document_file("policy", app)
+        policy = policy_from_bytes(self._document(target, file, "policy", limits.POLICY_MAX_BYTES))
+        return self._accept("policy", app, policy, self.stored_policy(app))
+
+    def halt(self, app: str) -> Halt:
+        """Return the published halt of `app`, and keep it; an empty one (serial 0) where none was ever published.
+
+        Raises:
+            RollbackError: it is older than one seen before, or gives back what that one took away.
+            WrongSubjectError: it speaks of another app.
+            RegistryError: as `refresh`, which is called first where it was not.
+        """
+        path = layout.halt_path(app)
+        target = self._find(path)
+        stored = self.stored_halt(app)
+        if target is None:
+            if stored is not None:
+                raise RollbackError("halt", f"the halt of {app} with serial {stored.serial} is gone")
+            return Halt(app=app, serial=0)
+        halt = halt_from_bytes(self._document(target, self._document_file("halt", app), "halt", limits.HALT_MAX_BYTES))
+        if stored is not None and not halt.includes(stored):
+            raise RollbackError("halt", f"serial {halt.serial} gives back what serial {stored.serial} took away")
+        return self._accept("halt", app, halt, stored)
+
+    def manifest(self, feature: str, version: str) -> Manifest:
+        """Return the manifest of a version; it is fetched once and proved each time.
+
+        Raises:
+            MissingTarget: the team published no such version.
+            WrongSubjectError: it speaks of another feature or version.
+            RegistryError: as `refresh`, which is called first where it was not.
+        """
+        path = manifest_path(feature, version)
+        target = self._find(path)
+        if target is None:
+            raise MissingTarget(path)
+        file = self._folder / "manifests" / f"{_signed_digest(target)}.json"
+        manifest = Manifest.from_bytes(self._document(target, file, "manifest", limits.MANIFEST_MAX_BYTES))
+        if manifest.path != path:
+            raise WrongSubjectError("manifest", field="feature and version", expected=path, seen=manifest.path)
+        self._store(file, manifest.to_bytes())
+        return manifest
+
+    def stored_policy(self, app: str) -> Policy | None:
+        """Return the policy accepted last, without any request, or None.
+
+        Raises:
+            StorageError: the folder cannot be read.
+        """
+        return self._stored("policy", app, policy_from_bytes, limits.POLICY_MAX_BYTES)
+
+    def stored_halt(self, app: str) -> Halt | None:
+        """Return the halt accepted last, without any request, or None.
+
+        Raises:
+            StorageError: the folder cannot be read.
+        """
+        return self._stored("halt", app, halt_from_bytes, limits.HALT_MAX_BYTES)
+
+    def _find(self, path: str) -> TargetFile | None:
+        if self._updater is None:
+            self.refresh()
+        updater = self._updater
+        if updater is None:  # refresh() either raised or set it; said for the type checker
+            raise MissingTarget(path)
+        with _typed_errors(updater):
+            return updater.get_targetinfo(path)
+
+    def _document(self, target: TargetFile, stored: Path, kind: str, limit_bytes: int) -> bytes:
+        """Return the signed bytes of a target: the stored ones if they are the same, else fetched."""
+        if target.length > limit_bytes:
+            raise DocumentTooLarge(kind, limit_bytes=limit_bytes, size_bytes=target.length)
+        sha256 = _signed_digest(target)
+        data = self._read(stored, limit_bytes)
+        if data is not None and hashlib.sha256(data).hexdigest() == sha256:
+            return data
+        with _typed_errors(None):
+            place = layout.target_file(target.path, sha256)
+            data = self._fetcher.download_bytes(f"{self._base_url}/{place}", target.length)
+        try:
+            target.verify_length_and_hashes(data)
+        except exceptions.LengthOrHashMismatchError as error:
+            raise IntegrityError(target.path, expected=sha256, seen=str(error)) from None
+        return data
+
+    def _accept(self, kind: str, app: str, document: _Dated, stored: _Dated | None) -> _Dated:
+        if document.app != app:
+            raise WrongSubjectError(kind, field="app", expected=app, seen=document.app)
+        if stored is not None:
+            if document.serial < stored.serial:
+                raise RollbackError(kind, f"serial {document.serial} of {app} is below {stored.serial}, seen before")
+            if document.serial == stored.serial and document != stored:
+                raise RollbackError(kind, f"serial {document.serial} of {app} names two documents")
+        self._store(self._document_file(kind, app), document.to_bytes())
+        return document
+
+    def _stored(self, kind: str, app: str, read: Callable[[bytes], _Dated], limit_bytes: int) -> _Dated | None:
+        data = self._read(self._document_file(kind, app), limit_bytes)
+        try:
+            return None if data is None else read(data)
+        except DocumentError:
+            # Damaged by something else than us (we replace files whole): the tree's own versions still only rise.
+            return None
+
+    def _document_file(self, kind: str, app: str) -> Path:
+        return self._folder / "documents" / f"{kind}-{quote(app, safe='')}.json"
+
+    def _expired_version(self) -> int:
+        """Return the highest timestamp version that was ever found expired, 0 if none."""
+        data = self._read(self._folder / "expired.json", _VERDICT_MAX_BYTES)
+        try:
+            return int(json.loads(data)["timestamp"]) if data else 0
+        except (ValueError, TypeError, KeyError):
+            return 0
+
+    def _remember_expired(self, version: int) -> None:
+        if version > self._expired_version():
+            self._store(self._folder / "expired.json", json.dumps({"timestamp": version}).encode())
+
+    def _read(self, path: Path, limit_bytes: int) -> bytes | None:
+        try:
+            return read_bounded(path, limit_bytes)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(str(path), error.strerror or str(error)) from error
+
+    def _store(self, path: Path, data: bytes) -> None:
+        try:
+            if self._read(path, len(data)) != data:
+                replace_file(self._files, path, data)
+        except OSError as error:
+            raise StorageError(str(path), error.strerror or str(error)) from error
+
+
+class _Updater(Updater):
+    """python-tuf's client, told the time and asked what it trusts."""
+
+    def __init__(
+        self,
+        metadata_dir: str,
+        metadata_base_url: str,
+        *,
+        fetcher: FetcherInterface,
+        config: UpdaterConfig,
+        bootstrap: bytes,
+        now_s: int,
+    ) -> None:
+        super().__init__(metadata_dir, metadata_base_url, fetcher=fetcher, config=config, bootstrap=bootstrap)
+        self._trusted_set.reference_time = utc(now_s)
+
+    def trusted(self, role: str) -> Signed:
+        """Return what is trusted of `role`; KeyError before it was loaded."""
+        return self._trusted_set[role]
+
+    def expired(self, role: str) -> ExpiredMetadata:
+        """Return the error that says which version of `role` expired when, as far as it was loaded."""
+        if role not in self._trusted_set:
+            return ExpiredMetadata(role)
+        signed = self.trusted(role)
+        return ExpiredMetadata(role, version=signed.version, expired_at_s=int(signed.expires.timestamp()))
+
+
+class _BoundedFetcher(FetcherInterface):
+    """Holds another fetcher to its bounds, and turns whatever it raises into `FetchError`."""
+
+    def __init__(self, fetcher: FetcherInterface) -> None:
+        self._inner = fetcher
+
+    def _fetch(self, url: str) -> Iterator[bytes]:
+        return self._inner.fetch(url)
+
+    def download_bytes(self, url: str, max_length: int) -> bytes:
+        """Return what `url` holds; reading stops at the first piece beyond `max_length`."""
+        received = bytearray()
+        try:
+            for piece in self.fetch(url):
+                received += piece
+                if len(received) > max_length:
+                    break
+        except exceptions.DownloadError:
+            raise  # python-tuf reads an HTTP status from it: 404 ends its search for newer roots
+        except Exception as error:
+            # A fetcher may be anybody's; whatever it raises in the middle of a transfer is bad weather.
+            msg = f"{url}: {error}"
+            raise FetchError(msg) from error
+        if len(received) > max_length:
+            raise DocumentTooLarge(url, limit_bytes=max_length, size_bytes=len(received))
+        return bytes(received)
+
+
+def _signed_digest(target: TargetFile) -> str:
+    """Return the target's SHA-256; it becomes part of a path, so it is looked at first."""
+    sha256 = target.hashes.get("sha256", "")
+    if len(sha256) != 64 or not _DIGEST_CHARACTERS.issuperset(sha256):
+        raise MetadataError("", f"{target.path} is not signed by a SHA-256: {sha256!r}")
+    return sha256
+
+
+@contextmanager
+def _typed_errors(updater: _Updater | None) -> Iterator[None]:
+    """Turn python-tuf's errors into ours."""
+    try:
+        yield
+    except exceptions.DownloadHTTPError as error:
+        raise FetchError(str(error), status=error.status_code) from error
+    except exceptions.DownloadError as error:
+        raise FetchError(str(error)) from error
+    except exceptions.UnsignedMetadataError as error:
+        raise SignatureError(str(error).partition(" ")[0], str(error)) from error
+    except exceptions.ExpiredMetadataError as error:
+        role = _expired_role(str(error))
+        raise (ExpiredMetadata(role) if updater is None else updater.expired(role)) from error
+    except exceptions.BadVersionNumberError as error:
+        raise RollbackError("", str(error)) from error
+    except exceptions.LengthOrHashMismatchError as error:
+        raise IntegrityError("metadata", expected="the signed length and digest", seen=str(error)) from error
+    except exceptions.RepositoryError as error:
+        if "missing info" in str(error):
+            raise RollbackError("snapshot", str(error)) from error
+        raise MetadataError("", str(error)) from error
+    except OSError as error:
+        raise StorageError(str(error.filename or ""), error.strerror or str(error)) from error
+
+
+def _expired_role(message: str) -> str:
+    # "timestamp.json is expired", "Final root.json is expired", "New team-x is expired"
+    name = message.removesuffix(" is expired").removesuffix(".json")
+    return name.removeprefix("Final ").removeprefix("New ")

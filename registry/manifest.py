@@ -1,0 +1,127 @@
+"""What does a team sign when it publishes a version?  The manifest; it names everything else by size and SHA-256."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping  # noqa: TC003 - kept beside what pydantic reads
+from typing import Annotated, Final, Literal, Self
+
+from alcove.registry import limits
+from alcove.registry.canonical import Digest, Document, FeatureName, Part, TeamName, VersionText
+from pydantic import Field, StringConstraints, model_validator
+
+VariantName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
+PortName = Annotated[str, StringConstraints(min_length=1, max_length=128)]
+Label = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+Dimension = Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)]
+
+# The first runtime that reads programs of format 1.
+MIN_RUNTIME: Final = "0.1.0"
+
+
+class PortSignature(Part):
+    """One input or output: what a caller passes or gets.
+
+    Attributes:
+        is_ragged: the first dimension is an upper bound.
+        labels: names that the output chooses from; () where it has none.
+    """
+
+    name: PortName
+    dtype: Literal["f32", "i8", "i32", "i64", "u8", "bool", "text"]
+    shape: Annotated[tuple[Dimension, ...], Field(max_length=limits.RANK_MAX)]
+    is_ragged: Annotated[bool, Field(strict=True)] = False
+    labels: Annotated[tuple[Label, ...], Field(max_length=limits.LABELS_MAX)] = ()
+
+
+class Signature(Part):
+    """The contract of a feature; the same for all variants of a version."""
+
+    inputs: Annotated[tuple[PortSignature, ...], Field(min_length=1, max_length=limits.PORTS_MAX)]
+    outputs: Annotated[tuple[PortSignature, ...], Field(min_length=1, max_length=limits.PORTS_MAX)]
+
+
+class Variant(Part):
+    """One program, for one kind of device.
+
+    Attributes:
+        sha256, size_bytes: of the whole program file.
+        memory_ceiling_bytes: most that one run needs besides the program.
+        certificate_sha256: of the parity certificate inside the program.
+    """
+
+    name: VariantName
+    engine: Literal["alcove"] = "alcove"
+    sha256: Digest
+    size_bytes: Annotated[int, Field(strict=True, ge=1, le=limits.PROGRAM_MAX_BYTES)]
+    memory_ceiling_bytes: Annotated[int, Field(strict=True, ge=0, le=2**40)]
+    certificate_sha256: Digest
+
+
+class CardReference(Part):
+    """The model card, by content."""
+
+    sha256: Digest
+    size_bytes: Annotated[int, Field(strict=True, ge=1, le=limits.CARD_MAX_BYTES)]
+
+
+class PrivacyManifest(Part):
+    """What of a prediction may ever leave the device: never its input, at most these, only as noised reports."""
+
+    is_input_private: Literal[True] = True
+    reported: Annotated[tuple[Literal["arm", "outcome", "latency"], ...], Field(max_length=3)] = (
+        "arm",
+        "outcome",
+        "latency",
+    )
+
+
+class Manifest(Document):
+    """The signed description of one immutable version of a feature."""
+
+    format: Literal[1] = 1
+    feature: FeatureName
+    team: TeamName
+    version: VersionText
+    signature: Signature
+    variants: Annotated[tuple[Variant, ...], Field(min_length=1, max_length=limits.VARIANTS_MAX)]
+    card: CardReference
+    privacy: PrivacyManifest = PrivacyManifest()
+    min_runtime: VersionText = MIN_RUNTIME
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        names = [variant.name for variant in self.variants]
+        if names != sorted(set(names)):
+            msg = f"variants must have distinct names, in order, got {names}"
+            raise ValueError(msg)
+        return self
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Return the manifest whose canonical bytes are `data`.
+
+        Raises:
+            DocumentTooLarge: more than `limits.MANIFEST_MAX_BYTES`; nothing was parsed.
+            DocumentError: not the canonical encoding of an acceptable manifest.
+        """
+        return cls.parse(data, kind="manifest", max_bytes=limits.MANIFEST_MAX_BYTES)
+
+    @property
+    def sha256(self) -> str:
+        """Digest of the canonical bytes, as `VersionRef.manifest_sha256` names it."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
+
+    @property
+    def path(self) -> str:
+        """Path of the manifest among the tree's targets."""
+        return manifest_path(self.feature, self.version)
+
+    def blobs(self) -> Mapping[str, int]:
+        """Return the size in bytes of every file that the manifest names, by digest."""
+        return {self.card.sha256: self.card.size_bytes} | {item.sha256: item.size_bytes for item in self.variants}
+
+
+def manifest_path(feature: str, version: str) -> str:
+    """Return the path of a version's manifest among the tree's targets."""
+    return f"{feature}/{version}.json"

@@ -1,0 +1,133 @@
+"""What stands in for clocks, disks, networks and the runtime when the registry is tested?"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from alcove.registry.errors import ProgramRefusedError
+from alcove.registry.files import DISK
+from alcove.registry.inspection import ProgramFacts
+from alcove.registry.manifest import PortSignature, Signature
+from tuf.api.exceptions import DownloadHTTPError
+from tuf.ngclient.fetcher import FetcherInterface
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class ManualClock:
+    """A clock that stands still until it is moved.
+
+    Attributes:
+        time_s: seconds since 1970.
+    """
+
+    def __init__(self, time_s: int = 1_800_000_000) -> None:
+        self.time_s = time_s
+
+    def now_s(self) -> int:
+        """Return the time it was set to."""
+        return self.time_s
+
+
+class FolderFetcher(FetcherInterface):
+    """Serves a tree's folder without a socket.
+
+    Attributes:
+        requests: paths asked for, in order.
+        replaced: bytes served in the place of files, by path below the folder; None answers 404.
+        failing: raised instead of the first piece while set.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.requests: list[str] = []
+        self.replaced: dict[str, bytes | None] = {}
+        self.failing: Exception | None = None
+
+    def _fetch(self, url: str) -> Iterator[bytes]:
+        path = unquote(urlsplit(url).path).lstrip("/")
+        self.requests.append(path)
+        if path in self.replaced:
+            data = self.replaced[path]
+        else:
+            file = self.folder / path
+            data = file.read_bytes() if file.is_file() else None
+        if data is None:
+            msg = f"{path}: not found"
+            raise DownloadHTTPError(msg, 404)
+        return self._pieces(data)
+
+    def _pieces(self, data: bytes) -> Iterator[bytes]:
+        if self.failing is not None:
+            raise self.failing
+        for start in range(0, len(data), 4096):
+            yield data[start : start + 4096]
+
+
+class FailingDisk:
+    """The real disk up to a chosen step, which fails as a kill would: a write may leave half of its bytes.
+
+    Attributes:
+        steps: how many steps were taken.
+    """
+
+    def __init__(self, fail_at: int | None = None) -> None:
+        """Fail at step `fail_at`, counted from 0, and at every later one; never if None."""
+        self.fail_at = fail_at
+        self.steps = 0
+
+    def make_folder(self, folder: Path) -> None:
+        """Make a folder, or fail."""
+        self._step(folder)
+        DISK.make_folder(folder)
+
+    def write(self, path: Path, data: bytes) -> None:
+        """Write a file, or half of it and fail."""
+        try:
+            self._step(path)
+        except OSError:
+            path.write_bytes(data[: len(data) // 2])
+            raise
+        DISK.write(path, data)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename, or fail."""
+        self._step(target)
+        DISK.rename(source, target)
+
+    def sync_folder(self, folder: Path) -> None:
+        """Sync a folder, or fail."""
+        self._step(folder)
+        DISK.sync_folder(folder)
+
+    def _step(self, path: Path) -> None:
+        step, self.steps = self.steps, self.steps + 1
+        if self.fail_at is not None and step >= self.fail_at:
+            msg = "the disk failed on purpose"
+            raise OSError(5, msg, str(path))
+
+
+class PretendInspector:
+    """Takes any bytes that begin with "program" for one with text in and a label out, without the runtime."""
+
+    def inspect(self, variant: str, program: bytes) -> ProgramFacts:
+        """Return made-up facts that depend on the bytes."""
+        if not program.startswith(b"program"):
+            raise ProgramRefusedError(variant, f"no program: it begins with {program[:7]!r}")
+        return ProgramFacts(
+            signature=Signature(
+                inputs=(PortSignature(name="text", dtype="text", shape=()),),
+                outputs=(PortSignature(name="language", dtype="i32", shape=(1, 2), labels=("de", "fr")),),
+            ),
+            memory_ceiling_bytes=len(program),
+            certificate_sha256=hashlib.sha256(b"certificate of " + program).hexdigest(),
+        )
+
+    def certify(self, variant: str, program: bytes) -> None:
+        """Refuse a program that says it computes wrong numbers."""
+        if b"wrong" in program:
+            raise ProgramRefusedError(variant, "an output differs from its certificate")

@@ -1,0 +1,380 @@
+"""How does the tree that devices read come to be and grow?
+
+States of a publication; a kill between any two leaves the tree as it was for every client, and repeating completes it::
+
+    verified ─▶ targets written ─▶ role metadata written ─▶ snapshot written ─▶ timestamp replaced = published
+
+Invariants:
+
+- I1  Nothing is written before everything about the publication has been verified.
+- I2  Every file but `timestamp.json` has its version or digest in its name; the ones a client can reach never change.
+- I3  A team's targets only grow: what was published never changes or goes.
+- I4  Serial numbers of policies and halts only rise; a halt takes away at least what the one before it did.
+- I5  The server's keys cannot add a version: manifests lie under the teams' delegations alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from alcove.registry import layout, limits
+from alcove.registry._tuf import TargetFile
+from alcove.registry.canonical import version_key
+from alcove.registry.ceremony import initialise_tree
+from alcove.registry.checks import CheckReport, check_tree
+from alcove.registry.clock import SYSTEM_CLOCK, Clock, utc
+from alcove.registry.errors import MissingTarget, PublishError, ReadOnlyTreeError, StaleMetadataError, StorageError
+from alcove.registry.files import DISK, Files
+from alcove.registry.manifest import Manifest, manifest_path
+from alcove.registry.policy.document import Halt, Policy, VersionRef, halt_from_bytes, policy_from_bytes
+from alcove.registry.publication import Publisher
+from alcove.registry.review import check_manifests, check_team_metadata
+from alcove.registry.trust import SignedRole, TreeState, delegations, read_state, read_target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from alcove.registry._tuf import Signed
+    from alcove.registry.blobs import BlobStore
+    from alcove.registry.keys import OnlineKeys
+
+__all__ = ["Accepted", "Refreshed", "Tree", "initialise_tree"]
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What a publication of a team changed.
+
+    Attributes:
+        team: the team whose key signed.
+        metadata_version: version of the team's metadata that is now current.
+        added: the new versions; empty when these very bytes were published before.
+    """
+
+    team: str
+    metadata_version: int
+    added: tuple[Manifest, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """What `refresh` did.
+
+    Attributes:
+        renewed: roles signed anew.
+        expiring: roles that a person has to renew within 30 days, and when they expire (seconds since 1970).
+    """
+
+    renewed: tuple[str, ...]
+    expiring: Mapping[str, int]
+
+
+class Tree:
+    """The static tree of one folder: proved reads for everyone, publishing for who holds the online keys."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        keys: OnlineKeys | None = None,
+        blobs: BlobStore | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        files: Files = DISK,
+    ) -> None:
+        """Open the tree in `folder`; nothing is read or written yet.
+
+        Args:
+            folder: where the tree lies.
+            keys: needed to publish.
+            blobs: where programs lie; `folder/blobs` unless told otherwise.
+            clock: dates signatures and judges theirs.
+            files: writes.
+        """
+        self.folder = folder
+        self._keys = keys
+        self._blobs = blobs
+        self._clock = clock
+        self._files = files
+
+    @property
+    def blobs(self) -> BlobStore:
+        """The programs and cards of the tree."""
+        if self._blobs is None:
+            from alcove.registry.blobs import open_blob_store  # noqa: PLC0415 - obstore is in the platform extra
+
+            self._blobs = open_blob_store(self.folder / layout.BLOBS)
+        return self._blobs
+
+    def state(self) -> TreeState:
+        """Return what the tree says now, proved from the root; dates are not judged.
+
+        Raises:
+            MetadataError, StorageError: as `trust.read_state`.
+        """
+        return read_state(self.folder)
+
+    def root_bytes(self) -> bytes:
+        """Return the newest root metadata: what an app carries as its `trusted_root`.
+
+        Raises:
+            MetadataError, StorageError: as `trust.read_state`.
+        """
+        return self.state().root_bytes
+
+    def team_metadata(self, team: str) -> bytes:
+        """Return a team's current metadata, which the team signs its next version on.
+
+        Raises:
+            MissingTarget: no such team.
+            MetadataError, StorageError: as `trust.read_state`.
+        """
+        role = self.state().roles.get(layout.team_role(team))
+        if role is None:
+            raise MissingTarget(layout.team_role(team))
+        return role.data
+
+    def versions(self, feature: str) -> tuple[VersionRef, ...]:
+        """Return every published version of a feature, the lowest number first.
+
+        Raises:
+            MetadataError, StorageError: as `trust.read_state`.
+        """
+        state = self.state()
+        role = state.role_for(manifest_path(feature, "0.0.0"))
+        targets = {} if role is None else state.roles[role].targets
+        found = [
+            VersionRef(
+                version=path.removeprefix(f"{feature}/").removesuffix(".json"), manifest_sha256=target.hashes["sha256"]
+            )
+            for path, target in targets.items()
+            if path.startswith(f"{feature}/")
+        ]
+        return tuple(sorted(found, key=lambda ref: version_key(ref.version)))
+
+    def manifest(self, feature: str, version: str) -> Manifest:
+        """Return the manifest of a published version.
+
+        Raises:
+            MissingTarget: there is no such version.
+            MetadataError, DocumentError, StorageError: the tree is damaged.
+        """
+        path = manifest_path(feature, version)
+        target = self.state().find(path)
+        if target is None:
+            raise MissingTarget(path)
+        return Manifest.from_bytes(read_target(self.folder, path, target, limits.MANIFEST_MAX_BYTES))
+
+    def policy(self, app: str) -> Policy | None:
+        """Return the published policy of an app, or None.
+
+        Raises:
+            MetadataError, DocumentError, StorageError: the tree is damaged.
+        """
+        return self._policy(self.state(), app)
+
+    def halt(self, app: str) -> Halt | None:
+        """Return the published halt of an app, or None.
+
+        Raises:
+            MetadataError, DocumentError, StorageError: the tree is damaged.
+        """
+        return self._halt(self.state(), app)
+
+    def accept_team_metadata(
+        self, signed: bytes, manifests: Mapping[str, bytes], *, team: str | None = None
+    ) -> Accepted:
+        """Publish what a team signed: new metadata and the manifests of its new versions.
+
+        Args:
+            signed: the team's next metadata, signed on top of the current one.
+            manifests: canonical bytes of every new manifest, by path; known ones may be given again.
+            team: the team that must have signed; any team of the tree unless told otherwise.
+
+        Raises:
+            SignatureError: not signed by the team's key.
+            ExpiredMetadata: it expires before it is published.
+            StaleMetadataError: not signed on top of the current metadata.
+            VersionExists: it changes a published version.
+            MissingBlobError: a program or card was not uploaded.
+            PublishError: it drops a version, leaves the team's features, or a manifest is absent.
+            WrongSubjectError, IntegrityError, DocumentError, MetadataError: a manifest or the metadata is malformed.
+            ReadOnlyTreeError: opened without keys.
+            StorageError: a file could not be read or written; repeating is safe.
+        """
+        publisher = self._publisher("snapshot")
+        with self._exclusive():
+            state = self.state()
+            role, metadata = check_team_metadata(state, signed, now_s=publisher.now_s, team=team)
+            name = role.removeprefix(layout.TEAM_PREFIX)
+            if metadata is None:
+                return Accepted(name, state.roles[role].version, ())
+            added = check_manifests(state, role, metadata, manifests, self.blobs)
+            publisher.publish(
+                targets={manifest.path: manifest.to_bytes() for manifest in added},
+                roles={role: SignedRole(metadata, signed)},
+                snapshot=state.snapshot,
+                timestamp=state.timestamp,
+            )
+        return Accepted(name, metadata.signed.version, added)
+
+    def publish_policy(self, app: str, policy_bytes: bytes) -> bool:
+        """Publish an app's policy; return False if it is the current one already.
+
+        Raises:
+            DocumentError: not the canonical encoding of an acceptable policy.
+            StaleMetadataError: the serial number does not rise.
+            PublishError: it is another app's, or it names a version that no team has signed.
+            ReadOnlyTreeError: opened without keys.
+            MetadataError, StorageError: the tree is damaged or not writable; repeating is safe.
+        """
+        publisher = self._publisher("policy")
+        policy = policy_from_bytes(policy_bytes)
+        _same_app("policy", app, policy.app)
+        with self._exclusive():
+            state = self.state()
+            current = self._policy(state, app)
+            if current == policy:
+                return False
+            _serial_rises(layout.policy_path(app), current, policy)
+            for feature, rules in policy.features.items():
+                for ref in rules.versions():
+                    target = state.find(manifest_path(feature, ref.version))
+                    if target is None or target.hashes["sha256"] != ref.manifest_sha256:
+                        msg = f"no team has signed {feature} {ref.version} with manifest {ref.manifest_sha256}"
+                        raise PublishError(msg)
+            _publish_document(publisher, state, "policy", layout.policy_path(app), policy_bytes)
+        return True
+
+    def publish_halt(self, app: str, halt_bytes: bytes) -> bool:
+        """Publish an app's halt; return False if it is the current one already.
+
+        Raises:
+            DocumentError: not the canonical encoding of an acceptable halt.
+            StaleMetadataError: the serial number does not rise.
+            PublishError: it is another app's, or it gives back what the current one took away.
+            ReadOnlyTreeError: opened without keys.
+            MetadataError, StorageError: the tree is damaged or not writable; repeating is safe.
+        """
+        publisher = self._publisher("halt")
+        halt = halt_from_bytes(halt_bytes)
+        _same_app("halt", app, halt.app)
+        with self._exclusive():
+            state = self.state()
+            current = self._halt(state, app)
+            if current == halt:
+                return False
+            _serial_rises(layout.halt_path(app), current, halt)
+            if current is not None and not halt.includes(current):
+                msg = f"the halt of {app} must name again all that is halted or frozen; the halt key lifts nothing"
+                raise PublishError(msg)
+            _publish_document(publisher, state, "halt", layout.halt_path(app), halt_bytes)
+        return True
+
+    def refresh(self) -> Refreshed:
+        """Sign anew what the online keys sign and what has less than half of its life left.
+
+        Call it at least every six hours: the timestamp lives for a day.
+
+        Raises:
+            ReadOnlyTreeError: opened without keys.
+            MetadataError, StorageError: the tree is damaged or not writable; repeating is safe.
+        """
+        publisher = self._publisher("timestamp")
+        now_s = publisher.now_s
+        with self._exclusive():
+            state = self.state()
+            renewed = {
+                role: publisher.next_role(role, state.roles[role], state.roles[role].targets)
+                for role in ("policy", "halt")
+                if _is_half_spent(role, state.roles[role].metadata.signed, now_s)
+            }
+            names: tuple[str, ...] = ()
+            if renewed or _is_half_spent("snapshot", state.snapshot, now_s):
+                publisher.publish(targets={}, roles=renewed, snapshot=state.snapshot, timestamp=state.timestamp)
+                names = (*renewed, "snapshot", "timestamp")
+            elif _is_half_spent("timestamp", state.timestamp, now_s):
+                publisher.restamp(state.timestamp)
+                names = ("timestamp",)
+        return Refreshed(names, _expiring(state, now_s))
+
+    def check(self) -> CheckReport:
+        """Prove every file of the tree: signatures, dates, digests, documents and blobs.
+
+        Raises nothing for what it finds: the report names it.
+        """
+        return check_tree(self.folder, self.blobs, now_s=self._clock.now_s())
+
+    def _publisher(self, role: str) -> Publisher:
+        if self._keys is None:
+            raise ReadOnlyTreeError(role)
+        return Publisher(self.folder, self._keys, self._files, self._clock.now_s())
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """Let one publication at a time read, judge and write; other processes and threads wait."""
+        path = self.folder / ".lock"
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise StorageError(str(path), error.strerror or str(error)) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _policy(self, state: TreeState, app: str) -> Policy | None:
+        path = layout.policy_path(app)
+        target = state.roles["policy"].targets.get(path)
+        if target is None:
+            return None
+        return policy_from_bytes(read_target(self.folder, path, target, limits.POLICY_MAX_BYTES))
+
+    def _halt(self, state: TreeState, app: str) -> Halt | None:
+        path = layout.halt_path(app)
+        target = state.roles["halt"].targets.get(path)
+        if target is None:
+            return None
+        return halt_from_bytes(read_target(self.folder, path, target, limits.HALT_MAX_BYTES))
+
+
+def _publish_document(publisher: Publisher, state: TreeState, role: str, path: str, data: bytes) -> None:
+    current = state.roles[role]
+    targets = current.targets | {path: TargetFile.from_data(path, data, ["sha256"])}
+    publisher.publish(
+        targets={path: data},
+        roles={role: publisher.next_role(role, current, targets)},
+        snapshot=state.snapshot,
+        timestamp=state.timestamp,
+    )
+
+
+def _same_app(document: str, app: str, seen: str) -> None:
+    if app != seen:
+        msg = f"this {document} is for the app {seen!r}, not {app!r}"
+        raise PublishError(msg)
+
+
+def _serial_rises(path: str, current: Policy | Halt | None, new: Policy | Halt) -> None:
+    if current is not None and new.serial <= current.serial:
+        raise StaleMetadataError(path, expected_version=current.serial + 1, seen_version=new.serial)
+
+
+def _is_half_spent(role: str, signed: Signed, now_s: int) -> bool:
+    return bool(signed.expires < utc(now_s + layout.LIFETIMES_S[role] // 2))
+
+
+def _expiring(state: TreeState, now_s: int) -> dict[str, int]:
+    by_people: dict[str, Signed] = {"root": state.root, "targets": state.targets}
+    by_people |= {
+        role: state.roles[role].metadata.signed
+        for role in delegations(state.targets)
+        if role.startswith(layout.TEAM_PREFIX)
+    }
+    moments = {role: int(signed.expires.timestamp()) for role, signed in by_people.items()}
+    return {role: expires_s for role, expires_s in moments.items() if expires_s < now_s + layout.WARNING_S}

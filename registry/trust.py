@@ -1,0 +1,218 @@
+"""What does the tree on this disk say, proved from its root to its last role?
+
+Reading never trusts a file: each is checked against the keys of its delegator and the digests in the snapshot.  Dates
+are not judged here, for the server must be able to renew what has expired; `checks.py` judges them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from alcove.registry import layout, limits
+from alcove.registry._tuf import Metadata, Root, Snapshot, Targets, Timestamp
+from alcove.registry.errors import (
+    DocumentTooLarge,
+    IntegrityError,
+    MetadataError,
+    RollbackError,
+    SignatureError,
+    StorageError,
+)
+from alcove.registry.files import read_bounded
+from tuf.api.exceptions import LengthOrHashMismatchError, RepositoryError, UnsignedMetadataError
+from tuf.api.serialization import DeserializationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from alcove.registry._tuf import DelegatedRole, MetaFile, TargetFile
+
+_Signed = TypeVar("_Signed", Root, Timestamp, Snapshot, Targets)
+
+_ROOTS_MAX: Final = 1024  # rotations of the root keys in the life of one tree
+
+
+@dataclass(frozen=True, slots=True)
+class SignedRole:
+    """One delegated role: what it says and the bytes that were signed."""
+
+    metadata: Metadata[Targets]
+    data: bytes
+
+    @property
+    def version(self) -> int:
+        """Version of the role's metadata."""
+        return self.metadata.signed.version
+
+    @property
+    def targets(self) -> dict[str, TargetFile]:
+        """Targets by path."""
+        return self.metadata.signed.targets
+
+
+@dataclass(frozen=True, slots=True)
+class TreeState:
+    """One consistent, proved state of a tree.
+
+    Attributes:
+        root_bytes: the newest root metadata, as signed.
+        roles: every delegated role by name.
+    """
+
+    root: Root
+    root_bytes: bytes
+    timestamp: Timestamp
+    snapshot: Snapshot
+    targets: Targets
+    roles: Mapping[str, SignedRole]
+
+    def find(self, path: str) -> TargetFile | None:
+        """Return the target that the role responsible for `path` names, or None."""
+        role = self.role_for(path)
+        return None if role is None else self.roles[role].targets.get(path)
+
+    def role_for(self, path: str) -> str | None:
+        """Return the name of the role that may speak about `path`, or None."""
+        # Delegations are terminating: the first that matches is the only one a client asks.
+        for name, role in delegations(self.targets).items():
+            if role.is_delegated_path(path):
+                return name
+        return None
+
+
+def delegations(targets: Targets) -> Mapping[str, DelegatedRole]:
+    """Return the delegated roles by name, in their order of precedence."""
+    if targets.delegations is None or targets.delegations.roles is None:
+        return {}
+    return targets.delegations.roles
+
+
+def parse(kind: type[_Signed], role: str, data: bytes, limit_bytes: int) -> Metadata[_Signed]:
+    """Return metadata of one kind; its signatures are not judged yet.
+
+    Raises:
+        DocumentTooLarge: more than `limit_bytes`; nothing was parsed.
+        MetadataError: not metadata, or of another kind.
+    """
+    if len(data) > limit_bytes:
+        raise DocumentTooLarge(f"metadata of {role}", limit_bytes=limit_bytes, size_bytes=len(data))
+    try:
+        metadata = Metadata[_Signed].from_bytes(data)
+    except DeserializationError:
+        raise MetadataError(role, "these bytes are not TUF metadata") from None
+    if not isinstance(metadata.signed, kind):
+        raise MetadataError(role, f"expected {kind.type} metadata, got {metadata.signed.type}")
+    return metadata
+
+
+def verify(delegator: Root | Targets, role: str, metadata: Metadata[_Signed]) -> None:
+    """Check that enough of the keys that `delegator` names have signed.
+
+    Raises:
+        SignatureError: too few did.
+        MetadataError: `delegator` knows no such role.
+    """
+    try:
+        delegator.verify_delegate(role, metadata.signed_bytes, metadata.signatures)
+    except UnsignedMetadataError as error:
+        raise SignatureError(role, str(error)) from None
+    except (RepositoryError, ValueError) as error:
+        raise MetadataError(role, str(error)) from None
+
+
+def read_state(folder: Path) -> TreeState:
+    """Return the state that `timestamp.json` leads to.
+
+    Raises:
+        StorageError: a file is absent or unreadable.
+        SignatureError: a role is not signed by the keys of its delegator.
+        IntegrityError: a file differs from the digest in the snapshot or timestamp.
+        RollbackError: a file has another version than the snapshot or timestamp says.
+        MetadataError: a file is not acceptable otherwise.
+    """
+    root, root_bytes = _read_roots(folder)
+    timestamp = _read(folder, Timestamp, "timestamp", None, limits.TIMESTAMP_METADATA_MAX_BYTES)[0]
+    verify(root, "timestamp", timestamp)
+    link = timestamp.signed.snapshot_meta
+    snapshot, data = _read(folder, Snapshot, "snapshot", link.version, limits.SNAPSHOT_METADATA_MAX_BYTES)
+    _match("snapshot", link, data, snapshot.signed.version)
+    verify(root, "snapshot", snapshot)
+    targets = _read_role(folder, root, "targets", snapshot.signed)
+    roles = {
+        name: _read_role(folder, targets.metadata.signed, name, snapshot.signed)
+        for name in delegations(targets.metadata.signed)
+    }
+    return TreeState(root, root_bytes, timestamp.signed, snapshot.signed, targets.metadata.signed, roles)
+
+
+def read_target(folder: Path, path: str, target: TargetFile, limit_bytes: int) -> bytes:
+    """Return the bytes of a target, proved.
+
+    Raises:
+        StorageError: the file is absent or unreadable.
+        IntegrityError: it is not the signed one.
+    """
+    expected = target.hashes["sha256"]
+    file = folder / layout.target_file(path, expected)
+    data = _read_file(file, min(limit_bytes, target.length))
+    if data is None:
+        raise IntegrityError(path, expected=f"{target.length} bytes", seen="more")
+    try:
+        target.verify_length_and_hashes(data)
+    except LengthOrHashMismatchError as error:
+        raise IntegrityError(path, expected=expected, seen=str(error)) from None
+    return data
+
+
+def _read_roots(folder: Path) -> tuple[Root, bytes]:
+    metadata, data = _read(folder, Root, "root", 1, limits.ROOT_METADATA_MAX_BYTES)
+    verify(metadata.signed, "root", metadata)
+    for version in range(2, _ROOTS_MAX):
+        if not (folder / layout.metadata_file("root", version)).exists():
+            break
+        trusted = metadata.signed
+        metadata, data = _read(folder, Root, "root", version, limits.ROOT_METADATA_MAX_BYTES)
+        verify(trusted, "root", metadata)
+        verify(metadata.signed, "root", metadata)
+        if metadata.signed.version != version:
+            raise RollbackError("root", f"expected version {version}, got {metadata.signed.version}")
+    return metadata.signed, data
+
+
+def _read_role(folder: Path, delegator: Root | Targets, role: str, snapshot: Snapshot) -> SignedRole:
+    link = snapshot.meta.get(f"{role}.json")
+    if link is None:
+        raise MetadataError(role, "the snapshot does not name it")
+    metadata, data = _read(folder, Targets, role, link.version, limits.TARGETS_METADATA_MAX_BYTES)
+    _match(role, link, data, metadata.signed.version)
+    verify(delegator, role, metadata)
+    return SignedRole(metadata, data)
+
+
+def _match(role: str, link: MetaFile, data: bytes, version: int) -> None:
+    try:
+        link.verify_length_and_hashes(data)
+    except LengthOrHashMismatchError as error:
+        expected = (link.hashes or {}).get("sha256", "")
+        raise IntegrityError(f"metadata of {role}", expected=expected, seen=str(error)) from None
+    if version != link.version:
+        raise RollbackError(role, f"expected version {link.version}, got {version}")
+
+
+def _read(
+    folder: Path, kind: type[_Signed], role: str, version: int | None, limit_bytes: int
+) -> tuple[Metadata[_Signed], bytes]:
+    path = folder / layout.metadata_file(role, version)
+    data = _read_file(path, limit_bytes)
+    if data is None:
+        raise DocumentTooLarge(f"metadata of {role}", limit_bytes=limit_bytes, size_bytes=path.stat().st_size)
+    return parse(kind, role, data, limit_bytes), data
+
+
+def _read_file(path: Path, limit_bytes: int) -> bytes | None:
+    try:
+        return read_bounded(path, limit_bytes)
+    except OSError as error:
+        raise StorageError(str(path), error.strerror or str(error)) from error
