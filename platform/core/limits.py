@@ -1,6 +1,5 @@
 """Which bounds does the server put on what it accepts?  Each line: unit and the reason for the number."""
 
-BLOB_BYTES = 256 * 1024 * 1024  # bytes; far above a phone's model, far below a memory problem (blobs stream to disk)
 CHUNK_BYTES = 1024 * 1024  # bytes; one message of an upload, below gRPC's default message cap of 4 MiB
 MESSAGE_BYTES = 8 * 1024 * 1024  # bytes; a team's metadata with thousands of versions fits
 REQUEST_ID_LENGTH = (8, 64)  # characters; a UUID fits, an accident of "1" does not
@@ -9,8 +8,6 @@ PAGE_SIZE = (100, 1000)  # entries; default and most in one answer
 WINDOW_S_DEFAULT = 86_400  # seconds; one report a day
 MINIMUM_COHORT = (50, 10_000_000)  # devices per arm before a winner may be named
 MINIMUM_COHORT_DEFAULT = 1000  # devices per arm; research: noise makes smaller cohorts useless
-REPORT_BYTES = 38  # bytes; task id 32, window 4, cell 2
-REPORTS_PER_BODY = 1024  # records; a gateway may batch, one body stays under 39 kB
 WINDOW_SKEW_S = 3600  # seconds that a device's clock may be ahead of ours when it opens a window
 CALLS_TIMEOUT_S = 30.0  # seconds; deadline that the client puts on each call
 UPLOAD_TIMEOUT_S = 600.0  # seconds; deadline of an upload

@@ -1,5 +1,1 @@
 """How does a version reach the devices of an app, step by step?"""
-
-from alcove.platform.rollouts.engine import RolloutEngine
-
-__all__ = ["RolloutEngine"]

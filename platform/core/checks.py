@@ -1,0 +1,91 @@
+"""How does a value that came over the wire become one that the rest of the server may trust?"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from alcove.platform.core import limits
+from alcove.platform.core.errors import InvalidFieldError
+from alcove.platform.core.records import Page
+from pydantic import TypeAdapter, ValidationError
+
+__all__ = ["check", "check_digest", "check_page", "check_reason", "check_request_id", "fields_named"]
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9_-]+")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@contextmanager
+def fields_named(prefix: str = "") -> Iterator[None]:
+    """Turn what pydantic refuses inside the block into an error that names the field, the bound and the value.
+
+    Raises:
+        InvalidFieldError: something was refused; the first fault is told.
+    """
+    try:
+        yield
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(str(step) for step in fault["loc"])
+        name = ".".join(part for part in (prefix, where) if part) or "request"
+        raise InvalidFieldError(name, fault["msg"], fault["input"]) from None
+
+
+def check(field: str, kind: Any, value: object) -> Any:
+    """Return `value` as the annotated type `kind` (such as `AppName`).
+
+    Raises:
+        InvalidFieldError: it is none.
+    """
+    with fields_named(field):
+        return TypeAdapter(kind).validate_python(value)
+
+
+def check_digest(field: str, value: str) -> str:
+    """Return `value`, 64 lower-case hexadecimal digits.
+
+    Raises:
+        InvalidFieldError: it is something else.
+    """
+    if _DIGEST.fullmatch(value) is None:
+        raise InvalidFieldError(field, "64 lower-case hexadecimal digits", value)
+    return value
+
+
+def check_request_id(value: str) -> str:
+    """Return `value`, 8 to 64 characters of [A-Za-z0-9_-].
+
+    Raises:
+        InvalidFieldError: it is something else.
+    """
+    shortest, longest = limits.REQUEST_ID_LENGTH
+    if not shortest <= len(value) <= longest or _REQUEST_ID.fullmatch(value) is None:
+        raise InvalidFieldError("request_id", f"{shortest} to {longest} characters of [A-Za-z0-9_-]", value)
+    return value
+
+
+def check_reason(field: str, value: str) -> str:
+    """Return `value` without outer space: 1 to 500 printable characters.
+
+    Raises:
+        InvalidFieldError: it is something else.
+    """
+    text = value.strip()
+    if not 1 <= len(text) <= limits.REASON_LENGTH or not text.isprintable():
+        raise InvalidFieldError(field, f"1 to {limits.REASON_LENGTH} printable characters", value)
+    return text
+
+
+def check_page(page_size: int, page_token: str) -> Page:
+    """Return the part of a list that a request wants; a token is the last sequence number of the page before.
+
+    Raises:
+        InvalidFieldError: the size is above the most, or the token is none of ours.
+    """
+    default, most = limits.PAGE_SIZE
+    if page_size > most:
+        raise InvalidFieldError("page_size", f"at most {most}", page_size)
+    if page_token and not (page_token.isascii() and page_token.isdigit() and len(page_token) <= 18):
+        raise InvalidFieldError("page_token", "a next_page_token of this list", page_token)
+    return Page(after=int(page_token or 0), size=page_size or default)

@@ -1,0 +1,1 @@
+"""How are versions compared, and what do private reports say about them?"""

@@ -1,0 +1,39 @@
+"""Which reports belong to an experiment?  Its task: derived from the record, the same each time."""
+
+from alcove.platform.core.records import ExperimentRecord
+from alcove.registry.policy import TaskPolicy, make_task
+
+__all__ = ["OUTCOMES", "bin_values_ms", "task_of"]
+
+OUTCOMES = 2  # 0: the user refused the answer, 1: accepted it
+
+
+def task_of(record: ExperimentRecord) -> TaskPolicy:
+    """Return the task of an experiment that has started.
+
+    Window 0 begins at a whole multiple of the window's length at or before the start, so that a device whose
+    clock is a little late finds itself in it.
+
+    Raises:
+        pydantic.ValidationError: a field is out of its bounds.
+    """
+    started_at_s = record.started_at_s or 0
+    return make_task(
+        experiment_id=record.experiment_id,
+        epsilon=record.epsilon,
+        arm_count=len(record.arms),
+        outcome_count=OUTCOMES,
+        latency_edges_ms=record.latency_edges_ms,
+        window_s=record.window_s,
+        first_window_start_s=started_at_s - started_at_s % record.window_s,
+    )
+
+
+def bin_values_ms(edges_ms: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the latency that stands for each bin: its middle; the open last bin is taken as wide as the one before."""
+    if not edges_ms:
+        return (0.0,)
+    lows = (0.0, *edges_ms)
+    last_width = lows[-1] - lows[-2]
+    highs = (*edges_ms, edges_ms[-1] + last_width)
+    return tuple((low + high) / 2 for low, high in zip(lows, highs, strict=True))

@@ -1,0 +1,7 @@
+"""How do rows become the signed policy that devices read?"""
+
+from alcove.platform.policy_compiler.compiler import compile_policy
+from alcove.platform.policy_compiler.decide import decide_halt, decide_policy
+from alcove.platform.policy_compiler.publisher import Publisher
+
+__all__ = ["Publisher", "compile_policy", "decide_halt", "decide_policy"]

@@ -1,0 +1,121 @@
+"""How is a version published, so that it may be killed anywhere and repeated?
+
+    blobs uploaded ─▶ package verified ─▶ tree accepts the team's metadata ─▶ row written = listed
+
+The tree is the truth about what is published: rows that a kill kept from being written are written at the next start.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+from alcove.platform.core.records import VersionRecord
+from alcove.platform.store import Store
+from alcove.platform.store.change import Change
+from alcove.platform.store.versions import add_version, find_version
+from alcove.registry.clock import Clock
+from alcove.registry.errors import MissingBlobError, VersionExists
+from alcove.registry.manifest import Manifest
+from alcove.registry.package import CARD_FILE, Package, program_file, verify_package
+from alcove.registry.tree import Tree
+
+__all__ = ["VersionPublisher"]
+
+RECONCILED = "server/start"  # principal of rows that a restart completes
+
+
+@dataclass(frozen=True)
+class VersionPublisher:
+    """Publishes versions, one at a time.
+
+    Attributes:
+        store: where versions are listed.
+        tree: where devices read them; called in worker threads.
+        lock: held while the tree changes; shared with everything else that changes it.
+        clock: dates the rows.
+    """
+
+    store: Store
+    tree: Tree
+    lock: asyncio.Lock
+    clock: Clock
+
+    async def to_tree(self, manifest: Manifest, team_metadata: bytes) -> None:
+        """Verify the package and make it part of the tree; repeating is harmless.
+
+        Args:
+            manifest: of the new version; its blobs must have been uploaded.
+            team_metadata: signed by the team's key, on top of what is current.
+
+        Raises:
+            VersionExists: the version was published before, with other metadata.
+            MissingBlobError: a program or the card was not uploaded.
+            RegistryError: whatever the package, the signature or the tree is refused for.
+        """
+        async with self.lock:
+            await asyncio.to_thread(self._to_tree, manifest, team_metadata)
+
+    async def to_row(self, change: Change, manifest: Manifest) -> VersionRecord:
+        """List a version that the tree holds; return what is listed."""
+        known = await find_version(change.session, manifest.feature, manifest.version)
+        if known is not None:
+            return known
+        record = await add_version(
+            change.session,
+            feature=manifest.feature,
+            version=manifest.version,
+            team=manifest.team,
+            manifest_sha256=manifest.sha256,
+            manifest=manifest.to_bytes(),
+            published_at_s=change.now_s,
+        )
+        await change.audit(
+            "publish version",
+            f"{manifest.feature} {manifest.version}",
+            team=manifest.team,
+            manifest_sha256=manifest.sha256,
+        )
+        return record
+
+    async def reconcile(self) -> int:
+        """List every version that the tree holds and the rows lack; return how many.
+
+        Raises:
+            RegistryError: the tree is damaged.
+        """
+        published = await asyncio.to_thread(self._published)
+        added = 0
+        async with self.store.write() as session:
+            change = Change(session, RECONCILED, self.clock.now_s())
+            for manifest in published:
+                if await find_version(session, manifest.feature, manifest.version) is None:
+                    await self.to_row(change, manifest)
+                    added += 1
+        return added
+
+    def _to_tree(self, manifest: Manifest, team_metadata: bytes) -> None:
+        is_repeat = self.tree.team_metadata(manifest.team) == team_metadata
+        if not is_repeat:
+            if any(ref.version == manifest.version for ref in self.tree.versions(manifest.feature)):
+                raise VersionExists(manifest.feature, manifest.version)
+            verify_package(self._package(manifest))
+        self.tree.accept_team_metadata(team_metadata, {manifest.path: manifest.to_bytes()}, team=manifest.team)
+        if self.tree.manifest(manifest.feature, manifest.version) != manifest:
+            raise VersionExists(manifest.feature, manifest.version)
+
+    def _package(self, manifest: Manifest) -> Package:
+        blobs = self.tree.blobs
+        for sha256, size_bytes in manifest.blobs().items():
+            if blobs.size_bytes(sha256) != size_bytes:
+                raise MissingBlobError(f"{manifest.feature} {manifest.version}", sha256)
+        files = {CARD_FILE: blobs.get(manifest.card.sha256)}
+        files |= {program_file(variant.name): blobs.get(variant.sha256) for variant in manifest.variants}
+        return Package(manifest, files)
+
+    def _published(self) -> list[Manifest]:
+        paths = [
+            path
+            for role, signed in self.tree.state().roles.items()
+            if role.startswith("team-")
+            for path in signed.targets
+        ]
+        return [self.tree.manifest(*path.removesuffix(".json").split("/", 1)) for path in paths]

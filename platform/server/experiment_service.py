@@ -1,0 +1,73 @@
+"""How does ExperimentService answer?"""
+
+# The names and signatures are those of the generated base class.
+# ruff: noqa: ARG002, N802
+
+from typing import Any
+
+from alcove.api.experiment.v1 import experiment_pb2 as pb
+from alcove.api.experiment.v1 import experiment_pb2_grpc as rpc
+from alcove.platform.core.checks import check_page
+from alcove.platform.experiments import engine
+from alcove.platform.server.experiment_convert import experiment_message, experiment_spec, results_message
+from alcove.platform.server.mutations import Mutations
+from alcove.platform.store.change import Change
+from alcove.platform.store.experiments import get_experiment, list_experiments
+
+__all__ = ["ExperimentService"]
+
+
+class ExperimentService(rpc.ExperimentServiceServicer):
+    """Comparisons of versions, decided by statistics over private reports."""
+
+    def __init__(self, mutations: Mutations) -> None:
+        self._mutations = mutations
+
+    async def CreateExperiment(self, request: pb.CreateExperimentRequest, context: Any) -> pb.CreateExperimentResponse:
+        """Create a draft."""
+
+        async def work(change: Change) -> pb.CreateExperimentResponse:
+            record = await engine.create(change, experiment_spec(request))
+            return pb.CreateExperimentResponse(experiment=experiment_message(record))
+
+        return await self._mutations.run(request, pb.CreateExperimentResponse, work)
+
+    async def StartExperiment(self, request: pb.StartExperimentRequest, context: Any) -> pb.StartExperimentResponse:
+        """Put the arms into the policy and open the collection."""
+
+        async def work(change: Change) -> pb.StartExperimentResponse:
+            record = await engine.start(change, request.experiment_id)
+            return pb.StartExperimentResponse(experiment=experiment_message(record))
+
+        return await self._mutations.run(request, pb.StartExperimentResponse, work)
+
+    async def StopExperiment(self, request: pb.StopExperimentRequest, context: Any) -> pb.StopExperimentResponse:
+        """Take the arms from the policy and keep the decision."""
+
+        async def work(change: Change) -> pb.StopExperimentResponse:
+            record = await engine.stop(change, request.experiment_id)
+            return pb.StopExperimentResponse(experiment=experiment_message(record))
+
+        return await self._mutations.run(request, pb.StopExperimentResponse, work)
+
+    async def GetExperiment(self, request: pb.GetExperimentRequest, context: Any) -> pb.GetExperimentResponse:
+        """Return one experiment."""
+        async with self._mutations.store.read() as session:
+            record = await get_experiment(session, request.experiment_id)
+        return pb.GetExperimentResponse(experiment=experiment_message(record))
+
+    async def GetResults(self, request: pb.GetResultsRequest, context: Any) -> pb.GetResultsResponse:
+        """Estimate every arm and decide."""
+        async with self._mutations.store.read() as session:
+            record, results = await engine.read(session, request.experiment_id)
+        return pb.GetResultsResponse(experiment=experiment_message(record), results=results_message(record, results))
+
+    async def ListExperiments(self, request: pb.ListExperimentsRequest, context: Any) -> pb.ListExperimentsResponse:
+        """List experiments, oldest first."""
+        page = check_page(request.page_size, request.page_token)
+        app, feature = request.app or None, request.feature or None
+        async with self._mutations.store.read() as session:
+            records = await list_experiments(session, page, app=app, feature=feature)
+        token = str(records[-1].sequence) if len(records) == page.size else ""
+        messages = [experiment_message(record) for record in records]
+        return pb.ListExperimentsResponse(experiments=messages, next_page_token=token)

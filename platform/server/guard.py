@@ -1,0 +1,99 @@
+"""May this process start here?  Not beside a key that it must not see, not without the keys it needs, not twice.
+
+The server can date, choose and stop; it can never add a version, because the keys for that are out of its reach.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from alcove.platform.core.errors import DataFolderBusyError, KeyWithinReachError, OnlineKeyError, TreeMissingError
+from alcove.platform.server.settings import Settings
+from alcove.registry.errors import KeyFileError
+from alcove.registry.keys import ONLINE_ROLES, OnlineKeys, load_online_keys
+from alcove.registry.layout import metadata_file
+from alcove.registry.trust import TreeState, delegations
+
+__all__ = ["check_keys", "hold_data_folder", "load_keys", "refuse_foreign_keys"]
+
+_HEAD_BYTES = 4096  # a PEM file's first line is in its first block
+_MARK = b"PRIVATE KEY-----"
+
+
+def refuse_foreign_keys(settings: Settings) -> None:
+    """Look at every file that the server may read in its folders.
+
+    Raises:
+        KeyWithinReachError: one is a private key and none of the server's own.
+    """
+    own = {settings.online_keys / f"{role}.pem" for role in ONLINE_ROLES}
+    if settings.tls_key is not None:
+        own.add(settings.tls_key)
+    allowed = {path.resolve() for path in own}
+    for folder in {settings.data_dir.resolve(), settings.online_keys.resolve()}:
+        for parent, _, names in os.walk(folder, followlinks=True):
+            for path in (Path(parent, name) for name in names):
+                if path.resolve() not in allowed and _is_private_key(path):
+                    raise KeyWithinReachError(path)
+
+
+def _is_private_key(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return _MARK in file.read(_HEAD_BYTES)
+    except OSError:
+        return False  # what cannot be read is out of reach
+
+
+def load_keys(settings: Settings) -> OnlineKeys:
+    """Return the online keys.
+
+    Raises:
+        OnlineKeyError: one is missing, malformed or open to others.
+    """
+    try:
+        return load_online_keys(settings.online_keys)
+    except KeyFileError as error:
+        path = Path(error.path)
+        raise OnlineKeyError(path.stem, path, error.problem) from None
+
+
+def check_keys(settings: Settings, keys: OnlineKeys, state: TreeState) -> None:
+    """Compare the online keys with those that the tree trusts for their roles.
+
+    Raises:
+        OnlineKeyError: a key is not the one that the tree trusts (another tree's, or another role's).
+    """
+    delegated = delegations(state.targets)
+    trusted = {
+        "snapshot": state.root.roles["snapshot"].keyids,
+        "timestamp": state.root.roles["timestamp"].keyids,
+        "policy": delegated["policy"].keyids,
+        "halt": delegated["halt"].keyids,
+    }
+    for role, keyids in trusted.items():
+        if getattr(keys, role).public_key.keyid not in keyids:
+            raise OnlineKeyError(role, settings.online_keys / f"{role}.pem", "is not the key that the tree trusts")
+
+
+@contextmanager
+def hold_data_folder(settings: Settings) -> Iterator[None]:
+    """Keep other servers out of the data folder; a killed server's hold ends with it.
+
+    Raises:
+        TreeMissingError: the folder holds no tree.
+        DataFolderBusyError: another server holds it.
+    """
+    if not (settings.tree / metadata_file("timestamp")).is_file():
+        raise TreeMissingError(settings.tree)
+    descriptor = os.open(settings.data_dir / "server.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataFolderBusyError(settings.data_dir) from None
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,92 @@
+"""How is every mutation done once, however often it is sent?
+
+One transaction holds the change, its audit entry and its response under the caller's request id.  Then what was decided
+is published to the tree.  A repeat finds the response and publishes what a failure left unpublished.
+"""
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from alcove.platform.auth.principal import current_principal
+from alcove.platform.core.checks import check_request_id
+from alcove.platform.policy_compiler.publisher import Publisher
+from alcove.platform.store import Store
+from alcove.platform.store.change import Change
+from alcove.platform.store.requests import find_response, keep_response
+from alcove.registry.clock import Clock
+from google.protobuf.message import Message
+
+__all__ = ["Mutations"]
+
+_Response = TypeVar("_Response", bound=Message)
+
+
+class _Request(Protocol):
+    """Any request of a mutation."""
+
+    request_id: str
+
+    def SerializeToString(self, *, deterministic: bool = ...) -> bytes:  # noqa: N802 - protobuf's name
+        """Return the wire bytes."""
+        ...
+
+
+@dataclass(frozen=True)
+class Mutations:
+    """Runs mutations."""
+
+    store: Store
+    publisher: Publisher
+    clock: Clock
+
+    async def known(self, request: _Request, kind: type[_Response]) -> _Response | None:
+        """Return the stored response of this very request, or None when it is new.
+
+        Raises:
+            InvalidFieldError: the request id is malformed.
+            RequestIdReusedError: the id was used for another content.
+        """
+        async with self.store.read() as session:
+            key = _key(request, kind)
+            stored = await find_response(session, **key)
+        return None if stored is None else kind.FromString(stored)
+
+    async def run(
+        self, request: _Request, kind: type[_Response], work: Callable[[Change], Awaitable[_Response]]
+    ) -> _Response:
+        """Return the response of `work`, done now or when the request came first.
+
+        Args:
+            request: names the mutation by its `request_id`.
+            kind: class of the response.
+            work: changes rows and audits; everything it does is committed together or not at all.
+
+        Raises:
+            InvalidFieldError: the request id is malformed.
+            RequestIdReusedError: the id was used for another content.
+            RegistryError: the tree could not be written; the change stands, and repeating publishes it.
+            PlatformError: whatever `work` raises.
+        """
+        key = _key(request, kind)
+        now_s = self.clock.now_s()
+        async with self.store.write() as session:
+            stored = await find_response(session, **key)
+            if stored is None:
+                response = await work(Change(session, current_principal().name, now_s))
+                await keep_response(session, **key, response=response.SerializeToString(), now_s=now_s)
+            else:
+                response = kind.FromString(stored)
+        await self.publisher.flush()
+        return response
+
+
+def _key(request: _Request, kind: type[Message]) -> dict[str, str]:
+    """Return what names a mutation: who (by role, so that a renewed token may repeat), which id, what content."""
+    return {
+        "principal": str(current_principal().role),
+        "request_id": check_request_id(request.request_id),
+        "method": kind.DESCRIPTOR.full_name.rpartition(".")[2].removesuffix("Response"),
+        "content_sha256": hashlib.sha256(request.SerializeToString(deterministic=True)).hexdigest(),
+    }

@@ -1,0 +1,60 @@
+"""What may be set when the server starts?"""
+
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+__all__ = ["Settings"]
+
+Port = Annotated[int, Field(ge=0, le=65535)]
+
+
+class Settings(BaseModel):
+    """Where the server keeps its things, and where it listens.
+
+    Attributes:
+        data_dir: database, blobs and the signed tree (`alcove keys create` makes it).
+        online_keys: folder with policy.pem, halt.pem, snapshot.pem and timestamp.pem, and no other key.
+        host: address to listen on; this machine only unless told otherwise.
+        grpc_port: for teams and operators; 0: any free port.
+        http_port: for devices; 0: any free port.
+        tls_certificate: PEM chain for both ports; without it tokens are accepted from this machine only.
+        tls_key: PEM key of the certificate.
+        reports_per_second: reports accepted a second, from all devices together.
+        refresh_s: seconds between two looks at whether signatures must be renewed; the timestamp lives for a day.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    data_dir: Path
+    online_keys: Path
+    host: str = "127.0.0.1"
+    grpc_port: Port = 7443
+    http_port: Port = 7480
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    reports_per_second: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
+    refresh_s: Annotated[float, Field(ge=0.01, le=6 * 3600)] = 3600.0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            msg = "tls_certificate and tls_key come together"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def database(self) -> Path:
+        """The SQLite file."""
+        return self.data_dir / "alcove.db"
+
+    @property
+    def tree(self) -> Path:
+        """The static tree that devices read."""
+        return self.data_dir / "tree"
+
+    @property
+    def uploads(self) -> Path:
+        """Where uploads lie until they are whole."""
+        return self.data_dir / "uploads"

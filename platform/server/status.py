@@ -1,0 +1,80 @@
+"""Which gRPC status does each domain error get?  The one table; a test walks all error classes and fails on a gap.
+
+An error travels as status + message, and its class name in the trailing metadata `alcove-error`, from which clients
+tell apart what shares a status.  What is in no table is INTERNAL, and its words stay in the server's log.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+import grpc
+from alcove.platform.core import errors as platform_errors
+from alcove.platform.stats import errors as stats_errors
+from alcove.registry import errors as registry_errors
+
+__all__ = ["ERROR_KEY", "STATUS", "status_of"]
+
+ERROR_KEY: Final = "alcove-error"
+
+_S = grpc.StatusCode
+_p, _r = platform_errors, registry_errors
+
+STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
+    {
+        # the call
+        _p.InvalidFieldError: _S.INVALID_ARGUMENT,
+        _p.NotFoundError: _S.NOT_FOUND,
+        _p.RequestIdReusedError: _S.ALREADY_EXISTS,
+        _p.BlobTooLargeError: _S.RESOURCE_EXHAUSTED,
+        _p.BlobMismatchError: _S.INVALID_ARGUMENT,
+        _p.ReportRefusedError: _S.INVALID_ARGUMENT,
+        # the caller
+        _p.UnauthenticatedError: _S.UNAUTHENTICATED,
+        _p.PlaintextRefusedError: _S.UNAUTHENTICATED,
+        _p.PermissionDeniedError: _S.PERMISSION_DENIED,
+        # the state
+        _p.IllegalTransitionError: _S.FAILED_PRECONDITION,
+        _p.FeatureBusyError: _S.FAILED_PRECONDITION,
+        _p.NoDefaultVersionError: _S.FAILED_PRECONDITION,
+        _p.ShareNotRaisedError: _S.FAILED_PRECONDITION,
+        _p.OverrideRequiredError: _S.FAILED_PRECONDITION,
+        # the server itself: these stop it at its start
+        _p.KeyWithinReachError: _S.INTERNAL,
+        _p.OnlineKeyError: _S.INTERNAL,
+        _p.TreeMissingError: _S.INTERNAL,
+        _p.DataFolderBusyError: _S.INTERNAL,
+        # registry: what was sent is not acceptable
+        _r.DocumentError: _S.INVALID_ARGUMENT,
+        _r.DocumentTooLarge: _S.INVALID_ARGUMENT,
+        _r.SignatureError: _S.PERMISSION_DENIED,
+        _r.ExpiredMetadata: _S.FAILED_PRECONDITION,
+        _r.RollbackError: _S.FAILED_PRECONDITION,
+        _r.MissingTarget: _S.NOT_FOUND,
+        _r.IntegrityError: _S.INVALID_ARGUMENT,
+        _r.WrongSubjectError: _S.INVALID_ARGUMENT,
+        _r.MetadataError: _S.INVALID_ARGUMENT,
+        _r.PackageError: _S.INVALID_ARGUMENT,
+        _r.ProgramRefusedError: _S.INVALID_ARGUMENT,
+        # registry: the tree's state
+        _r.PublishError: _S.FAILED_PRECONDITION,
+        _r.VersionExists: _S.ALREADY_EXISTS,
+        _r.StaleMetadataError: _S.ABORTED,
+        _r.MissingBlobError: _S.FAILED_PRECONDITION,
+        _r.VersionHaltedError: _S.FAILED_PRECONDITION,
+        _r.FeatureUnknownError: _S.NOT_FOUND,
+        # registry: the server's disk, keys and network; repeating may help
+        _r.StorageError: _S.UNAVAILABLE,
+        _r.FetchError: _S.UNAVAILABLE,
+        _r.KeyFileError: _S.INTERNAL,
+        _r.ReadOnlyTreeError: _S.INTERNAL,
+        # statistics
+        stats_errors.AggregateError: _S.INTERNAL,
+        stats_errors.ArgumentError: _S.INTERNAL,
+    }
+)
+
+
+def status_of(error: Exception) -> grpc.StatusCode | None:
+    """Return the status of a domain error, or None for anything else."""
+    return STATUS.get(type(error))
