@@ -111,7 +111,7 @@ class Training:
                 line = {"step": self.step, "loss": round(mean, 4), "seconds": round(time.monotonic() - began_s, 1)}
                 with (self.folder / "progress.jsonl").open("a", encoding="utf-8") as file:
                     file.write(json.dumps(line) + "\n")
-                print(f"{self.step}/{self.plan.steps}  loss {mean:.4f}  {line['seconds']} s", flush=True)  # noqa: T201
+                print(f"{self.step}/{self.plan.steps}  loss {mean:.4f}  {line['seconds']} s", flush=True)  # noqa: T201 (what the command is for)
             if self.step % CHECKPOINT_EVERY == 0 or self.step == self.plan.steps:
                 self._save()
         return float(np.mean(losses[-REPORT_EVERY:])) if losses else float("nan")

@@ -1,0 +1,112 @@
+"""From trained weights to a committed program, and back: the committed program is the checkpoint.
+
+python -m alcove.features.language_id.build --version 2.0.0 --run runs/language_id-2.0.0   # from a training run
+python -m alcove.features.language_id.build --version 2.0.0                                # again, from the program
+"""
+
+import argparse
+from pathlib import Path
+from typing import Final
+
+import torch
+from alcove.features.language_id.config import CONFIGS
+from alcove.features.language_id.contract import program_path
+from alcove.features.language_id.model import LanguageIdModule
+from alcove.runtime import export
+from alcove.runtime.certificate import Sample, embed_certificate
+from alcove.runtime.compiler import load_state
+from alcove.runtime.compiler.certify import certify
+from alcove.runtime.program import Program
+
+TOLERANCE: Final = 1e-5
+"""Of a probability: the two sides add the same f32 numbers in different orders."""
+
+CERTIFICATE_TEXTS: Final = (
+    "Where is the nearest railway station?",
+    "Ich habe heute leider keine Zeit, vielleicht morgen.",
+    "On se retrouve devant le cinéma à huit heures ?",
+    "No te olvides de comprar pan y leche.",
+    "Você já viu as fotos da nossa viagem?",
+    "Hvornår kommer toget fra Aarhus?",
+    "Akşam yemeğine bize gelir misin?",
+    "Hôm nay trời đẹp quá, mình đi dạo nhé.",
+    "Где ты был вчера вечером?",
+    "Сьогодні ввечері буде дощ, візьми парасольку.",
+    "Πού άφησες τα κλειδιά του σπιτιού;",
+    "متى يبدأ الدرس غدا؟",
+    "आज मौसम बहुत अच्छा है।",
+    "明天早上我们一起去公园吧。",
+    "駅までどのくらいかかりますか。",
+    "Ngiyabonga kakhulu ngosizo lwakho.",
+)
+"""Inputs of the parity certificate, written for it; they travel to every device."""
+
+
+def module_of_program(program: Program, version: str) -> LanguageIdModule:
+    """Return the torch module whose weights `program` holds, tables dequantised.
+
+    Raises:
+        RuntimeError: the program is not of this version's shape.
+    """
+    module = LanguageIdModule(CONFIGS[version])
+    module.load_state_dict({name: torch.from_numpy(array) for name, array in load_state(program.spec).items()})
+    return module.eval()
+
+
+def module_of_run(folder: Path, version: str) -> LanguageIdModule:
+    """Return the torch module that a training run made.
+
+    Raises:
+        FileNotFoundError: the folder holds no checkpoint.
+        RuntimeError: it is of another shape.
+    """
+    module = LanguageIdModule(CONFIGS[version])
+    module.network.load_state_dict(torch.load(folder / "checkpoint.pt", weights_only=True)["network"])
+    return module.eval()
+
+
+def compile_module(module: LanguageIdModule, version: str) -> Program:
+    """Return the certified int8 program of a module.
+
+    The certificate compares with the module that comes back from the program, so it promises the arithmetic, not the
+    rounding of the weights; what rounding costs is in the card.
+
+    Raises:
+        ExportError: the module cannot be exported.
+        CertificateError: native and torch differ.
+    """
+    program = export(module, ("text",), quantize="int8")
+    samples = [Sample(inputs=(text,), source="written for this certificate") for text in CERTIFICATE_TEXTS]
+    certificate = certify(
+        bytes(program), module_of_program(program, version), samples, licence="own text", tolerance=TOLERANCE
+    )
+    return Program(embed_certificate(bytes(program), certificate))
+
+
+def build(version: str) -> Program:
+    """Return the program of a committed version, exported anew from the weights that it holds: the same bytes.
+
+    Raises:
+        KeyError: there is no such version.
+        FileNotFoundError: it was never committed.
+    """
+    committed = Program(program_path(version).read_bytes())
+    return compile_module(module_of_program(committed, version), version)
+
+
+def main() -> None:
+    """Write a version's program to where it is committed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", choices=sorted(CONFIGS), required=True)
+    parser.add_argument("--run", type=Path, help="folder of a training run; without it, the committed program")
+    arguments = parser.parse_args()
+    version = arguments.version
+    program = compile_module(module_of_run(arguments.run, version), version) if arguments.run else build(version)
+    path = program_path(version)
+    path.parent.mkdir(exist_ok=True)
+    program.save(path)
+    print(f"{path.name}: {len(bytes(program)):,} bytes, sha256 {program.digest}")  # noqa: T201 (what the command is for)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""How do figures look in the card?  Markdown tables and one picture, from what `evaluate.py` measured."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+BEGIN: Final = "<!-- figures: begin (written by evaluate.py) -->"
+END: Final = "<!-- figures: end -->"
+
+Result = Mapping[str, Any]
+"""What `evaluate.evaluate` returns."""
+
+COLOURS: Final = ("#c0392b", "#e59866", "#1f618d")
+ROW_HEIGHT, LEFT, WIDTH, TOP = 13, 40, 560, 34
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage with one decimal."""
+    return f"{100 * share:.1f}"
+
+
+def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table; numbers to the right."""
+    rule = ["---", *["---:"] * (len(heading) - 1)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in [heading, rule, *rows])
+
+
+def figures(results: Sequence[Result]) -> str:
+    """Return the figures of the versions: totals side by side, then the last one's languages and confusions."""
+    kinds = list(results[0]["kinds"])
+    parts = [_totals(results, kinds), _languages(results[-1], kinds), _confusions(results[-1], kinds)]
+    return "\n\n".join(parts)
+
+
+def _totals(results: Sequence[Result], kinds: Sequence[str]) -> str:
+    def line(name: str, key: str, kind: str) -> list[str]:
+        return [f"{name}, {kind} (%)", *(percent(result["kinds"][kind][key]) for result in results)]
+
+    rows = [line("accuracy", "accuracy", kind) for kind in kinds]
+    rows.append(["**accuracy, mean of these (%)**", *(f"**{percent(r['mean_accuracy'])}**" for r in results)])
+    rows.extend(line("calibration error", "calibration_error", kind) for kind in kinds)
+    rows.extend(line("counted as unknown", "unknown", kind) for kind in kinds)
+    if "others_unknown" in results[0]:
+        others = "counted as unknown, sentences in 30 other languages (%)"
+        rows.append([others, *(percent(r["others_unknown"]) for r in results)])
+    rows.extend(
+        [f"time of one prediction, {kind}, median (µs)", *(f"{r['kinds'][kind]['latency_us']:.0f}" for r in results)]
+        for kind in kinds
+    )
+    rows.append(["program (bytes)", *(f"{r['size_bytes']:,}" for r in results)])
+    rows.append(["memory in use beside it, at most (bytes)", *(f"{r['memory_ceiling_bytes']:,}" for r in results)])
+    return table(["", *(str(r["version"]) for r in results)], rows)
+
+
+def _languages(result: Result, kinds: Sequence[str]) -> str:
+    codes = sorted({code for kind in kinds for code in result["kinds"][kind]["by_language"]})
+    rows = []
+    for code in codes:
+        shares = [result["kinds"][kind]["by_language"].get(code) for kind in kinds]
+        rows.append([code, *("–" if share is None else percent(share) for share in shares)])
+    return f"### Accuracy by language, {result['version']} (%)\n\n" + table(["language", *kinds], rows)
+
+
+def _confusions(result: Result, kinds: Sequence[str]) -> str:
+    rows = [
+        [kind, ", ".join(f"{true} → {guess} {count}" for true, guess, count in result["kinds"][kind]["confusions"])]
+        for kind in kinds
+    ]
+    return f"### Most frequent confusions, {result['version']} (true → guess, texts)\n\n" + table(
+        ["kind", "which"], rows
+    )
+
+
+def replace_figures(card: str, new: str) -> str:
+    """Return `card` with `new` between its two markers.
+
+    Raises:
+        ValueError: a marker is missing.
+    """
+    before, begin, rest = card.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the card must hold the lines {BEGIN!r} and {END!r}")
+    return f"{before}{BEGIN}\n{new}\n{END}{after}"
+
+
+def accuracy_picture(result: Result) -> str:
+    """Return an SVG: a row per language, a dot per kind of text, hardest languages first."""
+    kinds = list(result["kinds"])
+    by_language = [result["kinds"][kind]["by_language"] for kind in kinds]
+    codes = sorted(
+        {code for shares in by_language for code in shares}, key=lambda code: (_mean(by_language, code), code)
+    )
+    height = TOP + ROW_HEIGHT * len(codes) + 10
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 20}" height="{height}">',
+        "<style>text { font: 10px sans-serif }</style>",
+        '<rect width="100%" height="100%" fill="white"/>',
+        f'<text x="4" y="12">accuracy by language, {result["version"]}: {", ".join(kinds)} (red, orange, blue)</text>',
+    ]
+    for tick in range(0, 101, 20):
+        x = LEFT + WIDTH * tick / 100
+        parts.append(
+            f'<line x1="{x:.0f}" y1="{TOP - 6}" x2="{x:.0f}" y2="{height - 8}" stroke="#ddd"/>'
+            f'<text x="{x:.0f}" y="{TOP - 9}" text-anchor="middle">{tick} %</text>'
+        )
+    for row, code in enumerate(codes):
+        y = TOP + ROW_HEIGHT * row + 6
+        parts.append(f'<text x="8" y="{y + 3}">{code}</text>')
+        for shares, colour in zip(by_language, COLOURS, strict=False):
+            if code in shares:
+                parts.append(f'<circle cx="{LEFT + WIDTH * shares[code]:.1f}" cy="{y}" r="3.2" fill="{colour}"/>')
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _mean(by_language: Sequence[Mapping[str, float]], code: str) -> float:
+    shares = [shares[code] for shares in by_language if code in shares]
+    return sum(shares) / len(shares)

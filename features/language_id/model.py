@@ -1,0 +1,35 @@
+"""The whole model as a torch module: text in, ranked languages out.  This is what is exported."""
+
+from alcove.features.language_id.config import LANGUAGES, ModelConfig
+from alcove.features.language_id.network import LanguageIdNetwork
+from alcove.runtime.ops import LabelledTopK, NgramHash, Ranked
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class LanguageIdModule(nn.Module):
+    """Hash, mean of the table's rows, scores, probabilities, the best of them.
+
+    Args:
+        config: the shape of a version.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.hash = NgramHash(config.min_order, config.max_order, config.buckets, config.seed, config.capacity)
+        self.network = LanguageIdNetwork(config)
+        self.best = LabelledTopK(LANGUAGES, config.ranked)
+
+    def forward(self, utf8: Tensor) -> Ranked:
+        """Return the best languages of one text.
+
+        Args:
+            utf8: uint8 [bytes], the text in UTF-8; may be empty.
+
+        Returns:
+            Probabilities f32 [1, k], descending, and the numbers of their languages, int64 [1, k].
+        """
+        ids = self.hash(utf8)
+        scores = self.network(ids, ids.new_zeros(1))
+        ranked: Ranked = self.best(functional.softmax(scores, dim=-1))
+        return ranked
