@@ -1,1 +1,99 @@
-"""TODO doc."""
+"""What an app imports: a client that syncs signed models, predicts on the device, and reports under local privacy.
+
+    from alcove.sdk import Client
+    client = Client(app="messenger", data_dir=..., server="https://…", trusted_root=Path("root.json"))
+    answer = client.feature("language_id").predict("Wo ist der Bahnhof?")     # never uses the network
+
+Doubles for an app's own tests (clock, entropy, transport, runtime) are in `alcove.sdk.testing`.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from alcove.privacy.ledger import BudgetLimits
+    from alcove.registry.errors import IntegrityError
+    from alcove.sdk.client import Client
+    from alcove.sdk.errors import (
+        AlcoveSdkError,
+        CallError,
+        ClosedError,
+        DeviceError,
+        IdentityError,
+        IncompatibleError,
+        InsecureServerError,
+        NoPredictionError,
+        NoVariantError,
+        OutOfBoundError,
+        ResponseTooLargeError,
+        RuntimeTooOldError,
+        ServerError,
+        StatusError,
+        StorageError,
+        TransportError,
+        UnknownFeatureError,
+    )
+    from alcove.sdk.handle import Answer, AnswerError, FeatureHandle
+    from alcove.sdk.reports import ReportResult
+    from alcove.sdk.summary import PrivacySummary, RequestCount
+    from alcove.sdk.sync import Change, Refusal, SyncResult
+    from alcove.sdk.transport import Sent
+
+__all__ = [
+    "AlcoveSdkError",
+    "Answer",
+    "AnswerError",
+    "BudgetLimits",
+    "CallError",
+    "Change",
+    "Client",
+    "ClosedError",
+    "DeviceError",
+    "FeatureHandle",
+    "IdentityError",
+    "IncompatibleError",
+    "InsecureServerError",
+    "IntegrityError",
+    "NoPredictionError",
+    "NoVariantError",
+    "OutOfBoundError",
+    "PrivacySummary",
+    "Refusal",
+    "ReportResult",
+    "RequestCount",
+    "ResponseTooLargeError",
+    "RuntimeTooOldError",
+    "Sent",
+    "ServerError",
+    "StatusError",
+    "StorageError",
+    "SyncResult",
+    "TransportError",
+    "UnknownFeatureError",
+]
+
+# Loaded on first use: importing this costs an app nothing, and `Client` loads no library before it is needed.
+_HOMES = {
+    "Answer": "alcove.sdk.handle",
+    "AnswerError": "alcove.sdk.handle",
+    "BudgetLimits": "alcove.privacy.ledger",
+    "Change": "alcove.sdk.sync",
+    "Client": "alcove.sdk.client",
+    "FeatureHandle": "alcove.sdk.handle",
+    "IntegrityError": "alcove.registry.errors",
+    "PrivacySummary": "alcove.sdk.summary",
+    "Refusal": "alcove.sdk.sync",
+    "ReportResult": "alcove.sdk.reports",
+    "RequestCount": "alcove.sdk.summary",
+    "Sent": "alcove.sdk.transport",
+    "SyncResult": "alcove.sdk.sync",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Return a public name from the module that defines it; errors are all in one."""
+    if name in __all__:
+        value: object = getattr(importlib.import_module(_HOMES.get(name, "alcove.sdk.errors")), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

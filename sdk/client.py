@@ -1,0 +1,392 @@
+"""What does an app hold?  One client: it syncs, makes feature handles, and reports.
+
+    Client ─┬─ sync() ─────▶ sync.py ─▶ installer.py ─▶ slots.py          network: here and in report() only
+            ├─ feature() ──▶ handle.py ─▶ engine.py                       disk and runtime only
+            ├─ report() ───▶ reports.py ─▶ privacy/
+            └─ privacy_summary()
+
+Importing this loads neither the network's libraries nor the signed tree's nor the runtime; each comes with the first
+call that needs it.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from alcove.privacy.entropy import Entropy, OsEntropy
+from alcove.runtime.errors import AlcoveRuntimeError
+from alcove.sdk.clock import Clock, SystemClock
+from alcove.sdk.contract import Contract, default_baseline, generic_value, known_contracts
+from alcove.sdk.engine import Engine, NativeEngine, Runnable
+from alcove.sdk.errors import ClosedError, StorageError, UnknownFeatureError
+from alcove.sdk.handle import FeatureHandle, Outcome, Reference, Serving
+from alcove.sdk.identity import installation_secret
+from alcove.sdk.limits import ASYNC_WORKERS
+from alcove.sdk.slots import SlotStore
+from alcove.sdk.state import Slot, State
+from alcove.sdk.storage import Files
+from alcove.sdk.summary import PrivacySummary, SentCounter
+from alcove.sdk.transport import Sent, SentObserver, Traffic, Transport, checked_server
+
+if TYPE_CHECKING:
+    from alcove.privacy.ledger import BudgetLimits
+    from alcove.sdk.background import BackgroundSync
+    from alcove.sdk.reports import Reporter, ReportResult
+    from alcove.sdk.sync import SyncResult
+
+T = TypeVar("T")
+
+UNAVAILABLE = Serving(None, "", "unavailable")
+"""Answers for a feature of which nothing could be loaded."""
+
+
+class Client:
+    """An app's client; safe for several threads, and for several processes with one data folder.
+
+    Nothing leaves the device before `sync`, `report` or `start_background_sync` is called.
+
+    Args:
+        app: the app's name in the policy.
+        data_dir: the app's private folder for this client; made when absent.
+        server: address of the static tree; https, or http for loopback.
+        trusted_root: root metadata that ships with the app: a path or the bytes; read at the first sync.
+        baselines: programs that ship with the app, by feature; beside them the features that alcove brings.
+        clock: the device's clocks.
+        entropy: source of unpredictable bytes.
+        limits: the caps of the privacy budget; the defaults if omitted.
+        observer: hears of every request that leaves.
+        files: the disk.
+        engine: runs programs.
+        transport: makes the way to the server from its counters; HTTP unless tests bring their own.
+
+    Raises:
+        InsecureServerError: the server's address is refused.
+        StorageError: the data folder cannot be made.
+    """
+
+    def __init__(
+        self,
+        app: str,
+        data_dir: Path | str,
+        server: str,
+        trusted_root: Path | str | bytes,
+        *,
+        baselines: Mapping[str, Path] | None = None,
+        clock: Clock | None = None,
+        entropy: Entropy | None = None,
+        limits: "BudgetLimits | None" = None,
+        observer: SentObserver | None = None,
+        files: Files | None = None,
+        engine: Engine | None = None,
+        transport: Callable[[Traffic, SentObserver], Transport] | None = None,
+    ) -> None:
+        self.app = app
+        self.server = checked_server(server)
+        self._trusted_root = trusted_root
+        self._baselines = MappingProxyType({name: Path(path) for name, path in (baselines or {}).items()})
+        self._clock = clock or SystemClock()
+        self._entropy = entropy or OsEntropy()
+        self._limits = limits
+        self._observer = observer
+        self._files = files or Files()
+        self._engine = engine or NativeEngine()
+        self._make_transport = transport
+        self._slots = SlotStore(Path(data_dir), self._files)
+        self._slots.prepare()
+        self._traffic = Traffic()
+        self._sent = SentCounter()
+        self._sync_lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._references: dict[str, Reference] = {}
+        self._contracts: dict[str, Contract[Any]] = {}
+        self._transport: Transport | None = None
+        self._run_sync: Callable[[], SyncResult] | None = None
+        self._reporter: Reporter | None = None
+        self._executor: Executor | None = None
+        self._background: BackgroundSync | None = None
+        self._is_closed = False
+
+    @overload
+    def feature(self, feature: str) -> FeatureHandle[Any]: ...
+    @overload
+    def feature(self, feature: type[Contract[T]]) -> FeatureHandle[T]: ...
+    @overload
+    def feature(self, feature: Contract[T]) -> FeatureHandle[T]: ...
+    def feature(self, feature: Any) -> FeatureHandle[Any]:
+        """Return the handle of a feature, ready to answer; never uses the network.
+
+        Args:
+            feature: its name, or its contract (`LanguageId`), which makes answers typed.
+
+        Raises:
+            UnknownFeatureError: neither installed nor shipped with the app or alcove.
+            ClosedError: the client was closed.
+        """
+        self._check_open()
+        contract: Contract[Any] | None = None
+        if not isinstance(feature, str):
+            contract = feature() if isinstance(feature, type) else feature
+        name = feature if contract is None else contract.name
+        contract = contract or self._known_contract(name)
+        with self._lock:
+            if contract is not None:
+                self._contracts[name] = contract
+            if name not in self._references:
+                state = self._slots.read_state()
+                if self._baseline(name, contract) is None and state.slots(name).current is None:
+                    raise UnknownFeatureError(feature=name, known={*self._baselines, *state.features})
+                self._references[name] = Reference(self._serve(name, state))
+            reference = self._references[name]
+        decode = _generic_decode if contract is None else partial(_typed_decode, contract)
+        return FeatureHandle(
+            name,
+            reference,
+            decode=decode,
+            clock=self._clock,
+            executor=self._open_executor,
+            record=self._record,
+        )
+
+    def sync(self) -> "SyncResult":
+        """Read the signed tree and install what the policy says; handles answer with it from then on.
+
+        Raises nothing for bad weather, a refused version, or a full disk: the result says it, and what was installed
+        before goes on.  One sync at a time; others wait for it.
+
+        Raises:
+            ClosedError: the client was closed.
+        """
+        self._check_open()
+        with self._sync_lock:
+            before = replace(self._traffic)
+            result = self._opened_sync()()
+            self._follow(self._slots.read_state())
+        return replace(
+            result,
+            bytes_received=self._traffic.received_bytes - before.received_bytes,
+            bytes_sent=self._traffic.sent_bytes - before.sent_bytes,
+        )
+
+    def report(self) -> "ReportResult":
+        """Send what is due of the recorded outcomes: one randomised cell a task and window, paid for beforehand.
+
+        Raises nothing for bad weather or a spent budget: the result says it.
+
+        Raises:
+            ClosedError: the client was closed.
+        """
+        self._check_open()
+        return self._opened_reporter().report(self._opened_transport())
+
+    def forget_reports(self) -> None:
+        """Remove what was recorded and not sent, because the user opted out; spent budget stays spent.
+
+        Raises:
+            StorageError: the disk failed.
+            ClosedError: the client was closed.
+        """
+        self._check_open()
+        self._opened_reporter().forget()
+
+    def privacy_summary(self) -> PrivacySummary:
+        """Return what left this device, in numbers.
+
+        Raises:
+            LedgerStorageError: the ledger cannot be read.
+        """
+        spent = self._opened_reporter().ledger.spent()
+        limits = self._budget_limits()
+        return PrivacySummary(
+            bytes_sent=self._traffic.sent_bytes,
+            requests=self._sent.requests(),
+            report_bytes_sent=self._sent.body_bytes,
+            reports_made=spent.reports,
+            epsilon_day=spent.day,
+            epsilon_30_days=spent.thirty_days,
+            epsilon_total=spent.total,
+            epsilon_cap_day=limits.per_day,
+            epsilon_cap_30_days=limits.per_30_days,
+        )
+
+    def start_background_sync(self, interval_s: float) -> None:
+        """Sync and report on a thread of its own, about every `interval_s` seconds; again: with another interval.
+
+        Raises:
+            OutOfBoundError: the interval is shorter than a second.
+            ClosedError: the client was closed.
+        """
+        from alcove.sdk.background import BackgroundSync  # noqa: PLC0415 - many apps schedule syncs themselves
+
+        self._check_open()
+        background = BackgroundSync(self._sync_and_report, interval_s, self._entropy)
+        self.stop_background_sync()
+        with self._lock:
+            self._background = background
+        background.start()
+
+    def stop_background_sync(self) -> None:
+        """End the background sync, after the one at hand; nothing if there is none."""
+        with self._lock:
+            background, self._background = self._background, None
+        if background is not None:
+            background.stop()
+
+    def close(self) -> None:
+        """Let go of threads and connections; handles made before still predict, on the caller's thread."""
+        self.stop_background_sync()
+        with self._lock:
+            self._is_closed = True
+            executor, self._executor = self._executor, None
+            transport, self._transport = self._transport, None
+        if executor is not None:
+            executor.shutdown()
+        if transport is not None:
+            transport.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError
+
+    def _known_contract(self, name: str) -> Contract[Any] | None:
+        return self._contracts.get(name) or known_contracts().get(name)
+
+    def _baseline(self, name: str, contract: Contract[Any] | None) -> tuple[Path, str] | None:
+        """Return the program that ships for a feature, and its version's name: the app's own before alcove's."""
+        if name in self._baselines:
+            return self._baselines[name], "baseline"
+        path = default_baseline(contract)
+        return None if path is None else (path, str(getattr(contract, "default_version", "baseline")))
+
+    def _serve(self, name: str, state: State) -> Serving:
+        """Return what answers for a feature: the first of current, previous and baseline that loads."""
+        slots = state.slots(name)
+        for slot, reason in ((slots.current, ""), (slots.previous, "fallback")):
+            model = None if slot is None else self._load(self._slots.program_path(name, slot.manifest_sha256))
+            if slot is not None and model is not None:
+                return _serving(slot, model, reason)
+        baseline = self._baseline(name, self._known_contract(name))
+        model = None if baseline is None else self._load(baseline[0])
+        return UNAVAILABLE if baseline is None or model is None else Serving(model, baseline[1], "baseline")
+
+    def _load(self, path: Path) -> Runnable | None:
+        with suppress(AlcoveRuntimeError, OSError):
+            return self._engine.load(path)
+        return None
+
+    def _follow(self, state: State) -> None:
+        """Let every handle answer with what the state says; a running prediction ends with what it began with."""
+        with self._lock:
+            for name, reference in self._references.items():
+                current = state.slots(name).current
+                now = reference.serving
+                if current is not None and current.manifest_sha256 == now.key and now.model is not None:
+                    reference.serving = _serving(current, now.model, "")
+                elif current is not None or now.key:
+                    reference.serving = self._serve(name, state)
+
+    def _record(self, outcome: Outcome) -> None:
+        if outcome.serving.task is not None:
+            self._opened_reporter().record(outcome)
+
+    def _sync_and_report(self) -> None:
+        with suppress(ClosedError):
+            self.sync()
+            self.report()
+
+    def _opened_transport(self) -> Transport:
+        with self._lock:
+            self._check_open()
+            if self._transport is None:
+                if self._make_transport is not None:
+                    self._transport = self._make_transport(self._traffic, self._on_sent)
+                else:
+                    from alcove.sdk.egress import Egress  # noqa: PLC0415 - loads the network's libraries
+
+                    self._transport = Egress(self.server, traffic=self._traffic, observer=self._on_sent)
+            return self._transport
+
+    def _on_sent(self, sent: Sent) -> None:
+        self._sent(sent)
+        if self._observer is not None:
+            self._observer(sent)
+
+    def _opened_sync(self) -> "Callable[[], SyncResult]":
+        with self._lock:
+            if self._run_sync is None:
+                from alcove.sdk.installer import Installer  # noqa: PLC0415 - loads pydantic
+                from alcove.sdk.sync import Synchroniser  # noqa: PLC0415
+                from alcove.sdk.tree import open_tree  # noqa: PLC0415 - loads tuf
+
+                transport = self._opened_transport()
+                self._run_sync = Synchroniser(
+                    self.app,
+                    self._slots,
+                    Installer(self._slots, self._files, transport, self._engine),
+                    lambda: open_tree(
+                        self._slots.metadata_folder,
+                        server=self.server,
+                        trusted_root=self._root_bytes(),
+                        transport=transport,
+                        clock=self._clock,
+                        files=self._files,
+                    ),
+                    partial(installation_secret, self._slots.identity_path, self._files, self._entropy),
+                ).run
+            return self._run_sync
+
+    def _root_bytes(self) -> bytes:
+        if isinstance(self._trusted_root, bytes):
+            return self._trusted_root
+        path = Path(self._trusted_root)
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise StorageError(step="read", path=path.name, reason=str(error)) from error
+
+    def _opened_reporter(self) -> "Reporter":
+        with self._lock:
+            if self._reporter is None:
+                from alcove.sdk.reports import Reporter  # noqa: PLC0415 - loads numpy and pydantic
+
+                folder = self._slots.folder / "reports"
+                self._reporter = Reporter(folder, self._files, self._clock, self._entropy, self._budget_limits())
+            return self._reporter
+
+    def _budget_limits(self) -> "BudgetLimits":
+        from alcove.privacy.ledger import BudgetLimits  # noqa: PLC0415
+
+        return self._limits or BudgetLimits()
+
+    def _open_executor(self) -> Executor:
+        with self._lock:
+            self._check_open()
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(ASYNC_WORKERS, thread_name_prefix="alcove-predict")
+            return self._executor
+
+
+def _serving(slot: Slot, model: Runnable, reason: str) -> Serving:
+    """Return the serving of a slot; a fallback is in no experiment."""
+    if reason:
+        return Serving(model, slot.version, reason, slot.manifest_sha256)
+    return Serving(model, slot.version, slot.reason, slot.manifest_sha256, slot.arm, slot.task)
+
+
+def _typed_decode(contract: Contract[T], _: Runnable, outputs: list[Any]) -> T:
+    return contract.decode(outputs)
+
+
+def _generic_decode(model: Runnable, outputs: list[Any]) -> dict[str, Any]:
+    return generic_value(model.outputs, outputs)

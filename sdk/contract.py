@@ -1,0 +1,45 @@
+"""What does a caller get for the outputs of a program?
+
+A feature with a contract in `alcove.features` decodes them to its own typed value.  Any other feature is generic: its
+value is a mapping from the names in its signature to plain lists, numbers as Python numbers, labels as text.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from alcove.sdk.engine import PortView
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Contract(Protocol[T_co]):
+    """A typed feature: `alcove.features.language_id.LanguageId`, or an app's own."""
+
+    @property
+    def name(self) -> str:
+        """Return the feature's name."""
+        ...
+
+    def decode(self, outputs: list[Any]) -> T_co:
+        """Return the value of one run's outputs; raises for outputs that are not this feature's."""
+        ...
+
+
+def known_contracts() -> Mapping[str, Contract[Any]]:
+    """Return the contracts that alcove brings, by feature."""
+    from alcove.features import catalogue  # noqa: PLC0415 - its features load pydantic
+
+    contracts: Mapping[str, Contract[Any]] = catalogue()
+    return contracts
+
+
+def default_baseline(contract: object) -> Path | None:
+    """Return the program that a contract brings along, if it does."""
+    path = getattr(contract, "default_program", None)
+    return Path(path) if path is not None else None
+
+
+def generic_value(ports: Sequence[PortView], outputs: Sequence[Any]) -> dict[str, Any]:
+    """Return outputs by their names in the signature, as nested lists."""
+    return {port.name: output.tolist() for port, output in zip(ports, outputs, strict=True)}

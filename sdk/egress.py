@@ -1,0 +1,214 @@
+"""Which bytes leave the device?  This is the only module of the device's side that opens a connection.
+
+A request carries a path and a fixed set of headers: no cookie, no identifier, no validator, nothing that differs
+between devices.  An observer sees every byte that is handed to a connection.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any, Final
+
+import urllib3
+from alcove.sdk import limits
+from alcove.sdk.errors import ResponseTooLargeError, StatusError, TransportError
+from alcove.sdk.transport import Download, Sent, SentObserver, Traffic, Transport, checked_server
+from tuf.api.exceptions import DownloadError, DownloadHTTPError
+from tuf.ngclient.fetcher import FetcherInterface
+from urllib3.connection import HTTPConnection, HTTPSConnection
+
+HEADERS: Final = {"User-Agent": "alcove", "Accept": "*/*", "Accept-Encoding": "identity"}
+"""The same for every device and version."""
+
+_wire: ContextVar[bytearray | None] = ContextVar("_wire", default=None)
+
+
+class _PlainConnection(HTTPConnection):
+    def send(self, data: Any) -> None:
+        _record(data)
+        super().send(data)
+
+
+class _TlsConnection(HTTPSConnection):
+    def send(self, data: Any) -> None:
+        _record(data)
+        super().send(data)
+
+
+class _PlainPool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _PlainConnection
+
+
+class _TlsPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _TlsConnection
+
+
+def _record(data: bytes) -> None:
+    wire = _wire.get()
+    if wire is not None:
+        wire += data
+
+
+class Egress:
+    """A way to one server over HTTP; safe for several threads.
+
+    Args:
+        server: its address; https, or http for loopback.
+        traffic: where the bytes are counted.
+        observer: hears of every request once its bytes were handed over.
+        monotonic_s: seconds that only rise, for the pace of answers.
+
+    Raises:
+        InsecureServerError: the address is refused.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        *,
+        traffic: Traffic | None = None,
+        observer: SentObserver | None = None,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.server = checked_server(server)
+        self._traffic = traffic or Traffic()
+        self._observer = observer
+        self._monotonic_s = monotonic_s
+        self._count = threading.Lock()
+        timeout = urllib3.Timeout(connect=limits.CONNECT_TIMEOUT_S, read=limits.READ_TIMEOUT_S)
+        self._pool = urllib3.PoolManager(num_pools=1, maxsize=2, timeout=timeout, retries=False, headers=HEADERS)
+        self._pool.pool_classes_by_scheme = {"http": _PlainPool, "https": _TlsPool}
+
+    @contextlib.contextmanager
+    def get(self, path: str, *, max_bytes: int, start: int = 0) -> Iterator[Download]:
+        """Open the answer to a GET; see `Transport.get`.
+
+        Raises:
+            TransportError: no answer, or a broken or too slow one.
+            StatusError: an answer that is no success.
+            ResponseTooLargeError: more than `max_bytes`.
+        """
+        extra = {"Range": f"bytes={start}-"} if start else {}
+        response = self._request("GET", path, b"", extra)
+        try:
+            if response.status == 206 and _range_start(response) != start:
+                raise TransportError(method="GET", path=path, reason="the answer is another range than asked for")
+            if response.status not in (200, 206):
+                raise StatusError(method="GET", path=path, status=response.status)
+            first = start if response.status == 206 else 0
+            yield Download(first, self._chunks(response, path, max_bytes - first))
+        finally:
+            # Not released to the pool: what is left of an answer is not worth reading.
+            response.close()
+
+    def post(self, path: str, body: bytes) -> None:
+        """Send `body`; see `Transport.post`.
+
+        Raises:
+            TransportError: no whole answer.
+            StatusError: an answer that is no success.
+            ResponseTooLargeError: a long answer.
+        """
+        response = self._request("POST", path, body, {"Content-Type": "application/octet-stream"})
+        try:
+            for _ in self._chunks(response, path, limits.MAX_ANSWER_BYTES):
+                pass
+            if not 200 <= response.status < 300:
+                raise StatusError(method="POST", path=path, status=response.status)
+        finally:
+            response.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._pool.clear()
+
+    def _request(self, method: str, path: str, body: bytes, extra: dict[str, str]) -> urllib3.BaseHTTPResponse:
+        wire = bytearray()
+        token = _wire.set(wire)
+        try:
+            return self._pool.request(
+                method,
+                self.server + path,
+                body=body or None,
+                headers=HEADERS | extra,
+                redirect=False,
+                preload_content=False,
+                decode_content=False,
+            )
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise TransportError(method=method, path=path, reason=_reason(error)) from error
+        finally:
+            _wire.reset(token)
+            with self._count:
+                self._traffic.sent_bytes += len(wire)
+            if self._observer is not None:
+                self._observer(Sent(method, path, body, bytes(wire)))
+
+    def _chunks(self, response: urllib3.BaseHTTPResponse, path: str, limit_bytes: int) -> Iterator[bytes]:
+        started_s = self._monotonic_s()
+        received = 0
+        while True:
+            try:
+                chunk = response.read1(limits.CHUNK_BYTES)
+            except (urllib3.exceptions.HTTPError, OSError) as error:
+                raise TransportError(method="GET", path=path, reason=_reason(error)) from error
+            if not chunk:
+                return
+            received += len(chunk)
+            with self._count:
+                self._traffic.received_bytes += len(chunk)
+            if received > limit_bytes:
+                raise ResponseTooLargeError(path=path, limit_bytes=limit_bytes)
+            elapsed_s = self._monotonic_s() - started_s
+            if elapsed_s > limits.GRACE_S + received / limits.MIN_BYTES_PER_S:
+                reason = f"{received} bytes in {elapsed_s:.0f} s; at least {limits.MIN_BYTES_PER_S} a second are due"
+                raise TransportError(method="GET", path=path, reason=reason)
+            yield chunk
+
+
+class TufFetcher(FetcherInterface):
+    """Reads the signed tree through a transport.
+
+    Args:
+        transport: the way to the server.
+        server: the address that the tree's URLs begin with.
+    """
+
+    def __init__(self, transport: Transport, server: str) -> None:
+        self._transport = transport
+        self._server = server.rstrip("/")
+
+    def _fetch(self, url: str) -> Iterator[bytes]:
+        if not url.startswith(self._server + "/"):
+            raise DownloadError(f"{url} is not on this client's server")
+        chunks = self._chunks(url.removeprefix(self._server))
+        # The status comes with the first chunk; python-tuf wants it raised here, not on iteration.
+        first = next(chunks, b"")
+        return _chain(first, chunks)
+
+    def _chunks(self, path: str) -> Iterator[bytes]:
+        try:
+            with self._transport.get(path, max_bytes=limits.MAX_METADATA_BYTES) as download:
+                yield from download.chunks
+        except StatusError as error:
+            raise DownloadHTTPError(str(error), error.status) from error
+        except (TransportError, ResponseTooLargeError) as error:
+            raise DownloadError(str(error)) from error
+
+
+def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest
+
+
+def _range_start(response: urllib3.BaseHTTPResponse) -> int:
+    """Return the offset in "Content-Range: bytes 5-9/10", or -1."""
+    unit, _, span = response.headers.get("Content-Range", "").partition(" ")
+    first = span.partition("-")[0]
+    return int(first) if unit == "bytes" and first.isascii() and first.isdigit() and len(first) < 16 else -1
+
+
+def _reason(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

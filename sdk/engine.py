@@ -1,0 +1,88 @@
+"""How does a device run a program?  Two narrow questions to the runtime, so that tests can answer them without one."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from alcove.registry.inspection import ProgramInspector
+
+
+class PortView(Protocol):
+    """What is read of a program's input or output."""
+
+    @property
+    def name(self) -> str:
+        """Return the port's name."""
+        ...
+
+
+class Runnable(Protocol):
+    """A loaded program; several threads may call it at a time."""
+
+    @property
+    def outputs(self) -> Sequence[PortView]:
+        """Return the outputs, in the order that a call returns them."""
+        ...
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        """Return the outputs for one set of inputs.
+
+        Raises:
+            InputError: the inputs do not fit; `InvalidTextError` for text that is not UTF-8.
+            AlcoveRuntimeError: the run failed.
+        """
+        ...
+
+
+class Engine(Protocol):
+    """Loads installed programs and judges downloaded ones."""
+
+    @property
+    def version(self) -> str:
+        """Return the runtime's version, "MAJOR.MINOR.PATCH"."""
+        ...
+
+    @property
+    def inspector(self) -> "ProgramInspector":
+        """Return what judges the bytes of a program that was downloaded."""
+        ...
+
+    def load(self, path: Path) -> Runnable:
+        """Return the program in a file that nobody writes to while it is loaded.
+
+        Raises:
+            AlcoveRuntimeError: the runtime refuses it.
+            OSError: the file cannot be read.
+        """
+        ...
+
+
+class NativeEngine:
+    """The native runtime, loaded on first use."""
+
+    @property
+    def version(self) -> str:
+        """Return the version of this distribution, which the runtime is part of."""
+        from importlib.metadata import version  # noqa: PLC0415 - reads the disk; needed at installation only
+
+        return version("alcove")
+
+    @property
+    def inspector(self) -> "ProgramInspector":
+        """Return the registry's own inspector: a device judges a program as the publisher did."""
+        from alcove.registry.inspection import RuntimeInspector  # noqa: PLC0415 - loads pydantic
+
+        return RuntimeInspector()
+
+    def load(self, path: Path) -> Runnable:
+        """Return the program in `path`, mapped and verified.
+
+        Raises:
+            AlcoveRuntimeError: the runtime refuses it.
+            OSError: the file cannot be read.
+        """
+        from alcove.runtime import load  # noqa: PLC0415 - loads the native library and numpy
+
+        program: Runnable = load(path)
+        return program

@@ -1,0 +1,159 @@
+"""What can go wrong on a device.
+
+AlcoveSdkError
+├── ServerError                 them: the server or what it sent
+│   ├── TransportError          no connection, a broken or a too slow one (weather; the next sync tries again)
+│   ├── StatusError             an answer that is no success
+│   ├── ResponseTooLargeError   more bytes than asked for
+│   └── IncompatibleError       a version that this device cannot run
+│       ├── RuntimeTooOldError  it needs a newer runtime
+│       └── NoVariantError      none of its variants is for this device
+├── DeviceError                 us: the device's own state
+│   ├── StorageError            the disk failed, or is full
+│   └── IdentityError           the installation's secret is damaged
+└── CallError                   the call
+    ├── InsecureServerError     a server address that would not be private
+    ├── UnknownFeatureError     a feature that this app has neither installed nor shipped
+    ├── NoPredictionError       an outcome with no prediction before it
+    ├── OutOfBoundError         an argument out of its bound
+    └── ClosedError             the client was closed
+
+Beside these, a sync may answer with an error of `alcove.registry.errors` (signatures, expiry, rollback,
+`IntegrityError` for a tampered blob), and a report with one of `alcove.privacy.errors` (no budget).  A prediction never
+raises for bad data: it answers with an error code.
+"""
+
+from collections.abc import Iterable
+
+
+class AlcoveSdkError(Exception):
+    """Every error of this package."""
+
+
+class ServerError(AlcoveSdkError):
+    """The server, or what it sent."""
+
+
+class TransportError(ServerError):
+    """A request got no whole answer; try again later."""
+
+    def __init__(self, *, method: str, path: str, reason: str) -> None:
+        self.method = method
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{method} {path}: {reason}")
+
+
+class StatusError(ServerError):
+    """A request was answered with something else than success."""
+
+    def __init__(self, *, method: str, path: str, status: int) -> None:
+        self.method = method
+        self.path = path
+        self.status = status
+        super().__init__(f"{method} {path}: answered with status {status}")
+
+
+class ResponseTooLargeError(ServerError):
+    """An answer has more bytes than asked for; the rest was not read."""
+
+    def __init__(self, *, path: str, limit_bytes: int) -> None:
+        self.path = path
+        self.limit_bytes = limit_bytes
+        super().__init__(f"{path}: the answer has more than {limit_bytes} bytes")
+
+
+class IncompatibleError(ServerError):
+    """A version is in order, but not for this device; what the device has goes on."""
+
+
+class RuntimeTooOldError(IncompatibleError):
+    """A version needs a newer runtime than this app carries."""
+
+    def __init__(self, *, feature: str, version: str, needed: str, present: str) -> None:
+        self.feature = feature
+        self.version = version
+        self.needed = needed
+        self.present = present
+        super().__init__(f"{feature} {version} needs runtime {needed} or newer; this is {present}")
+
+
+class NoVariantError(IncompatibleError):
+    """No variant of a version runs on this device."""
+
+    def __init__(self, *, feature: str, version: str, engines: Iterable[str]) -> None:
+        self.feature = feature
+        self.version = version
+        self.engines = tuple(engines)
+        super().__init__(f"{feature} {version} has variants for {', '.join(self.engines)} only; this device has alcove")
+
+
+class DeviceError(AlcoveSdkError):
+    """The device's own state."""
+
+
+class StorageError(DeviceError):
+    """A step on the disk failed; what was installed before stands."""
+
+    def __init__(self, *, step: str, path: str, reason: str) -> None:
+        self.step = step
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{step} {path}: {reason}")
+
+
+class IdentityError(DeviceError):
+    """The installation's secret is damaged; a new one would change the device's arms, so none is made."""
+
+    def __init__(self, *, path: str, expected_bytes: int, seen_bytes: int) -> None:
+        self.path = path
+        self.expected_bytes = expected_bytes
+        self.seen_bytes = seen_bytes
+        super().__init__(f"{path} must have {expected_bytes} bytes, it has {seen_bytes}")
+
+
+class CallError(AlcoveSdkError):
+    """The call is wrong."""
+
+
+class InsecureServerError(CallError):
+    """A server address is not https:// (or, for a loopback address, http://), or says more than a place."""
+
+    def __init__(self, *, server: str, problem: str) -> None:
+        self.server = server
+        self.problem = problem
+        super().__init__(f"server {server!r}: {problem}")
+
+
+class UnknownFeatureError(CallError):
+    """This app has neither a baseline nor an installed version of a feature."""
+
+    def __init__(self, *, feature: str, known: Iterable[str]) -> None:
+        self.feature = feature
+        self.known = tuple(sorted(known))
+        super().__init__(f"no feature {feature!r} here; known: {', '.join(self.known) or 'none'}")
+
+
+class NoPredictionError(CallError):
+    """An outcome was recorded before anything was predicted."""
+
+    def __init__(self, *, feature: str) -> None:
+        self.feature = feature
+        super().__init__(f"{feature}: predict first, then record the outcome of the answer")
+
+
+class OutOfBoundError(CallError):
+    """An argument is out of its bound."""
+
+    def __init__(self, *, name: str, bound: str, value: object) -> None:
+        self.name = name
+        self.bound = bound
+        self.value = value
+        super().__init__(f"{name} must be {bound}, not {value!r}")
+
+
+class ClosedError(CallError):
+    """The client was closed."""
+
+    def __init__(self) -> None:
+        super().__init__("this client was closed")

@@ -1,0 +1,198 @@
+"""What does an app get when it asks a feature for an answer?
+
+    handle ─▶ reference ─▶ serving (model, version, reason): immutable, replaced as a whole when a sync changes it
+
+A prediction reads the reference once and runs what it found to the end: swapping versions never pauses or mixes one.
+It opens no connection, and waits for no lock that a sync holds.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from alcove.runtime.errors import AlcoveRuntimeError, InputError, InvalidTextError
+from alcove.sdk.clock import Clock
+from alcove.sdk.engine import Runnable
+from alcove.sdk.errors import NoPredictionError
+
+T = TypeVar("T")
+
+
+class AnswerError(StrEnum):
+    """Why an answer has no value."""
+
+    INVALID_TEXT = "invalid_text"
+    """A text is not UTF-8 (or holds a lone surrogate)."""
+    RUN_FAILED = "run_failed"
+    """The runtime refused the run."""
+    DECODE_FAILED = "decode_failed"
+    """The program's outputs are not this feature's."""
+    NO_MODEL = "no_model"
+    """No slot of the feature could be loaded, and it has no baseline that could."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
+    """One prediction.
+
+    Attributes:
+        value: the feature's value; None where `error` says why.
+        version: version that answered, "baseline" for the app's own model, "" if none could.
+        reason: why that version: "default", "rollout", "experiment", "fallback", "baseline", or "unavailable".
+        latency_ms: time of run and decoding, in milliseconds.
+        error: None, or why there is no value.
+    """
+
+    value: T | None
+    version: str
+    reason: str
+    latency_ms: float
+    error: AnswerError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What answers for a feature at present.
+
+    Attributes:
+        model: the loaded program, or None if none could be loaded.
+        key: digest of the version's manifest; "" for the baseline.
+        arm: number of the arm, only in an experiment.
+        task: JSON text of the experiment's task, only in an experiment.
+    """
+
+    model: Runnable | None
+    version: str
+    reason: str
+    key: str = ""
+    arm: int | None = None
+    task: str | None = None
+
+
+class Reference:
+    """Holds the present serving; setting it is one store, which readers see whole, without a lock."""
+
+    __slots__ = ("serving",)
+
+    def __init__(self, serving: Serving) -> None:
+        self.serving = serving
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the user took one answer.
+
+    Attributes:
+        feature: the feature.
+        serving: what answered.
+        is_accepted: the user kept the answer.
+        latency_ms: of that answer.
+    """
+
+    feature: str
+    serving: Serving
+    is_accepted: bool
+    latency_ms: float
+
+
+class FeatureHandle(Generic[T]):
+    """A feature of an app, made by `Client.feature`; safe for several threads.
+
+    Args:
+        name: the feature's name.
+        reference: what answers at present.
+        decode: makes the value of a program and its outputs.
+        clock: measures latency.
+        executor: returns where `predict_async` runs.
+        record: takes outcomes.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reference: Reference,
+        *,
+        decode: Callable[[Runnable, list[Any]], T],
+        clock: Clock,
+        executor: Callable[[], Executor],
+        record: Callable[[Outcome], None],
+    ) -> None:
+        self.name = name
+        self._reference = reference
+        self._decode = decode
+        self._clock = clock
+        self._executor = executor
+        self._record = record
+        self._last: tuple[Answer[T], Serving] | None = None
+
+    @property
+    def version(self) -> str:
+        """Return the version that answers at present, or "baseline"."""
+        return self._reference.serving.version
+
+    def predict(self, *inputs: Any) -> Answer[T]:
+        """Return the answer for one set of inputs; never uses the network.
+
+        Args:
+            inputs: one for each input of the feature's signature: text as `str` or UTF-8 `bytes`, else numpy arrays.
+
+        Raises:
+            InputError: the number, type or shape of the inputs is not the feature's.  Bad data, such as text that is
+                not UTF-8, is no wrong use: it answers with an error code.
+        """
+        serving = self._reference.serving
+        start_ns = self._clock.monotonic_ns()
+        value, error = self._run(serving, inputs)
+        latency_ms = (self._clock.monotonic_ns() - start_ns) / 1e6
+        answer = Answer(value, serving.version, serving.reason, latency_ms, error)
+        if error is None:
+            self._last = (answer, serving)
+        return answer
+
+    async def predict_async(self, *inputs: Any) -> Answer[T]:
+        """Return what `predict` returns, computed on another thread.
+
+        Raises:
+            InputError: as `predict`.
+            ClosedError: the client was closed.
+        """
+        import asyncio  # noqa: PLC0415 - an app that calls this has loaded it
+
+        return await asyncio.get_running_loop().run_in_executor(self._executor(), self.predict, *inputs)
+
+    def record_outcome(self, accepted: bool, answer: Answer[T] | None = None) -> None:
+        """Note on this device how the user took an answer; at most one noised report a window comes of it.
+
+        Args:
+            accepted: the user kept the answer.
+            answer: which one; the handle's last if omitted.  One with an error, or of a version that no longer
+                answers, says nothing about the present version and is left out.
+
+        Raises:
+            NoPredictionError: nothing was predicted yet.
+        """
+        last = self._last
+        if last is None:
+            raise NoPredictionError(feature=self.name)
+        serving = last[1] if answer is None or answer is last[0] else self._reference.serving
+        chosen = last[0] if answer is None else answer
+        if chosen.error is None and chosen.version == serving.version:
+            self._record(Outcome(self.name, serving, accepted, chosen.latency_ms))
+
+    def _run(self, serving: Serving, inputs: tuple[Any, ...]) -> tuple[T | None, AnswerError | None]:
+        if serving.model is None:
+            return None, AnswerError.NO_MODEL
+        try:
+            outputs = serving.model(*inputs)
+        except InvalidTextError:
+            return None, AnswerError.INVALID_TEXT
+        except InputError:
+            raise
+        except AlcoveRuntimeError:
+            return None, AnswerError.RUN_FAILED
+        try:
+            return self._decode(serving.model, outputs), None
+        except Exception:  # noqa: BLE001 - a contract is the app's code; whatever it raises, the app gets an answer
+            return None, AnswerError.DECODE_FAILED

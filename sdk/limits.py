@@ -1,0 +1,36 @@
+"""Which bounds hold on a device: each number with its unit and the reason for it."""
+
+from typing import Final
+
+CONNECT_TIMEOUT_S: Final = 10.0
+"""Longest wait for a connection; a phone in a tunnel gives up and tries at the next sync."""
+
+READ_TIMEOUT_S: Final = 30.0
+"""Longest silence of a server within an answer."""
+
+GRACE_S: Final = 30.0
+"""How long an answer may take before its pace is judged."""
+
+MIN_BYTES_PER_S: Final = 512
+"""Slowest pace of an answer after the grace: below it a server is holding the device up."""
+
+CHUNK_BYTES: Final = 65_536
+"""Bytes that are read, hashed and written at a time."""
+
+MAX_METADATA_BYTES: Final = 5_000_000
+"""Largest file of the signed tree; the tree's reader has tighter bounds for each role."""
+
+MAX_ANSWER_BYTES: Final = 4_096
+"""Largest answer to an upload; nothing in it is used."""
+
+MAX_STATE_BYTES: Final = 4_000_000
+"""Largest state file that is read: 64 features with a task each take about 100 kB."""
+
+SECRET_BYTES: Final = 32
+"""Size of the secret made at installation: 256 bits cannot be guessed."""
+
+MIN_SYNC_INTERVAL_S: Final = 1.0
+"""Shortest interval of the background sync, so that a wrong argument is no flood."""
+
+ASYNC_WORKERS: Final = 2
+"""Threads that serve `predict_async`; a model uses one core at a time."""

@@ -1,0 +1,240 @@
+"""What does a device tell of its outcomes?  At most one randomised cell per task and window.
+
+    record ─▶ pending.json: one outcome of the window, drawn evenly from all so far; its true cell, on this device only
+    report ─▶ debit the ledger ─▶ randomise ─▶ outbox.json ─▶ POST ─▶ gone from the outbox
+                 └─ no budget, or had its report: dropped        └─ failed: the same bytes again next time, no new debit
+
+Invariants:
+  I1  The debit is on the disk before the randomised cell exists, and that before it is sent.
+  I2  The true cell leaves pending.json only through the randomiser; a window is randomised once, so repeating an upload
+      tells nothing more.
+  I3  Only the present window and the one before are reported; older outcomes are dropped.
+  I4  Whatever a crash interrupts: at most one report for a task and window; perhaps none, with its budget spent.
+"""
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from alcove.privacy.entropy import Entropy, uniform_below
+from alcove.privacy.errors import AlcovePrivacyError, AlreadyReportedError, BudgetExceededError
+from alcove.privacy.ledger import BudgetLimits, Ledger
+from alcove.privacy.limits import MAX_REPORTS_PER_BODY, REPORT_BYTES
+from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.report import Report, report_from_bytes, report_to_bytes
+from alcove.registry.errors import DocumentError
+from alcove.registry.policy.document import TaskPolicy
+from alcove.sdk.clock import Clock
+from alcove.sdk.errors import AlcoveSdkError, ServerError, StatusError, StorageError
+from alcove.sdk.limits import MAX_STATE_BYTES
+from alcove.sdk.storage import FileLock, Files
+from pydantic import ValidationError
+
+if TYPE_CHECKING:
+    from alcove.sdk.handle import Outcome
+    from alcove.sdk.transport import Transport
+
+RETRIED_STATUSES: Final = frozenset({408, 425, 429})
+"""Refusals (below 500) that mean "later"; any other means that the server will never take these bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportResult:
+    """What a report did.
+
+    Attributes:
+        sent: reports that the server accepted now.
+        waiting: reports whose upload failed; they are sent again as they are.
+        dropped: outcomes and reports given up: no budget, a window past, or refused by the server for good.
+        epsilon_spent: budget debited now.
+        error: what went wrong, or None.
+    """
+
+    sent: int = 0
+    waiting: int = 0
+    dropped: int = 0
+    epsilon_spent: Fraction = Fraction(0)
+    error: AlcoveSdkError | AlcovePrivacyError | None = None
+
+
+@dataclass(slots=True)
+class _Pending:
+    """One outcome of a window: the true cell, and out of how many it was drawn."""
+
+    task: TaskPolicy
+    window: int
+    cell: int
+    seen: int
+
+
+@dataclass(slots=True)
+class _Tally:
+    dropped: int = 0
+    spent: Fraction = Fraction(0)
+    error: AlcoveSdkError | AlcovePrivacyError | None = None
+
+
+class Reporter:
+    """The reports of one device.
+
+    Args:
+        folder: holds ledger and outbox; it exists.
+        files: the disk.
+        clock: gives the window.
+        entropy: source of unpredictable bytes.
+        limits: the caps of the device's budget.
+    """
+
+    def __init__(self, folder: Path, files: Files, clock: Clock, entropy: Entropy, limits: BudgetLimits) -> None:
+        self._pending_path = folder / "pending.json"
+        self._outbox_path = folder / "outbox.json"
+        self._files = files
+        self._clock = clock
+        self._entropy = entropy
+        self._lock = FileLock(folder / "lock")
+        self._thread_lock = threading.Lock()
+        self.ledger = Ledger(folder / "ledger.jsonl", limits, clock)
+
+    def record(self, outcome: "Outcome") -> None:
+        """Take an outcome into its window's draw; without an experiment it says nothing and is left out.
+
+        Every outcome of a window is equally likely to be the one that is reported.  A disk that fails loses it.
+        """
+        serving = outcome.serving
+        if serving.task is None or serving.arm is None:
+            return
+        task = TaskPolicy.model_validate_json(serving.task)
+        window = task.window_at(self._clock.now_s())
+        if window is None or serving.arm >= task.arm_count:
+            return
+        cell = task.cell_index(serving.arm, int(outcome.is_accepted), max(outcome.latency_ms, 0.0))
+        with contextlib.suppress(StorageError), self._held():
+            pending = self._read_pending()
+            entry = next((e for e in pending if e.task.task_id == task.task_id and e.window == window), None)
+            if entry is None:
+                pending.append(_Pending(task, window, cell, 1))
+            else:
+                entry.seen += 1
+                if uniform_below(entry.seen, self._entropy) == 0:
+                    entry.cell = cell
+            self._write_pending(pending, is_durable=False)
+
+    def report(self, transport: "Transport") -> ReportResult:
+        """Make the reports that are due and send all that wait; raises nothing for bad weather or a spent budget."""
+        tally = _Tally()
+        sent = waiting = 0
+        try:
+            with self._held():
+                outbox = self._read_outbox()
+                waiting = len(outbox)
+                self._make_due(outbox, tally)
+                waiting = len(outbox)
+                while outbox:
+                    body = b"".join(outbox[:MAX_REPORTS_PER_BODY])
+                    try:
+                        transport.post("/reports", body)
+                        sent += len(body) // REPORT_BYTES
+                    except StatusError as error:
+                        if error.status >= 500 or error.status in RETRIED_STATUSES:
+                            raise
+                        tally.error = error
+                        tally.dropped += len(body) // REPORT_BYTES
+                    del outbox[:MAX_REPORTS_PER_BODY]
+                    waiting = len(outbox)
+                    self._write_outbox(outbox)
+        except (ServerError, StorageError) as error:
+            tally.error = error
+        return ReportResult(sent, waiting, tally.dropped, tally.spent, tally.error)
+
+    def forget(self) -> None:
+        """Remove every outcome and report that was not sent (the user opted out); the ledger stays.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        with self._held():
+            self._files.remove(self._pending_path)
+            self._files.remove(self._outbox_path)
+
+    def _make_due(self, outbox: list[bytes], tally: _Tally) -> None:
+        """Move what is due from pending to the outbox, debited and randomised (I1)."""
+        now_s = self._clock.now_s()
+        pending = self._read_pending()
+        kept: list[_Pending] = []
+        for entry in pending:
+            present = entry.task.window_at(now_s)
+            if present is None or not present - 1 <= entry.window <= present:
+                tally.dropped += 1
+                continue
+            report = self._debited(entry, tally, kept)
+            if report is not None:
+                outbox.append(report_to_bytes(report))
+                self._write_outbox(outbox)
+        if len(kept) != len(pending):
+            self._write_pending(kept, is_durable=True)
+
+    def _debited(self, entry: _Pending, tally: _Tally, kept: list[_Pending]) -> Report | None:
+        epsilon = entry.task.epsilon_fraction
+        task_id = bytes.fromhex(entry.task.task_id)
+        try:
+            mechanism = RandomisedResponse(entry.task.cell_count, epsilon)
+            self.ledger.debit(task_id, entry.window, epsilon)
+        except AlreadyReportedError:
+            tally.dropped += 1
+            return None
+        except BudgetExceededError as error:
+            # It may be paid later in the window or in the next.
+            kept.append(entry)
+            tally.error = error
+            return None
+        except AlcovePrivacyError as error:
+            kept.append(entry)
+            tally.error = error
+            return None
+        tally.spent += epsilon
+        return Report(task_id, entry.window, mechanism.randomise(entry.cell, self._entropy))
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[None]:
+        with self._thread_lock, self._lock.held():
+            yield
+
+    def _read_pending(self) -> list[_Pending]:
+        entries = []
+        for fields in self._read_list(self._pending_path):
+            with contextlib.suppress(ValidationError, DocumentError, KeyError, TypeError):
+                task = TaskPolicy.model_validate_json(fields["task"])
+                entry = _Pending(task, int(fields["window"]), int(fields["cell"]), int(fields["seen"]))
+                if entry.window >= 0 and 0 <= entry.cell < task.cell_count and entry.seen > 0:
+                    entries.append(entry)
+        return entries
+
+    def _write_pending(self, entries: list[_Pending], *, is_durable: bool) -> None:
+        fields = [
+            {"task": e.task.model_dump_json(), "window": e.window, "cell": e.cell, "seen": e.seen} for e in entries
+        ]
+        self._files.write_whole(self._pending_path, json.dumps(fields).encode(), is_durable=is_durable)
+
+    def _read_outbox(self) -> list[bytes]:
+        reports = []
+        for text in self._read_list(self._outbox_path):
+            with contextlib.suppress(ValueError, TypeError, AlcovePrivacyError):
+                reports.append(report_to_bytes(report_from_bytes(bytes.fromhex(text))))
+        return reports
+
+    def _write_outbox(self, reports: list[bytes]) -> None:
+        self._files.write_whole(self._outbox_path, json.dumps([report.hex() for report in reports]).encode())
+
+    def _read_list(self, path: Path) -> list[Any]:
+        """Return the list in a file of ours; damage loses what was not sent, never budget."""
+        data = self._files.read(path, MAX_STATE_BYTES)
+        try:
+            entries = json.loads(data) if data else []
+        except (ValueError, RecursionError):
+            return []
+        return entries if isinstance(entries, list) else []

@@ -1,0 +1,182 @@
+"""Where do installed versions live, and which one answers?
+
+    data_dir/
+      identity                                  the installation's secret
+      lock                                      held by whoever changes what is below
+      state.json                                which version is current and previous, per feature
+      metadata/                                 the signed tree, as far as it was read
+      downloads/<sha256>.part                   a program on its way
+      staging/<manifest sha256>/                a version being put together
+      versions/<feature>/<manifest sha256>/     an installed version: manifest.json, program.alc; read-only
+      reports/                                  ledger and outbox
+
+    download ─▶ downloads/ ─verify─▶ staging/ ─sync─▶ rename ─▶ versions/ ─state.json replaced─▶ current
+                                                                             current ─▶ previous ─▶ removed
+    halted or damaged:   current ─▶ previous ─▶ baseline (shipped inside the app: there is always an answer)
+
+Invariants:
+  I1  A folder under versions/ is whole, verified and on the disk: it came there by one rename after the syncs.
+  I2  Files under versions/ are read-only and never written again; a version is removed only when no slot names it.
+  I3  state.json is the old or the new one; it names a version only after I1 holds for it.
+  I4  What is under staging/, or ends in .partial, is nobody's: whoever holds the lock may remove it.
+  I5  downloads/ are trusted for nothing: their bytes are hashed again before they count.
+  I6  Only the holder of the lock changes anything here, reports/ and identity aside; readers need no lock.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Final
+
+from alcove.sdk.errors import StorageError
+from alcove.sdk.limits import MAX_STATE_BYTES
+from alcove.sdk.state import State, state_from_bytes, state_to_bytes
+from alcove.sdk.storage import PARTIAL, READ_ONLY, FileLock, Files
+
+MANIFEST: Final = "manifest.json"
+PROGRAM: Final = "program.alc"
+
+
+class SlotStore:
+    """The slots of one device.
+
+    Args:
+        folder: the app's data folder; made when absent.
+        files: the disk.
+    """
+
+    def __init__(self, folder: Path, files: Files) -> None:
+        self.folder = folder
+        self._files = files
+        self._lock = FileLock(folder / "lock")
+        self._downloads = folder / "downloads"
+        self._staging = folder / "staging"
+        self._versions = folder / "versions"
+
+    @property
+    def metadata_folder(self) -> Path:
+        """Where the signed tree is kept."""
+        return self.folder / "metadata"
+
+    @property
+    def identity_path(self) -> Path:
+        """Where the secret is kept."""
+        return self.folder / "identity"
+
+    def prepare(self) -> None:
+        """Make the folders and, unless another process is at work, remove what a crash left (I4).
+
+        Raises:
+            StorageError: a folder could not be made.
+        """
+        for folder in (self.folder, self._downloads, self._staging, self._versions, self.folder / "reports"):
+            self._files.make_folder(folder)
+        with self._lock.held_if_free() as is_held:
+            if is_held:
+                with contextlib.suppress(StorageError):
+                    self._remove_leftovers()
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Hold the lock of this folder (I6).
+
+        Raises:
+            StorageError: it could not be made.
+        """
+        return self._lock.held()
+
+    def read_state(self) -> State:
+        """Return what is on the disk; the empty state if there is none or it is damaged."""
+        try:
+            data = self._files.read(self.folder / "state.json", MAX_STATE_BYTES)
+            return State() if data is None else state_from_bytes(data)
+        except (StorageError, ValueError):
+            return State()
+
+    def write_state(self, state: State) -> None:
+        """Replace the state (I3).
+
+        Raises:
+            StorageError: a step failed; the old or the new state stands.
+        """
+        self._files.write_whole(self.folder / "state.json", state_to_bytes(state))
+
+    def version_folder(self, feature: str, manifest_sha256: str) -> Path:
+        """Return where a version is, or would be, installed."""
+        return self._versions / feature / manifest_sha256
+
+    def program_path(self, feature: str, manifest_sha256: str) -> Path:
+        """Return where the program of a version is, or would be."""
+        return self.version_folder(feature, manifest_sha256) / PROGRAM
+
+    def is_installed(self, feature: str, manifest_sha256: str) -> bool:
+        """Tell whether a version is here (then it is whole, I1)."""
+        return self.program_path(feature, manifest_sha256).is_file()
+
+    def part_path(self, sha256: str) -> Path:
+        """Return where the bytes of a program gather while it is downloaded."""
+        return self._downloads / f"{sha256}.part"
+
+    def install(self, feature: str, manifest_sha256: str, manifest: bytes, part: Path) -> None:
+        """Make a verified download an installed version (I1, I2).
+
+        Args:
+            feature: its feature.
+            manifest_sha256: digest of `manifest`.
+            manifest: bytes of the manifest.
+            part: the verified, whole program; moved.
+
+        Raises:
+            StorageError: a step failed; nothing is installed.
+        """
+        staged = self._staging / manifest_sha256
+        target = self.version_folder(feature, manifest_sha256)
+        self._files.remove(staged)
+        self._files.make_folder(staged)
+        self._files.write_whole(staged / MANIFEST, manifest, READ_ONLY)
+        self._files.set_mode(part, READ_ONLY)
+        self._files.sync_file(part)
+        self._files.rename(part, staged / PROGRAM)
+        self._files.sync_folder(staged)
+        self._files.make_folder(target.parent)
+        self._files.sync_folder(self._versions)
+        self._files.remove(target)
+        self._files.rename(staged, target)
+        self._files.sync_folder(target.parent)
+
+    def discard(self, feature: str, manifest_sha256: str) -> None:
+        """Remove an installed version that turned out damaged; the name goes first, so it is never half there (I1).
+
+        Raises:
+            StorageError: a step failed.
+        """
+        folder = self.version_folder(feature, manifest_sha256)
+        if folder.exists():
+            doomed = self._staging / manifest_sha256
+            self._files.remove(doomed)
+            self._files.rename(folder, doomed)
+            self._files.remove(doomed)
+
+    def keep_only(self, wanted: frozenset[tuple[str, str]]) -> None:
+        """Remove every started download, and every installed version that is not named.
+
+        Args:
+            wanted: (feature, manifest digest) of what stays, the slots among them.
+
+        Raises:
+            StorageError: a step failed; what is left goes next time.
+        """
+        for feature, digest in self._installed():
+            if (feature, digest) not in wanted:
+                self.discard(feature, digest)
+        for part in sorted(self._downloads.iterdir()):
+            self._files.remove(part)
+
+    def _installed(self) -> Iterator[tuple[str, str]]:
+        for feature in sorted(self._versions.iterdir()):
+            for version in sorted(feature.iterdir()):
+                yield feature.name, version.name
+
+    def _remove_leftovers(self) -> None:
+        for path in [*self._staging.iterdir(), *self.folder.glob(f"*{PARTIAL}")]:
+            self._files.remove(path)

@@ -1,0 +1,219 @@
+"""How does a device change its disk, so that a crash between any two steps leaves something whole?
+
+Every change goes through `Files`, one named step at a time, and `on_step` hears of each before it happens: tests count
+the steps, then fail or kill the process at each of them in turn.
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from alcove.sdk.errors import StorageError
+
+StepObserver = Callable[[str, Path], None]
+
+PARTIAL: Final = ".partial"
+"""Suffix of what is being made; nothing reads it, and recovery removes it."""
+
+READ_ONLY: Final = 0o444
+PRIVATE: Final = 0o600
+
+
+class Files:
+    """The device's disk.
+
+    Args:
+        on_step: called with the step's name and its path before each change; what it raises is what the step raises.
+    """
+
+    def __init__(self, on_step: StepObserver | None = None) -> None:
+        self._on_step = on_step
+
+    def notice(self, step: str, path: Path) -> None:
+        """Tell the observer of a step that somebody else is about to take.
+
+        Raises:
+            OSError: the observer makes the step fail.
+        """
+        if self._on_step is not None:
+            self._on_step(step, path)
+
+    def make_folder(self, path: Path) -> None:
+        """Make `path` and its parents where absent, for this user alone."""
+        if path.is_dir():
+            return
+        with self._step("make folder", path):
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def append(self, path: Path, data: bytes) -> None:
+        """Add `data` to the end of a file, made when absent; not yet synced."""
+        with self._step("append", path):
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(descriptor, view) :]
+            finally:
+                os.close(descriptor)
+
+    def sync_file(self, path: Path) -> None:
+        """Return when the bytes of a file are on the disk."""
+        with self._step("sync file", path):
+            self._sync(path, os.O_RDONLY)
+
+    def sync_folder(self, path: Path) -> None:
+        """Return when the names in a folder are on the disk."""
+        with self._step("sync folder", path):
+            self._sync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Put `source` in the place of `target`, at once."""
+        with self._step("rename", target):
+            source.replace(target)
+
+    def set_mode(self, path: Path, mode: int) -> None:
+        """Change who may do what with a file."""
+        with self._step("set mode", path):
+            path.chmod(mode)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file or a folder with all in it; fine when absent."""
+        if not path.exists() and not path.is_symlink():
+            return
+        with self._step("remove", path):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+    def write_whole(self, path: Path, data: bytes, mode: int = PRIVATE, *, is_durable: bool = True) -> None:
+        """Put `data` in the place of what `path` holds, at once: old or new, never a part.
+
+        Two processes may write the same path at a time: each makes its own temporary file.
+
+        Args:
+            path: the file.
+            data: its new bytes.
+            mode: who may do what with it.
+            is_durable: return when it is on the disk; else it may be the old one after a power cut.
+        """
+        temporary = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
+        try:
+            self.remove(temporary)
+            self.append(temporary, data)
+            if mode != PRIVATE:
+                self.set_mode(temporary, mode)
+            if is_durable:
+                self.sync_file(temporary)
+            self.rename(temporary, path)
+        except StorageError:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+        if is_durable:
+            self.sync_folder(path.parent)
+
+    def create_once(self, path: Path, data: bytes) -> bool:
+        """Make a private file with all of `data` unless there is one; tell whether it was made."""
+        temporary = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
+        self.remove(temporary)
+        self.append(temporary, data)
+        self.sync_file(temporary)
+        try:
+            with self._step("link", path):
+                try:
+                    path.hardlink_to(temporary)
+                except FileExistsError:
+                    return False
+        finally:
+            self.remove(temporary)
+        self.sync_folder(path.parent)
+        return True
+
+    def read(self, path: Path, limit_bytes: int) -> bytes | None:
+        """Return the bytes of a file, or None when it is absent.
+
+        Raises:
+            StorageError: unreadable, or longer than `limit_bytes`.
+        """
+        try:
+            with path.open("rb") as file:
+                data = file.read(limit_bytes + 1)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(step="read", path=path.name, reason=str(error)) from error
+        if len(data) > limit_bytes:
+            raise StorageError(step="read", path=path.name, reason=f"more than {limit_bytes} bytes")
+        return data
+
+    @contextlib.contextmanager
+    def _step(self, name: str, path: Path) -> Iterator[None]:
+        try:
+            self.notice(name, path)
+            yield
+        except OSError as error:
+            raise StorageError(step=name, path=path.name, reason=error.strerror or str(error)) from error
+
+    @staticmethod
+    def _sync(path: Path, flags: int) -> None:
+        descriptor = os.open(path, flags | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+class FileLock:
+    """One holder at a time over all threads and processes; the system gives it back when a holder dies.
+
+    Args:
+        path: a file that is made and never removed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Wait for the lock and hold it.
+
+        Raises:
+            StorageError: the file could not be made or locked.
+        """
+        with self._opened() as descriptor:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            except OSError as error:
+                raise StorageError(step="lock", path=self._path.name, reason=str(error)) from error
+            yield
+
+    @contextlib.contextmanager
+    def held_if_free(self) -> Iterator[bool]:
+        """Hold the lock if nobody else does; tell whether it is held.
+
+        Raises:
+            StorageError: the file could not be made.
+        """
+        with self._opened() as descriptor:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                yield False
+            else:
+                yield True
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[int]:
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+        except OSError as error:
+            raise StorageError(step="lock", path=self._path.name, reason=str(error)) from error
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)

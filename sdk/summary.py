@@ -1,0 +1,85 @@
+"""What left this device?  Said in numbers that the egress and the ledger counted themselves."""
+
+import threading
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+
+from alcove.sdk.transport import Sent
+
+PROMISE = (
+    "Inputs and answers never leave this device. A report is one randomised cell of arm x outcome x latency: whatever"
+    " the servers do, it changes what anyone can infer about this device by at most a factor e^epsilon."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestCount:
+    """Requests of one kind.
+
+    Attributes:
+        method: "GET" or "POST".
+        kind: first folder of the path: "metadata", "targets", "blobs", "reports".
+        count: requests.
+        bytes_sent: every byte of them, headers included, before encryption.
+    """
+
+    method: str
+    kind: str
+    count: int
+    bytes_sent: int
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacySummary:
+    """What left the device.
+
+    Attributes:
+        bytes_sent: every byte since this client was made.
+        requests: the same, by kind.
+        report_bytes_sent: bytes of the reports themselves, bodies only, since this client was made.
+        reports_made: reports that the ledger paid for, ever.
+        epsilon_day, epsilon_30_days, epsilon_total: budget spent in the last 24 hours, the last 30 days, and ever.
+        epsilon_cap_day, epsilon_cap_30_days: the caps over all tasks.
+        promise: the guarantee as a sentence for people.
+    """
+
+    bytes_sent: int
+    requests: tuple[RequestCount, ...]
+    report_bytes_sent: int
+    reports_made: int
+    epsilon_day: Fraction
+    epsilon_30_days: Fraction
+    epsilon_total: Fraction
+    epsilon_cap_day: Fraction
+    epsilon_cap_30_days: Fraction
+    promise: str = PROMISE
+
+
+class SentCounter:
+    """Counts requests as they leave; safe for several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._bytes: Counter[tuple[str, str]] = Counter()
+        self._body_bytes = 0
+
+    def __call__(self, sent: Sent) -> None:
+        """Count one request."""
+        kind = (sent.method, sent.path.lstrip("/").partition("/")[0])
+        with self._lock:
+            self._counts[kind] += 1
+            self._bytes[kind] += len(sent.wire)
+            self._body_bytes += len(sent.body)
+
+    def requests(self) -> tuple[RequestCount, ...]:
+        """Return the counts so far, by kind."""
+        with self._lock:
+            return tuple(RequestCount(*kind, self._counts[kind], self._bytes[kind]) for kind in sorted(self._counts))
+
+    @property
+    def body_bytes(self) -> int:
+        """Return the bytes of all bodies so far."""
+        with self._lock:
+            return self._body_bytes

@@ -1,0 +1,216 @@
+"""What happens when a device asks the server what to run?
+
+    lock ─▶ refresh the signed tree ─▶ halt ─▶ policy ─▶ per feature: resolve ─▶ fetch every arm ─▶ activate ─▶ tidy
+      │            │ refused, or no network: nothing changes     │ a version refused: the feature keeps what it has
+      └─ another process syncs: wait, then see what it did
+
+Every refusal and every bad weather is a value in the result; nothing is raised, and the old version goes on.
+
+A device in an experiment fetches all arms, in the policy's order, before it activates its own, and activates none when
+one cannot be had: neither downloads nor failures tell which arm it is in.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from alcove.registry.errors import RegistryError, VersionHaltedError
+from alcove.registry.policy import resolve
+from alcove.runtime.errors import AlcoveRuntimeError
+from alcove.sdk.errors import AlcoveSdkError, StorageError
+from alcove.sdk.installer import Installer, Tree
+from alcove.sdk.slots import SlotStore
+from alcove.sdk.state import Slot, State
+
+if TYPE_CHECKING:
+    from alcove.registry.policy import FeaturePolicy, Halt, Policy, Resolution, VersionRef
+
+Problem = AlcoveSdkError | RegistryError | AlcoveRuntimeError
+"""What a sync may answer with."""
+
+BASELINE = "baseline"
+"""What stands for a version where the app's own model answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A feature answers with another version from now on.
+
+    Attributes:
+        feature: its name.
+        before: version until now, or "baseline".
+        after: version from now on, or "baseline".
+        reason: "default", "rollout", "experiment", "fallback" or "baseline".
+    """
+
+    feature: str
+    before: str
+    after: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A version that was not activated; the feature keeps what it has."""
+
+    feature: str
+    version: str
+    error: Problem
+
+
+@dataclass(frozen=True, slots=True)
+class SyncResult:
+    """What a sync did.
+
+    Attributes:
+        changed: features that answer with another version from now on.
+        refused: versions that could not be had, and why.
+        error: what ended or spoiled the sync: the first refusal's error if the tree itself was fine, else None.
+        bytes_received: bodies of all answers.
+        bytes_sent: every byte of all requests, headers included.
+    """
+
+    changed: tuple[Change, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    error: Problem | None = None
+    bytes_received: int = 0
+    bytes_sent: int = 0
+
+
+class SignedTree(Tree, Protocol):
+    """What is read of the signed tree."""
+
+    def refresh(self) -> None:
+        """Read what is new."""
+        ...
+
+    def policy(self, app: str) -> "Policy":
+        """Return the app's policy."""
+        ...
+
+    def halt(self, app: str) -> "Halt":
+        """Return the app's emergency stop."""
+        ...
+
+
+@dataclass(slots=True)
+class _Progress:
+    state: State
+    refused: list[Refusal] = field(default_factory=list)
+    wanted: set[tuple[str, str]] = field(default_factory=set)
+    error: Problem | None = None
+
+
+class Synchroniser:
+    """Brings one device's slots to what its app's policy says.
+
+    Args:
+        app: the app's name.
+        slots: where versions live.
+        installer: fetches and verifies them.
+        open_tree: returns the signed tree as far as it was read; it is refreshed once.
+        secret: returns the installation's secret.
+    """
+
+    def __init__(
+        self,
+        app: str,
+        slots: SlotStore,
+        installer: Installer,
+        open_tree: Callable[[], SignedTree],
+        secret: Callable[[], bytes],
+    ) -> None:
+        self._app = app
+        self._slots = slots
+        self._installer = installer
+        self._open_tree = open_tree
+        self._secret = secret
+
+    def run(self) -> SyncResult:
+        """Sync once; raises nothing for bad weather, a refused version or a full disk."""
+        before = self._slots.read_state()
+        progress = _Progress(before)
+        try:
+            with self._slots.exclusive():
+                progress.state = self._slots.read_state()
+                with _noted(progress):
+                    self._follow(progress)
+        except StorageError as error:
+            progress.error = error
+        first = next((refusal.error for refusal in progress.refused), None)
+        return SyncResult(_changes(before, progress.state), tuple(progress.refused), progress.error or first)
+
+    def _follow(self, progress: _Progress) -> None:
+        tree = self._open_tree()
+        tree.refresh()
+        halt = tree.halt(self._app)
+        self._store(progress, progress.state.withdraw(halt.digests))
+        policy = tree.policy(self._app)
+        for feature in sorted(policy.features):
+            if feature in halt.frozen:
+                continue
+            resolution = None
+            try:
+                resolution = resolve(policy, feature, self._secret(), halted=halt.digests)
+                self._install_all(progress, tree, feature, policy.features[feature], resolution)
+                self._store(progress, progress.state.activate(feature, _slot(resolution)))
+            except VersionHaltedError as error:
+                progress.refused.append(Refusal(feature, error.version, error))
+            except (AlcoveSdkError, RegistryError, AlcoveRuntimeError) as error:
+                version = resolution.version.version if resolution else policy.features[feature].default.version
+                progress.refused.append(Refusal(feature, version, error))
+            except OSError as error:
+                raise StorageError(step="install", path=feature, reason=str(error)) from error
+        if not progress.refused and not halt.frozen:
+            self._slots.keep_only(progress.state.versions() | progress.wanted)
+
+    def _install_all(
+        self, progress: _Progress, tree: Tree, feature: str, rules: "FeaturePolicy", resolution: "Resolution"
+    ) -> None:
+        for ref in _needed(rules, resolution):
+            self._installer.install(feature, ref, tree)
+            progress.wanted.add((feature, ref.manifest_sha256))
+
+    def _store(self, progress: _Progress, state: State) -> None:
+        if state != progress.state:
+            self._slots.write_state(state)
+            progress.state = state
+
+
+@contextlib.contextmanager
+def _noted(progress: _Progress) -> Iterator[None]:
+    try:
+        yield
+    except (AlcoveSdkError, RegistryError, AlcoveRuntimeError) as error:
+        progress.error = error
+    except OSError as error:
+        progress.error = StorageError(step="sync", path=str(error.filename or ""), reason=str(error))
+
+
+def _needed(rules: "FeaturePolicy", resolution: "Resolution") -> tuple["VersionRef", ...]:
+    """Return what to fetch: in an experiment every arm, the same for everybody in it; else one version."""
+    if resolution.arm is None or rules.experiment is None:
+        return (resolution.version,)
+    return tuple(dict.fromkeys(arm.version for arm in rules.experiment.arms))
+
+
+def _slot(resolution: "Resolution") -> Slot:
+    return Slot(
+        version=resolution.version.version,
+        manifest_sha256=resolution.version.manifest_sha256,
+        reason=str(resolution.reason),
+        arm=resolution.arm,
+        task=None if resolution.task is None else resolution.task.model_dump_json(),
+    )
+
+
+def _changes(before: State, after: State) -> tuple[Change, ...]:
+    changes = []
+    for feature in sorted({*before.features, *after.features}):
+        old, new = before.slots(feature).current, after.slots(feature).current
+        old_digest, new_digest = (slot.manifest_sha256 if slot else "" for slot in (old, new))
+        if old_digest != new_digest:
+            was = old.version if old else BASELINE
+            changes.append(Change(feature, was, *((new.version, new.reason) if new else (BASELINE, BASELINE))))
+    return tuple(changes)

@@ -1,0 +1,224 @@
+"""How does an app test itself against alcove with no network, no real clock and no native runtime?
+
+HandClock          shows what it is set to
+SeededEntropy      repeatable "random" bytes
+FolderTransport    serves a tree from a folder, remembers requests and reports, and fails when told to
+FakeEngine         runs `fake_program(...)`: text in, one label out
+"""
+
+import contextlib
+import hashlib
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from alcove.registry.errors import ProgramRefusedError
+from alcove.registry.inspection import ProgramFacts, ProgramInspector
+from alcove.registry.manifest import PortSignature, Signature
+from alcove.runtime.errors import InputError, InvalidTextError, ProgramError
+from alcove.sdk.errors import ResponseTooLargeError, StatusError, TransportError
+from alcove.sdk.limits import CHUNK_BYTES
+from alcove.sdk.transport import Download, Sent, SentObserver, Traffic
+
+__all__ = ["FakeEngine", "FakeProgram", "FolderTransport", "HandClock", "SeededEntropy", "fake_program"]
+
+_PADDING_MARK = b"\n"
+
+
+class HandClock:
+    """Both clocks of a device, moved by hand.
+
+    Attributes:
+        time_s: what the wall clock shows, seconds since 1970.
+        tick_ns: what each reading of the monotonic clock adds, so that a prediction takes that long.
+    """
+
+    def __init__(self, time_s: int = 1_800_000_000, tick_ns: int = 1_000_000) -> None:
+        self.time_s = time_s
+        self.tick_ns = tick_ns
+        self._elapsed_ns = 0
+
+    def now_s(self) -> int:
+        """Return `time_s`."""
+        return self.time_s
+
+    def monotonic_ns(self) -> int:
+        """Return the last reading and `tick_ns` more."""
+        self._elapsed_ns += self.tick_ns
+        return self._elapsed_ns
+
+
+class SeededEntropy:
+    """Repeatable bytes; never for a device."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._random = random.Random(seed)  # noqa: S311 - repeatable on purpose
+
+    def random_bytes(self, size_bytes: int) -> bytes:
+        """Return the next bytes of the sequence."""
+        return self._random.randbytes(size_bytes)
+
+
+class FolderTransport:
+    """A `Transport` that answers from a folder; pass `FolderTransport(folder).connect` as `Client(transport=...)`.
+
+    Attributes:
+        folder: holds `metadata/`, `targets/` and `blobs/`.
+        requests: every request, in order.
+        reports: every body that was posted and accepted.
+        fault: called with method and path before each answer; what it raises is the answer.
+        truncate_at: if set, each body ends with an error after that many bytes.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.requests: list[Sent] = []
+        self.reports: list[bytes] = []
+        self.fault: Callable[[str, str], None] | None = None
+        self.truncate_at: int | None = None
+        self._traffic = Traffic()
+        self._observer: SentObserver | None = None
+
+    def connect(self, traffic: Traffic, observer: SentObserver) -> "FolderTransport":
+        """Count in `traffic` and tell `observer` from now on."""
+        self._traffic, self._observer = traffic, observer
+        return self
+
+    @contextlib.contextmanager
+    def get(self, path: str, *, max_bytes: int, start: int = 0) -> Iterator[Download]:
+        """Answer from the folder; see `Transport.get`."""
+        self._note("GET", path, b"")
+        file = self.folder / path.lstrip("/")
+        if not file.is_file():
+            raise StatusError(method="GET", path=path, status=404)
+        yield Download(start, self._chunks(path, file.read_bytes(), start, max_bytes))
+
+    def post(self, path: str, body: bytes) -> None:
+        """Keep `body` if it goes to "/reports"; see `Transport.post`."""
+        self._note("POST", path, body)
+        if path != "/reports":
+            raise StatusError(method="POST", path=path, status=404)
+        self.reports.append(body)
+
+    def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+    def _note(self, method: str, path: str, body: bytes) -> None:
+        wire = f"{method} {path} HTTP/1.1\r\n\r\n".encode() + body
+        sent = Sent(method, path, body, wire)
+        self.requests.append(sent)
+        self._traffic.sent_bytes += len(wire)
+        if self._observer is not None:
+            self._observer(sent)
+        if self.fault is not None:
+            self.fault(method, path)
+
+    def _chunks(self, path: str, data: bytes, start: int, max_bytes: int) -> Iterator[bytes]:
+        end = len(data) if self.truncate_at is None else min(len(data), start + self.truncate_at)
+        for offset in range(start, end, CHUNK_BYTES):
+            chunk = data[offset : min(offset + CHUNK_BYTES, end)]
+            if offset + len(chunk) > max_bytes:
+                raise ResponseTooLargeError(path=path, limit_bytes=max_bytes)
+            self._traffic.received_bytes += len(chunk)
+            yield chunk
+        if end < len(data):
+            raise TransportError(method="GET", path=path, reason="the connection was closed")
+
+
+def fake_program(label: str, *, size_bytes: int = 0, version: str = "") -> bytes:
+    """Return a program for `FakeEngine` that answers every text with `label`.
+
+    Args:
+        label: the answer.
+        size_bytes: least size; padded with repeatable bytes that differ everywhere.
+        version: goes into the bytes, so that two programs with one label differ.
+    """
+    head = json.dumps({"label": label, "version": version}, sort_keys=True).encode() + _PADDING_MARK
+    padding = random.Random(label + version).randbytes(max(0, size_bytes - len(head)))  # noqa: S311
+    return head + padding + hashlib.sha256(head + padding).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class _FakePort:
+    name: str
+
+
+class FakeProgram:
+    """What `FakeEngine` runs: one text in, one label out, as an array of text of shape [1, 1]."""
+
+    inputs = (_FakePort("text"),)
+    outputs = (_FakePort("label"),)
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        """Return the label.
+
+        Raises:
+            InputError: not one text.
+            InvalidTextError: not UTF-8.
+        """
+        if len(inputs) != 1 or not isinstance(inputs[0], (str, bytes)):
+            raise InputError(None, f"one text is due, not {[type(value).__name__ for value in inputs]}")
+        text = inputs[0]
+        try:
+            text.encode() if isinstance(text, str) else text.decode()
+        except UnicodeError as error:
+            raise InvalidTextError("text", getattr(error, "start", 0), str(error)) from error
+        return [np.array([[self.label]])]
+
+
+class FakeEngine:
+    """A runtime for tests.
+
+    Attributes:
+        version: what it says its version is.
+        loads: paths that were loaded, in order.
+    """
+
+    def __init__(self, version: str = "0.1.0") -> None:
+        self.version = version
+        self.loads: list[Path] = []
+
+    @property
+    def inspector(self) -> ProgramInspector:
+        """Return what judges fake programs."""
+        return _FakeInspector()
+
+    def load(self, path: Path) -> FakeProgram:
+        """Return the program in `path`.
+
+        Raises:
+            ProgramError: no fake program, or damaged.
+            OSError: the file cannot be read.
+        """
+        self.loads.append(path)
+        return FakeProgram(_fake_head(path.read_bytes())["label"])
+
+
+class _FakeInspector:
+    def inspect(self, variant: str, program: bytes) -> ProgramFacts:
+        try:
+            _fake_head(program)
+        except ProgramError as error:
+            raise ProgramRefusedError(variant, str(error)) from error
+        text = PortSignature(name="text", dtype="text", shape=())
+        label = PortSignature(name="label", dtype="i32", shape=(1, 1), labels=("a", "b"))
+        signature = Signature(inputs=(text,), outputs=(label,))
+        return ProgramFacts(signature, 1024, hashlib.sha256(b"certificate").hexdigest())
+
+    def certify(self, variant: str, program: bytes) -> None:
+        self.inspect(variant, program)
+
+
+def _fake_head(program: bytes) -> Mapping[str, str]:
+    body, digest = program[:-32], program[-32:]
+    if hashlib.sha256(body).digest() != digest:
+        raise ProgramError("file", None, None, "digest", "this is no fake program, or it is damaged")
+    head: Mapping[str, str] = json.loads(body.partition(_PADDING_MARK)[0])
+    return head

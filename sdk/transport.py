@@ -1,0 +1,118 @@
+"""What does the SDK ask of the network, and which servers does it talk to at all?
+
+Two requests exist: GET of a static file, and POST of reports.  `egress.py` makes them; tests bring their own.
+"""
+
+import ipaddress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from alcove.sdk.errors import InsecureServerError
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One request that left, or tried to.
+
+    Attributes:
+        method: "GET" or "POST".
+        path: from the server's root, with no query.
+        body: what was posted; empty for a GET.
+        wire: every byte handed to the connection, headers included, before encryption.
+    """
+
+    method: str
+    path: str
+    body: bytes
+    wire: bytes
+
+
+SentObserver = Callable[[Sent], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """The answer to a GET.
+
+    Attributes:
+        start: offset of the first byte: what was asked for, or 0 if the server sends the whole file again.
+        chunks: the bytes; raises `TransportError` or `ResponseTooLargeError` midway.
+    """
+
+    start: int
+    chunks: Iterator[bytes]
+
+
+class Transport(Protocol):
+    """A way to one server."""
+
+    def get(self, path: str, *, max_bytes: int, start: int = 0) -> AbstractContextManager[Download]:
+        """Open the answer to a GET; it is read while the context lasts.
+
+        Args:
+            path: from the server's root, beginning with "/".
+            max_bytes: reading stops with an error after that many bytes of the whole file.
+            start: offset to go on from.
+
+        Raises:
+            TransportError: no answer.
+            StatusError: an answer that is no success.
+        """
+        ...
+
+    def post(self, path: str, body: bytes) -> None:
+        """Send `body`; returns when the server has accepted it.
+
+        Raises:
+            TransportError: no answer; the server may or may not have the bytes.
+            StatusError: an answer that is no success.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+@dataclass(slots=True)
+class Traffic:
+    """How many bytes went, in each direction: all that was sent, and the bodies that came."""
+
+    sent_bytes: int = 0
+    received_bytes: int = 0
+
+
+def checked_server(server: str) -> str:
+    """Return the address of a server with no trailing slash, or refuse it.
+
+    Raises:
+        InsecureServerError: not https (http only for loopback), no host, or with user, query or fragment.
+    """
+    try:
+        parts = urlsplit(server)
+        host = parts.hostname or ""
+        _ = parts.port
+    except ValueError as error:
+        raise InsecureServerError(server=server, problem=str(error)) from error
+    problem = ""
+    if parts.scheme not in ("http", "https") or not host:
+        problem = "an address is https://host[:port][/path]"
+    elif parts.scheme == "http" and not _is_loopback(host):
+        problem = "http:// is for loopback addresses only; use https://"
+    elif parts.username is not None or parts.query or parts.fragment:
+        problem = "an address holds no user, query or fragment"
+    if problem:
+        raise InsecureServerError(server=server, problem=problem)
+    return server.rstrip("/")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

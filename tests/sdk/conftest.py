@@ -1,0 +1,313 @@
+"""A registry on disk, a real loopback server for it, and devices that read it."""
+
+import contextlib
+import hashlib
+import http.server
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alcove.registry.blobs import open_blob_store
+from alcove.registry.ceremony import initialise_tree
+from alcove.registry.keys import KeyRing, create_keys
+from alcove.registry.manifest import Manifest
+from alcove.registry.package import create_package
+from alcove.registry.policy import (
+    Arm,
+    ExperimentPolicy,
+    FeaturePolicy,
+    Halt,
+    HaltedVersion,
+    Policy,
+    RolloutPolicy,
+    VersionRef,
+    make_task,
+    policy_to_bytes,
+)
+from alcove.registry.policy.document import halt_to_bytes
+from alcove.registry.team import sign_version
+from alcove.registry.tree import Tree
+from alcove.sdk import Client
+from alcove.sdk.testing import FakeEngine, FolderTransport, HandClock, SeededEntropy, fake_program
+
+NOW = 1_800_000_000
+YEAR = 365 * 86_400
+APP = "messenger"
+FEATURE = "greeting"
+TEAM = "hello"
+
+
+class World:
+    """One tree with all its keys, as the ceremony, the team and the server see it."""
+
+    def __init__(self, folder: Path, keyring: KeyRing, clock: HandClock) -> None:
+        self.folder = folder
+        self.keyring = keyring
+        self.clock = clock
+        self.tree = Tree(folder, keys=keyring.online, blobs=open_blob_store(folder / "blobs"), clock=clock)
+        self.manifests: dict[str, Manifest] = {}
+        self.serial = 0
+        self.halt_serial = 0
+
+    @property
+    def root(self) -> bytes:
+        """Root metadata, as the app ships it."""
+        return self.tree.root_bytes()
+
+    def push(self, version: str, program: bytes, *, min_runtime: str = "0.1.0", inspector: Any = None) -> VersionRef:
+        """Publish a version of the feature."""
+        package = create_package(
+            feature=FEATURE,
+            team=TEAM,
+            version=version,
+            programs={"fake": program},
+            card="# Greeting\n",
+            min_runtime=min_runtime,
+            inspector=inspector or FakeEngine().inspector,
+        )
+        for sha256, data in package.blobs().items():
+            self.tree.blobs.put(sha256, data)
+        current = self.tree.team_metadata(TEAM)
+        signed = sign_version(current, package.manifest, self.keyring.teams[TEAM], self.clock.now_s() + YEAR)
+        self.tree.accept_team_metadata(signed, {package.manifest.path: package.manifest.to_bytes()})
+        self.manifests[version] = package.manifest
+        return self.ref(version)
+
+    def ref(self, version: str) -> VersionRef:
+        """Return how a policy names a version."""
+        return VersionRef(version=version, manifest_sha256=self.manifests[version].sha256)
+
+    def set_policy(
+        self,
+        default: str,
+        *,
+        rollout: tuple[str, int] | None = None,
+        arms: tuple[str, ...] = (),
+        epsilon: str = "2",
+        window_s: int = 3600,
+    ) -> None:
+        """Publish a policy: a default, perhaps a rollout (version, share), perhaps an experiment of equal arms."""
+        self.serial += 1
+        experiment = None
+        if arms:
+            share = 10_000 // len(arms)
+            task = make_task(
+                experiment_id="exp",
+                epsilon=epsilon,
+                arm_count=len(arms),
+                latency_edges_ms=(1.0, 10.0),
+                window_s=window_s,
+                first_window_start_s=NOW - 1000 * window_s,
+            )
+            members = tuple(
+                Arm(name=f"arm{index}", version=self.ref(version), share_permyriad=share)
+                for index, version in enumerate(arms)
+            )
+            experiment = ExperimentPolicy(id="exp", salt="exp-salt", arms=members, task=task)
+        rules = FeaturePolicy(
+            min_version="0.0.1",
+            default=self.ref(default),
+            rollout=None
+            if rollout is None
+            else RolloutPolicy(id="roll", salt="roll-salt", version=self.ref(rollout[0]), share_permyriad=rollout[1]),
+            experiment=experiment,
+        )
+        policy = Policy(app=APP, serial=self.serial, features={FEATURE: rules})
+        self.tree.publish_policy(APP, policy_to_bytes(policy))
+
+    def halt(self, *versions: str, is_frozen: bool = False) -> None:
+        """Publish a halt of versions."""
+        self.halt_serial += 1
+        halted = tuple(HaltedVersion(feature=FEATURE, version=self.ref(version)) for version in versions)
+        halt = Halt(app=APP, serial=self.halt_serial, halted=halted, frozen=(FEATURE,) if is_frozen else ())
+        self.tree.publish_halt(APP, halt_to_bytes(halt))
+
+    def blob(self, version: str) -> Path:
+        """Return the file of a version's program in the tree."""
+        return self.folder / "blobs" / self.manifests[version].variants[0].sha256
+
+
+def make_world(folder: Path) -> World:
+    """Make a tree in `folder`."""
+    clock = HandClock(NOW)
+    keyring = create_keys(folder / "keys", teams={TEAM: [FEATURE]})
+    initialise_tree(folder / "tree", keyring, {TEAM: [FEATURE]}, clock=clock)
+    return World(folder / "tree", keyring, clock)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """An empty tree."""
+    return make_world(tmp_path)
+
+
+@pytest.fixture
+def released(world: World) -> World:
+    """A tree with versions 1.0.0 and 2.0.0, and a policy that gives everybody 1.0.0."""
+    world.push("1.0.0", fake_program("one"))
+    world.push("2.0.0", fake_program("two"))
+    world.set_policy("1.0.0")
+    return world
+
+
+class Device:
+    """One installation: a folder, and clients made over it."""
+
+    def __init__(self, folder: Path, world: World, closing: contextlib.ExitStack) -> None:
+        self.folder = folder
+        self.world = world
+        self.clock = HandClock(NOW)
+        self.transport = FolderTransport(world.folder)
+        self._closing = closing
+        baseline = folder.with_name(folder.name + "-baseline.alc")
+        baseline.write_bytes(fake_program("shipped"))
+        self.options: dict[str, Any] = {
+            "baselines": {FEATURE: baseline},
+            "clock": self.clock,
+            "engine": FakeEngine(),
+            "transport": self.transport.connect,
+        }
+
+    def client(self, server: str = "http://127.0.0.1:1", **options: Any) -> Client:
+        """Return a client of this installation."""
+        client = Client(APP, self.folder, server, self.world.root, **(self.options | options))
+        return self._closing.enter_context(client)
+
+    def answer(self, client: Client) -> str:
+        """Return what the feature answers, as "label version reason"."""
+        answer = client.feature(FEATURE).predict("hello")
+        label = answer.value["label"][0][0] if answer.value else answer.error
+        return f"{label} {answer.version} {answer.reason}"
+
+    def seed_for_arm(self, arm: int, arms: int = 2) -> int:
+        """Return a seed of entropy whose secret falls into `arm` of an experiment of equal arms."""
+        from alcove.registry.policy import bucket
+
+        for seed in range(1000):
+            number = bucket(SeededEntropy(seed).random_bytes(32), "exp-salt")
+            share = 10_000 // arms
+            seen = 0 if number >= 10_000 - share else number // share + 1
+            if seen == arm:
+                return seed
+        raise AssertionError(arm)
+
+
+@pytest.fixture
+def closing() -> Iterator[contextlib.ExitStack]:
+    """Closes what a test opened."""
+    with contextlib.ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def make_device(tmp_path: Path, closing: contextlib.ExitStack) -> Callable[..., Device]:
+    """Makes devices of a world, each in a folder of its own."""
+    return lambda world, name="device": Device(tmp_path / name, world, closing)
+
+
+@pytest.fixture
+def device(released: World, make_device: Callable[..., Device]) -> Device:
+    """A device of the released world."""
+    return make_device(released)
+
+
+class TreeServer:
+    """A loopback server of a folder, with faults to order.
+
+    Attributes:
+        cut_after: close the connection after so many body bytes in all, then refuse everything.
+        cut_path: cut bodies of paths that contain this, once each, at `cut_after`.
+        statuses: statuses of the next answers to POST; 204 when used up.
+        posted: bodies of POSTs.
+        seen: request lines and headers.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.budget: int | None = None
+        self.statuses: list[int] = []
+        self.posted: list[bytes] = []
+        self.seen: list[tuple[str, str, dict[str, str]]] = []
+        self.ignores_range = False
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
+        self.server.daemon_threads = True
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True)
+        self.thread.start()
+
+    @property
+    def url(self) -> str:
+        """Address of the server."""
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def close(self) -> None:
+        """Stop."""
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def __init__(self, owner: TreeServer, *args: Any) -> None:
+        self.owner = owner
+        super().__init__(*args)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
+        """Say nothing."""
+
+    def do_GET(self) -> None:
+        """Answer from the folder, as far as the budget reaches."""
+        self.owner.seen.append(("GET", self.path, dict(self.headers)))
+        file = self.owner.folder / self.path.lstrip("/")
+        if not file.is_file():
+            self.send_response(404)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        data = file.read_bytes()
+        start = 0
+        wanted = self.headers.get("Range")
+        if wanted and not self.owner.ignores_range:
+            start = int(wanted.removeprefix("bytes=").rstrip("-"))
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
+        else:
+            self.send_response(200)
+        body = data[start:]
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        budget = self.owner.budget
+        allowed = len(body) if budget is None else min(budget, len(body))
+        self.wfile.write(body[:allowed])
+        if budget is not None:
+            self.owner.budget = budget - allowed
+        if allowed < len(body):
+            self.close_connection = True
+
+    def do_POST(self) -> None:
+        """Take a report, or answer with the next ordered status."""
+        self.owner.seen.append(("POST", self.path, dict(self.headers)))
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        status = self.owner.statuses.pop(0) if self.owner.statuses else 204
+        if status == 204:
+            self.owner.posted.append(body)
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+@pytest.fixture
+def server(released: World) -> Iterator[TreeServer]:
+    """A loopback server of the released tree."""
+    server = TreeServer(released.folder)
+    yield server
+    server.close()
+
+
+def sha256(data: bytes) -> str:
+    """Return a digest in hex."""
+    return hashlib.sha256(data).hexdigest()
