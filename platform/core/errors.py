@@ -28,8 +28,10 @@ Every class carries its fields; messages name the thing, the bound and the value
 """
 
 from pathlib import Path
+from typing import Final
 
 __all__ = [
+    "ERROR_KEY",
     "BlobMismatchError",
     "BlobTooLargeError",
     "CallError",
@@ -54,6 +56,9 @@ __all__ = [
     "TreeMissingError",
     "UnauthenticatedError",
 ]
+
+
+ERROR_KEY: Final = "alcove-error"  # trailing metadata that carries the class of an error to clients
 
 
 class PlatformError(Exception):

@@ -14,8 +14,8 @@ import structlog
 from alcove.platform.auth.permissions import require
 from alcove.platform.auth.principal import Principal, set_principal
 from alcove.platform.auth.tokens import authenticate, token_id_of
-from alcove.platform.core.errors import PlaintextRefusedError, UnauthenticatedError
-from alcove.platform.server.status import ERROR_KEY, status_of
+from alcove.platform.core.errors import ERROR_KEY, PlaintextRefusedError, UnauthenticatedError
+from alcove.platform.server.status import status_of
 from alcove.platform.store.tokens import find_token
 
 if TYPE_CHECKING:

@@ -13,9 +13,7 @@ from alcove.platform.core import errors as platform_errors
 from alcove.platform.stats import errors as stats_errors
 from alcove.registry import errors as registry_errors
 
-__all__ = ["ERROR_KEY", "STATUS", "status_of"]
-
-ERROR_KEY: Final = "alcove-error"
+__all__ = ["STATUS", "status_of"]
 
 _S = grpc.StatusCode
 _p, _r = platform_errors, registry_errors

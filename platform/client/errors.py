@@ -1,0 +1,120 @@
+"""What can a call to the server end with, besides its answer?
+
+ClientError                     every one has .status, .kind (the server's name of the error) and .message
+├── InvalidRequestError         a field or document is malformed
+├── NotFoundError               names something that does not exist
+├── AlreadyExistsError          a version that exists, a request id used before
+├── FailedPreconditionError     the present state forbids it
+├── ConflictError               somebody else was first: read again and repeat
+├── TooLargeError               more than the server takes
+├── UnauthenticatedError        no valid token
+├── PermissionDeniedError       the token's role may not, or a signature is not the team's
+├── UnavailableError            no server, or its disk fails; repeating the same request is safe
+├── DeadlineError               no answer in time; repeating the same request is safe
+└── RemoteInternalError         the server's fault, or an answer that makes no sense
+"""
+
+from types import MappingProxyType
+from typing import Any, Final
+
+import grpc
+from alcove.platform.core.errors import ERROR_KEY
+
+__all__ = [
+    "AlreadyExistsError",
+    "ClientError",
+    "ConflictError",
+    "DeadlineError",
+    "FailedPreconditionError",
+    "InvalidRequestError",
+    "NotFoundError",
+    "PermissionDeniedError",
+    "RemoteInternalError",
+    "TooLargeError",
+    "UnauthenticatedError",
+    "UnavailableError",
+    "error_of",
+]
+
+
+class ClientError(Exception):
+    """A call that failed.
+
+    Attributes:
+        status: name of the gRPC status, such as "NOT_FOUND".
+        kind: the server's name of the error, such as "VersionExists"; "" when the server did not answer.
+        message: what happened, with the thing, the bound and the value.
+    """
+
+    def __init__(self, status: str, kind: str, message: str) -> None:
+        self.status, self.kind, self.message = status, kind, message
+        super().__init__(f"{kind or status}: {message}")
+
+
+class InvalidRequestError(ClientError):
+    """A field or document is malformed."""
+
+
+class NotFoundError(ClientError):
+    """The call names something that does not exist."""
+
+
+class AlreadyExistsError(ClientError):
+    """A version that exists, or a request id that was used for something else."""
+
+
+class FailedPreconditionError(ClientError):
+    """The present state forbids it."""
+
+
+class ConflictError(ClientError):
+    """Somebody else was first: read again and repeat."""
+
+
+class TooLargeError(ClientError):
+    """More than the server takes."""
+
+
+class UnauthenticatedError(ClientError):
+    """No valid token."""
+
+
+class PermissionDeniedError(ClientError):
+    """The token's role may not do this, or a signature is not the team's."""
+
+
+class UnavailableError(ClientError):
+    """No server answered, or its disk fails; repeating the same request is safe."""
+
+
+class DeadlineError(ClientError):
+    """No answer in time; repeating the same request is safe."""
+
+
+class RemoteInternalError(ClientError):
+    """The server's fault, or an answer that makes no sense."""
+
+
+_S = grpc.StatusCode
+_CLASSES: Final = MappingProxyType(
+    {
+        _S.INVALID_ARGUMENT: InvalidRequestError,
+        _S.NOT_FOUND: NotFoundError,
+        _S.ALREADY_EXISTS: AlreadyExistsError,
+        _S.FAILED_PRECONDITION: FailedPreconditionError,
+        _S.ABORTED: ConflictError,
+        _S.RESOURCE_EXHAUSTED: TooLargeError,
+        _S.UNAUTHENTICATED: UnauthenticatedError,
+        _S.PERMISSION_DENIED: PermissionDeniedError,
+        _S.UNAVAILABLE: UnavailableError,
+        _S.DEADLINE_EXCEEDED: DeadlineError,
+    }
+)
+
+
+def error_of(failure: grpc.RpcError) -> ClientError:
+    """Return the typed error of a failed call."""
+    call: Any = failure  # a failed call is a grpc.Call too, which its stubs cannot say
+    status: grpc.StatusCode = call.code()
+    kind = next((str(value) for key, value in call.trailing_metadata() or () if key == ERROR_KEY), "")
+    return _CLASSES.get(status, RemoteInternalError)(status.name, kind, call.details() or "no details")

@@ -1,0 +1,55 @@
+"""How does a team push a version?  Everything that needs the team's key happens here, on the team's machine."""
+
+from collections.abc import Callable
+
+from alcove.platform.client.client import PlatformClient
+from alcove.platform.client.errors import ConflictError
+from alcove.platform.client.models import Version
+from alcove.registry.clock import SYSTEM_CLOCK, Clock
+from alcove.registry.layout import TEAM_LIFETIME_S
+from alcove.registry.package import Package, verify_package
+from alcove.registry.team import sign_version
+from securesystemslib.signer import CryptoSigner  # type: ignore[attr-defined]  # lists no public names
+
+__all__ = ["push_package"]
+
+_ATTEMPTS = 5  # of signing on top of metadata that a colleague just replaced
+
+
+def push_package(
+    client: PlatformClient,
+    package: Package,
+    signer: CryptoSigner,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Callable[[str], None] = lambda _step: None,
+) -> Version:
+    """Verify, upload, sign and publish a package; repeating after any failure is safe.
+
+    Args:
+        client: with a token of the team.
+        package: as `create_package` or `read_package` returned it.
+        signer: the team's key; its private part never leaves this process.
+        clock: dates the signature.
+        progress: told each step, for people.
+
+    Raises:
+        ClientError: the server refused or did not answer.
+        RegistryError: the package is not sound, the version exists, or the metadata is not this team's.
+    """
+    progress("verifying")
+    verify_package(package)
+    for index, data in enumerate(package.blobs().values(), start=1):
+        progress(f"uploading {index} of {len(package.blobs())}")
+        client.upload_blob(data)
+    for attempt in range(1, _ATTEMPTS + 1):
+        progress("signing")
+        current = client.team_metadata(package.manifest.team)
+        signed = sign_version(current, package.manifest, signer, clock.now_s() + TEAM_LIFETIME_S)
+        progress("publishing")
+        try:
+            return client.publish_version(signed, package.manifest.to_bytes())
+        except ConflictError:
+            if attempt == _ATTEMPTS:
+                raise
+    raise AssertionError  # the last attempt returns or raises
