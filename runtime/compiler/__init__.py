@@ -1,1 +1,44 @@
-"""TODO doc."""
+"""How does a torch module become a program?  A pipeline of small passes over an own small graph.
+
+capture.py   torch.export; a str argument becomes a text of any length
+lower.py     torch's operators to ours, by the rules in rules.py; constants are computed
+fold.py      biases into linears; what is unused disappears
+legalise.py  everything that keeps the graph from being a program, as one ExportError
+quantise.py  int8 tables
+layout.py    panels
+plan.py      the arena, proved again by plan_check.py
+emit.py      ProgramSpec, then bytes
+weights.py   names and forms of constants, and the way back: load_state
+certify.py   the parity certificate of a program
+
+`export` is loaded on first use: reading weights back needs no torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from alcove.runtime.compiler.pipeline import export
+    from alcove.runtime.compiler.weights import load_state
+
+__all__ = ["export", "load_state"]
+
+_LAZY = {"export": "alcove.runtime.compiler.pipeline", "load_state": "alcove.runtime.compiler.weights"}
+
+
+def __getattr__(name: str) -> Any:
+    """Load `name` from its module and keep it.
+
+    Raises:
+        ImportError: torch is not installed.
+    """
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        value = getattr(import_module(_LAZY[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ImportError("export needs torch: install alcove[export]", name="torch") from error
+    globals()[name] = value
+    return value

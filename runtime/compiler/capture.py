@@ -1,0 +1,157 @@
+"""How does a torch module become a torch graph?
+
+`torch.export` traces it; a `str` argument stands for a text of any length and is traced as a uint8 tensor.  Whatever
+tracing raises (control flow that depends on data, a mistake in the model) becomes an `ExportError` with the user's
+line.
+"""
+
+import contextlib
+import io
+import logging
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import torch
+import torch.utils._pytree as pytree
+from alcove.runtime.compiler.rules import TEXT_ONLY
+from alcove.runtime.compiler.source import source_of_traceback
+from alcove.runtime.errors import ExportError, Finding
+from torch import nn
+
+TRACED_TEXT_BYTES: Final = 8  # length of the stand-in for a text; anything above 1 is traced as "any length"
+TEXT_BYTES_BOUND: Final = 2**31 - 1
+TEXT_DIM: Final = "utf8_bytes"
+
+_USER_CODE: Final = re.compile(r"# File: (?P<source>[^\n]+?:\d+) in ")
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A traced module.
+
+    Attributes:
+        program: torch's own record: graph, signature, parameters.
+        module: the module itself, for what the graph does not hold (labels).
+        text_inputs: positions in the flat list of arguments that stand for a text.
+        output_names: one name an output, in order; from dictionary keys and field names where there are any.
+    """
+
+    program: torch.export.ExportedProgram
+    module: nn.Module
+    text_inputs: frozenset[int]
+    output_names: tuple[str, ...]
+
+
+def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -> Captured:
+    """Trace `module` with `args`.
+
+    Args:
+        module: in eval mode; it is not changed.
+        args: one example for each argument of `forward`: tensors, or `str` for a text.
+        dynamic_shapes: as `torch.export.export` takes it, or None; the entry of a text must be None or absent.
+
+    Raises:
+        ExportError: torch could not trace it; one finding with the line that stopped it.
+        TypeError: an argument is neither a tensor nor a `str`, or `dynamic_shapes` has another structure than `args`.
+    """
+    text_inputs = frozenset(index for index, value in enumerate(args) if isinstance(value, str))
+    for index, value in enumerate(args):
+        if not isinstance(value, str | torch.Tensor):
+            raise TypeError(f"argument {index} of the module must be a tensor or a str, not {type(value).__name__}")
+    examples = tuple(
+        torch.full((TRACED_TEXT_BYTES,), ord("a"), dtype=torch.uint8) if isinstance(value, str) else value
+        for value in args
+    )
+    shapes = _dynamic_shapes(module, len(examples), text_inputs, dynamic_shapes)
+    said = io.StringIO()
+    try:
+        with _calm_torch(said):
+            exported = torch.export.export(module, examples, dynamic_shapes=shapes, strict=False)
+            # No decompositions: only in-place operators become functional ones; composite operators keep their names.
+            exported = exported.run_decompositions({})
+    except Exception as error:  # whatever stops the tracer is the finding, and it is chained
+        raise ExportError([_finding(error, said.getvalue())]) from error
+    return Captured(exported, module, text_inputs, _output_names(exported))
+
+
+def _dynamic_shapes(module: nn.Module, count: int, text_inputs: frozenset[int], given: object) -> tuple[Any, ...]:
+    """Return `given`, one entry an argument, with "any length" for the texts."""
+    if given is None:
+        shapes: list[object] = [None] * count
+    elif isinstance(given, Mapping):
+        names = _argument_names(module)[:count]
+        unknown = set(given) - set(names)
+        if unknown:
+            raise TypeError(f"dynamic_shapes names {sorted(unknown)}, but the arguments are {names}")
+        shapes = [given.get(name) for name in names]
+    elif isinstance(given, Sequence) and len(given) == count:
+        shapes = list(given)
+    else:
+        raise TypeError(f"dynamic_shapes must have one entry for each of the {count} arguments")
+    for index in text_inputs:
+        if shapes[index] is not None:
+            raise TypeError(f"argument {index} is a text, which has any length: its dynamic_shapes must be None")
+        shapes[index] = {0: torch.export.Dim(f"{TEXT_DIM}_{index}", min=0, max=TEXT_BYTES_BOUND)}
+    return tuple(shapes)
+
+
+def _argument_names(module: nn.Module) -> list[str]:
+    code = module.forward.__code__
+    return list(code.co_varnames[1 : code.co_argcount])
+
+
+@contextlib.contextmanager
+def _calm_torch(said: io.StringIO) -> Iterator[None]:
+    """Keep torch's logs of a failing trace out of the terminal; what it prints goes to `said`, to be made a finding."""
+    logger = logging.getLogger("torch")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stderr(said):
+            # torch 2.13 warns about its own use of its own deprecated tree classes.
+            warnings.filterwarnings("ignore", category=FutureWarning, module=r"copyreg|torch\..*")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _finding(error: Exception, said: str) -> Finding:
+    first_line = str(error).strip().partition("\n")[0] or type(error).__name__
+    source = source_of_traceback(error.__traceback__, __file__)
+    op = "torch.export"
+    nearest = f"torch cannot trace this: {first_line}"
+    if "data-dependent" in str(error):
+        op = "control flow"
+        nearest = "no branches, numbers or sizes that depend on data; compute both sides, or decide outside the module"
+        recorded = _USER_CODE.findall(said)
+        source = source or (recorded[-1] if recorded else "")
+    elif "Constraints violated" in first_line:
+        op = "dynamic_shapes"
+        reasons = [line.strip(" -") for line in str(error).splitlines() if line.startswith("  - ")]
+        nearest = f"the module fixes or bounds a size that should vary: {' '.join(reasons) or first_line}"
+        if f"{TEXT_DIM}_" in first_line:
+            nearest = TEXT_ONLY
+    return Finding(op=op, module_path="", source=source, nearest=nearest)
+
+
+def _output_names(exported: torch.export.ExportedProgram) -> tuple[str, ...]:
+    """Return a name for each output: its dictionary keys or field names joined, else `output`, `output_<position>`."""
+    spec = cast("pytree.TreeSpec", exported.call_spec.out_spec)
+    tree = pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
+    leaves, _ = pytree.tree_flatten_with_path(tree)
+    names = []
+    for path, _ in leaves:
+        parts = [_key_name(key) for key in path]
+        name = "_".join(parts)
+        names.append(f"output_{name}" if name[:1].isdigit() else name or "output")
+    return tuple(names)
+
+
+def _key_name(key: Any) -> str:
+    for field in ("key", "name", "idx"):
+        if hasattr(key, field):
+            return str(getattr(key, field))
+    return str(key)

@@ -1,0 +1,91 @@
+"""In which order do the passes run?
+
+capture → lower → fold → legalise → quantise → lay out → plan → emit → check → bytes
+"""
+
+from collections.abc import Sequence
+
+from alcove.runtime.compiler.capture import capture
+from alcove.runtime.compiler.emit import emit
+from alcove.runtime.compiler.fold import fold
+from alcove.runtime.compiler.graph import Graph, render
+from alcove.runtime.compiler.layout import lay_out
+from alcove.runtime.compiler.legalise import MODES, legalise
+from alcove.runtime.compiler.lower import lower
+from alcove.runtime.compiler.plan import Plan, plan
+from alcove.runtime.compiler.plan_check import check_plan
+from alcove.runtime.compiler.quantise import quantise
+from alcove.runtime.format.spec import ProgramSpec
+from alcove.runtime.format.writer import write_program
+from alcove.runtime.program import Program
+from torch import nn
+
+
+def export(
+    module: nn.Module,
+    args: Sequence[object],
+    *,
+    dynamic_shapes: object = None,
+    quantize: str | None = None,
+    calibration: object = None,
+) -> Program:
+    """Compile a torch module to a program.
+
+    Args:
+        module: in eval mode, parameters in float32; it is not changed.
+        args: one example for each argument of `forward`.  A `str` stands for a text: `forward` gets its UTF-8 bytes as
+            a uint8 tensor of any length, the program takes a `str`.  Numbers are f32 [rows, columns], ids int32 [n].
+        dynamic_shapes: as `torch.export.export` takes it, for ids of varying number: {"ids": {0: Dim("n", max=512)}}.
+        quantize: None for f32, "int8" for int8 embedding tables with one scale a column.
+        calibration: inputs for quantising activations; no mode needs any yet, so it must be None.
+
+    Returns:
+        The program; the same module gives the same bytes.
+
+    Raises:
+        ExportError: the module cannot become a program; every reason at once, each with its source line and the nearest
+            supported form.
+        TypeError: `args` or `dynamic_shapes` is not as above.
+        ValueError: `quantize` or `calibration` is not as above.
+    """
+    if quantize not in MODES:
+        raise ValueError(f"quantize must be one of {MODES}, not {quantize!r}")
+    if calibration is not None:
+        raise ValueError("calibration must be None: int8 tables need none, and nothing else is quantised")
+    spec, passes = compile_module(module, args, dynamic_shapes, quantize)
+    return Program(write_program(spec), passes)
+
+
+def compile_module(
+    module: nn.Module, args: Sequence[object], dynamic_shapes: object = None, quantize: str | None = None
+) -> tuple[ProgramSpec, list[tuple[str, str]]]:
+    """Return the program of a module as values, its plan proved, and (name, graph as text) of each pass.
+
+    Raises:
+        ExportError: as `export`.
+        TypeError: as `export`.
+    """
+    passes: list[tuple[str, str]] = []
+
+    def seen(name: str, graph: Graph) -> Graph:
+        passes.append((name, render(graph)))
+        return graph
+
+    captured = capture(module, args, dynamic_shapes)
+    passes.append(("capture", str(captured.program.graph)))
+    graph = seen("lower", lower(captured))
+    graph = seen("fold", fold(graph))
+    graph = legalise(graph, quantize)
+    graph = seen("quantise", quantise(graph, quantize))
+    graph = seen("layout", lay_out(graph))
+    planned = plan(graph)
+    passes.append(("plan", _render_plan(graph, planned)))
+    spec = emit(graph, planned)
+    check_plan(spec)
+    return spec, passes
+
+
+def _render_plan(graph: Graph, planned: Plan) -> str:
+    lines = [f"arena: {planned.arena_bytes} bytes"]
+    lines += [f"{offset:>8}  %{graph.values[key].name}" for key, offset in planned.offsets.items()]
+    return "\n".join(lines)

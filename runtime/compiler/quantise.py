@@ -1,0 +1,32 @@
+"""Which constants are stored in fewer bits?
+
+`int8`: the table of every embedding_bag, one symmetric scale a column; the rule is in `weights.py`.
+"""
+
+from dataclasses import replace
+
+from alcove.runtime.compiler.graph import Graph, Node, Value
+from alcove.runtime.compiler.weights import SCALE, quantise_columns
+from alcove.runtime.format.spec import DType
+
+
+def quantise(graph: Graph, mode: str | None) -> Graph:
+    """Return the graph with tables stored as `mode` says: None leaves everything as it is, "int8" as above."""
+    if mode is None:
+        return graph
+    values = dict(graph.values)
+    nodes = [_with_int8_table(values, node) if node.op == "embedding_bag" else node for node in graph.nodes]
+    used = {key for node in nodes for key in (*node.inputs, *node.outputs)} | {port.value for port in graph.inputs}
+    return Graph({key: values[key] for key in values if key in used}, tuple(nodes), graph.inputs, graph.outputs)
+
+
+def _with_int8_table(values: dict[str, Value], node: Node) -> Node:
+    """Return `node` reading an int8 table and its scales, which are added to `values` (once for each table)."""
+    ids, table_key = node.inputs
+    table = values[table_key]
+    stored_key, scale_key = f"{table_key}:int8", f"{table_key}{SCALE}"
+    if stored_key not in values:
+        integers, scale = quantise_columns(table.array)
+        values[stored_key] = Value(stored_key, table.name, DType.I8, table.shape, constant=integers)
+        values[scale_key] = Value(scale_key, table.name + SCALE, DType.F32, scale.shape, constant=scale)
+    return replace(node, inputs=(ids, stored_key, scale_key))

@@ -1,0 +1,57 @@
+"""Which line of the user's model does a node of the graph, or an exception, come from?"""
+
+import re
+from pathlib import Path
+from traceback import extract_tb
+from types import TracebackType
+from typing import Final
+
+import torch
+
+_FRAME: Final = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
+# Frames that are not the user's: torch itself and this package (its modules, its exporter).
+_FOREIGN: Final = (
+    str(Path(torch.__file__).resolve().parent),
+    str(Path(__file__).resolve().parent),
+    str(Path(__file__).resolve().parent.parent / "ops.py"),
+)
+
+
+def is_users(filename: str) -> bool:
+    """Return whether a frame in `filename` belongs to the user's code."""
+    if filename.startswith("<frozen"):
+        return False
+    try:
+        return not str(Path(filename).resolve()).startswith(_FOREIGN)
+    except OSError:
+        return False
+
+
+def source_of_stack(stack_trace: str | None) -> str:
+    """Return "file:line" of the innermost user frame of a node's recorded stack, or ""."""
+    found = ""
+    for frame in _FRAME.finditer(stack_trace or ""):
+        if is_users(frame["file"]):
+            found = f"{frame['file']}:{frame['line']}"
+    return found
+
+
+def source_of_traceback(traceback: TracebackType | None, caller: str) -> str:
+    """Return "file:line" of the innermost user frame below the exporter, or "".
+
+    Args:
+        traceback: of what was raised while tracing.
+        caller: file that called the tracer; frames above it called `export` and explain nothing.
+    """
+    found, is_below = "", False
+    for frame in extract_tb(traceback):
+        if frame.filename == caller:
+            is_below, found = True, ""
+        elif is_below and is_users(frame.filename):
+            found = f"{frame.filename}:{frame.lineno}"
+    return found
+
+
+def short(source: str) -> str:
+    """Return "file.py:line" without folders, as a program carries it: the same on every machine."""
+    return source.replace("\\", "/").rpartition("/")[2]

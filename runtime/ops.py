@@ -1,0 +1,129 @@
+"""Which of a program's own operators can a torch module use, in training and in export?
+
+`alcove::ngram_hash` is registered with torch as a custom operator: eager calls run the same native code as a program on
+a device, and `torch.export` sees one node with a known bound.  The modules below are the usual way to use them.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import torch
+from alcove.runtime import _native
+from torch import Tensor, nn
+
+NGRAM_MAX_ORDER: Final = 8
+NGRAM_MAX_BUCKETS: Final = 2**31 - 1
+SEED_LIMIT: Final = 2**63  # torch's integers are signed; the format's seed has 64 bits
+
+
+@torch.library.custom_op("alcove::ngram_hash", mutates_args=(), device_types="cpu")
+def ngram_hash(  # noqa: PLR0917 - the operator's schema
+    utf8: Tensor, min_order: int, max_order: int, buckets: int, seed: int, capacity: int
+) -> Tensor:
+    """Return the ids of the hashed character n-grams and words of a text.
+
+    Args:
+        utf8: uint8 [bytes], the text in UTF-8; may be empty.
+        min_order: shortest n-gram in characters, >= 1.
+        max_order: longest n-gram in characters, <= 8.
+        buckets: ids are in [0, buckets).
+        seed: start of the hash, in [0, 2**63).
+        capacity: at most this many ids are made; later text is not read.
+
+    Returns:
+        int64 [ids], ids <= capacity, in the order of the text.
+
+    Raises:
+        InvalidTextError: the bytes that were read are not UTF-8.
+
+    Source: kernels/ngram_hash/README.md.
+    """
+    ids = _native.ngram_hash(utf8.numpy().tobytes(), min_order, max_order, buckets, seed, capacity)
+    return torch.from_numpy(ids).to(torch.int64)
+
+
+@ngram_hash.register_fake
+def _(utf8: Tensor, min_order: int, max_order: int, buckets: int, seed: int, capacity: int) -> Tensor:  # noqa: ARG001, PLR0917
+    """Tell a tracer what comes out: between 0 and `capacity` ids."""
+    count = torch.library.get_ctx().new_dynamic_size(min=0, max=capacity)
+    return utf8.new_empty((count,), dtype=torch.int64)
+
+
+class NgramHash(nn.Module):
+    """Text to ids, as `ngram_hash`; has no parameters.
+
+    Args:
+        min_order: shortest n-gram in characters, 1 <= min_order <= max_order.
+        max_order: longest n-gram in characters, <= 8.
+        buckets: ids are in [0, buckets); the rows of the table that they index.
+        seed: start of the hash, in [0, 2**63).
+        capacity: most ids of one text, >= 1; it bounds the time and the memory of a prediction.
+
+    Raises:
+        ValueError: an argument is out of its range.
+    """
+
+    def __init__(self, min_order: int, max_order: int, buckets: int, seed: int, capacity: int) -> None:
+        super().__init__()
+        if not 1 <= min_order <= max_order <= NGRAM_MAX_ORDER:
+            raise ValueError(f"orders must hold 1 <= min <= max <= {NGRAM_MAX_ORDER}, not {min_order}, {max_order}")
+        if not 1 <= buckets <= NGRAM_MAX_BUCKETS:
+            raise ValueError(f"buckets must be in [1, {NGRAM_MAX_BUCKETS}], not {buckets}")
+        if not 0 <= seed < SEED_LIMIT:
+            raise ValueError(f"seed must be in [0, 2**63), not {seed}")
+        if capacity < 1:
+            raise ValueError(f"capacity must be at least 1, not {capacity}")
+        self.min_order = min_order
+        self.max_order = max_order
+        self.buckets = buckets
+        self.seed = seed
+        self.capacity = capacity
+
+    def forward(self, utf8: Tensor) -> Tensor:
+        """Return int64 [ids] of the uint8 [bytes] `utf8`."""
+        ids: Tensor = ngram_hash(utf8, self.min_order, self.max_order, self.buckets, self.seed, self.capacity)
+        return ids
+
+    def extra_repr(self) -> str:
+        """Return the arguments, for `repr`."""
+        return (
+            f"min_order={self.min_order}, max_order={self.max_order}, buckets={self.buckets}, "
+            f"seed={self.seed}, capacity={self.capacity}"
+        )
+
+
+class Ranked(NamedTuple):
+    """The k largest of some scores: `values` f32 [1, k], descending, and their `indices` int64 [1, k]."""
+
+    values: Tensor
+    indices: Tensor
+
+
+class LabelledTopK(nn.Module):
+    """The k best of n scores; in an exported program the indices come back as labels.
+
+    Args:
+        labels: the name of each of the n scores, in order; unique and not empty.
+        k: how many to give, 1 <= k <= n.
+
+    Raises:
+        ValueError: k is out of range, or a label is empty or repeated.
+    """
+
+    def __init__(self, labels: Sequence[str], k: int) -> None:
+        super().__init__()
+        self.labels = tuple(labels)
+        self.k = k
+        if not 1 <= k <= len(self.labels):
+            raise ValueError(f"k must be in [1, {len(self.labels)}], the number of labels, not {k}")
+        if len(set(self.labels)) != len(self.labels) or not all(self.labels):
+            raise ValueError("labels must be unique and not empty")
+
+    def forward(self, scores: Tensor) -> Ranked:
+        """Return the k largest of f32 [1, n] `scores` and their indices."""
+        values, indices = torch.topk(scores, self.k)
+        return Ranked(values, indices)
+
+    def extra_repr(self) -> str:
+        """Return the arguments, for `repr`."""
+        return f"labels={len(self.labels)}, k={self.k}"

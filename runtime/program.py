@@ -1,0 +1,86 @@
+"""What does `export` give back?
+
+The bytes of a program, with what the exporter knows about them.  Saving is atomic: a reader sees the old file or the
+new one.
+"""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from alcove.runtime.format.reader import read_spec
+from alcove.runtime.format.spec import ProgramSpec
+
+
+class Program:
+    """A compiled model; `bytes(program)` is the content of its `.alc` file.
+
+    Args:
+        data: a whole program.
+        passes: (name of a pass, graph after it as text), in order; empty for a program that was not just exported.
+    """
+
+    def __init__(self, data: bytes, passes: Sequence[tuple[str, str]] = ()) -> None:
+        self._data = bytes(data)
+        self._passes = tuple(passes)
+
+    def __bytes__(self) -> bytes:
+        return self._data
+
+    def __repr__(self) -> str:
+        return f"Program({len(self._data)} bytes, sha256 {self.digest[:12]}…)"
+
+    @property
+    def digest(self) -> str:
+        """The sha-256 of all bytes, in hex."""
+        return hashlib.sha256(self._data).hexdigest()
+
+    @cached_property
+    def spec(self) -> ProgramSpec:
+        """What the bytes say, as values.
+
+        Raises:
+            ProgramError: the bytes are no program.
+        """
+        return read_spec(self._data)
+
+    def explain(self) -> str:
+        """Return the graph after each pass of the exporter as text, one line an operator; empty if it is not known."""
+        return "\n".join(f"== after {name} ==\n{text}\n" for name, text in self._passes)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the program to `path`, replacing what is there, and return the path.
+
+        The bytes are synced before the name changes, so a crash leaves the old file or the new one.
+
+        Raises:
+            OSError: the folder does not exist, is not writable, or the disk is full; `path` is as it was.
+        """
+        target = Path(path)
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(self._data)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(target)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        _sync_folder(target.parent)
+        return target
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename in `folder` last, where the system can open folders."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,118 @@
+"""Do parameters survive the way into a program and back?"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from alcove.runtime.compiler import export, load_state
+from alcove.runtime.compiler.weights import panels, quantise_columns, unpanel
+from alcove.runtime.program import Program
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from torch import nn
+
+FINITE = st.floats(min_value=-(2.0**119), max_value=2.0**119, width=32)
+
+
+@given(hnp.arrays(np.float32, st.tuples(st.integers(1, 9), st.integers(1, 5)), elements=FINITE))
+def test_quantising_what_was_dequantised_changes_nothing(table: np.ndarray) -> None:
+    """The integers and the scale of a second round are those of the first, bit for bit."""
+    integers, scale = quantise_columns(table)
+    dequantised = integers.astype(np.float32) * scale
+    again, scale_again = quantise_columns(dequantised)
+    assert np.array_equal(integers, again)
+    assert scale.tobytes() == scale_again.tobytes()
+
+
+@given(hnp.arrays(np.float32, st.tuples(st.integers(1, 9), st.integers(1, 5)), elements=FINITE))
+def test_quantised_column_is_within_half_a_step(table: np.ndarray) -> None:
+    """No element moves by more than half the scale, which is max|column| / 127 up to 2**-15."""
+    integers, scale = quantise_columns(table)
+    largest = np.abs(table.astype(np.float64)).max(axis=0)
+    is_kept = largest >= 2.0**-100
+    error = np.abs(integers.astype(np.float64) * scale - table)
+    assert (error <= 0.5 * scale.astype(np.float64) * (1 + 2**-15))[:, is_kept].all()
+    exact = largest[is_kept] / 127
+    assert ((scale[is_kept] >= exact * (1 - 2**-40)) & (scale[is_kept] <= exact * (1 + 2**-15))).all()
+
+
+def test_table_that_int8_cannot_scale_is_refused() -> None:
+    """Values that are not finite or too large give a ValueError that names the bound."""
+    for bad in (np.inf, np.nan, 2.0**121):
+        with pytest.raises(ValueError, match=r"2\*\*113"):
+            quantise_columns(np.array([[1.0, bad]], dtype=np.float32))
+
+
+@given(st.integers(1, 40), st.integers(1, 9), st.booleans())
+def test_panels_come_back_as_they_went_in(outputs: int, inputs: int, has_bias: bool) -> None:
+    """Weight and bias of every size, tails of a panel included; what is beyond N is zero."""
+    weight = np.arange(1, outputs * inputs + 1, dtype=np.float32).reshape(outputs, inputs)
+    bias = -np.arange(1, outputs + 1, dtype=np.float32) if has_bias else None
+    data = panels(weight, bias)
+    assert data.shape == (-(-outputs // 16), inputs + 1, 16)
+    back, back_bias = unpanel(data.reshape(-1), outputs, inputs)
+    assert np.array_equal(back, weight)
+    assert np.array_equal(back_bias, np.zeros(outputs) if bias is None else bias)
+    beyond = data.transpose(0, 2, 1).reshape(-1, inputs + 1)[outputs:]
+    assert not beyond.any()
+
+
+def _reloaded(module: nn.Module, program: Program, fresh: nn.Module) -> nn.Module:
+    state = load_state(program.spec)
+    assert set(state) == set(module.state_dict())
+    fresh.load_state_dict({name: torch.from_numpy(array) for name, array in state.items()})
+    return fresh.eval()
+
+
+@pytest.mark.parametrize("quantize", [None, "int8"])
+@pytest.mark.parametrize("hidden", [0, 20])
+def test_module_loaded_from_its_program_exports_to_the_same_bytes(
+    make_text_model: Callable[..., nn.Module], quantize: str | None, hidden: int
+) -> None:
+    """The committed program is the checkpoint, for f32 and int8, with and without a hidden layer."""
+    module = make_text_model(hidden=hidden).eval()
+    program = export(module, ("hello",), quantize=quantize)
+    fresh = _reloaded(module, program, make_text_model(hidden=hidden))
+    assert bytes(export(fresh, ("another text",), quantize=quantize)) == bytes(program)
+
+
+def test_transposed_and_shared_parameters_come_back_by_their_names() -> None:
+    """`x @ w` stores w transposed, a linear without bias no bias, a shared table once; all come back."""
+
+    class Shared(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Linear(8, 6, bias=False)
+            self.w = nn.Parameter(torch.randn(6, 5))
+            self.b = nn.Parameter(torch.randn(5))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            """Run."""
+            y = torch.relu(self.first(x)) @ self.w + self.b
+            return torch.nn.functional.linear(y, self.w)
+
+    module = Shared().eval()
+    program = export(module, (torch.zeros(1, 8),))
+    fresh = _reloaded(module, program, Shared())
+    for name, parameter in module.state_dict().items():
+        assert torch.equal(parameter, fresh.state_dict()[name]), name
+    assert bytes(export(fresh, (torch.zeros(1, 8),))) == bytes(program)
+
+
+def test_constants_computed_at_export_are_no_parameters() -> None:
+    """A bias that was added up from two is left out of the state."""
+
+    class Summed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lin = nn.Linear(4, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            """Run."""
+            y: torch.Tensor = self.lin(x) + torch.ones(3)
+            return y
+
+    program = export(Summed().eval(), (torch.zeros(1, 4),))
+    assert set(load_state(program.spec)) == {"lin.weight"}
