@@ -5,6 +5,7 @@ python -m alcove.features.language_id.build --version 2.0.0                     
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -65,8 +66,8 @@ def module_of_run(folder: Path, version: str) -> LanguageIdModule:
     return module.eval()
 
 
-def compile_module(module: LanguageIdModule, version: str) -> Program:
-    """Return the certified int8 program of a module.
+def compile_module(module: LanguageIdModule, version: str, texts: Sequence[str] = CERTIFICATE_TEXTS) -> Program:
+    """Return the certified int8 program of a module; `texts` are the samples of its certificate.
 
     The certificate compares with the module that comes back from the program, so it promises the arithmetic, not the
     rounding of the weights; what rounding costs is in the card.
@@ -76,22 +77,24 @@ def compile_module(module: LanguageIdModule, version: str) -> Program:
         CertificateError: native and torch differ.
     """
     program = export(module, ("text",), quantize="int8")
-    samples = [Sample(inputs=(text,), source="written for this certificate") for text in CERTIFICATE_TEXTS]
+    samples = [Sample(inputs=(text,), source="written for this certificate") for text in texts]
     certificate = certify(
         bytes(program), module_of_program(program, version), samples, licence="own text", tolerance=TOLERANCE
     )
     return Program(embed_certificate(bytes(program), certificate))
 
 
-def build(version: str) -> Program:
+def build(version: str, texts: Sequence[str] = CERTIFICATE_TEXTS) -> Program:
     """Return the program of a committed version, exported anew from the weights that it holds: the same bytes.
+
+    With other `texts` it is another program that computes the same.
 
     Raises:
         KeyError: there is no such version.
         FileNotFoundError: it was never committed.
     """
     committed = Program(program_path(version).read_bytes())
-    return compile_module(module_of_program(committed, version), version)
+    return compile_module(module_of_program(committed, version), version, texts)
 
 
 def main() -> None:

@@ -1,0 +1,51 @@
+"""What the product team publishes in the demo: two trained versions of `language_id`, and one to be tampered with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alcove.features.language_id.contract import program_path
+from alcove.platform.cli.demo.world import FEATURE, TEAM
+from alcove.registry.package import create_package
+
+if TYPE_CHECKING:
+    from alcove.registry.package import Package
+
+SMALL, LARGE = "1.0.0", "2.0.0"
+"""The committed programs, by the versions that they have in the features folder."""
+
+NEXT = "2.0.1"
+"""The release that an attacker reaches before the devices do."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """A version as the team publishes it: its number, and which of the committed models it is made of."""
+
+    version: str
+    model: str
+
+
+def releases(*, is_swapped: bool) -> tuple[Release, Release]:
+    """Return control and treatment; swapped, the larger model is the control."""
+    models = (LARGE, SMALL) if is_swapped else (SMALL, LARGE)
+    return Release("1.0.0", models[0]), Release("2.0.0", models[1])
+
+
+def build_package(release: Release, *, certificate_texts: int | None = None) -> Package:
+    """Export the release's torch module, certify it against eager torch, and make the package.
+
+    Args:
+        release: what to build.
+        certificate_texts: keep only so many samples in the certificate, which makes the same model another program.
+    """
+    # torch takes seconds to load; a demo that stops before this line should not wait for it.
+    from alcove.features.language_id.build import CERTIFICATE_TEXTS, build  # noqa: PLC0415
+
+    program = build(release.model, CERTIFICATE_TEXTS[:certificate_texts])
+    card = (Path(program_path(release.model)).parent.parent / "CARD.md").read_text(encoding="utf-8")
+    return create_package(
+        feature=FEATURE, team=TEAM, version=release.version, programs={"int8": bytes(program)}, card=card
+    )

@@ -1,0 +1,56 @@
+"""`alcove demo`: options, exit code, and the record."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from alcove.platform.cli.demo.screen import Screen
+from alcove.platform.cli.demo.story import DemoSettings, Story
+from alcove.platform.cli.demo.world import DemoError
+from alcove.platform.client.errors import ClientError
+from alcove.registry.errors import RegistryError
+from alcove.runtime.errors import AlcoveRuntimeError
+from alcove.sdk.errors import AlcoveSdkError
+
+REFUSED = (DemoError, ClientError, RegistryError, AlcoveRuntimeError, AlcoveSdkError)
+
+
+def demo_command(
+    *,
+    devices: Annotated[int, typer.Option(min=1, max=200, help="Devices in processes of their own.")] = 24,
+    fleet: Annotated[int, typer.Option(min=0, max=1_000_000, help="Devices in this process.")] = 20_000,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result there.")] = None,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Keep all that the demo writes in this empty folder.")
+    ] = None,
+    swap: Annotated[bool, typer.Option("--swap", help="Publish the larger model as the control.")] = False,
+    canary: Annotated[str, typer.Option(help="Text added to everything that is typed, to search for.")] = "",
+) -> None:
+    """Show the main job, end to end: publish, try on devices, decide from private reports, ramp, refuse a forgery.
+
+    Exits with 0 only if all six steps held.
+    """
+    if keep is not None and keep.exists() and any(keep.iterdir()):
+        raise typer.BadParameter(f"{keep} is not empty", param_hint="--keep")
+    with tempfile.TemporaryDirectory(prefix="alcove-demo-") as temporary:
+        folder = keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        settings = DemoSettings(folder, devices=devices, fleet=fleet, is_swapped=swap, canary=canary)
+        screen = Screen()
+        story = Story(settings, screen)
+        problem = None
+        with screen:
+            try:
+                story.run()
+            except REFUSED as error:
+                problem = error
+        screen.show(story.result)
+        if json_file is not None:
+            json_file.write_text(json.dumps(story.result.as_json(), indent=2) + "\n", encoding="utf-8")
+        if problem is not None:
+            screen.console.print(f"[red]✗ {type(problem).__name__}:[/] {problem}", highlight=False)
+        raise typer.Exit(0 if problem is None and story.result.has_held else 1)

@@ -1,0 +1,111 @@
+"""One device of the demo, in a process of its own: a real `alcove.sdk.Client` with its own data folder.
+
+`python -m alcove.platform.cli.demo.device --data-dir … --server … --root … --baseline … --number 3` reads commands from
+standard input and answers each with one line of JSON on standard output.  The line is how the demo looks at the device;
+it never holds what the person wrote.
+
+    {"do": "read", "count": 5}    the person writes, the feature answers, the person accepts or not
+    {"do": "sync"}                check in: static files only
+    {"do": "report"}              send the one private report of the window
+    {"do": "stop"}
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from alcove.platform.cli.demo.people import Person, load_sentences
+from alcove.sdk import Client
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What happened while the person wrote: counts only."""
+
+    texts: int
+    accepted: int
+    version: str
+    reason: str
+    latency_ms: float
+    errors: int
+
+
+class Device:
+    """A client and the person who uses it."""
+
+    def __init__(self, client: Client, person: Person) -> None:
+        self._client = client
+        self._person = person
+        self._language_id = client.feature("language_id")
+
+    def read(self, count: int) -> dict[str, Any]:
+        """Let the person write `count` texts and judge each guess; returns counts and the median latency."""
+        accepted, errors = 0, 0
+        latencies = []
+        for _ in range(count):
+            sentence = self._person.write()
+            answer = self._language_id.predict(sentence.text)
+            is_right = answer.value is not None and answer.value.language == sentence.language
+            self._language_id.record_outcome(accepted=is_right)
+            accepted += is_right
+            errors += answer.error is not None
+            latencies.append(answer.latency_ms)
+        middle = sorted(latencies)[len(latencies) // 2]
+        return asdict(Reading(count, accepted, str(answer.version), str(answer.reason), middle, errors))
+
+    def sync(self) -> dict[str, Any]:
+        """Check in, and tell what changed, what it cost and what was refused."""
+        result = self._client.sync()
+        return {
+            "bytes_received": result.bytes_received,
+            "bytes_sent": result.bytes_sent,
+            "error": type(result.error).__name__ if result.error else None,
+            "message": str(result.error) if result.error else None,
+        }
+
+    def report(self) -> dict[str, Any]:
+        """Send the window's report, if the device takes part in an experiment."""
+        result = self._client.report()
+        return {"sent": result.sent, "error": type(result.error).__name__ if result.error else None}
+
+    def privacy(self) -> dict[str, Any]:
+        """Tell what has left this device so far."""
+        return asdict(self._client.privacy_summary())
+
+
+def main() -> None:
+    """Serve commands until `stop` or the end of input."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--app", default="messenger")
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--server", required=True)
+    parser.add_argument("--root", type=Path, required=True)
+    parser.add_argument("--baseline", type=Path, required=True)
+    parser.add_argument("--number", type=int, required=True, help="the device's number; its person's seed")
+    parser.add_argument("--canary", default="", help="text added to everything the person writes (egress tests)")
+    given = parser.parse_args()
+    client = Client(
+        app=given.app,
+        data_dir=given.data_dir,
+        server=given.server,
+        trusted_root=given.root,
+        baselines={"language_id": given.baseline},
+    )
+    device = Device(client, Person(given.number, load_sentences(), canary=given.canary))
+    for line in sys.stdin:
+        command = json.loads(line)
+        do = command.pop("do")
+        if do == "stop":
+            break
+        answer = getattr(device, do)(**command)
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

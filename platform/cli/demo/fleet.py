@@ -1,0 +1,131 @@
+"""Many devices in this process, so that there is something to decide.
+
+Each has what a real device has: a secret of its own, its own ledger, a person who writes.  They go through the same
+code as the devices in processes: assignment (`alcove.registry.policy`), the installed programs in the native runtime,
+the feature's contract, ledger, randomised response and report bytes (`alcove.privacy`), and leave through
+`alcove.sdk.egress`.  What they share is the disk: one real client syncs for all of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from alcove.features import catalogue
+from alcove.platform.cli.demo.people import Person
+from alcove.privacy.entropy import OsEntropy
+from alcove.privacy.ledger import BudgetLimits, Ledger
+from alcove.privacy.limits import MAX_REPORTS_PER_BODY
+from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.report import Report, report_to_bytes
+from alcove.registry.policy import resolve
+from alcove.registry.policy.assignment import SECRET_BYTES
+from alcove.sdk.clock import SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from alcove.platform.cli.demo.people import Sentence
+    from alcove.registry.policy import Policy
+    from alcove.runtime import Model
+
+FEATURE = "language_id"
+TEXTS_PER_DEVICE = 1
+
+
+class MemoryLogFile:
+    """A ledger's file that lives as long as the demo; see `alcove.privacy.ledger.LogFile`."""
+
+    def __init__(self) -> None:
+        self._data = b""
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold nothing: one thread uses it."""
+        yield
+
+    def read(self) -> bytes:
+        """Return all bytes."""
+        return self._data
+
+    def append(self, data: bytes) -> None:
+        """Add `data` at the end."""
+        self._data += data
+
+
+class Post(Protocol):
+    """Sends a body of reports to a path of the server."""
+
+    def __call__(self, path: str, body: bytes) -> None:
+        """Send; raise if the server did not take it."""
+        ...
+
+
+@dataclass(frozen=True)
+class FleetResult:
+    """What the fleet did: devices that reported, and bytes of their reports."""
+
+    devices: int
+    report_bytes: int
+
+
+def run_fleet(
+    count: int,
+    *,
+    policy: Policy,
+    models: Mapping[str, Model],
+    sentences: Sequence[Sentence],
+    post: Post,
+    seed: int,
+    progress: Callable[[int], None],
+) -> FleetResult:
+    """Let `count` devices assign themselves, read a text, and send their one report of the window.
+
+    Args:
+        count: devices, 0 or more.
+        policy: the app's verified policy, with an experiment on `language_id`.
+        models: the installed program of each arm, by version.
+        sentences: what people write.
+        post: the way out.
+        seed: of the people; secrets and noise come from the operating system.
+        progress: called with the number of devices done, now and then.
+    """
+    feature = catalogue()[FEATURE]
+    entropy, clock = OsEntropy(), SystemClock()
+    sessions = {version: model.session() for version, model in models.items()}
+    mechanism: RandomisedResponse | None = None
+    outgoing: list[bytes] = []
+    sent = 0
+    for number in range(count):
+        resolution = resolve(policy, FEATURE, entropy.random_bytes(SECRET_BYTES))
+        task, arm = resolution.task, resolution.arm
+        if task is None or arm is None:
+            continue
+        sentence = Person(seed + number, sentences).write()
+        start_ns = time.perf_counter_ns()
+        answer = feature.decode(sessions[resolution.version.version](sentence.text))
+        latency_ms = (time.perf_counter_ns() - start_ns) / 1e6
+        window = task.window_at(clock.now_s())
+        if window is None:
+            continue
+        task_id, epsilon = bytes.fromhex(task.task_id), task.epsilon_fraction
+        mechanism = mechanism or RandomisedResponse(task.cell_count, epsilon)
+        cell = task.cell_index(arm, int(answer.language == sentence.language), latency_ms)
+        Ledger(MemoryLogFile(), BudgetLimits(), clock).debit(task_id, window, epsilon)
+        outgoing.append(report_to_bytes(Report(task_id, window, mechanism.randomise(cell, entropy))))
+        if len(outgoing) == MAX_REPORTS_PER_BODY or number == count - 1:
+            sent += _send(outgoing, post)
+            progress(number + 1)
+    sent += _send(outgoing, post)
+    return FleetResult(devices=sent, report_bytes=sent * len(report_to_bytes(Report(bytes(32), 0, 0))))
+
+
+def _send(outgoing: list[bytes], post: Post) -> int:
+    """Send what has gathered, in one body as a relay would, and empty the list; returns how many reports went."""
+    count = len(outgoing)
+    if count:
+        post("/reports", b"".join(outgoing))
+        outgoing.clear()
+    return count

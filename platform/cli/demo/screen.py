@@ -1,0 +1,133 @@
+"""What the demo shows while it runs, and the tables at its end (Rich)."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from alcove.platform.cli.demo.result import ArmOutcome, DemoResult
+
+TITLES = {
+    "serve": "Start the server",
+    "publish": "Register, certify, sign and publish two versions",
+    "experiment": "Start an experiment, 50/50",
+    "devices": "Devices use the feature",
+    "decide": "Read the private reports",
+    "ramp": "Ramp the winner, refuse a tampered program",
+}
+
+
+class Screen:
+    """A live line for each step, and what held of it."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console()
+        self._progress = Progress(
+            SpinnerColumn(finished_text="[green]✓"),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=self.console,
+            transient=True,
+        )
+        self._task = self._progress.add_task("starting", total=len(TITLES))
+        self._number = 0
+
+    def __enter__(self) -> Screen:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Announce a step."""
+        self.say(TITLES[name])
+        yield
+
+    def say(self, what: str) -> None:
+        """Show what is going on."""
+        self._progress.update(self._task, description=what)
+
+    def done(self, name: str, what: str) -> None:
+        """Note that a step held, and what it showed."""
+        self._number += 1
+        self._progress.update(self._task, completed=self._number)
+        self.console.print(f"[green]✓[/] [bold]{self._number}. {TITLES[name]}[/]\n    {what}", highlight=False)
+
+    @contextmanager
+    def progress(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
+        """Show a second line that fills up; the value given is called with what is done."""
+        task = self._progress.add_task(what, total=total)
+
+        def advance(done: int) -> None:
+            self._progress.update(task, completed=done)
+
+        try:
+            yield advance
+        finally:
+            self._progress.remove_task(task)
+
+    def show(self, result: DemoResult) -> None:
+        """Print the result's tables."""
+        self.console.print(_arms_table(result))
+        decision = f"{result.winner} wins" if result.winner else "inconclusive, hold"
+        self.console.print(f"[bold]Decision:[/] {decision}. {result.decision_reason}", highlight=False)
+        if result.ramped:
+            how = f" by override ({result.override_reason})" if result.override_reason else ""
+            self.console.print(f"[bold]Ramped:[/] {result.ramped_to} to 100 %{how}", highlight=False)
+        if result.tamper_refused:
+            self.console.print(f"[bold]Tampered release refused:[/] {result.tamper_error}", highlight=False)
+        if result.privacy:
+            self.console.print(_privacy_table(result))
+        self.console.print(f"{result.seconds:.1f} s", highlight=False)
+
+
+def _arms_table(result: DemoResult) -> Table:
+    table = Table(
+        title=f"What the reports say: {result.devices} devices in processes, {result.fleet} in the fleet; "
+        f"k = {result.cells} cells, ε = {result.epsilon:g}; intervals hold the privacy noise",
+        title_justify="left",
+    )
+    for column in ("version", "devices", "share", "accuracy", "interval", "latency", "interval"):
+        table.add_column(column, justify="left" if column == "version" else "right")
+    for arm in result.arms:
+        table.add_row(*_arm_cells(arm))
+    return table
+
+
+def _arm_cells(arm: ArmOutcome) -> tuple[str, ...]:
+    return (
+        arm.version,
+        f"{arm.devices:.0f}",
+        "–" if arm.share is None else f"{arm.share:.1%}",
+        "–" if arm.accuracy is None else f"{arm.accuracy:.1%}",
+        "unbounded" if arm.interval is None else f"{arm.interval[0]:.1%} … {arm.interval[1]:.1%}",
+        "–" if arm.latency_ms is None else f"{arm.latency_ms * 1000:.0f} µs",
+        "unbounded"
+        if arm.latency_interval is None
+        else f"{arm.latency_interval[0] * 1000:.0f} … {arm.latency_interval[1] * 1000:.0f} µs",
+    )
+
+
+def _privacy_table(result: DemoResult) -> Table:
+    moved, privacy = result.bytes_moved, result.privacy
+    table = Table(title="What left each device, and what it read", title_justify="left", show_header=False)
+    table.add_row("about the user", f"{privacy['report_bytes']} bytes: task, window, randomised cell")
+    table.add_row("besides", f"{privacy['request_bytes']} bytes: requests for static files, the same on every device")
+    table.add_row("budget", f"ε {privacy['epsilon_spent']:g} spent, cap {privacy['epsilon_cap_day']:g} a day")
+    table.add_row("first sync", f"{moved['first_sync_received']:,} bytes received, {moved['first_sync_sent']:,} sent")
+    table.add_row(
+        "second sync", f"{moved['second_sync_received']:,} bytes received, {moved['second_sync_sent']:,} sent"
+    )
+    table.add_row("promise", str(privacy["promise"]))
+    return table

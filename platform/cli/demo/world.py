@@ -1,0 +1,256 @@
+"""What surrounds the demo's devices: keys and tokens, the server process, the team's pushes, the devices' processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from alcove.platform.auth import Role, issue_token
+from alcove.platform.client import PlatformClient
+from alcove.platform.store import Store
+from alcove.platform.store.tokens import add_token
+from alcove.registry.ceremony import initialise_tree
+from alcove.registry.keys import create_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+APP = "messenger"
+TEAM = "messaging"
+FEATURE = "language_id"
+START_TIMEOUT_S = 30
+STOP_TIMEOUT_S = 10
+TOKEN_LIFETIME_S = 24 * 3600
+
+
+class DemoError(Exception):
+    """A step of the demo did not hold; the message says what was expected and what was seen."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the demo keeps its things, each party in a folder of its own."""
+
+    folder: Path
+
+    @property
+    def keys(self) -> Path:
+        """All keys; the server is given `online/` alone."""
+        return self.folder / "keys"
+
+    @property
+    def team_key(self) -> Path:
+        """The product team's own key, outside the server's reach."""
+        return self.keys / "teams" / f"{TEAM}.pem"
+
+    @property
+    def server(self) -> Path:
+        """The server's data: database, blobs, signed tree."""
+        return self.folder / "server"
+
+    @property
+    def tree(self) -> Path:
+        """The static files that devices read."""
+        return self.server / "tree"
+
+    @property
+    def root(self) -> Path:
+        """The root metadata that ships inside the app."""
+        return self.tree / "metadata" / "1.root.json"
+
+    def device(self, number: int) -> Path:
+        """The data folder of one device."""
+        return self.folder / "devices" / f"{number:03d}"
+
+    @property
+    def fleet(self) -> Path:
+        """The data folder that the fleet shares."""
+        return self.folder / "devices" / "fleet"
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """API tokens of the team and of the operator."""
+
+    team: str
+    operator: str
+
+
+def prepare(places: Places) -> Tokens:
+    """Hold the key ceremony, make an empty signed tree, and issue two tokens."""
+    teams = {TEAM: [FEATURE]}
+    keyring = create_keys(places.keys, teams=teams)
+    places.server.mkdir(mode=0o700)
+    initialise_tree(places.tree, keyring, teams)
+    return asyncio.run(_issue_tokens(places.server / "alcove.db"))
+
+
+async def _issue_tokens(database: Path) -> Tokens:
+    now_s = int(time.time())
+    team = issue_token(Role.parse(f"team:{TEAM}"), now_s=now_s, lifetime_s=TOKEN_LIFETIME_S)
+    operator = issue_token(Role.parse("operator"), now_s=now_s, lifetime_s=TOKEN_LIFETIME_S)
+    store = await Store.open(database)
+    try:
+        async with store.write() as session:
+            for issued in (team, operator):
+                await add_token(session, issued.record)
+    finally:
+        await store.close()
+    return Tokens(team.text, operator.text)
+
+
+class Server:
+    """The alcove server in a process of its own, on ports that the system chose.
+
+    Attributes:
+        grpc: "host:port" for teams and operators.
+        http: address of the static tree and of the report ingress.
+    """
+
+    def __init__(self, places: Places) -> None:
+        self._log = (places.folder / "server.log").open("wb")
+        self._log_path = places.folder / "server.log"
+        arguments = ["--data-dir", str(places.server), "--online-keys", str(places.keys / "online")]
+        self._process = subprocess.Popen(  # noqa: S603 - our own module
+            [sys.executable, "-m", "alcove.platform.server", *arguments, "--grpc-port", "0", "--http-port", "0"],
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+        ready = self._first_line()
+        self.grpc, self.http, self.pid = str(ready["grpc"]), str(ready["http"]), self._process.pid
+
+    def _first_line(self) -> dict[str, Any]:
+        stdout = self._process.stdout
+        line = stdout.readline() if stdout else ""
+        if not line:
+            self.close()
+            raise DemoError(f"the server did not start:\n{self._log_path.read_text(encoding='utf-8')}")
+        ready: dict[str, Any] = json.loads(line)
+        return ready
+
+    def client(self, token: str) -> PlatformClient:
+        """Return a gRPC client of this server."""
+        return PlatformClient(self.grpc, token)
+
+    def close(self) -> None:
+        """Ask the process to end, and wait."""
+        _end(self._process)
+        self._log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class DeviceProcess:
+    """One device of the demo, spoken to in lines of JSON; see `device`."""
+
+    def __init__(self, number: int, places: Places, server: str, *, baseline: Path, canary: str = "") -> None:
+        self.number = number
+        folder = places.device(number)
+        folder.mkdir(parents=True, mode=0o700)
+        options: dict[str, object] = {
+            "app": APP,
+            "data-dir": folder,
+            "server": server,
+            "root": places.root,
+            "baseline": baseline,
+            "number": number,
+            "canary": canary,
+        }
+        flags = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
+        self._process = subprocess.Popen(  # noqa: S603 - our own module
+            [sys.executable, "-m", "alcove.platform.cli.demo.device", *flags],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.pid = self._process.pid
+
+    def send(self, do: str, **arguments: Any) -> None:
+        """Give a command; `receive` returns its answer."""
+        stdin = self._process.stdin
+        if stdin is None:
+            raise DemoError(f"device {self.number} has no input")
+        stdin.write(json.dumps({"do": do, **arguments}) + "\n")
+        stdin.flush()
+
+    def receive(self) -> dict[str, Any]:
+        """Return the answer to the oldest command without one."""
+        stdout = self._process.stdout
+        line = stdout.readline() if stdout else ""
+        if not line:
+            raise DemoError(f"device {self.number} ended with exit code {self._process.wait(STOP_TIMEOUT_S)}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process.stdin:
+            self._process.stdin.close()
+        _end(self._process)
+
+
+class Devices:
+    """All devices in processes; a command goes to all of them at once."""
+
+    def __init__(self, count: int, places: Places, server: str, *, baseline: Path, canary: str = "") -> None:
+        self._exit = ExitStack()
+        self.all: list[DeviceProcess] = []
+        for number in range(count):
+            device = DeviceProcess(number, places, server, baseline=baseline, canary=canary)
+            self._exit.callback(device.close)
+            self.all.append(device)
+
+    def ask(self, do: str, **arguments: Any) -> list[dict[str, Any]]:
+        """Give every device one command; return the answers in the devices' order."""
+        for device in self.all:
+            device.send(do, **arguments)
+        return [device.receive() for device in self.all]
+
+    def pids(self) -> Sequence[int]:
+        """Return the process ids, to see that nothing restarted."""
+        return [device.pid for device in self.all]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._exit.close()
+
+
+def flip_byte(path: Path) -> int:
+    """Flip one byte in the middle of a published file, as one with the server's disk could; return its offset."""
+    data = bytearray(path.read_bytes())
+    offset = len(data) // 2
+    data[offset] ^= 0x01
+    path.chmod(0o600)
+    path.write_bytes(data)
+    return offset
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    if process.stdout:
+        process.stdout.close()

@@ -1,0 +1,85 @@
+"""`alcove feature`: what features come with alcove, and their answers to your own input."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from alcove.features import catalogue
+from alcove.runtime import load
+from alcove.runtime.errors import AlcoveRuntimeError
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from alcove.features import Feature
+
+app = typer.Typer(no_args_is_help=True, help="List the features that come with alcove, and try them on your own input.")
+
+
+def answers(name: str, lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:
+    """Yield one answer per input line, for empty and bad lines too; the newline is not part of the text."""
+    feature = catalogue()[name]
+    model = load(feature.default_program)
+    session = model.session()
+    for line in lines:
+        try:
+            value = feature.decode(session(line.rstrip(b"\r\n")))
+            yield {"value": value.model_dump(mode="json"), "version": feature.default_version}
+        except AlcoveRuntimeError as error:
+            problem = {"type": type(error).__name__, "message": str(error)}
+            yield {"value": None, "version": feature.default_version, "error": problem}
+
+
+def _known(name: str, features: Mapping[str, Feature]) -> str:
+    if name not in features:
+        raise typer.BadParameter(f"no feature {name!r} comes with alcove; there are: {', '.join(sorted(features))}")
+    return name
+
+
+@app.command("list")
+def list_features(
+    *, as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False
+) -> None:
+    """List the features that come with alcove."""
+    features = sorted(catalogue().items())
+    if as_json:
+        rows = [
+            {
+                "feature": name,
+                "version": feature.default_version,
+                "size_bytes": feature.default_program.stat().st_size,
+                "summary": feature.summary,
+            }
+            for name, feature in features
+        ]
+        typer.echo(json.dumps(rows))
+        return
+    table = Table("feature", "version", "size", "what it does")
+    for name, feature in features:
+        size_mb = feature.default_program.stat().st_size / 1e6
+        table.add_row(name, feature.default_version, f"{size_mb:.2f} MB", feature.summary)
+    Console().print(table)
+
+
+@app.command("run")
+def run_feature(
+    name: Annotated[str, typer.Argument(help="The feature, e.g. language_id.")],
+    source: Annotated[
+        str,
+        typer.Option("--input", "-i", metavar="FILE", help="A file with one input a line, or - for standard input."),
+    ] = "-",
+) -> None:
+    """Answer each line of a file with one line of JSON, by the committed version."""
+    _known(name, catalogue())
+    if source != "-" and not Path(source).is_file():
+        raise typer.BadParameter(f"{source} is not a file", param_hint="--input")
+    with nullcontext(sys.stdin.buffer) if source == "-" else Path(source).open("rb") as stream:
+        for answer in answers(name, iter(stream)):
+            typer.echo(json.dumps(answer, ensure_ascii=False))
