@@ -47,7 +47,7 @@ class ModelConfig:
 
 CONFIGS = {
     "1.0.0": ModelConfig(version="1.0.0", min_order=1, max_order=3, buckets=16_384, dim=16, hidden=0),
-    "2.0.0": ModelConfig(version="2.0.0", min_order=1, max_order=4, buckets=120_000, dim=32, hidden=128),
+    "2.0.0": ModelConfig(version="2.0.0", min_order=1, max_order=5, buckets=61_440, dim=64, hidden=0),
 }
 """By version. 1.0.0 is the first, small try (0.3 MB); 2.0.0 fills its 4 MB and is the default."""
 

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
-from alcove.features.language_id.config import CONFIGS, LANGUAGES
+from alcove.features.language_id.config import CONFIGS, LANGUAGES, ModelConfig
 from alcove.features.language_id.contract import SENTENCES
 from alcove.features.language_id.dataset import BagTable, Corpus, CorpusReader, Sampler
 from alcove.features.language_id.network import LanguageIdNetwork, quantised
@@ -41,7 +42,10 @@ class TrainingPlan:
         quantised_from: share of the steps after which the table is rounded to int8 as it is read.
         other_share: share of texts outside the 75 languages and empty ones, whose target is "equally likely".
         frequency_power: words are drawn by frequency ** power.
+        dropped: share of the n-grams of a batch that are left out at random, against learning rare ones by heart.
         seed: of everything random.
+        checkpoint_every: steps between checkpoints.
+        report_every: steps between lines of progress.
     """
 
     steps: int
@@ -50,17 +54,18 @@ class TrainingPlan:
     warmup_steps: int = 30
     quantised_from: float = 0.8
     other_share: float = 0.02
-    frequency_power: float = 0.5
+    frequency_power: float = 0.4
+    dropped: float = 0.15
     seed: int = 1
+    checkpoint_every: int = 500
+    report_every: int = 100
 
     def learning_rate_at(self, step: int) -> float:
         """Return the learning rate of a step."""
         return self.learning_rate * min(1.0, (step + 1) / self.warmup_steps) * (1 - step / self.steps)
 
 
-PLANS = {"1.0.0": TrainingPlan(steps=4_000), "2.0.0": TrainingPlan(steps=12_000)}
-CHECKPOINT_EVERY = 500
-REPORT_EVERY = 100
+PLANS = {"1.0.0": TrainingPlan(steps=4_000), "2.0.0": TrainingPlan(steps=16_000)}
 
 
 def loss_of(scores: Tensor, languages: Tensor) -> Tensor:
@@ -71,18 +76,27 @@ def loss_of(scores: Tensor, languages: Tensor) -> Tensor:
     return -torch.where(is_ours, ours, log_probabilities.mean(dim=1)).mean()
 
 
+def drop_some(
+    ids: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64], share: float, seed: tuple[int, ...]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """Return the bags without a random `share` of their ids."""
+    is_kept = np.random.default_rng(seed).random(len(ids), dtype=np.float32) >= share
+    before = np.concatenate([[0], np.cumsum(is_kept)])
+    return ids[is_kept], before[offsets]
+
+
 class Training:
     """One run: the network, its optimiser, and where they are kept.
 
     Args:
-        version: key of `CONFIGS` and `PLANS`.
+        config: shape of the model.
         plan: how to learn.
         corpus: what from.
         folder: of the run; continued if it holds a checkpoint.
     """
 
-    def __init__(self, version: str, plan: TrainingPlan, corpus: Corpus, folder: Path) -> None:
-        self.config = CONFIGS[version]
+    def __init__(self, config: ModelConfig, plan: TrainingPlan, corpus: Corpus, folder: Path) -> None:
+        self.config = config
         self.plan = plan
         self.folder = folder
         self.corpus = corpus
@@ -101,27 +115,29 @@ class Training:
         """Where the state is kept."""
         return self.folder / "checkpoint.pt"
 
-    def run(self) -> float:
-        """Train to the end and return the mean loss of the last steps."""
-        began_s, losses = time.monotonic(), []
-        while self.step < self.plan.steps:
+    def run(self, until: int | None = None) -> float:
+        """Train to the end, or to step `until`, and return the mean loss of the last steps (NaN if there were none)."""
+        plan, began_s = self.plan, time.monotonic()
+        last = plan.steps if until is None else min(until, plan.steps)
+        losses: list[float] = []
+        while self.step < last:
             losses.append(self._train_batch())
-            if self.step % REPORT_EVERY == 0 or self.step == self.plan.steps:
-                mean = float(np.mean(losses[-REPORT_EVERY:]))
+            if self.step % plan.report_every == 0 or self.step == last:
+                mean = float(np.mean(losses[-plan.report_every :]))
                 line = {"step": self.step, "loss": round(mean, 4), "seconds": round(time.monotonic() - began_s, 1)}
                 with (self.folder / "progress.jsonl").open("a", encoding="utf-8") as file:
                     file.write(json.dumps(line) + "\n")
-                print(f"{self.step}/{self.plan.steps}  loss {mean:.4f}  {line['seconds']} s", flush=True)  # noqa: T201 (what the command is for)
-            if self.step % CHECKPOINT_EVERY == 0 or self.step == self.plan.steps:
+                print(f"{self.step}/{plan.steps}  loss {mean:.4f}  {line['seconds']} s", flush=True)  # noqa: T201
+            if self.step % plan.checkpoint_every == 0 or self.step == last:
                 self._save()
-        return float(np.mean(losses[-REPORT_EVERY:])) if losses else float("nan")
+        return float(np.mean(losses[-plan.report_every :])) if losses else float("nan")
 
     def _train_batch(self) -> float:
         plan = self.plan
         for group in self.optimiser.param_groups:
             group["lr"] = plan.learning_rate_at(self.step)
         batch = self.sampler.batch(self.step, plan.batch_size)
-        ids, offsets = self.bags.bags(batch)
+        ids, offsets = drop_some(*self.bags.bags(batch), plan.dropped, (plan.seed, self.step, 1))
         is_quantised = self.step >= plan.quantised_from * plan.steps
         table = quantised(self.network.table.weight) if is_quantised else None
         scores = self.network(torch.from_numpy(ids), torch.from_numpy(offsets.astype(np.int32)), table)
@@ -145,10 +161,9 @@ class Training:
         self.step = state["step"]
 
 
-def record_of(training: Training, version: str, loss: float) -> dict[str, Any]:
+def record_of(training: Training, loss: float) -> dict[str, Any]:
     """Return what is to be known about a run."""
     return {
-        "version": version,
         "config": training.config.to_json(),
         "plan": asdict(training.plan),
         "languages": len(LANGUAGES),
@@ -182,9 +197,9 @@ def main() -> None:
         plan = TrainingPlan(**{**asdict(plan), "steps": arguments.steps})
     reader = CorpusReader(arguments.data, without=frozenset(), excluded=excluded_sentences(), seed=plan.seed)
     corpus = reader.read(frequency_power=plan.frequency_power)
-    training = Training(arguments.version, plan, corpus, arguments.run)
+    training = Training(CONFIGS[arguments.version], plan, corpus, arguments.run)
     loss = training.run()
-    record = record_of(training, arguments.version, loss)
+    record = record_of(training, loss)
     (arguments.run / "run.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 

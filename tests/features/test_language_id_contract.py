@@ -1,0 +1,79 @@
+"""Does `decode` give a typed answer for what a program gives, and refuse what is none?"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from alcove.features.language_id import LanguageAnswer, LanguageId, RankedLanguage
+from alcove.features.language_id.config import LANGUAGES
+from alcove.features.language_id.contract import UNKNOWN_BELOW
+from pydantic import ValidationError
+
+
+def outputs(probabilities: list[float], languages: list[str]) -> list[np.ndarray[Any, Any]]:
+    """Return what a program gives."""
+    return [np.array([probabilities], np.float32), np.array([languages])]
+
+
+def test_outputs_become_an_answer_with_the_best_language_first() -> None:
+    """Order and probabilities are the program's."""
+    answer = LanguageId().decode(outputs([0.75, 0.125, 0.0625], ["nb", "da", "sv"]))
+    assert answer == LanguageAnswer(
+        language="nb",
+        ranked=(
+            RankedLanguage(language="nb", probability=0.75),
+            RankedLanguage(language="da", probability=0.125),
+            RankedLanguage(language="sv", probability=0.0625),
+        ),
+        is_unknown=False,
+    )
+
+
+def test_answer_is_unknown_exactly_under_the_threshold() -> None:
+    """At the bound it counts as known, one step of f32 under it not."""
+    at = float(np.nextafter(np.float32(UNKNOWN_BELOW), np.float32(1)))
+    under = float(np.nextafter(np.float32(UNKNOWN_BELOW), np.float32(0)))
+    assert not LanguageId().decode(outputs([at], ["fi"])).is_unknown
+    assert LanguageId().decode(outputs([under], ["fi"])).is_unknown
+
+
+def test_probability_rounded_above_one_is_one() -> None:
+    """A softmax may round to just above 1; the answer stays a probability."""
+    above = float(np.nextafter(np.float32(1), np.float32(2)))
+    assert LanguageId().decode(outputs([above], ["th"])).ranked[0].probability == 1.0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [],
+        outputs([0.5], ["de"])[:1],
+        [*outputs([0.5], ["de"]), np.zeros(1)],
+        outputs([0.5, 0.2], ["de"]),
+        outputs([], []),
+        [np.array([0.5], np.float32), np.array(["de"])],
+        [np.full((2, 1), 0.5, np.float32), np.array([["de"], ["en"]])],
+        outputs([0.5], ["klingon"]),
+        outputs([-0.5], ["de"]),
+        outputs([float("nan")], ["de"]),
+    ],
+)
+def test_outputs_of_another_feature_are_refused(wrong: list[np.ndarray[Any, Any]]) -> None:
+    """Too few, too many, another shape, an unknown language, no probability: an error, not an answer."""
+    with pytest.raises(ValueError):  # noqa: PT011 (the message differs by case; pydantic's own error is one too)
+        LanguageId().decode(wrong)
+
+
+def test_answers_are_immutable_and_survive_json() -> None:
+    """An app may keep and send them to itself."""
+    answer = LanguageId().decode(outputs([0.9, 0.1], ["ka", "hy"]))
+    with pytest.raises(ValidationError):
+        answer.language = "hy"
+    assert LanguageAnswer.model_validate_json(answer.model_dump_json()) == answer
+
+
+def test_languages_are_75_codes_without_repetition() -> None:
+    """What the models' outputs mean never changes silently: the order is part of the weights."""
+    assert len(LANGUAGES) == len(set(LANGUAGES)) == 75
+    assert LANGUAGES[:3] == ("af", "sq", "ar")
+    assert LANGUAGES[-3:] == ("xh", "yo", "zu")

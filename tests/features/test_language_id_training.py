@@ -1,0 +1,178 @@
+"""Does training read, sample, resume and leave out what it says?  On a small made-up corpus."""
+
+import json
+import lzma
+from pathlib import Path
+
+import numpy as np
+import pytest
+from alcove.features.language_id.config import LANGUAGES, ModelConfig
+from alcove.features.language_id.dataset import (
+    NON_COMMERCIAL,
+    STRONG_COPYLEFT,
+    BagTable,
+    Corpus,
+    CorpusReader,
+    Sampler,
+    separator_table,
+)
+from alcove.runtime import _native
+
+torch = pytest.importorskip("torch", reason="training needs torch: install alcove[export]")
+
+CONFIG = ModelConfig(version="0.0.1", min_order=1, max_order=3, buckets=512, dim=4, hidden=6)
+ALPHABETS = ("abcdefgh", "ijklmnop", "αβγδεζηθ", "абвгдежз", "กขคงจฉชซ")
+
+
+def made_up_word(language: int, i: int) -> str:
+    """Return a word that only one made-up language has."""
+    letters = ALPHABETS[language % len(ALPHABETS)]
+    size = 3 + i % 5
+    return "".join(letters[(language * 5 + i * 3 + k * k) % 8] for k in range(size)) + chr(0x4E00 + language)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that training reads, six lines a language."""
+    folder = tmp_path_factory.mktemp("lid")
+    lines = []
+    for language, code in enumerate(LANGUAGES):
+        for i in range(6):
+            text = " ".join(made_up_word(language, i + k) for k in range(4))
+            lines.append(f"{code}\t{('commonvoice', 'aosp', 'ntrex')[i % 3]}\t{text}")
+    lines.extend(f"de\t{source}\tverbotenes {source}" for source in sorted(NON_COMMERCIAL | STRONG_COPYLEFT))
+    lines.append("de\tcommonvoice\tausgenommener satz")
+    files = {
+        "lid_train": "lang\tsource\ttext\n" + "\n".join(lines) + "\n",
+        "lid_words": "lang\tcount\tword\n"
+        + "".join(f"{code}\t7\t{made_up_word(i, 9)}\n" for i, code in enumerate(LANGUAGES)),
+        "lid_other_languages": "code\tsource\ttext\n" + "br\tcommonvoice\tzzyy zzww\ngl\tcommonvoice\tnunca\n",
+    }
+    for name, text in files.items():
+        (folder / f"{name}.tsv.xz").write_bytes(lzma.compress(text.encode()))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def corpus(data: Path) -> Corpus:
+    """The corpus of that folder, one sentence excluded."""
+    return CorpusReader(data, without=frozenset(), excluded=frozenset({"ausgenommener satz"}), seed=3).read()
+
+
+def test_sources_without_a_free_licence_and_excluded_texts_are_never_read(corpus: Corpus) -> None:
+    """Not a word of them is in the corpus, and the record says what was read."""
+    assert "verbotenes" not in corpus.words
+    assert "ausgenommener" not in corpus.words
+    assert "zzww" in corpus.words
+    assert "nunca" not in corpus.words
+    assert corpus.rows_read == {"commonvoice": 150, "aosp": 150, "ntrex": 150}
+
+
+def test_a_further_source_can_be_left_out(data: Path) -> None:
+    """For measuring on a source that training never saw."""
+    corpus = CorpusReader(data, without=frozenset({"ntrex"}), excluded=frozenset(), seed=3).read()
+    assert set(corpus.rows_read) == {"commonvoice", "aosp"}
+
+
+def test_batches_are_balanced_and_repeatable(corpus: Corpus) -> None:
+    """The same seed and step: the same batch. Another step: another. Each language has about its share."""
+    sampler = Sampler(corpus, seed=5, other_share=0.1)
+    batch, again, other = sampler.batch(7, 3000), sampler.batch(7, 3000), sampler.batch(8, 3000)
+    assert np.array_equal(batch.words, again.words)
+    assert np.array_equal(batch.starts, again.starts)
+    assert not np.array_equal(batch.words[:1000], other.words[:1000])
+    counts = np.bincount(batch.languages + 1, minlength=len(LANGUAGES) + 1)
+    assert counts[0] == 300
+    assert counts[1:].min() > 10
+    assert counts[1:].max() < 80
+
+
+def test_samples_hold_words_of_their_language_alone(corpus: Corpus) -> None:
+    """The last character of a made-up word names its language."""
+    batch = Sampler(corpus, seed=1).batch(0, 1500)
+    spaceless = {LANGUAGES.index(code) for code in ("zh", "ja", "th")}
+    seen = set()
+    for i, language in enumerate(batch.languages.tolist()):
+        words = [corpus.words[n] for n in batch.words[batch.starts[i] : batch.starts[i + 1]]]
+        seen.add(len(words))
+        if language not in spaceless:
+            assert {word[-1] for word in words} == {chr(0x4E00 + language)}
+    assert {1, 2, 3, 4} <= seen
+
+
+def test_bags_of_a_batch_equal_the_hash_of_the_texts(corpus: Corpus) -> None:
+    """Joining the words' bags is the same as hashing the text on the device."""
+    batch = Sampler(corpus, seed=2, other_share=0.05).batch(0, 400)
+    ids, offsets = BagTable(corpus.words, CONFIG, _native.ngram_hash_batch).bags(batch)
+    ends = np.append(offsets[1:], len(ids))
+    for i in range(400):
+        text = " ".join(corpus.words[n] for n in batch.words[batch.starts[i] : batch.starts[i + 1]])
+        direct = _native.ngram_hash(
+            text, CONFIG.min_order, CONFIG.max_order, CONFIG.buckets, CONFIG.seed, CONFIG.capacity
+        )
+        assert ids[offsets[i] : ends[i]].tolist() == direct.tolist()
+
+
+def test_words_are_cut_as_the_kernel_cuts_them() -> None:
+    """Hashing the cut words gives the ids of the whole text, in many scripts."""
+    separators = separator_table()
+    for text in [
+        "Don't stop, O’Neill – 24/7!",
+        "col·lecció 3½ «ñandú»",
+        "می‌خواهم؟ نه.",
+        "हाँ, क्‍ष।",
+        "你好，世界 ｈｉ",
+        "Ẹ káàárọ̀!",
+    ]:
+        whole = _native.ngram_hash(text, 1, 5, 60_000, 1, 4096).tolist()
+        words = text.translate(separators).split()
+        assert [n for word in words for n in _native.ngram_hash(word, 1, 5, 60_000, 1, 4096).tolist()] == whole
+
+
+def test_a_run_that_was_cut_off_ends_with_the_same_weights(corpus: Corpus, tmp_path: Path) -> None:
+    """Stop after any checkpoint, start again: bit for bit what one go gives; and the loss falls."""
+    from alcove.features.language_id.train import Training, TrainingPlan, record_of
+
+    plan = TrainingPlan(steps=24, batch_size=256, warmup_steps=2, checkpoint_every=4, report_every=4)
+    whole = Training(CONFIG, plan, corpus, tmp_path / "whole")
+    loss = whole.run()
+    for cut in range(4, 24, 4):
+        folder = tmp_path / f"cut{cut}"
+        Training(CONFIG, plan, corpus, folder).run(until=cut)
+        resumed = Training(CONFIG, plan, corpus, folder)
+        assert resumed.step == cut
+        resumed.run()
+        for name, weights in whole.network.state_dict().items():
+            assert torch.equal(weights, resumed.network.state_dict()[name]), (cut, name)
+    lines = [json.loads(line) for line in (tmp_path / "whole/progress.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [4, 8, 12, 16, 20, 24]
+    assert lines[-1]["loss"] < lines[0]["loss"]
+    record = record_of(whole, loss)
+    assert record["plan"]["steps"] == 24
+    assert record["rows_read"]["ntrex"] == 150
+
+
+def test_quantised_table_is_what_the_program_stores() -> None:
+    """Training with rounding sees int8 multiples of one scale a column, and passes the gradient through."""
+    from alcove.features.language_id.network import quantised
+
+    table = torch.randn(64, 4, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    rounded = quantised(table)
+    integers = rounded.detach() / (table.detach().abs().amax(dim=0) / 127)
+    assert torch.allclose(integers, integers.round(), atol=1e-4)
+    assert integers.abs().max() <= 127.001
+    torch.autograd.backward(rounded.sum())
+    assert torch.equal(table.grad, torch.ones_like(table))
+
+
+def test_doubt_is_what_a_text_of_no_language_teaches() -> None:
+    """The loss of such a text is least when all languages are equally likely; that of ours when its own is certain."""
+    from alcove.features.language_id.train import loss_of
+
+    flat = torch.zeros(1, len(LANGUAGES))
+    sure = flat.clone()
+    sure[0, 5] = 9.0
+    unknown, fifth = torch.tensor([-1]), torch.tensor([5])
+    assert loss_of(flat, unknown) < loss_of(sure, unknown)
+    assert loss_of(sure, fifth) < loss_of(flat, fifth)
+    assert loss_of(flat, unknown).item() == pytest.approx(np.log(75), abs=1e-4)
