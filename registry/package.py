@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from alcove.registry import limits
 from alcove.registry.errors import IntegrityError, PackageError, ProgramRefusedError, StorageError
 from alcove.registry.files import DISK, read_bounded, replace_file
-from alcove.registry.manifest import MIN_RUNTIME, CardReference, Manifest, PrivacyManifest, Variant
+from alcove.registry.manifest import MIN_RUNTIME, Manifest, PrivacyManifest, Variant
 from pydantic import ValidationError
 
 if TYPE_CHECKING:
@@ -94,20 +94,23 @@ def create_package(
     card_bytes = card.encode("utf-8")
     files = {CARD_FILE: card_bytes} | {program_file(name): program for name, program in programs.items()}
     try:
-        manifest = Manifest(
-            feature=feature,
-            team=team,
-            version=version,
-            signature=next(iter(facts.values())).signature,
-            variants=tuple(_variant(name, programs[name], seen) for name, seen in facts.items()),
-            card=CardReference(sha256=hashlib.sha256(card_bytes).hexdigest(), size_bytes=len(card_bytes)),
-            privacy=privacy or PrivacyManifest(),
-            min_runtime=min_runtime,
+        # As plain values, so that an error says where in the manifest it is.
+        manifest = Manifest.model_validate(
+            {
+                "feature": feature,
+                "team": team,
+                "version": version,
+                "signature": next(iter(facts.values())).signature,
+                "variants": [_variant(name, programs[name], seen) for name, seen in facts.items()],
+                "card": {"sha256": hashlib.sha256(card_bytes).hexdigest(), "size_bytes": len(card_bytes)},
+                "privacy": privacy or PrivacyManifest(),
+                "min_runtime": min_runtime,
+            }
         )
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         where = ".".join(str(step) for step in fault["loc"])
-        msg = f"manifest at {where}: {fault['msg']}"
+        msg = f"manifest at {where}: {fault['msg']}, got {str(fault['input'])[:100]!r}"
         raise PackageError(msg) from None
     size_bytes = len(manifest.to_bytes())
     if size_bytes > limits.MANIFEST_MAX_BYTES:
@@ -127,14 +130,14 @@ def _check_signatures(facts: Mapping[str, ProgramFacts]) -> None:
             raise PackageError(msg)
 
 
-def _variant(name: str, program: bytes, facts: ProgramFacts) -> Variant:
-    return Variant(
-        name=name,
-        sha256=hashlib.sha256(program).hexdigest(),
-        size_bytes=len(program),
-        memory_ceiling_bytes=facts.memory_ceiling_bytes,
-        certificate_sha256=facts.certificate_sha256,
-    )
+def _variant(name: str, program: bytes, facts: ProgramFacts) -> dict[str, object]:
+    return {
+        "name": name,
+        "sha256": hashlib.sha256(program).hexdigest(),
+        "size_bytes": len(program),
+        "memory_ceiling_bytes": facts.memory_ceiling_bytes,
+        "certificate_sha256": facts.certificate_sha256,
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
+from alcove.registry import layout
+from alcove.registry.client import TreeClient
 from alcove.registry.errors import ProgramRefusedError
 from alcove.registry.files import DISK
 from alcove.registry.inspection import ProgramFacts
+from alcove.registry.keys import create_keys
 from alcove.registry.manifest import PortSignature, Signature
+from alcove.registry.package import Package, create_package
+from alcove.registry.policy.document import FeaturePolicy, Policy, VersionRef
+from alcove.registry.team import sign_version
+from alcove.registry.tree import Tree, initialise_tree
 from tuf.api.exceptions import DownloadHTTPError
 from tuf.ngclient.fetcher import FetcherInterface
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from alcove.registry.clock import Clock
+    from alcove.registry.tree import Accepted
 
 
 class ManualClock:
@@ -131,3 +142,71 @@ class PretendInspector:
         """Refuse a program that says it computes wrong numbers."""
         if b"wrong" in program:
             raise ProgramRefusedError(variant, "an output differs from its certificate")
+
+
+class TreeWorld:
+    """A whole registry in a temporary folder: keys, tree, a team that pushes, devices that read.
+
+    Attributes:
+        clock: everybody's.
+        keys: all of them.
+        tree: opened with the online keys.
+        fetcher: what devices read the tree through.
+    """
+
+    TEAMS: Final = MappingProxyType({"text": ("language_id",), "speech": ("bandwidth", "tagging")})
+
+    def __init__(self, folder: Path, *, clock: ManualClock | None = None) -> None:
+        """Make keys and an empty tree in `folder`."""
+        self.folder = folder
+        self.clock = clock or ManualClock()
+        self.keys = create_keys(folder / "keys", teams=self.TEAMS)
+        initialise_tree(folder / "tree", self.keys, self.TEAMS, clock=self.clock)
+        self.tree = Tree(folder / "tree", keys=self.keys.online, clock=self.clock)
+        self.fetcher = FolderFetcher(folder / "tree")
+
+    def package(self, version: str = "1.0.0", *, feature: str = "language_id", team: str = "text") -> Package:
+        """Return a package with one made-up program, different for each version."""
+        program = f"program {feature} {version}".encode()
+        return create_package(
+            feature=feature,
+            team=team,
+            version=version,
+            programs={"f32": program},
+            card=f"# {feature} {version}",
+            inspector=PretendInspector(),
+        )
+
+    def sign(self, package: Package) -> bytes:
+        """Return the team's next metadata with this package."""
+        team = package.manifest.team
+        expires_s = self.clock.now_s() + layout.TEAM_LIFETIME_S
+        return sign_version(self.tree.team_metadata(team), package.manifest, self.keys.teams[team], expires_s)
+
+    def upload(self, package: Package) -> None:
+        """Store the package's files as blobs."""
+        for sha256, data in package.blobs().items():
+            self.tree.blobs.put(sha256, data)
+
+    def push(self, package: Package) -> Accepted:
+        """Upload, sign and publish a package."""
+        self.upload(package)
+        return self.tree.accept_team_metadata(
+            self.sign(package), {package.manifest.path: package.manifest.to_bytes()}, team=package.manifest.team
+        )
+
+    def policy(self, serial: int, version: str = "1.0.0", *, app: str = "messenger") -> Policy:
+        """Return a policy whose devices all run one published version of `language_id`."""
+        manifest = self.tree.manifest("language_id", version)
+        ref = VersionRef(version=version, manifest_sha256=manifest.sha256)
+        return Policy(app=app, serial=serial, features={"language_id": FeaturePolicy(min_version="0.0.1", default=ref)})
+
+    def client(self, name: str = "device", *, clock: Clock | None = None) -> TreeClient:
+        """Return a device's client; the same name means the same folder."""
+        return TreeClient(
+            self.folder / name,
+            self.fetcher,
+            "https://tree.invalid",
+            (self.folder / "tree" / layout.metadata_file("root", 1)).read_bytes(),
+            clock=clock or self.clock,
+        )

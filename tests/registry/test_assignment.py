@@ -1,0 +1,209 @@
+"""Is every device in the arm it should be in, for ever?"""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from alcove.registry.errors import FeatureUnknownError, VersionHaltedError
+from alcove.registry.policy import (
+    Arm,
+    ExperimentPolicy,
+    FeaturePolicy,
+    Policy,
+    Reason,
+    RolloutPolicy,
+    VersionRef,
+    arm_ranges,
+    bucket,
+    keeps_devices,
+    make_task,
+    policy_from_bytes,
+    resolve,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+VECTORS = Path(__file__).parent / "vectors" / "assignment.json"
+
+
+def secret(device: int) -> bytes:
+    """The secret of a numbered device, as the vectors say."""
+    return hashlib.sha256(str(device).encode()).digest()
+
+
+def ref(version: str) -> VersionRef:
+    """A version with a digest of its own."""
+    return VersionRef(version=version, manifest_sha256=hashlib.sha256(version.encode()).hexdigest())
+
+
+def experiment(*shares: int, salt: str = "salt-e") -> ExperimentPolicy:
+    """An experiment of versions 1.0.0, 1.1.0, ... with these shares."""
+    arms = tuple(
+        Arm(name=f"arm{index}", version=ref(f"1.{index}.0"), share_permyriad=share)
+        for index, share in enumerate(shares)
+    )
+    task = make_task(
+        experiment_id="e1",
+        epsilon="2",
+        arm_count=len(shares),
+        latency_edges_ms=(1.0,),
+        window_s=60,
+        first_window_start_s=0,
+    )
+    return ExperimentPolicy(id="e1", salt=salt, arms=arms, task=task)
+
+
+def policy(*shares: int, rollout: int | None = None) -> Policy:
+    """A policy with an experiment (if there are shares) and a rollout of 3.0.0 (if it has a share)."""
+    rules = FeaturePolicy(
+        min_version="0.1.0",
+        default=ref("0.9.0"),
+        rollout=None
+        if rollout is None
+        else RolloutPolicy(id="r1", salt="salt-r", version=ref("3.0.0"), share_permyriad=rollout),
+        experiment=experiment(*shares) if shares else None,
+    )
+    return Policy(app="messenger", serial=1, features={"language_id": rules})
+
+
+def test_frozen_buckets() -> None:
+    """Every implementation gives these buckets."""
+    vectors = json.loads(VECTORS.read_text(encoding="utf-8"))
+    for salt, buckets in vectors["buckets"].items():
+        assert [bucket(secret(device), salt) for device in range(vectors["devices"])] == buckets
+
+
+def test_frozen_resolutions() -> None:
+    """Every implementation gives these versions, reasons and arms for a policy read from its bytes."""
+    vectors = json.loads(VECTORS.read_text(encoding="utf-8"))
+    document = policy_from_bytes(vectors["policy"].encode())
+    for device, expected in enumerate(vectors["resolutions"]):
+        answer = resolve(document, "language_id", secret(device))
+        assert [answer.version.version, answer.reason.value, answer.arm] == expected
+
+
+@given(st.binary(min_size=32, max_size=32), st.text(alphabet="abc123", min_size=1, max_size=8))
+def test_bucket_is_the_formula_of_the_page(key: bytes, salt: str) -> None:
+    """Recomputed without hmac: the first 8 bytes of HMAC-SHA256, scaled by multiplication."""
+    inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in key.ljust(64, b"\0")) + salt.encode()).digest()
+    outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in key.ljust(64, b"\0")) + inner).digest()
+    assert bucket(key, salt) == int.from_bytes(outer[:8], "big") * 10_000 // 2**64
+
+
+@pytest.mark.parametrize("length", [0, 16, 31, 33])
+def test_secret_of_another_length_is_refused(length: int) -> None:
+    """Wrong use raises, naming both lengths."""
+    with pytest.raises(ValueError, match=f"32 bytes, got {length}"):
+        bucket(bytes(length), "salt")
+
+
+def test_buckets_are_spread_evenly_and_independently_of_other_salts() -> None:
+    """20 000 devices: ten classes within five standard deviations, and knowing one salt tells nothing of another."""
+    count = 20_000
+    first = [bucket(secret(device), "first") // 1000 for device in range(count)]
+    second = [bucket(secret(device), "second") // 1000 for device in range(count)]
+    bound = 5 * (count * 0.1 * 0.9) ** 0.5
+    assert all(abs(first.count(number) - count / 10) < bound for number in range(10))
+    same = sum(a == b for a, b in zip(first, second, strict=True))
+    assert abs(same - count / 10) < bound
+
+
+shares_of_two = st.tuples(st.integers(0, 5000), st.integers(0, 5000))
+
+
+@given(st.lists(st.integers(0, 1250), min_size=2, max_size=8))
+def test_each_arm_has_exactly_its_share_and_no_bucket_two_arms(shares: list[int]) -> None:
+    """Over all 10 000 buckets."""
+    ranges = arm_ranges(experiment(*shares))
+    assert [len(buckets) for buckets in ranges] == shares
+    taken = [number for buckets in ranges for number in buckets]
+    assert len(taken) == len(set(taken)) == sum(shares)
+    assert all(0 <= number < 10_000 for number in taken)
+
+
+def test_control_comes_from_the_top_and_treatment_from_zero() -> None:
+    """Arm 0 ends at 10 000, arm 1 starts at 0, arm 2 follows arm 1."""
+    assert arm_ranges(experiment(1000, 2000, 500)) == (range(9000, 10_000), range(2000), range(2000, 2500))
+
+
+@given(shares_of_two, shares_of_two, st.integers(0, 10**6))
+def test_widening_never_removes_a_device(before: tuple[int, int], growth: tuple[int, int], device: int) -> None:
+    """Whoever is in an arm is in the same arm after any widening of both."""
+    after = tuple(min(5000, low + more) for low, more in zip(before, growth, strict=True))
+    old = resolve(policy(*before), "language_id", secret(device))
+    new = resolve(policy(*after), "language_id", secret(device))
+    if old.reason is Reason.EXPERIMENT:
+        assert (new.reason, new.arm) == (Reason.EXPERIMENT, old.arm)
+
+
+@given(st.integers(0, 10_000), st.integers(0, 10_000), st.integers(0, 10**6))
+def test_widening_a_rollout_never_removes_a_device(share: int, wider: int, device: int) -> None:
+    """Whoever has the new version keeps it while the share rises."""
+    low, high = sorted((share, wider))
+    if resolve(policy(rollout=low), "language_id", secret(device)).reason is Reason.ROLLOUT:
+        assert resolve(policy(rollout=high), "language_id", secret(device)).reason is Reason.ROLLOUT
+
+
+@given(st.lists(st.integers(0, 30), min_size=3, max_size=3), st.lists(st.integers(0, 30), min_size=3, max_size=3))
+def test_keeps_devices_agrees_with_a_count_of_all_buckets(before: list[int], after: list[int]) -> None:
+    """Three arms, where widening the middle one would move the last."""
+    old, new = arm_ranges(experiment(*before)), arm_ranges(experiment(*after))
+    moved = any(number not in new[arm] for arm, buckets in enumerate(old) for number in buckets)
+    assert keeps_devices(experiment(*before), experiment(*after)) is not moved
+
+
+def test_another_salt_or_number_of_arms_moves_devices() -> None:
+    """`keeps_devices` says so."""
+    assert not keeps_devices(experiment(10, 10), experiment(10, 10, salt="other"))
+    assert not keeps_devices(experiment(10, 10), experiment(10, 10, 10))
+
+
+def test_experiment_comes_before_rollout_before_default() -> None:
+    """Each device gets the first that applies; the answer carries arm, experiment and task."""
+    document = policy(2000, 2000, rollout=5000)
+    rules = document.features["language_id"].experiment
+    assert rules is not None
+    answers = [resolve(document, "language_id", secret(device)) for device in range(2000)]
+    for device, answer in enumerate(answers):
+        number = bucket(secret(device), "salt-e")
+        if number < 2000 or number >= 8000:
+            arm = 1 if number < 2000 else 0
+            assert (answer.reason, answer.arm, answer.version) == (Reason.EXPERIMENT, arm, ref(f"1.{arm}.0"))
+            assert (answer.experiment_id, answer.task) == ("e1", rules.task)
+        else:
+            rolled = bucket(secret(device), "salt-r") < 5000
+            assert answer.reason is (Reason.ROLLOUT if rolled else Reason.DEFAULT)
+            assert (answer.arm, answer.experiment_id, answer.task) == (None, None, None)
+    assert {answer.reason for answer in answers} == set(Reason)
+
+
+def test_shares_of_zero_and_all_are_exact() -> None:
+    """Nobody, and everybody."""
+    for share, reason in ((0, Reason.DEFAULT), (10_000, Reason.ROLLOUT)):
+        found = {resolve(policy(rollout=share), "language_id", secret(device)).reason for device in range(500)}
+        assert found == {reason}
+    everybody = {resolve(policy(5000, 5000), "language_id", secret(device)).reason for device in range(500)}
+    assert everybody == {Reason.EXPERIMENT}
+
+
+def test_halted_arm_ends_the_experiment_for_everybody() -> None:
+    """No device learns from a halt which arm it was in; a halted rollout falls to the default."""
+    document = policy(5000, 5000, rollout=10_000)
+    for arm in ("1.0.0", "1.1.0"):
+        halted = frozenset({ref(arm).manifest_sha256})
+        found = {resolve(document, "language_id", secret(device), halted=halted).reason for device in range(50)}
+        assert found == {Reason.ROLLOUT}
+    halted = frozenset(ref(version).manifest_sha256 for version in ("1.1.0", "3.0.0"))
+    assert resolve(document, "language_id", secret(1), halted=halted).reason is Reason.DEFAULT
+    halted |= {ref("0.9.0").manifest_sha256}
+    with pytest.raises(VersionHaltedError) as caught:
+        resolve(document, "language_id", secret(1), halted=halted)
+    assert (caught.value.feature, caught.value.version) == ("language_id", "0.9.0")
+
+
+def test_unknown_feature_is_named() -> None:
+    """The error carries app and feature."""
+    with pytest.raises(FeatureUnknownError) as caught:
+        resolve(policy(), "bandwidth", secret(1))
+    assert (caught.value.app, caught.value.feature) == ("messenger", "bandwidth")

@@ -1,0 +1,191 @@
+"""Killed anywhere: does a client find a whole tree, and does repeating complete the work?"""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from alcove.registry.errors import StorageError
+from alcove.registry.package import Package, PackageError, read_package, verify_package, write_package
+from alcove.registry.policy import Halt
+from alcove.registry.testing import FailingDisk, PretendInspector, TreeWorld
+from alcove.registry.tree import Tree, initialise_tree
+
+
+def on(world: TreeWorld, files: FailingDisk) -> Tree:
+    """The world's tree on a disk that may fail."""
+    return Tree(world.tree.folder, keys=world.keys.online, clock=world.clock, files=files)
+
+
+def push(world: TreeWorld, files: FailingDisk, package: Package, signed: bytes) -> None:
+    """Publish one more version."""
+    on(world, files).accept_team_metadata(signed, {package.manifest.path: package.manifest.to_bytes()})
+
+
+def each_failure(
+    world: TreeWorld, publish: Callable[[FailingDisk], None], view: Callable[[], object], steps_at_least: int
+) -> None:
+    """Fail every step of a publication in turn, with a client before, between and after."""
+    origin = world.folder / "origin"
+    shutil.copytree(world.tree.folder, origin)
+    old = view()
+    fail_at = 0
+    while True:
+        shutil.rmtree(world.tree.folder)
+        shutil.copytree(origin, world.tree.folder)
+        device = world.client(f"device {fail_at}")
+        device.refresh()
+        disk = FailingDisk(fail_at)
+        try:
+            publish(disk)
+        except StorageError:
+            pass
+        else:
+            break
+        between = view()
+        device.refresh()
+        world.client(f"new device {fail_at}").refresh()
+        assert world.tree.check().is_sound
+        publish(FailingDisk())
+        new = view()
+        assert new != old
+        assert between in (old, new)
+        device.refresh()
+        world.client(f"later device {fail_at}").refresh()
+        assert world.tree.check().is_sound
+        fail_at += 1
+    assert fail_at >= steps_at_least
+
+
+def test_version_killed_at_any_step_is_published_by_repeating(published: TreeWorld) -> None:
+    """Manifest, team metadata, snapshot, timestamp: four steps each."""
+    package = published.package("2.0.0")
+    published.upload(package)
+    signed = published.sign(package)
+    each_failure(
+        published,
+        lambda disk: push(published, disk, package, signed),
+        lambda: published.tree.versions("language_id"),
+        16,
+    )
+
+
+def test_policy_killed_at_any_step_is_published_by_repeating(published: TreeWorld) -> None:
+    """A client sees serial 1 or serial 2, never anything between."""
+    data = published.policy(2).to_bytes()
+    each_failure(
+        published,
+        lambda disk: on(published, disk).publish_policy("messenger", data) and None,
+        lambda: published.tree.policy("messenger"),
+        16,
+    )
+
+
+def test_halt_killed_at_any_step_is_published_by_repeating(published: TreeWorld) -> None:
+    """No halt, or the whole halt."""
+    data = Halt(app="messenger", serial=1, frozen=("language_id",)).to_bytes()
+    each_failure(
+        published,
+        lambda disk: on(published, disk).publish_halt("messenger", data) and None,
+        lambda: published.tree.halt("messenger"),
+        16,
+    )
+
+
+def test_refresh_killed_at_any_step_is_completed_by_repeating(published: TreeWorld) -> None:
+    """Policy, halt, snapshot and timestamp signed anew."""
+    published.clock.time_s += 3600
+    published.tree.refresh()
+    later_s = published.clock.time_s + 16 * 86_400
+
+    def refresh(disk: FailingDisk) -> None:
+        now_s, published.clock.time_s = published.clock.time_s, later_s
+        try:
+            on(published, disk).refresh()
+        finally:
+            published.clock.time_s = now_s
+
+    each_failure(published, refresh, lambda: published.tree.state().roles["policy"].version, 16)
+
+
+def test_failed_publication_leaves_the_tree_open_to_another(published: TreeWorld) -> None:
+    """Half of version 2.0.0 is on the disk; 3.0.0 goes in instead, and then 2.0.0 after all."""
+    first, second = published.package("2.0.0"), published.package("3.0.0")
+    for package in (first, second):
+        published.upload(package)
+    signed = published.sign(first)
+    for fail_at in range(16):
+        with pytest.raises(StorageError):
+            push(published, FailingDisk(fail_at), first, signed)
+        if published.tree.team_metadata("text") == signed:
+            break
+        assert [ref.version for ref in published.tree.versions("language_id")] == ["1.0.0"]
+    else:
+        fail_at = 16
+    # The last step fails after the timestamp was replaced: published, though the writer was told otherwise.
+    assert fail_at == 15
+    published.push(second)
+    published.push(first)
+    assert [ref.version for ref in published.tree.versions("language_id")] == ["1.0.0", "2.0.0", "3.0.0"]
+    assert published.client().manifest("language_id", "3.0.0") == second.manifest
+
+
+def test_ceremony_killed_at_any_step_can_be_repeated(world: TreeWorld, tmp_path: Path) -> None:
+    """Until the timestamp is there the folder holds no tree."""
+    folder = tmp_path / "fresh"
+    fail_at = 0
+    while True:
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            initialise_tree(folder, world.keys, world.TEAMS, clock=world.clock, files=FailingDisk(fail_at))
+        except StorageError:
+            if not (folder / "metadata" / "timestamp.json").exists():
+                initialise_tree(folder, world.keys, world.TEAMS, clock=world.clock)
+            assert Tree(folder, clock=world.clock).check().is_sound
+            fail_at += 1
+            continue
+        break
+    assert fail_at == 4 * 8  # root, targets, four delegated roles, snapshot, timestamp
+
+
+def test_package_folder_killed_at_any_step_has_no_manifest_or_everything(
+    world: TreeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The manifest is written last; writing again completes the folder."""
+    package = world.package()
+    for fail_at in range(12):
+        folder = tmp_path / f"package {fail_at}"
+        with monkeypatch.context() as patch:
+            patch.setattr("alcove.registry.package.DISK", FailingDisk(fail_at))
+            with pytest.raises(StorageError, match="on purpose"):
+                write_package(package, folder)
+        try:
+            verify_package(read_package(folder), inspector=PretendInspector())
+        except (StorageError, PackageError):
+            assert not (folder / "manifest.json").exists()
+        write_package(package, folder)
+        verify_package(read_package(folder), inspector=PretendInspector())
+
+
+def test_device_whose_disk_fails_keeps_what_it_had(published: TreeWorld) -> None:
+    """Every step of storing a policy and a manifest fails in turn; the next check-in completes."""
+    published.client().policy("messenger")
+    published.push(published.package("2.0.0"))
+    published.tree.publish_policy("messenger", published.policy(2, "2.0.0").to_bytes())
+    shutil.copytree(published.folder / "device", published.folder / "device before")
+    for fail_at in range(4):  # folder, write, rename, sync
+        shutil.rmtree(published.folder / "device")
+        shutil.copytree(published.folder / "device before", published.folder / "device", symlinks=True)
+        device = published.client()
+        device._files = FailingDisk(fail_at)
+        with pytest.raises(StorageError, match="on purpose"):
+            device.policy("messenger")
+        device._files = FailingDisk(fail_at)
+        with pytest.raises(StorageError, match="on purpose"):
+            device.manifest("language_id", "2.0.0")
+        stored = published.client().stored_policy("messenger")
+        assert stored is not None
+        assert stored.serial == (2 if fail_at == 3 else 1)
+        again = published.client()
+        assert again.policy("messenger").serial == 2
+        assert again.manifest("language_id", "2.0.0").version == "2.0.0"
