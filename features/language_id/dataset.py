@@ -46,6 +46,12 @@ The others of lid_other_languages.tsv.xz are for measuring, among them the near 
 Upper Sorbian …): teaching doubt about those would cost their neighbours more than it is worth.
 """
 
+UNMARKED = str.maketrans("đøłħŧı", "dolhti")
+"""Letters whose mark is part of them, as people type them in a hurry."""
+
+OFTEN_UNMARKED = frozenset({"yo"})
+"""Languages whose training text has marks nearly throughout, and whose everyday text often has not."""
+
 JOINERS = "'’ʼ·\u200c\u200d"
 
 
@@ -96,9 +102,13 @@ class Lines:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Everything that samples are drawn from; languages in the order of `LANGUAGES`."""
+    """Everything that samples are drawn from; languages in the order of `LANGUAGES`.
+
+    `plain` gives for each word the number of that word without diacritics: its own where it has none.
+    """
 
     words: list[str]
+    plain: npt.NDArray[np.int32]
     vocabularies: tuple[Vocabulary, ...]
     lines: tuple[Lines, ...]
     others: Lines
@@ -139,6 +149,14 @@ def cut_pieces(line: str, rng: np.random.Generator) -> list[str]:
     return pieces
 
 
+def without_marks(word: str) -> str:
+    """Return a Latin word without its diacritics; a word in another script as it is."""
+    if word.isascii() or not any("LATIN" in unicodedata.name(character, "") for character in word):
+        return word
+    decomposed = unicodedata.normalize("NFD", word.translate(UNMARKED))
+    return "".join(character for character in decomposed if unicodedata.category(character) != "Mn")
+
+
 class CorpusReader:
     """Reads the files once and numbers the words.
 
@@ -173,7 +191,12 @@ class CorpusReader:
         others = [(self.split(text), 1.0) for code, _, text in rows if code in DOUBTED]
         words = list(self.numbers)
         vocabularies = make_vocabularies(counts, lists, words, frequency_power)
-        return Corpus(words, vocabularies, tuple(pack(rows) for rows in lines), pack(others), dict(self.rows_read))
+        plain_words = [without_marks(word) for word in words]
+        plain = [self.numbers.setdefault(word, len(self.numbers)) for word in plain_words]
+        words = list(self.numbers)
+        plain.extend(range(len(plain), len(words)))
+        packed = tuple(pack(rows) for rows in lines)
+        return Corpus(words, np.array(plain, np.int32), vocabularies, packed, pack(others), dict(self.rows_read))
 
     def _read_lines(self, counts: list[dict[int, float]]) -> list[list[tuple[list[int], float]]]:
         number_of = {language: i for i, language in enumerate(LANGUAGES)}
@@ -254,12 +277,15 @@ class Sampler:
         corpus: what to draw from.
         seed: of all batches.
         other_share: share of texts in none of the languages (and of empty ones, a tenth of it), which teach doubt.
+        plain_share: share of texts that lose their diacritics, six times that where people often leave them out.
     """
 
-    def __init__(self, corpus: Corpus, *, seed: int, other_share: float = 0.0) -> None:
+    def __init__(self, corpus: Corpus, *, seed: int, other_share: float = 0.0, plain_share: float = 0.0) -> None:
         self.corpus = corpus
         self.seed = seed
         self.other_share = other_share
+        self.plain_share = np.full(len(LANGUAGES) + 1, plain_share)
+        self.plain_share[[LANGUAGES.index(code) for code in OFTEN_UNMARKED]] *= 6
 
     def batch(self, step: int, size: int) -> Batch:
         """Return `size` texts, by language."""
@@ -281,7 +307,10 @@ class Sampler:
             texts.append(others.words[:0] if is_empty else others.words[others.starts[line] : others.starts[line + 1]])
         starts = np.zeros(size + 1, np.int64)
         np.cumsum([len(text) for text in texts], out=starts[1:])
-        return Batch(np.concatenate(texts), starts, np.array(languages, np.int64))
+        words, numbers = np.concatenate(texts), np.array(languages, np.int64)
+        is_plain = np.random.default_rng((self.seed, step, 2)).random(size) < self.plain_share[numbers]
+        words = np.where(np.repeat(is_plain, np.diff(starts)), self.corpus.plain[words], words)
+        return Batch(words, starts, numbers)
 
     def _texts(self, language: int, kinds: list[int], rng: np.random.Generator) -> Iterator[npt.NDArray[np.int32]]:
         words, pairs, near_pairs, fragments, sentences = kinds

@@ -41,6 +41,7 @@ class TrainingPlan:
         warmup_steps: rising in a straight line before that.
         quantised_from: share of the steps after which the table is rounded to int8 as it is read.
         other_share: share of texts outside the 75 languages and empty ones, whose target is "equally likely".
+        plain_share: share of texts that lose their diacritics.
         frequency_power: words are drawn by frequency ** power.
         dropped: share of the n-grams of a batch that are left out at random, against learning rare ones by heart.
         seed: of everything random.
@@ -54,6 +55,7 @@ class TrainingPlan:
     warmup_steps: int = 30
     quantised_from: float = 0.8
     other_share: float = 0.02
+    plain_share: float = 0.0
     frequency_power: float = 0.4
     dropped: float = 0.15
     seed: int = 1
@@ -65,7 +67,7 @@ class TrainingPlan:
         return self.learning_rate * min(1.0, (step + 1) / self.warmup_steps) * (1 - step / self.steps)
 
 
-PLANS = {"1.0.0": TrainingPlan(steps=4_000), "2.0.0": TrainingPlan(steps=16_000)}
+PLANS = {"1.0.0": TrainingPlan(steps=4_000), "2.0.0": TrainingPlan(steps=16_000, plain_share=0.04)}
 
 
 def loss_of(scores: Tensor, languages: Tensor) -> Tensor:
@@ -103,7 +105,7 @@ class Training:
         torch.manual_seed(plan.seed)
         self.network = LanguageIdNetwork(self.config)
         self.optimiser = torch.optim.Adagrad(self.network.parameters(), lr=plan.learning_rate, fused=True)
-        self.sampler = Sampler(corpus, seed=plan.seed, other_share=plan.other_share)
+        self.sampler = Sampler(corpus, seed=plan.seed, other_share=plan.other_share, plain_share=plan.plain_share)
         self.bags = BagTable(corpus.words, self.config, _native.ngram_hash_batch)
         self.step = 0
         folder.mkdir(parents=True, exist_ok=True)

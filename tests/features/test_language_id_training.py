@@ -2,6 +2,7 @@
 
 import json
 import lzma
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from alcove.features.language_id.dataset import (
     CorpusReader,
     Sampler,
     separator_table,
+    without_marks,
 )
 from alcove.runtime import _native
 
@@ -100,6 +102,21 @@ def test_samples_hold_words_of_their_language_alone(corpus: Corpus) -> None:
     assert {1, 2, 3, 4} <= seen
 
 
+def test_words_lose_their_marks_only_in_latin_script() -> None:
+    """As people type in a hurry; what has no marks, and other scripts, stay."""
+    pairs = {"ọ̀rọ̀": "oro", "đường": "duong", "łódź": "lodz", "été": "ete", "ёлка": "ёлка", "abc": "abc", "हाँ": "हाँ"}
+    assert {word: without_marks(word) for word in pairs} == pairs
+
+
+def test_plain_texts_are_the_same_texts_without_marks(corpus: Corpus) -> None:
+    """All of them at share 1, none at 0; nothing else of the batch changes."""
+    marked = replace(corpus, plain=np.roll(np.arange(len(corpus.words), dtype=np.int32), 1))
+    batch = Sampler(marked, seed=4).batch(3, 500)
+    plain = Sampler(marked, seed=4, plain_share=1.0).batch(3, 500)
+    assert np.array_equal(plain.words, marked.plain[batch.words])
+    assert np.array_equal(plain.starts, batch.starts)
+
+
 def test_bags_of_a_batch_equal_the_hash_of_the_texts(corpus: Corpus) -> None:
     """Joining the words' bags is the same as hashing the text on the device."""
     batch = Sampler(corpus, seed=2, other_share=0.05).batch(0, 400)
@@ -133,10 +150,10 @@ def test_a_run_that_was_cut_off_ends_with_the_same_weights(corpus: Corpus, tmp_p
     """Stop after any checkpoint, start again: bit for bit what one go gives; and the loss falls."""
     from alcove.features.language_id.train import Training, TrainingPlan, record_of
 
-    plan = TrainingPlan(steps=24, batch_size=256, warmup_steps=2, checkpoint_every=4, report_every=4)
+    plan = TrainingPlan(steps=12, batch_size=128, warmup_steps=2, checkpoint_every=4, report_every=4)
     whole = Training(CONFIG, plan, corpus, tmp_path / "whole")
     loss = whole.run()
-    for cut in range(4, 24, 4):
+    for cut in (4, 8):
         folder = tmp_path / f"cut{cut}"
         Training(CONFIG, plan, corpus, folder).run(until=cut)
         resumed = Training(CONFIG, plan, corpus, folder)
@@ -145,10 +162,10 @@ def test_a_run_that_was_cut_off_ends_with_the_same_weights(corpus: Corpus, tmp_p
         for name, weights in whole.network.state_dict().items():
             assert torch.equal(weights, resumed.network.state_dict()[name]), (cut, name)
     lines = [json.loads(line) for line in (tmp_path / "whole/progress.jsonl").read_text().splitlines()]
-    assert [line["step"] for line in lines] == [4, 8, 12, 16, 20, 24]
+    assert [line["step"] for line in lines] == [4, 8, 12]
     assert lines[-1]["loss"] < lines[0]["loss"]
     record = record_of(whole, loss)
-    assert record["plan"]["steps"] == 24
+    assert record["plan"]["steps"] == 12
     assert record["rows_read"]["ntrex"] == 150
 
 
