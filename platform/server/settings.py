@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Self
 
+from alcove.platform.store.database import DATABASE_FILE
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 __all__ = ["Settings"]
@@ -47,7 +48,7 @@ class Settings(BaseModel):
     @property
     def database(self) -> Path:
         """The SQLite file."""
-        return self.data_dir / "alcove.db"
+        return self.data_dir / DATABASE_FILE
 
     @property
     def tree(self) -> Path:

@@ -14,8 +14,9 @@ from alembic.config import Config
 from sqlalchemy import Connection, event
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 
-__all__ = ["Store"]
+__all__ = ["DATABASE_FILE", "Store"]
 
+DATABASE_FILE = "alcove.db"  # in the server's data folder
 BUSY_TIMEOUT_MS = 10_000
 MIGRATIONS = Path(__file__).parent / "migrations"
 

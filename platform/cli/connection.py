@@ -1,0 +1,36 @@
+"""How does a command find its server and prove who asks?  Options, or environment variables of the same meaning."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from alcove.platform.client import PlatformClient
+
+__all__ = ["Server", "TlsRoot", "TokenFile", "connect"]
+
+Server = Annotated[
+    str, typer.Option("--server", envvar="ALCOVE_SERVER", help="host:port of the gRPC server; TLS unless this machine.")
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option("--token-file", envvar="ALCOVE_TOKEN_FILE", help="File with the API token (alcove token create)."),
+]
+TlsRoot = Annotated[
+    Path | None,
+    typer.Option("--tls-root", envvar="ALCOVE_TLS_ROOT", help="PEM file of certificates to trust."),
+]
+DEFAULT_SERVER = "127.0.0.1:7443"
+
+
+def connect(server: str, token_file: Path | None, tls_root: Path | None) -> PlatformClient:
+    """Return a client; the token is read from a file, so that no process list or shell history shows it.
+
+    Raises:
+        typer.BadParameter: no token file.
+        OSError: a file cannot be read.
+    """
+    if token_file is None:
+        problem = "name the token's file, or set ALCOVE_TOKEN_FILE (make one: alcove token create --out FILE)"
+        raise typer.BadParameter(problem, param_hint="--token-file")
+    token = token_file.read_text(encoding="utf-8").strip()
+    return PlatformClient(server, token, tls_root=None if tls_root is None else tls_root.read_bytes())

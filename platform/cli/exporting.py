@@ -1,0 +1,89 @@
+"""How does a factory that the user names become a certified program?"""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+import typer
+from alcove.runtime.program import Program
+
+__all__ = ["export_factory"]
+
+
+def export_factory(name: str, *, quantize: str | None, licence: str, tolerance: float) -> Program:
+    """Return the program of the module that `MODULE:FACTORY` makes, with its parity certificate.
+
+    Samples of the certificate are what the factory gives as its third value (tuples of inputs), else its example
+    arguments.
+
+    Raises:
+        typer.BadParameter: no such module or function, no torch, or the factory returns something else.
+        ExportError: the module holds what no program can.
+        CertificateError: native and torch differ, or a sample is refused.
+    """
+    try:
+        from alcove.runtime.certificate import Sample, embed_certificate  # noqa: PLC0415 - torch is optional
+        from alcove.runtime.compiler import export, load_state  # noqa: PLC0415
+        from alcove.runtime.compiler.certify import certify  # noqa: PLC0415
+    except ImportError as error:
+        problem = f"needs alcove[export]: pip install 'alcove[export]' ({error})"
+        raise typer.BadParameter(problem) from None
+    module, args, samples = _made(name)
+    program = export(module, args, quantize=quantize)
+    if quantize is not None:
+        _take_rounded_weights(module, load_state(program.spec))
+    source = f"example inputs of {name.rpartition('/')[2]}"
+    certificate = certify(
+        bytes(program),
+        module,
+        [Sample(inputs=tuple(_sample_input(value) for value in sample), source=source) for sample in samples],
+        licence=licence,
+        tolerance=tolerance,
+    )
+    return Program(embed_certificate(bytes(program), certificate))
+
+
+def _made(name: str) -> tuple[Any, tuple[Any, ...], Sequence[tuple[Any, ...]]]:
+    made = _factory(name)()
+    if not isinstance(made, tuple) or len(made) not in (2, 3) or not isinstance(made[1], tuple):
+        raise typer.BadParameter(f"{name} must return (module, args) or (module, args, samples), args being a tuple")
+    module, args = made[0].eval(), made[1]
+    return module, args, made[2] if len(made) == 3 else [args]
+
+
+def _factory(name: str) -> Callable[[], Any]:
+    place, colon, function = name.rpartition(":")
+    if not (place and colon and function):
+        raise typer.BadParameter(f"write MODULE:FACTORY, such as my_model.py:make; got {name!r}")
+    try:
+        module = _module_of_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        return cast("Callable[[], Any]", getattr(module, function))
+    except (ModuleNotFoundError, FileNotFoundError) as error:
+        raise typer.BadParameter(f"{place}: {error}") from None
+    except AttributeError:
+        raise typer.BadParameter(f"{place} has no function {function!r}") from None
+
+
+def _module_of_file(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise FileNotFoundError(f"no file {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _take_rounded_weights(module: Any, state: dict[str, Any]) -> None:
+    """Give the module the weights that the program holds: the certificate promises arithmetic, not rounding."""
+    import torch  # noqa: PLC0415 - in alcove[export] only
+
+    module.load_state_dict({name: torch.from_numpy(array) for name, array in state.items()}, strict=False)
+
+
+def _sample_input(value: Any) -> Any:
+    return value if isinstance(value, str) else value.detach().cpu().numpy()

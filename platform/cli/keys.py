@@ -1,0 +1,89 @@
+"""`alcove keys`: the ceremony that makes all keys and the first signed tree, and a look at what is there."""
+
+import stat
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from alcove.platform.cli.output import AsJson, print_json, print_rows
+from alcove.registry.keys import OFFLINE_ROLES, ONLINE_ROLES, KeyRing, create_keys, load_keys, load_signer
+from alcove.registry.layout import metadata_file
+from alcove.registry.tree import Tree, initialise_tree
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="Make and look at signing keys.")
+
+Teams = Annotated[
+    list[str], typer.Option("--team", metavar="NAME=FEATURE[,FEATURE…]", help="A team and its features; repeatable.")
+]
+
+
+@app.command("create")
+def create(
+    *,
+    directory: Annotated[Path, typer.Argument(help="Where the keys go; absent, empty, or of an unfinished ceremony.")],
+    team: Teams,
+    data_dir: Annotated[Path, typer.Option(help="The server's data folder; the signed tree is made there.")] = Path(
+        "server"
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Make offline, online and team keys (0600), the signed tree, and root.json for the apps."""
+    teams = _teams(team)
+    tree_folder = data_dir / "tree"
+    if (tree_folder / metadata_file("timestamp")).exists():
+        raise typer.BadParameter(f"{data_dir} holds a signed tree already; keys are never made twice for one tree")
+    keyring = _keyring(directory, teams)
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    initialise_tree(tree_folder, keyring, teams)
+    root = directory / "root.json"
+    root.write_bytes(Tree(tree_folder).root_bytes())
+    if as_json:
+        print_json({"keys": str(directory), "tree": str(tree_folder), "root": str(root), "teams": teams})
+        return
+    typer.echo(f"keys        {directory}/offline (move it to a safe), /online (for the server), /teams (for the teams)")
+    typer.echo(f"trusted root {root} (ships inside the apps)")
+    typer.echo(f"signed tree {tree_folder}")
+    typer.echo(f"next        alcove serve --data-dir {data_dir} --keys {directory}/online")
+
+
+@app.command("show")
+def show(
+    *,
+    directory: Annotated[Path, typer.Argument(help="Folder that alcove keys create made, or any part of it.")],
+    as_json: AsJson = False,
+) -> None:
+    """List the keys in a folder: what each is for, its public id, and whether its file is private."""
+    rows = [
+        {
+            "role": f"team {path.stem}" if path.parent.name == "teams" else path.stem,
+            "kept": "offline" if path.stem in OFFLINE_ROLES else "online" if path.stem in ONLINE_ROLES else "team",
+            "key_id": load_signer(path).public_key.keyid,
+            "mode": f"{stat.S_IMODE(path.stat().st_mode):04o}",
+        }
+        for path in sorted(directory.rglob("*.pem"))
+    ]
+    print_rows(rows, as_json=as_json, empty=f"no key in {directory}")
+
+
+def _teams(texts: list[str]) -> dict[str, tuple[str, ...]]:
+    teams: dict[str, tuple[str, ...]] = {}
+    for text in texts:
+        name, equals, features = text.partition("=")
+        if not (name and equals and features) or name in teams:
+            raise typer.BadParameter(
+                f"write NAME=FEATURE[,FEATURE…], each team once; got {text!r}", param_hint="--team"
+            )
+        teams[name] = tuple(features.split(","))
+    return teams
+
+
+def _keyring(directory: Path, teams: dict[str, tuple[str, ...]]) -> KeyRing:
+    """Return new keys, or those of a ceremony that ended before its tree was whole."""
+    try:
+        if (directory / "offline").is_dir():
+            return load_keys(directory, teams=teams)
+        return create_keys(directory, teams=teams)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--team") from None

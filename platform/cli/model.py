@@ -1,0 +1,190 @@
+"""`alcove model`: compile, look at, try and push programs."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
+from alcove.platform.cli.output import AsJson, print_json, print_rows, print_table, when
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="Compile, look at, try and push programs.")
+
+ProgramFile = Annotated[Path, typer.Argument(help="A program (.alc).")]
+
+
+@app.command("export")
+def export(
+    *,
+    factory: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:FACTORY",
+            help="A module or a .py file, and a function in it that returns (module, args) or (module, args, samples).",
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the program goes.")],
+    quantize: Annotated[str | None, typer.Option(help="int8: embedding tables with one scale per column.")] = None,
+    licence: Annotated[
+        str, typer.Option(help="Of the certificate's samples: 'own text', 'procedural', …")
+    ] = "procedural",
+    tolerance: Annotated[float, typer.Option(help="Largest relative difference between native and torch.")] = 1e-4,
+    as_json: AsJson = False,
+) -> None:
+    """Compile a torch module to a certified program; everything unsupported is listed at once."""
+    from alcove.platform.cli.exporting import export_factory  # noqa: PLC0415 - loads torch
+
+    program = export_factory(factory, quantize=quantize, licence=licence, tolerance=tolerance)
+    program.save(out)
+    facts = {"file": str(out), "size_bytes": len(bytes(program)), "digest": program.digest}
+    if as_json:
+        print_json(facts)
+    else:
+        typer.echo(f"{out}: {facts['size_bytes']} bytes, sha256 {program.digest}")
+
+
+@app.command("inspect")
+def inspect(*, program: ProgramFile, as_json: AsJson = False) -> None:
+    """Show what a program takes, gives and needs."""
+    from alcove.runtime import load  # noqa: PLC0415 - other verbs do not run programs
+    from alcove.runtime.format.reader import read_spec  # noqa: PLC0415
+
+    data = program.read_bytes()
+    model = load(data)
+    spec = read_spec(data)
+    facts: dict[str, Any] = {
+        "digest": model.digest,
+        "size_bytes": len(data),
+        "memory_ceiling_bytes": model.memory_ceiling_bytes,
+        "certificate_bytes": len(model.certificate),
+        "ports": [
+            {
+                "direction": direction,
+                "name": port.name,
+                "dtype": str(getattr(port.dtype, "name", port.dtype)).lower(),
+                "shape": list(port.shape),
+                "is_ragged": port.is_ragged,
+                "labels": len(port.labels),
+            }
+            for direction, ports in (("input", model.inputs), ("output", model.outputs))
+            for port in ports
+        ],
+        "ops": [{"op": op.name, "attributes": list(op.attributes), "source": op.source} for op in spec.ops],
+    }
+    if as_json:
+        print_json(facts)
+        return
+    typer.echo(f"sha256 {facts['digest']}")
+    typer.echo(f"{len(data)} bytes; one run needs at most {model.memory_ceiling_bytes} bytes more")
+    typer.echo(f"certificate: {facts['certificate_bytes']} bytes" if model.certificate else "no certificate")
+    print_rows(facts["ports"], as_json=False, empty="")
+    print_rows(facts["ops"], as_json=False, empty="")
+
+
+@app.command("verify")
+def verify(
+    *,
+    path: Annotated[Path, typer.Argument(help="A program (.alc), or a folder with a package.")],
+    as_json: AsJson = False,
+) -> None:
+    """Check structure, every weight's digest and the certificate; of a package also its manifest and card."""
+    if path.is_dir():
+        from alcove.registry.package import read_package, verify_package  # noqa: PLC0415 - loads the runtime
+
+        package = read_package(path)
+        verify_package(package)
+        facts: dict[str, Any] = {
+            "what": f"package {package.manifest.feature} {package.manifest.version}",
+            "variants": [variant.name for variant in package.manifest.variants],
+            "manifest_sha256": package.manifest.sha256,
+        }
+    else:
+        from alcove.runtime import load  # noqa: PLC0415
+        from alcove.runtime.certificate import check_certificate  # noqa: PLC0415
+
+        model = load(path.read_bytes())
+        model.verify_weights()
+        report = check_certificate(model)
+        facts = {"what": "program", "digest": model.digest, "samples": report.samples, "licence": report.licence}
+    if as_json:
+        print_json(facts)
+    else:
+        typer.echo(f"{path}: " + ", ".join(f"{key} {value}" for key, value in facts.items()) + ": sound")
+
+
+@app.command("run")
+def run(
+    *,
+    program: ProgramFile,
+    inputs: Annotated[list[str], typer.Argument(help="One per input: the text, or a JSON array.")],
+    as_json: AsJson = False,
+) -> None:
+    """Run a program once, natively, on this machine."""
+    from alcove.platform.cli.running import run_program  # noqa: PLC0415 - loads the runtime
+
+    outputs = run_program(program.read_bytes(), inputs)
+    if as_json:
+        print_json(outputs)
+    else:
+        print_table(
+            ["output", "value"], [[name, json.dumps(value, ensure_ascii=False)] for name, value in outputs.items()]
+        )
+
+
+@app.command("push")
+def push(
+    *,
+    programs: Annotated[
+        list[str], typer.Argument(metavar="[VARIANT=]FILE…", help="Programs; a bare file is the variant 'default'.")
+    ],
+    feature: Annotated[str, typer.Option(help="The feature.")],
+    version: Annotated[str, typer.Option(help="Its new version, MAJOR.MINOR.PATCH.")],
+    team: Annotated[str, typer.Option(help="The team that owns the feature.")],
+    key: Annotated[Path, typer.Option(help="The team's private key; it is read here and goes nowhere.")],
+    card: Annotated[Path | None, typer.Option(help="The model card (Markdown).")] = None,
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    tls_root: TlsRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Package, verify, upload, sign on this machine, and publish a version."""
+    from alcove.platform.cli.pushing import push_programs  # noqa: PLC0415 - loads the runtime
+
+    with connect(server, token_file, tls_root) as client:
+        pushed = push_programs(
+            client, programs, feature=feature, version=version, team=team, key=key, card=card, is_quiet=as_json
+        )
+    if as_json:
+        print_json(pushed)
+    else:
+        typer.echo(f"{pushed.feature} {pushed.version} is published (manifest {pushed.manifest_sha256})")
+
+
+@app.command("list")
+def list_command(
+    *,
+    feature: Annotated[str, typer.Option(help="Only of this feature.")] = "",
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    tls_root: TlsRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """List published versions."""
+    with connect(server, token_file, tls_root) as client:
+        versions = client.versions(feature)
+    if as_json:
+        print_json(versions)
+        return
+    rows = [
+        {
+            "feature": version.feature,
+            "version": version.version,
+            "team": version.team,
+            "variants": ", ".join(f"{v.name} ({v.size_bytes / 1e6:.2f} MB)" for v in version.variants),
+            "published": when(version.published_at_s),
+        }
+        for version in versions
+    ]
+    print_rows(rows, as_json=False, empty="no version yet: alcove model push")

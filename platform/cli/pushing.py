@@ -1,0 +1,47 @@
+"""How do program files become a pushed version?"""
+
+from pathlib import Path
+
+import typer
+from alcove.platform.client import PlatformClient, Version, push_package
+from alcove.registry.keys import load_signer
+from alcove.registry.package import create_package
+from rich.console import Console
+
+__all__ = ["push_programs"]
+
+
+def push_programs(
+    client: PlatformClient,
+    programs: list[str],
+    *,
+    feature: str,
+    version: str,
+    team: str,
+    key: Path,
+    card: Path | None,
+    is_quiet: bool,
+) -> Version:
+    """Package `[VARIANT=]FILE` arguments and push the package, signed with the key file.
+
+    Raises:
+        typer.BadParameter: a variant is named twice.
+        ClientError, RegistryError, OSError: as `push_package`; nothing was published.
+    """
+    files: dict[str, Path] = {}
+    for text in programs:
+        variant, _, name = text.rpartition("=")
+        if (variant := variant or "default") in files:
+            raise typer.BadParameter(f"variant {variant!r} is named twice; write VARIANT=FILE")
+        files[variant] = Path(name)
+    signer = load_signer(key)
+    package = create_package(
+        feature=feature,
+        team=team,
+        version=version,
+        programs={variant: path.read_bytes() for variant, path in files.items()},
+        card=card.read_text(encoding="utf-8") if card else f"# {feature} {version}\n\nThe team gave no card.\n",
+    )
+    console = Console(stderr=True, quiet=is_quiet)
+    with console.status("packaging") as status:
+        return push_package(client, package, signer, progress=status.update)

@@ -1,0 +1,28 @@
+"""How is a share written on the command line?  "25%" or "0.5%", or a bare count of 1/10 000: "2500"."""
+
+import re
+from fractions import Fraction
+
+import typer
+
+__all__ = ["share_permyriad"]
+
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,2})?)\s*%")
+_COUNT = re.compile(r"\d{1,5}")
+
+
+def share_permyriad(text: str) -> int:
+    """Return a share in 1/10 000, in [0, 10 000].
+
+    Raises:
+        typer.BadParameter: `text` is no share.
+    """
+    if match := _PERCENT.fullmatch(text.strip()):
+        share = int(Fraction(match[1]) * 100)
+    elif _COUNT.fullmatch(text.strip()):
+        share = int(text)
+    else:
+        share = -1
+    if not 0 <= share <= 10_000:
+        raise typer.BadParameter(f"a share is written 25% or 2500 (1/10 000), at most 100%; got {text!r}")
+    return share

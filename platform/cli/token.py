@@ -1,0 +1,89 @@
+"""`alcove token`: issue, list and revoke API tokens, on the machine that holds the server's data folder."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from alcove.platform.cli.output import AsJson, print_json, print_rows, when
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="Issue, list and revoke API tokens (beside the server's data folder).")
+
+DataDir = Annotated[Path, typer.Option(help="The server's data folder.")]
+
+
+@app.command("create")
+def create(
+    *,
+    data_dir: DataDir,
+    role: Annotated[str, typer.Option(help="reader, operator, or team:<name> to push that team's features.")],
+    out: Annotated[Path | None, typer.Option(help="File to write the token to (0600); else it is printed.")] = None,
+    days: Annotated[int, typer.Option(min=1, max=366, help="Days until it expires.")] = 90,
+    as_json: AsJson = False,
+) -> None:
+    """Issue a token.  It is shown or written once: the server keeps a digest only."""
+    from alcove.platform.auth.local import create_local_token  # noqa: PLC0415 - other verbs need no database
+
+    descriptor = None if out is None else _make_private(out)
+    try:
+        text, record = create_local_token(data_dir, role, lifetime_s=days * 86_400)
+    except BaseException:
+        if out is not None:
+            out.unlink()
+        raise
+    if descriptor is not None:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+    shown = {"token_id": record.token_id, "role": record.role, "expires_at_s": record.expires_at_s}
+    if as_json:
+        print_json(shown | ({"token": text} if out is None else {"file": str(out)}))
+    elif out is None:
+        typer.echo(text)
+    else:
+        typer.echo(f"token {record.token_id} ({record.role}) written to {out}, valid until {when(record.expires_at_s)}")
+
+
+@app.command("list")
+def list_command(*, data_dir: DataDir, as_json: AsJson = False) -> None:
+    """List tokens: who may do what, and until when."""
+    from alcove.platform.auth.local import list_local_tokens  # noqa: PLC0415
+
+    records = list_local_tokens(data_dir)
+    if as_json:
+        print_json([{key: value for key, value in vars(r).items() if key != "secret_sha256"} for r in records])
+        return
+    rows = [
+        {
+            "token": record.token_id,
+            "role": record.role,
+            "created": when(record.created_at_s),
+            "expires": when(record.expires_at_s),
+            "revoked": when(record.revoked_at_s),
+        }
+        for record in records
+    ]
+    print_rows(rows, as_json=False, empty="no token was issued yet")
+
+
+@app.command("revoke")
+def revoke(
+    *,
+    data_dir: DataDir,
+    token_id: Annotated[str, typer.Argument(help="Id of the token, the part after alc_ up to the next _.")],
+    as_json: AsJson = False,
+) -> None:
+    """Revoke a token from now on; a running server refuses it with the next call."""
+    from alcove.platform.auth.local import revoke_local_token  # noqa: PLC0415
+
+    record = revoke_local_token(data_dir, token_id)
+    if as_json:
+        print_json({"token_id": record.token_id, "revoked_at_s": record.revoked_at_s})
+    else:
+        typer.echo(f"token {record.token_id} ({record.role}) is revoked since {when(record.revoked_at_s)}")
+
+
+def _make_private(path: Path) -> int:
+    """Return the descriptor of a new file that only its owner may read, from its first moment on."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
