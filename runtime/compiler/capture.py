@@ -147,7 +147,10 @@ def _output_names(exported: torch.export.ExportedProgram) -> tuple[str, ...]:
         parts = [_key_name(key) for key in path]
         name = "_".join(parts)
         names.append(f"output_{name}" if name[:1].isdigit() else name or "output")
-    return tuple(names)
+    return tuple(
+        name if names.count(name) == 1 and name.isprintable() else f"output_{position}"
+        for position, name in enumerate(names)
+    )
 
 
 def _key_name(key: Any) -> str:

@@ -29,8 +29,9 @@ def certify(program: bytes, module: nn.Module, samples: Sequence[Sample], licenc
         ProgramError: the program's bytes are wrong.
     """
     model = load(bytes(program))
-    torch_outputs = [_torch_outputs(module, model, index, sample) for index, sample in enumerate(samples)]
+    # The program first: it refuses inputs that don't fit with the errors that devices give.
     native_outputs = [run_sample(model, index, sample.inputs) for index, sample in enumerate(samples)]
+    torch_outputs = [_torch_outputs(module, model, index, sample) for index, sample in enumerate(samples)]
     names = [port.name for port in model.outputs]
     data = certificate_bytes(samples, torch_outputs, native_outputs, names, licence=licence, tolerance=tolerance)
     for index, (expected_all, native_all) in enumerate(zip(torch_outputs, native_outputs, strict=True)):

@@ -15,6 +15,7 @@ from alcove.runtime.compiler.rules import ALIASES, RULES, Call, Operand, Refused
 from alcove.runtime.compiler.source import source_of_stack
 from alcove.runtime.compiler.weights import COMPUTED, toggle_transposed
 from alcove.runtime.format.spec import DType
+from alcove.runtime.ops import LabelledTopK
 from torch import Tensor, fx
 from torch._ops import OpOverload
 from torch.export.graph_signature import InputKind, OutputKind
@@ -198,9 +199,9 @@ class _Lowering:
     def _label(self, node: fx.Node) -> None:
         """Remember the labels of a top-k that a `LabelledTopK` asked for."""
         stack = list((node.meta.get("nn_module_stack") or {}).values())
-        if stack and str(stack[-1][1]).endswith("alcove.runtime.ops.LabelledTopK"):
-            owner = self.captured.module.get_submodule(_plain_path(stack[-1][0]))
-            self.labels[self.keys[node][1]] = tuple(getattr(owner, "labels"))  # noqa: B009 - modules type it as Tensor
+        owner = self.captured.module.get_submodule(_plain_path(stack[-1][0])) if stack else None
+        if isinstance(owner, LabelledTopK):
+            self.labels[self.keys[node][1]] = owner.labels
 
     def _outputs(self, node: fx.Node) -> None:
         signature = self.captured.program.graph_signature.output_specs

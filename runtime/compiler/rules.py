@@ -281,7 +281,6 @@ NEAREST: Final[Mapping[str, str]] = {
     "native_dropout": "call module.eval() before export",
     "native_layer_norm": "none; normalise the inputs of training instead",
     "prelu": "relu",
-    "rsqrt": "none",
     "sigmoid": "softmax over [0, x] gives the same probability",
     "silu": "relu",
     "sort": "topk",

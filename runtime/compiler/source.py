@@ -11,9 +11,9 @@ import torch
 _FRAME: Final = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
 # Frames that are not the user's: torch itself and this package (its modules, its exporter).
 _FOREIGN: Final = (
-    str(Path(torch.__file__).resolve().parent),
-    str(Path(__file__).resolve().parent),
-    str(Path(__file__).resolve().parent.parent / "ops.py"),
+    Path(torch.__file__).resolve().parent,
+    Path(__file__).resolve().parent,
+    Path(__file__).resolve().parent.parent / "ops.py",
 )
 
 
@@ -21,10 +21,8 @@ def is_users(filename: str) -> bool:
     """Return whether a frame in `filename` belongs to the user's code."""
     if filename.startswith("<frozen"):
         return False
-    try:
-        return not str(Path(filename).resolve()).startswith(_FOREIGN)
-    except OSError:
-        return False
+    path = Path(filename).resolve()
+    return not any(path.is_relative_to(folder) for folder in _FOREIGN)
 
 
 def source_of_stack(stack_trace: str | None) -> str:

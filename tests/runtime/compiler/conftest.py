@@ -60,13 +60,13 @@ def text_model() -> TextModel:
     return TextModel().eval()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_text_model() -> type[TextModel]:
     """The class, for models of other sizes."""
     return TextModel
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_mlp() -> type[Mlp]:
     """The class."""
     return Mlp

@@ -28,13 +28,20 @@ OWN = "written for this test"
 TEXTS = (Sample(("Wo ist der Bahnhof?",), OWN), Sample(("где вокзал",), OWN), Sample(("",), OWN))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def text_model(make_text_model: Callable[..., nn.Module]) -> nn.Module:
+    """A model in eval mode; no test changes it."""
+    torch.manual_seed(1)
+    return make_text_model().eval()
+
+
+@pytest.fixture(scope="module")
 def program(text_model: nn.Module) -> Program:
     """A small text program."""
     return export(text_model, ("a",))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def certified(program: Program, text_model: nn.Module) -> bytes:
     """The same with its certificate."""
     return embed_certificate(bytes(program), certify(bytes(program), text_model, TEXTS, "own text", 1e-5))

@@ -150,7 +150,7 @@ def test_relu_runs_in_place_and_the_arena_is_small(make_mlp: Callable[..., nn.Mo
 
 
 def test_outputs_are_named_by_keys_fields_or_position() -> None:
-    """Dictionary keys and field names joined; else output_<position>; a lone tensor is `output`."""
+    """Dictionary keys and field names joined; else, or if two agree, output_<position>; a lone tensor is `output`."""
 
     class Out(nn.Module):
         def __init__(self, shape: str) -> None:
@@ -165,6 +165,7 @@ def test_outputs_are_named_by_keys_fields_or_position() -> None:
                 "tuple": (a, b),
                 "keys": {"a": a, "b": b},
                 "nested": {"top": torch.topk(x, 1)},
+                "same": {"a_b": a, "a": {"b": b}},
             }
             return shapes[self.shape]
 
@@ -173,6 +174,7 @@ def test_outputs_are_named_by_keys_fields_or_position() -> None:
         "tuple": ["output_0", "output_1"],
         "keys": ["a", "b"],
         "nested": ["top_0", "top_1"],
+        "same": ["output_0", "output_1"],
     }
     for shape, expected in names.items():
         spec = export(Out(shape).eval(), (torch.zeros(1, 4),)).spec
