@@ -27,12 +27,16 @@ _wire: ContextVar[bytearray | None] = ContextVar("_wire", default=None)
 
 class _PlainConnection(HTTPConnection):
     def send(self, data: Any) -> None:
+        if self.sock is None:
+            self.connect()
         _record(data)
         super().send(data)
 
 
 class _TlsConnection(HTTPSConnection):
     def send(self, data: Any) -> None:
+        if self.sock is None:
+            self.connect()
         _record(data)
         super().send(data)
 

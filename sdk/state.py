@@ -117,7 +117,7 @@ def state_from_bytes(data: bytes) -> State:
             _name(feature): FeatureSlots(_slot(slots["current"]), _slot(slots["previous"]))
             for feature, slots in document["features"].items()
         }
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"state is malformed: {type(error).__name__}: {error}") from error
     return State(MappingProxyType(features))
 

@@ -4,13 +4,17 @@ Two requests exist: GET of a static file, and POST of reports.  `egress.py` make
 """
 
 import ipaddress
+import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
-from urllib.parse import urlsplit
+from typing import Final, Protocol
 
 from alcove.sdk.errors import InsecureServerError
+
+_ADDRESS: Final = re.compile(
+    r"(?P<scheme>https?)://(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?(?:/[A-Za-z0-9._~/-]*)?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,24 +92,16 @@ class Traffic:
 def checked_server(server: str) -> str:
     """Return the address of a server with no trailing slash, or refuse it.
 
+    Only letters, digits and a few marks are taken, so that no two readers of the address can disagree about its host.
+
     Raises:
-        InsecureServerError: not https (http only for loopback), no host, or with user, query or fragment.
+        InsecureServerError: not https (http only for loopback), no host, or more than scheme, host, port and path.
     """
-    try:
-        parts = urlsplit(server)
-        host = parts.hostname or ""
-        _ = parts.port
-    except ValueError as error:
-        raise InsecureServerError(server=server, problem=str(error)) from error
-    problem = ""
-    if parts.scheme not in ("http", "https") or not host:
-        problem = "an address is https://host[:port][/path]"
-    elif parts.scheme == "http" and not _is_loopback(host):
-        problem = "http:// is for loopback addresses only; use https://"
-    elif parts.username is not None or parts.query or parts.fragment:
-        problem = "an address holds no user, query or fragment"
-    if problem:
-        raise InsecureServerError(server=server, problem=problem)
+    match = _ADDRESS.fullmatch(server)
+    if match is None or int(match["port"] or 0) > 65535:
+        raise InsecureServerError(server=server, problem="an address is https://host[:port][/path], with nothing else")
+    if match["scheme"] == "http" and not _is_loopback(match["host"].strip("[]")):
+        raise InsecureServerError(server=server, problem="http:// is for loopback addresses only; use https://")
     return server.rstrip("/")
 
 

@@ -1,19 +1,17 @@
 """A registry on disk, a real loopback server for it, and devices that read it."""
 
 import contextlib
-import hashlib
 import http.server
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from alcove.registry.blobs import open_blob_store
 from alcove.registry.ceremony import initialise_tree
 from alcove.registry.keys import KeyRing, create_keys
-from alcove.registry.manifest import Manifest
 from alcove.registry.package import create_package
 from alcove.registry.policy import (
     Arm,
@@ -32,6 +30,9 @@ from alcove.registry.team import sign_version
 from alcove.registry.tree import Tree
 from alcove.sdk import Client
 from alcove.sdk.testing import FakeEngine, FolderTransport, HandClock, SeededEntropy, fake_program
+
+if TYPE_CHECKING:
+    from alcove.registry.manifest import Manifest
 
 NOW = 1_800_000_000
 YEAR = 365 * 86_400
@@ -218,11 +219,11 @@ class TreeServer:
     """A loopback server of a folder, with faults to order.
 
     Attributes:
-        cut_after: close the connection after so many body bytes in all, then refuse everything.
-        cut_path: cut bodies of paths that contain this, once each, at `cut_after`.
+        budget: bytes of bodies that are still sent; then connections are closed in the middle. None: no end.
         statuses: statuses of the next answers to POST; 204 when used up.
-        posted: bodies of POSTs.
-        seen: request lines and headers.
+        posted: bodies of accepted POSTs.
+        seen: method, path and headers of every request.
+        ignores_range: answers a range with the whole file.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -232,8 +233,7 @@ class TreeServer:
         self.posted: list[bytes] = []
         self.seen: list[tuple[str, str, dict[str, str]]] = []
         self.ignores_range = False
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
-        self.server.daemon_threads = True
+        self.server = _QuietServer(("127.0.0.1", 0), partial(_Handler, self))
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True)
         self.thread.start()
 
@@ -243,10 +243,19 @@ class TreeServer:
         return f"http://127.0.0.1:{self.server.server_port}"
 
     def close(self) -> None:
-        """Stop."""
+        """Stop; again is harmless."""
+        if not self.thread.is_alive():
+            return
         self.server.shutdown()
         self.server.server_close()
         self.thread.join()
+
+
+class _QuietServer(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: clients of these tests hang up in the middle on purpose."""
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -306,8 +315,3 @@ def server(released: World) -> Iterator[TreeServer]:
     server = TreeServer(released.folder)
     yield server
     server.close()
-
-
-def sha256(data: bytes) -> str:
-    """Return a digest in hex."""
-    return hashlib.sha256(data).hexdigest()

@@ -1,6 +1,17 @@
 """Does a device come to run what its app's policy says, and nothing else?"""
 
-from tests.sdk.conftest import Device
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from alcove.registry.errors import MissingTarget, ProgramRefusedError, VersionHaltedError
+from alcove.registry.inspection import ProgramFacts
+from alcove.sdk import Change, IntegrityError, RuntimeTooOldError
+from alcove.sdk.testing import FakeEngine, SeededEntropy, fake_program
+
+from tests.sdk.conftest import FEATURE, Device, World
+
+MakeDevice = Callable[..., Device]
 
 
 def test_first_prediction_comes_from_the_baseline_before_any_sync(device: Device) -> None:
@@ -10,11 +21,270 @@ def test_first_prediction_comes_from_the_baseline_before_any_sync(device: Device
     assert device.transport.requests == []
 
 
-def test_sync_installs_and_the_handle_answers_with_it(device: Device) -> None:
-    """The same handle answers with the new version after a sync, no restart needed."""
+def test_sync_installs_and_the_open_handle_answers_with_it(device: Device) -> None:
+    """The same handle answers with the new version after a sync; a restart keeps it, with no network."""
     client = device.client()
-    handle = client.feature("greeting")
-    assert handle.predict("hi").version == "baseline"
+    handle = client.feature(FEATURE)
+    assert handle.version == "baseline"
     result = client.sync()
-    assert result.error is None, result
+    assert result.changed == (Change(FEATURE, "baseline", "1.0.0", "default"),)
+    assert result.error is None
+    assert result.refused == ()
+    assert result.bytes_received > device.world.blob("1.0.0").stat().st_size
+    assert result.bytes_sent > 0
     assert handle.predict("hi").version == "1.0.0"
+    assert device.answer(device.client(transport=None)) == "one 1.0.0 default"
+
+
+def test_second_sync_changes_nothing_and_downloads_no_program_again(device: Device) -> None:
+    """What is installed stays; a new process reads the manifest at most, never the blob."""
+    device.client().sync()
+    before = len(device.transport.requests)
+    result = device.client().sync()
+    assert (result.changed, result.error) == ((), None)
+    assert not [sent for sent in device.transport.requests[before:] if sent.path.startswith("/blobs")]
+
+
+def test_installed_files_are_read_only(device: Device) -> None:
+    """Nobody writes to what is mapped (slots.py, I2)."""
+    device.client().sync()
+    files = [path for path in (device.folder / "versions").rglob("*") if path.is_file()]
+    assert {path.name for path in files} == {"manifest.json", "program.alc"}
+    assert all(path.stat().st_mode & 0o777 == 0o444 for path in files)
+
+
+def test_rollout_reaches_exactly_its_devices(released: World, make_device: MakeDevice) -> None:
+    """At 0 nobody, at 10 000 permyriad everybody runs the new version; going back works without a download."""
+    device = make_device(released)
+    released.set_policy("1.0.0", rollout=("2.0.0", 0))
+    client = device.client()
+    assert client.sync().changed[0].after == "1.0.0"
+    released.set_policy("1.0.0", rollout=("2.0.0", 10_000))
+    assert client.sync().changed == (Change(FEATURE, "1.0.0", "2.0.0", "rollout"),)
+    released.set_policy("1.0.0")
+    before = len(device.transport.requests)
+    assert client.sync().changed == (Change(FEATURE, "2.0.0", "1.0.0", "default"),)
+    assert not [sent for sent in device.transport.requests[before:] if sent.path.startswith("/blobs")]
+
+
+@pytest.mark.parametrize("arm", [0, 1])
+def test_device_runs_the_arm_that_its_secret_says(released: World, make_device: MakeDevice, arm: int) -> None:
+    """Assignment happens on the device; all arms are installed, its own answers."""
+    released.set_policy("1.0.0", arms=("1.0.0", "2.0.0"))
+    device = make_device(released)
+    client = device.client(entropy=SeededEntropy(device.seed_for_arm(arm)))
+    assert client.sync().error is None
+    assert device.answer(client) == ["one 1.0.0 experiment", "two 2.0.0 experiment"][arm]
+    assert len(list((device.folder / "versions" / FEATURE).iterdir())) == 2
+
+
+def test_devices_in_different_arms_make_identical_requests(released: World, make_device: MakeDevice) -> None:
+    """From installation through experiment, report and its end, every byte but the report's cell is the same."""
+    devices = [make_device(released, f"device{arm}") for arm in (0, 1)]
+    clients = [device.client(entropy=SeededEntropy(device.seed_for_arm(arm))) for arm, device in enumerate(devices)]
+    released.push("3.0.0", fake_program("three"))
+    for client in clients:
+        client.sync()
+    released.set_policy("1.0.0", arms=("3.0.0", "2.0.0"))
+    versions = []
+    for client in clients:
+        assert client.sync().error is None
+        handle = client.feature(FEATURE)
+        versions.append(handle.predict("hi").version)
+        handle.record_outcome(accepted=True)
+        assert client.report().sent == 1
+    released.set_policy("3.0.0")
+    for client in clients:
+        assert client.sync().error is None
+    assert versions == ["3.0.0", "2.0.0"]
+    traces = [
+        [(sent.method, sent.path, len(sent.wire), sent.wire if sent.method == "GET" else b"") for sent in requests]
+        for requests in (device.transport.requests for device in devices)
+    ]
+    assert traces[0] == traces[1]
+    assert len(traces[0]) > 10
+
+
+@pytest.mark.parametrize("broken", ["2.0.0", "3.0.0"])
+def test_experiment_with_a_broken_arm_is_entered_by_nobody(
+    released: World, make_device: MakeDevice, broken: str
+) -> None:
+    """Both arms make the same requests and keep what they have: a failure does not tell the arm."""
+    released.push("3.0.0", fake_program("three"))
+    released.set_policy("1.0.0", arms=("3.0.0", "2.0.0"))
+    released.blob(broken).write_bytes(b"x" * released.blob(broken).stat().st_size)
+    traces = []
+    for arm in (0, 1):
+        device = make_device(released, f"device{arm}")
+        client = device.client(entropy=SeededEntropy(device.seed_for_arm(arm)))
+        assert isinstance(client.sync().error, IntegrityError)
+        assert device.answer(client) == "shipped baseline baseline"
+        traces.append([(sent.method, sent.path, sent.wire) for sent in device.transport.requests])
+    assert traces[0] == traces[1]
+
+
+def test_halted_version_gives_way_to_previous_then_baseline(device: Device) -> None:
+    """A halt takes effect at the next sync: previous slot first, the app's own model last."""
+    world = device.world
+    client = device.client()
+    client.sync()
+    world.set_policy("2.0.0")
+    client.sync()
+    assert device.answer(client) == "two 2.0.0 default"
+    world.halt("2.0.0")
+    result = client.sync()
+    assert result.changed == (Change(FEATURE, "2.0.0", "1.0.0", "fallback"),)
+    assert isinstance(result.error, VersionHaltedError)
+    assert device.answer(client) == "one 1.0.0 fallback"
+    world.halt("1.0.0", "2.0.0")
+    assert client.sync().changed == (Change(FEATURE, "1.0.0", "baseline", "baseline"),)
+    assert device.answer(client) == "shipped baseline baseline"
+    assert device.answer(device.client()) == "shipped baseline baseline"
+
+
+def test_halt_holds_even_if_the_policy_cannot_be_read(device: Device) -> None:
+    """The stop is obeyed before anything else is asked."""
+    client = device.client()
+    client.sync()
+    device.world.halt("1.0.0")
+    policy = next((device.world.folder / "targets" / "policy").iterdir())
+    policy.write_bytes(b"{}")
+    for path in (device.folder / "metadata" / "documents").glob("policy-*"):
+        path.unlink()
+    result = client.sync()
+    assert result.error is not None
+    assert device.answer(client) == "shipped baseline baseline"
+
+
+def test_frozen_feature_stays_where_it_is(device: Device) -> None:
+    """A freeze keeps devices on the version they run now."""
+    client = device.client()
+    client.sync()
+    device.world.halt(is_frozen=True)
+    device.world.set_policy("2.0.0")
+    assert client.sync().changed == ()
+    assert device.answer(client) == "one 1.0.0 default"
+
+
+def test_policy_of_another_app_is_not_taken(device: Device) -> None:
+    """An app without a policy gets a typed error and keeps its baseline."""
+    client = device.client()
+    client.app = "other"
+    result = client.sync()
+    assert isinstance(result.error, MissingTarget)
+    assert device.answer(client) == "shipped baseline baseline"
+
+
+def test_version_that_needs_a_newer_runtime_is_refused_typed(device: Device) -> None:
+    """The error names what is needed and what is here; the old version goes on."""
+    client = device.client()
+    client.sync()
+    device.world.push("3.0.0", fake_program("three"), min_runtime="9.0.0")
+    device.world.set_policy("3.0.0")
+    result = client.sync()
+    assert isinstance(result.error, RuntimeTooOldError)
+    assert (result.error.needed, result.error.present) == ("9.0.0", "0.1.0")
+    assert result.refused[0].version == "3.0.0"
+    assert device.answer(client) == "one 1.0.0 default"
+
+
+class Refusing(FakeEngine):
+    """A runtime that loads a program and then finds its certificate wrong."""
+
+    class Inspector:
+        """Judges like the fake one, but certifies nothing."""
+
+        def inspect(self, variant: str, program: bytes) -> ProgramFacts:
+            """Return what the program says."""
+            return FakeEngine().inspector.inspect(variant, program)
+
+        def certify(self, variant: str, program: bytes) -> None:
+            """Refuse."""
+            raise ProgramRefusedError(variant, "output 0 of sample 0 differs")
+
+    @property
+    def inspector(self) -> "Refusing.Inspector":
+        """Return what refuses."""
+        return Refusing.Inspector()
+
+
+def test_program_that_fails_its_certificate_here_is_refused(device: Device) -> None:
+    """Signed and whole is not enough: it must give on this device what it promised, else nothing is kept of it."""
+    client = device.client(engine=Refusing())
+    assert isinstance(client.sync().error, ProgramRefusedError)
+    assert device.answer(client) == "shipped baseline baseline"
+    assert not list((device.folder / "downloads").iterdir())
+
+
+def test_manifest_that_lies_about_its_program_is_refused(device: Device) -> None:
+    """What the program says of itself is compared with what was signed."""
+
+    class Lying:
+        """States another memory need than the program has."""
+
+        def inspect(self, variant: str, program: bytes) -> ProgramFacts:
+            """Return facts with another memory ceiling."""
+            facts = FakeEngine().inspector.inspect(variant, program)
+            return ProgramFacts(facts.signature, facts.memory_ceiling_bytes + 1, facts.certificate_sha256)
+
+        def certify(self, variant: str, program: bytes) -> None:
+            """Accept."""
+
+    device.world.push("3.0.0", fake_program("three"), inspector=Lying())
+    device.world.set_policy("3.0.0")
+    result = device.client().sync()
+    assert isinstance(result.error, IntegrityError)
+    assert "memory_ceiling_bytes" in result.error.thing
+    assert (result.error.expected, result.error.seen) == ("1025", "1024")
+
+
+def test_versions_that_no_slot_names_are_removed(device: Device) -> None:
+    """Three versions later the first is gone; current and previous are there."""
+    client = device.client()
+    client.sync()
+    for version, label in (("3.0.0", "three"), ("4.0.0", "four")):
+        device.world.push(version, fake_program(label))
+        device.world.set_policy(version)
+        assert client.sync().error is None
+    kept = {path.name for path in (device.folder / "versions" / FEATURE).iterdir()}
+    assert kept == {device.world.ref(version).manifest_sha256 for version in ("3.0.0", "4.0.0")}
+
+
+@pytest.mark.parametrize("damage", ["flip", "truncate", "remove"])
+def test_installed_program_that_was_damaged_is_installed_again(device: Device, damage: str) -> None:
+    """A damaged file never answers wrongly for long: baseline first, and the next sync repairs it."""
+    device.client().sync()
+    (program,) = (device.folder / "versions").rglob("program.alc")
+    data = program.read_bytes()
+    program.chmod(0o600)
+    if damage == "remove":
+        program.unlink()
+    else:
+        program.write_bytes(data[:-1] + bytes([data[-1] ^ 1]) if damage == "flip" else data[:-9])
+    client = device.client()
+    assert device.answer(client) == "shipped baseline baseline"
+    assert client.sync().error is None
+    assert device.answer(client) == "one 1.0.0 default"
+    assert program.read_bytes() == data
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'{"format": 2}', b'{"format": 1, "features": {"x": 3}}', b"\0" * 99]
+)
+def test_damaged_state_is_an_empty_one(device: Device, content: bytes) -> None:
+    """A state file that says nothing sensible costs a sync, not an answer."""
+    device.client().sync()
+    (device.folder / "state.json").write_bytes(content)
+    client = device.client()
+    assert device.answer(client) == "shipped baseline baseline"
+    assert client.sync().changed[0].after == "1.0.0"
+
+
+def test_missing_root_is_a_typed_result(device: Device, tmp_path: Path) -> None:
+    """A root file that is not there, or is no metadata, is said in the result."""
+    client = device.client()
+    client._trusted_root = tmp_path / "none.json"
+    assert "none.json" in str(client.sync().error)
+    client._trusted_root = b"{}"
+    assert client.sync().error is not None
+    assert device.answer(client) == "shipped baseline baseline"

@@ -1,0 +1,242 @@
+"""What happens to a device when the server, the network or an attacker gives it something wrong?"""
+
+import shutil
+from collections.abc import Callable
+
+import pytest
+from alcove.registry.errors import ExpiredMetadata, MetadataError, RollbackError
+from alcove.sdk import IntegrityError, StatusError, TransportError
+from alcove.sdk.limits import CHUNK_BYTES
+from alcove.sdk.testing import fake_program
+
+from tests.sdk.conftest import FEATURE, Device, TreeServer
+
+MakeDevice = Callable[..., Device]
+DAY = 86_400
+BIG = 5 * CHUNK_BYTES + 77
+
+
+@pytest.fixture
+def updating(device: Device) -> Device:
+    """A device on 1.0.0 whose policy now says 3.0.0, a version of several chunks."""
+    device.client().sync()
+    device.world.push("3.0.0", fake_program("three", size_bytes=BIG))
+    device.world.set_policy("3.0.0")
+    return device
+
+
+def test_blob_tampered_at_every_chunk_boundary_is_refused(updating: Device) -> None:
+    """One flipped bit anywhere: a named error with expected and seen, the old version goes on, then it heals."""
+    blob = updating.world.blob("3.0.0")
+    data = blob.read_bytes()
+    client = updating.client()
+    boundaries = [edge + side for edge in range(0, len(data), CHUNK_BYTES) for side in (-1, 0)]
+    for position in [*(p for p in boundaries if 0 <= p < len(data)), len(data) - 1]:
+        blob.chmod(0o600)
+        blob.write_bytes(data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
+        result = client.sync()
+        assert isinstance(result.error, IntegrityError), position
+        assert result.error.thing == f"blob {blob.name}"
+        assert result.error.expected == blob.name
+        assert len(result.error.seen) == 64
+        assert (result.refused[0].feature, result.refused[0].version) == (FEATURE, "3.0.0")
+        assert updating.answer(client) == "one 1.0.0 default"
+    blob.write_bytes(data)
+    assert client.sync().error is None
+    assert updating.answer(client) == "three 3.0.0 default"
+
+
+def test_longer_blob_is_refused_and_not_read_to_its_end(updating: Device) -> None:
+    """A server that sends more than was signed is cut off."""
+    blob = updating.world.blob("3.0.0")
+    data = blob.read_bytes()
+    blob.write_bytes(data + b"x" * 10 * CHUNK_BYTES)
+    client = updating.client()
+    result = client.sync()
+    assert isinstance(result.error, IntegrityError)
+    assert str(len(data)) in result.error.expected
+    assert result.bytes_received < len(data) + 3 * CHUNK_BYTES
+    blob.write_bytes(data)
+    assert client.sync().error is None
+
+
+def test_truncated_blob_is_an_error_until_it_is_whole(updating: Device) -> None:
+    """A file that ends early is bad weather; what came is kept and hashed again."""
+    blob = updating.world.blob("3.0.0")
+    data = blob.read_bytes()
+    blob.write_bytes(data[: 2 * CHUNK_BYTES])
+    client = updating.client()
+    assert isinstance(client.sync().error, TransportError)
+    assert updating.answer(client) == "one 1.0.0 default"
+    blob.write_bytes(data)
+    assert client.sync().error is None
+
+
+@pytest.mark.parametrize("size", [1, CHUNK_BYTES, BIG, BIG + 1000])
+def test_started_download_of_wrong_bytes_heals(updating: Device, size: int) -> None:
+    """What lies in downloads/ is trusted for nothing (slots.py, I5): at worst one sync is lost."""
+    part = updating.folder / "downloads" / f"{updating.world.blob('3.0.0').name}.part"
+    part.write_bytes(b"x" * size)
+    client = updating.client()
+    error = client.sync().error
+    if size <= BIG:
+        assert isinstance(error, IntegrityError)
+        assert updating.answer(client) == "one 1.0.0 default"
+        error = client.sync().error
+    assert error is None
+    assert updating.answer(client) == "three 3.0.0 default"
+
+
+def test_missing_blob_leaves_the_old_version(updating: Device) -> None:
+    """A blob that is not there is named; nothing else changes."""
+    updating.world.blob("3.0.0").unlink()
+    client = updating.client()
+    result = client.sync()
+    assert isinstance(result.error, StatusError)
+    assert (result.error.status, result.error.path) == (404, f"/blobs/{updating.world.blob('3.0.0').name}")
+    assert updating.answer(client) == "one 1.0.0 default"
+
+
+@pytest.mark.parametrize("folder", ["metadata", "targets"])
+def test_every_tampered_file_of_the_tree_is_refused(updating: Device, folder: str) -> None:
+    """Flip a byte in the middle of each signed file in turn: the old version goes on, and healing works."""
+    client = updating.client()
+    pristine = updating.folder.with_name("pristine")
+    shutil.copytree(updating.folder, pristine)
+    for path in sorted((updating.world.folder / folder).rglob("*.json")):
+        shutil.rmtree(updating.folder)
+        shutil.copytree(pristine, updating.folder)
+        client = updating.client()
+        data = path.read_bytes()
+        middle = len(data) // 2
+        path.write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
+        result = client.sync()
+        if result.error is None:
+            assert result.changed[0].after == "3.0.0", path  # a file that this sync did not need
+        else:
+            assert updating.answer(client) == "one 1.0.0 default"
+        path.write_bytes(data)
+        assert client.sync().error is None, path
+        assert updating.answer(client) == "three 3.0.0 default"
+
+
+def test_server_that_dies_at_every_block_of_a_sync_loses_nothing(updating: Device, server: TreeServer) -> None:
+    """The connection is closed after each k-th block of the whole sync: old version, then the rest, then new."""
+    pristine = updating.folder.with_name("pristine")
+    shutil.copytree(updating.folder, pristine)
+    outcomes = set()
+    block = 2048
+    budget = 0
+    while "whole" not in outcomes:
+        shutil.rmtree(updating.folder)
+        shutil.copytree(pristine, updating.folder)
+        client = updating.client(server.url, transport=None)
+        server.budget = budget
+        result = client.sync()
+        if result.error is None:
+            outcomes.add("whole")
+        else:
+            outcomes.add(type(result.error).__name__)
+            assert updating.answer(client) == "one 1.0.0 default", budget
+            server.budget = None
+            assert client.sync().error is None, budget
+        assert updating.answer(client) == "three 3.0.0 default", budget
+        client.close()
+        budget += block if budget < 20_000 else 16 * block
+    assert outcomes == {"whole", "FetchError", "TransportError"}
+
+
+def test_broken_download_goes_on_where_it_ended(updating: Device, server: TreeServer) -> None:
+    """The second request asks for the rest by a range, and only the rest is sent."""
+    client = updating.client(server.url, transport=None)
+    blob = updating.world.blob("3.0.0")
+    server.budget = 100_000
+    assert isinstance(client.sync().error, TransportError)
+    part = updating.folder / "downloads" / f"{blob.name}.part"
+    have = part.stat().st_size
+    assert 0 < have < BIG
+    server.budget = None
+    result = client.sync()
+    assert result.error is None
+    assert result.bytes_received < BIG - have + 20_000
+    ranges = [headers.get("Range") for _, path, headers in server.seen if path.endswith(blob.name)]
+    assert ranges == [None, f"bytes={have}-"]
+
+
+def test_server_that_ignores_ranges_sends_the_whole_again(updating: Device, server: TreeServer) -> None:
+    """A plain server works too: the download begins anew."""
+    client = updating.client(server.url, transport=None)
+    server.ignores_range = True
+    server.budget = 100_000
+    client.sync()
+    server.budget = None
+    assert client.sync().error is None
+    assert updating.answer(client) == "three 3.0.0 default"
+
+
+def test_no_server_at_all_is_a_typed_result(updating: Device, server: TreeServer) -> None:
+    """Nobody listens: an error, no exception, and the old version."""
+    client = updating.client(server.url, transport=None)
+    server.close()
+    result = client.sync()
+    assert result.error is not None
+    assert "refused" in str(result.error)
+    assert updating.answer(client) == "one 1.0.0 default"
+
+
+def test_expired_tree_is_refused_and_the_old_version_goes_on(updating: Device) -> None:
+    """Metadata two days old: typed, with the role; fresh metadata heals."""
+    client = updating.client()
+    updating.clock.time_s += 2 * DAY
+    result = client.sync()
+    assert isinstance(result.error, ExpiredMetadata)
+    assert result.error.role == "timestamp"
+    assert updating.answer(client) == "one 1.0.0 default"
+    updating.world.clock.time_s += 2 * DAY
+    updating.world.tree.refresh()
+    assert client.sync().error is None
+    assert updating.answer(client) == "three 3.0.0 default"
+
+
+@pytest.mark.parametrize("years", [10, -10])
+def test_clock_ten_years_off_bricks_nothing(updating: Device, years: int) -> None:
+    """The old version answers meanwhile; when clock and metadata are right again, syncs work."""
+    client = updating.client()
+    updating.clock.time_s += years * 365 * DAY
+    result = client.sync()
+    assert (result.error is None) == (years < 0)
+    assert updating.answer(client) == ("three 3.0.0 default" if years < 0 else "one 1.0.0 default")
+    updating.clock.time_s -= years * 365 * DAY
+    for clock in (updating.clock, updating.world.clock):
+        clock.time_s += 13 * 3600
+    updating.world.tree.refresh()
+    assert client.sync().error is None
+    assert updating.answer(client) == "three 3.0.0 default"
+
+
+def test_rolled_back_tree_is_refused(updating: Device) -> None:
+    """A server that shows yesterday's signed tree again is caught."""
+    yesterday = updating.world.folder.with_name("yesterday")
+    shutil.copytree(updating.world.folder, yesterday)
+    updating.world.set_policy("2.0.0")
+    client = updating.client()
+    assert client.sync().error is None
+    updating.transport.folder = yesterday
+    result = client.sync()
+    assert isinstance(result.error, RollbackError)
+    assert updating.answer(client) == "two 2.0.0 default"
+
+
+def test_tree_of_somebody_else_is_refused(updating: Device, make_device: MakeDevice) -> None:
+    """Another root's tree, whole and valid in itself, is not this app's."""
+    from tests.sdk.conftest import make_world
+
+    stranger = make_world(updating.folder.with_name("stranger"))
+    stranger.push("9.0.0", fake_program("evil"))
+    stranger.set_policy("9.0.0")
+    updating.transport.folder = stranger.folder
+    for device in (updating, make_device(updating.world, "fresh")):
+        device.transport.folder = stranger.folder
+        client = device.client()
+        assert isinstance(client.sync().error, MetadataError)
+        assert device.answer(client) != "evil 9.0.0 default"
