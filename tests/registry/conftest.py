@@ -1,9 +1,16 @@
 """What do the registry's tests share?  A registry in a temporary folder."""
 
+import os
 from pathlib import Path
 
 import pytest
 from alcove.registry.testing import TreeWorld
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut is not staged here (`test_files.py` shows that and when files are synced), so nothing need last."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 @pytest.fixture

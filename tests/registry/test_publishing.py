@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from alcove.registry import layout, limits
-from alcove.registry._tuf import Metadata, TargetFile, Targets
+from alcove.registry._tuf import CryptoSigner, Metadata, TargetFile, Targets
 from alcove.registry.clock import utc
 from alcove.registry.errors import (
     DocumentError,
@@ -25,7 +25,6 @@ from alcove.registry.errors import (
     VersionExists,
     WrongSubjectError,
 )
-from alcove.registry.keys import CryptoSigner
 from alcove.registry.package import Package
 from alcove.registry.policy import FeaturePolicy, Halt, HaltedVersion, Policy, VersionRef
 from alcove.registry.team import sign_version

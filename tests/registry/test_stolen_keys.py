@@ -1,11 +1,11 @@
 """What can a thief of the server do?  Choose, stop and hide for a day; never add a version.
 
-Every set of server keys tries every way we know to make a device accept a version that no team signed.  A control shows
-that the same attacks succeed with the keys that may: a harness that cannot attack would prove nothing.
+With each server key, with some and with all of them the thief tries every way we know to make a device accept a version
+that no team signed.  A control shows that the same attacks succeed with the keys that may: a harness that cannot attack
+would prove nothing.
 """
 
 import hashlib
-import itertools
 from collections.abc import Mapping
 
 import pytest
@@ -27,7 +27,7 @@ from alcove.registry.testing import TreeWorld
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 ONLINE = ("policy", "halt", "snapshot", "timestamp")
-SETS = [names for size in (1, 2, 3, 4) for names in itertools.combinations(ONLINE, size)]
+SETS = [*((name,) for name in ONLINE), ("snapshot", "timestamp"), ("policy", "timestamp"), ONLINE]
 
 
 class Thief:
@@ -157,7 +157,7 @@ def attempt(world: TreeWorld, name: str) -> Manifest | None:
 
 @pytest.mark.parametrize("stolen", SETS, ids="+".join)
 def test_server_keys_cannot_add_a_version(published: TreeWorld, stolen: tuple[str, ...]) -> None:
-    """Every set of online keys, every attack, every key of the set as the signer, old devices and new ones."""
+    """Each key, some, all; every attack, every stolen key as the signer, old devices and new ones."""
     keys = {name: getattr(published.keys.online, name) for name in stolen}
     published.client("old device").manifest("language_id", "1.0.0")
     for attack in ATTACKS:
