@@ -1,0 +1,1 @@
+"""What prints the figures that the documents quote: `make bench`."""

@@ -1,0 +1,75 @@
+"""`python -m benchmarks [--only GROUP] [--json FILE] [--write FILE.md]`: print the figures, and write them where asked."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+from pathlib import Path
+
+import alcove.runtime._native as native
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import language_id, sizes, sync
+from benchmarks.figures import Figure, pin
+
+GROUPS = {"language_id": language_id.measure, "sizes": sizes.measure, "sync": sync.measure}
+
+
+def machine() -> str:
+    """Return one line that says where the figures come from."""
+    models = [
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        if line.startswith("model name")
+    ]
+    return f"{models[0] if models else platform.processor()}, {os.cpu_count()} cores, kernels: {native.isa()}"
+
+
+def as_markdown(figures: list[Figure], where: str) -> str:
+    """Return the page docs/performance.md."""
+    rows = [f"| {figure.name} | {figure.text()} | {figure.note} |" for figure in figures]
+    return "\n".join(
+        [
+            "# Performance",
+            "",
+            "Written by `make docs`; printed by `make bench`. Machines differ and are noisy: read ratios before times.",
+            "",
+            f"Measured on: {where}; one thread, pinned, lowest median of several interleaved repeats.",
+            "",
+            "| what | figure | how |",
+            "|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--only", choices=sorted(GROUPS), action="append", help="measure this group alone")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
+    parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the figures as a page")
+    given = parser.parse_args()
+    console = Console()
+    core = pin()
+    figures: list[Figure] = []
+    for name in given.only or GROUPS:
+        with console.status(f"measuring {name} on core {core}"):
+            figures += GROUPS[name]()
+    where = machine()
+    table = Table("what", "figure", "how", title=where, title_justify="left")
+    for figure in figures:
+        table.add_row(figure.name, figure.text(), figure.note)
+    console.print(table)
+    if given.json:
+        given.json.write_text(json.dumps([figure.as_json() for figure in figures], indent=2) + "\n", encoding="utf-8")
+    if given.write:
+        given.write.write_text(as_markdown(figures, where), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

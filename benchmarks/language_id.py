@@ -1,0 +1,77 @@
+"""How fast is `language_id`, beside torch, and how soon does a program answer?"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+from alcove.features.language_id.build import module_of_program
+from alcove.features.language_id.contract import LanguageId, program_path
+from alcove.runtime import load
+from alcove.runtime.program import Program
+
+from benchmarks.figures import Figure, median_us
+
+SENTENCE = "Ich habe heute leider keine Zeit, vielleicht morgen."
+COLD_RUNS = 9
+
+_COLD = """
+import sys, time
+from alcove.runtime import load
+start_ns = time.perf_counter_ns()
+model = load(sys.argv[1])
+loaded_ns = time.perf_counter_ns()
+model(sys.argv[2])
+print(loaded_ns - start_ns, time.perf_counter_ns() - start_ns)
+"""
+
+
+def measure() -> list[Figure]:
+    """Return speed and size of both committed versions."""
+    torch.set_num_threads(1)
+    figures = []
+    for version in ("1.0.0", "2.0.0"):
+        figures += _speed(version) + _cold(version)
+    return figures
+
+
+def _speed(version: str) -> list[Figure]:
+    path = program_path(version)
+    session = load(path).session()
+    feature = LanguageId()
+    module = module_of_program(Program(path.read_bytes()), version)
+    utf8 = torch.frombuffer(bytearray(SENTENCE.encode()), dtype=torch.uint8)
+
+    def eager() -> object:
+        with torch.inference_mode():
+            return module(utf8)
+
+    native_us, typed_us, eager_us = median_us(
+        [lambda: session(SENTENCE), lambda: feature.decode(session(SENTENCE)), eager]
+    )
+    what = f"language_id {version}"
+    return [
+        Figure(f"{what}: native predict, p50", native_us, "µs", f"one sentence of {len(SENTENCE)} characters"),
+        Figure(f"{what}: with the typed answer, p50", typed_us, "µs", "decode into pydantic included"),
+        Figure(f"{what}: torch eager, p50", eager_us, "µs", "same module, text and core; text hashed by the same code"),
+        Figure(f"{what}: torch eager / native", eager_us / native_us, "×", "interleaved in one run"),
+    ]
+
+
+def _cold(version: str) -> list[Figure]:
+    """Load and answer once in fresh processes; files are in the page cache, imports not counted."""
+    path = program_path(version)
+    command = [sys.executable, "-c", _COLD, str(path), SENTENCE]
+    runs = []
+    for _ in range(COLD_RUNS):
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        runs.append([int(part) / 1000 for part in done.stdout.split()])
+    load_us, answer_us = (sorted(column)[COLD_RUNS // 2] for column in zip(*runs, strict=True))
+    what = f"language_id {version}"
+    return [
+        Figure(f"{what}: cold load", load_us, "µs", "open, map, verify; weights are digested at install"),
+        Figure(f"{what}: cold load and first answer", answer_us, "µs", "fresh process, imports not counted"),
+        Figure(f"{what}: program", Path(path).stat().st_size, "bytes", "as stored and downloaded"),
+    ]
