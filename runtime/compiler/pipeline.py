@@ -1,6 +1,6 @@
 """In which order do the passes run?
 
-capture → lower → fold → legalise → quantise → lay out → plan → emit → check → bytes
+capture → lower → fold → legalise → quantise → lay out → plan → emit → check → bytes → the verifier of the devices
 """
 
 from collections.abc import Sequence
@@ -8,15 +8,17 @@ from collections.abc import Sequence
 from alcove.runtime.compiler.capture import capture
 from alcove.runtime.compiler.emit import emit
 from alcove.runtime.compiler.fold import fold
-from alcove.runtime.compiler.graph import Graph, render
+from alcove.runtime.compiler.graph import Graph, Node, Origin, render
 from alcove.runtime.compiler.layout import lay_out
 from alcove.runtime.compiler.legalise import MODES, legalise
 from alcove.runtime.compiler.lower import lower
 from alcove.runtime.compiler.plan import Plan, plan
 from alcove.runtime.compiler.plan_check import check_plan
 from alcove.runtime.compiler.quantise import quantise
+from alcove.runtime.errors import ExportError, Finding, ProgramError
 from alcove.runtime.format.spec import ProgramSpec
 from alcove.runtime.format.writer import write_program
+from alcove.runtime.model import load
 from alcove.runtime.program import Program
 from torch import nn
 
@@ -52,19 +54,6 @@ def export(
         raise ValueError(f"quantize must be one of {MODES}, not {quantize!r}")
     if calibration is not None:
         raise ValueError("calibration must be None: int8 tables need none, and nothing else is quantised")
-    spec, passes = compile_module(module, args, dynamic_shapes, quantize)
-    return Program(write_program(spec), passes)
-
-
-def compile_module(
-    module: nn.Module, args: Sequence[object], dynamic_shapes: object = None, quantize: str | None = None
-) -> tuple[ProgramSpec, list[tuple[str, str]]]:
-    """Return the program of a module as values, its plan proved, and (name, graph as text) of each pass.
-
-    Raises:
-        ExportError: as `export`.
-        TypeError: as `export`.
-    """
     passes: list[tuple[str, str]] = []
 
     def seen(name: str, graph: Graph) -> Graph:
@@ -82,7 +71,23 @@ def compile_module(
     passes.append(("plan", _render_plan(graph, planned)))
     spec = emit(graph, planned)
     check_plan(spec)
-    return spec, passes
+    return Program(_verified(spec, graph.nodes), passes)
+
+
+def _verified(spec: ProgramSpec, nodes: Sequence[Node]) -> bytes:
+    """Return the bytes of a program that the verifier of the devices accepts.
+
+    Raises:
+        ExportError: it is beyond a cap of the format, such as the steps of one run.
+    """
+    try:
+        data = write_program(spec)
+        load(data)
+    except ProgramError as error:
+        origin = nodes[error.op].origin if error.op is not None else Origin("program")
+        finding = Finding(op=origin.op, module_path=origin.module_path, source=origin.source, nearest=error.message)
+        raise ExportError([finding]) from error
+    return data
 
 
 def _render_plan(graph: Graph, planned: Plan) -> str:

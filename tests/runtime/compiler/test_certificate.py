@@ -77,21 +77,21 @@ def test_certificate_is_canonical_and_says_the_same_each_time(program: Program, 
 
 
 def _with_flipped_bit(data: bytes, name: str, bit: int) -> bytes:
-    """Return the program with one bit of element 0 of constant `name` flipped, digests made good again."""
+    """Return the program with one bit of each weight of constant `name` flipped, digests made good again."""
     spec = read_spec(data)
     tensors = []
     for tensor in spec.tensors:
         if tensor.storage is Storage.CONSTANT and tensor.name == name:
-            raw = bytearray(tensor.data)
-            raw[bit // 8] ^= 1 << (bit % 8)
-            tensors.append(dataclasses.replace(tensor, data=bytes(raw)))
+            words = np.frombuffer(tensor.data, "<u4")
+            flipped = np.where(words == 0, words, words ^ np.uint32(1 << bit))
+            tensors.append(dataclasses.replace(tensor, data=flipped.astype("<u4").tobytes()))
         else:
             tensors.append(tensor)
     return write_program(dataclasses.replace(spec, tensors=tuple(tensors)))
 
 
-@pytest.mark.parametrize("bit", [30, 22, 3])
-def test_flipped_weight_is_named_by_sample_and_output(certified: bytes, bit: int) -> None:
+@pytest.mark.parametrize("bit", [29, 22, 2])
+def test_flipped_bit_of_the_weights_is_named_by_sample_and_output(certified: bytes, bit: int) -> None:
     """From the exponent down to a bit that only the exact digest sees."""
     wrong = _with_flipped_bit(certified, "out.weight+out.bias", bit)
     with pytest.raises(CertificateError) as caught:
@@ -105,7 +105,7 @@ def test_flipped_weight_is_named_by_sample_and_output(certified: bytes, bit: int
 
 def test_certifying_another_module_is_refused(program: Program, make_text_model: Callable[..., nn.Module]) -> None:
     """Weights that are not the program's: sample, output, element and tolerance are named."""
-    with pytest.raises(CertificateError, match=r"sample 0, output 'values', element \[0, 0\].*tolerance") as caught:
+    with pytest.raises(CertificateError, match=r"sample 0, output 'values', element \[0, \d\].*tolerance") as caught:
         certify(bytes(program), make_text_model().eval(), TEXTS, "own text", 1e-5)
     assert float(caught.value.value) > 1e-5
 

@@ -4,7 +4,9 @@ import dataclasses
 from itertools import permutations
 
 import pytest
-from alcove.runtime.compiler.plan import Buffer, aligned, place
+from alcove.runtime.compiler.emit import emit
+from alcove.runtime.compiler.graph import Graph, Node, Port, Value
+from alcove.runtime.compiler.plan import Buffer, aligned, place, plan
 from alcove.runtime.compiler.plan_check import PlanError, check_plan
 from alcove.runtime.format.spec import DType, OpSpec, PortSpec, ProgramSpec, Storage, TensorSpec
 from hypothesis import given, settings
@@ -32,12 +34,12 @@ def _overlaps(buffers: list[Buffer], offsets: dict[str, int]) -> bool:
 def test_buffers_that_live_together_never_overlap(drawn: list[tuple[int, int, int]]) -> None:
     """For any lifetimes: aligned, inside the arena, apart; never more than one after the other."""
     buffers = _buffers(drawn)
-    plan = place(buffers)
-    assert not _overlaps(buffers, plan.offsets)
+    placed = place(buffers)
+    assert not _overlaps(buffers, placed.offsets)
     for buffer in buffers:
-        assert plan.offsets[buffer.key] % 64 == 0
-        assert plan.offsets[buffer.key] + buffer.size_bytes <= plan.arena_bytes
-    assert plan.arena_bytes <= sum(aligned(b.size_bytes) for b in buffers)
+        assert placed.offsets[buffer.key] % 64 == 0
+        assert placed.offsets[buffer.key] + buffer.size_bytes <= placed.arena_bytes
+    assert placed.arena_bytes <= sum(aligned(b.size_bytes) for b in buffers)
 
 
 def _optimum(buffers: list[Buffer]) -> int:
@@ -71,6 +73,37 @@ def test_small_graph_gets_the_smallest_arena(drawn: list[tuple[int, int, int]]) 
 def test_plan_depends_on_nothing_but_the_buffers(drawn: list[tuple[int, int, int]]) -> None:
     """The same buffers give the same plan."""
     assert place(_buffers(drawn)) == place(_buffers(drawn))
+
+
+@st.composite
+def _graphs(draw: st.DrawFn) -> Graph:
+    """Return a graph of up to 12 relus, softmaxes and top-ks over any earlier values, with any of them as outputs."""
+    width = st.integers(1, 70)
+    values = {
+        "x0": Value("x0", "x0", DType.F32, (1, draw(width))),
+        "x1": Value("x1", "x1", DType.F32, (1, draw(width))),
+    }
+    nodes = []
+    for step in range(draw(st.integers(1, 12))):
+        source = values[draw(st.sampled_from([key for key in values if not key.startswith("i")]))]
+        op = draw(st.sampled_from(["relu", "softmax", "topk"]))
+        k = draw(st.integers(1, source.shape[1]))
+        shape = (1, k) if op == "topk" else source.shape
+        outputs = [Value(f"v{step}", f"v{step}", DType.F32, shape)]
+        if op == "topk":
+            outputs.append(Value(f"i{step}", f"i{step}", DType.I32, shape))
+        values |= {value.key: value for value in outputs}
+        nodes.append(Node(op, (source.key,), tuple(value.key for value in outputs), (k,) if op == "topk" else ()))
+    computed = [key for node in nodes for key in node.outputs]
+    outputs_of = draw(st.lists(st.sampled_from(computed), min_size=1, max_size=3, unique=True))
+    ports = tuple(Port(key, key) for key in outputs_of)
+    return Graph(values, tuple(nodes), (Port("x0", "x0"), Port("x1", "x1")), ports)
+
+
+@given(_graphs())
+def test_plan_of_any_graph_passes_the_checker(graph: Graph) -> None:
+    """Lifetimes, relus in place and unused results, proved again from the program alone."""
+    check_plan(emit(graph, plan(graph)))
 
 
 def _spec() -> ProgramSpec:

@@ -215,6 +215,19 @@ def test_table_that_int8_cannot_scale_is_refused() -> None:
     assert "2**113" in str(refusal(module, IDS, quantize="int8"))
 
 
+def test_program_beyond_a_cap_of_the_format_is_refused() -> None:
+    """What the verifier of the devices would refuse is a finding at export, with the line of the operator."""
+    module = Simple(
+        lambda s, x: F.embedding_bag(s.hash(x), s.table.weight, torch.zeros(1, dtype=torch.int64)),  # steps line
+        hash=NgramHash(1, 2, 1, 0, 2**20),
+        table=nn.Embedding(1, 20_000),
+    )
+    (finding,) = refusal(module, "text").findings
+    assert finding.op.startswith("aten.embedding_bag")
+    assert finding.source == line_of("steps line")
+    assert "steps" in finding.nearest
+
+
 def test_active_dropout_is_refused() -> None:
     """A module in training mode is told to call eval()."""
     module = Simple(lambda s, x: s.drop(x), drop=nn.Dropout(0.5)).train()
