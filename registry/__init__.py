@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         verify_package,
         write_package,
     )
-    from alcove.registry.team import sign_version
+    from alcove.registry.team import sign_floor, sign_version
     from alcove.registry.tree import Accepted, Refreshed, Tree
 
 # Loaded on first use: a device needs the client and no key, a team the package and no tree.
@@ -52,6 +52,7 @@ _HOME: Final = {
     "load_signer": "keys",
     "open_blob_store": "blobs",
     "read_package": "package",
+    "sign_floor": "team",
     "sign_version": "team",
     "verify_package": "package",
     "write_package": "package",
@@ -84,6 +85,7 @@ __all__ = [
     "load_signer",
     "open_blob_store",
     "read_package",
+    "sign_floor",
     "sign_version",
     "verify_package",
     "write_package",

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from alcove.registry import layout, limits
 from alcove.registry.clock import utc
 from alcove.registry.errors import ExpiredMetadata, PublishError, RegistryError, WrongSubjectError
-from alcove.registry.manifest import manifest_path
 from alcove.registry.policy.document import halt_from_bytes, policy_from_bytes
-from alcove.registry.review import read_manifest
+from alcove.registry.review import check_policy_versions, read_manifest
 from alcove.registry.trust import delegations, read_state, read_target
 
 if TYPE_CHECKING:
@@ -94,12 +93,7 @@ class _Inspection:
         elif role == "policy":
             policy = policy_from_bytes(read_target(self.folder, path, target, limits.POLICY_MAX_BYTES))
             _same_app("policy", app, policy.app)
-            for feature, rules in policy.features.items():
-                for ref in rules.versions():
-                    version = self.state.find(manifest_path(feature, ref.version))
-                    if version is None or version.hashes["sha256"] != ref.manifest_sha256:
-                        msg = f"no team has signed {feature} {ref.version} with manifest {ref.manifest_sha256}"
-                        raise PublishError(msg)
+            check_policy_versions(self.state, policy)
         else:
             data = read_target(self.folder, path, target, limits.MANIFEST_MAX_BYTES)
             manifest = read_manifest(path, target, data, team=role.removeprefix(layout.TEAM_PREFIX))

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import quote
 
 from alcove.registry import layout, limits
+from alcove.registry._tuf import Targets
 from alcove.registry.clock import SYSTEM_CLOCK, Clock, utc
 from alcove.registry.errors import (
     DocumentError,
@@ -36,6 +37,7 @@ from alcove.registry.errors import (
     WrongSubjectError,
 )
 from alcove.registry.files import DISK, Files, read_bounded, replace_file
+from alcove.registry.floors import floors, is_below
 from alcove.registry.manifest import Manifest, manifest_path
 from alcove.registry.policy.document import Halt, Policy, halt_from_bytes, policy_from_bytes
 from tuf.api import exceptions
@@ -173,6 +175,7 @@ class TreeClient:
 
         Raises:
             MissingTarget: the team published no such version.
+            RollbackError: it is below the floor that the team has set.
             WrongSubjectError: it speaks of another feature or version.
             RegistryError: as `refresh`, which is called first where it was not.
         """
@@ -180,12 +183,26 @@ class TreeClient:
         target = self._find(path)
         if target is None:
             raise MissingTarget(path)
+        floor = self.min_version(feature)
+        if is_below(version, floor):
+            raise RollbackError("", f"{feature} {version} is below the team's floor {floor}")
         file = self._folder / "manifests" / f"{_signed_digest(target)}.json"
         manifest = Manifest.from_bytes(self._document(target, file, "manifest", limits.MANIFEST_MAX_BYTES))
         if manifest.path != path:
             raise WrongSubjectError("manifest", field="feature and version", expected=path, seen=manifest.path)
         self._store(file, manifest.to_bytes())
         return manifest
+
+    def min_version(self, feature: str) -> str | None:
+        """Return the lowest version of `feature` that its team still lets run, or None where it has set no floor.
+
+        Raises:
+            RegistryError: as `refresh`, which is called first where it was not.
+        """
+        # Looking for any path of the feature makes the updater load the role that owns it.
+        self._find(manifest_path(feature, "0.0.0"))
+        updater = self._updater
+        return None if updater is None else updater.floor(feature)
 
     def stored_policy(self, app: str) -> Policy | None:
         """Return the policy accepted last, without any request, or None.
@@ -298,6 +315,16 @@ class _Updater(Updater):
     def trusted(self, role: str) -> Signed:
         """Return what is trusted of `role`; KeyError before it was loaded."""
         return self._trusted_set[role]
+
+    def floor(self, feature: str) -> str | None:
+        """Return the floor that the role which owns `feature` has set; the role was loaded before."""
+        targets = self._trusted_set.targets
+        if targets.delegations is not None:
+            for role, _ in targets.delegations.get_roles_for_target(manifest_path(feature, "0.0.0")):
+                owner = self._trusted_set.get(role)
+                if isinstance(owner, Targets):
+                    return floors(role, owner).get(feature)
+        return None
 
     def expired(self, role: str) -> ExpiredMetadata:
         """Return the error that says which version of `role` expired when, as far as it was loaded."""

@@ -2,7 +2,7 @@
 
 1.  signed by the key that the tree delegates to that team, not expired, within its size;
 2.  its version follows the current one, or its bytes are the current ones;
-3.  every published target is there unchanged: versions are immutable;
+3.  every published target is there unchanged: versions are immutable; and no floor falls (`floors.py`);
 4.  every target lies under the team's delegation, and the role delegates nothing further;
 5.  every new manifest was sent, has the signed digest and length, and speaks of the version at its path and the team;
 6.  every program and card that it names is in the blob store with its size.
@@ -26,8 +26,9 @@ from alcove.registry.errors import (
     VersionExists,
     WrongSubjectError,
 )
+from alcove.registry.floors import floors, is_below, lowered
 from alcove.registry.layout import TEAM_PREFIX, team_role
-from alcove.registry.manifest import Manifest
+from alcove.registry.manifest import Manifest, manifest_path
 from alcove.registry.trust import delegations, parse, verify
 from tuf.api.exceptions import LengthOrHashMismatchError
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from alcove.registry._tuf import Metadata, TargetFile
     from alcove.registry.blobs import BlobStore
+    from alcove.registry.policy.document import Policy
     from alcove.registry.trust import TreeState
 
 _DIGESTS: Final = {"sha256"}
@@ -93,6 +95,10 @@ def check_team_metadata(
             raise VersionExists(feature, name.removesuffix(".json"))
     if new.version != current.version + 1:
         raise StaleMetadataError(role, expected_version=current.version + 1, seen_version=new.version)
+    fallen = lowered(floors(role, current.metadata.signed), floors(role, new))
+    if fallen is not None:
+        msg = f"{role} lowers the floor of {fallen}; it never falls"
+        raise PublishError(msg)
     if new.delegations is not None:
         msg = f"{role} delegates further; a team signs its versions itself"
         raise PublishError(msg)
@@ -128,6 +134,27 @@ def check_manifests(
         check_blobs(manifest, blobs)
         added.append(manifest)
     return tuple(added)
+
+
+def check_policy_versions(state: TreeState, policy: Policy) -> None:
+    """Check that a team has signed every version that `policy` names, and none is below the team's floor.
+
+    Raises:
+        PublishError: one is not, or is.
+        MetadataError: a team's floors are malformed.
+    """
+    for feature, rules in policy.features.items():
+        for ref in rules.versions():
+            path = manifest_path(feature, ref.version)
+            role = state.role_for(path)
+            target = None if role is None else state.roles[role].targets.get(path)
+            if role is None or target is None or target.hashes["sha256"] != ref.manifest_sha256:
+                msg = f"no team has signed {feature} {ref.version} with manifest {ref.manifest_sha256}"
+                raise PublishError(msg)
+            floor = floors(role, state.roles[role].metadata.signed).get(feature)
+            if is_below(ref.version, floor):
+                msg = f"{feature} {ref.version} is below the team's floor {floor}"
+                raise PublishError(msg)
 
 
 def read_manifest(path: str, target: TargetFile, data: bytes, *, team: str) -> Manifest:

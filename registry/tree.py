@@ -32,7 +32,7 @@ from alcove.registry.files import DISK, Files
 from alcove.registry.manifest import Manifest, manifest_path
 from alcove.registry.policy.document import Halt, Policy, VersionRef, halt_from_bytes, policy_from_bytes
 from alcove.registry.publication import Publisher
-from alcove.registry.review import check_manifests, check_team_metadata
+from alcove.registry.review import check_manifests, check_policy_versions, check_team_metadata
 from alcove.registry.trust import SignedRole, TreeState, delegations, read_state, read_target
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ class Tree:
             StaleMetadataError: not signed on top of the current metadata.
             VersionExists: it changes a published version.
             MissingBlobError: a program or card was not uploaded.
-            PublishError: it drops a version, leaves the team's features, or a manifest is absent.
+            PublishError: it drops a version, lowers a floor, leaves the team's features, or a manifest is absent.
             WrongSubjectError, IntegrityError, DocumentError, MetadataError: a manifest or the metadata is malformed.
             ReadOnlyTreeError: opened without keys.
             StorageError: a file could not be read or written; repeating is safe.
@@ -228,7 +228,7 @@ class Tree:
         Raises:
             DocumentError: not the canonical encoding of an acceptable policy.
             StaleMetadataError: the serial number does not rise.
-            PublishError: it is another app's, or it names a version that no team has signed.
+            PublishError: it is another app's, or it names a version that no team has signed or that is below its floor.
             ReadOnlyTreeError: opened without keys.
             MetadataError, StorageError: the tree is damaged or not writable; repeating is safe.
         """
@@ -241,12 +241,7 @@ class Tree:
             if current == policy:
                 return False
             _serial_rises(layout.policy_path(app), current, policy)
-            for feature, rules in policy.features.items():
-                for ref in rules.versions():
-                    target = state.find(manifest_path(feature, ref.version))
-                    if target is None or target.hashes["sha256"] != ref.manifest_sha256:
-                        msg = f"no team has signed {feature} {ref.version} with manifest {ref.manifest_sha256}"
-                        raise PublishError(msg)
+            check_policy_versions(state, policy)
             _publish_document(publisher, state, "policy", layout.policy_path(app), policy_bytes)
         return True
 

@@ -1,0 +1,49 @@
+"""Below which version may a feature never go?  The team says so in its own signed metadata.
+
+The policy key chooses among signed versions, so that a rollout can go back; a team that must withdraw old versions for
+good raises their floor, which neither the policy key nor a stolen server can lower.  The floors stand beside the team's
+targets, in a field that TUF leaves to its users, and are as safe from rollback as the targets.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from alcove.registry.canonical import FeatureName, VersionText, version_key
+from alcove.registry.errors import MetadataError
+from pydantic import TypeAdapter, ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from alcove.registry._tuf import Targets
+
+FIELD: Final = "x-alcove-min-versions"
+
+_FLOORS: Final = TypeAdapter(dict[FeatureName, VersionText])
+
+
+def floors(role: str, targets: Targets) -> Mapping[str, str]:
+    """Return the floor of each feature for which the team has set one.
+
+    Raises:
+        MetadataError: the field says something else.
+    """
+    try:
+        return _FLOORS.validate_python(targets.unrecognized_fields.get(FIELD, {}), strict=True)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        raise MetadataError(role, f"{FIELD}: {fault['msg']}") from None
+
+
+def is_below(version: str, floor: str | None) -> bool:
+    """Tell whether `version` is below `floor`; nothing is below None."""
+    return floor is not None and version_key(version) < version_key(floor)
+
+
+def lowered(before: Mapping[str, str], after: Mapping[str, str]) -> str | None:
+    """Return a feature whose floor falls or goes from `before` to `after`, or None."""
+    for feature, floor in before.items():
+        if feature not in after or is_below(after[feature], floor):
+            return feature
+    return None
