@@ -12,6 +12,9 @@ from typing import Final
 
 FORMAT: Final = 1
 
+RECENT_SETS: Final = 3
+"""How many different sets of versions a device keeps: what it was told to have lately, so that going back is local."""
+
 
 @dataclass(frozen=True, slots=True)
 class Slot:
@@ -34,10 +37,23 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class FeatureSlots:
-    """The slots of one feature; the baseline is the app's and stands in no state."""
+    """The slots of one feature; the baseline is the app's and stands in no state.
+
+    Attributes:
+        current: the version that answers.
+        previous: the version that answered before.
+        recent: manifest digests of the last sets of versions that the policy had this device fetch, newest first;
+            in an experiment a set holds all arms.
+    """
 
     current: Slot | None = None
     previous: Slot | None = None
+    recent: tuple[frozenset[str], ...] = ()
+
+    def installed(self) -> frozenset[str]:
+        """Return the manifest digests of every version that is to stay on the disk."""
+        slots = {slot.manifest_sha256 for slot in (self.current, self.previous) if slot is not None}
+        return frozenset(slots).union(*self.recent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +82,18 @@ class State:
         old = self.slots(feature)
         if old.current is not None and old.current.manifest_sha256 == slot.manifest_sha256:
             return self.with_slots(feature, replace(old, current=slot))
-        return self.with_slots(feature, FeatureSlots(current=slot, previous=old.current))
+        return self.with_slots(feature, replace(old, current=slot, previous=old.current))
+
+    def remember(self, feature: str, fetched: frozenset[str]) -> "State":
+        """Return the state after the policy had this device fetch a set of versions.
+
+        What stays installed depends on such sets alone, the same in every arm; so a previous version that is in none of
+        them goes.  Otherwise a later download, or its absence, would tell which arm a device was in.
+        """
+        old = self.slots(feature)
+        recent = (fetched, *(other for other in old.recent if other != fetched))[:RECENT_SETS]
+        is_kept = old.previous is not None and any(old.previous.manifest_sha256 in other for other in recent)
+        return self.with_slots(feature, replace(old, previous=old.previous if is_kept else None, recent=recent))
 
     def withdraw(self, manifest_digests: frozenset[str]) -> "State":
         """Return the state with some versions gone: previous takes current's place, else the baseline does."""
@@ -80,24 +107,22 @@ class State:
             if slots.current is not None and slots.current not in kept and kept:
                 kept = [Slot(kept[0].version, kept[0].manifest_sha256, "fallback")]
             current, previous = [*kept, None, None][:2]
-            if FeatureSlots(current, previous) != slots:
-                state = state.with_slots(feature, FeatureSlots(current, previous))
-        return state
+            state = state.with_slots(feature, replace(slots, current=current, previous=previous))
+        return state if state.features != self.features else self
 
     def versions(self) -> frozenset[tuple[str, str]]:
-        """Return (feature, manifest digest) of every filled slot."""
-        return frozenset(
-            (feature, slot.manifest_sha256)
-            for feature, slots in self.features.items()
-            for slot in (slots.current, slots.previous)
-            if slot is not None
-        )
+        """Return (feature, manifest digest) of every version that is to stay on the disk."""
+        return frozenset((name, digest) for name, slots in self.features.items() for digest in slots.installed())
 
 
 def state_to_bytes(state: State) -> bytes:
     """Return the file that holds `state`."""
     features = {
-        feature: {"current": _slot_fields(slots.current), "previous": _slot_fields(slots.previous)}
+        feature: {
+            "current": _slot_fields(slots.current),
+            "previous": _slot_fields(slots.previous),
+            "recent": [sorted(fetched) for fetched in slots.recent],
+        }
         for feature, slots in state.features.items()
     }
     return json.dumps({"format": FORMAT, "features": features}, sort_keys=True, indent=1).encode()
@@ -114,7 +139,11 @@ def state_from_bytes(data: bytes) -> State:
         if document["format"] != FORMAT:
             raise ValueError(f"state has format {document['format']!r}; this reads {FORMAT}")
         features = {
-            _name(feature): FeatureSlots(_slot(slots["current"]), _slot(slots["previous"]))
+            _name(feature): FeatureSlots(
+                _slot(slots["current"]),
+                _slot(slots["previous"]),
+                tuple(frozenset(_digest(text) for text in fetched) for fetched in slots["recent"]),
+            )
             for feature, slots in document["features"].items()
         }
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -137,9 +166,7 @@ def _slot_fields(slot: Slot | None) -> dict[str, str | int | None] | None:
 def _slot(fields: dict[str, object] | None) -> Slot | None:
     if fields is None:
         return None
-    digest = _text(fields["manifest_sha256"])
-    if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
-        raise ValueError(f"state names a version by {digest!r}; 64 hex digits are due")
+    digest = _digest(fields["manifest_sha256"])
     arm, task = fields["arm"], fields["task"]
     if not (arm is None or (isinstance(arm, int) and arm >= 0)):
         raise ValueError(f"state has the arm {arm!r}")
@@ -150,6 +177,13 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} where text is due")
     return value
+
+
+def _digest(value: object) -> str:
+    digest = _text(value)
+    if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
+        raise ValueError(f"state names a version by {digest!r}; 64 hex digits are due")
+    return digest
 
 
 def _name(value: object) -> str:

@@ -2,8 +2,9 @@
 
 import threading
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
+from typing import Any
 
 from alcove.sdk.transport import Sent
 
@@ -54,6 +55,10 @@ class PrivacySummary:
     epsilon_cap_day: Fraction
     epsilon_cap_30_days: Fraction
     promise: str = PROMISE
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the same as plain JSON values; epsilon as exact text, "2" or "1/4"."""
+        return {name: str(value) if isinstance(value, Fraction) else value for name, value in asdict(self).items()}
 
 
 class SentCounter:

@@ -7,7 +7,8 @@
 Every refusal and every bad weather is a value in the result; nothing is raised, and the old version goes on.
 
 A device in an experiment fetches all arms, in the policy's order, before it activates its own, and activates none when
-one cannot be had: neither downloads nor failures tell which arm it is in.
+one cannot be had: neither downloads nor failures tell which arm it is in.  What stays installed afterwards depends on
+what was fetched, not on the arm, so later downloads do not tell it either.
 """
 
 import contextlib
@@ -98,7 +99,6 @@ class SignedTree(Tree, Protocol):
 class _Progress:
     state: State
     refused: list[Refusal] = field(default_factory=list)
-    wanted: set[tuple[str, str]] = field(default_factory=set)
     error: Problem | None = None
 
 
@@ -153,8 +153,12 @@ class Synchroniser:
             resolution = None
             try:
                 resolution = resolve(policy, feature, self._secret(), halted=halt.digests)
-                self._install_all(progress, tree, feature, policy.features[feature], resolution)
-                self._store(progress, progress.state.activate(feature, _slot(resolution)))
+                needed = _needed(policy.features[feature], resolution)
+                for ref in needed:
+                    self._installer.install(feature, ref, tree)
+                fetched = frozenset(ref.manifest_sha256 for ref in needed)
+                activated = progress.state.activate(feature, _slot(resolution))
+                self._store(progress, activated.remember(feature, fetched))
             except VersionHaltedError as error:
                 progress.refused.append(Refusal(feature, error.version, error))
             except (AlcoveSdkError, RegistryError, AlcoveRuntimeError) as error:
@@ -163,14 +167,7 @@ class Synchroniser:
             except OSError as error:
                 raise StorageError(step="install", path=feature, reason=str(error)) from error
         if not progress.refused and not halt.frozen:
-            self._slots.keep_only(progress.state.versions() | progress.wanted)
-
-    def _install_all(
-        self, progress: _Progress, tree: Tree, feature: str, rules: "FeaturePolicy", resolution: "Resolution"
-    ) -> None:
-        for ref in _needed(rules, resolution):
-            self._installer.install(feature, ref, tree)
-            progress.wanted.add((feature, ref.manifest_sha256))
+            self._slots.keep_only(progress.state.versions())
 
     def _store(self, progress: _Progress, state: State) -> None:
         if state != progress.state:

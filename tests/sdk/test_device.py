@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import alcove.sdk
@@ -34,7 +35,8 @@ SLOTS = st.builds(
     st.none() | st.integers(0, 7),
     st.none() | st.text(),
 )
-STATES = st.dictionaries(NAMES, st.builds(FeatureSlots, st.none() | SLOTS, st.none() | SLOTS)).map(State)
+RECENT = st.lists(st.frozensets(DIGESTS, max_size=2), max_size=2).map(tuple)
+STATES = st.dictionaries(NAMES, st.builds(FeatureSlots, st.none() | SLOTS, st.none() | SLOTS, RECENT)).map(State)
 
 
 def test_secret_is_made_once_and_private(tmp_path: Path) -> None:
@@ -86,14 +88,14 @@ def test_state_survives_the_file(state: State) -> None:
 @given(st.binary(max_size=200) | STATES.map(state_to_bytes).flatmap(lambda data: st.just(data[: len(data) // 2])))
 def test_other_bytes_are_no_state(data: bytes) -> None:
     """Damage is a ValueError, never something else."""
-    with pytest.raises(ValueError, match="^state "):
+    with pytest.raises(ValueError, match=r"^state "):
         state_from_bytes(data)
 
 
 @pytest.mark.parametrize("name", ["../../x", "", ".", "..", "a/b", "a\0b"])
 def test_state_never_leads_out_of_its_folder(name: str) -> None:
     """A feature's name that is a path is damage."""
-    data = json.dumps({"format": 1, "features": {name: {"current": None, "previous": None}}}).encode()
+    data = json.dumps({"format": 1, "features": {name: {"current": None, "previous": None, "recent": []}}}).encode()
     with pytest.raises(ValueError, match="name is due"):
         state_from_bytes(data)
 
@@ -111,15 +113,35 @@ def test_activating_keeps_what_was_current_as_previous(state: State, feature: st
     assert state.activate(feature, slot).activate(feature, slot) == state.activate(feature, slot)
 
 
+def slotted(state: State) -> set[str]:
+    """Return the digests that are current or previous somewhere."""
+    slots = [slot for entry in state.features.values() for slot in (entry.current, entry.previous)]
+    return {slot.manifest_sha256 for slot in slots if slot is not None}
+
+
 @given(STATES, st.data())
 def test_withdrawn_versions_are_in_no_slot(state: State, data: st.DataObject) -> None:
     """After a halt no slot names the version, what is left has moved up, and a second halt changes nothing."""
-    digests = sorted({digest for _, digest in state.versions()})
+    digests = sorted(slotted(state))
     halted = frozenset(data.draw(st.sets(st.sampled_from(digests)))) if digests else frozenset()
     after = state.withdraw(halted)
-    assert {digest for _, digest in after.versions()} == set(digests) - halted
-    assert all(slots.current is not None or slots.previous is None for slots in after.features.values()) or not halted
+    assert slotted(after) == set(digests) - halted
+    assert all(slots.current is not None or slots.previous is None for slots in after.features.values())
     assert after.withdraw(halted) == after
+
+
+@given(STATES, NAMES, st.lists(st.tuples(SLOTS, st.frozensets(DIGESTS, max_size=2)), max_size=6))
+def test_what_stays_installed_depends_on_what_was_fetched(
+    state: State, feature: str, turns: list[tuple[Slot, frozenset[str]]]
+) -> None:
+    """Whichever version of each fetched set was activated, the same ones stay."""
+    chosen = other = state.with_slots(feature, FeatureSlots())
+    for slot, more in turns:
+        fetched = more | {slot.manifest_sha256}
+        chosen = chosen.activate(feature, slot).remember(feature, fetched)
+        twin = replace(slot, manifest_sha256=max(fetched))
+        other = other.activate(feature, twin).remember(feature, fetched)
+    assert chosen.slots(feature).installed() == other.slots(feature).installed()
 
 
 def test_lock_excludes_and_tells(tmp_path: Path) -> None:

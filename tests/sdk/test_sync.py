@@ -1,5 +1,6 @@
 """Does a device come to run what its app's policy says, and nothing else?"""
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from alcove.registry.errors import MissingTarget, ProgramRefusedError, VersionHaltedError
 from alcove.registry.inspection import ProgramFacts
 from alcove.sdk import Change, IntegrityError, RuntimeTooOldError
+from alcove.sdk.state import FeatureSlots
 from alcove.sdk.testing import FakeEngine, SeededEntropy, fake_program
 
 from tests.sdk.conftest import FEATURE, Device, World
@@ -103,6 +105,49 @@ def test_devices_in_different_arms_make_identical_requests(released: World, make
     ]
     assert traces[0] == traces[1]
     assert len(traces[0]) > 10
+
+
+def walk_of_policies(world: World, make_device: MakeDevice, seed: int) -> bool:
+    """Lead two devices in opposite arms through a random sequence of policies; tell if their requests are equal."""
+    versions = ["1.0.0", "2.0.0", "3.0.0", "4.0.0", "5.0.0"]
+    for version in versions[2:]:
+        world.push(version, fake_program(version))
+    choose = random.Random(seed)
+    devices = [make_device(world, f"device{arm}") for arm in (0, 1)]
+    entropies = [SeededEntropy(device.seed_for_arm(arm)) for arm, device in enumerate(devices)]
+    answers = set()
+    for turn in range(14):
+        arms = tuple(choose.sample(versions, 2)) if choose.random() < 0.6 else ()
+        world.set_policy(choose.choice(versions), arms=arms)
+        if turn == 10:
+            world.halt(choose.choice(versions))
+        for device, entropy in zip(devices, entropies, strict=True):
+            client = device.client(entropy=entropy)
+            client.sync()
+            answers.add(device.answer(client))
+    assert len(answers) > 4
+    traces = [[(sent.method, sent.path, sent.wire) for sent in device.transport.requests] for device in devices]
+    return traces[0] == traces[1]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_sequence_of_policies_tells_the_arm_by_downloads(
+    released: World, make_device: MakeDevice, seed: int
+) -> None:
+    """Through defaults and experiments in any order, halts too, two devices in opposite arms request the same."""
+    assert walk_of_policies(released, make_device, seed)
+
+
+def test_keeping_only_the_slots_would_tell_the_arm(
+    released: World, make_device: MakeDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The walk above catches a device that keeps current and previous alone, as one would first write it."""
+
+    def slots_only(slots: FeatureSlots) -> frozenset[str]:
+        return frozenset(slot.manifest_sha256 for slot in (slots.current, slots.previous) if slot is not None)
+
+    monkeypatch.setattr(FeatureSlots, "installed", slots_only)
+    assert not walk_of_policies(released, make_device, 1)
 
 
 @pytest.mark.parametrize("broken", ["2.0.0", "3.0.0"])
@@ -239,15 +284,15 @@ def test_manifest_that_lies_about_its_program_is_refused(device: Device) -> None
 
 
 def test_versions_that_no_slot_names_are_removed(device: Device) -> None:
-    """Three versions later the first is gone; current and previous are there."""
+    """Three versions later the first is gone; the last three are there."""
     client = device.client()
     client.sync()
-    for version, label in (("3.0.0", "three"), ("4.0.0", "four")):
+    for version, label in (("3.0.0", "three"), ("4.0.0", "four"), ("5.0.0", "five")):
         device.world.push(version, fake_program(label))
         device.world.set_policy(version)
         assert client.sync().error is None
     kept = {path.name for path in (device.folder / "versions" / FEATURE).iterdir()}
-    assert kept == {device.world.ref(version).manifest_sha256 for version in ("3.0.0", "4.0.0")}
+    assert kept == {device.world.ref(version).manifest_sha256 for version in ("3.0.0", "4.0.0", "5.0.0")}
 
 
 @pytest.mark.parametrize("damage", ["flip", "truncate", "remove"])
