@@ -31,7 +31,7 @@ class Tree(Protocol):
     """What is read of the signed tree for one version."""
 
     def manifest(self, feature: str, version: str) -> "Manifest":
-        """Return a version's manifest, verified against its team's signature."""
+        """Return a version's manifest, verified against its team's signature and floor."""
         ...
 
 
@@ -53,7 +53,7 @@ class Installer:
         self._verified: set[tuple[str, str]] = set()
 
     def install(self, feature: str, ref: "VersionRef", tree: Tree) -> None:
-        """Make `ref` an installed version, or return at once when it is one.
+        """Make `ref` an installed version, if it is none and its team still lets it run.
 
         The first time in each process an installed program's digest is compared again; a damaged one is installed anew.
 
@@ -64,16 +64,15 @@ class Installer:
             IncompatibleError: the version is not for this device.
             ServerError: the download broke; it goes on from there next time.
             StorageError: the disk failed.
-            MetadataError: the tree has no acceptable manifest.
+            MetadataError: the tree has no acceptable manifest; `RollbackError` for one below its team's floor.
         """
         key = (feature, ref.manifest_sha256)
-        is_installed = self._slots.is_installed(*key)
-        if is_installed and key in self._verified:
-            return
         manifest = tree.manifest(feature, ref.version)
         _check_manifest(manifest, feature, ref)
         variant = self._choose(manifest)
-        if is_installed:
+        if self._slots.is_installed(*key):
+            if key in self._verified:
+                return
             if _file_sha256(self._slots.program_path(*key)) == variant.sha256:
                 self._verified.add(key)
                 return

@@ -5,12 +5,15 @@ read as the empty state: the baselines answer, and the next sync installs again.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
 FORMAT: Final = 1
+
+_VERSION: Final = re.compile(r"[0-9]{1,6}\.[0-9]{1,6}\.[0-9]{1,6}")
 
 RECENT_SETS: Final = 3
 """How many different sets of versions a device keeps: what it was told to have lately, so that going back is local."""
@@ -170,13 +173,22 @@ def _slot(fields: dict[str, object] | None) -> Slot | None:
     arm, task = fields["arm"], fields["task"]
     if not (arm is None or (isinstance(arm, int) and arm >= 0)):
         raise ValueError(f"state has the arm {arm!r}")
-    return Slot(_text(fields["version"]), digest, _text(fields["reason"]), arm, None if task is None else _text(task))
+    return Slot(
+        _version(fields["version"]), digest, _text(fields["reason"]), arm, None if task is None else _text(task)
+    )
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} where text is due")
     return value
+
+
+def _version(value: object) -> str:
+    version = _text(value)
+    if _VERSION.fullmatch(version) is None:
+        raise ValueError(f"state names the version {version!r}; MAJOR.MINOR.PATCH is due")
+    return version
 
 
 def _digest(value: object) -> str:

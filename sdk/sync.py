@@ -1,8 +1,10 @@
 """What happens when a device asks the server what to run?
 
-    lock ─▶ refresh the signed tree ─▶ halt ─▶ policy ─▶ per feature: resolve ─▶ fetch every arm ─▶ activate ─▶ tidy
-      │            │ refused, or no network: nothing changes     │ a version refused: the feature keeps what it has
+    lock ─▶ refresh the signed tree ─▶ halt ─▶ policy ─▶ per feature: floor ─▶ resolve ─▶ fetch ─▶ activate ─▶ tidy
+      │            │ refused, or no network: nothing changes       │ a version refused: the feature keeps what it has
       └─ another process syncs: wait, then see what it did
+
+What is halted, or below its team's floor, leaves its slot first, whatever else can be had.
 
 Every refusal and every bad weather is a value in the result; nothing is raised, and the old version goes on.
 
@@ -17,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from alcove.registry.errors import RegistryError, VersionHaltedError
+from alcove.registry.floors import is_below
 from alcove.registry.policy import resolve
 from alcove.runtime.errors import AlcoveRuntimeError
 from alcove.sdk.errors import AlcoveSdkError, StorageError
@@ -94,6 +97,10 @@ class SignedTree(Tree, Protocol):
         """Return the app's emergency stop."""
         ...
 
+    def min_version(self, feature: str) -> str | None:
+        """Return the lowest version that the feature's team lets run, or None."""
+        ...
+
 
 @dataclass(slots=True)
 class _Progress:
@@ -148,10 +155,11 @@ class Synchroniser:
         self._store(progress, progress.state.withdraw(halt.digests))
         policy = tree.policy(self._app)
         for feature in sorted(policy.features):
-            if feature in halt.frozen:
-                continue
             resolution = None
             try:
+                self._leave_below(progress, feature, tree.min_version(feature))
+                if feature in halt.frozen:
+                    continue
                 resolution = resolve(policy, feature, self._secret(), halted=halt.digests)
                 needed = _needed(policy.features[feature], resolution)
                 for ref in needed:
@@ -168,6 +176,11 @@ class Synchroniser:
                 raise StorageError(step="install", path=feature, reason=str(error)) from error
         if not progress.refused and not halt.frozen:
             self._slots.keep_only(progress.state.versions())
+
+    def _leave_below(self, progress: _Progress, feature: str, floor: str | None) -> None:
+        slots = progress.state.slots(feature)
+        below = [slot for slot in (slots.current, slots.previous) if slot is not None and is_below(slot.version, floor)]
+        self._store(progress, progress.state.withdraw(frozenset(slot.manifest_sha256 for slot in below)))
 
     def _store(self, progress: _Progress, state: State) -> None:
         if state != progress.state:

@@ -2,6 +2,7 @@
 
 import contextlib
 import http.server
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -26,7 +27,7 @@ from alcove.registry.policy import (
     policy_to_bytes,
 )
 from alcove.registry.policy.document import halt_to_bytes
-from alcove.registry.team import sign_version
+from alcove.registry.team import sign_floor, sign_version
 from alcove.registry.tree import Tree
 from alcove.sdk import Client
 from alcove.sdk.testing import FakeEngine, FolderTransport, HandClock, SeededEntropy, fake_program
@@ -126,6 +127,18 @@ class World:
         halt = Halt(app=APP, serial=self.halt_serial, halted=halted, frozen=(FEATURE,) if is_frozen else ())
         self.tree.publish_halt(APP, halt_to_bytes(halt))
 
+    def raise_floor(self, version: str) -> None:
+        """Let the team forbid every version below one."""
+        signed = sign_floor(
+            self.tree.team_metadata(TEAM),
+            team=TEAM,
+            feature=FEATURE,
+            min_version=version,
+            signer=self.keyring.teams[TEAM],
+            expires_s=self.clock.now_s() + YEAR,
+        )
+        self.tree.accept_team_metadata(signed, {})
+
     def blob(self, version: str) -> Path:
         """Return the file of a version's program in the tree."""
         return self.folder / "blobs" / self.manifests[version].variants[0].sha256
@@ -139,18 +152,23 @@ def make_world(folder: Path) -> World:
     return World(folder / "tree", keyring, clock)
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    """An empty tree."""
-    return make_world(tmp_path)
-
-
-@pytest.fixture
-def released(world: World) -> World:
-    """A tree with versions 1.0.0 and 2.0.0, and a policy that gives everybody 1.0.0."""
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A tree with versions 1.0.0 and 2.0.0, and a policy that gives everybody 1.0.0; nobody changes it."""
+    world = make_world(tmp_path_factory.mktemp("template"))
     world.push("1.0.0", fake_program("one"))
     world.push("2.0.0", fake_program("two"))
     world.set_policy("1.0.0")
+    return world
+
+
+@pytest.fixture
+def released(template: World, tmp_path: Path) -> World:
+    """A copy of the template for one test."""
+    shutil.copytree(template.folder, tmp_path / "tree")
+    world = World(tmp_path / "tree", template.keyring, HandClock(NOW))
+    world.manifests = dict(template.manifests)
+    world.serial = template.serial
     return world
 
 

@@ -242,7 +242,7 @@ def test_true_cell_leaves_only_through_the_randomiser(released: World, make_devi
     client = enrolled(device, epsilon="2", limits=BudgetLimits(Fraction(10_000), Fraction(10_000)))
     handle = client.feature(FEATURE)
     handle.predict("hi")
-    devices = 200
+    devices = 120
     for _ in range(devices):
         handle.record_outcome(accepted=True)
         assert client.report().sent == 1

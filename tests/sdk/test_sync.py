@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from alcove.registry.errors import MissingTarget, ProgramRefusedError, VersionHaltedError
+from alcove.registry.errors import MissingTarget, ProgramRefusedError, RollbackError, VersionHaltedError
 from alcove.registry.inspection import ProgramFacts
 from alcove.sdk import Change, IntegrityError, RuntimeTooOldError
 from alcove.sdk.state import FeatureSlots
@@ -209,6 +209,24 @@ def test_frozen_feature_stays_where_it_is(device: Device) -> None:
     device.world.set_policy("2.0.0")
     assert client.sync().changed == ()
     assert device.answer(client) == "one 1.0.0 default"
+
+
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_version_below_its_teams_floor_leaves_its_slot(device: Device, is_frozen: bool) -> None:
+    """Whatever the policy says, and before anything else is fetched; a freeze does not keep it."""
+    client = device.client()
+    client.sync()
+    device.world.raise_floor("1.5.0")
+    if is_frozen:
+        device.world.halt(is_frozen=True)
+    result = client.sync()
+    assert result.changed == (Change(FEATURE, "1.0.0", "baseline", "baseline"),)
+    assert (result.error is None) == is_frozen
+    assert is_frozen or isinstance(result.error, RollbackError)
+    assert device.answer(client) == "shipped baseline baseline"
+    device.world.set_policy("2.0.0")
+    assert client.sync().error is None
+    assert device.answer(client) == ("shipped baseline baseline" if is_frozen else "two 2.0.0 default")
 
 
 def test_policy_of_another_app_is_not_taken(device: Device) -> None:
