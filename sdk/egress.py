@@ -102,7 +102,7 @@ class Egress:
             if response.status not in (200, 206):
                 raise StatusError(method="GET", path=path, status=response.status)
             first = start if response.status == 206 else 0
-            yield Download(first, self._chunks(response, path, max_bytes - first))
+            yield Download(first, self._chunks(response, "GET", path, max_bytes - first))
         finally:
             # Not released to the pool: what is left of an answer is not worth reading.
             response.close()
@@ -117,7 +117,7 @@ class Egress:
         """
         response = self._request("POST", path, body, {"Content-Type": "application/octet-stream"})
         try:
-            for _ in self._chunks(response, path, limits.MAX_ANSWER_BYTES):
+            for _ in self._chunks(response, "POST", path, limits.MAX_ANSWER_BYTES):
                 pass
             if not 200 <= response.status < 300:
                 raise StatusError(method="POST", path=path, status=response.status)
@@ -150,14 +150,14 @@ class Egress:
             if self._observer is not None:
                 self._observer(Sent(method, path, body, bytes(wire)))
 
-    def _chunks(self, response: urllib3.BaseHTTPResponse, path: str, limit_bytes: int) -> Iterator[bytes]:
+    def _chunks(self, response: urllib3.BaseHTTPResponse, method: str, path: str, limit_bytes: int) -> Iterator[bytes]:
         started_s = self._monotonic_s()
         received = 0
         while True:
             try:
                 chunk = response.read1(limits.CHUNK_BYTES)
             except (urllib3.exceptions.HTTPError, OSError) as error:
-                raise TransportError(method="GET", path=path, reason=_reason(error)) from error
+                raise TransportError(method=method, path=path, reason=_reason(error)) from error
             if not chunk:
                 return
             received += len(chunk)
@@ -168,7 +168,7 @@ class Egress:
             elapsed_s = self._monotonic_s() - started_s
             if elapsed_s > limits.GRACE_S + received / limits.MIN_BYTES_PER_S:
                 reason = f"{received} bytes in {elapsed_s:.0f} s; at least {limits.MIN_BYTES_PER_S} a second are due"
-                raise TransportError(method="GET", path=path, reason=reason)
+                raise TransportError(method=method, path=path, reason=reason)
             yield chunk
 
 

@@ -97,6 +97,7 @@ class Reporter:
         self._clock = clock
         self._entropy = entropy
         self._lock = FileLock(folder / "lock")
+        self._upload_lock = FileLock(folder / "upload.lock")
         self._thread_lock = threading.Lock()
         self.ledger = Ledger(folder / "ledger.jsonl", limits, clock)
 
@@ -129,24 +130,17 @@ class Reporter:
         tally = _Tally()
         sent = waiting = 0
         try:
-            with self._held():
-                outbox = self._read_outbox()
-                waiting = len(outbox)
-                self._make_due(outbox, tally)
-                waiting = len(outbox)
-                while outbox:
-                    body = b"".join(outbox[:MAX_REPORTS_PER_BODY])
-                    try:
-                        transport.post("/reports", body)
-                        sent += len(body) // REPORT_BYTES
-                    except StatusError as error:
-                        if error.status >= 500 or error.status in RETRIED_STATUSES:
-                            raise
-                        tally.error = error
-                        tally.dropped += len(body) // REPORT_BYTES
-                    del outbox[:MAX_REPORTS_PER_BODY]
+            with self._upload_lock.held():
+                with self._held():
+                    outbox = self._read_outbox()
                     waiting = len(outbox)
-                    self._write_outbox(outbox)
+                    self._make_due(outbox, tally)
+                while waiting := len(outbox):
+                    # The files' lock is free meanwhile: an app that records an outcome never waits for the network.
+                    body = b"".join(outbox[:MAX_REPORTS_PER_BODY])
+                    if self._is_taken(transport, body, tally):
+                        sent += len(body) // REPORT_BYTES
+                    outbox = self._without(outbox[:MAX_REPORTS_PER_BODY])
         except (ServerError, StorageError) as error:
             tally.error = error
         return ReportResult(sent, waiting, tally.dropped, tally.spent, tally.error)
@@ -160,6 +154,32 @@ class Reporter:
         with self._held():
             self._files.remove(self._pending_path)
             self._files.remove(self._outbox_path)
+
+    @staticmethod
+    def _is_taken(transport: "Transport", body: bytes, tally: _Tally) -> bool:
+        """Send one body; tell whether it was taken, False if it never will be.
+
+        Raises:
+            ServerError: try again later.
+        """
+        try:
+            transport.post("/reports", body)
+        except StatusError as error:
+            if error.status >= 500 or error.status in RETRIED_STATUSES:
+                raise
+            tally.error = error
+            tally.dropped += len(body) // REPORT_BYTES
+            return False
+        return True
+
+    def _without(self, done: list[bytes]) -> list[bytes]:
+        """Take reports out of the outbox as it is now (the user may have emptied it); return what is left."""
+        with self._held():
+            outbox = self._read_outbox()
+            left = outbox[len(done) :] if outbox[: len(done)] == done else []
+            if left != outbox:
+                self._write_outbox(left)
+            return left
 
     def _make_due(self, outbox: list[bytes], tally: _Tally) -> None:
         """Move what is due from pending to the outbox, debited and randomised (I1)."""

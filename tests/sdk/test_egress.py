@@ -1,7 +1,9 @@
 """Which bytes leave, to whom, and what stops an answer that is too long, too slow or too strange?"""
 
 import contextlib
+import datetime as dt
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +12,10 @@ import pytest
 from alcove.sdk import Client, InsecureServerError, ResponseTooLargeError, Sent, StatusError, TransportError
 from alcove.sdk.egress import HEADERS, Egress, TufFetcher
 from alcove.sdk.transport import Traffic, checked_server
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 from tuf.api.exceptions import DownloadError, DownloadHTTPError
@@ -246,6 +252,51 @@ def test_tree_fetcher_gives_bytes_or_the_errors_that_tuf_expects(egress: Egress,
     for url in ("http://127.0.0.1:1/metadata/x", f"{server.url}.example.com/x", f"{server.url[:-1]}"):
         with pytest.raises(DownloadError, match="not on this client's server"):
             fetched(fetcher, url)
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """Make a certificate of localhost that nobody vouches for; return it and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = dt.datetime.now(dt.UTC)
+    built = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    encoding = serialization.Encoding.PEM
+    private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "key.pem").write_bytes(private)
+    (folder / "cert.pem").write_bytes(built.public_bytes(encoding))
+    return folder / "cert.pem", folder / "key.pem"
+
+
+def test_https_is_verified_and_observed(server: TreeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unknown certificate is refused before anything is sent; a known one works, and the observer reads along."""
+    cert, key = certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    server.server.socket = context.wrap_socket(server.server.socket, server_side=True)
+    address = server.url.replace("http://127.0.0.1", "https://localhost")
+    seen: list[Sent] = []
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    suspicious = Egress(address, observer=seen.append)
+    with pytest.raises(TransportError, match="CERTIFICATE_VERIFY_FAILED"):
+        body(suspicious, "/metadata/timestamp.json")
+    assert [sent.wire for sent in seen] == [b""]
+    suspicious.close()
+    monkeypatch.setenv("SSL_CERT_FILE", str(cert))
+    trusting = Egress(address, observer=seen.append)
+    assert body(trusting, "/metadata/timestamp.json").startswith(b"{")
+    assert seen[-1].wire.startswith(b"GET /metadata/timestamp.json HTTP/1.1\r\n")
+    trusting.close()
 
 
 def leaky(device: Device) -> Callable[[str], object]:

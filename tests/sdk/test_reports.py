@@ -1,6 +1,7 @@
 """Does a device tell one randomised cell per window, paid for, and nothing more?"""
 
 import json
+import threading
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
@@ -254,6 +255,45 @@ def test_true_cell_leaves_only_through_the_randomiser(released: World, make_devi
     expected, spread = devices * keep, (devices * keep * (1 - keep)) ** 0.5
     assert abs(told[true_cell] - expected) < 4 * spread
     assert len(told) == task.cell_count
+
+
+def test_outcome_is_recorded_while_an_upload_hangs(device: Device) -> None:
+    """The app's call never waits for the network; what it records belongs to the next report."""
+    client = enrolled(device, epsilon="1")
+    use(client)
+    recorded: list[int] = []
+
+    def record() -> None:
+        use(client)
+        recorded.append(1)
+
+    def hang(method: str, path: str) -> None:
+        if method == "POST" and not recorded:
+            device.clock.time_s += WINDOW
+            thread = threading.Thread(target=record)
+            thread.start()
+            thread.join(20)
+            assert recorded == [1]
+
+    device.transport.fault = hang
+    assert client.report().sent == 1
+    assert client.report().sent == 1
+    assert len(device.transport.reports) == 2
+
+
+def test_opting_out_while_an_upload_hangs_leaves_nothing(device: Device) -> None:
+    """What was on its way is gone, and nothing comes after it."""
+    client = enrolled(device)
+    outbox = device.folder / "reports" / "outbox.json"
+    outbox.write_text(json.dumps([bytes(38).hex()] * 3000), encoding="utf-8")
+
+    def opt_out(method: str, path: str) -> None:
+        if method == "POST":
+            client.forget_reports()
+
+    device.transport.fault = opt_out
+    assert client.report().sent == 1024
+    assert not outbox.exists() or json.loads(outbox.read_bytes()) == []
 
 
 def test_opting_out_forgets_what_was_not_sent(device: Device) -> None:
