@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from alcove.registry import layout
+from alcove.registry._tuf import Metadata, TargetFile, Targets
 from alcove.registry.client import TreeClient
+from alcove.registry.clock import utc
 from alcove.registry.errors import ProgramRefusedError
 from alcove.registry.files import DISK
 from alcove.registry.inspection import ProgramFacts
@@ -16,13 +18,15 @@ from alcove.registry.keys import create_keys
 from alcove.registry.manifest import PortSignature, Signature
 from alcove.registry.package import Package, create_package
 from alcove.registry.policy.document import FeaturePolicy, Policy, VersionRef
+from alcove.registry.publication import Publisher
 from alcove.registry.team import sign_version
 from alcove.registry.tree import Tree, initialise_tree
+from alcove.registry.trust import SignedRole
 from tuf.api.exceptions import DownloadHTTPError
 from tuf.ngclient.fetcher import FetcherInterface
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from alcove.registry.clock import Clock
@@ -200,6 +204,28 @@ class TreeWorld:
         manifest = self.tree.manifest("language_id", version)
         ref = VersionRef(version=version, manifest_sha256=manifest.sha256)
         return Policy(app=app, serial=serial, features={"language_id": FeaturePolicy(min_version="0.0.1", default=ref)})
+
+    def misuse(self, role: str, documents: Mapping[str, bytes], *, hashes: tuple[str, ...] = ("sha256",)) -> None:
+        """Sign documents with a role's own key and publish them, though the tree would refuse them.
+
+        Args:
+            role: "policy", "halt" or a team's role; its targets become exactly `documents`.
+            documents: bytes by target path.
+            hashes: algorithms of the signed digests.
+        """
+        state = self.tree.state()
+        signers = {"policy": self.keys.online.policy, "halt": self.keys.online.halt}
+        signers |= {layout.team_role(team): signer for team, signer in self.keys.teams.items()}
+        targets = {path: TargetFile.from_data(path, data, list(hashes)) for path, data in documents.items()}
+        expires = utc(self.clock.now_s() + layout.LIFETIMES_S["policy"])
+        metadata = Metadata(Targets(version=state.roles[role].version + 1, expires=expires, targets=targets))
+        metadata.sign(signers[role])
+        Publisher(self.tree.folder, self.keys.online, DISK, self.clock.now_s()).publish(
+            targets=documents,
+            roles={role: SignedRole(metadata, metadata.to_bytes())},
+            snapshot=state.snapshot,
+            timestamp=state.timestamp,
+        )
 
     def client(self, name: str = "device", *, clock: Clock | None = None) -> TreeClient:
         """Return a device's client; the same name means the same folder."""
