@@ -281,7 +281,7 @@ class Client:
         return UNAVAILABLE if baseline is None or model is None else Serving(model, baseline[1], "baseline")
 
     def _load(self, path: Path) -> Runnable | None:
-        with suppress(AlcoveRuntimeError, OSError):
+        with suppress(AlcoveRuntimeError, OSError, MemoryError):
             return self._engine.load(path)
         return None
 

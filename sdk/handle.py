@@ -26,7 +26,7 @@ class AnswerError(StrEnum):
     INVALID_TEXT = "invalid_text"
     """A text is not UTF-8 (or holds a lone surrogate)."""
     RUN_FAILED = "run_failed"
-    """The runtime refused the run."""
+    """The runtime refused the run, or the device has no memory for it."""
     DECODE_FAILED = "decode_failed"
     """The program's outputs are not this feature's."""
     NO_MODEL = "no_model"
@@ -190,7 +190,7 @@ class FeatureHandle(Generic[T]):
             return None, AnswerError.INVALID_TEXT
         except InputError:
             raise
-        except AlcoveRuntimeError:
+        except (AlcoveRuntimeError, MemoryError):
             return None, AnswerError.RUN_FAILED
         try:
             return self._decode(serving.model, outputs), None

@@ -99,7 +99,8 @@ def test_feature_with_nothing_that_loads_answers_with_a_code(device: Device, tmp
     assert handle.predict("hi").version == "1.0.0"
 
 
-def test_run_that_fails_is_an_error_code(device: Device) -> None:
+@pytest.mark.parametrize("failure", [AlcoveRuntimeError("busy"), MemoryError()])
+def test_run_that_fails_is_an_error_code(device: Device, failure: Exception) -> None:
     """Whatever the runtime refuses while running, the app gets an answer."""
 
     class Failing:
@@ -109,7 +110,7 @@ def test_run_that_fails_is_an_error_code(device: Device) -> None:
 
         def __call__(self, *inputs: Any) -> list[Any]:
             """Fail."""
-            raise AlcoveRuntimeError("busy")
+            raise failure
 
     class FailingEngine(FakeEngine):
         """Loads nothing else."""
