@@ -1,0 +1,116 @@
+"""Does a package of a really compiled program pass, and does the runtime's refusal come through by name?"""
+
+from pathlib import Path
+
+import pytest
+import torch
+from alcove.registry.errors import IntegrityError, ProgramRefusedError
+from alcove.registry.inspection import RuntimeInspector
+from alcove.registry.manifest import PortSignature
+from alcove.registry.package import Package, create_package, read_package, verify_package, write_package
+from alcove.registry.testing import TreeWorld
+from alcove.runtime import export
+from alcove.runtime.certificate import Sample, embed_certificate
+from alcove.runtime.compiler.certify import certify
+from alcove.runtime.ops import LabelledTopK, NgramHash
+from torch import Tensor, nn
+from torch.nn import functional
+
+BUCKETS = 64
+CAPACITY = 128
+
+
+class TinyLanguages(nn.Module):
+    """Tells three made-up languages by their n-grams; untrained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hash = NgramHash(min_order=1, max_order=2, buckets=BUCKETS, seed=7, capacity=CAPACITY)
+        self.table = nn.Parameter(torch.randn(BUCKETS, 8, generator=torch.Generator().manual_seed(1)))
+        self.out = nn.Linear(8, 3)
+        self.top = LabelledTopK(["aa", "bb", "cc"], 2)
+        self.register_buffer("offsets", torch.zeros(1, dtype=torch.int64))
+
+    def forward(self, utf8: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the two best probabilities and their languages."""
+        pooled = functional.embedding_bag(self.hash(utf8), self.table, self.offsets, mode="mean")
+        best: tuple[Tensor, Tensor] = self.top(functional.softmax(self.out(pooled), dim=-1))
+        return best
+
+
+@pytest.fixture(scope="module")
+def bare_program() -> bytes:
+    """A compiled program without a certificate."""
+    return bytes(export(TinyLanguages().eval(), ("a sample",)))
+
+
+@pytest.fixture(scope="module")
+def program() -> bytes:
+    """A compiled program with its certificate."""
+    torch.manual_seed(3)
+    module = TinyLanguages().eval()
+    compiled = bytes(export(module, ("a sample",)))
+    samples = [Sample(inputs=(text,), source="written for this test") for text in ("ein Satz", "une phrase", "")]
+    return embed_certificate(compiled, certify(compiled, module, samples, "own text", 1e-4))
+
+
+def package(program: bytes) -> Package:
+    """A package of this one program."""
+    return create_package(feature="language_id", team="text", version="1.0.0", programs={"f32": program}, card="# Tiny")
+
+
+def test_compiled_program_is_packed_verified_published_and_read(
+    program: bytes, published: TreeWorld, tmp_path: Path
+) -> None:
+    """From torch to a device's manifest; the signature is the program's own."""
+    packed = create_package(
+        feature="language_id", team="text", version="2.0.0", programs={"f32": program}, card="# Tiny"
+    )
+    signature = packed.manifest.signature
+    assert [(port.dtype, port.shape) for port in signature.inputs] == [("text", ())]
+    assert signature.outputs[-1] == PortSignature(
+        name=signature.outputs[-1].name, dtype="i32", shape=(1, 2), labels=("aa", "bb", "cc")
+    )
+    assert packed.manifest.variants[0].memory_ceiling_bytes > 0
+    write_package(packed, tmp_path / "package")
+    report = verify_package(read_package(tmp_path / "package"))
+    assert report.manifest_sha256 == packed.manifest.sha256
+    published.push(packed)
+    assert published.client().manifest("language_id", "2.0.0") == packed.manifest
+    assert published.tree.check().is_sound
+
+
+def test_program_without_certificate_is_refused(bare_program: bytes) -> None:
+    """Nothing can be published that does not prove what it computes."""
+    with pytest.raises(ProgramRefusedError, match="no parity certificate"):
+        package(bare_program)
+
+
+def test_every_seventh_flipped_byte_of_a_program_is_refused(program: bytes) -> None:
+    """By the digest of the manifest; and by the runtime alone where a manifest was made to fit."""
+    good = package(program)
+    inspector = RuntimeInspector()
+    for position in range(0, len(program), 7):
+        altered = bytearray(program)
+        altered[position] ^= 1
+        with pytest.raises(IntegrityError):
+            verify_package(Package(good.manifest, {**good.files, "programs/f32.alc": bytes(altered)}))
+        with pytest.raises(ProgramRefusedError) as caught:
+            inspector.certify("f32", bytes(altered))
+        assert caught.value.variant == "f32"
+
+
+@pytest.mark.parametrize("length", [0, 1, 63, 64, 1000])
+def test_truncated_program_is_refused(program: bytes, length: int) -> None:
+    """With the runtime's own words."""
+    with pytest.raises(ProgramRefusedError, match="f32"):
+        package(program[:length])
+
+
+def test_certificate_of_another_program_is_refused(program: bytes, bare_program: bytes) -> None:
+    """The outputs differ from what the certificate promises."""
+    from alcove.runtime import load
+
+    foreign = embed_certificate(bare_program, load(program).certificate)
+    with pytest.raises(ProgramRefusedError):
+        verify_package(package(foreign))
