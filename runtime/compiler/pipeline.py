@@ -83,6 +83,8 @@ def _verified(spec: ProgramSpec, nodes: Sequence[Node]) -> bytes:
     try:
         data = write_program(spec)
         load(data)
+    except ValueError as error:  # a number that no record of the format holds
+        raise ExportError([Finding(op="program", module_path="", source="", nearest=str(error))]) from error
     except ProgramError as error:
         origin = nodes[error.op].origin if error.op is not None else Origin("program")
         finding = Finding(op=origin.op, module_path=origin.module_path, source=origin.source, nearest=error.message)

@@ -1,2 +1,196 @@
-namespace alcove { int abi_version(); }
-extern "C" __attribute__((visibility("default"))) int alcove_abi_version() { return alcove::abi_version(); }
+// The C interface: convert, call, convert.  Nothing throws across it.
+#include "alcove.h"
+
+#include <memory>
+#include <new>
+#include <string>
+
+#include "core/session.h"
+
+struct alcove_model {
+  std::shared_ptr<const alcove::Model> model;
+};
+
+struct alcove_session {
+  std::unique_ptr<alcove::Session> session;
+};
+
+namespace {
+
+using alcove::Status;
+
+thread_local Status last_error;
+
+alcove_status status_of(alcove::Kind kind) {
+  switch (kind) {
+    case alcove::Kind::ok:
+      return ALCOVE_OK;
+    case alcove::Kind::program:
+      return ALCOVE_BAD_PROGRAM;
+    case alcove::Kind::input:
+      return ALCOVE_BAD_INPUT;
+    case alcove::Kind::text:
+      return ALCOVE_BAD_TEXT;
+    case alcove::Kind::busy:
+      return ALCOVE_BUSY;
+    case alcove::Kind::isa:
+      return ALCOVE_BAD_ISA;
+    case alcove::Kind::system:
+      return ALCOVE_SYSTEM;
+  }
+  return ALCOVE_SYSTEM;
+}
+
+alcove_status report(const Status& status) {
+  last_error = status;
+  return status_of(alcove::code_kind(status.code));
+}
+
+alcove_status bad_call(const char* what) {
+  last_error = alcove::failure(alcove::Code::input_port, alcove::Section::file, "%s", what);
+  return ALCOVE_BAD_CALL;
+}
+
+alcove_status open_model(alcove::Bytes bytes, alcove_model** model) {
+  auto opened = alcove::Model::open(std::move(bytes));
+  if (!opened.is_ok()) return report(opened.status());
+  *model = new alcove_model{std::move(opened.value())};
+  return ALCOVE_OK;
+}
+
+// Memory is the one thing that the core lets the standard library throw for.
+template <typename Call>
+alcove_status guarded(Call call) noexcept {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return report(alcove::failure(alcove::Code::out_of_memory, alcove::Section::file, "the system gave no memory"));
+  }
+}
+
+alcove_status describe(const alcove::Program& program, const std::vector<alcove::Port>& ports, size_t index,
+                       alcove_port* result) {
+  if (result == nullptr || index >= ports.size()) return bad_call("no such port");
+  const alcove::Port& port = ports[index];
+  const alcove::Tensor& tensor = program.tensors[port.tensor];
+  *result = alcove_port{};
+  result->name = port.name.data();
+  result->name_bytes = port.name.size();
+  result->dtype = static_cast<alcove_dtype>(tensor.dtype);
+  result->rank = tensor.rank;
+  for (uint8_t d = 0; d < tensor.rank; ++d) result->dims[d] = tensor.dims[d];
+  result->is_ragged = tensor.is_ragged ? 1 : 0;
+  result->label_count = port.label_count;
+  return ALCOVE_OK;
+}
+
+template <typename Call>
+alcove_status in_session(alcove_session* session, Call call) {
+  if (session == nullptr) return bad_call("the session is null");
+  const alcove::Session::Hold hold(*session->session);
+  if (!hold.is_held()) return report(alcove::Session::Hold::busy());
+  const Status status = call(*session->session);
+  return status.is_ok() ? ALCOVE_OK : report(status);
+}
+
+}  // namespace
+
+uint32_t alcove_abi_version(void) { return ALCOVE_ABI_VERSION; }
+
+const char* alcove_last_error(void) { return last_error.message; }
+
+alcove_status alcove_model_open_file(const char* path, alcove_model** model) {
+  if (path == nullptr || model == nullptr) return bad_call("path or model is null");
+  return guarded([&] {
+    auto bytes = alcove::Bytes::of_file(path);
+    return bytes.is_ok() ? open_model(std::move(bytes.value()), model) : report(bytes.status());
+  });
+}
+
+alcove_status alcove_model_open_bytes(const void* data, size_t size, alcove_model** model) {
+  if (model == nullptr || (data == nullptr && size > 0)) return bad_call("data or model is null");
+  return guarded([&] { return open_model(alcove::Bytes::copy_of(static_cast<const uint8_t*>(data), size), model); });
+}
+
+alcove_status alcove_model_verify_weights(const alcove_model* model) {
+  if (model == nullptr) return bad_call("the model is null");
+  const Status status = model->model->check_weights();
+  return status.is_ok() ? ALCOVE_OK : report(status);
+}
+
+void alcove_model_close(alcove_model* model) { delete model; }
+
+size_t alcove_model_input_count(const alcove_model* model) {
+  return model == nullptr ? 0 : model->model->program().inputs.size();
+}
+
+size_t alcove_model_output_count(const alcove_model* model) {
+  return model == nullptr ? 0 : model->model->program().outputs.size();
+}
+
+alcove_status alcove_model_input(const alcove_model* model, size_t index, alcove_port* port) {
+  if (model == nullptr) return bad_call("the model is null");
+  const alcove::Program& program = model->model->program();
+  return describe(program, program.inputs, index, port);
+}
+
+alcove_status alcove_model_output(const alcove_model* model, size_t index, alcove_port* port) {
+  if (model == nullptr) return bad_call("the model is null");
+  const alcove::Program& program = model->model->program();
+  return describe(program, program.outputs, index, port);
+}
+
+alcove_status alcove_model_output_label(const alcove_model* model, size_t output, uint32_t label, const char** text,
+                                        size_t* text_bytes) {
+  if (model == nullptr || text == nullptr || text_bytes == nullptr) return bad_call("an argument is null");
+  const alcove::Program& program = model->model->program();
+  if (output >= program.outputs.size() || label >= program.outputs[output].label_count) return bad_call("no such label");
+  const std::string_view found = program.labels[program.outputs[output].first_label + label];
+  *text = found.data();
+  *text_bytes = found.size();
+  return ALCOVE_OK;
+}
+
+uint64_t alcove_model_memory_ceiling(const alcove_model* model) {
+  return model == nullptr ? 0 : model->model->memory_ceiling_bytes();
+}
+
+alcove_status alcove_session_create(const alcove_model* model, alcove_session** session) {
+  if (model == nullptr || session == nullptr) return bad_call("model or session is null");
+  return guarded([&] {
+    auto created = alcove::Session::create(model->model);
+    if (!created.is_ok()) return report(created.status());
+    *session = new alcove_session{std::move(created.value())};
+    return ALCOVE_OK;
+  });
+}
+
+void alcove_session_close(alcove_session* session) { delete session; }
+
+alcove_status alcove_session_set_text(alcove_session* session, size_t input, const char* text, size_t size) {
+  if (text == nullptr && size > 0) return bad_call("the text is null");
+  return in_session(session, [&](alcove::Session& held) {
+    return held.set_text(input, reinterpret_cast<const uint8_t*>(text), size);
+  });
+}
+
+alcove_status alcove_session_set_tensor(alcove_session* session, size_t input, alcove_dtype dtype, const uint64_t* dims,
+                                        size_t rank, const void* data) {
+  if (data == nullptr || (dims == nullptr && rank > 0)) return bad_call("data or dims is null");
+  if (dtype < ALCOVE_F32 || dtype > ALCOVE_TEXT) return bad_call("unknown dtype");
+  return in_session(session, [&](alcove::Session& held) {
+    return held.set_tensor(input, static_cast<alcove::DType>(dtype), dims, rank, data);
+  });
+}
+
+alcove_status alcove_session_run(alcove_session* session) {
+  return in_session(session, [](alcove::Session& held) { return held.run(); });
+}
+
+alcove_status alcove_session_output(const alcove_session* session, size_t output, const void** data, uint64_t* extent) {
+  if (session == nullptr || data == nullptr || extent == nullptr) return bad_call("an argument is null");
+  if (output >= session->session->model().program().outputs.size()) return bad_call("no such output");
+  *data = session->session->output(output);
+  *extent = session->session->output_extent(output);
+  return ALCOVE_OK;
+}

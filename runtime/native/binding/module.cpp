@@ -1,3 +1,156 @@
+// The Python module `alcove.runtime._native`: convert, call, convert.  `runtime/_native.pyi` describes it.
 #include <nanobind/nanobind.h>
-namespace alcove { int abi_version(); }
-NB_MODULE(_native, m) { m.def("abi_version", &alcove::abi_version); }
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+
+#include "binding/run.h"
+#include "binding/raise.h"
+#include "binding/text.h"
+#include "core/session.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace alcove::binding {
+
+namespace {
+
+// Keeps a model for Python, where it is shared by sessions.
+struct NativeModel {
+  std::shared_ptr<const Model> model;
+};
+
+NativeModel open(Bytes bytes) {
+  nb::gil_scoped_release free_threads;
+  Result<std::shared_ptr<const Model>> model = Model::open(std::move(bytes));
+  nb::gil_scoped_acquire python;
+  return {checked(std::move(model))};
+}
+
+nb::tuple dims_of(const Tensor& tensor) {
+  nb::list dims;
+  for (uint8_t d = 0; d < tensor.rank; ++d) dims.append(nb::int_(tensor.dims[d]));
+  return nb::tuple(dims);
+}
+
+nb::str text_of(std::string_view text) { return nb::str(text.data(), text.size()); }
+
+// (name, dtype number, shape, is_ragged, labels) of each port.
+nb::list ports_of(const Program& program, const std::vector<Port>& ports) {
+  nb::list result;
+  for (const Port& port : ports) {
+    const Tensor& tensor = program.tensors[port.tensor];
+    nb::list labels;
+    for (uint32_t i = 0; i < port.label_count; ++i) labels.append(text_of(program.labels[port.first_label + i]));
+    result.append(nb::make_tuple(text_of(port.name), static_cast<int>(tensor.dtype), dims_of(tensor), tensor.is_ragged,
+                                 nb::tuple(labels)));
+  }
+  return result;
+}
+
+// (name, type) of each attribute, from the manifest's "name:type ...".
+nb::tuple attributes_of(const OpInfo& op) {
+  nb::list result;
+  std::string_view rest = op.attributes;
+  while (!rest.empty()) {
+    const size_t colon = rest.find(':');
+    const size_t space = std::min(rest.find(' '), rest.size());
+    result.append(nb::make_tuple(text_of(rest.substr(0, colon)), text_of(rest.substr(colon + 1, space - colon - 1))));
+    rest.remove_prefix(std::min(space + 1, rest.size()));
+  }
+  return nb::tuple(result);
+}
+
+nb::list manifest_list() {
+  nb::list result;
+  for (const OpInfo& op : manifest()) result.append(nb::cast(op));
+  return result;
+}
+
+nb::list kernel_list() {
+  nb::list result;
+#define ALCOVE_KERNEL(op, dtype, isa, function) result.append(nb::make_tuple(#op, #dtype, #isa, #function));
+#include "kernels/manifest.inc"
+  return result;
+}
+
+nb::bytes digest_bytes(const Digest& digest) {
+  return nb::bytes(reinterpret_cast<const char*>(digest.data()), digest.size());
+}
+
+}  // namespace
+
+NB_MODULE(_native, m) {
+  m.doc() = "Native half of alcove.runtime.";
+
+  nb::class_<OpInfo>(m, "OpInfo")
+      .def_prop_ro("code", [](const OpInfo& op) { return static_cast<int>(op.code); })
+      .def_prop_ro("name", [](const OpInfo& op) { return op.name; })
+      .def_prop_ro("min_inputs", [](const OpInfo& op) { return op.min_inputs; })
+      .def_prop_ro("max_inputs", [](const OpInfo& op) { return op.max_inputs; })
+      .def_prop_ro("outputs", [](const OpInfo& op) { return op.outputs; })
+      .def_prop_ro("attributes", &attributes_of)
+      .def_prop_ro("is_in_place", [](const OpInfo& op) { return op.is_in_place; });
+
+  nb::class_<NativeModel>(m, "NativeModel")
+      .def_prop_ro("inputs", [](const NativeModel& n) { return ports_of(n.model->program(), n.model->program().inputs); })
+      .def_prop_ro("outputs",
+                   [](const NativeModel& n) { return ports_of(n.model->program(), n.model->program().outputs); })
+      .def_prop_ro("memory_ceiling_bytes", [](const NativeModel& n) { return n.model->memory_ceiling_bytes(); })
+      .def_prop_ro("is_mapped", [](const NativeModel& n) { return n.model->is_mapped(); })
+      .def_prop_ro("certificate",
+                   [](const NativeModel& n) {
+                     const std::vector<uint8_t>& bytes = n.model->certificate();
+                     return nb::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+                   })
+      .def("digest",
+           [](const NativeModel& n) {
+             Digest digest;
+             {
+               nb::gil_scoped_release free_threads;
+               digest = n.model->digest();
+             }
+             return digest_bytes(digest);
+           })
+      .def("verify_weights",
+           [](const NativeModel& n) {
+             Status status;
+             {
+               nb::gil_scoped_release free_threads;
+               status = n.model->check_weights();
+             }
+             check(status);
+           })
+      .def("session", [](const NativeModel& n) { return NativeSession(checked(Session::create(n.model))); });
+
+  nb::class_<NativeSession>(m, "NativeSession").def("__call__", &NativeSession::call, "inputs"_a);
+
+  m.def("open_file", [](const std::string& path) { return open(checked(Bytes::of_file(path.c_str()))); }, "path"_a);
+  m.def(
+      "open_bytes",
+      [](nb::bytes data) {
+        return open(Bytes::copy_of(reinterpret_cast<const uint8_t*>(data.c_str()), data.size()));
+      },
+      "data"_a);
+  m.def("manifest", &manifest_list);
+  m.def("kernels", &kernel_list);
+  m.def("isa", [] { return kernels::isa_name(checked(process_kernels())->isa); });
+  m.def("machine_isas", [] {
+    nb::list names;
+    for (const kernels::Isa isa : {kernels::Isa::scalar, kernels::Isa::avx2, kernels::Isa::avx512}) {
+      if (kernels::machine_has(isa)) names.append(kernels::isa_name(isa));
+    }
+    return names;
+  });
+  m.def(
+      "sha256",
+      [](nb::bytes data, bool portable) {
+        const auto* bytes = reinterpret_cast<const uint8_t*>(data.c_str());
+        return digest_bytes(portable ? sha256_portable(bytes, data.size()) : sha256(bytes, data.size()));
+      },
+      "data"_a, "portable"_a = false);
+  m.def("ngram_hash", &hash_text, "text"_a, "min_order"_a, "max_order"_a, "buckets"_a, "seed"_a, "capacity"_a);
+  m.def("ngram_hash_batch", &hash_texts, "texts"_a, "min_order"_a, "max_order"_a, "buckets"_a, "seed"_a, "capacity"_a);
+}
+
+}  // namespace alcove::binding

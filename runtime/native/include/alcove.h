@@ -1,0 +1,102 @@
+/* The C interface of alcove's runtime: open a program, run it, read what it answers.  Version 1, begun.
+ *
+ * Handles are opaque.  A model is immutable and may be used by any number of threads; a session belongs to one thread at a
+ * time, and a second one gets ALCOVE_BUSY.  No function throws; every function that can fail returns an alcove_status, and
+ * alcove_last_error() says why, in words, for the calling thread.  Pointers that a call takes need live only until it
+ * returns, but for a text input: it must live until the run is over.
+ */
+#ifndef ALCOVE_H
+#define ALCOVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define ALCOVE_API __attribute__((visibility("default")))
+#else
+#define ALCOVE_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ALCOVE_ABI_VERSION 1
+
+typedef enum alcove_status {
+  ALCOVE_OK = 0,
+  ALCOVE_BAD_PROGRAM = 1,  /* the bytes are no valid program */
+  ALCOVE_BAD_INPUT = 2,    /* an input does not fit its port, or was not set */
+  ALCOVE_BAD_TEXT = 3,     /* a text is not UTF-8 */
+  ALCOVE_BUSY = 4,         /* another thread uses the session */
+  ALCOVE_BAD_ISA = 5,      /* ALCOVE_ISA names what this machine lacks, or nothing known */
+  ALCOVE_SYSTEM = 6,       /* the file cannot be read, or there is no memory */
+  ALCOVE_BAD_CALL = 7      /* a null handle, or an index out of range */
+} alcove_status;
+
+/* The numbers are those of the program format. */
+typedef enum alcove_dtype {
+  ALCOVE_F32 = 1,
+  ALCOVE_I8 = 2,
+  ALCOVE_I32 = 3,
+  ALCOVE_I64 = 4,
+  ALCOVE_U8 = 5,
+  ALCOVE_BOOL = 6,
+  ALCOVE_TEXT = 7
+} alcove_dtype;
+
+#define ALCOVE_MAX_RANK 8
+
+/* An input or output.  The name lives as long as the model. */
+typedef struct alcove_port {
+  const char* name; /* UTF-8, not terminated */
+  size_t name_bytes;
+  alcove_dtype dtype;
+  uint32_t rank;
+  uint64_t dims[ALCOVE_MAX_RANK];
+  int32_t is_ragged;    /* dims[0] is an upper bound */
+  uint32_t label_count; /* names of the indices that an I32 output holds; 0: none */
+} alcove_port;
+
+typedef struct alcove_model alcove_model;
+typedef struct alcove_session alcove_session;
+
+ALCOVE_API uint32_t alcove_abi_version(void);
+
+/* Why the last call of this thread failed; never null, valid until the thread's next call. */
+ALCOVE_API const char* alcove_last_error(void);
+
+/* Opens and verifies a program.  A file that belongs to this user and that nobody may write is mapped, others are read. */
+ALCOVE_API alcove_status alcove_model_open_file(const char* path, alcove_model** model);
+ALCOVE_API alcove_status alcove_model_open_bytes(const void* data, size_t size, alcove_model** model);
+/* Compares the weights with their digest: at installation, not at every load. */
+ALCOVE_API alcove_status alcove_model_verify_weights(const alcove_model* model);
+/* Sessions of the model go on. */
+ALCOVE_API void alcove_model_close(alcove_model* model);
+
+ALCOVE_API size_t alcove_model_input_count(const alcove_model* model);
+ALCOVE_API size_t alcove_model_output_count(const alcove_model* model);
+ALCOVE_API alcove_status alcove_model_input(const alcove_model* model, size_t index, alcove_port* port);
+ALCOVE_API alcove_status alcove_model_output(const alcove_model* model, size_t index, alcove_port* port);
+ALCOVE_API alcove_status alcove_model_output_label(const alcove_model* model, size_t output, uint32_t label,
+                                                   const char** text, size_t* text_bytes);
+/* What each session of the model allocates, in bytes. */
+ALCOVE_API uint64_t alcove_model_memory_ceiling(const alcove_model* model);
+
+ALCOVE_API alcove_status alcove_session_create(const alcove_model* model, alcove_session** session);
+ALCOVE_API void alcove_session_close(alcove_session* session);
+ALCOVE_API alcove_status alcove_session_set_text(alcove_session* session, size_t input, const char* text, size_t size);
+/* `dims` are of row-major `data`; copied. */
+ALCOVE_API alcove_status alcove_session_set_tensor(alcove_session* session, size_t input, alcove_dtype dtype,
+                                                   const uint64_t* dims, size_t rank, const void* data);
+/* Uses up the inputs: set them again before the next run. */
+ALCOVE_API alcove_status alcove_session_run(alcove_session* session);
+/* `data` is valid until an input is set or the session is closed; `extent` is what is used of the leading dimension. */
+ALCOVE_API alcove_status alcove_session_output(const alcove_session* session, size_t output, const void** data,
+                                               uint64_t* extent);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

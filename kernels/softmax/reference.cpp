@@ -1,0 +1,57 @@
+// The truth about softmax: the exponential and the tree, one lane after the other.
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/canonical.h"
+#include "kernels/softmax/softmax.h"
+
+namespace alcove::kernels {
+
+namespace {
+
+float exp_nonpositive(float x) noexcept {
+  if (!(x >= kExpLowest)) return x == x ? 0.0f : x;
+  const float t = std::fma(x, kLog2E, kRoundMagic);
+  const float n = t - kRoundMagic;
+  const float r = std::fma(n, -kLn2Low, std::fma(n, -kLn2High, x));
+  float p = kExpC0;
+  p = std::fma(p, r, kExpC1);
+  p = std::fma(p, r, kExpC2);
+  p = std::fma(p, r, kExpC3);
+  p = std::fma(p, r, kExpC4);
+  p = std::fma(p, r, kExpC5);
+  const float y = std::fma(p, r * r, r) + 1.0f;
+  const uint32_t exponent = std::bit_cast<uint32_t>(t) - std::bit_cast<uint32_t>(kRoundMagic);
+  return y * std::bit_cast<float>((exponent + 127u) << 23);
+}
+
+void softmax_row(const float* input, float* output, size_t count) noexcept {
+  float greatest = input[0];
+  bool has_nan = false;
+  for (size_t i = 0; i < count; ++i) {
+    if (input[i] > greatest) greatest = input[i];
+    if (input[i] != input[i]) has_nan = true;
+  }
+  if (has_nan) {
+    for (size_t i = 0; i < count; ++i) output[i] = std::bit_cast<float>(kCanonicalNanBits);
+    return;
+  }
+  float lanes[16] = {};
+  for (size_t i = 0; i < count; ++i) {
+    output[i] = exp_nonpositive(input[i] - greatest);
+    lanes[i % 16] += output[i];
+  }
+  for (size_t width = 8; width > 0; width /= 2) {
+    for (size_t lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
+  }
+  for (size_t i = 0; i < count; ++i) output[i] = canonical(output[i] / lanes[0]);
+}
+
+}  // namespace
+
+void softmax_f32_reference(const SoftmaxF32& a) noexcept {
+  for (size_t row = 0; row < a.rows; ++row) softmax_row(a.input + row * a.count, a.output + row * a.count, a.count);
+}
+
+}  // namespace alcove::kernels

@@ -1,0 +1,115 @@
+"""How do the bytes of a program become values again, for tools and for training that goes on?
+
+The native verifier judges the bytes first; this module only takes apart what it accepted.
+"""
+
+import struct
+from collections.abc import Iterator
+
+from alcove.runtime import _native
+from alcove.runtime.format import records
+from alcove.runtime.format.records import SectionKind
+from alcove.runtime.format.spec import DType, Layout, OpSpec, PortSpec, ProgramSpec, Storage, TensorSpec
+
+
+def read_spec(program: bytes) -> ProgramSpec:
+    """Return the spec that `write_program` turns into these bytes.
+
+    Raises:
+        ProgramError: the bytes are no valid program.
+    """
+    _native.open_bytes(program)
+    sections = dict(_sections(program))
+    section = sections[SectionKind.PROGRAM]
+    weights = sections.get(SectionKind.WEIGHTS, b"")
+    counts = records.PROGRAM.unpack_from(section)
+    tensor_count, op_count, input_count, output_count, label_count, string_bytes, arena_bytes = counts
+    cursor = _Cursor(section, records.PROGRAM.size, len(section) - string_bytes)
+    tensors = tuple(_tensor(cursor, weights) for _ in range(tensor_count))
+    by_code = {op.code: op for op in _native.manifest()}
+    ops = tuple(_op(cursor, by_code) for _ in range(op_count))
+    inputs = [_port(cursor) for _ in range(input_count)]
+    outputs = [_port(cursor) for _ in range(output_count)]
+    labels = iter([cursor.string(cursor.next(records.LABEL)[0]) for _ in range(label_count)])
+    return ProgramSpec(
+        tensors=tensors,
+        ops=ops,
+        inputs=tuple(_labelled(port, labels) for port in inputs),
+        outputs=tuple(_labelled(port, labels) for port in outputs),
+        arena_bytes=arena_bytes,
+        certificate=sections.get(SectionKind.CERTIFICATE, b""),
+    )
+
+
+class _Cursor:
+    """Reads records in order, and the strings that belong to them from the end of the section."""
+
+    def __init__(self, data: bytes, position: int, strings: int) -> None:
+        self._data = data
+        self._position = position
+        self._string = strings
+
+    def next(self, record: struct.Struct) -> tuple[int, ...]:
+        fields = record.unpack_from(self._data, self._position)
+        self._position += record.size
+        return fields
+
+    def string(self, size_bytes: int) -> str:
+        start = self._string
+        self._string += size_bytes
+        return self._data[start : self._string].decode("utf-8")
+
+
+def _sections(program: bytes) -> Iterator[tuple[SectionKind, bytes]]:
+    count = records.HEADER.unpack_from(program)[3]
+    for index in range(count):
+        kind, _, offset, size, _ = records.SECTION.unpack_from(
+            program, records.HEADER.size + index * records.SECTION.size
+        )
+        yield SectionKind(kind), program[offset : offset + size]
+
+
+def _tensor(cursor: _Cursor, weights: bytes) -> TensorSpec:
+    dtype, storage, layout, rank, flags, name_bytes, _, offset, size, *dims = cursor.next(records.TENSOR)
+    is_constant = storage == Storage.CONSTANT
+    return TensorSpec(
+        name=cursor.string(name_bytes),
+        dtype=DType(dtype),
+        shape=tuple(dims[:rank]),
+        storage=Storage(storage),
+        layout=Layout(layout),
+        is_ragged=bool(flags & records.RAGGED),
+        data=weights[offset : offset + size] if is_constant else b"",
+        offset=0 if is_constant else offset,
+    )
+
+
+def _op(cursor: _Cursor, by_code: "dict[int, _native.OpInfo]") -> OpSpec:
+    code, input_count, output_count, _, source_bytes, _, *slots = cursor.next(records.OP)
+    info = by_code[code]
+    inputs = slots[: records.MAX_OP_INPUTS]
+    outputs = slots[records.MAX_OP_INPUTS : records.MAX_OP_INPUTS + records.MAX_OP_OUTPUTS]
+    bits = slots[records.MAX_OP_INPUTS + records.MAX_OP_OUTPUTS :]
+    return OpSpec(
+        name=info.name,
+        inputs=tuple(inputs[:input_count]),
+        outputs=tuple(outputs[:output_count]),
+        attributes=tuple(_value(raw, kind) for raw, (_, kind) in zip(bits, info.attributes, strict=False)),
+        source=cursor.string(source_bytes),
+    )
+
+
+def _value(bits: int, kind: str) -> int | float:
+    code = {"i64": "<q", "u64": "<Q", "f64": "<d"}[kind]
+    value: int | float = struct.unpack(code, struct.pack("<Q", bits))[0]
+    return value
+
+
+def _port(cursor: _Cursor) -> tuple[str, int, int]:
+    tensor, name_bytes, label_count, _ = cursor.next(records.PORT)
+    return cursor.string(name_bytes), tensor, label_count
+
+
+def _labelled(port: tuple[str, int, int], labels: Iterator[str]) -> PortSpec:
+    name, tensor, label_count = port
+    return PortSpec(name, tensor, tuple(next(labels) for _ in range(label_count)))

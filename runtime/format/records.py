@@ -1,0 +1,44 @@
+"""How does each record of a `.alc` file lie in its bytes?  docs/format.md is the specification, core/format.h its twin."""
+
+import struct
+from enum import IntEnum
+from typing import Final
+
+MAGIC: Final = b"\x89ALC\r\n\x1a\n"
+MAJOR: Final = 1
+MINOR: Final = 0
+
+HEADER: Final = struct.Struct("<8sHHIQQ32s")
+DIGESTED_HEADER_BYTES: Final = 32
+SECTION: Final = struct.Struct("<IIQQ32s8x")
+PROGRAM: Final = struct.Struct("<6IQ32x")
+TENSOR: Final = struct.Struct("<4B3IQQ8I")
+OP: Final = struct.Struct("<H3B3xII8I4I8Q")
+PORT: Final = struct.Struct("<4I")
+LABEL: Final = struct.Struct("<I")
+
+SECTION_ALIGNMENT: Final = 64
+WEIGHTS_ALIGNMENT: Final = 16384
+TENSOR_ALIGNMENT: Final = 64
+STATE_BYTES: Final = 16
+"""What a session keeps for each tensor; part of the memory ceiling."""
+
+CRITICAL: Final = 1
+RAGGED: Final = 1
+MAX_RANK: Final = 8
+MAX_OP_INPUTS: Final = 8
+MAX_OP_OUTPUTS: Final = 4
+MAX_OP_ATTRIBUTES: Final = 8
+
+
+class SectionKind(IntEnum):
+    """What a section holds; sections stand in the order of these numbers."""
+
+    PROGRAM = 1
+    CERTIFICATE = 2
+    WEIGHTS = 3
+
+
+def aligned(offset: int, alignment: int) -> int:
+    """Return the first multiple of `alignment` that is not below `offset`."""
+    return -(-offset // alignment) * alignment

@@ -1,0 +1,153 @@
+"""How does a program become bytes?  One program has one encoding, so that equal programs have equal digests."""
+
+import hashlib
+import struct
+from collections.abc import Iterable
+
+from alcove.runtime import _native
+from alcove.runtime.format import records
+from alcove.runtime.format.records import SectionKind, aligned
+from alcove.runtime.format.spec import OpSpec, PortSpec, ProgramSpec, Storage, TensorSpec
+
+
+def write_program(spec: ProgramSpec) -> bytes:
+    """Return the canonical `.alc` encoding of `spec`.
+
+    What `spec` says is written as it is; whether it is a valid program is for the verifier to say, on every load.
+
+    Raises:
+        ValueError: a name, count, dimension or attribute does not fit its record, an op is not in the manifest, or a
+            constant's data has not the size of its shape.
+    """
+    offsets, weights = _weights(spec.tensors)
+    try:
+        program = _program(spec, offsets)
+    except struct.error as error:
+        raise ValueError(f"a number does not fit its record: {error}") from error
+    sections = [(SectionKind.PROGRAM, program)]
+    if spec.certificate:
+        sections.append((SectionKind.CERTIFICATE, spec.certificate))
+    if weights:
+        sections.append((SectionKind.WEIGHTS, weights))
+    ceiling = aligned(len(spec.tensors) * records.STATE_BYTES, records.TENSOR_ALIGNMENT) + spec.arena_bytes
+    return _file(sections, ceiling)
+
+
+def _weights(tensors: tuple[TensorSpec, ...]) -> tuple[dict[int, int], bytes]:
+    """Return the offset of each constant, by the tensor's index, and the bytes of the WEIGHTS section."""
+    offsets: dict[int, int] = {}
+    weights = bytearray()
+    for index, tensor in enumerate(tensors):
+        if tensor.storage is not Storage.CONSTANT:
+            continue
+        if len(tensor.data) != tensor.size_bytes:
+            raise ValueError(
+                f"constant {tensor.name!r} of shape {tensor.shape} takes {tensor.size_bytes} bytes, got {len(tensor.data)}"
+            )
+        weights.extend(bytes(aligned(len(weights), records.TENSOR_ALIGNMENT) - len(weights)))
+        offsets[index] = len(weights)
+        weights.extend(tensor.data)
+    return offsets, bytes(weights)
+
+
+def _program(spec: ProgramSpec, offsets: dict[int, int]) -> bytes:
+    """Return the PROGRAM section: header, records, then all strings in the order of the records that own them."""
+    codes = {op.name: op for op in _native.manifest()}
+    body = bytearray()
+    strings = bytearray()
+    for index, tensor in enumerate(spec.tensors):
+        body += _tensor(tensor, offsets.get(index, tensor.offset), strings)
+    for op in spec.ops:
+        if op.name not in codes:
+            raise ValueError(f"the manifest has no op {op.name!r}; it has {', '.join(sorted(codes))}")
+        body += _op(op, codes[op.name], strings)
+    for port in (*spec.inputs, *spec.outputs):
+        body += _port(port, strings)
+    labels = [label for port in (*spec.inputs, *spec.outputs) for label in port.labels]
+    for label in labels:
+        body += records.LABEL.pack(_string(label, strings))
+    counts = (len(spec.tensors), len(spec.ops), len(spec.inputs), len(spec.outputs), len(labels), len(strings))
+    return records.PROGRAM.pack(*counts, spec.arena_bytes) + bytes(body) + bytes(strings)
+
+
+def _tensor(tensor: TensorSpec, offset: int, strings: bytearray) -> bytes:
+    flags = records.RAGGED if tensor.is_ragged else 0
+    return records.TENSOR.pack(
+        tensor.dtype,
+        tensor.storage,
+        tensor.layout,
+        len(tensor.shape),
+        flags,
+        _string(tensor.name, strings),
+        0,
+        offset,
+        tensor.size_bytes,
+        *_slots(tensor.shape, records.MAX_RANK, f"dimensions of {tensor.name!r}"),
+    )
+
+
+def _op(op: OpSpec, info: "_native.OpInfo", strings: bytearray) -> bytes:
+    if len(op.attributes) != len(info.attributes):
+        names = ", ".join(name for name, _ in info.attributes)
+        raise ValueError(f"{op.name} takes the attributes ({names}), got {op.attributes}")
+    attributes = [
+        _attribute(value, kind, f"{op.name}: {name}")
+        for value, (name, kind) in zip(op.attributes, info.attributes, strict=True)
+    ]
+    return records.OP.pack(
+        info.code,
+        len(op.inputs),
+        len(op.outputs),
+        len(op.attributes),
+        _string(op.source, strings),
+        0,
+        *_slots(op.inputs, records.MAX_OP_INPUTS, f"inputs of {op.name}"),
+        *_slots(op.outputs, records.MAX_OP_OUTPUTS, f"outputs of {op.name}"),
+        *_slots(attributes, records.MAX_OP_ATTRIBUTES, f"attributes of {op.name}"),
+    )
+
+
+def _attribute(value: float, kind: str, what: str) -> int:
+    """Return the 64 bits of an attribute."""
+    code = {"i64": "<q", "u64": "<Q", "f64": "<d"}[kind]
+    if kind != "f64" and not isinstance(value, int):
+        raise ValueError(f"{what} must be an integer, got {value!r}")
+    bits: int = struct.unpack("<Q", struct.pack(code, value))[0]
+    return bits
+
+
+def _port(port: PortSpec, strings: bytearray) -> bytes:
+    return records.PORT.pack(port.tensor, _string(port.name, strings), len(port.labels), 0)
+
+
+def _string(text: str, strings: bytearray) -> int:
+    """Append `text` to the strings; return its length in bytes."""
+    data = text.encode("utf-8")
+    strings += data
+    return len(data)
+
+
+def _slots(values: Iterable[int], count: int, what: str) -> list[int]:
+    """Return `values` with zeros up to `count`."""
+    slots = list(values)
+    if len(slots) > count:
+        raise ValueError(f"{what}: {len(slots)}, a record holds {count}")
+    return slots + [0] * (count - len(slots))
+
+
+def _file(sections: list[tuple[SectionKind, bytes]], memory_ceiling_bytes: int) -> bytes:
+    end = records.HEADER.size + len(sections) * records.SECTION.size
+    body = bytearray()
+    table = bytearray()
+    start = end
+    for kind, data in sections:
+        alignment = records.WEIGHTS_ALIGNMENT if kind is SectionKind.WEIGHTS else records.SECTION_ALIGNMENT
+        offset = aligned(end, alignment)
+        flags = 0 if kind is SectionKind.CERTIFICATE else records.CRITICAL
+        table += records.SECTION.pack(kind, flags, offset, len(data), hashlib.sha256(data).digest())
+        body += bytes(offset - end) + data
+        end = offset + len(data)
+    fields = (records.MAGIC, records.MAJOR, records.MINOR, len(sections), start + len(body), memory_ceiling_bytes)
+    header = records.HEADER.pack(*fields, bytes(32))
+    digest = hashlib.sha256(header[: records.DIGESTED_HEADER_BYTES] + table).digest()
+    return records.HEADER.pack(*fields, digest) + bytes(table) + bytes(body)

@@ -1,0 +1,118 @@
+#include "binding/run.h"
+
+#include <cstring>
+#include <string>
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include "binding/raise.h"
+#include "binding/text.h"
+
+namespace nb = nanobind;
+
+namespace alcove::binding {
+
+namespace {
+
+// 0: no type that a program knows.
+DType dtype_of(nb::dlpack::dtype type) {
+  const auto code = static_cast<nb::dlpack::dtype_code>(type.code);
+  if (code == nb::dlpack::dtype_code::Float && type.bits == 32) return DType::f32;
+  if (code == nb::dlpack::dtype_code::Bool) return DType::boolean;
+  if (code == nb::dlpack::dtype_code::UInt && type.bits == 8) return DType::u8;
+  if (code == nb::dlpack::dtype_code::Int && type.bits == 8) return DType::i8;
+  if (code == nb::dlpack::dtype_code::Int && type.bits == 32) return DType::i32;
+  if (code == nb::dlpack::dtype_code::Int && type.bits == 64) return DType::i64;
+  return DType{0};
+}
+
+nb::dlpack::dtype type_of(DType dtype) {
+  switch (dtype) {
+    case DType::i8:
+      return nb::dtype<int8_t>();
+    case DType::i32:
+      return nb::dtype<int32_t>();
+    case DType::i64:
+      return nb::dtype<int64_t>();
+    case DType::u8:
+      return nb::dtype<uint8_t>();
+    case DType::boolean:
+      return nb::dtype<bool>();
+    default:
+      return nb::dtype<float>();
+  }
+}
+
+Status set_array(Session& session, size_t port, nb::handle object) {
+  const Program& program = session.model().program();
+  const Tensor& tensor = program.tensors[program.inputs[port].tensor];
+  nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu> array;
+  if (!nb::try_cast(object, array)) {
+    return failure(Code::input_dtype, Section::file, "expected an array of %s, got %.100s", dtype_name(tensor.dtype),
+                   Py_TYPE(object.ptr())->tp_name)
+        .at_port(port);
+  }
+  const DType dtype = dtype_of(array.dtype());
+  if (dtype == DType{0}) {
+    // float64 and the like: never cast in silence.
+    const std::string seen = nb::cast<std::string>(nb::str(object.attr("dtype")));
+    return failure(Code::input_dtype, Section::file, "expected %s, got %s", dtype_name(tensor.dtype), seen.c_str())
+        .at_port(port);
+  }
+  if (array.ndim() > kMaxRank) {
+    return failure(Code::input_shape, Section::file, "expected %u dimensions, got %zu", tensor.rank, array.ndim())
+        .at_port(port);
+  }
+  uint64_t dims[kMaxRank];
+  for (size_t d = 0; d < array.ndim(); ++d) dims[d] = array.shape(d);
+  return session.set_tensor(port, dtype, dims, array.ndim(), array.data());
+}
+
+nb::object output_array(const Session& session, size_t port) {
+  const Program& program = session.model().program();
+  const Tensor& tensor = program.tensors[program.outputs[port].tensor];
+  size_t shape[kMaxRank];
+  size_t bytes = dtype_bytes(tensor.dtype);
+  for (uint8_t d = 0; d < tensor.rank; ++d) {
+    shape[d] = d == 0 ? session.output_extent(port) : tensor.dims[d];
+    bytes *= shape[d];
+  }
+  auto* copy = new uint8_t[bytes > 0 ? bytes : 1];
+  std::memcpy(copy, session.output(port), bytes);
+  const nb::capsule owner(copy, [](void* data) noexcept { delete[] static_cast<uint8_t*>(data); });
+  return nb::cast(nb::ndarray<nb::numpy>(copy, tensor.rank, shape, owner, nullptr, type_of(tensor.dtype)));
+}
+
+}  // namespace
+
+nb::list NativeSession::call(nb::args inputs) {
+  const Session::Hold hold(*session_);
+  if (!hold.is_held()) raise(Session::Hold::busy());
+  const Program& program = session_->model().program();
+  if (inputs.size() != program.inputs.size()) {
+    raise(failure(Code::input_count, Section::file, "the program takes %zu inputs, got %zu", program.inputs.size(),
+                  inputs.size()));
+  }
+  for (size_t port = 0; port < inputs.size(); ++port) {
+    const nb::handle object = inputs[port];
+    if (program.tensors[program.inputs[port].tensor].dtype == DType::text) {
+      std::string_view text;
+      check(text_view(object, port, text), &program);
+      check(session_->set_text(port, reinterpret_cast<const uint8_t*>(text.data()), text.size()), &program);
+    } else {
+      check(set_array(*session_, port, object), &program);
+    }
+  }
+  Status status;
+  {
+    nb::gil_scoped_release free_threads;
+    status = session_->run();
+  }
+  check(status, &program);
+  nb::list outputs;
+  for (size_t port = 0; port < program.outputs.size(); ++port) outputs.append(output_array(*session_, port));
+  return outputs;
+}
+
+}  // namespace alcove::binding

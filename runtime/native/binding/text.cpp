@@ -1,0 +1,110 @@
+#include "binding/text.h"
+
+#include <cinttypes>
+#include <cstring>
+#include <vector>
+
+#include <nanobind/ndarray.h>
+
+#include "binding/raise.h"
+#include "kernels/ngram_hash/ngram_hash.h"
+
+namespace nb = nanobind;
+
+namespace alcove::binding {
+
+namespace {
+
+Status lone_surrogate(nb::handle object, size_t port) {
+  PyErr_Clear();
+  const Py_ssize_t length = PyUnicode_GetLength(object.ptr());
+  Py_ssize_t position = 0;
+  while (position < length) {
+    const Py_UCS4 character = PyUnicode_ReadChar(object.ptr(), position);
+    if (character >= 0xD800 && character <= 0xDFFF) break;
+    ++position;
+  }
+  Status status = failure(Code::invalid_text, Section::file, "not valid Unicode: lone surrogate at position %zd", position);
+  status.position = static_cast<uint64_t>(position);
+  return status.at_port(port);
+}
+
+kernels::NgramHashParams checked_params(int32_t min_order, int32_t max_order, uint32_t buckets, uint64_t seed) {
+  const kernels::NgramHashParams params = {min_order, max_order, buckets, seed};
+  if (!kernels::is_valid(params)) {
+    raise(failure(Code::input_shape, Section::file,
+                  "orders %" PRId32 " to %" PRId32 " with %" PRIu32 " buckets; allowed are 1 to %" PRId32 " and 1 to 2^31 - 1",
+                  min_order, max_order, buckets, kernels::kNgramMaxOrder));
+  }
+  return params;
+}
+
+// Appends the ids of one text to `ids`.
+void append_ids(nb::handle text, const kernels::NgramHashParams& params, size_t capacity, std::vector<int32_t>& ids) {
+  std::string_view view;
+  check(text_view(text, 0, view));
+  // A character gives at most one id of each order and its share of a word's: no more than orders + 1 ids, boundaries
+  // included twice over.
+  const size_t orders = static_cast<size_t>(params.max_order - params.min_order) + 2;
+  const size_t room = std::min(capacity, 3 * orders * (view.size() + 1));
+  const size_t start = ids.size();
+  ids.resize(start + room);
+  const kernels::NgramHashResult result = kernels::ngram_hash(reinterpret_cast<const uint8_t*>(view.data()), view.size(),
+                                                             params, ids.data() + start, room);
+  if (result.status != kernels::NgramHashStatus::ok) {
+    Status status =
+        failure(Code::invalid_text, Section::file, "not valid UTF-8: bad byte at position %zu", result.position);
+    status.position = result.position;
+    raise(status);
+  }
+  ids.resize(start + result.count);
+}
+
+template <typename T>
+nb::object array_of(const std::vector<T>& values) {
+  auto* copy = new T[values.size() + 1];
+  std::memcpy(copy, values.data(), values.size() * sizeof(T));
+  const nb::capsule owner(copy, [](void* data) noexcept { delete[] static_cast<T*>(data); });
+  const size_t shape[1] = {values.size()};
+  return nb::cast(nb::ndarray<nb::numpy, T>(copy, 1, shape, owner));
+}
+
+}  // namespace
+
+Status text_view(nb::handle object, size_t port, std::string_view& text) {
+  if (PyUnicode_Check(object.ptr())) {
+    Py_ssize_t size = 0;
+    const char* data = PyUnicode_AsUTF8AndSize(object.ptr(), &size);
+    if (data == nullptr) return lone_surrogate(object, port);
+    text = {data, static_cast<size_t>(size)};
+    return {};
+  }
+  if (PyBytes_Check(object.ptr())) {
+    text = {PyBytes_AS_STRING(object.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(object.ptr()))};
+    return {};
+  }
+  return failure(Code::input_dtype, Section::file, "expected str or bytes, got %.100s", Py_TYPE(object.ptr())->tp_name)
+      .at_port(port);
+}
+
+nb::object hash_text(nb::object text, int32_t min_order, int32_t max_order, uint32_t buckets, uint64_t seed,
+                     size_t capacity) {
+  std::vector<int32_t> ids;
+  append_ids(text, checked_params(min_order, max_order, buckets, seed), capacity, ids);
+  return array_of(ids);
+}
+
+nb::tuple hash_texts(nb::list texts, int32_t min_order, int32_t max_order, uint32_t buckets, uint64_t seed,
+                     size_t capacity) {
+  const kernels::NgramHashParams params = checked_params(min_order, max_order, buckets, seed);
+  std::vector<int32_t> ids;
+  std::vector<int64_t> offsets = {0};
+  offsets.reserve(texts.size() + 1);
+  for (nb::handle text : texts) {
+    append_ids(text, params, capacity, ids);
+    offsets.push_back(static_cast<int64_t>(ids.size()));
+  }
+  return nb::make_tuple(array_of(ids), array_of(offsets));
+}
+
+}  // namespace alcove::binding

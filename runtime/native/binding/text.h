@@ -1,0 +1,23 @@
+// How are Python's texts read without a copy, and hashed for training?
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include <nanobind/nanobind.h>
+
+#include "core/status.h"
+
+namespace alcove::binding {
+
+// Sets `text` to the UTF-8 bytes of a str (cached by Python) or to those of a bytes; valid while the object lives.
+Status text_view(nanobind::handle object, size_t port, std::string_view& text);
+
+nanobind::object hash_text(nanobind::object text, int32_t min_order, int32_t max_order, uint32_t buckets, uint64_t seed,
+                           size_t capacity);
+
+// (ids int32, offsets int64 [texts + 1])
+nanobind::tuple hash_texts(nanobind::list texts, int32_t min_order, int32_t max_order, uint32_t buckets, uint64_t seed,
+                           size_t capacity);
+
+}  // namespace alcove::binding

@@ -1,0 +1,107 @@
+#include "core/bytes.h"
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/limits.h"
+
+namespace alcove {
+
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  [[nodiscard]] int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+Status unreadable(const char* path, int error) {
+  Status status = failure(Code::file_unreadable, Section::file, "%.150s: %.60s", path, std::strerror(error));
+  status.system_error = error;
+  return status;
+}
+
+bool is_installed(const struct stat& file) {
+  const bool is_ours = file.st_uid == geteuid() || file.st_uid == 0;
+  return is_ours && (file.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) == 0;
+}
+
+Status read_all(int descriptor, const char* path, std::vector<uint8_t>& data) {
+  size_t done = 0;
+  while (done < data.size()) {
+    const ssize_t count = read(descriptor, data.data() + done, data.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return unreadable(path, errno);
+    if (count == 0) break;
+    done += static_cast<size_t>(count);
+  }
+  data.resize(done);  // a file that shrank meanwhile is judged as what was read
+  return {};
+}
+
+}  // namespace
+
+Bytes Bytes::copy_of(const uint8_t* data, size_t size) {
+  Bytes bytes;
+  bytes.owned_.assign(data, data + size);
+  return bytes;
+}
+
+Result<Bytes> Bytes::of_file(const char* path) {
+  const Descriptor file(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.number() < 0) return unreadable(path, errno);
+  struct stat facts{};
+  if (fstat(file.number(), &facts) != 0) return unreadable(path, errno);
+  if (!S_ISREG(facts.st_mode)) {
+    return failure(Code::file_not_regular, Section::file, "%.150s is no regular file", path);
+  }
+  const auto size = static_cast<uint64_t>(facts.st_size);
+  if (size > kMaxFileBytes) {
+    return failure(Code::file_too_large, Section::file, "the file has %" PRIu64 " bytes, the cap is %" PRIu64, size,
+                   kMaxFileBytes);
+  }
+  Bytes bytes;
+  if (size > 0 && is_installed(facts)) {
+    void* mapped = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number(), 0);
+    if (mapped == MAP_FAILED) return unreadable(path, errno);
+    bytes.mapped_ = static_cast<const uint8_t*>(mapped);
+    bytes.mapped_size_ = size;
+    return bytes;
+  }
+  bytes.owned_.resize(size);
+  ALCOVE_TRY(read_all(file.number(), path, bytes.owned_));
+  return bytes;
+}
+
+Bytes::Bytes(Bytes&& other) noexcept
+    : owned_(std::move(other.owned_)),
+      mapped_(std::exchange(other.mapped_, nullptr)),
+      mapped_size_(std::exchange(other.mapped_size_, 0)) {}
+
+Bytes& Bytes::operator=(Bytes&& other) noexcept {
+  std::swap(owned_, other.owned_);
+  std::swap(mapped_, other.mapped_);
+  std::swap(mapped_size_, other.mapped_size_);
+  return *this;
+}
+
+Bytes::~Bytes() {
+  if (mapped_ != nullptr) munmap(const_cast<uint8_t*>(mapped_), mapped_size_);
+}
+
+}  // namespace alcove

@@ -1,0 +1,91 @@
+// The records of a `.alc` file, byte for byte; docs/format.md is the specification.  All numbers are little-endian.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "core/limits.h"
+
+namespace alcove::format {
+
+static_assert(std::endian::native == std::endian::little, "records are read as they lie in the file");
+
+inline constexpr uint8_t kMagic[8] = {0x89, 'A', 'L', 'C', '\r', '\n', 0x1A, '\n'};
+inline constexpr uint16_t kMajor = 1;
+inline constexpr uint16_t kMinor = 0;
+
+enum SectionKind : uint32_t { kProgram = 1, kCertificate = 2, kWeights = 3 };
+inline constexpr uint32_t kCritical = 1;    // section flag: a reader that doesn't know the kind must refuse the file
+inline constexpr uint32_t kRagged = 1;      // tensor flag
+
+struct FileHeader {
+  uint8_t magic[8];
+  uint16_t major;
+  uint16_t minor;
+  uint32_t section_count;
+  uint64_t file_bytes;
+  uint64_t memory_ceiling_bytes;
+  uint8_t digest[32];  // of the 32 bytes before and the section table
+};
+static_assert(sizeof(FileHeader) == 64);
+inline constexpr uint64_t kDigestedHeaderBytes = 32;
+
+struct SectionRecord {
+  uint32_t kind;
+  uint32_t flags;
+  uint64_t offset;
+  uint64_t size_bytes;
+  uint8_t digest[32];
+  uint8_t zero[8];
+};
+static_assert(sizeof(SectionRecord) == 64);
+
+struct ProgramHeader {
+  uint32_t tensor_count;
+  uint32_t op_count;
+  uint32_t input_count;
+  uint32_t output_count;
+  uint32_t label_count;
+  uint32_t string_bytes;
+  uint64_t arena_bytes;
+  uint8_t zero[32];
+};
+static_assert(sizeof(ProgramHeader) == 64);
+
+struct TensorRecord {
+  uint8_t dtype;
+  uint8_t storage;
+  uint8_t layout;
+  uint8_t rank;
+  uint32_t flags;
+  uint32_t name_bytes;
+  uint32_t zero;
+  uint64_t offset;
+  uint64_t size_bytes;
+  uint32_t dims[kMaxRank];
+};
+static_assert(sizeof(TensorRecord) == 64);
+
+struct OpRecord {
+  uint16_t code;
+  uint8_t input_count;
+  uint8_t output_count;
+  uint8_t attribute_count;
+  uint8_t zero[3];
+  uint32_t source_bytes;
+  uint32_t zero_word;
+  uint32_t inputs[kMaxOpInputs];
+  uint32_t outputs[kMaxOpOutputs];
+  uint64_t attributes[kMaxOpAttributes];
+};
+static_assert(sizeof(OpRecord) == 128);
+
+struct PortRecord {
+  uint32_t tensor;
+  uint32_t name_bytes;
+  uint32_t label_count;
+  uint32_t zero;
+};
+static_assert(sizeof(PortRecord) == 16);
+
+}  // namespace alcove::format

@@ -1,0 +1,50 @@
+// How large may a program be?  Every cap of the format, with its reason.  They bound the time and memory of opening any
+// bytes whatever; a file beyond one is refused with the cap's name.  docs/format.md repeats them.
+#pragma once
+
+#include <cstdint>
+
+namespace alcove {
+
+// Mobile models end well below; offsets stay far from any overflow of 64 bits.
+inline constexpr uint64_t kMaxFileBytes = 1ull << 30;
+// Version 1.0 knows three kinds; the rest is room for later optional ones.
+inline constexpr uint32_t kMaxSections = 16;
+// The section is copied and walked at every load: 16 MiB is milliseconds.
+inline constexpr uint64_t kMaxProgramBytes = 16ull << 20;
+// 16 samples of text or small tensors; read at every install.
+inline constexpr uint64_t kMaxCertificateBytes = 64ull << 10;
+// Ten times the largest mobile graphs.
+inline constexpr uint32_t kMaxTensors = 16384;
+inline constexpr uint32_t kMaxOps = 16384;
+// One bit each in a 64-bit mask of the inputs that were set.
+inline constexpr uint32_t kMaxPorts = 64;
+// A whole ImageNet-22k of names, three times.
+inline constexpr uint32_t kMaxLabels = 65536;
+// Names are for people; errors quote them.
+inline constexpr uint32_t kMaxNameBytes = 255;
+inline constexpr uint32_t kMaxSourceBytes = 1023;
+inline constexpr uint32_t kMaxLabelBytes = 255;
+// Slots in a fixed-size record.
+inline constexpr uint32_t kMaxRank = 8;
+inline constexpr uint32_t kMaxOpInputs = 8;
+inline constexpr uint32_t kMaxOpOutputs = 4;
+inline constexpr uint32_t kMaxOpAttributes = 8;
+// Indices in kernels are int32.
+inline constexpr uint32_t kMaxDimension = 0x7FFFFFFF;
+// Phones end apps at a few hundred MB; an arena beyond this would never be of use there.
+inline constexpr uint64_t kMaxArenaBytes = 256ull << 20;
+// int32 sums of int8 hold for 2^24 rows; 2^20 ids of one bag is already a 4 MiB text.
+inline constexpr uint32_t kMaxBagIds = 1u << 20;
+// Insertion into a sorted list is quick up to here.
+inline constexpr uint32_t kMaxTopk = 1024;
+// Elementary steps of one run, over all ops: tens of seconds of scalar code, so that no file can hang its host.
+inline constexpr uint64_t kMaxRunSteps = 1ull << 34;
+
+// A cache line, and the widest register.
+inline constexpr uint64_t kTensorAlignment = 64;
+// Pages of 16 KiB on newer phones: weights can be mapped by themselves.
+inline constexpr uint64_t kWeightsAlignment = 16384;
+inline constexpr uint64_t kSectionAlignment = 64;
+
+}  // namespace alcove

@@ -1,0 +1,46 @@
+// The op table and the element types, made from the manifest's lines.
+#include <string_view>
+
+#include "core/program.h"
+
+namespace alcove {
+
+namespace {
+
+constexpr uint8_t count_attributes(std::string_view text) {
+  uint8_t count = 0;
+  for (char c : text) count = static_cast<uint8_t>(count + (c == ':' ? 1 : 0));
+  return count;
+}
+
+constexpr OpInfo kOps[] = {
+#define ALCOVE_OP(code, name, min_inputs, max_inputs, outputs, attributes, is_in_place) \
+  {OpCode::name, #name, min_inputs, max_inputs, outputs, attributes, count_attributes(attributes), is_in_place},
+#include "kernels/manifest.inc"
+};
+
+}  // namespace
+
+const std::vector<OpInfo>& manifest() {
+  static const std::vector<OpInfo> ops(std::begin(kOps), std::end(kOps));
+  return ops;
+}
+
+const OpInfo* op_info(uint16_t code) noexcept {
+  for (const OpInfo& op : kOps) {
+    if (static_cast<uint16_t>(op.code) == code) return &op;
+  }
+  return nullptr;
+}
+
+const char* dtype_name(DType dtype) noexcept {
+  static constexpr const char* kNames[] = {"?", "float32", "int8", "int32", "int64", "uint8", "bool", "text"};
+  return kNames[static_cast<int>(dtype)];
+}
+
+uint32_t dtype_bytes(DType dtype) noexcept {
+  static constexpr uint32_t kBytes[] = {0, 4, 1, 4, 8, 1, 1, 0};
+  return kBytes[static_cast<int>(dtype)];
+}
+
+}  // namespace alcove

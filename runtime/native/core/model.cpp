@@ -1,0 +1,48 @@
+#include "core/model.h"
+
+#include <cstdlib>
+#include <string>
+
+namespace alcove {
+
+namespace {
+
+Result<const kernels::KernelTable*> choose_kernels() {
+  kernels::Isa isa = kernels::best_isa();
+  const char* forced = std::getenv("ALCOVE_ISA");
+  if (forced == nullptr || *forced == '\0') return &kernels::kernels_for(isa);
+  if (!kernels::isa_from_name(forced, isa)) {
+    return failure(Code::isa_unknown, Section::file, "ALCOVE_ISA is %.40s; known are scalar, avx2, avx512", forced);
+  }
+  if (!kernels::machine_has(isa)) {
+    return failure(Code::isa_missing, Section::file, "ALCOVE_ISA is %s, which this machine lacks; its best is %s",
+                   kernels::isa_name(isa), kernels::isa_name(kernels::best_isa()));
+  }
+  return &kernels::kernels_for(isa);
+}
+
+}  // namespace
+
+Result<const kernels::KernelTable*> process_kernels() {
+  static const Result<const kernels::KernelTable*> chosen = choose_kernels();
+  return chosen;
+}
+
+Model::Model(Bytes bytes, Verified verified, const kernels::KernelTable& kernels)
+    : bytes_(std::move(bytes)), verified_(std::move(verified)), kernels_(&kernels) {
+  const std::vector<int32_t> writers = producers(program());
+  checks_ids_.reserve(program().ops.size());
+  for (const Op& op : program().ops) {
+    checks_ids_.push_back(op.code == OpCode::embedding_bag && writers[op.inputs[0]] < 0);
+  }
+}
+
+Result<std::shared_ptr<const Model>> Model::open(Bytes bytes) {
+  Result<const kernels::KernelTable*> kernels = process_kernels();
+  if (!kernels.is_ok()) return kernels.status();
+  Result<Verified> verified = verify(bytes.data(), bytes.size());
+  if (!verified.is_ok()) return verified.status();
+  return std::shared_ptr<const Model>(new Model(std::move(bytes), std::move(verified.value()), *kernels.value()));
+}
+
+}  // namespace alcove

@@ -1,0 +1,50 @@
+// What is a program once it is open?  Verified, immutable, shared by any number of sessions and threads.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/bytes.h"
+#include "core/sha256.h"
+#include "core/verify.h"
+#include "kernels/dispatch.h"
+
+namespace alcove {
+
+class Model {
+ public:
+  // Verifies `bytes` and chooses the kernels.  Throws nothing but std::bad_alloc.
+  static Result<std::shared_ptr<const Model>> open(Bytes bytes);
+
+  [[nodiscard]] const Program& program() const noexcept { return verified_.program; }
+  [[nodiscard]] const std::vector<uint8_t>& certificate() const noexcept { return verified_.certificate; }
+  [[nodiscard]] uint64_t memory_ceiling_bytes() const noexcept {
+    return verified_.framing.header.memory_ceiling_bytes;
+  }
+  [[nodiscard]] const kernels::KernelTable& kernels() const noexcept { return *kernels_; }
+  // Of a constant; read-only.
+  [[nodiscard]] const uint8_t* constant(const Tensor& tensor) const noexcept {
+    return bytes_.data() + verified_.framing.weights.offset + tensor.offset;
+  }
+  // Whether an op's ids come from the caller, so that a run must compare them with the table.
+  [[nodiscard]] bool checks_ids(size_t op) const noexcept { return checks_ids_[op]; }
+  [[nodiscard]] bool is_mapped() const noexcept { return bytes_.is_mapped(); }
+
+  // Digests the weights; at install and on demand, not at every load.
+  [[nodiscard]] Status check_weights() const { return verify_weights(bytes_.data(), verified_.framing, program()); }
+  // Of the whole file.
+  [[nodiscard]] Digest digest() const { return sha256(bytes_.data(), bytes_.size()); }
+
+ private:
+  Model(Bytes bytes, Verified verified, const kernels::KernelTable& kernels);
+
+  Bytes bytes_;
+  Verified verified_;
+  const kernels::KernelTable* kernels_;
+  std::vector<bool> checks_ids_;
+};
+
+// The kernels of this process: the best that the machine has, or what ALCOVE_ISA names.  Read at the first call.
+[[nodiscard]] Result<const kernels::KernelTable*> process_kernels();
+
+}  // namespace alcove

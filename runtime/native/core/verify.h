@@ -1,0 +1,69 @@
+// Are these bytes a program?  Every check that stands between a file and a run; nothing can switch them off.
+//
+// The passes, in order.  What a pass has established, later passes and the executor rely on, and on nothing else.
+//
+//   1 framing     header, section table and their digest; sections in range, in order, aligned, without gaps, zero
+//                 padding, no trailing bytes; the digests of PROGRAM and CERTIFICATE.  Afterwards nothing outside the
+//                 private copies is read but weights.
+//   2 tables      counts within their caps and adding up to the section's size; every record's unused bytes zero; strings
+//                 printable UTF-8; tensors with known type, storage and layout, dimensions in [1, 2^31), sizes
+//                 recomputed without overflow, constants one after the other in WEIGHTS.
+//   3 order       ops read only constants, inputs and what an earlier op wrote; every arena tensor is written exactly
+//                 once; every constant is read.
+//   4 signatures  each op's arity, types, layouts, shapes and attributes by the op's own rule; indices from inside the
+//                 program stay within the table they pick from; the steps of a run are below their cap.
+//   5 ports       names, types, labels.
+//   6 plan        tensors that live at the same time share no byte of the arena, but for an in-place op on its dying input.
+//   7 ceiling     the memory ceiling in the header is what a session allocates.
+//
+// No byte of WEIGHTS can affect memory safety, so their digest is checked by verify_weights() and not here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/format.h"
+#include "core/program.h"
+#include "core/status.h"
+
+namespace alcove {
+
+// Private copies of header and section table, checked.
+struct Framing {
+  format::FileHeader header;
+  format::SectionRecord program;
+  format::SectionRecord certificate;  // size 0: none
+  format::SectionRecord weights;      // size 0: none
+};
+
+struct Verified {
+  Framing framing;
+  std::vector<uint8_t> certificate;
+  Program program;
+};
+
+// Runs all passes.  Reads [data, data + size) once, without the weights.  Time and memory are bounded by limits.h.
+// Throws nothing but std::bad_alloc.
+[[nodiscard]] Result<Verified> verify(const uint8_t* data, size_t size);
+
+// The passes, for verify() alone.
+[[nodiscard]] Status check_framing(const uint8_t* data, size_t size, Framing& framing);
+[[nodiscard]] Status check_tables(Program& program);
+[[nodiscard]] Status check_order(const Program& program);
+[[nodiscard]] Status check_signatures(const Program& program);
+[[nodiscard]] Status check_ports(const Program& program);
+[[nodiscard]] Status check_plan(const Program& program);
+
+// Index of the op that writes each tensor, -1 for constants and inputs.  Precondition: pass 3.
+[[nodiscard]] std::vector<int32_t> producers(const Program& program);
+
+// What a session allocates.  Precondition: pass 2.
+[[nodiscard]] uint64_t session_bytes(const Program& program) noexcept;
+
+// Whether the WEIGHTS section has its digest and zeros between its constants.
+[[nodiscard]] Status verify_weights(const uint8_t* data, const Framing& framing, const Program& program);
+
+// Whether [text, text + size) is UTF-8 without control characters.
+[[nodiscard]] bool is_printable_utf8(std::string_view text) noexcept;
+
+}  // namespace alcove

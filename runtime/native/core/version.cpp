@@ -1,1 +1,0 @@
-namespace alcove { int abi_version() { return 1; } }
