@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 from alcove.platform.cli.output import AsJson, print_json, print_rows
+from alcove.registry.ceremony import initialise_tree
 from alcove.registry.keys import OFFLINE_ROLES, ONLINE_ROLES, KeyRing, create_keys, load_keys, load_signer
 from alcove.registry.layout import metadata_file
-from alcove.registry.tree import Tree, initialise_tree
+from alcove.registry.tree import Tree
 
 __all__ = ["app"]
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from alcove.platform.client.client import PlatformClient
-from alcove.platform.client.errors import ConflictError
+from alcove.platform.client.errors import ConflictError, FailedPreconditionError
 from alcove.platform.client.models import Version
 from alcove.registry.clock import SYSTEM_CLOCK, Clock
 from alcove.registry.layout import TEAM_LIFETIME_S
@@ -49,7 +49,8 @@ def push_package(
         progress("publishing")
         try:
             return client.publish_version(signed, package.manifest.to_bytes())
-        except ConflictError:
-            if attempt == _ATTEMPTS:
+        except (ConflictError, FailedPreconditionError):
+            # Was a colleague first?  Then the metadata is another now, and signing on top of it helps.
+            if attempt == _ATTEMPTS or client.team_metadata(package.manifest.team) == current:
                 raise
     raise AssertionError  # the last attempt returns or raises

@@ -14,6 +14,7 @@
     ├── StateError                 the state: change it first
     │   ├── IllegalTransitionError the state machine has no such arrow
     │   ├── FeatureBusyError       another rollout or experiment holds the feature
+    │   ├── BelowFloorError        the team forbids versions as old as this one
     │   ├── NoDefaultVersionError  nothing the other devices could run
     │   ├── ShareNotRaisedError    a rollout's share only rises
     │   └── OverrideRequiredError  no experiment named this version the winner
@@ -32,6 +33,7 @@ from typing import Final
 
 __all__ = [
     "ERROR_KEY",
+    "BelowFloorError",
     "BlobMismatchError",
     "BlobTooLargeError",
     "CallError",
@@ -156,6 +158,14 @@ class FeatureBusyError(StateError):
     def __init__(self, app: str, feature: str, holder: str) -> None:
         self.app, self.feature, self.holder = app, feature, holder
         super().__init__(f"feature {feature!r} of app {app!r} is held by {holder}: finish it first")
+
+
+class BelowFloorError(StateError):
+    """The team has raised the floor of its feature above this version."""
+
+    def __init__(self, feature: str, version: str, floor: str) -> None:
+        self.feature, self.version, self.floor = feature, version, floor
+        super().__init__(f"{feature} {version} is below {floor}, the floor that its team has set")
 
 
 class NoDefaultVersionError(StateError):

@@ -10,13 +10,14 @@ from alcove.platform.core.records import ArmRecord, Default, ExperimentRecord, E
 from alcove.platform.experiments.machine import started, stopped
 from alcove.platform.experiments.results import ExperimentResults, read_results
 from alcove.platform.policy_compiler.compiler import experiment_policy
-from alcove.platform.policy_compiler.decide import decide_policy, halted_digests
+from alcove.platform.policy_compiler.decide import check_may_run, decide_policy
 from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import add_experiment, get_experiment, running_experiments, save_experiment
 from alcove.platform.store.rollouts import live_rollouts
 from alcove.platform.store.versions import find_default, get_version, set_default
 from alcove.registry.canonical import AppName
-from alcove.registry.errors import VersionHaltedError
+from alcove.registry.limits import ARMS_MAX
+from alcove.registry.policy import VersionRef
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = ["ArmSpec", "ExperimentSpec", "create", "read", "start", "stop"]
@@ -92,15 +93,19 @@ async def start(change: Change, experiment_id: str) -> ExperimentRecord:
         IllegalTransitionError: it is not a draft.
         FeatureBusyError: a rollout or another experiment holds the feature.
         VersionHaltedError: an arm's version is forbidden in the app.
+        BelowFloorError: the team forbids versions as old as an arm's.
     """
     session = change.session
     record = started(await get_experiment(session, experiment_id), now_s=change.now_s)
     await _check_free(session, record)
+    for arm in record.arms:
+        ref = VersionRef(version=arm.version, manifest_sha256=arm.manifest_sha256)
+        await check_may_run(change, record.app, record.feature, ref)
     if await find_default(session, record.app, record.feature) is None:
         control = record.arms[0]
         await set_default(session, Default(record.app, record.feature, control.version, control.manifest_sha256))
     await save_experiment(session, record)
-    record = replace(record, policy_serial=await decide_policy(session, record.app))
+    record = replace(record, policy_serial=await decide_policy(change, record.app))
     await save_experiment(session, record)
     await change.audit("start experiment", experiment_id, policy_serial=record.policy_serial, task_id=record.task_id)
     return record
@@ -121,7 +126,7 @@ async def stop(change: Change, experiment_id: str) -> ExperimentRecord:
     results = await read_results(session, before)
     record = stopped(before, results.decision, now_s=change.now_s)
     await save_experiment(session, record)
-    record = replace(record, policy_serial=await decide_policy(session, record.app))
+    record = replace(record, policy_serial=await decide_policy(change, record.app))
     await save_experiment(session, record)
     await change.audit(
         "stop experiment",
@@ -158,6 +163,8 @@ def _check(record: ExperimentRecord) -> None:
     lowest, highest = limits.MINIMUM_COHORT
     if not lowest <= record.minimum_cohort <= highest:
         raise InvalidFieldError("minimum_cohort", f"{lowest} to {highest}", record.minimum_cohort)
+    if not 2 <= len(record.arms) <= ARMS_MAX:
+        raise InvalidFieldError("arms", f"2 to {ARMS_MAX}", len(record.arms))
     if any(arm.share_permyriad < 1 for arm in record.arms):
         raise InvalidFieldError("arms.share_permyriad", "at least 1", 0)
     versions = [arm.version for arm in record.arms]
@@ -175,7 +182,3 @@ async def _check_free(session: AsyncSession, record: ExperimentRecord) -> None:
     holders += [e.experiment_id for e in running if e.feature == record.feature]
     if holders:
         raise FeatureBusyError(record.app, record.feature, holders[0])
-    halted = await halted_digests(session, record.app)
-    for arm in record.arms:
-        if arm.manifest_sha256 in halted:
-            raise VersionHaltedError(record.feature, arm.version)

@@ -1,26 +1,29 @@
 """Did a change of rows change what devices must read?  If so, the new document is decided in the same transaction."""
 
-from alcove.platform.core.errors import InvalidFieldError
+from alcove.platform.core.errors import BelowFloorError, InvalidFieldError
 from alcove.platform.policy_compiler.compiler import compile_policy
+from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import running_experiments
 from alcove.platform.store.publications import Publication, add_publication, last_publication
 from alcove.platform.store.rollouts import live_rollouts
 from alcove.platform.store.versions import defaults_of_app
+from alcove.registry.errors import VersionHaltedError
+from alcove.registry.floors import is_below
 from alcove.registry.limits import HALTED_MAX
 from alcove.registry.policy import Halt, HaltedVersion, VersionRef, halt_from_bytes, policy_from_bytes
-from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["decide_halt", "decide_policy", "halted_digests"]
+__all__ = ["check_may_run", "decide_halt", "decide_policy"]
 
 
-async def decide_policy(session: AsyncSession, app: str) -> int:
-    """Compile the app's policy from the rows of this transaction; return the serial that carries them.
+async def decide_policy(change: Change, app: str) -> int:
+    """Compile the app's policy from the rows of this change; return the serial that carries them.
 
     Nothing new is decided when the last policy says the same already.
 
     Raises:
         InvalidFieldError: the rows make no acceptable policy.
     """
+    session = change.session
     last = await last_publication(session, "policy", app)
     serial = 1 if last is None else last.serial + 1
     policy = compile_policy(
@@ -29,20 +32,22 @@ async def decide_policy(session: AsyncSession, app: str) -> int:
         defaults=await defaults_of_app(session, app),
         rollouts=await live_rollouts(session, app),
         experiments=await running_experiments(session, app),
+        floors=change.floors,
     )
     if last is not None and policy_from_bytes(last.document).features == policy.features:
         return last.serial
     await add_publication(session, Publication("policy", app, serial, policy.to_bytes(), is_published=False))
+    change.decided.add(("policy", app))
     return serial
 
 
-async def decide_halt(session: AsyncSession, app: str, feature: str, version: VersionRef) -> int:
+async def decide_halt(change: Change, app: str, feature: str, version: VersionRef) -> int:
     """Forbid a version of a feature in an app, besides what was forbidden before; return the halt's serial.
 
     Raises:
         InvalidFieldError: the document would name more versions than a device reads.
     """
-    last = await last_publication(session, "halt", app)
+    last = await last_publication(change.session, "halt", app)
     before = Halt(app=app, serial=0) if last is None else halt_from_bytes(last.document)
     item = HaltedVersion(feature=feature, version=version)
     if item in before.halted:
@@ -50,11 +55,22 @@ async def decide_halt(session: AsyncSession, app: str, feature: str, version: Ve
     if len(before.halted) >= HALTED_MAX:
         raise InvalidFieldError("halted versions", f"at most {HALTED_MAX} in app {app!r}", len(before.halted) + 1)
     halt = before.model_copy(update={"serial": before.serial + 1, "halted": (*before.halted, item)})
-    await add_publication(session, Publication("halt", app, halt.serial, halt.to_bytes(), is_published=False))
+    publication = Publication("halt", app, halt.serial, halt.to_bytes(), is_published=False)
+    await add_publication(change.session, publication)
+    change.decided.add(("halt", app))
     return halt.serial
 
 
-async def halted_digests(session: AsyncSession, app: str) -> frozenset[str]:
-    """Return the manifest digests that no device of the app may run."""
-    last = await last_publication(session, "halt", app)
-    return frozenset() if last is None else halt_from_bytes(last.document).digests
+async def check_may_run(change: Change, app: str, feature: str, version: VersionRef) -> None:
+    """Let a version into the app's policy or not.
+
+    Raises:
+        VersionHaltedError: it is forbidden in the app.
+        BelowFloorError: its team forbids versions as old as this one.
+    """
+    last = await last_publication(change.session, "halt", app)
+    if last is not None and version.manifest_sha256 in halt_from_bytes(last.document).digests:
+        raise VersionHaltedError(feature, version.version)
+    floor = change.floors.get(feature)
+    if floor is not None and is_below(version.version, floor):
+        raise BelowFloorError(feature, version.version, floor)

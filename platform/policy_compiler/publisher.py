@@ -3,10 +3,14 @@
 import asyncio
 from typing import Protocol
 
+import structlog
 from alcove.platform.store import Store
 from alcove.platform.store.publications import Publication, mark_published, unpublished
+from alcove.registry.errors import RegistryError
 
 __all__ = ["Publisher", "SignedTree"]
+
+_log = structlog.get_logger()
 
 
 class SignedTree(Protocol):
@@ -35,23 +39,27 @@ class Publisher:
         self._tree = tree
         self._lock = tree_lock
 
-    async def flush(self) -> int:
-        """Publish all that the tree is missing; return how many documents were.
+    async def flush(self) -> dict[tuple[str, str], RegistryError]:
+        """Publish all that the tree is missing; return what could not be, by kind and app, and why.
 
-        Of several policies of one app only the newest is published: devices read the newest anyway.
-
-        Raises:
-            RegistryError: the tree refuses or the disk fails; what is left is tried again at the next flush.
+        Of several policies of one app only the newest is published: devices read the newest anyway.  What could not be
+        published is tried again at the next flush, or is overtaken by a newer document; it holds up no other app.
         """
+        failures: dict[tuple[str, str], RegistryError] = {}
         async with self._lock:
             async with self._store.read() as session:
                 waiting = await unpublished(session)
             newest = {(item.kind, item.app): item for item in waiting}
             for item in newest.values():
-                await asyncio.to_thread(self._publish, item)
+                try:
+                    await asyncio.to_thread(self._publish, item)
+                except RegistryError as error:
+                    _log.error("not published", kind=item.kind, app=item.app, serial=item.serial, error=str(error))
+                    failures[item.kind, item.app] = error
+                    continue
                 async with self._store.write() as session:
                     await mark_published(session, item)
-            return len(newest)
+        return failures
 
     def _publish(self, item: Publication) -> None:
         if item.kind == "halt":

@@ -14,6 +14,7 @@ from alcove.platform.store.change import Change
 from alcove.platform.store.versions import add_version, find_version
 from alcove.registry.clock import Clock
 from alcove.registry.errors import MissingBlobError, VersionExists
+from alcove.registry.layout import TEAM_PREFIX
 from alcove.registry.manifest import Manifest
 from alcove.registry.package import CARD_FILE, Package, program_file, verify_package
 from alcove.registry.tree import Tree
@@ -115,7 +116,7 @@ class VersionPublisher:
         paths = [
             path
             for role, signed in self.tree.state().roles.items()
-            if role.startswith("team-")
+            if role.startswith(TEAM_PREFIX)
             for path in signed.targets
         ]
         return [self.tree.manifest(*path.removesuffix(".json").split("/", 1)) for path in paths]

@@ -5,15 +5,14 @@ from dataclasses import replace
 
 from alcove.platform.core.checks import check, check_reason
 from alcove.platform.core.errors import FeatureBusyError, NoDefaultVersionError, OverrideRequiredError
-from alcove.platform.core.records import Default, RolloutRecord, RolloutState
-from alcove.platform.policy_compiler.decide import decide_halt, decide_policy, halted_digests
+from alcove.platform.core.records import Default, RolloutRecord, RolloutState, VersionRecord
+from alcove.platform.policy_compiler.decide import check_may_run, decide_halt, decide_policy
 from alcove.platform.rollouts.machine import Action, transition
 from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import last_stopped, running_experiments
 from alcove.platform.store.rollouts import add_rollout, get_rollout, live_rollouts, save_rollout
 from alcove.platform.store.versions import find_default, get_version, set_default
 from alcove.registry.canonical import AppName
-from alcove.registry.errors import VersionHaltedError
 from alcove.registry.policy import VersionRef
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -27,10 +26,11 @@ async def create(change: Change, *, app: str, feature: str, version: str) -> Rol
         InvalidFieldError: the app's name is malformed.
         NotFoundError: the version was never published.
         VersionHaltedError: the version is forbidden in the app.
+        BelowFloorError: its team forbids versions as old as this one.
     """
     app = check("app", AppName, app)
     published = await get_version(change.session, feature, version)
-    await _check_not_halted(change.session, app, feature, version, published.manifest_sha256)
+    await check_may_run(change, app, feature, _ref(published))
     record = RolloutRecord(
         sequence=0,
         rollout_id=f"ro-{secrets.token_hex(6)}",
@@ -62,12 +62,13 @@ async def advance(change: Change, rollout_id: str, *, share_permyriad: int, over
         NoDefaultVersionError: a partial share in an app without a default version.
         OverrideRequiredError: no experiment named the version the winner, and no reason was given.
         VersionHaltedError: the version is forbidden in the app.
+        BelowFloorError: its team forbids versions as old as this one.
     """
     session = change.session
     before = await get_rollout(session, rollout_id)
     after = transition(before, Action.ADVANCE, now_s=change.now_s, share_permyriad=share_permyriad)
     await _check_free(session, before)
-    await _check_not_halted(session, after.app, after.feature, after.version, after.manifest_sha256)
+    await check_may_run(change, after.app, after.feature, _ref(after))
     is_complete = after.state is RolloutState.COMPLETED
     if not is_complete and await find_default(session, after.app, after.feature) is None:
         raise NoDefaultVersionError(after.app, after.feature, share_permyriad)
@@ -135,8 +136,7 @@ async def halt(change: Change, rollout_id: str, *, reason: str) -> RolloutRecord
     reason = check_reason("reason", reason)
     before = await get_rollout(change.session, rollout_id)
     after = transition(before, Action.HALT, now_s=change.now_s)
-    version = VersionRef(version=after.version, manifest_sha256=after.manifest_sha256)
-    serial = await decide_halt(change.session, after.app, after.feature, version)
+    serial = await decide_halt(change, after.app, after.feature, _ref(after))
     return await _save(
         change, after, Action.HALT, from_permyriad=before.share_permyriad, reason=reason, halt_serial=serial
     )
@@ -147,7 +147,7 @@ async def _save(change: Change, after: RolloutRecord, action: Action, **details:
     session = change.session
     await save_rollout(session, after)
     if after.state is not RolloutState.ROLLED_BACK or after.policy_serial:  # a draft was in no policy
-        after = replace(after, policy_serial=await decide_policy(session, after.app))
+        after = replace(after, policy_serial=await decide_policy(change, after.app))
         await save_rollout(session, after)
     await change.audit(f"{action} rollout", after.rollout_id, policy_serial=after.policy_serial, **details)
     return after
@@ -171,6 +171,5 @@ async def _check_free(session: AsyncSession, rollout: RolloutRecord) -> None:
         raise FeatureBusyError(rollout.app, rollout.feature, holders[0])
 
 
-async def _check_not_halted(session: AsyncSession, app: str, feature: str, version: str, digest: str) -> None:
-    if digest in await halted_digests(session, app):
-        raise VersionHaltedError(feature, version)
+def _ref(record: VersionRecord | RolloutRecord) -> VersionRef:
+    return VersionRef(version=record.version, manifest_sha256=record.manifest_sha256)

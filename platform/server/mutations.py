@@ -4,6 +4,7 @@ One transaction holds the change, its audit entry and its response under the cal
 is published to the tree.  A repeat finds the response and publishes what a failure left unpublished.
 """
 
+import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from alcove.platform.store import Store
 from alcove.platform.store.change import Change
 from alcove.platform.store.requests import find_response, keep_response
 from alcove.registry.clock import Clock
+from alcove.registry.floors import floors
+from alcove.registry.layout import TEAM_PREFIX
+from alcove.registry.tree import Tree
 from google.protobuf.message import Message
 
 __all__ = ["Mutations"]
@@ -39,6 +43,7 @@ class Mutations:
 
     store: Store
     publisher: Publisher
+    tree: Tree
     clock: Clock
 
     async def known(self, request: _Request, kind: type[_Response]) -> _Response | None:
@@ -70,16 +75,25 @@ class Mutations:
             PlatformError: whatever `work` raises.
         """
         key = _key(request, kind)
+        lowest = await asyncio.to_thread(self._floors)
         now_s = self.clock.now_s()
         async with self.store.write() as session:
+            change = Change(session, current_principal().name, now_s, lowest)
             stored = await find_response(session, **key)
             if stored is None:
-                response = await work(Change(session, current_principal().name, now_s))
+                response = await work(change)
                 await keep_response(session, **key, response=response.SerializeToString(), now_s=now_s)
             else:
                 response = kind.FromString(stored)
-        await self.publisher.flush()
+        failures = await self.publisher.flush()
+        for decided in change.decided & failures.keys():
+            raise failures[decided]
         return response
+
+    def _floors(self) -> dict[str, str]:
+        roles = self.tree.state().roles
+        teams = {role: signed.metadata.signed for role, signed in roles.items() if role.startswith(TEAM_PREFIX)}
+        return {feature: floor for role, signed in teams.items() for feature, floor in floors(role, signed).items()}
 
 
 def _key(request: _Request, kind: type[Message]) -> dict[str, str]:

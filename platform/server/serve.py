@@ -81,7 +81,7 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         await publisher.flush()
         await _refresh(tree, lock)
 
-        mutations = Mutations(store, publisher, clock)
+        mutations = Mutations(store, publisher, tree, clock)
         grpc_port = await _start_grpc(stack, settings, mutations, versions)
         rate = RateLimit(settings.reports_per_second, time.monotonic)
         ingress = create_ingress(settings.tree, ReportCollector(store, clock), rate)

@@ -34,6 +34,7 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         # the state
         _p.IllegalTransitionError: _S.FAILED_PRECONDITION,
         _p.FeatureBusyError: _S.FAILED_PRECONDITION,
+        _p.BelowFloorError: _S.FAILED_PRECONDITION,
         _p.NoDefaultVersionError: _S.FAILED_PRECONDITION,
         _p.ShareNotRaisedError: _S.FAILED_PRECONDITION,
         _p.OverrideRequiredError: _S.FAILED_PRECONDITION,

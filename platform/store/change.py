@@ -1,6 +1,7 @@
 """What does code that changes something get?  One transaction, who asked and when; and the duty to write it down."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from alcove.platform.store.audit import write_audit
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -16,11 +17,15 @@ class Change:
         session: its transaction; committed by whoever opened it.
         principal: who asked, as audited.
         now_s: when, seconds since 1970-01-01 UTC.
+        floors: lowest version of each feature that its team still lets run; features without a floor are absent.
+        decided: (kind, app) of documents that the change decided; they are published after the commit.
     """
 
     session: AsyncSession
     principal: str
     now_s: int
+    floors: Mapping[str, str] = field(default_factory=dict)
+    decided: set[tuple[str, str]] = field(default_factory=set)
 
     async def audit(self, action: str, subject: str, **details: object) -> None:
         """Add an entry to the audit log; `details` are plain JSON values, never a secret."""

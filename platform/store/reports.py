@@ -29,8 +29,9 @@ async def add_counts(session: AsyncSession, counts: Mapping[tuple[str, int, int]
 async def cell_counts(session: AsyncSession, task_id: str, cell_count: int) -> list[int]:
     """Return the reports of a task per cell, over all windows."""
     query = select(ReportCountRow.cell, func.sum(ReportCountRow.count)).where(ReportCountRow.task_id == task_id)
-    sums = dict((await session.execute(query.group_by(ReportCountRow.cell))).tuples().all())
-    return [int(sums.get(cell, 0)) for cell in range(cell_count)]
+    found = (await session.execute(query.group_by(ReportCountRow.cell))).all()
+    sums = {cell: int(total) for cell, total in found}
+    return [sums.get(cell, 0) for cell in range(cell_count)]
 
 
 async def window_count(session: AsyncSession, task_id: str) -> int:

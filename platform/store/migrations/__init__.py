@@ -1,1 +1,7 @@
 """How does the schema get from any earlier state to the newest?  One revision a file in `versions/`."""
+
+from typing import Final
+
+__all__ = ["HEAD"]
+
+HEAD: Final = "0001"  # the newest revision

@@ -1,0 +1,164 @@
+"""How does a test get a server?  `ServerWorld(folder)` has keys, tree and tokens; `start()` runs a process on it."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from alcove.platform.auth.local import create_local_token
+from alcove.platform.client import PlatformClient, Version
+from alcove.registry.ceremony import initialise_tree
+from alcove.registry.clock import SYSTEM_CLOCK
+from alcove.registry.keys import create_keys
+from alcove.registry.layout import TEAM_LIFETIME_S
+from alcove.registry.package import Package, create_package
+from alcove.registry.team import sign_version
+from alcove.registry.testing import PretendInspector
+from alcove.registry.tree import Tree
+
+__all__ = ["Served", "ServerWorld"]
+
+START_TIMEOUT_S: Final = 60.0
+STOP_TIMEOUT_S: Final = 30.0
+FEATURES: Final = 40  # each test takes its own, so that one server serves all of them
+
+
+@dataclass(frozen=True)
+class Served:
+    """A running server process."""
+
+    process: "subprocess.Popen[str]"
+    grpc_address: str
+    http_url: str
+    log: Path
+
+    def stop(self) -> int:
+        """Ask it to end (SIGTERM); return its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self._wait()
+
+    def kill(self) -> None:
+        """End it as a power cut would (SIGKILL)."""
+        self.process.kill()
+        self._wait()
+
+    def _wait(self) -> int:
+        code = self.process.wait(STOP_TIMEOUT_S)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return code
+
+
+class ServerWorld:
+    """Everything around one server, in one folder.
+
+    Attributes:
+        folder: holds `keys`, `data` and logs.
+        teams: "text" and "speech", with features `text_00` … and `speech_00` ….
+        keys: all keys.
+        data_dir: the server's data folder.
+    """
+
+    def __init__(self, folder: Path, *, teams: Mapping[str, Sequence[str]] | None = None) -> None:
+        self.folder = folder
+        self.teams = teams or {
+            team: tuple(f"{team}_{number:02d}" for number in range(FEATURES)) for team in ("text", "speech")
+        }
+        self.data_dir = folder / "data"
+        self.data_dir.mkdir(parents=True)
+        self.keys = create_keys(folder / "keys", teams=self.teams)
+        initialise_tree(self.data_dir / "tree", self.keys, self.teams)
+        self._tokens: dict[str, str] = {}
+        self._starts = 0
+
+    @property
+    def tree(self) -> Tree:
+        """The tree, for reading."""
+        return Tree(self.data_dir / "tree")
+
+    def token(self, role: str) -> str:
+        """Return a token of a role; the same one each time."""
+        if role not in self._tokens:
+            self._tokens[role] = create_local_token(self.data_dir, role)[0]
+        return self._tokens[role]
+
+    def command(self, *options: str, as_uid: int | None = None) -> list[str]:
+        """Return the command that runs the server on this world, on free ports."""
+        drop = [] if as_uid is None else ["--as-uid", str(as_uid)]
+        folders = ["--data-dir", str(self.data_dir), "--online-keys", str(self.folder / "keys" / "online")]
+        ports = ["--grpc-port", "0", "--http-port", "0"]
+        module = [sys.executable, "-W", "error", "-m", "alcove.platform.testing.pretend_server"]
+        return [*module, *drop, *folders, *ports, *options]
+
+    def start(self, *options: str, as_uid: int | None = None) -> Served:
+        """Start a server process and wait until it answers.
+
+        Raises:
+            RuntimeError: it ended, or did not answer in time; the message has its log.
+        """
+        self._starts += 1
+        log = self.folder / f"server-{self._starts}.log"
+        with log.open("w") as stderr:
+            process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                self.command(*options, as_uid=as_uid), stdout=subprocess.PIPE, stderr=stderr, text=True
+            )
+        line = _first_line(process)
+        if not line:
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+            raise RuntimeError(f"the server did not start:\n{log.read_text()}")
+        ready = json.loads(line)
+        return Served(process, ready["grpc"], ready["http"], log)
+
+    def client(self, served: Served, role: str) -> PlatformClient:
+        """Return a client with a token of a role; close it."""
+        return PlatformClient(served.grpc_address, self.token(role))
+
+    def package(self, feature: str, version: str = "1.0.0", *, program: bytes | None = None) -> Package:
+        """Return a package with one pretended program, different for each version."""
+        return create_package(
+            feature=feature,
+            team=feature.partition("_")[0],
+            version=version,
+            programs={"f32": program or f"program {feature} {version}".encode()},
+            card=f"# {feature} {version}\n",
+            inspector=PretendInspector(),
+        )
+
+    def sign(self, package: Package, current: bytes | None = None) -> bytes:
+        """Return the team's next metadata, on top of what the tree holds or of `current`."""
+        team = package.manifest.team
+        metadata = current or self.tree.team_metadata(team)
+        expires_s = SYSTEM_CLOCK.now_s() + TEAM_LIFETIME_S
+        return sign_version(metadata, package.manifest, self.keys.teams[team], expires_s)
+
+    def publish(self, client: PlatformClient, feature: str, version: str = "1.0.0") -> Version:
+        """Upload, sign and publish a pretended version."""
+        package = self.package(feature, version)
+        for data in package.blobs().values():
+            client.upload_blob(data)
+        return client.publish_version(self.sign(package), package.manifest.to_bytes())
+
+    def give_to(self, uid: int) -> None:
+        """Make a user the owner of what the server needs: data folder and online keys, nothing else (root only)."""
+        self.folder.chmod(0o755)
+        (self.folder / "keys").chmod(0o755)
+        for top in (self.data_dir, self.folder / "keys" / "online"):
+            for path in [top, *top.rglob("*")]:
+                os.chown(path, uid, uid)
+
+
+def _first_line(process: "subprocess.Popen[str]") -> str:
+    """Return the first line of a process's output, or "" if it ends or takes too long."""
+    if process.stdout is None:
+        return ""
+    readable, _, _ = select.select([process.stdout], [], [], START_TIMEOUT_S)
+    return process.stdout.readline() if readable else ""

@@ -1,0 +1,84 @@
+"""One running server for all tests that leave it running; each test takes features and an app of its own."""
+
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from alcove.platform.client import PlatformClient
+from alcove.platform.store import Store
+from alcove.platform.testing import Served, ServerWorld
+
+_FEATURES = itertools.count()
+_APPS = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> ServerWorld:
+    """Keys, tree and tokens of the shared server."""
+    return ServerWorld(tmp_path_factory.mktemp("platform") / "shared")
+
+
+@pytest.fixture(scope="session")
+def served(world: ServerWorld) -> Iterator[Served]:
+    """The shared server process; it must end cleanly."""
+    server = world.start()
+    yield server
+    assert server.stop() == 0
+
+
+@pytest.fixture
+def client(world: ServerWorld, served: Served) -> Iterator[Callable[[str], PlatformClient]]:
+    """Gives clients of the shared server by role; closes them."""
+    clients: dict[str, PlatformClient] = {}
+
+    def make(role: str) -> PlatformClient:
+        if role not in clients:
+            clients[role] = world.client(served, role)
+        return clients[role]
+
+    yield make
+    for made in clients.values():
+        made.close()
+
+
+@pytest.fixture
+def team(client: Callable[[str], PlatformClient]) -> PlatformClient:
+    """A client of the team `text`."""
+    return client("team:text")
+
+
+@pytest.fixture
+def operator(client: Callable[[str], PlatformClient]) -> PlatformClient:
+    """A client of an operator."""
+    return client("operator")
+
+
+@pytest.fixture
+def feature() -> str:
+    """A feature of the team `text` that no other test uses."""
+    return f"text_{next(_FEATURES):02d}"
+
+
+@pytest.fixture(scope="session")
+def shared_feature(world: ServerWorld, served: Served) -> str:
+    """A feature with the published versions 1.0.0 and 2.0.0, for tests that change nothing."""
+    feature = "text_39"
+    with world.client(served, "team:text") as team:
+        world.publish(team, feature, "1.0.0")
+        world.publish(team, feature, "2.0.0")
+    return feature
+
+
+@pytest.fixture
+def app() -> str:
+    """An app that no other test uses."""
+    return f"app-{next(_APPS)}"
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    """A fresh database."""
+    opened = await Store.open(tmp_path / "alcove.db")
+    yield opened
+    await opened.close()

@@ -1,0 +1,264 @@
+"""What devices see: a static tree that nobody climbs out of, and reports that are counted or refused, never kept."""
+
+import http.client
+import sqlite3
+import struct
+import urllib.parse
+from pathlib import Path
+
+import pytest
+from alcove.platform.client import Arm, PlatformClient
+from alcove.platform.ingress.rate import RateLimit
+from alcove.platform.testing import Served, ServerWorld
+from alcove.privacy.limits import MAX_REPORTS_PER_BODY, REPORT_BYTES
+from alcove.registry.policy import TaskPolicy
+
+
+def ask(
+    served: Served, method: str, path: str, body: bytes | None = None, **headers: str
+) -> tuple[int, dict[str, str], bytes]:
+    """Send one request exactly as written; return status, headers (lower case) and body."""
+    connection = http.client.HTTPConnection(urllib.parse.urlsplit(served.http_url).netloc, timeout=20)
+    try:
+        connection.request(method, path, body=body, headers={key.replace("_", "-"): v for key, v in headers.items()})
+        answer = connection.getresponse()
+        return answer.status, {key.lower(): value for key, value in answer.getheaders()}, answer.read()
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def blob(team: PlatformClient) -> tuple[str, bytes]:
+    """A blob of 5000 bytes and its digest."""
+    data = bytes(range(250)) * 20
+    return team.upload_blob(data), data
+
+
+def test_a_blob_is_served_whole_and_in_ranges(served: Served, blob: tuple[str, bytes]) -> None:
+    """A broken download resumes where it stopped."""
+    sha256, data = blob
+    status, headers, body = ask(served, "GET", f"/blobs/{sha256}")
+    assert (status, body, headers["content-length"]) == (200, data, "5000")
+    assert headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert headers["accept-ranges"] == "bytes"
+    for text, expected in (("bytes=0-9", data[:10]), ("bytes=4990-", data[4990:]), ("bytes=-7", data[-7:])):
+        status, headers, body = ask(served, "GET", f"/blobs/{sha256}", Range=text)
+        assert (status, body) == (206, expected)
+    assert headers["content-range"] == "bytes 4993-4999/5000"
+    assert ask(served, "GET", f"/blobs/{sha256}", Range="bytes=5000-")[0] == 416
+
+
+def test_a_resumed_download_is_bound_to_the_same_file(served: Served, blob: tuple[str, bytes]) -> None:
+    """If-Range with the ETag gives the rest; with another ETag the whole."""
+    sha256, data = blob
+    etag = ask(served, "HEAD", f"/blobs/{sha256}")[1]["etag"]
+    assert ask(served, "GET", f"/blobs/{sha256}", Range="bytes=4000-", If_Range=etag)[::2] == (206, data[4000:])
+
+
+def test_an_unchanged_file_is_not_sent_again(served: Served, blob: tuple[str, bytes]) -> None:
+    """If-None-Match with the ETag: 304 without a body, the same for everybody."""
+    for path in (f"/blobs/{blob[0]}", "/metadata/timestamp.json", "/metadata/1.root.json"):
+        etags = {ask(served, "GET", path)[1]["etag"] for _ in range(3)}
+        assert len(etags) == 1
+        status, _, body = ask(served, "GET", path, If_None_Match=etags.pop())
+        assert (status, body) == (304, b"")
+        assert ask(served, "GET", path, If_None_Match='"other"')[0] == 200
+
+
+def test_only_the_timestamp_may_change_under_its_name(
+    *, world: ServerWorld, served: Served, team: PlatformClient, operator: PlatformClient, feature: str, app: str
+) -> None:
+    """Everything with a version or digest in its name is cached forever; timestamp.json is asked for each time."""
+    world.publish(team, feature)
+    rollout = operator.create_rollout(app, feature, "1.0.0")
+    operator.advance_rollout(rollout.rollout_id, 10_000, override_reason="first version")
+    tree = world.data_dir / "tree"
+    paths = [path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file()]
+    served_paths = [path for path in paths if not Path(path).name.startswith(".")]
+    assert any(path.startswith("targets/policy/") for path in served_paths)
+    assert any(path.startswith(f"targets/{feature}/") for path in served_paths)
+    for path in served_paths:
+        status, headers, body = ask(served, "GET", f"/{path}")
+        assert (status, body) == (200, (tree / path).read_bytes()), path
+        is_fresh = path == "metadata/timestamp.json"
+        assert headers["cache-control"] == ("no-cache" if is_fresh else "public, max-age=31536000, immutable")
+    for path in set(paths) - set(served_paths):
+        assert ask(served, "GET", f"/{path}")[0] == 404, path
+
+
+def test_what_is_not_there_may_be_remembered_for_a_minute(served: Served) -> None:
+    """Every check-in asks for the next root: the answer "not yet" is cacheable."""
+    status, headers, _ = ask(served, "GET", "/metadata/2.root.json")
+    assert (status, headers["cache-control"]) == (404, "public, max-age=60")
+
+
+@pytest.mark.parametrize("folder", ["/metadata", "/blobs", "/targets/policy", "/targets", "", "/metadata/.."])
+@pytest.mark.parametrize(
+    "tail",
+    [
+        "/../alcove.db",
+        "/../../alcove.db",
+        "/%2e%2e/alcove.db",
+        "/%2e%2e%2falcove.db",
+        "/..%2f..%2falcove.db",
+        "/..\\alcove.db",
+        "/%5c..%5calcove.db",
+        "/....//alcove.db",
+        "/%252e%252e/alcove.db",
+        "/./../server.lock",
+        "/../../keys/online/policy.pem",
+        "//etc/passwd",
+        "/%2fetc%2fpasswd",
+        "/..;/alcove.db",
+        "/%00",
+        "/timestamp.json%00.html",
+        "/.lock",
+        "/",
+        "",
+    ],
+)
+def test_no_path_leaves_the_tree(served: Served, folder: str, tail: str) -> None:
+    """However it is written, nothing but the tree's own names is served."""
+    status, _, body = ask(served, "GET", (folder + tail) or "/")
+    assert status in (400, 404, 405)
+    assert b"SQLite" not in body
+    assert b"PRIVATE" not in body
+    assert b"root:" not in body
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_the_tree_is_read_only(served: Served, method: str) -> None:
+    """No method but GET and HEAD does anything."""
+    assert ask(served, method, "/metadata/timestamp.json")[0] in (404, 405, 501)
+
+
+def test_answers_tell_nothing_of_the_server(served: Served) -> None:
+    """No version of a library, no cookie."""
+    for path in ("/metadata/timestamp.json", "/healthz", "/nothing"):
+        headers = ask(served, "GET", path)[1]
+        assert headers.get("server") == "alcove"
+        assert "set-cookie" not in headers
+
+
+@pytest.fixture
+def task(world: ServerWorld, operator: PlatformClient, shared_feature: str, app: str) -> TaskPolicy:
+    """The task of a running experiment of its own."""
+    arms = [Arm(name=n, version=v, share_permyriad=5000) for n, v in (("a", "1.0.0"), ("b", "2.0.0"))]
+    draft = operator.create_experiment(app, shared_feature, arms, latency_edges_ms=[10.0])
+    operator.start_experiment(draft.experiment_id)
+    policy = world.tree.policy(app)
+    assert policy is not None
+    experiment = policy.features[shared_feature].experiment
+    assert experiment is not None
+    return experiment.task
+
+
+def record(task: TaskPolicy, window: int = 0, cell: int = 0) -> bytes:
+    """One report on the wire."""
+    return struct.pack("<32sIH", bytes.fromhex(task.task_id), window, cell)
+
+
+def counted(world: ServerWorld, task: TaskPolicy) -> dict[tuple[int, int], int]:
+    """What the database holds of a task, read past the server."""
+    with sqlite3.connect(world.data_dir / "alcove.db") as database:
+        rows = database.execute(
+            'SELECT "window", cell, count FROM report_counts WHERE task_id = ?', (task.task_id,)
+        ).fetchall()
+    database.close()
+    return {(window, cell): count for window, cell, count in rows}
+
+
+def test_reports_are_summed_per_cell(world: ServerWorld, served: Served, task: TaskPolicy) -> None:
+    """One, many and the most in a body; the answer is 204 and says nothing."""
+    assert task.cell_count == 8
+    for body in (record(task), record(task, cell=7) * 3, record(task, cell=1) * MAX_REPORTS_PER_BODY):
+        status, _, answer = ask(served, "POST", "/reports", body)
+        assert (status, answer) == (204, b"")
+    assert counted(world, task) == {(0, 0): 1, (0, 7): 3, (0, 1): MAX_REPORTS_PER_BODY}
+
+
+def test_bodies_that_are_no_reports_are_refused_whole(world: ServerWorld, served: Served, task: TaskPolicy) -> None:
+    """Sizes, tasks, windows and cells that are not there: 400 with the reason, and not one record is counted."""
+    good = record(task)
+    unknown = bytes(32) + good[32:]
+    for body, reason in (
+        (b"", "malformed"),
+        (good[:-1], "malformed"),
+        (good + b"x", "malformed"),
+        (b"x" * REPORT_BYTES, "unknown_task"),
+        (unknown, "unknown_task"),
+        (good + unknown, "unknown_task"),
+        (record(task, window=1_000_000), "unknown_window"),
+        (record(task, window=2**32 - 1), "unknown_window"),
+        (good * 5 + record(task, window=2), "unknown_window"),
+        (record(task, cell=8), "unknown_cell"),
+        (good * 1023 + record(task, cell=65535), "unknown_cell"),
+    ):
+        status, _, answer = ask(served, "POST", "/reports", body)
+        assert (status, answer.decode().partition(":")[0]) == (400, reason)
+    assert counted(world, task) == {}
+
+
+def test_bodies_beyond_the_cap_are_refused(world: ServerWorld, served: Served, task: TaskPolicy) -> None:
+    """One record or a gigabyte too many: 413, announced or not, and nothing is counted."""
+    for size in (MAX_REPORTS_PER_BODY + 1, MAX_REPORTS_PER_BODY * 40):
+        assert ask(served, "POST", "/reports", record(task) * size)[0] == 413
+    connection = http.client.HTTPConnection(urllib.parse.urlsplit(served.http_url).netloc, timeout=20)
+    connection.putrequest("POST", "/reports")
+    connection.putheader("Content-Length", str(10**9))
+    connection.endheaders()
+    assert connection.getresponse().status == 413
+    connection.close()
+    status, _, _ = ask(served, "POST", "/reports", record(task) * 2, Content_Type="multipart/form-data; boundary=x")
+    assert status == 204  # the content type says nothing about reports
+    assert counted(world, task) == {(0, 0): 2}
+
+
+def test_nothing_of_who_reported_is_kept(world: ServerWorld, served: Served, task: TaskPolicy) -> None:
+    """The address, and whatever a client says of itself, is neither in the data folder nor in the log."""
+    marks = {
+        "User_Agent": "canary-agent-7f3a",
+        "X_Forwarded_For": "203.0.113.77",
+        "Cookie": "canary=7f3a",
+        "Referer": "canary",
+    }
+    assert ask(served, "POST", "/reports?canary=7f3a", record(task), **marks)[0] == 204
+    assert ask(served, "GET", "/metadata/timestamp.json?canary=7f3a", **marks)[0] == 200
+    assert ask(served, "POST", "/reports?canary=7f3a", b"bad", **marks)[0] == 400
+    log = served.log.read_bytes()
+    stored = b"".join(path.read_bytes() for path in world.data_dir.rglob("*") if path.is_file())
+    for mark in (b"canary", b"7f3a", b"203.0.113.77"):
+        assert mark not in log
+        assert mark not in stored
+    served_lines = [line for line in log.splitlines() if b'"serving"' not in line]
+    assert served_lines
+    assert not [line for line in served_lines if b"127.0.0.1" in line]
+
+
+def test_refusals_are_counted_in_the_log(served: Served) -> None:
+    """Operators see how many bodies were refused for which reason."""
+    ask(served, "POST", "/reports", b"bad")
+    lines = [line for line in served.log.read_text().splitlines() if "reports refused" in line]
+    assert '"reason": "malformed"' in lines[-1]
+    assert '"total": ' in lines[-1]
+
+
+def test_more_reports_than_the_rate_are_turned_away(tmp_path: Path) -> None:
+    """Above the rate: 429 with Retry-After, whoever sends."""
+    world = ServerWorld(tmp_path / "slow", teams={"text": ("text_00",)})
+    served = world.start("--reports-per-second", "2")
+    statuses = [ask(served, "POST", "/reports", b"x" * REPORT_BYTES)[0] for _ in range(8)]
+    assert statuses[0] == 400
+    assert 429 in statuses
+    assert served.stop() == 0
+
+
+def test_the_bucket_refills_with_time_and_never_overflows() -> None:
+    """A quiet hour saves up one second's worth, no more; a refused take costs nothing."""
+    now_s = 0.0
+    rate = RateLimit(10, lambda: now_s)
+    assert [rate.take(4), rate.take(4), rate.take(4), rate.take(2)] == [True, True, False, True]
+    now_s += 0.5
+    assert [rate.take(6), rate.take(5)] == [False, True]
+    now_s += 3600
+    assert [rate.take(11), rate.take(10), rate.take(1)] == [False, True, False]
