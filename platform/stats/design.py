@@ -40,7 +40,7 @@ class Design:
         bins: number of bins, >= 1.
         windows: reports of each device, >= 1.
         alpha: error of the comparison over all looks, in (0, 1); shared by all pairs of arms.
-        power: chance to find the effect at one look when all reports are in, in (0, 1).
+        power: chance to find the effect at one look when all reports are in, in [0.5, 1).
 
     Raises:
         ArgumentError: a field is out of its bounds.
@@ -66,9 +66,11 @@ class Design:
                 raise ArgumentError(name, f"at least {least}", value)
         if not MIN_EPSILON <= self.epsilon <= MAX_EPSILON:
             raise ArgumentError("epsilon", f"in [{MIN_EPSILON}, {MAX_EPSILON}]", self.epsilon)
-        for name, part in (("base_rate", self.base_rate), ("alpha", self.alpha), ("power", self.power)):
+        for name, part in (("base_rate", self.base_rate), ("alpha", self.alpha)):
             if not 0.0 < part < 1.0:
                 raise ArgumentError(name, "in (0, 1)", part)
+        if not 0.5 <= self.power < 1.0:
+            raise ArgumentError("power", "in [0.5, 1)", self.power)
 
     @property
     def cells(self) -> int:

@@ -1,0 +1,97 @@
+"""Is the covariance that enters an aggregate the response's noise, all of it, and nothing else?"""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from alcove.platform.stats import AggregateError, ArgumentError, aggregate_from_randomised_response
+from alcove.privacy.randomised_response import RandomisedResponse
+
+SHAPE = {"arms": 2, "outcomes": 2, "bins": 2}
+EPSILON = Fraction(2)
+TRUE_CELLS = np.array([500, 400, 300, 800, 50, 950, 600, 400])
+
+
+def told_probabilities(mechanism: RandomisedResponse) -> tuple[float, float]:
+    """Return p and q."""
+    return float(mechanism.keep_probability), float(mechanism.other_probability)
+
+
+def test_noise_and_sampling_add_up_to_what_varies_over_new_devices() -> None:
+    """Law of total variance: our noise + multinomial sampling = multinomial variance of the told counts / (p - q)^2.
+
+    The told counts are their expectations, rounded, so the identity holds up to that rounding. Had the noise contained
+    the sampling of the devices already, the left side would exceed the right by it.
+    """
+    keep, other = told_probabilities(RandomisedResponse(8, EPSILON))
+    scale = 10**6
+    reports = int(TRUE_CELLS.sum()) * scale
+    told = np.rint(other * reports + (keep - other) * TRUE_CELLS * scale).astype(np.int64)
+    aggregate = aggregate_from_randomised_response(told.tolist(), epsilon=EPSILON, **SHAPE)
+    reports = aggregate.reports
+    truth = aggregate.estimates.ravel() / reports
+    seen = told / reports
+    total = reports * (np.diag(seen) - np.outer(seen, seen)) / (keep - other) ** 2
+    sampling = reports * (np.diag(truth) - np.outer(truth, truth))
+    scale_of_entries = np.abs(total).max()
+    assert np.abs(aggregate.noise_covariance + sampling - total).max() < 1e-9 * scale_of_entries
+    assert np.abs(sampling).max() > 0.01 * scale_of_entries
+
+
+def test_noise_covariance_equals_the_spread_of_repeated_answers_of_the_same_devices() -> None:
+    """With the devices' cells held fixed, repeated answers vary as the covariance says, and are unbiased."""
+    rng = np.random.default_rng(20_260_102)
+    keep, other = told_probabilities(RandomisedResponse(8, EPSILON))
+    repeats = 4_000
+    told = np.zeros((repeats, 8), dtype=np.int64)
+    for cell, devices in enumerate(TRUE_CELLS):
+        answers = np.full(8, other)
+        answers[cell] = keep
+        told += rng.multinomial(int(devices), answers / answers.sum(), size=repeats)
+    estimates = (told - TRUE_CELLS.sum() * other) / (keep - other)
+    stated = np.mean(
+        [
+            aggregate_from_randomised_response(row.tolist(), epsilon=EPSILON, **SHAPE).noise_covariance
+            for row in told[:200]
+        ],
+        axis=0,
+    )
+    deviations = np.sqrt(np.diag(stated))
+    assert np.abs(estimates.mean(axis=0) - TRUE_CELLS).max() < 4.5 * deviations.max() / np.sqrt(repeats)
+    seen = np.cov(estimates.T) / np.outer(deviations, deviations)
+    assert np.abs(seen - stated / np.outer(deviations, deviations)).max() < 0.1
+    # Counted twice, the sampling of the devices would raise the variances by more than the tolerance.
+    assert (TRUE_CELLS * (1 - TRUE_CELLS / TRUE_CELLS.sum()) / np.diag(stated)).max() > 0.15
+
+
+def test_estimates_have_the_shape_of_the_task_and_sum_to_the_reports() -> None:
+    """Cells are flattened arm first, then outcome, then bin."""
+    aggregate = aggregate_from_randomised_response(
+        [0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0], arms=2, outcomes=2, bins=3, epsilon=EPSILON
+    )
+    assert aggregate.estimates[1, 0, 0] == aggregate.estimates.max()
+    assert aggregate.estimates.sum() == pytest.approx(9.0)
+    assert aggregate.reports == 9
+
+
+def test_malformed_counts_and_parameters_are_refused_by_name() -> None:
+    """A typed error names what is wrong; the mechanism's own errors don't escape."""
+    sound = {"counts": [1] * 8, "arms": 2, "outcomes": 2, "bins": 2, "epsilon": EPSILON}
+    for field, value, name in (
+        ("counts", [1] * 7, "counts"),
+        ("counts", [1] * 9, "counts"),
+        ("counts", [], "counts"),
+        ("counts", [1] * 7 + [-1], "counts"),
+        ("arms", 0, "arms"),
+        ("outcomes", 1, "outcomes"),
+        ("bins", 0, "bins"),
+        ("bins", 1_000_000, "arms * outcomes * bins"),
+        ("epsilon", Fraction(0), "epsilon"),
+        ("epsilon", Fraction(-1), "epsilon"),
+        ("epsilon", Fraction(10**6), "epsilon"),
+    ):
+        with pytest.raises(ArgumentError) as caught:
+            aggregate_from_randomised_response(**(sound | {field: value}))  # type: ignore[arg-type]
+        assert caught.value.name == name
+    with pytest.raises(AggregateError, match="reports"):
+        aggregate_from_randomised_response(**(sound | {"counts": [10**12] * 8}))  # type: ignore[arg-type]
