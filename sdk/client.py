@@ -273,9 +273,12 @@ class Client:
         """Return what answers for a feature: the first of current, previous and baseline that loads."""
         slots = state.slots(name)
         for slot, reason in ((slots.current, ""), (slots.previous, "fallback")):
-            model = None if slot is None else self._load(self._slots.program_path(name, slot.manifest_sha256))
-            if slot is not None and model is not None:
-                return _serving(slot, model, reason)
+            if slot is not None:
+                path = self._slots.program_path(name, slot.manifest_sha256)
+                file = _file_identity(path)
+                model = self._load(path)
+                if model is not None:
+                    return _serving(slot, model, file, reason)
         baseline = self._baseline(name, self._known_contract(name))
         model = None if baseline is None else self._load(baseline[0])
         return UNAVAILABLE if baseline is None or model is None else Serving(model, baseline[1], "baseline")
@@ -291,10 +294,14 @@ class Client:
             for name, reference in self._references.items():
                 current = state.slots(name).current
                 now = reference.serving
-                if current is not None and current.manifest_sha256 == now.key and now.model is not None:
-                    reference.serving = _serving(current, now.model, "")
+                if current is not None and now.model is not None and self._is_loaded(name, current, now):
+                    reference.serving = _serving(current, now.model, now.file, "")
                 elif current is not None or now.key:
                     reference.serving = self._serve(name, state)
+
+    def _is_loaded(self, name: str, slot: Slot, now: Serving) -> bool:
+        path = self._slots.program_path(name, slot.manifest_sha256)
+        return slot.manifest_sha256 == now.key and _file_identity(path) == now.file
 
     def _record(self, outcome: Outcome) -> None:
         if outcome.serving.task is not None:
@@ -377,11 +384,20 @@ class Client:
             return self._executor
 
 
-def _serving(slot: Slot, model: Runnable, reason: str) -> Serving:
+def _serving(slot: Slot, model: Runnable, file: tuple[int, int], reason: str) -> Serving:
     """Return the serving of a slot; a fallback is in no experiment."""
     if reason:
-        return Serving(model, slot.version, reason, slot.manifest_sha256)
-    return Serving(model, slot.version, slot.reason, slot.manifest_sha256, slot.arm, slot.task)
+        return Serving(model, slot.version, reason, slot.manifest_sha256, file)
+    return Serving(model, slot.version, slot.reason, slot.manifest_sha256, file, slot.arm, slot.task)
+
+
+def _file_identity(path: Path) -> tuple[int, int]:
+    """Return inode and time of change; zeros when absent."""
+    try:
+        status = path.stat()
+    except OSError:
+        return 0, 0
+    return status.st_ino, status.st_mtime_ns
 
 
 def _typed_decode(contract: Contract[T], _: Runnable, outputs: list[Any]) -> T:

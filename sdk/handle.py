@@ -59,6 +59,7 @@ class Serving:
     Attributes:
         model: the loaded program, or None if none could be loaded.
         key: digest of the version's manifest; "" for the baseline.
+        file: which file it was loaded from (inode, time of change): a repaired version is another file.
         arm: number of the arm, only in an experiment.
         task: JSON text of the experiment's task, only in an experiment.
     """
@@ -67,6 +68,7 @@ class Serving:
     version: str
     reason: str
     key: str = ""
+    file: tuple[int, int] = (0, 0)
     arm: int | None = None
     task: str | None = None
 
