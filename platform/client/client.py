@@ -1,10 +1,11 @@
 """How is each call made?  With a deadline, a token and a request id, and an answer or a typed error."""
 
 import hashlib
+import ipaddress
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import grpc
 from alcove.api.experiment.v1 import experiment_pb2 as experiment_pb
@@ -20,7 +21,6 @@ from google.protobuf.message import Message
 
 __all__ = ["PlatformClient"]
 
-_LOOPBACK: Final = ("127.", "localhost:", "[::1]:")
 _Answer = TypeVar("_Answer", bound=Message)
 
 
@@ -40,7 +40,7 @@ class PlatformClient:
     def __init__(
         self, address: str, token: str, *, tls_root: bytes | None = None, timeout_s: float = limits.CALLS_TIMEOUT_S
     ) -> None:
-        is_plain = tls_root is None and address.startswith(_LOOPBACK)
+        is_plain = tls_root is None and _is_this_machine(address)
         options = [
             ("grpc.max_receive_message_length", limits.MESSAGE_BYTES),
             ("grpc.enable_http_proxy", 0 if is_plain else 1),
@@ -245,3 +245,11 @@ class PlatformClient:
 
 def _new_id() -> str:
     return uuid.uuid4().hex
+
+
+def _is_this_machine(address: str) -> bool:
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -5,6 +5,7 @@ keys and folders checked ─▶ database migrated ─▶ rows completed from the
 """
 
 import asyncio
+import errno
 import json
 import os
 import signal
@@ -138,15 +139,7 @@ async def _start_grpc(
     add_RegistryServiceServicer_to_server(RegistryService(mutations, versions, settings.uploads), server)
     add_RolloutServiceServicer_to_server(RolloutService(mutations), server)
     add_ExperimentServiceServicer_to_server(ExperimentService(mutations), server)
-    address = f"{settings.host}:{settings.grpc_port}"
-    port = (
-        server.add_insecure_port(address)
-        if settings.tls_key is None or settings.tls_certificate is None
-        else server.add_secure_port(
-            address,
-            grpc.ssl_server_credentials([(settings.tls_key.read_bytes(), settings.tls_certificate.read_bytes())]),
-        )
-    )
+    port = _listen(server, settings)
     await server.start()
     await watch.set("", HealthCheckResponse.SERVING)
 
@@ -156,6 +149,22 @@ async def _start_grpc(
 
     stack.push_async_callback(stop)
     return port
+
+
+def _listen(server: grpc.aio.Server, settings: Settings) -> int:
+    """Open the gRPC port; return its number.
+
+    Raises:
+        OSError: the port is taken or not ours to open, or the TLS files cannot be read.
+    """
+    address = f"{settings.host}:{settings.grpc_port}"
+    try:
+        if settings.tls_key is None or settings.tls_certificate is None:
+            return server.add_insecure_port(address)
+        pair = (settings.tls_key.read_bytes(), settings.tls_certificate.read_bytes())
+        return server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+    except RuntimeError:
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), address) from None
 
 
 async def _start_http(stack: AsyncExitStack, settings: Settings, app: web.Application) -> int:

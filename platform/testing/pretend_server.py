@@ -6,10 +6,18 @@ With `--as-uid` (started as root) the process gives up root before it reads anyt
 then out of its reach.
 """
 
+import asyncio
 import os
 import sys
+import tempfile
+import urllib.request
+from pathlib import Path
 
+from alcove.platform.server import Settings
 from alcove.platform.server.__main__ import main
+from alcove.platform.server.log import configure_log
+from alcove.platform.server.serve import run as run_server
+from alcove.platform.testing.world import Served, ServerWorld
 from alcove.registry import inspection
 from alcove.registry.testing import PretendInspector
 
@@ -18,14 +26,33 @@ __all__ = ["run"]
 
 def run(arguments: list[str]) -> int:
     """Serve; return the exit code."""
+    inspection.RuntimeInspector = PretendInspector  # type: ignore[misc, assignment]  # the one thing that is pretended
+    configure_log()
     if arguments[:1] == ["--as-uid"]:
+        with tempfile.TemporaryDirectory() as folder:
+            asyncio.run(_load_everything(Path(folder)))
         uid = int(arguments[1])
         os.setgroups([])
         os.setgid(uid)
         os.setuid(uid)
         arguments = arguments[2:]
-    inspection.RuntimeInspector = PretendInspector  # type: ignore[misc, assignment]  # the one thing that is pretended
     return main(arguments)
+
+
+async def _load_everything(folder: Path) -> None:
+    """Serve once in here, so that every module is loaded: the other user may not be able to read Python itself."""
+    world = await asyncio.to_thread(ServerWorld, folder / "warm", teams={"text": ("text_00",)})
+    keys = world.folder / "keys" / "online"
+    async with run_server(Settings(data_dir=world.data_dir, online_keys=keys, grpc_port=0, http_port=0)) as running:
+
+        def use() -> None:
+            served = Served(None, running.grpc_address, running.http_url, world.folder / "log")
+            with world.client(served, "team:text") as team:
+                world.publish(team, "text_00")
+            with urllib.request.urlopen(running.http_url + "/metadata/timestamp.json", timeout=20):  # noqa: S310
+                pass
+
+        await asyncio.to_thread(use)
 
 
 if __name__ == "__main__":

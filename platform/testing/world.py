@@ -31,24 +31,36 @@ FEATURES: Final = 40  # each test takes its own, so that one server serves all o
 
 @dataclass(frozen=True)
 class Served:
-    """A running server process."""
+    """A running server.
 
-    process: "subprocess.Popen[str]"
+    Attributes:
+        process: None where it runs in this process.
+        log: its standard error.
+    """
+
+    process: "subprocess.Popen[str] | None"
     grpc_address: str
     http_url: str
     log: Path
 
+    @property
+    def pid(self) -> int:
+        """Number of its process."""
+        return os.getpid() if self.process is None else self.process.pid
+
     def stop(self) -> int:
         """Ask it to end (SIGTERM); return its exit code."""
-        self.process.send_signal(signal.SIGTERM)
+        os.kill(self.pid, signal.SIGTERM)
         return self._wait()
 
     def kill(self) -> None:
         """End it as a power cut would (SIGKILL)."""
-        self.process.kill()
+        os.kill(self.pid, signal.SIGKILL)
         self._wait()
 
     def _wait(self) -> int:
+        if self.process is None:
+            return 0
         code = self.process.wait(STOP_TIMEOUT_S)
         if self.process.stdout is not None:
             self.process.stdout.close()

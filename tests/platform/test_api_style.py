@@ -1,0 +1,66 @@
+"""The .proto files: buf's STANDARD rules as far as they concern us, and a comment on everything."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alcove.api.experiment.v1 import experiment_pb2
+from alcove.api.registry.v1 import registry_pb2
+from alcove.api.rollout.v1 import rollout_pb2
+
+FILES = [module.DESCRIPTOR for module in (registry_pb2, rollout_pb2, experiment_pb2)]
+DECLARATION = re.compile(
+    r"^\s*(message|enum|service|rpc|oneof)\s+\w+"
+    r"|^\s*(repeated |optional )?[\w.]+\s+\w+ = \d+;"
+    r"|^\s*[A-Z][A-Z0-9_]+ = \d+;"
+)
+
+
+def source(file: Any, repository: Path) -> list[str]:
+    """The lines of a .proto file."""
+    return (repository / "proto" / file.name).read_text(encoding="utf-8").splitlines()
+
+
+def test_every_proto_file_is_looked_at(repository: Path) -> None:
+    """A new file must join this list."""
+    found = {path.relative_to(repository / "proto").as_posix() for path in (repository / "proto").rglob("*.proto")}
+    assert found == {file.name for file in FILES}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_everything_has_a_comment(file: Any, repository: Path) -> None:
+    """Each message, field, value, oneof and RPC is explained in the line above it."""
+    lines = source(file, repository)
+    bare = [
+        f"{file.name}:{number + 1}: {line.strip()}"
+        for number, line in enumerate(lines)
+        if DECLARATION.search(line) and not lines[number - 1].strip().startswith("//")
+    ]
+    assert not bare, "\n".join(bare)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_names_and_places_follow_the_rules(file: Any) -> None:
+    """Package is folder and ends in a version; services end in Service; zero values are unspecified and prefixed."""
+    assert file.package.replace(".", "/") == file.name.rpartition("/")[0]
+    assert re.fullmatch(r"alcove\.api\.[a-z]+\.v[0-9]+", file.package)
+    for enum in file.enum_types_by_name.values():
+        prefix = re.sub(r"(?<!^)(?=[A-Z])", "_", enum.name).upper() + "_"
+        assert all(value.name.startswith(prefix) for value in enum.values)
+        assert enum.values_by_number[0].name == prefix + "UNSPECIFIED"
+    for message in file.message_types_by_name.values():
+        assert re.fullmatch(r"[A-Z][A-Za-z0-9]*", message.name)
+        assert all(re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", field.name) for field in message.fields)
+    seen: set[str] = set()
+    for service in file.services_by_name.values():
+        assert service.name.endswith("Service")
+        for method in service.methods:
+            assert (method.input_type.name, method.output_type.name) == (
+                f"{method.name}Request",
+                f"{method.name}Response",
+            )
+            assert not seen & {method.input_type.name, method.output_type.name}
+            seen |= {method.input_type.name, method.output_type.name}
+            if not method.name.startswith(("Get", "List", "Upload")):
+                assert method.input_type.fields_by_name["request_id"].number == 1

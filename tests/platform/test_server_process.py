@@ -1,0 +1,285 @@
+"""The server as a process: where it refuses to start, what it cannot read, how it ends, and what garbage does to it."""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from alcove.api.registry.v1 import registry_pb2 as pb
+from alcove.api.registry.v1.registry_pb2_grpc import RegistryServiceStub
+from alcove.platform.core.errors import (
+    DataFolderBusyError,
+    KeyWithinReachError,
+    OnlineKeyError,
+    TreeMissingError,
+)
+from alcove.platform.server.guard import check_keys, hold_data_folder, load_keys, refuse_foreign_keys
+from alcove.platform.server.settings import Settings
+from alcove.platform.testing import Served, ServerWorld
+from alcove.registry.keys import ONLINE_ROLES
+from alcove.registry.tree import Tree
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from pydantic import ValidationError
+
+NOBODY = 65534
+TEAMS = {"text": ("text_00",)}
+FOREIGN = ("offline/root.pem", "offline/targets.pem", "teams/text.pem")
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> ServerWorld:
+    """A world of its own, whose server may be refused or killed."""
+    return ServerWorld(tmp_path / "fresh", teams=TEAMS)
+
+
+@pytest.fixture
+def settings(fresh: ServerWorld) -> Settings:
+    """The settings of that world's server."""
+    return Settings(data_dir=fresh.data_dir, online_keys=fresh.folder / "keys" / "online")
+
+
+def check_start(settings: Settings) -> None:
+    """All that is checked before a server opens anything."""
+    with hold_data_folder(settings):
+        refuse_foreign_keys(settings)
+        keys = load_keys(settings)
+        check_keys(settings, keys, Tree(settings.tree).state())
+
+
+@pytest.mark.parametrize("key", FOREIGN)
+@pytest.mark.parametrize(
+    "place", ["data/key.pem", "data/tree/blobs/not-a-pem-name", "data/deep/er/.hidden", "keys/online/spare.pem"]
+)
+def test_a_private_key_that_is_not_the_servers_stops_the_start(
+    fresh: ServerWorld, settings: Settings, key: str, place: str
+) -> None:
+    """Wherever it lies in the server's folders and whatever it is called; its path is named."""
+    check_start(settings)
+    path = fresh.folder / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(fresh.folder / "keys" / key, path)
+    with pytest.raises(KeyWithinReachError) as refusal:
+        check_start(settings)
+    assert refusal.value.path == path
+    path.unlink()
+    path.symlink_to(fresh.folder / "keys" / key)
+    with pytest.raises(KeyWithinReachError):
+        check_start(settings)
+
+
+def test_a_folder_of_keys_linked_into_reach_stops_the_start(fresh: ServerWorld, settings: Settings) -> None:
+    """A link to the teams' folder is as good as the folder."""
+    (fresh.data_dir / "link").symlink_to(fresh.folder / "keys" / "teams")
+    with pytest.raises(KeyWithinReachError, match=r"text\.pem"):
+        check_start(settings)
+
+
+@pytest.mark.parametrize("role", ONLINE_ROLES)
+@pytest.mark.parametrize("key", FOREIGN)
+def test_another_key_under_an_online_name_stops_the_start(
+    fresh: ServerWorld, settings: Settings, role: str, key: str
+) -> None:
+    """A team's or an offline key under the name of an online key is not the key that the tree trusts."""
+    shutil.copy(fresh.folder / "keys" / key, settings.online_keys / f"{role}.pem")
+    with pytest.raises(OnlineKeyError, match=role):
+        check_start(settings)
+
+
+@pytest.mark.parametrize("role", ONLINE_ROLES)
+def test_a_missing_open_or_broken_online_key_is_named(settings: Settings, role: str) -> None:
+    """Absent, readable by others, or no key at all: the role and the file are told."""
+    path = settings.online_keys / f"{role}.pem"
+    good = path.read_bytes()
+    path.chmod(0o644)
+    with pytest.raises(OnlineKeyError, match=role):
+        check_start(settings)
+    path.chmod(0o600)
+    path.write_bytes(b"no key")
+    with pytest.raises(OnlineKeyError, match=role):
+        check_start(settings)
+    path.unlink()
+    with pytest.raises(OnlineKeyError, match=role):
+        check_start(settings)
+    path.write_bytes(good)
+    path.chmod(0o600)
+    check_start(settings)
+
+
+def test_a_data_folder_without_a_tree_is_told(tmp_path: Path, settings: Settings) -> None:
+    """The message says how a tree is made."""
+    empty = settings.model_copy(update={"data_dir": tmp_path})
+    with pytest.raises(TreeMissingError, match="alcove keys create"):
+        check_start(empty)
+
+
+def test_a_data_folder_has_one_server(settings: Settings) -> None:
+    """The second is refused while the first runs, not after."""
+    with hold_data_folder(settings), pytest.raises(DataFolderBusyError), hold_data_folder(settings):
+        pass
+    check_start(settings)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"grpc_port": -1},
+        {"http_port": 65536},
+        {"tls_key": "key.pem"},
+        {"tls_certificate": "chain.pem"},
+        {"reports_per_second": 0},
+        {"refresh_s": 86_400},
+        {"unknown": 1},
+    ],
+)
+def test_settings_out_of_their_bounds_are_refused(settings: Settings, change: dict[str, object]) -> None:
+    """What is set must make sense before anything starts."""
+    with pytest.raises(ValidationError):
+        Settings.model_validate(settings.model_dump() | change)
+
+
+def test_the_server_listens_on_this_machine_only_unless_told(settings: Settings) -> None:
+    """Nobody is served by accident."""
+    assert settings.host == "127.0.0.1"
+
+
+def test_a_refused_start_says_why_and_exits_with_1(fresh: ServerWorld) -> None:
+    """One sentence on standard error, no traceback, no ready line, and nothing was opened."""
+    shutil.copy(fresh.folder / "keys" / "teams" / "text.pem", fresh.data_dir / "oops")
+    done = subprocess.run(fresh.command(), capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "oops is a private key" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (fresh.data_dir / "alcove.db").exists()
+    done = subprocess.run(fresh.command("--grpc-port", "many"), capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert "--grpc-port" in done.stderr
+
+
+def test_the_team_key_is_out_of_the_servers_reach(fresh: ServerWorld) -> None:
+    """Run as another user the server publishes what the team signs, and cannot read the key that signs.
+
+    Without root there is no other user to be: then the process's open files are watched instead.
+    """
+    team_key = fresh.folder / "keys" / "teams" / "text.pem"
+    is_root = os.geteuid() == 0
+    if is_root:
+        fresh.give_to(NOBODY)
+    fresh.token("team:text")
+    if is_root:
+        fresh.give_to(NOBODY)
+    with _open_to_all(fresh.folder):
+        served = fresh.start(as_uid=NOBODY if is_root else None)
+        with fresh.client(served, "team:text") as team:
+            assert fresh.publish(team, "text_00").version == "1.0.0"
+        if is_root:
+            status = Path(f"/proc/{served.pid}/status").read_text()
+            assert f"Uid:\t{NOBODY}\t{NOBODY}\t{NOBODY}\t{NOBODY}" in status
+            assert (team_key.stat().st_uid, team_key.stat().st_mode & 0o777) == (0, 0o600)
+        opened = {str(link.readlink()) for link in Path(f"/proc/{served.pid}/fd").iterdir()}
+        assert not [path for path in opened if path.endswith(".pem")]
+        assert served.stop() == 0
+
+
+@contextlib.contextmanager
+def _open_to_all(folder: Path) -> Iterator[None]:
+    """Let other users walk down to `folder` while the test runs."""
+    changed = []
+    for parent in folder.parents:
+        mode = parent.stat().st_mode & 0o777
+        if parent.stat().st_uid == os.geteuid() and not mode & 0o001:
+            parent.chmod(mode | 0o011)
+            changed.append((parent, mode))
+    try:
+        yield
+    finally:
+        for parent, mode in changed:
+            parent.chmod(mode)
+
+
+def test_the_ready_line_and_the_health_service_tell_that_it_serves(served: Served) -> None:
+    """A parent process and a load balancer can both know; health needs no token."""
+    with grpc.insecure_channel(served.grpc_address) as channel:
+        answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=20)
+    assert answer.status == health_pb2.HealthCheckResponse.SERVING
+    assert served.grpc_address.startswith("127.0.0.1:")
+    assert served.http_url.startswith("http://127.0.0.1:")
+
+
+def test_garbage_on_the_grpc_port_harms_nobody(served: Served, world: ServerWorld) -> None:
+    """Random bytes, an HTTP/1 request, half a preface, a TLS hello: each is dropped, and calls go on."""
+    host, _, port = served.grpc_address.rpartition(":")
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    rubbish = [
+        b"",
+        b"\x00" * 4096,
+        os.urandom(4096),
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        preface[:10],
+        preface + os.urandom(4096),
+        preface + b"\xff" * 9,
+        preface + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00" + b"\xff\xff\xff\x01\x00\x00\x00\x00\x01" * 50,
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + os.urandom(200),
+    ]
+    for data in rubbish:
+        with socket.create_connection((host, int(port)), timeout=20) as connection, contextlib.suppress(OSError):
+            connection.sendall(data)
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(4096):
+                pass
+    with world.client(served, "reader") as reader:
+        reader.versions()
+    assert served.process is not None
+    assert served.process.poll() is None
+
+
+def test_sigterm_lets_a_call_under_way_finish(fresh: ServerWorld) -> None:
+    """An upload that has begun when the server is told to stop is stored; then it exits with 0 and frees the folder."""
+    served = fresh.start()
+    data = b"the last upload" * 1000
+    sha256 = hashlib.sha256(data).hexdigest()
+
+    def parts() -> Iterator[pb.UploadBlobRequest]:
+        yield pb.UploadBlobRequest(header=pb.BlobHeader(sha256=sha256, size_bytes=len(data)))
+        yield pb.UploadBlobRequest(chunk=data[:1000])
+        deadline_s = time.monotonic() + 20
+        while not _holds_upload(served):
+            assert time.monotonic() < deadline_s
+        os.kill(served.pid, signal.SIGTERM)
+        yield pb.UploadBlobRequest(chunk=data[1000:])
+
+    token = [("authorization", f"Bearer {fresh.token('team:text')}")]
+    with grpc.insecure_channel(served.grpc_address) as channel:
+        answer = RegistryServiceStub(channel).UploadBlob(parts(), timeout=30, metadata=token)
+    assert answer.sha256 == sha256
+    assert served.stop() == 0
+    assert (fresh.data_dir / "tree" / "blobs" / sha256).read_bytes() == data
+    with hold_data_folder(Settings(data_dir=fresh.data_dir, online_keys=fresh.folder / "keys" / "online")):
+        pass
+    log = [json.loads(line) for line in served.log.read_text().splitlines()]
+    assert [line["event"] for line in log if line["event"] in ("serving", "stopping")] == ["serving", "stopping"]
+
+
+def _holds_upload(served: Served) -> bool:
+    """Whether the server has an upload's temporary file open."""
+    links = Path(f"/proc/{served.pid}/fd").iterdir()
+    with contextlib.suppress(FileNotFoundError):
+        return any("uploads" in str(link.readlink()) for link in links)
+    return False
+
+
+def test_a_port_that_is_taken_is_told(fresh: ServerWorld, served: Served) -> None:
+    """Neither port is shared with another server."""
+    for option, address in (("--grpc-port", served.grpc_address), ("--http-port", served.http_url)):
+        port = address.rpartition(":")[2]
+        done = subprocess.run(fresh.command(option, port), capture_output=True, text=True, check=False, timeout=60)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "Traceback" not in done.stderr
