@@ -1,4 +1,7 @@
-"""Which line of the user's model does a node of the graph, or an exception, come from?"""
+"""Which line of the user's model does a node of the graph, or an exception, come from?
+
+Torch records, of a node's stack, the frames of `forward` methods: for a helper function the line is that of its call.
+"""
 
 import re
 from pathlib import Path

@@ -104,7 +104,7 @@ def test_ids_of_varying_number_are_an_input(make_mlp: Callable[..., nn.Module]) 
         for name, value in expected.items():
             np.testing.assert_allclose(outputs[name], value.numpy(), rtol=0, atol=TOLERANCE)
     for bad in (np.arange(21, dtype=np.int32), np.array([50], dtype=np.int32), np.array([-1], dtype=np.int32)):
-        with pytest.raises(InputError, match="ids"):
+        with pytest.raises(InputError, match="id"):
             model(bad, x.numpy())
 
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own custom
 from alcove.runtime import ExportError, export
 from alcove.runtime.compiler.legalise import OPERATORS, nearest_form
-from alcove.runtime.ops import LabelledTopK, NgramHash
+from alcove.runtime.ops import LabelledTopK, NgramHash, ngram_hash
 from torch import Tensor, nn
 
 HERE = Path(__file__)
@@ -215,17 +215,31 @@ def test_table_that_int8_cannot_scale_is_refused() -> None:
     assert "2**113" in str(refusal(module, IDS, quantize="int8"))
 
 
+class Endless(nn.Module):
+    """More steps in one run than the format allows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hash = NgramHash(1, 2, 1, 0, 2**20)
+        self.table = nn.Parameter(torch.zeros(1, 20_000))
+
+    def forward(self, utf8: Tensor) -> Tensor:
+        """Run."""
+        return F.embedding_bag(self.hash(utf8), self.table, torch.zeros(1, dtype=torch.int64))  # steps line
+
+
 def test_program_beyond_a_cap_of_the_format_is_refused() -> None:
     """What the verifier of the devices would refuse is a finding at export, with the line of the operator."""
-    module = Simple(
-        lambda s, x: F.embedding_bag(s.hash(x), s.table.weight, torch.zeros(1, dtype=torch.int64)),  # steps line
-        hash=NgramHash(1, 2, 1, 0, 2**20),
-        table=nn.Embedding(1, 20_000),
-    )
-    (finding,) = refusal(module, "text").findings
+    (finding,) = refusal(Endless(), "text").findings
     assert finding.op.startswith("aten.embedding_bag")
     assert finding.source == line_of("steps line")
     assert "steps" in finding.nearest
+
+
+def test_number_that_the_format_does_not_hold_is_a_finding() -> None:
+    """A seed below zero, passed around the checks of `NgramHash`."""
+    module = Simple(lambda _, x: F.embedding_bag(ngram_hash(x, 1, 2, 1, -1, 9), torch.ones(1, 4), torch.tensor([0])))
+    assert "does not fit" in str(refusal(module, "text"))
 
 
 def test_active_dropout_is_refused() -> None:
