@@ -5,10 +5,10 @@ The rules, in order; the first that applies decides. All but the last mean *hold
 1. `NO_REPORTS`: nothing was read.
 2. `SAMPLE_RATIO_MISMATCH`: an arm's expected share lies outside its always-valid interval. Something loses or
    misassigns devices of one arm, so the rest cannot be trusted.
-3. `BELOW_MINIMUM_COHORT`: an arm has fewer estimated devices than asked for; the intervals are asymptotic.
-4. `PRIVACY_NOISE`: the noise alone leaves the size of an arm uncertain by more than 10 % (one standard error), or not
-   distinguishable from zero; then the ratios are neither nearly normal nor nearly unbiased (Cochran's rule,
-   `limits.py`).
+3. `BELOW_MINIMUM_COHORT`: an arm has fewer estimated devices than asked for, or its size cannot be told from zero;
+   the intervals are asymptotic.
+4. `PRIVACY_NOISE`: the noise alone leaves the size of an arm uncertain by more than 10 % (one standard error); then
+   the ratios are neither nearly normal nor nearly unbiased (Cochran's rule, `limits.py`).
 5. `INTERVAL_INCLUDES_ZERO`: no arm is better than *every* other one by an interval that excludes zero.
 6. `BETTER`: one is. It wins; the control may be it.
 
@@ -165,10 +165,15 @@ def _first_obstacle(
     if sizes[smallest].devices < minimum_cohort:
         return _hold(
             ReasonCode.BELOW_MINIMUM_COHORT,
-            f"arm {smallest} has about {sizes[smallest].devices:.0f} devices of at least {minimum_cohort}",
+            f"arm {smallest} has about {max(sizes[smallest].devices, 0.0):.0f} devices of at least {minimum_cohort}",
         )
     for arm, size in enumerate(sizes):
-        if size.noise_variation > MAX_SIZE_VARIATION or not size.is_distinct_from_zero:
+        if not size.is_distinct_from_zero:
+            return _hold(
+                ReasonCode.BELOW_MINIMUM_COHORT,
+                f"arm {arm} has about {max(size.devices, 0.0):.0f} devices, which cannot be told from none",
+            )
+        if size.noise_variation > MAX_SIZE_VARIATION:
             return _hold(
                 ReasonCode.PRIVACY_NOISE,
                 f"privacy noise leaves the size of arm {arm} uncertain by {100 * size.noise_variation:.0f} % "

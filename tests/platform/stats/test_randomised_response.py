@@ -1,6 +1,7 @@
 """Is the covariance that enters an aggregate the response's noise, all of it, and nothing else?"""
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,7 +77,7 @@ def test_estimates_have_the_shape_of_the_task_and_sum_to_the_reports() -> None:
 
 def test_malformed_counts_and_parameters_are_refused_by_name() -> None:
     """A typed error names what is wrong; the mechanism's own errors don't escape."""
-    sound = {"counts": [1] * 8, "arms": 2, "outcomes": 2, "bins": 2, "epsilon": EPSILON}
+    sound: dict[str, Any] = {"counts": [1] * 8, "arms": 2, "outcomes": 2, "bins": 2, "epsilon": EPSILON}
     for field, value, name in (
         ("counts", [1] * 7, "counts"),
         ("counts", [1] * 9, "counts"),
@@ -91,7 +92,7 @@ def test_malformed_counts_and_parameters_are_refused_by_name() -> None:
         ("epsilon", Fraction(10**6), "epsilon"),
     ):
         with pytest.raises(ArgumentError) as caught:
-            aggregate_from_randomised_response(**(sound | {field: value}))  # type: ignore[arg-type]
+            aggregate_from_randomised_response(**(sound | {field: value}))
         assert caught.value.name == name
     with pytest.raises(AggregateError, match="reports"):
-        aggregate_from_randomised_response(**(sound | {"counts": [10**12] * 8}))  # type: ignore[arg-type]
+        aggregate_from_randomised_response(**(sound | {"counts": [10**12] * 8}))
