@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--only GROUP] [--json FILE] [--write FILE.md]`: print the figures, and write them where asked."""
+"""Print the figures, and write them where asked: `python -m benchmarks [--only GROUP] [--json FILE] [--write PAGE]`."""
 
 from __future__ import annotations
 

@@ -38,6 +38,7 @@ class Recorder:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._streams: list[bytearray] = []
+        self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
         self._accepting = threading.Thread(target=self._accept)
         self._accepting.start()
@@ -54,6 +55,7 @@ class Recorder:
             except OSError:
                 return
             server = socket.create_connection(self._target)
+            self._sockets += [client, server]
             stream = bytearray()
             self._streams.append(stream)
             for source, sink, kept in ((client, server, stream), (server, client, None)):
@@ -84,6 +86,8 @@ class Recorder:
         self._accepting.join(5)
         for thread in self._threads:
             thread.join(5)
+        for end in self._sockets:
+            end.close()
 
 
 @contextmanager

@@ -8,15 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from alcove.platform.cli.demo.screen import Screen
-from alcove.platform.cli.demo.story import DemoSettings, Story
-from alcove.platform.cli.demo.world import DemoError
-from alcove.platform.client.errors import ClientError
-from alcove.registry.errors import RegistryError
-from alcove.runtime.errors import AlcoveRuntimeError
-from alcove.sdk.errors import AlcoveSdkError
-
-REFUSED = (DemoError, ClientError, RegistryError, AlcoveRuntimeError, AlcoveSdkError)
 
 
 def demo_command(
@@ -34,6 +25,10 @@ def demo_command(
 
     Exits with 0 only if all six steps held.
     """
+    # Client, server and runtime at once: other commands should not wait for them.
+    from alcove.platform.cli.demo.screen import Screen  # noqa: PLC0415
+    from alcove.platform.cli.demo.story import REFUSED, DemoSettings, Story  # noqa: PLC0415
+
     if keep is not None and keep.exists() and any(keep.iterdir()):
         raise typer.BadParameter(f"{keep} is not empty", param_hint="--keep")
     with tempfile.TemporaryDirectory(prefix="alcove-demo-") as temporary:

@@ -75,7 +75,7 @@ class Device:
 
     def privacy(self) -> dict[str, Any]:
         """Tell what has left this device so far."""
-        return asdict(self._client.privacy_summary())
+        return self._client.privacy_summary().as_json()
 
 
 def main() -> None:

@@ -29,12 +29,15 @@ from alcove.platform.cli.demo.world import (
     prepare,
 )
 from alcove.platform.client import push_package
+from alcove.platform.client.errors import ClientError
 from alcove.platform.client.models import Arm
 from alcove.registry.client import TreeClient
+from alcove.registry.errors import RegistryError
 from alcove.registry.keys import load_signer
-from alcove.runtime import load
+from alcove.runtime import AlcoveRuntimeError, load
 from alcove.sdk import Client
 from alcove.sdk.egress import Egress, TufFetcher
+from alcove.sdk.errors import AlcoveSdkError
 from alcove.sdk.slots import SlotStore
 from alcove.sdk.storage import Files
 
@@ -47,6 +50,9 @@ if TYPE_CHECKING:
     from alcove.platform.client.models import ArmResult, Estimate, Experiment, ExperimentReport, Version
     from alcove.registry.policy import Policy
     from alcove.runtime import Model
+
+REFUSED = (DemoError, ClientError, RegistryError, AlcoveRuntimeError, AlcoveSdkError)
+"""What ends a run: a step that did not hold, or a typed refusal of the product itself."""
 
 EPSILON = "2"
 LATENCY_EDGES_MS = (0.02, 0.05, 0.2)
