@@ -1,0 +1,113 @@
+"""A feature of someone else's: made in a folder outside the repository, shipped by README's own commands."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from alcove.sdk import Client, UnknownFeatureError
+
+ALCOVE = Path(sys.executable).parent / "alcove"
+
+
+def alcove(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in `folder`; fails the test with what it printed."""
+    done = subprocess.run(
+        [ALCOVE, *arguments], cwd=folder, check=False, capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    assert done.returncode == 0, f"alcove {' '.join(arguments)}\n{done.stdout}{done.stderr}"
+    return done
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[dict[str, str]]:
+    """`alcove serve` on ports that the system chose; yields its ready line."""
+    command = [ALCOVE, "serve", "--data-dir", "server", "--keys", "keys/online", "--grpc-port", "0", "--http-port", "0"]
+    with (folder / "server.log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert process.stdout is not None
+        try:
+            ready: dict[str, str] = json.loads(process.stdout.readline())
+            yield ready
+        finally:
+            process.terminate()
+            process.wait(10)
+            process.stdout.close()
+
+
+def block(readme: str, language: str, containing: str) -> str:
+    """The code block of README.md in `language` that contains a text."""
+    blocks: list[str] = re.findall(rf"```{language}\n(.*?)```", readme, re.DOTALL)
+    (found,) = [text for text in blocks if containing in text]
+    return found
+
+
+@pytest.fixture
+def readme(repository: Path) -> str:
+    """README.md."""
+    return (repository / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_takes_a_foreign_feature_from_torch_to_a_prediction(tmp_path: Path, readme: str) -> None:
+    """Every command of "In a product team" works in an empty folder, and the SDK answers as torch does."""
+    (tmp_path / "polite.py").write_text(block(readme, "python", "# polite.py"), encoding="utf-8")
+    lines = [line.split("  #")[0].strip() for line in block(readme, "sh", "alcove keys create").splitlines()]
+    commands = [line for line in lines if line and not line.endswith("&") and "--help" not in line]
+    before, after = commands[:3], commands[3:]
+    assert [line.split()[1] for line in before + after] == ["keys", "token", "token", "model", "model", "rollout"]
+
+    def run(line: str, **environment: str) -> None:
+        arguments = re.findall(r'"([^"]*)"|(\S+)', line)
+        alcove(tmp_path, *[quoted or bare for quoted, bare in arguments][1:], **environment)
+
+    for line in before:
+        run(line)
+    with serving(tmp_path) as ready:
+        for line in after:
+            run(line, ALCOVE_SERVER=ready["grpc"])
+        root = tmp_path / "server" / "tree" / "metadata" / "1.root.json"
+        with Client("notes", tmp_path / "device", ready["http"], root) as client:
+            with pytest.raises(UnknownFeatureError):
+                client.feature("polite")
+            result = client.sync()
+            assert result.error is None
+            polite = client.feature("polite")
+            x = np.linspace(-1, 1, 16, dtype=np.float32).reshape(1, 16)
+            answer = polite.predict(x)
+            assert (answer.version, answer.error) == ("1.0.0", None)
+
+    namespace: dict[str, object] = {}
+    exec((tmp_path / "polite.py").read_text(encoding="utf-8"), namespace)
+    module, _ = namespace["feature"]()  # type: ignore[operator]
+    with torch.inference_mode():
+        expected = module(torch.from_numpy(x)).numpy()
+    (value,) = answer.value.values()
+    np.testing.assert_allclose(value, expected, atol=1e-6)
+
+
+def test_a_second_push_of_a_version_is_refused(tmp_path: Path, readme: str) -> None:
+    """A version that exists is immutable: the command says so, names it, and exits with an error."""
+    (tmp_path / "polite.py").write_text(block(readme, "python", "# polite.py"), encoding="utf-8")
+    alcove(tmp_path, "keys", "create", "keys", "--team", "writing=polite", "--data-dir", "server")
+    alcove(tmp_path, "token", "create", "--data-dir", "server", "--role", "team:writing", "--out", "team.token")
+    alcove(tmp_path, "model", "export", "polite.py:feature", "-o", "polite.alc")
+    owner = ["--feature", "polite", "--version", "1.0.0", "--team", "writing", "--key", "keys/teams/writing.pem"]
+    push = ["model", "push", "polite.alc", *owner]
+    with serving(tmp_path) as ready:
+        server = ["--server", ready["grpc"], "--token-file", "team.token"]
+        alcove(tmp_path, *push, *server)
+        (tmp_path / "other.md").write_text("# Another card\n", encoding="utf-8")
+        again = subprocess.run(
+            [ALCOVE, *push, "--card", "other.md", *server], cwd=tmp_path, check=False, capture_output=True, text=True
+        )
+    assert again.returncode != 0
+    assert "polite" in again.stderr
+    assert "1.0.0" in again.stderr
+    assert "Traceback" not in again.stderr
