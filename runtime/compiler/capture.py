@@ -9,6 +9,7 @@ import contextlib
 import io
 import logging
 import re
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -74,6 +75,7 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
             exported = exported.run_decompositions({})
     except Exception as error:  # whatever stops the tracer is the finding, and it is chained
         raise ExportError([_finding(error, said.getvalue())]) from error
+    sys.stderr.write(said.getvalue())  # what the module itself prints is not lost
     return Captured(exported, module, text_inputs, _output_names(exported))
 
 

@@ -195,6 +195,19 @@ def test_outputs_are_named_by_keys_fields_or_position() -> None:
         assert [port.name for port in spec.outputs] == expected
 
 
+def test_what_a_module_prints_is_not_lost(capsys: pytest.CaptureFixture[str]) -> None:
+    """Only the noise of a failing trace is kept out of the terminal."""
+
+    class Chatty(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            """Run."""
+            sys.stderr.write("tracing\n")
+            return torch.relu(x)
+
+    export(Chatty().eval(), (torch.zeros(1, 4),))
+    assert capsys.readouterr().err == "tracing\n"
+
+
 def test_explain_shows_the_graph_after_each_pass(text_model: nn.Module) -> None:
     """Every pass by name, with operators, types and source lines."""
     text = export(text_model, ("a",), quantize="int8").explain()
