@@ -14,7 +14,7 @@ def run_demo(folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:
     """Run the command as a person would; returns exit code, the JSON record and what was printed."""
     record = folder / "result.json"
     alcove = Path(sys.executable).parent / "alcove"
-    command = [alcove, "demo", "--json", record, *options]
+    command: list[str | Path] = [alcove, "demo", "--json", record, *options]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=280)
     assert record.exists(), done.stdout + done.stderr
     return done.returncode, json.loads(record.read_text(encoding="utf-8")), done.stdout + done.stderr

@@ -15,12 +15,13 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
 from alcove.features.language_id.contract import program_path
 from alcove.platform.cli.demo.device import Device
-from alcove.platform.cli.demo.people import Person, load_sentences
+from alcove.platform.cli.demo.people import Person, Sentence, load_sentences
 from alcove.platform.cli.demo.world import APP, Devices
 from alcove.privacy.limits import REPORT_BYTES
 from alcove.sdk import Client
@@ -101,6 +102,18 @@ def recorded(server: str) -> Iterator[Recorder]:
         recorder.close()
 
 
+def _unzstd(piece: bytes) -> bytes:
+    return zstandard.ZstdDecompressor().decompressobj().decompress(piece)
+
+
+PACKERS: dict[bytes, Callable[[bytes], bytes]] = {
+    b"\x1f\x8b": lambda piece: zlib.decompressobj(31).decompress(piece, 1 << 20),
+    b"\x28\xb5\x2f\xfd": _unzstd,
+    b"\x78": lambda piece: zlib.decompressobj().decompress(piece, 1 << 20),
+}
+"""How packed bytes begin, and how they are unpacked."""
+
+
 def spellings(text: str) -> dict[str, bytes]:
     """The ways in which a text may hide in bytes, each without the parts that depend on its neighbours."""
     raw = text.encode()
@@ -126,11 +139,7 @@ def unpacked(data: bytes) -> Iterator[bytes]:
     """`data`, and whatever in it can be decompressed or unescaped, from any position."""
     yield data
     yield urllib.parse.unquote_to_bytes(data)
-    for magic, decode in (
-        (b"\x1f\x8b", lambda piece: zlib.decompressobj(31).decompress(piece, 1 << 20)),
-        (b"\x28\xb5\x2f\xfd", lambda piece: zstandard.ZstdDecompressor().decompressobj().decompress(piece)),
-        (b"\x78", lambda piece: zlib.decompressobj().decompress(piece, 1 << 20)),
-    ):
+    for magic, decode in PACKERS.items():
         for match in itertools.islice(re.finditer(re.escape(magic), data), 2000):
             try:
                 yield decode(data[match.start() :])
@@ -149,7 +158,7 @@ def leaked(recorder: Recorder) -> list[str]:
     return [trace for stream in [*streams, b"".join(streams)] for trace in traces(stream, CANARY)]
 
 
-def test_nothing_that_people_type_leaves_the_demo_devices(world) -> None:
+def test_nothing_that_people_type_leaves_the_demo_devices(world: Any) -> None:
     """Devices whose every input holds the canary send none of it, in any spelling; each sends one report's bytes."""
     with recorded(world.server.http) as recorder:
         with Devices(3, world.places, recorder.address, baseline=program_path("1.0.0"), canary=CANARY) as devices:
@@ -167,7 +176,7 @@ def test_nothing_that_people_type_leaves_the_demo_devices(world) -> None:
     assert leaked(recorder) == []
 
 
-def test_requests_are_the_same_on_every_device(world) -> None:
+def test_requests_are_the_same_on_every_device(world: Any) -> None:
     """Two devices ask for the same files in the same words, whatever their arm."""
     seen = []
     for number in (100, 101):
@@ -205,7 +214,7 @@ class LeakyPerson(Person):
         super().__init__(seed, load_sentences(), canary=CANARY)
         self._leak = leak
 
-    def write(self):
+    def write(self) -> Sentence:
         """Write, and leak."""
         sentence = super().write()
         self._leak(sentence.text.encode())
@@ -213,7 +222,7 @@ class LeakyPerson(Person):
 
 
 @pytest.mark.parametrize("encoding", LEAKS)
-def test_a_leaky_build_is_caught(world, tmp_path: Path, encoding: str) -> None:
+def test_a_leaky_build_is_caught(world: Any, tmp_path: Path, encoding: str) -> None:
     """The same search finds what a deliberately leaky build sends, however it is wrapped."""
     with recorded(world.server.http) as recorder:
         egress = Egress(recorder.address)

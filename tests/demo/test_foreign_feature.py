@@ -29,7 +29,8 @@ def alcove(folder: Path, *arguments: str, **environment: str) -> subprocess.Comp
 @contextmanager
 def serving(folder: Path) -> Iterator[dict[str, str]]:
     """`alcove serve` on ports that the system chose; yields its ready line."""
-    command = [ALCOVE, "serve", "--data-dir", "server", "--keys", "keys/online", "--grpc-port", "0", "--http-port", "0"]
+    ports = ["--grpc-port", "0", "--http-port", "0"]
+    command: list[str | Path] = [ALCOVE, "serve", "--data-dir", "server", "--keys", "keys/online", *ports]
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True)
         assert process.stdout is not None
@@ -88,6 +89,7 @@ def test_the_readme_takes_a_foreign_feature_from_torch_to_a_prediction(tmp_path:
     module, _ = namespace["feature"]()  # type: ignore[operator]
     with torch.inference_mode():
         expected = module(torch.from_numpy(x)).numpy()
+    assert answer.value is not None
     (value,) = answer.value.values()
     np.testing.assert_allclose(value, expected, atol=1e-6)
 

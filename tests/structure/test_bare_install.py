@@ -19,7 +19,15 @@ def bare(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
     subprocess.run([*build, f"--config-settings=build-dir={folder}/build"], check=True)
     venv.create(folder / "env", with_pip=True)
     (wheel,) = folder.glob("alcove-*.whl")
-    install = ["-m", "pip", "--quiet", "--disable-pip-version-check", "install", "-c", repository / "constraints.txt"]
+    install = [
+        "-m",
+        "pip",
+        "--quiet",
+        "--disable-pip-version-check",
+        "install",
+        "-c",
+        str(repository / "constraints.txt"),
+    ]
     subprocess.run([folder / "env/bin/python", *install, wheel], check=True)
     return folder / "env" / "bin"
 
