@@ -149,11 +149,12 @@ def load(program: str | os.PathLike[str] | bytes) -> Model:
         ProgramError: the bytes are no valid program.
         IsaError: ALCOVE_ISA names an instruction set that is unknown or that this machine lacks.
         OSError: the file cannot be read.
+        ValueError: the path holds a null byte.
     """
     if isinstance(program, bytes):
         return Model(_native.open_bytes(program))
-    return Model(_native.open_file(os.fspath(program)))
+    return Model(_native.open_file(os.fsencode(program)))
 
 
-def _port(name: str, dtype: int, shape: tuple[int, ...], is_ragged: bool, labels: tuple[str, ...]) -> Port:  # noqa: FBT001
+def _port(name: str, dtype: int, shape: tuple[int, ...], is_ragged: bool, labels: tuple[str, ...]) -> Port:
     return Port(name, DType(dtype), shape, is_ragged, labels)

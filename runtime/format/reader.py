@@ -60,13 +60,13 @@ class _Cursor:
         return self._data[start : self._string].decode("utf-8")
 
 
-def _sections(program: bytes) -> Iterator[tuple[SectionKind, bytes]]:
+def _sections(program: bytes) -> Iterator[tuple[int, bytes]]:
     count = records.HEADER.unpack_from(program)[3]
     for index in range(count):
         kind, _, offset, size, _ = records.SECTION.unpack_from(
             program, records.HEADER.size + index * records.SECTION.size
         )
-        yield SectionKind(kind), program[offset : offset + size]
+        yield kind, program[offset : offset + size]
 
 
 def _tensor(cursor: _Cursor, weights: bytes) -> TensorSpec:

@@ -1,4 +1,4 @@
-"""How does each record of a `.alc` file lie in its bytes?  docs/format.md is the specification, core/format.h its twin."""
+"""How does each record of a `.alc` file lie in its bytes?  docs/format.md specifies, core/format.h is the twin."""
 
 import struct
 from enum import IntEnum

@@ -42,7 +42,8 @@ def _weights(tensors: tuple[TensorSpec, ...]) -> tuple[dict[int, int], bytes]:
             continue
         if len(tensor.data) != tensor.size_bytes:
             raise ValueError(
-                f"constant {tensor.name!r} of shape {tensor.shape} takes {tensor.size_bytes} bytes, got {len(tensor.data)}"
+                f"constant {tensor.name!r} of shape {tensor.shape} takes {tensor.size_bytes} bytes, "
+                f"got {len(tensor.data)}"
             )
         weights.extend(bytes(aligned(len(weights), records.TENSOR_ALIGNMENT) - len(weights)))
         offsets[index] = len(weights)

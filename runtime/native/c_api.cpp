@@ -176,7 +176,8 @@ alcove_status alcove_session_set_text(alcove_session* session, size_t input, con
 
 alcove_status alcove_session_set_tensor(alcove_session* session, size_t input, alcove_dtype dtype, const uint64_t* dims,
                                         size_t rank, const void* data) {
-  if (data == nullptr || (dims == nullptr && rank > 0)) return bad_call("data or dims is null");
+  if (dims == nullptr && rank > 0) return bad_call("dims is null");
+  if (data == nullptr && (rank == 0 || dims[0] > 0)) return bad_call("data is null");
   if (dtype < ALCOVE_F32 || dtype > ALCOVE_TEXT) return bad_call("unknown dtype");
   return in_session(session, [&](alcove::Session& held) {
     return held.set_tensor(input, static_cast<alcove::DType>(dtype), dims, rank, data);

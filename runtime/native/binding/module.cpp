@@ -1,4 +1,6 @@
 // The Python module `alcove.runtime._native`: convert, call, convert.  `runtime/_native.pyi` describes it.
+#include <cstring>
+
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -20,10 +22,17 @@ struct NativeModel {
   std::shared_ptr<const Model> model;
 };
 
-NativeModel open(Bytes bytes) {
-  nb::gil_scoped_release free_threads;
-  Result<std::shared_ptr<const Model>> model = Model::open(std::move(bytes));
-  nb::gil_scoped_acquire python;
+using Opened = Result<std::shared_ptr<const Model>>;
+
+// `source` gives the bytes; other threads run while they are read and verified.
+template <typename Source>
+NativeModel open(Source source) {
+  Opened model = [&]() -> Opened {
+    nb::gil_scoped_release free_threads;
+    Result<Bytes> bytes = source();
+    if (!bytes.is_ok()) return bytes.status();
+    return Model::open(std::move(bytes.value()));
+  }();
   return {checked(std::move(model))};
 }
 
@@ -125,11 +134,19 @@ NB_MODULE(_native, m) {
 
   nb::class_<NativeSession>(m, "NativeSession").def("__call__", &NativeSession::call, "inputs"_a);
 
-  m.def("open_file", [](const std::string& path) { return open(checked(Bytes::of_file(path.c_str()))); }, "path"_a);
+  m.def(
+      "open_file",
+      [](nb::bytes path) {
+        if (std::strlen(path.c_str()) != path.size()) throw nb::value_error("the path holds a null byte");
+        return open([&] { return Bytes::of_file(path.c_str()); });
+      },
+      "path"_a);
   m.def(
       "open_bytes",
       [](nb::bytes data) {
-        return open(Bytes::copy_of(reinterpret_cast<const uint8_t*>(data.c_str()), data.size()));
+        return open([&] {
+          return Result<Bytes>(Bytes::copy_of(reinterpret_cast<const uint8_t*>(data.c_str()), data.size()));
+        });
       },
       "data"_a);
   m.def("manifest", &manifest_list);

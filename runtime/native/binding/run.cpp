@@ -1,10 +1,8 @@
 #include "binding/run.h"
 
 #include <cstring>
-#include <string>
 
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/string.h>
 
 #include "binding/raise.h"
 #include "binding/text.h"
@@ -25,6 +23,24 @@ DType dtype_of(nb::dlpack::dtype type) {
   if (code == nb::dlpack::dtype_code::Int && type.bits == 32) return DType::i32;
   if (code == nb::dlpack::dtype_code::Int && type.bits == 64) return DType::i64;
   return DType{0};
+}
+
+// Of a type that no program knows; the number of bits follows it.
+const char* kind_name(nb::dlpack::dtype type) {
+  switch (static_cast<nb::dlpack::dtype_code>(type.code)) {
+    case nb::dlpack::dtype_code::Int:
+      return "int";
+    case nb::dlpack::dtype_code::UInt:
+      return "uint";
+    case nb::dlpack::dtype_code::Float:
+      return "float";
+    case nb::dlpack::dtype_code::Complex:
+      return "complex";
+    case nb::dlpack::dtype_code::Bfloat:
+      return "bfloat";
+    default:
+      return "type of bits: ";
+  }
 }
 
 nb::dlpack::dtype type_of(DType dtype) {
@@ -56,8 +72,8 @@ Status set_array(Session& session, size_t port, nb::handle object) {
   const DType dtype = dtype_of(array.dtype());
   if (dtype == DType{0}) {
     // float64 and the like: never cast in silence.
-    const std::string seen = nb::cast<std::string>(nb::str(object.attr("dtype")));
-    return failure(Code::input_dtype, Section::file, "expected %s, got %s", dtype_name(tensor.dtype), seen.c_str())
+    return failure(Code::input_dtype, Section::file, "expected %s, got %s%u", dtype_name(tensor.dtype),
+                   kind_name(array.dtype()), array.dtype().bits)
         .at_port(port);
   }
   if (array.ndim() > kMaxRank) {

@@ -1,4 +1,5 @@
 // Pass 4: the rule of each op.  A kernel may assume what its rule establishes, and nothing else.
+#include <algorithm>
 #include <cinttypes>
 
 #include "core/checked.h"
@@ -135,7 +136,8 @@ Status check_embedding_bag(const Subject& s, Checked& steps) {
         .in_tensor(s.op.inputs[0]);
   }
   ALCOVE_TRY(check_bag_ids(s, rows));
-  steps = Checked(s.input(0).dims[0]) * dim;
+  // Each id costs a cache line, however short its row.
+  steps = Checked(s.input(0).dims[0]) * std::max<uint64_t>(dim, kTensorAlignment);
   return {};
 }
 
@@ -156,7 +158,8 @@ Status check_elementwise(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtype = DType::f32, .rank = -1}));
   ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtype = DType::f32, .rank = -1}));
   ALCOVE_TRY(check_same_shape(s));
-  steps = s.input(0).element_count();
+  // An exponential and a division take sixteen; relu is charged the same.
+  steps = Checked(s.input(0).element_count()) * 16;
   return {};
 }
 

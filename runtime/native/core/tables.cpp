@@ -300,6 +300,7 @@ bool is_printable_utf8(std::string_view text) noexcept {
     uint8_t low = 0x80, high = 0xBF;
     if (first >= 0xC2 && first <= 0xDF) {
       follow = 1;
+      if (first == 0xC2) low = 0xA0;  // U+0080 to U+009F are controls
     } else if (first >= 0xE0 && first <= 0xEF) {
       follow = 2;
       if (first == 0xE0) low = 0xA0;

@@ -63,7 +63,7 @@ struct Verified {
 // Whether the WEIGHTS section has its digest and zeros between its constants.
 [[nodiscard]] Status verify_weights(const uint8_t* data, const Framing& framing, const Program& program);
 
-// Whether [text, text + size) is UTF-8 without control characters.
+// Whether `text` is UTF-8 without control characters (U+0000 to U+001F, U+007F to U+009F), so that errors may quote it.
 [[nodiscard]] bool is_printable_utf8(std::string_view text) noexcept;
 
 }  // namespace alcove

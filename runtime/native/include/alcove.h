@@ -86,7 +86,7 @@ ALCOVE_API uint64_t alcove_model_memory_ceiling(const alcove_model* model);
 ALCOVE_API alcove_status alcove_session_create(const alcove_model* model, alcove_session** session);
 ALCOVE_API void alcove_session_close(alcove_session* session);
 ALCOVE_API alcove_status alcove_session_set_text(alcove_session* session, size_t input, const char* text, size_t size);
-/* `dims` are of row-major `data`; copied. */
+/* `dims` are of row-major `data`; copied.  `data` may be null if dims[0] is 0. */
 ALCOVE_API alcove_status alcove_session_set_tensor(alcove_session* session, size_t input, alcove_dtype dtype,
                                                    const uint64_t* dims, size_t rank, const void* data);
 /* Uses up the inputs: set them again before the next run. */

@@ -1,0 +1,162 @@
+"""What does the native module offer?  Written by hand as documentation; tests/runtime/test_native_stub.py compares.
+
+Sources: runtime/native/binding. Everything that fails raises from `alcove.runtime.errors`, `OSError` or `MemoryError`.
+Apps use `alcove.runtime.load`, which wraps this.
+"""
+
+from typing import Any, TypeAlias, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+PortFields: TypeAlias = tuple[str, int, tuple[int, ...], bool, tuple[str, ...]]
+"""Of one port: name, number of its `DType`, shape, is_ragged, labels."""
+
+@final
+class OpInfo:
+    """One operator of `kernels/manifest.inc`."""
+
+    @property
+    def code(self) -> int:
+        """Number in the file format; never reused."""
+    @property
+    def name(self) -> str:
+        """Name in specs and errors."""
+    @property
+    def min_inputs(self) -> int:
+        """Fewest input tensors."""
+    @property
+    def max_inputs(self) -> int:
+        """Most input tensors."""
+    @property
+    def outputs(self) -> int:
+        """Number of output tensors."""
+    @property
+    def attributes(self) -> tuple[tuple[str, str], ...]:
+        """(name, type) of each attribute in order; type is "i64", "u64" or "f64"."""
+    @property
+    def is_in_place(self) -> bool:
+        """Whether output 0 may take the bytes of input 0 if nothing reads that input later."""
+
+@final
+class NativeModel:
+    """A verified program; immutable, safe for any number of threads. `open_file` and `open_bytes` make it."""
+
+    @property
+    def inputs(self) -> list[PortFields]:
+        """What a call takes, in order."""
+    @property
+    def outputs(self) -> list[PortFields]:
+        """What a call returns, in order."""
+    @property
+    def memory_ceiling_bytes(self) -> int:
+        """What each session allocates."""
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the file is mapped and not read."""
+    @property
+    def certificate(self) -> bytes:
+        """Content of the CERTIFICATE section; empty if there is none."""
+    def digest(self) -> bytes:
+        """Return the SHA-256 of the whole file, 32 bytes. Releases the GIL."""
+    def verify_weights(self) -> None:
+        """Compare the weights with their digest. Releases the GIL.
+
+        Raises:
+            ProgramError: code `weights_digest` or `weights_padding`.
+        """
+    def session(self) -> NativeSession:
+        """Return a session of this model, which it keeps alive.
+
+        Raises:
+            MemoryError: the system gave no `memory_ceiling_bytes`.
+        """
+
+@final
+class NativeSession:
+    """Memory for one run at a time of one model. `NativeModel.session` makes it."""
+
+    def __call__(self, *inputs: Any) -> list[NDArray[Any]]:
+        """Run the program; releases the GIL while it runs.
+
+        Args:
+            inputs: one for each input port: `str` or UTF-8 `bytes` for text, else an array of the port's type and
+                shape. An array that is not contiguous is copied; no type is converted.
+
+        Returns:
+            New arrays, one for each output port; a ragged one has as many rows as are in use.
+
+        Raises:
+            InputError: wrong number, type or shape, or an index outside the table that it picks from.
+            InvalidTextError: a text is not UTF-8.
+            SessionBusyError: another thread is in a call of this session.
+        """
+
+def open_file(path: bytes) -> NativeModel:
+    """Return the verified program in a file.
+
+    Args:
+        path: as `os.fsencode` gives it. A file that belongs to this user or root and that nobody may write is
+            mapped; any other is read whole.
+
+    Raises:
+        ProgramError: not a regular file, or its bytes are no valid program.
+        IsaError: ALCOVE_ISA names an instruction set that is unknown or that this machine lacks.
+        OSError: the file cannot be opened or read.
+        ValueError: the path holds a null byte.
+    """
+
+def open_bytes(data: bytes) -> NativeModel:
+    """Return the verified program in `data`, which is copied.
+
+    Raises:
+        ProgramError: the bytes are no valid program.
+        IsaError: ALCOVE_ISA names an instruction set that is unknown or that this machine lacks.
+    """
+
+def manifest() -> list[OpInfo]:
+    """Return all operators that a program can hold, by rising code."""
+
+def kernels() -> list[tuple[str, str, str, str]]:
+    """Return (op, dtype, isa, function) of each kernel of this build; for an (op, dtype) later lines are preferred."""
+
+def isa() -> str:
+    """Return the instruction set that this process uses: the machine's best, or what ALCOVE_ISA names.
+
+    Raises:
+        IsaError: ALCOVE_ISA names an instruction set that is unknown or that this machine lacks.
+    """
+
+def machine_isas() -> list[str]:
+    """Return the instruction sets that this machine has, by rising preference."""
+
+def sha256(data: bytes, portable: bool = False) -> bytes:
+    """Return the SHA-256 of `data`, 32 bytes; with `portable` by the code for processors without SHA instructions."""
+
+def ngram_hash(
+    text: str | bytes, min_order: int, max_order: int, buckets: int, seed: int, capacity: int
+) -> NDArray[np.int32]:
+    """Return the ids of a text's hashed n-grams, as in a program: int32 [ids], ids <= capacity.
+
+    Args:
+        text: a `str`, or UTF-8 `bytes`.
+        min_order: shortest n-gram in characters, >= 1.
+        max_order: longest n-gram in characters, min_order ... 8.
+        buckets: ids are in [0, buckets); 1 ... 2**31 - 1.
+        seed: start of the hash, in [0, 2**64).
+        capacity: most ids; text beyond is not read, so not validated either.
+
+    Raises:
+        InputError: an order or the number of buckets is out of range.
+        InvalidTextError: a text is not UTF-8.
+
+    Source: kernels/ngram_hash/README.md.
+    """
+
+def ngram_hash_batch(
+    texts: list[str] | list[bytes], min_order: int, max_order: int, buckets: int, seed: int, capacity: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return (ids int32 [all ids], offsets int64 [texts + 1]): text i has the ids from offsets[i] to offsets[i + 1].
+
+    The arguments and errors are those of `ngram_hash`; `capacity` is of each text.
+    """
