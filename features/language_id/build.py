@@ -70,7 +70,7 @@ def compile_module(module: LanguageIdModule, version: str, texts: Sequence[str] 
     """Return the certified int8 program of a module; `texts` are the samples of its certificate.
 
     The certificate compares with the module that comes back from the program, so it promises the arithmetic, not the
-    rounding of the weights; what rounding costs is in the card.
+    rounding of the weights; training rounds the table too, so that it costs next to nothing.
 
     Raises:
         ExportError: the module cannot be exported.
@@ -98,7 +98,7 @@ def build(version: str, texts: Sequence[str] = CERTIFICATE_TEXTS) -> Program:
 
 
 def main() -> None:
-    """Write a version's program to where it is committed."""
+    """Write a version's program, and the record of its training, to where they are committed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", choices=sorted(CONFIGS), required=True)
     parser.add_argument("--run", type=Path, help="folder of a training run; without it, the committed program")
@@ -108,6 +108,8 @@ def main() -> None:
     path = program_path(version)
     path.parent.mkdir(exist_ok=True)
     program.save(path)
+    if arguments.run:
+        path.with_suffix(".run.json").write_bytes((arguments.run / "run.json").read_bytes())
     print(f"{path.name}: {len(bytes(program)):,} bytes, sha256 {program.digest}")  # noqa: T201 (what the command is for)
 
 

@@ -38,7 +38,8 @@ def _totals(results: Sequence[Result], kinds: Sequence[str]) -> str:
     rows = [line("accuracy", "accuracy", kind) for kind in kinds]
     rows.append(["**accuracy, mean of these (%)**", *(f"**{percent(r['mean_accuracy'])}**" for r in results)])
     rows.extend(line("calibration error", "calibration_error", kind) for kind in kinds)
-    rows.extend(line("counted as unknown", "unknown", kind) for kind in kinds)
+    rows.extend(line("right guesses counted as unknown", "right_unknown", kind) for kind in kinds)
+    rows.extend(line("wrong guesses counted as unknown", "wrong_unknown", kind) for kind in kinds)
     if "others_unknown" in results[0]:
         others = "counted as unknown, sentences in 15 languages never seen (%)"
         rows.append([others, *(percent(r["others_unknown"]) for r in results)])

@@ -7,8 +7,12 @@ import numpy as np
 from alcove.features.language_id.config import DEFAULT_VERSION, LANGUAGES
 from pydantic import BaseModel, ConfigDict, Field
 
-UNKNOWN_BELOW: Final = 0.40
-"""Probability of the best language under which an answer counts as unknown; chosen by evaluate.py, see CARD.md."""
+UNKNOWN_BELOW: Final = 0.4
+"""Probability of the best language under which an answer counts as unknown.
+
+A tie of two close languages (Danish and Norwegian, near a half each) is still an answer; a tie of three is none.
+What it hides of right and wrong guesses is in CARD.md ("counted as unknown").
+"""
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
 SENTENCES: Final = Path(__file__).parent / "sentences.tsv"

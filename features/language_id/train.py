@@ -191,13 +191,15 @@ def main() -> None:
     parser.add_argument("--version", choices=sorted(CONFIGS), required=True)
     parser.add_argument("--run", type=Path, required=True, help="folder of the run")
     parser.add_argument("--steps", type=int, help="instead of the plan's")
+    parser.add_argument("--without", nargs="*", default=[], metavar="SOURCE", help="leave out, to measure on it")
     parser.add_argument("--threads", type=int, default=1, help="of torch")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     plan = PLANS[arguments.version]
     if arguments.steps:
         plan = TrainingPlan(**{**asdict(plan), "steps": arguments.steps})
-    reader = CorpusReader(arguments.data, without=frozenset(), excluded=excluded_sentences(), seed=plan.seed)
+    without = frozenset(arguments.without)
+    reader = CorpusReader(arguments.data, without=without, excluded=excluded_sentences(), seed=plan.seed)
     corpus = reader.read(frequency_power=plan.frequency_power)
     training = Training(CONFIGS[arguments.version], plan, corpus, arguments.run)
     loss = training.run()
