@@ -26,7 +26,7 @@ class ModelConfig:
         dim: columns of the table.
         hidden: width of the hidden layer, 0 for none.
         seed: of the hash.
-        capacity: most n-grams read of one text; at four orders about a thousand characters.
+        capacity: most n-grams read of one text; up to 5 characters each, about 800 characters.
         ranked: languages in an answer.
     """
 
@@ -46,9 +46,9 @@ class ModelConfig:
 
 
 CONFIGS = {
-    "1.0.0": ModelConfig(version="1.0.0", min_order=1, max_order=3, buckets=16_384, dim=16, hidden=0),
+    "1.0.0": ModelConfig(version="1.0.0", min_order=1, max_order=3, buckets=4_096, dim=16, hidden=0),
     "2.0.0": ModelConfig(version="2.0.0", min_order=1, max_order=5, buckets=61_440, dim=64, hidden=0),
 }
-"""By version. 1.0.0 is the first, small try (0.3 MB); 2.0.0 fills its 4 MB and is the default."""
+"""By version. 1.0.0 is the first, small try (90 kB); 2.0.0 fills its 4 MB and is the default."""
 
 DEFAULT_VERSION = "2.0.0"

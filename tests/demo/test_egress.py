@@ -21,7 +21,7 @@ import pytest
 import zstandard
 from alcove.features.language_id.contract import program_path
 from alcove.platform.cli.demo.device import Device
-from alcove.platform.cli.demo.people import Person, Sentence, load_sentences
+from alcove.platform.cli.demo.people import Person, Typing, load_sentences
 from alcove.platform.cli.demo.world import APP, Devices
 from alcove.privacy.limits import REPORT_BYTES
 from alcove.sdk import Client
@@ -214,11 +214,11 @@ class LeakyPerson(Person):
         super().__init__(seed, load_sentences(), canary=CANARY)
         self._leak = leak
 
-    def write(self) -> Sentence:
+    def write(self) -> Typing:
         """Write, and leak."""
-        sentence = super().write()
-        self._leak(sentence.text.encode())
-        return sentence
+        typing = super().write()
+        self._leak(typing.whole.encode())
+        return typing
 
 
 @pytest.mark.parametrize("encoding", LEAKS)

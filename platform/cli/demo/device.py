@@ -4,7 +4,7 @@
 standard input and answers each with one line of JSON on standard output.  The line is how the demo looks at the device;
 it never holds what the person wrote.
 
-    {"do": "read", "count": 5}    the person writes, the feature answers, the person accepts or not
+    {"do": "read", "count": 5}    the person types, the feature answers, the person accepts the first guess or not
     {"do": "sync"}                check in: static files only
     {"do": "report"}              send the one private report of the window
     {"do": "stop"}
@@ -29,6 +29,7 @@ class Reading:
 
     texts: int
     accepted: int
+    right_when_whole: int
     version: str
     reason: str
     latency_ms: float
@@ -44,19 +45,21 @@ class Device:
         self._language_id = client.feature("language_id")
 
     def read(self, count: int) -> dict[str, Any]:
-        """Let the person write `count` texts and judge each guess; returns counts and the median latency."""
-        accepted, errors = 0, 0
+        """Let the person write `count` sentences and judge each first guess; returns counts and the median latency."""
+        accepted = right_when_whole = errors = 0
         latencies = []
         for _ in range(count):
-            sentence = self._person.write()
-            answer = self._language_id.predict(sentence.text)
-            is_right = answer.value is not None and answer.value.language == sentence.language
-            self._language_id.record_outcome(accepted=is_right)
-            accepted += is_right
-            errors += answer.error is not None
-            latencies.append(answer.latency_ms)
+            typing = self._person.write()
+            guess = self._language_id.predict(typing.opening)
+            is_accepted = guess.value is not None and guess.value.language == typing.language
+            self._language_id.record_outcome(accepted=is_accepted)
+            whole = self._language_id.predict(typing.whole)
+            accepted += is_accepted
+            right_when_whole += whole.value is not None and whole.value.language == typing.language
+            errors += (guess.error is not None) + (whole.error is not None)
+            latencies += [guess.latency_ms, whole.latency_ms]
         middle = sorted(latencies)[len(latencies) // 2]
-        return asdict(Reading(count, accepted, str(answer.version), str(answer.reason), middle, errors))
+        return asdict(Reading(count, accepted, right_when_whole, whole.version, whole.reason, middle, errors))
 
     def sync(self) -> dict[str, Any]:
         """Check in, and tell what changed, what it cost and what was refused."""

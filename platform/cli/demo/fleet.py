@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from alcove.runtime import Model
 
 FEATURE = "language_id"
-TEXTS_PER_DEVICE = 1
 
 
 class MemoryLogFile:
@@ -81,7 +80,7 @@ def run_fleet(
     seed: int,
     progress: Callable[[int], None],
 ) -> FleetResult:
-    """Let `count` devices assign themselves, read a text, and send their one report of the window.
+    """Let `count` devices assign themselves, guess once, and send their one report of the window.
 
     Args:
         count: devices, 0 or more.
@@ -103,16 +102,16 @@ def run_fleet(
         task, arm = resolution.task, resolution.arm
         if task is None or arm is None:
             continue
-        sentence = Person(seed + number, sentences).write()
+        typing = Person(seed + number, sentences).write()
         start_ns = time.perf_counter_ns()
-        answer = feature.decode(sessions[resolution.version.version](sentence.text))
+        answer = feature.decode(sessions[resolution.version.version](typing.opening))
         latency_ms = (time.perf_counter_ns() - start_ns) / 1e6
         window = task.window_at(clock.now_s())
         if window is None:
             continue
         task_id, epsilon = bytes.fromhex(task.task_id), task.epsilon_fraction
         mechanism = mechanism or RandomisedResponse(task.cell_count, epsilon)
-        cell = task.cell_index(arm, int(answer.language == sentence.language), latency_ms)
+        cell = task.cell_index(arm, int(answer.language == typing.language), latency_ms)
         Ledger(MemoryLogFile(), BudgetLimits(), clock).debit(task_id, window, epsilon)
         outgoing.append(report_to_bytes(Report(task_id, window, mechanism.randomise(cell, entropy))))
         if len(outgoing) == MAX_REPORTS_PER_BODY or number == count - 1:

@@ -23,6 +23,15 @@ class Sentence:
     text: str
 
 
+@dataclass(frozen=True)
+class Typing:
+    """A sentence as it is typed: the app asks for its language after the opening words, and again when it is whole."""
+
+    language: str
+    opening: str
+    whole: str
+
+
 def load_sentences() -> tuple[Sentence, ...]:
     """Return the committed sentences, in file order."""
     raw = (files("alcove.features.language_id") / "sentences.tsv").read_text(encoding="utf-8")
@@ -30,28 +39,27 @@ def load_sentences() -> tuple[Sentence, ...]:
     return tuple(Sentence(language, text) for language, text in rows)
 
 
-def as_typed(sentence: Sentence, choice: random.Random, *, longest_words: int) -> Sentence:
-    """Return what a person would send of a sentence: a run of at most `longest_words` words, as in a chat."""
-    words = sentence.text.split()
-    count = choice.randint(1, longest_words)
-    start = choice.randint(0, max(0, len(words) - count))
-    return Sentence(sentence.language, " ".join(words[start : start + count]))
-
-
 class Person:
-    """Someone who writes in one language; repeatable from the seed."""
+    """Someone who writes in one language; repeatable from the seed.
 
-    LONGEST_WORDS = 4
+    Args:
+        seed: picks the language, the sentences and where the app first asks.
+        sentences: what may be written.
+        canary: added to everything that is typed, so that a leak can be searched for.
+    """
+
+    LONGEST_OPENING = 2  # words; a keyboard that has not switched by then is in the way
 
     def __init__(self, seed: int, sentences: Sequence[Sentence], *, canary: str = "") -> None:
-        """Pick the person's language and what they will write; `canary` is added to every text (egress tests)."""
         self._choice = random.Random(seed)  # noqa: S311 - a simulated person, nothing secret
         languages = sorted({sentence.language for sentence in sentences})
         self.language = self._choice.choice(languages)
         self._sentences = [sentence for sentence in sentences if sentence.language == self.language]
-        self._canary = canary
+        self._canary = f" {canary}" if canary else ""
 
-    def write(self) -> Sentence:
-        """Return the next thing this person types."""
-        typed = as_typed(self._choice.choice(self._sentences), self._choice, longest_words=self.LONGEST_WORDS)
-        return Sentence(typed.language, f"{typed.text} {self._canary}" if self._canary else typed.text)
+    def write(self) -> Typing:
+        """Return the next sentence that this person types."""
+        sentence = self._choice.choice(self._sentences)
+        words = sentence.text.split()
+        opening = " ".join(words[: self._choice.randint(1, self.LONGEST_OPENING)])
+        return Typing(sentence.language, opening + self._canary, sentence.text + self._canary)

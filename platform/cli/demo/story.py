@@ -55,7 +55,7 @@ REFUSED = (DemoError, ClientError, RegistryError, AlcoveRuntimeError, AlcoveSdkE
 """What ends a run: a step that did not hold, or a typed refusal of the product itself."""
 
 EPSILON = "2"
-LATENCY_EDGES_MS = (0.02, 0.05, 0.2)
+LATENCY_EDGES_MS = (0.03, 0.1)
 TEXTS_BEFORE_SYNC = 2
 TEXTS_IN_EXPERIMENT = 12
 OVERRIDE = "demo: an operator ships the newer version although the experiment is inconclusive"
@@ -187,8 +187,13 @@ class Story:
                 "second_sync_sent": _largest(second, "bytes_sent"),
                 "all_devices_received": sum(answer["bytes_received"] for answer in first + second),
             }
-            texts = sum(answer["texts"] for answer in before + used)
-            self._hold("devices", f"{len(devices.all)} devices read {texts} texts; each answered before its first sync")
+            count = {key: sum(answer[key] for answer in used) for key in ("texts", "accepted", "right_when_whole")}
+            self._hold(
+                "devices",
+                f"{len(devices.all)} devices, each answering before its first sync; of {count['texts']} sentences "
+                f"{count['accepted']} were guessed from the first words, {count['right_when_whole']} when whole "
+                "(seen on the devices; the server learns none of it)",
+            )
 
     def _run_fleet(self, server: Server) -> FleetResult:
         """Sync once for the fleet, by a real client, and let all of its devices report."""
