@@ -141,7 +141,7 @@ def test_text_without_letters_is_unknown_and_still_ranked(version: str, text: st
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_megabyte_is_answered_from_its_beginning(version: str, models: dict[str, Model]) -> None:
-    """The bag is bounded: a long text takes no longer than its first thousand words, and gives their answer."""
+    """The bag is bounded: a long text takes no longer than its first page, and gives that page's answer."""
     sentence = "Der Zug nach Hamburg fährt heute leider nicht. "
     long = sentence * (1_000_000 // len(sentence) + 1)
     assert answer(models[version], long).language == "de"
