@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from alcove.platform.cli.output import AsJson, print_json, print_rows
 from alcove.registry.ceremony import initialise_tree
-from alcove.registry.keys import OFFLINE_ROLES, ONLINE_ROLES, KeyRing, create_keys, load_keys, load_signer
+from alcove.registry.keys import OFFLINE_ROLES, ONLINE_ROLES, KeyRing, check_teams, create_keys, load_keys, load_signer
 from alcove.registry.layout import metadata_file
 from alcove.registry.tree import Tree
 
@@ -77,14 +77,14 @@ def _teams(texts: list[str]) -> dict[str, tuple[str, ...]]:
                 f"write NAME=FEATURE[,FEATURE…], each team once; got {text!r}", param_hint="--team"
             )
         teams[name] = tuple(features.split(","))
-    return teams
+    try:
+        return check_teams(teams)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--team") from None
 
 
 def _keyring(directory: Path, teams: dict[str, tuple[str, ...]]) -> KeyRing:
     """Return new keys, or those of a ceremony that ended before its tree was whole."""
-    try:
-        if (directory / "offline").is_dir():
-            return load_keys(directory, teams=teams)
-        return create_keys(directory, teams=teams)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--team") from None
+    if (directory / "offline").is_dir():
+        return load_keys(directory)
+    return create_keys(directory, teams=teams)

@@ -7,8 +7,8 @@ import typer
 
 __all__ = ["share_permyriad"]
 
-_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,2})?)\s*%")
-_COUNT = re.compile(r"\d{1,5}")
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,2})?)\s*%", re.ASCII)
+_COUNT = re.compile(r"\d{1,5}", re.ASCII)
 
 
 def share_permyriad(text: str) -> int:

@@ -13,7 +13,7 @@ import ssl
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import grpc
@@ -38,7 +38,6 @@ from alcove.platform.server.rollout_service import RolloutService
 from alcove.platform.server.settings import Settings
 from alcove.platform.store import Store
 from alcove.registry.clock import SYSTEM_CLOCK, Clock
-from alcove.registry.errors import RegistryError
 from alcove.registry.tree import Tree
 from grpc_health.v1 import health_pb2_grpc
 from grpc_health.v1.health import aio as health_aio  # type: ignore[attr-defined]  # missing in the stubs
@@ -87,8 +86,7 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         rate = RateLimit(settings.reports_per_second, time.monotonic)
         ingress = create_ingress(settings.tree, ReportCollector(store, clock), rate)
         http_port = await _start_http(stack, settings, ingress)
-        keeper = asyncio.create_task(_keep_fresh(settings, tree, lock, publisher))
-        stack.callback(keeper.cancel)
+        await stack.enter_async_context(_keeping_fresh(settings, tree, lock, publisher))
         scheme = "https" if settings.tls_key else "http"
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         yield Running(f"{host}:{grpc_port}", f"{scheme}://{host}:{http_port}")
@@ -181,15 +179,33 @@ async def _start_http(stack: AsyncExitStack, settings: Settings, app: web.Applic
     return int(runner.addresses[0][1])
 
 
-async def _keep_fresh(settings: Settings, tree: Tree, lock: asyncio.Lock, publisher: Publisher) -> None:
-    """Renew signatures in time, and publish what a failing disk left unpublished."""
-    while True:
-        await asyncio.sleep(settings.refresh_s)
-        try:
-            await _refresh(tree, lock)
-            await publisher.flush()
-        except RegistryError as error:
-            _log.error("refresh failed", error=str(error))
+@asynccontextmanager
+async def _keeping_fresh(
+    settings: Settings, tree: Tree, lock: asyncio.Lock, publisher: Publisher
+) -> AsyncIterator[None]:
+    """Renew signatures in time, and publish what a failing disk left unpublished, while the block runs.
+
+    The task is asked to end, not cancelled: a cancelled database call takes its connection with it.
+    """
+    is_over = asyncio.Event()
+
+    async def keep() -> None:
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(is_over.wait(), settings.refresh_s)
+                return
+            try:
+                await _refresh(tree, lock)
+                await publisher.flush()
+            except Exception as error:  # noqa: BLE001 - a full disk today must not end the renewal of tomorrow
+                _log.error("refresh failed, will be tried again", exc_info=error)
+
+    task = asyncio.create_task(keep())
+    try:
+        yield
+    finally:
+        is_over.set()
+        await task
 
 
 async def _refresh(tree: Tree, lock: asyncio.Lock) -> None:

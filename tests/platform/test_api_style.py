@@ -19,7 +19,8 @@ DECLARATION = re.compile(
 
 def source(file: Any, repository: Path) -> list[str]:
     """The lines of a .proto file."""
-    return (repository / "proto" / file.name).read_text(encoding="utf-8").splitlines()
+    name: str = file.name
+    return (repository / "proto" / name).read_text(encoding="utf-8").splitlines()
 
 
 def test_every_proto_file_is_looked_at(repository: Path) -> None:

@@ -58,8 +58,13 @@ def test_a_wrong_token_is_unauthenticated(served: Served) -> None:
 def test_a_token_leaves_for_other_machines_over_tls_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no way to ask for plaintext; for this machine TLS is used where a root is given."""
     made: list[str] = []
-    monkeypatch.setattr(grpc, "insecure_channel", lambda *_a, **_k: made.append("plain") or _Channel())
-    monkeypatch.setattr(grpc, "secure_channel", lambda *_a, **_k: made.append("tls") or _Channel())
+
+    def channel(kind: str) -> Any:
+        made.append(kind)
+        return _Channel()
+
+    monkeypatch.setattr(grpc, "insecure_channel", lambda *_a, **_k: channel("plain"))
+    monkeypatch.setattr(grpc, "secure_channel", lambda *_a, **_k: channel("tls"))
     for address, root, expected in (
         ("127.0.0.1:1", None, "plain"),
         ("localhost:1", None, "plain"),

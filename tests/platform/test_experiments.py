@@ -36,7 +36,7 @@ def publish_two(world: ServerWorld, team: PlatformClient, feature: str) -> None:
 
 def start(operator: PlatformClient, app: str, feature: str, **options: Any) -> Experiment:
     """A running experiment of both versions."""
-    given = {"epsilon": EPSILON, "latency_edges_ms": (5.0,), "minimum_cohort": 200} | options
+    given: dict[str, Any] = {"epsilon": EPSILON, "latency_edges_ms": (5.0,), "minimum_cohort": 200} | options
     draft = operator.create_experiment(app, feature, ARMS, **given)
     return operator.start_experiment(draft.experiment_id)
 

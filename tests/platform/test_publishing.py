@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -98,7 +99,7 @@ def test_a_repeated_request_gets_the_stored_answer(world: ServerWorld, team: Pla
     assert refusal.value.kind == "RequestIdReusedError"
 
 
-@pytest.mark.parametrize("request_id", ["short", "x" * 65, "with space", "ünïcödé-1", "semi;colon", "new\nline-12345"])
+@pytest.mark.parametrize("request_id", ["short", "x" * 65, "with space", "ünïcödé-1", "semi;colon", "new\nline-1234"])
 def test_a_malformed_request_id_is_refused(
     world: ServerWorld, team: PlatformClient, feature: str, request_id: str
 ) -> None:
@@ -251,11 +252,11 @@ def test_a_broken_upload_is_refused_and_leaves_nothing(
     """Wrong order, wrong sizes, wrong digests: named, and neither blob nor temporary file remains."""
     blobs = world.data_dir / "tree" / "blobs"
     before = set(blobs.glob("*"))
-    token = [("authorization", f"Bearer {world.token('team:text')}")]
+    token = (("authorization", f"Bearer {world.token('team:text')}"),)
     with grpc.insecure_channel(served.grpc_address) as channel, pytest.raises(grpc.RpcError) as failure:
         RegistryServiceStub(channel).UploadBlob(iter(parts), timeout=20, metadata=token)
     assert failure.value.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED)
-    assert field in failure.value.details()
+    assert field in (failure.value.details() or "")
     assert set(blobs.glob("*")) == before
     assert list((world.data_dir / "uploads").iterdir()) == []
 
@@ -286,7 +287,7 @@ def test_lists_come_in_pages(world: ServerWorld, team: PlatformClient, feature: 
     """Every version appears once, in order of publication, whatever the size of the page; bad pages are refused."""
     for patch in range(5):
         world.publish(team, feature, f"1.0.{patch}")
-    token_header = [("authorization", f"Bearer {world.token('reader')}")]
+    token_header = (("authorization", f"Bearer {world.token('reader')}"),)
     with grpc.insecure_channel(served.grpc_address) as channel:
         stub = RegistryServiceStub(channel)
         for size in (1, 2, 5, 0, 1000):
@@ -314,20 +315,20 @@ def test_a_kill_at_any_moment_of_a_publication_is_repaired_by_repeating(tmp_path
     """Kill -9 after more and more of the work: after the restart the same request succeeds and is listed once."""
     world = ServerWorld(tmp_path / "killed", teams={"text": tuple(f"text_{n:02d}" for n in range(8))})
     served = world.start()
-    for number, delay_s in enumerate((0.0, 0.005, 0.015, 0.04)):
+    for number, delay_s in enumerate((0.0, 0.01, 0.03)):
         package = world.package(f"text_{number:02d}")
         with world.client(served, "team:text") as team:
             upload(team, package)
             signed = team.team_metadata("text")
             signed = world.sign(package, signed)
             request_id = f"publish-{number:06d}"
-            token = [("authorization", f"Bearer {world.token('team:text')}")]
+            token = (("authorization", f"Bearer {world.token('team:text')}"),)
             request = pb.PublishVersionRequest(
                 request_id=request_id, team_metadata=signed, manifest=package.manifest.to_bytes()
             )
             with grpc.insecure_channel(served.grpc_address) as channel:
                 grpc.channel_ready_future(channel).result(timeout=20)
-                pending = RegistryServiceStub(channel).PublishVersion.future(request, timeout=20, metadata=token)
+                pending: Any = RegistryServiceStub(channel).PublishVersion.future(request, timeout=20, metadata=token)
                 with contextlib.suppress(grpc.FutureTimeoutError):
                     pending.exception(timeout=delay_s)
                 served.kill()

@@ -9,6 +9,7 @@ from alcove.platform.client import (
     InvalidRequestError,
     NotFoundError,
     PlatformClient,
+    Rollout,
 )
 from alcove.platform.core.records import Page
 from alcove.platform.store import Store
@@ -131,13 +132,14 @@ async def test_a_roll_back_returns_everyone_and_is_final(
     assert now is not None
     assert (now.default.version, now.rollout) == ("1.0.0", None)
     assert (await audit_of(world, rollout_id))[-1].details["reason"] == "it is slow"
-    for step in (
+    steps: tuple[Callable[[], Rollout], ...] = (
         lambda: operator.advance_rollout(rollout_id, 6000, override_reason=WHY),
         lambda: operator.pause_rollout(rollout_id),
         lambda: operator.resume_rollout(rollout_id),
         lambda: operator.roll_back_rollout(rollout_id, WHY),
         lambda: operator.halt_rollout(rollout_id, WHY),
-    ):
+    )
+    for step in steps:
         with pytest.raises(FailedPreconditionError, match="rolled_back"):
             step()
 
@@ -162,10 +164,11 @@ def test_a_halt_forbids_the_version_in_the_app_only(
     assert now is not None
     assert halt.digests == {world.tree.manifest(feature, "2.0.0").sha256}
     assert now.rollout is None
-    for step in (
+    steps: tuple[Callable[[], Rollout], ...] = (
         lambda: operator.create_rollout(app, feature, "2.0.0"),
         lambda: operator.advance_rollout(draft.rollout_id, 100, override_reason=WHY),
-    ):
+    )
+    for step in steps:
         with pytest.raises(FailedPreconditionError, match=r"2\.0\.0 is halted") as refusal:
             step()
         assert refusal.value.kind == "VersionHaltedError"

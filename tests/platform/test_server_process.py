@@ -1,5 +1,6 @@
 """The server as a process: where it refuses to start, what it cannot read, how it ends, and what garbage does to it."""
 
+import asyncio
 import contextlib
 import hashlib
 import json
@@ -11,18 +12,23 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 from alcove.api.registry.v1 import registry_pb2 as pb
 from alcove.api.registry.v1.registry_pb2_grpc import RegistryServiceStub
+from alcove.api.rollout.v1 import rollout_pb2
+from alcove.api.rollout.v1.rollout_pb2_grpc import RolloutServiceStub
 from alcove.platform.core.errors import (
     DataFolderBusyError,
     KeyWithinReachError,
     OnlineKeyError,
     TreeMissingError,
 )
+from alcove.platform.server.__main__ import main
 from alcove.platform.server.guard import check_keys, hold_data_folder, load_keys, refuse_foreign_keys
+from alcove.platform.server.serve import run
 from alcove.platform.server.settings import Settings
 from alcove.platform.testing import Served, ServerWorld
 from alcove.registry.keys import ONLINE_ROLES
@@ -159,9 +165,12 @@ def test_a_refused_start_says_why_and_exits_with_1(fresh: ServerWorld) -> None:
     assert "oops is a private key" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (fresh.data_dir / "alcove.db").exists()
-    done = subprocess.run(fresh.command("--grpc-port", "many"), capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 2
-    assert "--grpc-port" in done.stderr
+
+
+def test_wrong_options_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, the option and its bound."""
+    assert main(["--data-dir", "x", "--online-keys", "y", "--grpc-port", "many"]) == 2
+    assert "--grpc-port" in capsys.readouterr().err
 
 
 def test_the_team_key_is_out_of_the_servers_reach(fresh: ServerWorld) -> None:
@@ -256,7 +265,7 @@ def test_sigterm_lets_a_call_under_way_finish(fresh: ServerWorld) -> None:
         os.kill(served.pid, signal.SIGTERM)
         yield pb.UploadBlobRequest(chunk=data[1000:])
 
-    token = [("authorization", f"Bearer {fresh.token('team:text')}")]
+    token = (("authorization", f"Bearer {fresh.token('team:text')}"),)
     with grpc.insecure_channel(served.grpc_address) as channel:
         answer = RegistryServiceStub(channel).UploadBlob(parts(), timeout=30, metadata=token)
     assert answer.sha256 == sha256
@@ -276,10 +285,38 @@ def _holds_upload(served: Served) -> bool:
     return False
 
 
-def test_a_port_that_is_taken_is_told(fresh: ServerWorld, served: Served) -> None:
+async def test_a_port_that_is_taken_is_told(settings: Settings, served: Served) -> None:
     """Neither port is shared with another server."""
-    for option, address in (("--grpc-port", served.grpc_address), ("--http-port", served.http_url)):
-        port = address.rpartition(":")[2]
-        done = subprocess.run(fresh.command(option, port), capture_output=True, text=True, check=False, timeout=60)
-        assert (done.returncode, done.stdout) == (1, "")
-        assert "Traceback" not in done.stderr
+    for field, address in (("grpc_port", served.grpc_address), ("http_port", served.http_url)):
+        ports = {"grpc_port": 0, "http_port": 0} | {field: int(address.rpartition(":")[2])}
+        with pytest.raises(OSError, match=r"(?i)in use"):
+            async with run(settings.model_copy(update=ports)):
+                pass
+
+
+async def test_calls_that_are_given_up_harm_nobody(fresh: ServerWorld, settings: Settings) -> None:
+    """Hundreds of calls cut off at any moment leave no lock and no broken connection behind."""
+    token = await asyncio.to_thread(fresh.token, "operator")
+    header = (("authorization", f"Bearer {token}"),)
+    async with (
+        run(settings.model_copy(update={"grpc_port": 0, "http_port": 0})) as running,
+        grpc.aio.insecure_channel(running.grpc_address) as channel,
+    ):
+        stub: Any = RolloutServiceStub(channel)
+
+        async def give_up(number: int) -> None:
+            request = rollout_pb2.CreateRolloutRequest(
+                request_id=f"given-up-{number}", app="app", feature="text_00", version="1.0.0"
+            )
+            call = stub.CreateRollout(request, metadata=header, timeout=20)
+            await asyncio.sleep(number % 40 / 2000)
+            call.cancel()
+
+        await asyncio.gather(*(give_up(number) for number in range(300)))
+        for number in range(3):
+            request = rollout_pb2.CreateRolloutRequest(
+                request_id=f"asked-{number:04d}", app="app", feature="text_00", version="1.0.0"
+            )
+            with pytest.raises(grpc.aio.AioRpcError) as failure:
+                await stub.CreateRollout(request, metadata=header, timeout=20)
+            assert failure.value.code() is grpc.StatusCode.NOT_FOUND
