@@ -75,6 +75,18 @@ Status check_record(const FileHeader& header, const SectionRecord& record, uint3
   return {};
 }
 
+// Whether the columns of the last panel that stand for no output are zero.
+bool has_zero_columns(const Tensor& tensor, const uint8_t* panels) {
+  const uint64_t used = tensor.dims[0] % 16 * sizeof(float);
+  if (used == 0) return true;
+  constexpr uint64_t kRowBytes = 16 * sizeof(float);
+  const uint64_t last = tensor.dims[0] / 16 * (uint64_t{tensor.dims[1]} + 1) * kRowBytes;
+  for (uint64_t row = last; row < tensor.size_bytes; row += kRowBytes) {
+    if (!is_zero(panels + row + used, kRowBytes - used)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Status check_framing(const uint8_t* data, size_t size, Framing& framing) {
@@ -171,6 +183,11 @@ Status verify_weights(const uint8_t* data, const Framing& framing, const Program
     if (!is_zero(weights + end, tensor.offset - end)) {
       return failure(Code::weights_padding, Section::weights, "bytes between %" PRIu64 " and %" PRIu64 " are not zero", end,
                      tensor.offset)
+          .in_tensor(t);
+    }
+    if (tensor.layout == Layout::panel16 && !has_zero_columns(tensor, weights + tensor.offset)) {
+      return failure(Code::weights_padding, Section::weights, "columns beyond the %" PRIu32 " of a matrix in panels are not zero",
+                     tensor.dims[0])
           .in_tensor(t);
     }
     end = tensor.offset + tensor.size_bytes;

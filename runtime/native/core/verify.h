@@ -60,7 +60,7 @@ struct Verified {
 // What a session allocates.  Precondition: pass 2.
 [[nodiscard]] uint64_t session_bytes(const Program& program) noexcept;
 
-// Whether the WEIGHTS section has its digest and zeros between its constants.
+// Whether the WEIGHTS section has its digest, zeros between its constants and in the unused columns of panels.
 [[nodiscard]] Status verify_weights(const uint8_t* data, const Framing& framing, const Program& program);
 
 // Whether `text` is UTF-8 without control characters (U+0000 to U+001F, U+007F to U+009F), so that errors may quote it.
