@@ -14,10 +14,12 @@ Exact = Callable[[NDArray[np.int64]], Aggregate]
 
 
 def noisy_aggregate(seed: int = 5) -> Aggregate:
-    """Two arms, three bins, correlated noise of about the size of the sampling."""
+    """Two arms, three bins, one negative cell, correlated noise of about the size of the sampling."""
     rng = np.random.default_rng(seed)
     factor = rng.standard_normal((12, 12)) * 12.0
-    return Aggregate(rng.integers(200, 900, (2, 2, 3)).astype(np.float64), factor @ factor.T, 6_500)
+    estimates = rng.integers(200, 900, (2, 2, 3)).astype(np.float64)
+    estimates[0, 0, 2] = -60.0
+    return Aggregate(estimates, factor @ factor.T, 6_500)
 
 
 def test_estimates_of_exact_counts_are_plain_fractions(exact: Exact) -> None:

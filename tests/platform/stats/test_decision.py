@@ -13,9 +13,11 @@ from alcove.platform.stats import (
     Difference,
     Interval,
     ReasonCode,
+    SampleRatio,
     aggregate_from_randomised_response,
     compare,
 )
+from alcove.platform.stats.decision import ArmSize, decide
 from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -53,6 +55,16 @@ def test_one_of_several_arms_wins_only_if_it_beats_each_other(exact: Exact) -> N
     clear = compare(exact(np.array([control, good, best])), bin_values_ms=(1.0,)).decision
     assert clear.winner == 2
     assert "each other arm" in clear.reason
+
+
+def test_arm_with_an_unbounded_difference_to_another_never_wins() -> None:
+    """The rules don't rely on earlier ones to keep unbounded intervals away."""
+    size = ArmSize(devices=5_000.0, noise_variation=0.0, is_distinct_from_zero=True)
+    shares = SampleRatio(expected=(0.5, 0.5), observed=(0.5, 0.5), intervals=(None, None), mismatched=())
+    unbounded = Difference(1, 0, 0.9, None, 0.01, 0.0)
+    decision = decide(reports=10_000, sizes=[size, size], sample_ratio=shares, pairs=[unbounded], minimum_cohort=0)
+    assert decision.code is ReasonCode.INTERVAL_INCLUDES_ZERO
+    assert "(unbounded)" in decision.reason
 
 
 def test_no_reports_hold_and_leave_everything_unknown() -> None:
