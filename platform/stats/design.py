@@ -11,8 +11,10 @@ other have variance, per report and seen through the response,
           sum w   = bins (g_1 - g_0),  g = ((1 - A) - (outcomes - 1) A) / f
 
 (the covariance of the counts, n (diag(mu) - mu mu') with mu = q + (p - q) pi, applied to w). The latencies drop
-out: only their number of bins counts. With n reports the standard error of the difference is s / sqrt(n), and an
-effect d is found with a given power at one look when d = (multiplier + z_power) s / sqrt(n).
+out: only their number of bins counts. When a device reports in several windows, s^2 grows by (windows - 1) E[w^2]: the
+noise of each report is its own, but the devices may all answer the same again. With n reports the standard error of
+the difference is s / sqrt(n), and an effect d is found with a given power at one look when
+d = (multiplier + z_power) s / sqrt(n).
 """
 
 import math
@@ -29,8 +31,7 @@ from alcove.privacy.limits import MAX_EPSILON, MIN_EPSILON
 class Design:
     """A planned experiment; the compared arms have equal shares.
 
-    `windows` treats the reports of one device in different windows as independent; where a device's outcomes repeat
-    themselves, the sampling part (the smaller one under randomised response) shrinks less than stated.
+    Several windows are planned as `compare(reports_per_device=windows)` reads them.
 
     Attributes:
         epsilon: privacy loss of one report, bounds in privacy/limits.py; a device spends `windows` times as much.
@@ -152,7 +153,12 @@ class Design:
         constant = per_cell * 2.0 * ((1.0 - rate) ** 2 + failures * rate**2) + gap * 2.0 * rate * (1.0 - rate) / share
         linear = per_cell * 2.0 * (failures * rate - (1.0 - rate)) + gap * (1.0 - 2.0 * rate) / share
         square = per_cell * (1.0 + failures) - gap / share - (other * self.bins * (1.0 + failures) / share) ** 2
-        return constant / gap**2, linear / gap**2, square / gap**2
+        repeats = self.windows - 1.0  # every window but the first may repeat the devices' own part
+        return (
+            constant / gap**2 + repeats * 2.0 * rate * (1.0 - rate) / share,
+            linear / gap**2 + repeats * (1.0 - 2.0 * rate) / share,
+            square / gap**2 - repeats / share,
+        )
 
     def _reach(self, reports: int) -> float:
         """Return how many standard errors an effect must have to be found with the stated power."""
