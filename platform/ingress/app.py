@@ -9,14 +9,22 @@
 Nothing here reads, keeps or logs a remote address, and no answer depends on who asks.
 """
 
+import logging
 from pathlib import Path
+from typing import Final
 
+import structlog
 from aiohttp import web
+from aiohttp.typedefs import Handler
 from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.ingress.reports import ReportCollector, reports_handler
 from alcove.platform.ingress.static import static_routes
 
-__all__ = ["create_ingress"]
+__all__ = ["SILENT", "create_ingress"]
+
+SILENT: Final = logging.getLogger("alcove.ingress.silent")  # in the place of the web server's, which names addresses
+SILENT.disabled = True
+_log = structlog.get_logger()
 
 
 def create_ingress(tree_folder: Path, collector: ReportCollector, rate: RateLimit) -> web.Application:
@@ -27,11 +35,23 @@ def create_ingress(tree_folder: Path, collector: ReportCollector, rate: RateLimi
         collector: counts reports.
         rate: how many reports a second are accepted, from all devices together.
     """
-    app = web.Application(client_max_size=0)
+    app = web.Application(client_max_size=0, middlewares=[_own_errors])
     app.on_response_prepare.append(_say_nothing_of_the_server)
     app.add_routes(static_routes(tree_folder))
     app.add_routes([web.post("/reports", reports_handler(collector, rate)), web.get("/healthz", _healthz)])
     return app
+
+
+@web.middleware
+async def _own_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer for what nobody expected: the web server's own log of it would name the caller's address."""
+    try:
+        return await handler(request)
+    except web.HTTPException:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it was, the device gets an answer and the log a line
+        _log.error("internal error", path=request.path.split("/", 2)[1], exc_info=error)
+        return web.Response(status=500, text="internal error\n", headers={"Cache-Control": "no-store"})
 
 
 async def _healthz(_request: web.Request) -> web.Response:

@@ -23,7 +23,7 @@ from alcove.api.experiment.v1.experiment_pb2_grpc import add_ExperimentServiceSe
 from alcove.api.registry.v1.registry_pb2_grpc import add_RegistryServiceServicer_to_server
 from alcove.api.rollout.v1.rollout_pb2_grpc import add_RolloutServiceServicer_to_server
 from alcove.platform.core import limits
-from alcove.platform.ingress import create_ingress
+from alcove.platform.ingress import SILENT, create_ingress
 from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.ingress.reports import ReportCollector
 from alcove.platform.policy_compiler import Publisher
@@ -126,9 +126,11 @@ async def _start_grpc(
     """Start the gRPC server; return its port."""
     server = grpc.aio.server(
         interceptors=[CallInterceptor(mutations.store, mutations.clock)],
+        maximum_concurrent_rpcs=limits.CALLS_AT_ONCE,
         options=[
             ("grpc.max_receive_message_length", limits.MESSAGE_BYTES),
             ("grpc.max_send_message_length", limits.MESSAGE_BYTES),
+            ("grpc.max_connection_age_ms", limits.CONNECTION_AGE_MS),
             ("grpc.so_reuseport", 0),  # a second server on the port must fail, not share it
         ],
     )
@@ -171,7 +173,7 @@ async def _start_http(stack: AsyncExitStack, settings: Settings, app: web.Applic
     if settings.tls_certificate is not None:
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(settings.tls_certificate, settings.tls_key)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=limits.SHUTDOWN_GRACE_S)
+    runner = web.AppRunner(app, access_log=None, logger=SILENT, shutdown_timeout=limits.SHUTDOWN_GRACE_S)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     site = web.TCPSite(runner, settings.host, settings.http_port, ssl_context=tls)

@@ -1,7 +1,14 @@
 """The client: every failure becomes a typed error, no call waits forever, no token leaves in clear."""
 
+import asyncio
+import ipaddress
 import socket
+import ssl
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +24,12 @@ from alcove.platform.client import (
 )
 from alcove.platform.client.errors import error_of
 from alcove.platform.client.models import Decision, Experiment, Rollout, value_of
-from alcove.platform.testing import Served
+from alcove.platform.server import Settings
+from alcove.platform.server.serve import run
+from alcove.platform.testing import Served, ServerWorld
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from pydantic import ValidationError
 
 TOKEN = f"alc_{'0' * 16}_{'0' * 64}"
@@ -87,6 +99,63 @@ class _Channel:
 
     def __getattr__(self, _name: str) -> Any:
         return lambda *_a, **_k: None
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """A fresh certificate for 127.0.0.1, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
+    now = datetime.now(UTC)
+    built = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    chain, private = folder / "chain.pem", folder / "tls.pem"
+    chain.write_bytes(built.public_bytes(serialization.Encoding.PEM))
+    private.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return chain, private
+
+
+async def test_over_tls_the_same_calls_work_and_plaintext_does_not(tmp_path: Path) -> None:
+    """Both ports speak TLS with the given certificate; the TLS key may lie in the data folder."""
+    world = await asyncio.to_thread(ServerWorld, tmp_path / "tls", teams={"text": ("text_00",)})
+    chain, private = certificate(world.data_dir)
+    settings = Settings(
+        data_dir=world.data_dir,
+        online_keys=world.folder / "keys" / "online",
+        grpc_port=0,
+        http_port=0,
+        tls_certificate=chain,
+        tls_key=private,
+    )
+    token = await asyncio.to_thread(world.token, "reader")
+
+    def versions(root: bytes | None) -> int:
+        with PlatformClient(running.grpc_address, token, tls_root=root, timeout_s=5) as client:
+            return len(client.versions())
+
+    def get(context: ssl.SSLContext) -> int:
+        with urllib.request.urlopen(running.http_url + "/metadata/1.root.json", context=context, timeout=20) as answer:
+            return int(answer.status)
+
+    async with run(settings) as running:
+        assert await asyncio.to_thread(versions, chain.read_bytes()) == 0
+        with pytest.raises(UnavailableError):
+            await asyncio.to_thread(versions, None)
+        assert running.http_url.startswith("https://")
+        assert await asyncio.to_thread(get, ssl.create_default_context(cafile=chain)) == 200
+        with pytest.raises(urllib.error.URLError):
+            await asyncio.to_thread(get, ssl.create_default_context())
 
 
 @pytest.mark.parametrize("status", list(grpc.StatusCode))

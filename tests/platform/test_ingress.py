@@ -2,6 +2,7 @@
 
 import asyncio
 import http.client
+import socket
 import sqlite3
 import struct
 import urllib.parse
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from alcove.platform.client import Arm, PlatformClient
 from alcove.platform.ingress.rate import RateLimit
+from alcove.platform.ingress.reports import ReportCollector
 from alcove.platform.server import Settings
 from alcove.platform.server.serve import run
 from alcove.platform.testing import Served, ServerWorld
@@ -237,6 +239,43 @@ def test_nothing_of_who_reported_is_kept(world: ServerWorld, served: Served, tas
     served_lines = [line for line in log.splitlines() if b'"serving"' not in line]
     assert served_lines
     assert not [line for line in served_lines if b"127.0.0.1" in line]
+
+
+async def test_a_fault_of_ours_is_answered_and_logged_without_the_caller(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """500, one line in the log with the fault, and no address in it; requests that are no HTTP leave none either."""
+    world = await asyncio.to_thread(ServerWorld, tmp_path / "faulty", teams={"text": ("text_00",)})
+    settings = Settings(data_dir=world.data_dir, online_keys=world.folder / "keys" / "online", grpc_port=0, http_port=0)
+
+    async def fail(_self: ReportCollector, _body: bytes) -> int:
+        raise RuntimeError("the disk is on fire")
+
+    def rubbish(address: str, data: bytes) -> None:
+        host, port = address.rsplit(":", 1)
+        with socket.create_connection((host, int(port)), timeout=20) as connection:
+            connection.sendall(data)
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(4096):
+                pass
+
+    monkeypatch.setattr(ReportCollector, "collect", fail)
+    async with run(settings) as running:
+        served = Served(None, running.grpc_address, running.http_url, world.folder / "log")
+        status, _, body = await asyncio.to_thread(ask, served, "POST", "/reports", b"x" * REPORT_BYTES)
+        assert (status, body) == (500, b"internal error\n")
+        for data in (
+            b"\x00\xff\r\n\r\n",
+            b"GET / HTTP/9.9\r\n\r\n",
+            b"POST /reports HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+        ):
+            await asyncio.to_thread(rubbish, running.http_url.removeprefix("http://"), data)
+    said = "".join(capsys.readouterr()) + caplog.text
+    assert "the disk is on fire" in said
+    assert "127.0.0.1" not in said
 
 
 def test_refusals_are_counted_in_the_log(served: Served) -> None:
