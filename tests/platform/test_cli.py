@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 import typer
 from alcove.platform.cli import entry, main
@@ -125,7 +124,7 @@ def programs(shop: Shop) -> tuple[Path, Path]:
     return paths
 
 
-def leaves(group: Any, path: str = "") -> Iterator[tuple[str, click.Command]]:
+def leaves(group: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Every command that does something, with its path."""
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
