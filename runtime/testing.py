@@ -1,0 +1,235 @@
+"""How do tests and the fuzzer make small programs, and break them on purpose?
+
+An `Assembly` builds a spec op by op, with every tensor at an offset of its own; `classifier` is a whole text model of a
+few kilobytes; `reseal` makes the digests of changed bytes right again, so that the checks behind them are reached.
+"""
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from alcove.runtime.format import records
+from alcove.runtime.format.records import SectionKind, aligned
+from alcove.runtime.format.spec import DType, Layout, OpSpec, PortSpec, ProgramSpec, Storage, TensorSpec
+from alcove.runtime.format.writer import write_program
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NUMPY_TYPES: Final[dict[DType, type[np.generic]]] = {
+    DType.F32: np.float32,
+    DType.I8: np.int8,
+    DType.I32: np.int32,
+    DType.I64: np.int64,
+    DType.U8: np.uint8,
+    DType.BOOL: np.bool_,
+}
+"""What an array of each type is; text has none."""
+
+_DTYPES = {np.dtype(kind): dtype for dtype, kind in NUMPY_TYPES.items()}
+
+
+class Assembly:
+    """A program in the making. Every method that makes a tensor returns its index."""
+
+    def __init__(self) -> None:
+        self._tensors: list[TensorSpec] = []
+        self._ops: list[OpSpec] = []
+        self._inputs: list[PortSpec] = []
+        self._outputs: list[PortSpec] = []
+        self._arena_bytes = 0
+
+    def constant(self, name: str, values: "NDArray[Any]") -> int:
+        """Add weights in row-major order."""
+        return self._add(TensorSpec(name, _DTYPES[values.dtype], values.shape, Storage.CONSTANT, data=values.tobytes()))
+
+    def panels(self, name: str, weight: "NDArray[np.float32]", bias: "NDArray[np.float32]") -> int:
+        """Add the weight [n, k] and bias [n] of a linear in panels of 16."""
+        n, k = weight.shape
+        padded = np.zeros((aligned(n, 16), k + 1), np.float32)
+        padded[:n, 0] = bias
+        padded[:n, 1:] = weight
+        data = padded.reshape(-1, 16, k + 1).transpose(0, 2, 1).tobytes()
+        return self._add(TensorSpec(name, DType.F32, (n, k), Storage.CONSTANT, Layout.PANEL16, data=data))
+
+    def input(self, name: str, dtype: DType, shape: tuple[int, ...] = (), *, is_ragged: bool = False) -> int:
+        """Add an input port and its tensor."""
+        tensor = self._arena(name, dtype, shape, is_ragged=is_ragged)
+        self._inputs.append(PortSpec(name, tensor))
+        return tensor
+
+    def op(
+        self,
+        name: str,
+        inputs: Sequence[int],
+        *outputs: tuple[DType, tuple[int, ...]],
+        attributes: tuple[int, ...] = (),
+    ) -> tuple[int, ...]:
+        """Add an op and its outputs, each a type and a shape; int32 of rank 1 is ragged, as ids are."""
+        made = tuple(
+            self._arena(f"{name}.{len(self._tensors)}", dtype, shape, is_ragged=dtype is DType.I32 and len(shape) == 1)
+            for dtype, shape in outputs
+        )
+        self._ops.append(OpSpec(name, tuple(inputs), made, attributes, source=f"{name}.py:1"))
+        return made
+
+    def output(self, name: str, tensor: int, labels: tuple[str, ...] = ()) -> None:
+        """Add an output port."""
+        self._outputs.append(PortSpec(name, tensor, labels))
+
+    def spec(self, certificate: bytes = b"") -> ProgramSpec:
+        """Return the program so far."""
+        return ProgramSpec(
+            tuple(self._tensors),
+            tuple(self._ops),
+            tuple(self._inputs),
+            tuple(self._outputs),
+            self._arena_bytes,
+            certificate,
+        )
+
+    def program(self) -> bytes:
+        """Return the bytes of the program so far."""
+        return write_program(self.spec())
+
+    def _arena(self, name: str, dtype: DType, shape: tuple[int, ...], *, is_ragged: bool) -> int:
+        offset = 0 if dtype is DType.TEXT else self._arena_bytes
+        tensor = TensorSpec(name, dtype, shape, Storage.ARENA, is_ragged=is_ragged, offset=offset)
+        self._arena_bytes = aligned(self._arena_bytes + tensor.size_bytes, records.TENSOR_ALIGNMENT)
+        return self._add(tensor)
+
+    def _add(self, tensor: TensorSpec) -> int:
+        self._tensors.append(tensor)
+        return len(self._tensors) - 1
+
+
+def classifier(
+    *,
+    buckets: int = 32,
+    dim: int = 20,
+    hidden: int = 18,
+    classes: int = 17,
+    capacity: int = 64,
+    k: int = 3,
+    is_int8: bool = True,
+    certificate: bytes = b"",
+) -> ProgramSpec:
+    """Return a text model with all six operators, fixed weights, a relu in place and labels.
+
+    Tensors: table 0, (scale 1,) hidden weights, output weights, text, ids, bag, hidden, relu, logits, probabilities,
+    values, indices. Inputs: "text". Outputs: "values", "labels".
+    """
+    random = np.random.default_rng(7)
+    build = Assembly()
+    if is_int8:
+        table = [build.constant("table", random.integers(-128, 128, (buckets, dim), np.int8))]
+        table.append(build.constant("scale", random.random(dim, np.float32) / 64))
+    else:
+        table = [build.constant("table", random.standard_normal((buckets, dim), np.float32))]
+    first = build.panels("first", random.standard_normal((hidden, dim), np.float32), np.ones(hidden, np.float32))
+    second = build.panels(
+        "second", random.standard_normal((classes, hidden), np.float32), np.zeros(classes, np.float32)
+    )
+    text = build.input("text", DType.TEXT)
+    (ids,) = build.op("ngram_hash", [text], (DType.I32, (capacity,)), attributes=(1, 3, buckets, 2**63 + 5))
+    (bag,) = build.op("embedding_bag", [ids, *table], (DType.F32, (1, dim)), attributes=(1,))
+    (middle,) = build.op("linear", [bag, first], (DType.F32, (1, hidden)))
+    (positive,) = build.op("relu", [middle], (DType.F32, (1, hidden)))
+    (logits,) = build.op("linear", [positive, second], (DType.F32, (1, classes)))
+    (shares,) = build.op("softmax", [logits], (DType.F32, (1, classes)))
+    values, indices = build.op("topk", [shares], (DType.F32, (1, k)), (DType.I32, (1, k)), attributes=(k,))
+    build.output("values", values)
+    build.output("labels", indices, tuple(f"label {i}" for i in range(classes)))
+    spec = build.spec(certificate)
+    tensors = list(spec.tensors)
+    tensors[positive] = replace(tensors[positive], offset=tensors[middle].offset)
+    return replace(spec, tensors=tuple(tensors))
+
+
+def section(program: bytes, kind: SectionKind) -> tuple[int, int]:
+    """Return offset and size of a section of a well-framed program; (0, 0) if it has none."""
+    count = records.HEADER.unpack_from(program)[3]
+    for index in range(count):
+        found, _, offset, size, _ = records.SECTION.unpack_from(
+            program, records.HEADER.size + index * records.SECTION.size
+        )
+        if found == kind:
+            return offset, size
+    return 0, 0
+
+
+def patch(program: bytes, offset: int, record: str, *values: int | bytes) -> bytes:
+    """Return the program with `values`, packed little-endian as `record` says, at `offset`; digests as they were."""
+    data = struct.pack("<" + record, *values)
+    return program[:offset] + data + program[offset + len(data) :]
+
+
+def reseal(program: bytes) -> bytes:
+    """Return the program with the digests of its sections and header made right, as far as they can be found."""
+    data = bytearray(program)
+    if len(data) < records.HEADER.size:
+        return program
+    count = min(records.HEADER.unpack_from(data)[3], (len(data) - records.HEADER.size) // records.SECTION.size)
+    for index in range(count):
+        start = records.HEADER.size + index * records.SECTION.size
+        _, _, offset, size, _ = records.SECTION.unpack_from(data, start)
+        if offset + size <= len(data):
+            data[start + 24 : start + 56] = hashlib.sha256(data[offset : offset + size]).digest()
+    table = data[records.HEADER.size : records.HEADER.size + count * records.SECTION.size]
+    data[32:64] = hashlib.sha256(data[: records.DIGESTED_HEADER_BYTES] + table).digest()
+    return bytes(data)
+
+
+def samples() -> dict[str, bytes]:
+    """Return small valid programs, by name, that together use every operator, type and kind of port."""
+    return {
+        "classifier_int8": write_program(classifier(certificate=b'{"samples":[]}')),
+        "classifier_float32": write_program(classifier(is_int8=False, dim=3, hidden=1, classes=2, k=2)),
+        "caller_ids": _caller_ids(),
+        "layers": _layers(),
+        "every_type": _every_type(),
+    }
+
+
+def _caller_ids() -> bytes:
+    """Two bags over ids that the caller gives: the run itself must check them."""
+    build = Assembly()
+    table = build.constant("table", np.arange(12, dtype=np.float32).reshape(4, 3))
+    small = build.constant("small", np.arange(-6, 6, dtype=np.int8).reshape(4, 3))
+    scale = build.constant("scale", np.array([1, np.inf, np.nan], np.float32))
+    ragged = build.input("ragged", DType.I32, (9,), is_ragged=True)
+    fixed = build.input("fixed", DType.I32, (2,))
+    build.output("sum", build.op("embedding_bag", [ragged, table], (DType.F32, (1, 3)), attributes=(0,))[0])
+    build.output("mean", build.op("embedding_bag", [fixed, small, scale], (DType.F32, (1, 3)), attributes=(1,))[0])
+    return build.program()
+
+
+def _layers() -> bytes:
+    """Several rows through linear, relu, softmax; one input is used twice and is an output too."""
+    random = np.random.default_rng(11)
+    build = Assembly()
+    weight = build.panels("weight", random.standard_normal((33, 5), np.float32), np.full(33, -0.0, np.float32))
+    x = build.input("x", DType.F32, (6, 5))
+    (wide,) = build.op("linear", [x, weight], (DType.F32, (6, 33)))
+    (positive,) = build.op("relu", [wide], (DType.F32, (6, 33)))
+    build.output("shares", build.op("softmax", [positive], (DType.F32, (6, 33)))[0])
+    build.output("x_positive", build.op("relu", [x], (DType.F32, (6, 5)))[0])
+    build.output("x", x)
+    cube = build.input("cube", DType.F32, (2, 1, 3))
+    build.output("cube_shares", build.op("softmax", [cube], (DType.F32, (2, 1, 3)))[0])
+    return build.program()
+
+
+def _every_type() -> bytes:
+    """No op: what goes in comes out, for each type; scalars, ragged rows, an input that is never used."""
+    build = Assembly()
+    for dtype in NUMPY_TYPES:
+        name = dtype.name.lower()
+        build.output(f"{name}_scalar", build.input(f"{name}_scalar", dtype))
+        build.output(f"{name}_rows", build.input(f"{name}_rows", dtype, (3, 2), is_ragged=True))
+    build.input("unused", DType.F32, (5,))
+    build.input("text", DType.TEXT)
+    return build.program()
