@@ -17,7 +17,7 @@ def page(repository: Path) -> str:
 def rows(page: str, heading: str) -> list[list[str]]:
     """The cells of the table whose first column is called `heading`."""
     start = page.index(f"\n| {heading} |") + 1
-    lines = page[start:].split("\n\n")[0].splitlines()[2:]
+    lines = page[start:].split("\n\n", maxsplit=1)[0].splitlines()[2:]
     return [[cell.strip().strip("`") for cell in line.strip("|").split("|")] for line in lines]
 
 
