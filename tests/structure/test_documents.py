@@ -1,0 +1,49 @@
+"""Documents name tests, files and commands; what they name must be there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+CLAIMS = ("docs/privacy.md", "docs/threats.md")
+
+
+def all_tests(repository: Path) -> set[str]:
+    """Names of all test functions."""
+    files = (repository / "tests").rglob("test_*.py")
+    return {
+        name
+        for path in files
+        for name in re.findall(r"^(?:async )?def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+
+
+@pytest.mark.parametrize("document", CLAIMS)
+def test_every_test_that_a_claim_names_exists(repository: Path, document: str) -> None:
+    """A claim is only as good as its test: each that is named is defined somewhere below tests/."""
+    named = set(re.findall(r"`(test_\w+)`", (repository / document).read_text(encoding="utf-8")))
+    assert named
+    assert not named - all_tests(repository)
+
+
+def test_every_link_between_documents_leads_somewhere(repository: Path) -> None:
+    """Relative links in README, CHANGELOG and docs/ point to files of the repository."""
+    documents = [repository / "README.md", repository / "CHANGELOG.md", *(repository / "docs").rglob("*.md")]
+    for document in documents:
+        for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text(encoding="utf-8")):
+            assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_every_make_verb_that_a_document_names_exists(repository: Path) -> None:
+    """`make <verb>` in a document is a verb of the Makefile."""
+    verbs = set(re.findall(r"^([a-z]+):", (repository / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for document in [repository / "README.md", *(repository / "docs").rglob("*.md")]:
+        named = set(re.findall(r"`make ([a-z]+)", document.read_text(encoding="utf-8")))
+        assert named <= verbs, f"{document.name} names {sorted(named - verbs)}"
+
+
+def test_the_architecture_names_every_package(repository: Path) -> None:
+    """The map has a line for each top-level folder of the product."""
+    text = (repository / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for folder in ("proto", "kernels", "runtime", "privacy", "features", "registry", "platform", "sdk"):
+        assert f"| `{folder}/` |" in text
