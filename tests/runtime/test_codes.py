@@ -1,4 +1,4 @@
-"""Is each rule of the verifier enforced, and by its own code?  One change of a valid program each, digests made right."""
+"""Is each rule of the verifier enforced, and by its own code?  One change of a valid program each, then resealed."""
 
 import os
 import re

@@ -1,0 +1,96 @@
+"""Can a host without Python use libalcove.so, by alcove.h alone?  A C program is compiled here and run against it."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from alcove.runtime import _native, load
+from alcove.runtime.testing import samples
+
+TEXT = "Wo ist der nächste Bahnhof?"
+LIBRARY = Path(_native.__file__).with_name("libalcove.so")
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+
+
+def compiler() -> str:
+    """The system's C compiler."""
+    found = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    assert found, "no C compiler; the runtime could not have been built here"
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where what is compiled goes."""
+    return tmp_path_factory.mktemp("abi")
+
+
+@pytest.fixture(scope="module")
+def said(repository: Path, folder: Path) -> dict[str, list[str]]:
+    """What tests/runtime/abi/client.c prints, by the first word of each line."""
+    source = repository / "tests/runtime/abi/client.c"
+    include = repository / "runtime/native/include"
+    link = [f"-L{LIBRARY.parent}", "-lalcove", f"-Wl,-rpath,{LIBRARY.parent}"]
+    command = [compiler(), "-std=c11", *WARNINGS, f"-I{include}", str(source), "-o", str(folder / "client"), *link]
+    subprocess.run(command, check=True)
+    program = folder / "classifier.alc"
+    program.write_bytes(samples()["classifier_int8"])
+    done = subprocess.run([folder / "client", program, TEXT], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines: dict[str, list[str]] = {}
+    for line in done.stdout.splitlines():
+        first, _, rest = line.partition(" ")
+        lines.setdefault(first, []).append(rest)
+    return lines
+
+
+def test_a_c_program_gets_the_answers_that_python_gets(said: dict[str, list[str]]) -> None:
+    """The same bits and labels, the same ports and ceiling."""
+    model = load(samples()["classifier_int8"])
+    values, labels = model(TEXT)
+    bits = values.view(np.uint32)[0].tolist()
+    assert said["answer"] == [f"{b:08x} {label}" for b, label in zip(bits, labels[0].tolist(), strict=True)]
+    assert said["port"] == ["labels 3 2 1 3 17"]
+    assert said["ceiling"] == [str(model.memory_ceiling_bytes)]
+    assert said["abi"] == ["1"]
+
+
+def test_null_handles_and_wrong_calls_are_statuses(said: dict[str, list[str]]) -> None:
+    """No crash; every one of them gives the status that alcove.h promises."""
+    assert said["failures"] == ["0"]
+    assert "failed" not in said
+
+
+def test_nothing_is_allocated_inside_a_run(said: dict[str, list[str]]) -> None:
+    """100 runs and 100 refused runs without one malloc; the counter does count."""
+    assert said["allocations_in_runs"] == ["0"]
+    assert int(said["allocations_before"][0]) > 10
+
+
+def test_the_library_exports_the_symbols_of_the_list_and_no_other(repository: Path) -> None:
+    """Names that a host has linked against stay; nothing of C++ leaks."""
+    listed = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], check=True, capture_output=True, text=True).stdout
+    exported = sorted(line.split()[-1] for line in listed.splitlines())
+    pinned = (repository / "tests/runtime/abi/symbols.txt").read_text(encoding="ascii").split()
+    assert exported == pinned
+    header = (repository / "runtime/native/include/alcove.h").read_text(encoding="utf-8")
+    assert sorted(set(re.findall(r"\b(alcove_\w+)\(", re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)))) == pinned
+
+
+def test_the_library_needs_nothing_but_the_system(repository: Path) -> None:
+    """C library and mathematics; no C++ runtime, no Python."""
+    listed = subprocess.run(["readelf", "-d", LIBRARY], check=True, capture_output=True, text=True).stdout
+    needed = set(re.findall(r"NEEDED.*\[(.*)\]", listed))
+    assert needed <= {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+    assert LIBRARY.stat().st_size < 400_000
+
+
+def test_the_header_is_c_and_cpp(repository: Path, folder: Path) -> None:
+    """C99 and C++11, without a warning."""
+    header = repository / "runtime/native/include/alcove.h"
+    for name, standard in (("c", "c99"), ("c++", "c++11")):
+        options = ["-x", name, f"-std={standard}", *WARNINGS, "-fsyntax-only"]
+        subprocess.run([compiler(), *options, header], check=True, cwd=folder)
