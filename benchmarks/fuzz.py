@@ -1,8 +1,9 @@
 """Does any program crash or hang the runtime?  `python -m benchmarks.fuzz --seconds N [--sanitize] [--seed N]`.
 
-Mutated programs go through open and run in a child process, `runtime/native/fuzz/driver.cpp`, which is built for it
-(with --sanitize: under the address and undefined-behaviour sanitizers). Prints how many were accepted, and refused by
-which code. A crash or hang ends it with exit code 1; the program that did it stays in `runs/fuzz/`.
+Mutated programs go through open and run in child processes, one for each instruction set of this machine. What they run
+is `runtime/native/fuzz/driver.cpp`, built first; with --sanitize under the address and undefined-behaviour sanitizers.
+Prints how many were accepted, and refused by which code. A crash or hang ends it with exit code 1; the program that did
+it stays in `runs/fuzz/`.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from alcove.runtime import _native
 from alcove.runtime.format.reader import read_spec
 from alcove.runtime.testing import samples
 
@@ -50,16 +53,21 @@ class DriverError(Exception):
 
 
 class Driver:
-    """The child process; one program in, one code out."""
+    """A child process; one program in, one code out.
 
-    def __init__(self, executable: Path) -> None:
+    Args:
+        executable: what `build` gives.
+        isa: the instruction set whose kernels run.
+    """
+
+    def __init__(self, executable: Path, isa: str) -> None:
         self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
         self._process = subprocess.Popen(
             [executable, "-"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,
-            env={**os.environ, **ENVIRONMENT},
+            env={**os.environ, **ENVIRONMENT, "ALCOVE_ISA": isa},
         )
 
     def judge(self, program: bytes) -> str:
@@ -88,16 +96,26 @@ class Driver:
         Raises:
             DriverError: it did not end well.
         """
-        assert self._process.stdin
-        self._process.stdin.close()
-        if self._process.wait() != 0:
+        code = self._end()
+        if code != 0:
             raise self._broken("crash")
+        self._said.close()
+
+    def _end(self) -> int:
+        """Close the pipes and return the exit code."""
+        assert self._process.stdin
+        assert self._process.stdout
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.stdout.close()
+        return self._process.wait()
 
     def _broken(self, why: str) -> DriverError:
         self._process.kill()
-        self._process.wait()
+        self._end()
         self._said.seek(0)
-        return DriverError(why, self._said.read().decode("utf-8", "replace"))
+        with self._said:
+            return DriverError(why, self._said.read().decode("utf-8", "replace"))
 
 
 def build(*, sanitize: bool) -> Path:
@@ -122,7 +140,7 @@ def keep(program: bytes, why: str) -> Path:
     return path
 
 
-def fuzz(driver: Driver, mutator: Mutator, seconds: float) -> Counter[str]:
+def fuzz(drivers: list[Driver], mutator: Mutator, seconds: float) -> Counter[str]:
     """Return how often each code came; ends early, with a message and exit code 1, on a crash or hang."""
     counts: Counter[str] = Counter()
     end = time.monotonic() + seconds
@@ -130,9 +148,10 @@ def fuzz(driver: Driver, mutator: Mutator, seconds: float) -> Counter[str]:
     try:
         while time.monotonic() < end:
             program = mutator.next()
-            counts[driver.judge(program)] += 1
+            counts[drivers[counts.total() % len(drivers)].judge(program)] += 1
         program = b""
-        driver.close()
+        for driver in drivers:
+            driver.close()
     except DriverError as broken:
         print(broken.said, file=sys.stderr)
         sys.exit(
@@ -151,9 +170,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     given = parser.parse_args()
     print(f"building; seed {given.seed}", flush=True)
-    driver = Driver(build(sanitize=given.sanitize))
+    executable = build(sanitize=given.sanitize)
+    drivers = [Driver(executable, isa) for isa in _native.machine_isas()]
     programs = [(program, read_spec(program)) for program in samples().values()]
-    counts = fuzz(driver, Mutator(programs, given.seed), given.seconds)
+    counts = fuzz(drivers, Mutator(programs, given.seed), given.seconds)
     accepted = counts.pop("ok", 0)
     print(
         f"inputs {accepted + counts.total()}, accepted and run {accepted}, refused {counts.total()}; no crash, no hang"

@@ -62,7 +62,7 @@ class Session:
         """
         outputs = self._native(*inputs)
         for index, labels in self._labels:
-            outputs[index] = labels[outputs[index]]
+            outputs[index] = labels.take(outputs[index])
         return outputs
 
 
