@@ -58,12 +58,12 @@ alcove_status open_model(alcove::Bytes bytes, alcove_model** model) {
   return ALCOVE_OK;
 }
 
-// Memory is the one thing that the core lets the standard library throw for.
+// The core lets the standard library throw for memory only; whatever it is, it ends here.
 template <typename Call>
 alcove_status guarded(Call call) noexcept {
   try {
     return call();
-  } catch (const std::bad_alloc&) {
+  } catch (...) {
     return report(alcove::failure(alcove::Code::out_of_memory, alcove::Section::file, "the system gave no memory"));
   }
 }
@@ -101,6 +101,7 @@ const char* alcove_last_error(void) { return last_error.message; }
 
 alcove_status alcove_model_open_file(const char* path, alcove_model** model) {
   if (path == nullptr || model == nullptr) return bad_call("path or model is null");
+  *model = nullptr;
   return guarded([&] {
     auto bytes = alcove::Bytes::of_file(path);
     return bytes.is_ok() ? open_model(std::move(bytes.value()), model) : report(bytes.status());
@@ -109,6 +110,12 @@ alcove_status alcove_model_open_file(const char* path, alcove_model** model) {
 
 alcove_status alcove_model_open_bytes(const void* data, size_t size, alcove_model** model) {
   if (model == nullptr || (data == nullptr && size > 0)) return bad_call("data or model is null");
+  *model = nullptr;
+  if (size > alcove::kMaxFileBytes) {  // before it is copied
+    return report(alcove::failure(alcove::Code::file_too_large, alcove::Section::file,
+                                  "the program has %zu bytes, the cap is %llu", size,
+                                  static_cast<unsigned long long>(alcove::kMaxFileBytes)));
+  }
   return guarded([&] { return open_model(alcove::Bytes::copy_of(static_cast<const uint8_t*>(data), size), model); });
 }
 
@@ -157,6 +164,7 @@ uint64_t alcove_model_memory_ceiling(const alcove_model* model) {
 
 alcove_status alcove_session_create(const alcove_model* model, alcove_session** session) {
   if (model == nullptr || session == nullptr) return bad_call("model or session is null");
+  *session = nullptr;
   return guarded([&] {
     auto created = alcove::Session::create(model->model);
     if (!created.is_ok()) return report(created.status());
@@ -191,6 +199,7 @@ alcove_status alcove_session_run(alcove_session* session) {
 alcove_status alcove_session_output(const alcove_session* session, size_t output, const void** data, uint64_t* extent) {
   if (session == nullptr || data == nullptr || extent == nullptr) return bad_call("an argument is null");
   if (output >= session->session->model().program().outputs.size()) return bad_call("no such output");
+  if (!session->session->has_outputs()) return bad_call("there is no output before a run that succeeded");
   *data = session->session->output(output);
   *extent = session->session->output_extent(output);
   return ALCOVE_OK;

@@ -114,6 +114,7 @@ Status Session::set_text(size_t port, const uint8_t* text, size_t size) noexcept
   TensorState& state = states_[model_->program().inputs[port].tensor];
   state.data = const_cast<uint8_t*>(text);  // read only
   state.extent = size;
+  has_outputs_ = false;
   set_ |= uint64_t{1} << port;
   return {};
 }
@@ -142,6 +143,7 @@ Status Session::set_tensor(size_t port, DType dtype, const uint64_t* dims, size_
   TensorState& state = states_[index];
   state.extent = rank > 0 ? dims[0] : 0;
   const uint64_t rows = rank > 0 ? dims[0] : 1;
+  has_outputs_ = false;
   if (rows > 0) std::memcpy(state.data, data, rows * row_bytes);
   set_ |= uint64_t{1} << port;
   return {};
@@ -157,10 +159,12 @@ Status Session::run() noexcept {
     return failure(Code::input_count, Section::file, "it was not set before the run").at_port(missing);
   }
   set_ = 0;  // the plan may give an input's bytes to others
+  has_outputs_ = false;
   const FloatMode mode;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     if (Status status = run_op(i); !status.is_ok()) return status.in_op(i);
   }
+  has_outputs_ = true;
   return {};
 }
 

@@ -46,7 +46,9 @@ class Session {
   Status set_tensor(size_t port, DType dtype, const uint64_t* dims, size_t rank, const void* data) noexcept;
   // Runs all ops.  Precondition: none; a missing input is an error.
   Status run() noexcept;
-  // Of an output, after a run that succeeded; valid until the next input is set.
+  // Whether the last run succeeded and no input was set since.
+  [[nodiscard]] bool has_outputs() const noexcept { return has_outputs_; }
+  // Of an output.  Precondition: has_outputs().
   [[nodiscard]] const uint8_t* output(size_t port) const noexcept;
   // Rows in use of an output's leading dimension.
   [[nodiscard]] uint64_t output_extent(size_t port) const noexcept;
@@ -60,6 +62,7 @@ class Session {
   uint8_t* memory_;      // states, then the arena; aligned to 64
   TensorState* states_;  // one for each tensor
   uint64_t set_ = 0;     // one bit for each input
+  bool has_outputs_ = false;
   std::atomic<bool> is_busy_ = false;
 };
 

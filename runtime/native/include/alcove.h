@@ -31,7 +31,7 @@ typedef enum alcove_status {
   ALCOVE_BUSY = 4,         /* another thread uses the session */
   ALCOVE_BAD_ISA = 5,      /* ALCOVE_ISA names what this machine lacks, or nothing known */
   ALCOVE_SYSTEM = 6,       /* the file cannot be read, or there is no memory */
-  ALCOVE_BAD_CALL = 7      /* a null handle, or an index out of range */
+  ALCOVE_BAD_CALL = 7      /* a null handle, an index out of range, or an output before a run */
 } alcove_status;
 
 /* The numbers are those of the program format. */
@@ -91,7 +91,8 @@ ALCOVE_API alcove_status alcove_session_set_tensor(alcove_session* session, size
                                                    const uint64_t* dims, size_t rank, const void* data);
 /* Uses up the inputs: set them again before the next run. */
 ALCOVE_API alcove_status alcove_session_run(alcove_session* session);
-/* `data` is valid until an input is set or the session is closed; `extent` is what is used of the leading dimension. */
+/* Only after a run that succeeded.  `data` is valid until an input is set or the session is closed; `extent` is what is used
+ * of the leading dimension. */
 ALCOVE_API alcove_status alcove_session_output(const alcove_session* session, size_t output, const void** data,
                                                uint64_t* extent);
 

@@ -59,6 +59,9 @@ static void call_with_nulls(void) {
   expect(alcove_model_open_bytes(NULL, 1, &model), ALCOVE_BAD_CALL, "open_bytes without data");
   expect(alcove_model_open_bytes("x", 1, NULL), ALCOVE_BAD_CALL, "open_bytes without model");
   expect(alcove_model_open_bytes(NULL, 0, &model), ALCOVE_BAD_PROGRAM, "open_bytes of nothing");
+  model = (alcove_model*)&value;
+  expect(alcove_model_open_bytes(&value, (size_t)1 << 62, &model), ALCOVE_BAD_PROGRAM, "open_bytes of too much");
+  if (model != NULL) ++failures;
   expect(alcove_model_verify_weights(NULL), ALCOVE_BAD_CALL, "verify_weights");
   expect(alcove_model_input(NULL, 0, &port), ALCOVE_BAD_CALL, "input");
   expect(alcove_model_output(NULL, 0, &port), ALCOVE_BAD_CALL, "output");
@@ -100,8 +103,10 @@ static void call_wrongly(alcove_model* model, alcove_session* session) {
   expect(alcove_session_set_tensor(session, 0, (alcove_dtype)0, dims, 1, &value), ALCOVE_BAD_CALL, "dtype 0");
   expect(alcove_session_set_text(session, 0, "\xFF", 1), ALCOVE_OK, "bad text is seen in the run");
   expect(alcove_session_run(session), ALCOVE_BAD_TEXT, "bad text");
+  expect(alcove_session_output(session, 0, &data, &extent), ALCOVE_BAD_CALL, "output after a failed run");
   expect(alcove_session_output(session, 2, &data, &extent), ALCOVE_BAD_CALL, "output 2 of session");
   expect(alcove_session_create(model, &other), ALCOVE_OK, "another session");
+  expect(alcove_session_output(other, 0, &data, &extent), ALCOVE_BAD_CALL, "output before any run");
   expect(alcove_session_set_text(other, 0, NULL, 0), ALCOVE_OK, "empty text may be null");
   expect(alcove_session_run(other), ALCOVE_OK, "run of empty text");
   alcove_session_close(other);
