@@ -8,6 +8,7 @@ PAGE_SIZE = (100, 1000)  # entries; default and most in one answer
 WINDOW_S_DEFAULT = 86_400  # seconds; one report a day
 MINIMUM_COHORT = (50, 10_000_000)  # devices per arm before a winner may be named
 MINIMUM_COHORT_DEFAULT = 1000  # devices per arm; research: noise makes smaller cohorts useless
+WINDOW_LATE_S = 300  # seconds that a device's clock may be behind ours at the start of an experiment
 WINDOW_SKEW_S = 3600  # seconds that a device's clock may be ahead of ours when it opens a window
 CALLS_AT_ONCE = 256  # gRPC calls under way; more are refused with RESOURCE_EXHAUSTED
 CONNECTION_AGE_MS = 3_600_000  # milliseconds; an old connection is asked to open anew, so that none leaks for ever

@@ -6,15 +6,17 @@ from dataclasses import dataclass, replace
 from alcove.platform.core import limits
 from alcove.platform.core.checks import check, fields_named
 from alcove.platform.core.errors import FeatureBusyError, IllegalTransitionError, InvalidFieldError
-from alcove.platform.core.records import ArmRecord, Default, ExperimentRecord, ExperimentState
+from alcove.platform.core.records import ArmRecord, Default, ExperimentRecord, ExperimentState, StoredDecision
 from alcove.platform.experiments.machine import started, stopped
-from alcove.platform.experiments.results import ExperimentResults, read_results
+from alcove.platform.experiments.results import UNREADABLE, ExperimentResults, evaluate, read_results
 from alcove.platform.policy_compiler.compiler import experiment_policy
 from alcove.platform.policy_compiler.decide import check_may_run, decide_policy
+from alcove.platform.stats import ArgumentError, DecisionKind, StatsError
 from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import add_experiment, get_experiment, running_experiments, save_experiment
 from alcove.platform.store.rollouts import live_rollouts
 from alcove.platform.store.versions import find_default, get_version, set_default
+from alcove.privacy.limits import EPSILON_PER_DAY, MIN_EPSILON
 from alcove.registry.canonical import AppName
 from alcove.registry.limits import ARMS_MAX
 from alcove.registry.policy import VersionRef
@@ -114,17 +116,18 @@ async def start(change: Change, experiment_id: str) -> ExperimentRecord:
 async def stop(change: Change, experiment_id: str) -> ExperimentRecord:
     """Take the arms from the policy, close the collection and keep what held.
 
+    Reports that statistics refuse never keep an experiment on devices: it ends inconclusive, with the reason.
+
     Raises:
         NotFoundError: there is no such experiment.
         IllegalTransitionError: it is not running.
-        StatsError: the counts are more than statistics accept.
     """
     session = change.session
     before = await get_experiment(session, experiment_id)
     if before.state is not ExperimentState.RUNNING:
         raise IllegalTransitionError("experiment", experiment_id, before.state, "stop")
-    results = await read_results(session, before)
-    record = stopped(before, results.decision, now_s=change.now_s)
+    decision = await _decide(session, before)
+    record = stopped(before, decision, now_s=change.now_s)
     await save_experiment(session, record)
     record = replace(record, policy_serial=await decide_policy(change, record.app))
     await save_experiment(session, record)
@@ -132,9 +135,9 @@ async def stop(change: Change, experiment_id: str) -> ExperimentRecord:
         "stop experiment",
         experiment_id,
         policy_serial=record.policy_serial,
-        decision=results.decision.kind,
-        winner=results.decision.winner,
-        reports=sum(results.counts),
+        decision=decision.kind,
+        winner=decision.winner,
+        reason=decision.reason,
     )
     return record
 
@@ -151,6 +154,14 @@ async def read(session: AsyncSession, experiment_id: str) -> tuple[ExperimentRec
     if record.state is ExperimentState.DRAFT:
         raise IllegalTransitionError("experiment", experiment_id, record.state, "read results")
     return record, await read_results(session, record)
+
+
+async def _decide(session: AsyncSession, record: ExperimentRecord) -> StoredDecision:
+    try:
+        return (await read_results(session, record)).decision
+    except (StatsError, ArithmeticError, ValueError) as error:
+        reason = f"the results could not be read: {error}"
+        return StoredDecision(str(DecisionKind.INCONCLUSIVE), None, UNREADABLE, reason)
 
 
 async def _arm(session: AsyncSession, feature: str, arm: ArmSpec) -> ArmRecord:
@@ -173,7 +184,13 @@ def _check(record: ExperimentRecord) -> None:
     if record.window_s < 1:
         raise InvalidFieldError("window_s", "at least 1", record.window_s)
     with fields_named("experiment"):
-        experiment_policy(replace(record, started_at_s=record.created_at_s))
+        task = experiment_policy(replace(record, started_at_s=record.created_at_s)).task
+    if not MIN_EPSILON <= task.epsilon_fraction <= EPSILON_PER_DAY:
+        raise InvalidFieldError("epsilon", f"{float(MIN_EPSILON):g} to {EPSILON_PER_DAY}", record.epsilon)
+    try:
+        evaluate(record, task, [0] * task.cell_count, 0)  # what could not be read at the end is refused now
+    except ArgumentError as error:
+        raise InvalidFieldError(error.name, error.bound, error.value) from None
 
 
 async def _check_free(session: AsyncSession, record: ExperimentRecord) -> None:

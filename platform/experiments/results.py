@@ -1,5 +1,6 @@
 """What do the reports of an experiment say?  The statistics themselves know nothing of this server."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -7,11 +8,13 @@ from alcove.platform.core.records import ExperimentRecord, StoredDecision
 from alcove.platform.experiments.task import OUTCOMES, bin_values_ms, task_of
 from alcove.platform.stats import Comparison, aggregate_from_randomised_response, compare
 from alcove.platform.store.reports import cell_counts, window_count
+from alcove.registry.policy import TaskPolicy
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["ALPHA", "ExperimentResults", "read_results"]
+__all__ = ["ALPHA", "UNREADABLE", "ExperimentResults", "evaluate", "read_results"]
 
 ALPHA = 0.05  # error of each interval over all looks together
+UNREADABLE = "unreadable"  # code of the decision where statistics refuse the reports
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,15 @@ async def read_results(session: AsyncSession, record: ExperimentRecord) -> Exper
     """
     task = task_of(record)
     counts = await cell_counts(session, task.task_id, task.cell_count)
-    windows = await window_count(session, task.task_id)
+    return evaluate(record, task, counts, await window_count(session, task.task_id))
+
+
+def evaluate(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], windows: int) -> ExperimentResults:
+    """Return what `counts`, one per cell of the task, say.
+
+    Raises:
+        StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
+    """
     aggregate = aggregate_from_randomised_response(
         counts,
         arms=task.arm_count,

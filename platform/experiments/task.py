@@ -1,5 +1,6 @@
 """Which reports belong to an experiment?  Its task: derived from the record, the same each time."""
 
+from alcove.platform.core import limits
 from alcove.platform.core.records import ExperimentRecord
 from alcove.registry.policy import TaskPolicy, make_task
 
@@ -11,8 +12,8 @@ OUTCOMES = 2  # 0: the user refused the answer, 1: accepted it
 def task_of(record: ExperimentRecord) -> TaskPolicy:
     """Return the task of an experiment that has started.
 
-    Window 0 begins at a whole multiple of the window's length at or before the start, so that a device whose
-    clock is a little late finds itself in it.
+    Window 0 begins `limits.WINDOW_LATE_S` before the start, so that a device whose clock is a little late finds
+    itself in it, and has its full length whatever the time of day.
 
     Raises:
         pydantic.ValidationError: a field is out of its bounds.
@@ -25,7 +26,7 @@ def task_of(record: ExperimentRecord) -> TaskPolicy:
         outcome_count=OUTCOMES,
         latency_edges_ms=record.latency_edges_ms,
         window_s=record.window_s,
-        first_window_start_s=started_at_s - started_at_s % record.window_s,
+        first_window_start_s=max(0, started_at_s - limits.WINDOW_LATE_S),
     )
 
 

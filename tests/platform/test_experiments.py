@@ -2,6 +2,7 @@
 
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,7 +16,17 @@ from alcove.platform.client import (
     NotFoundError,
     PlatformClient,
 )
+from alcove.platform.core.limits import WINDOW_LATE_S
+from alcove.platform.core.records import ArmRecord, ExperimentRecord, ExperimentState
+from alcove.platform.experiments import engine
+from alcove.platform.experiments.machine import started
 from alcove.platform.experiments.task import bin_values_ms
+from alcove.platform.experiments.task import task_of as record_task
+from alcove.platform.stats import ArgumentError
+from alcove.platform.store import Store
+from alcove.platform.store.change import Change
+from alcove.platform.store.experiments import add_experiment, running_experiments, save_experiment
+from alcove.platform.store.versions import add_version
 from alcove.platform.testing import Served, ServerWorld
 from alcove.privacy.randomised_response import RandomisedResponse
 from alcove.privacy.report import Report, report_to_bytes
@@ -25,7 +36,7 @@ ARMS = (
     Arm(name="control", version="1.0.0", share_permyriad=5000),
     Arm(name="larger", version="2.0.0", share_permyriad=5000),
 )
-EPSILON = "4"
+EPSILON = "2"
 
 
 def publish_two(world: ServerWorld, team: PlatformClient, feature: str) -> None:
@@ -96,7 +107,7 @@ def test_a_started_experiment_is_in_the_signed_policy(
     ]
     task = rules.experiment.task
     assert (task.task_id, task.epsilon, task.latency_edges_ms) == (running.task_id, "1.5", (0.125, 1.0, 20.0))
-    assert task.first_window_start_s <= running.started_at_s < task.first_window_start_s + task.window_s
+    assert task.first_window_start_s == running.started_at_s - WINDOW_LATE_S
     assert operator.experiment(draft.experiment_id) == running
     assert running in operator.experiments(app, feature)
 
@@ -221,6 +232,9 @@ def test_a_feature_is_held_by_one_experiment_or_rollout(
         ({"arms": (ARMS[0], ARMS[1].model_copy(update={"name": "a b"}))}, "name"),
         ({"epsilon": "0"}, "epsilon"),
         ({"epsilon": "-1"}, "epsilon"),
+        ({"epsilon": "0.001"}, r"epsilon: expected 0\.01 to 2"),
+        ({"epsilon": "2.01"}, r"epsilon: expected 0\.01 to 2"),
+        ({"epsilon": "8"}, "epsilon"),
         ({"epsilon": "8.1"}, "epsilon"),
         ({"epsilon": "two"}, "epsilon"),
         ({"epsilon": "1e3"}, "epsilon"),
@@ -251,6 +265,54 @@ def test_a_field_out_of_its_bounds_is_named_at_creation(
     with pytest.raises(InvalidRequestError, match=field):
         operator.create_experiment(given["app"], shared_feature, given["arms"], **options)
     assert operator.experiments(app) == []
+
+
+@pytest.mark.parametrize("epsilon", ["0.01", "2"])
+def test_the_bounds_of_epsilon_themselves_are_accepted(
+    operator: PlatformClient, app: str, shared_feature: str, epsilon: str
+) -> None:
+    """From the least that says something to all that a device spends in a day."""
+    assert operator.create_experiment(app, shared_feature, ARMS, epsilon=epsilon).epsilon == epsilon
+
+
+def draft_record(epsilon: str = "2") -> ExperimentRecord:
+    """A draft as the store holds it, of an app with one window a day."""
+    arms = tuple(ArmRecord(arm.name, arm.version, "0" * 64, arm.share_permyriad) for arm in ARMS)
+    return ExperimentRecord(
+        sequence=0, experiment_id="ex-1", app="app", feature="f", salt="salt", arms=arms,
+        state=ExperimentState.DRAFT, epsilon=epsilon, latency_edges_ms=(), window_s=86_400, minimum_cohort=100,
+        created_at_s=1, started_at_s=None, stopped_at_s=None, task_id=None, decision=None, policy_serial=0,
+    )  # fmt: skip
+
+
+async def test_an_experiment_whose_results_cannot_be_read_still_stops(store: Store) -> None:
+    """Whatever statistics say of its numbers, the feature is given back: inconclusive, with the reason."""
+    record = draft_record(epsilon="0.001")
+    async with store.write() as session:
+        await add_version(
+            session, feature="f", version="1.0.0", team="t", manifest_sha256="0" * 64, manifest=b'{"variants":[]}',
+            published_at_s=1,
+        )  # fmt: skip
+        draft = await add_experiment(session, record)
+        await save_experiment(session, started(draft, now_s=1000))
+    async with store.write() as session:
+        change = Change(session, "p", 2000)
+        with pytest.raises(ArgumentError, match="epsilon"):
+            await engine.read(session, "ex-1")
+        stopped = await engine.stop(change, "ex-1")
+        assert await running_experiments(session) == []
+    assert stopped.decision is not None
+    assert (stopped.decision.kind, stopped.decision.winner) == ("inconclusive", None)
+    assert "could not be read: epsilon" in stopped.decision.reason
+
+
+def test_the_first_window_is_as_long_as_the_others_whenever_it_starts() -> None:
+    """A minute before midnight or after: window 0 holds the start, a clock a little late, and lasts its full length."""
+    for started_at_s in (86_400 * 1000 - 60, 86_400 * 1000, 86_400 * 1000 + 60):
+        task = record_task(replace(draft_record(), started_at_s=started_at_s))
+        assert [task.window_at(started_at_s + late_s) for late_s in (-301, -300, 0, 86_099, 86_100)] == [
+            None, 0, 0, 0, 1
+        ]  # fmt: skip
 
 
 def test_an_arm_that_was_never_published_is_named(operator: PlatformClient, app: str, feature: str) -> None:

@@ -4,6 +4,7 @@ import random
 
 import pytest
 from alcove.platform.core.errors import BelowFloorError, InvalidFieldError
+from alcove.platform.core.limits import WINDOW_LATE_S
 from alcove.platform.core.records import (
     ArmRecord,
     Default,
@@ -84,7 +85,7 @@ def test_the_policy_says_what_the_rows_say() -> None:
     assert (one.rollout.share_permyriad, one.rollout.version.version, one.experiment) == (250, "2.0.0", None)
     assert two.experiment is not None
     assert [arm.share_permyriad for arm in two.experiment.arms] == [5000, 5000]
-    assert two.experiment.task.first_window_start_s == 7200  # the start, rounded down to a whole window
+    assert two.experiment.task.first_window_start_s == 7300 - WINDOW_LATE_S
     assert two.experiment.task.cell_count == 2 * 2 * 3
     assert (three.rollout, three.experiment, three.default.version) == (None, None, "1.0.0")
 
