@@ -31,21 +31,24 @@ def demo_command(
 
     if keep is not None and keep.exists() and any(keep.iterdir()):
         raise typer.BadParameter(f"{keep} is not empty", param_hint="--keep")
+    if json_file is not None and not json_file.absolute().parent.is_dir():
+        raise typer.BadParameter(f"{json_file.absolute().parent} is no folder", param_hint="--json")
     with tempfile.TemporaryDirectory(prefix="alcove-demo-") as temporary:
         folder = keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        settings = DemoSettings(folder, devices=devices, fleet=fleet, is_swapped=swap, canary=canary)
         screen = Screen()
-        story = Story(settings, screen)
-        problem = None
-        with screen:
-            try:
+        story = Story(DemoSettings(folder, devices=devices, fleet=fleet, is_swapped=swap, canary=canary), screen)
+        try:
+            with screen:
                 story.run()
-            except REFUSED as error:
-                problem = error
+        except REFUSED as error:
+            story.result.error = f"{type(error).__name__}: {error}"
+        except BaseException as error:
+            story.result.error = type(error).__name__
+            raise
+        finally:
+            if json_file is not None:
+                record = json.dumps(story.result.as_json(), indent=2)
+                json_file.write_text(record + "\n", encoding="utf-8")
         screen.show(story.result)
-        if json_file is not None:
-            json_file.write_text(json.dumps(story.result.as_json(), indent=2) + "\n", encoding="utf-8")
-        if problem is not None:
-            screen.console.print(f"[red]✗ {type(problem).__name__}:[/] {problem}", highlight=False)
-        raise typer.Exit(0 if problem is None and story.result.has_held else 1)
+        raise typer.Exit(0 if story.result.has_held else 1)

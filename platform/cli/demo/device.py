@@ -7,6 +7,7 @@ it never holds what the person wrote.
     {"do": "read", "count": 5}    the person types, the feature answers, the person accepts the first guess or not
     {"do": "sync"}                check in: static files only
     {"do": "report"}              send the one private report of the window
+    {"do": "status"}              the process, to see that it is the same one
     {"do": "stop"}
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -75,6 +77,10 @@ class Device:
         """Send the window's report, if the device takes part in an experiment."""
         result = self._client.report()
         return {"sent": result.sent, "error": type(result.error).__name__ if result.error else None}
+
+    def status(self) -> dict[str, Any]:
+        """Tell which process this is, and which version answers."""
+        return {"pid": os.getpid(), "version": self._language_id.version}
 
     def privacy(self) -> dict[str, Any]:
         """Tell what has left this device so far."""

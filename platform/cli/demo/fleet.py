@@ -3,7 +3,10 @@
 Each has what a real device has: a secret of its own, its own ledger, a person who writes.  They go through the same
 code as the devices in processes: assignment (`alcove.registry.policy`), the installed programs in the native runtime,
 the feature's contract, ledger, randomised response and report bytes (`alcove.privacy`), and leave through
-`alcove.sdk.egress`.  What they share is the disk: one real client syncs for all of them.
+`alcove.sdk.egress`.
+
+What they don't have is a disk each: one real client syncs for all of them, and a ledger lives in memory, so its debit
+comes first but is synced nowhere.  `device` shows the whole of it.
 """
 
 from __future__ import annotations
@@ -27,7 +30,6 @@ from alcove.sdk.clock import SystemClock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from alcove.platform.cli.demo.people import Sentence
     from alcove.registry.policy import Policy
     from alcove.runtime import Model
 
@@ -75,7 +77,7 @@ def run_fleet(
     *,
     policy: Policy,
     models: Mapping[str, Model],
-    sentences: Sequence[Sentence],
+    sentences: Mapping[str, Sequence[str]],
     post: Post,
     seed: int,
     progress: Callable[[int], None],
@@ -86,7 +88,7 @@ def run_fleet(
         count: devices, 0 or more.
         policy: the app's verified policy, with an experiment on `language_id`.
         models: the installed program of each arm, by version.
-        sentences: what people write.
+        sentences: what people write, by language.
         post: the way out.
         seed: of the people; secrets and noise come from the operating system.
         progress: called with the number of devices done, now and then.

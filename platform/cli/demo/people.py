@@ -12,31 +12,33 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """A text and the language that its writer knows it to be in (ISO 639-1)."""
-
-    language: str
-    text: str
+    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True)
 class Typing:
-    """A sentence as it is typed: the app asks for its language after the opening words, and again when it is whole."""
+    """A sentence as it is typed: the app asks for its language after the opening words, and again when it is whole.
+
+    Attributes:
+        language: the one that its writer knows it to be in (ISO 639-1).
+        opening: its first words.
+        whole: all of it.
+    """
 
     language: str
     opening: str
     whole: str
 
 
-def load_sentences() -> tuple[Sentence, ...]:
-    """Return the committed sentences, in file order."""
+def load_sentences() -> dict[str, list[str]]:
+    """Return the committed sentences by language (ISO 639-1), in file order."""
     raw = (files("alcove.features.language_id") / "sentences.tsv").read_text(encoding="utf-8")
-    rows = (line.split("\t") for line in raw.splitlines() if line and not line.startswith("#"))
-    return tuple(Sentence(language, text) for language, text in rows)
+    sentences: dict[str, list[str]] = {}
+    for line in raw.splitlines():
+        if line and not line.startswith("#"):
+            language, text = line.split("\t")
+            sentences.setdefault(language, []).append(text)
+    return sentences
 
 
 class Person:
@@ -44,22 +46,21 @@ class Person:
 
     Args:
         seed: picks the language, the sentences and where the app first asks.
-        sentences: what may be written.
+        sentences: what may be written, by language.
         canary: added to everything that is typed, so that a leak can be searched for.
     """
 
     LONGEST_OPENING = 2  # words; a keyboard that has not switched by then is in the way
 
-    def __init__(self, seed: int, sentences: Sequence[Sentence], *, canary: str = "") -> None:
+    def __init__(self, seed: int, sentences: Mapping[str, Sequence[str]], *, canary: str = "") -> None:
         self._choice = random.Random(seed)  # noqa: S311 - a simulated person, nothing secret
-        languages = sorted({sentence.language for sentence in sentences})
-        self.language = self._choice.choice(languages)
-        self._sentences = [sentence for sentence in sentences if sentence.language == self.language]
+        self.language = self._choice.choice(list(sentences))
+        self._sentences = sentences[self.language]
         self._canary = f" {canary}" if canary else ""
 
     def write(self) -> Typing:
         """Return the next sentence that this person types."""
         sentence = self._choice.choice(self._sentences)
-        words = sentence.text.split()
+        words = sentence.split()
         opening = " ".join(words[: self._choice.randint(1, self.LONGEST_OPENING)])
-        return Typing(sentence.language, opening + self._canary, sentence.text + self._canary)
+        return Typing(self.language, opening + self._canary, sentence + self._canary)

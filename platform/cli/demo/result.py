@@ -51,6 +51,7 @@ class DemoResult:
     override_reason: str | None = None
     tamper_refused: bool = False
     tamper_error: str | None = None
+    error: str | None = None
     steps: dict[str, bool] = field(default_factory=lambda: dict.fromkeys(STEPS, False))
     seconds: float = 0.0
 

@@ -79,9 +79,10 @@ class Screen:
 
     def show(self, result: DemoResult) -> None:
         """Print the result's tables."""
-        self.console.print(_arms_table(result))
-        decision = f"{result.winner} wins" if result.winner else "inconclusive, hold"
-        self.console.print(f"[bold]Decision:[/] {decision}. {result.decision_reason}", highlight=False)
+        if result.arms:
+            self.console.print(_arms_table(result))
+            decision = f"{result.winner} wins" if result.winner else "inconclusive, hold"
+            self.console.print(f"[bold]Decision:[/] {decision}. {result.decision_reason}", highlight=False)
         if result.ramped:
             how = f" by override ({result.override_reason})" if result.override_reason else ""
             self.console.print(f"[bold]Ramped:[/] {result.ramped_to} to 100 %{how}", highlight=False)
@@ -89,6 +90,8 @@ class Screen:
             self.console.print(f"[bold]Tampered release refused:[/] {result.tamper_error}", highlight=False)
         if result.privacy:
             self.console.print(_privacy_table(result))
+        if result.error:
+            self.console.print(f"[red]✗[/] {result.error}", highlight=False)
         self.console.print(f"{result.seconds:.1f} s", highlight=False)
 
 

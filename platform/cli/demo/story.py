@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from fractions import Fraction
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from alcove.features.language_id.contract import program_path
@@ -100,6 +101,8 @@ class Story:
             ClientError, RegistryError, AlcoveRuntimeError, AlcoveSdkError: what the product itself refused.
         """
         start_s = time.monotonic()
+        if find_spec("torch") is None:
+            raise DemoError("the demo exports torch modules: pip install 'alcove[export]'")
         try:
             tokens = prepare(self._places)
             with self._screen.step("serve"), Server(self._places) as server:

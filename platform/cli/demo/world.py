@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 APP = "messenger"
 TEAM = "messaging"
 FEATURE = "language_id"
-START_TIMEOUT_S = 30
+ANSWER_TIMEOUT_S = 120  # a loaded machine may be slow; a process that never answers must not hold the demo
 STOP_TIMEOUT_S = 10
 TOKEN_LIFETIME_S = 24 * 3600
 
@@ -129,8 +130,7 @@ class Server:
         self.grpc, self.http, self.pid = str(ready["grpc"]), str(ready["http"]), self._process.pid
 
     def _first_line(self) -> dict[str, Any]:
-        stdout = self._process.stdout
-        line = stdout.readline() if stdout else ""
+        line = _read_line(self._process)
         if not line:
             self.close()
             raise DemoError(f"the server did not start:\n{self._log_path.read_text(encoding='utf-8')}")
@@ -178,7 +178,6 @@ class DeviceProcess:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self.pid = self._process.pid
 
     def send(self, do: str, **arguments: Any) -> None:
         """Give a command; `receive` returns its answer."""
@@ -190,8 +189,7 @@ class DeviceProcess:
 
     def receive(self) -> dict[str, Any]:
         """Return the answer to the oldest command without one."""
-        stdout = self._process.stdout
-        line = stdout.readline() if stdout else ""
+        line = _read_line(self._process)
         if not line:
             raise DemoError(f"device {self.number} ended with exit code {self._process.wait(STOP_TIMEOUT_S)}")
         answer: dict[str, Any] = json.loads(line)
@@ -222,8 +220,8 @@ class Devices:
         return [device.receive() for device in self.all]
 
     def pids(self) -> Sequence[int]:
-        """Return the process ids, to see that nothing restarted."""
-        return [device.pid for device in self.all]
+        """Return the process ids that the devices themselves tell, to see that nothing restarted."""
+        return [int(answer["pid"]) for answer in self.ask("status")]
 
     def __enter__(self) -> Self:
         return self
@@ -242,6 +240,18 @@ def flip_byte(path: Path) -> int:
     path.chmod(0o600)
     path.write_bytes(data)
     return offset
+
+
+def _read_line(process: subprocess.Popen[str]) -> str:
+    """Return the next line that a process writes; empty if it ends, or is ended for saying nothing for too long."""
+    if process.stdout is None:
+        return ""
+    watchdog = threading.Timer(ANSWER_TIMEOUT_S, process.kill)
+    watchdog.start()
+    try:
+        return process.stdout.readline()
+    finally:
+        watchdog.cancel()
 
 
 def _end(process: subprocess.Popen[str]) -> None:
