@@ -98,6 +98,14 @@ class State:
         is_kept = old.previous is not None and any(old.previous.manifest_sha256 in other for other in recent)
         return self.with_slots(feature, replace(old, previous=old.previous if is_kept else None, recent=recent))
 
+    def release(self, feature: str) -> "State":
+        """Return the state after the policy ceased to name a feature: its version goes on, in no experiment."""
+        slots = self.slots(feature)
+        if slots.current is None:
+            return self
+        current = Slot(slots.current.version, slots.current.manifest_sha256, "fallback")
+        return self.with_slots(feature, replace(slots, current=current))
+
     def withdraw(self, manifest_digests: frozenset[str]) -> "State":
         """Return the state with some versions gone: previous takes current's place, else the baseline does."""
         state = self

@@ -1,10 +1,11 @@
 """What happens when a device asks the server what to run?
 
-    lock ─▶ refresh the signed tree ─▶ halt ─▶ policy ─▶ per feature: floor ─▶ resolve ─▶ fetch ─▶ activate ─▶ tidy
+    lock ─▶ refresh the signed tree ─▶ halt ─▶ floors ─▶ policy ─▶ per feature: resolve ─▶ fetch ─▶ activate ─▶ tidy
       │            │ refused, or no network: nothing changes       │ a version refused: the feature keeps what it has
       └─ another process syncs: wait, then see what it did
 
-What is halted, or below its team's floor, leaves its slot first, whatever else can be had.
+What is halted, or below its team's floor, leaves its slot first, whatever the policy says or leaves out.  A feature
+that the policy does not name any more keeps its version, outside of any experiment.
 
 Every refusal and every bad weather is a value in the result; nothing is raised, and the old version goes on.
 
@@ -153,13 +154,14 @@ class Synchroniser:
         tree.refresh()
         halt = tree.halt(self._app)
         self._store(progress, progress.state.withdraw(halt.digests))
+        self._leave_below(progress, tree)
+        settled = {refusal.feature for refusal in progress.refused}
         policy = tree.policy(self._app)
-        for feature in sorted(policy.features):
+        for feature in sorted(progress.state.features.keys() - policy.features.keys()):
+            self._store(progress, progress.state.release(feature))
+        for feature in sorted(policy.features.keys() - settled - set(halt.frozen)):
             resolution = None
             try:
-                self._leave_below(progress, feature, tree.min_version(feature))
-                if feature in halt.frozen:
-                    continue
                 resolution = resolve(policy, feature, self._secret(), halted=halt.digests)
                 needed = _needed(policy.features[feature], resolution)
                 for ref in needed:
@@ -177,10 +179,20 @@ class Synchroniser:
         if not progress.refused and not halt.frozen:
             self._slots.keep_only(progress.state.versions())
 
-    def _leave_below(self, progress: _Progress, feature: str, floor: str | None) -> None:
-        slots = progress.state.slots(feature)
-        below = [slot for slot in (slots.current, slots.previous) if slot is not None and is_below(slot.version, floor)]
-        self._store(progress, progress.state.withdraw(frozenset(slot.manifest_sha256 for slot in below)))
+    def _leave_below(self, progress: _Progress, tree: SignedTree) -> None:
+        """Let every version that its team forbids leave its slot; where that cannot be known, the feature is refused.
+
+        Every feature with slots is asked about: a policy, honest or not, may leave out the one that must go.
+        """
+        for feature, slots in sorted(progress.state.features.items()):
+            try:
+                floor = tree.min_version(feature)
+                held = [slot for slot in (slots.current, slots.previous) if slot is not None]
+                below = frozenset(slot.manifest_sha256 for slot in held if is_below(slot.version, floor))
+                self._store(progress, progress.state.withdraw(below))
+            except (AlcoveSdkError, RegistryError, AlcoveRuntimeError) as error:
+                version = slots.current.version if slots.current else BASELINE
+                progress.refused.append(Refusal(feature, version, error))
 
     def _store(self, progress: _Progress, state: State) -> None:
         if state != progress.state:

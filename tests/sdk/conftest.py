@@ -92,7 +92,6 @@ class World:
         window_s: int = 3600,
     ) -> None:
         """Publish a policy: a default, perhaps a rollout (version, share), perhaps an experiment of equal arms."""
-        self.serial += 1
         experiment = None
         if arms:
             share = 10_000 // len(arms)
@@ -117,7 +116,15 @@ class World:
             else RolloutPolicy(id="roll", salt="roll-salt", version=self.ref(rollout[0]), share_permyriad=rollout[1]),
             experiment=experiment,
         )
-        policy = Policy(app=APP, serial=self.serial, features={FEATURE: rules})
+        self._publish({FEATURE: rules})
+
+    def drop_from_policy(self) -> None:
+        """Publish a policy that does not name the feature."""
+        self._publish({})
+
+    def _publish(self, features: dict[str, FeaturePolicy]) -> None:
+        self.serial += 1
+        policy = Policy(app=APP, serial=self.serial, features=features)
         self.tree.publish_policy(APP, policy_to_bytes(policy))
 
     def halt(self, *versions: str, is_frozen: bool = False) -> None:

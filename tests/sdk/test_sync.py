@@ -229,6 +229,51 @@ def test_version_below_its_teams_floor_leaves_its_slot(device: Device, is_frozen
     assert device.answer(client) == ("shipped baseline baseline" if is_frozen else "two 2.0.0 default")
 
 
+def test_floor_holds_for_a_feature_that_the_policy_leaves_out(device: Device) -> None:
+    """The honest compiler drops a feature below its floor, and a stolen policy key may: the version goes all the same."""
+    client = device.client()
+    client.sync()
+    device.world.raise_floor("5.0.0")
+    device.world.drop_from_policy()
+    result = client.sync()
+    assert (result.changed, result.error) == ((Change(FEATURE, "1.0.0", "baseline", "baseline"),), None)
+    assert device.answer(client) == device.answer(device.client()) == "shipped baseline baseline"
+
+
+def test_floor_holds_even_if_the_policy_cannot_be_read(device: Device) -> None:
+    """A server that withholds the policy does not keep a forbidden version alive."""
+    client = device.client()
+    client.sync()
+    device.world.raise_floor("1.5.0")
+    device.world.set_policy("2.0.0")
+    for policy in (device.world.folder / "targets" / "policy").iterdir():
+        policy.write_bytes(b"{}")
+    assert client.sync().error is not None
+    assert device.answer(client) == "shipped baseline baseline"
+
+
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_feature_that_the_policy_leaves_out_keeps_its_version_and_reports_nothing(
+    released: World, make_device: MakeDevice, is_frozen: bool
+) -> None:
+    """Its experiment is over: the version answers on, and an outcome under it becomes no report."""
+    released.set_policy("1.0.0", arms=("1.0.0", "2.0.0"))
+    device = make_device(released)
+    client = device.client(entropy=SeededEntropy(device.seed_for_arm(1)))
+    client.sync()
+    released.drop_from_policy()
+    released.halt(is_frozen=is_frozen)
+    result = client.sync()
+    assert (result.changed, result.error) == ((), None)
+    for each in (client, device.client()):
+        assert device.answer(each) == "two 2.0.0 fallback"
+        handle = each.feature(FEATURE)
+        handle.predict("hi")
+        handle.record_outcome(accepted=True)
+        assert each.report().sent == 0
+    assert device.transport.reports == []
+
+
 def test_policy_of_another_app_is_not_taken(device: Device) -> None:
     """An app without a policy gets a typed error and keeps its baseline."""
     client = device.client()
