@@ -47,7 +47,7 @@ lint: $(INSTALLED) ## Ruff: rules and format
 
 types: $(INSTALLED) ## mypy --strict over all packages
 	@$(BIN)/python tools/view.py
-	@$(BIN)/mypy --strict build/view/alcove tests tools
+	@$(BIN)/mypy --strict build/view/alcove tests tools benchmarks proto/generate.py
 
 bench: $(INSTALLED) ## Print the figures that the documents quote
 	@$(BIN)/python -m benchmarks $(ARGS)

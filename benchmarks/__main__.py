@@ -12,10 +12,15 @@ import alcove.runtime._native as native
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import language_id, sizes, sync
+from benchmarks import demo, language_id, sizes, sync
 from benchmarks.figures import Figure, pin
 
-GROUPS = {"language_id": language_id.measure, "sizes": sizes.measure, "sync": sync.measure}
+GROUPS = {
+    "language_id": language_id.measure,
+    "sizes": sizes.measure,
+    "sync": sync.measure,
+    "demo": demo.measure,
+}
 
 
 def machine() -> str:

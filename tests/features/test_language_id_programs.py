@@ -1,11 +1,14 @@
 """Do the committed programs answer, as well as their card says, and are they what their source makes?"""
 
+import hashlib
+import json
 import random
 from pathlib import Path
 
 import numpy as np
 import pytest
 from alcove.features.language_id import LanguageAnswer, LanguageId
+from alcove.features.language_id.card import figures, replace_figures
 from alcove.features.language_id.config import CONFIGS, DEFAULT_VERSION, LANGUAGES
 from alcove.features.language_id.contract import SENTENCES, UNKNOWN_BELOW, program_path
 from alcove.features.language_id.evaluate import dev_texts, predict, texts_of_tsv
@@ -96,6 +99,17 @@ def test_accuracy_on_the_demo_sentences_has_a_floor(models: dict[str, Model]) ->
 
 
 FLOORS = {"1.0.0": 0.90, "2.0.0": 0.97}
+
+
+def test_card_shows_what_was_measured_of_these_very_programs() -> None:
+    """The card's figures are those of evaluation.json, measured on the committed bytes, and they hold the goal."""
+    folder = SENTENCES.parent
+    results = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))["results"]
+    digests = {v: hashlib.sha256(program_path(v).read_bytes()).hexdigest() for v in CONFIGS}
+    assert {result["version"]: result["digest"] for result in results} == digests
+    card = (folder / "CARD.md").read_text(encoding="utf-8")
+    assert replace_figures(card, figures(results)) == card
+    assert results[-1]["kinds"]["sentences"]["accuracy"] >= 0.95
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"the development texts are not beside the checkout ({DATA})")

@@ -1,0 +1,45 @@
+"""What can the demo's experiment find, and how far apart are its two versions?  See docs/decisions/0005."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from alcove.features.language_id.contract import LanguageId, program_path
+from alcove.platform.cli.demo.catalog import LARGE, SMALL
+from alcove.platform.cli.demo.people import Person, load_sentences
+from alcove.platform.cli.demo.story import EPSILON, LATENCY_EDGES_MS, DemoSettings
+from alcove.platform.stats.design import Design
+from alcove.runtime import load
+
+from benchmarks.figures import Figure
+
+PEOPLE = 8000
+POWER = 0.999
+
+
+def measure() -> list[Figure]:
+    """Return how often the first guess is right, and the difference that the fleet finds."""
+    small, large = _first_guess_share(SMALL), _first_guess_share(LARGE)
+    fleet = DemoSettings.fleet
+    design = Design(Fraction(EPSILON), base_rate=small, bins=len(LATENCY_EDGES_MS) + 1, power=POWER)
+    found = design.detectable_difference(fleet)
+    note = f"{PEOPLE} people of the demo, opening words"
+    figures = [
+        Figure(f"first guess accepted, language_id {SMALL}", 100 * small, "%", note),
+        Figure(f"first guess accepted, language_id {LARGE}", 100 * large, "%", note),
+        Figure("their difference", 100 * (large - small), "points"),
+        Figure("a device tells its own cell", 100 * design.keep_probability, "%", f"ε = {EPSILON}, k = {design.cells}"),
+    ]
+    if found is not None:
+        how = f"{fleet:,} devices, power {POWER:.1%}, one window, always-valid at 5 %"
+        figures.append(Figure("difference that the demo finds", 100 * found, "points", how))
+    return figures
+
+
+def _first_guess_share(version: str) -> float:
+    session, feature, sentences = load(program_path(version)).session(), LanguageId(), load_sentences()
+    accepted = 0
+    for seed in range(PEOPLE):
+        typing = Person(seed, sentences).write()
+        accepted += feature.decode(session(typing.opening)).language == typing.language
+    return accepted / PEOPLE
