@@ -129,7 +129,7 @@ def halt(
     tls_root: TlsRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Return all devices to the default version and forbid this one in the app."""
+    """Forbid the version in the app, whatever runs it; a draft, running, paused or completed rollout names it."""
     with connect(server, token_file, tls_root) as client:
         _show([client.halt_rollout(rollout_id, reason)], as_json=as_json)
 

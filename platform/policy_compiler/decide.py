@@ -1,18 +1,19 @@
 """Did a change of rows change what devices must read?  If so, the new document is decided in the same transaction."""
 
 from alcove.platform.core.errors import BelowFloorError, InvalidFieldError
+from alcove.platform.core.records import Default
 from alcove.platform.policy_compiler.compiler import compile_policy
 from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import running_experiments
-from alcove.platform.store.publications import Publication, add_publication, last_publication
+from alcove.platform.store.publications import Publication, add_publication, last_publication, policies_newest_first
 from alcove.platform.store.rollouts import live_rollouts
-from alcove.platform.store.versions import defaults_of_app
+from alcove.platform.store.versions import defaults_of_app, find_default, remove_default, set_default
 from alcove.registry.errors import VersionHaltedError
 from alcove.registry.floors import is_below
 from alcove.registry.limits import HALTED_MAX
 from alcove.registry.policy import Halt, HaltedVersion, VersionRef, halt_from_bytes, policy_from_bytes
 
-__all__ = ["check_may_run", "decide_halt", "decide_policy"]
+__all__ = ["check_may_run", "decide_halt", "decide_policy", "leave_default"]
 
 
 async def decide_policy(change: Change, app: str) -> int:
@@ -59,6 +60,32 @@ async def decide_halt(change: Change, app: str, feature: str, version: VersionRe
     await add_publication(change.session, publication)
     change.decided.add(("halt", app))
     return halt.serial
+
+
+async def leave_default(change: Change, app: str, feature: str, version: VersionRef) -> Default | None:
+    """Put the newest former default that may still run in the place of `version`; return the default as it is then."""
+    default = await find_default(change.session, app, feature)
+    if default is None or default.manifest_sha256 != version.manifest_sha256:
+        return default
+    await remove_default(change.session, app, feature)
+    async for document in policies_newest_first(change.session, app):
+        rules = policy_from_bytes(document).features.get(feature)
+        if rules is None:
+            continue
+        former = Default(app, feature, rules.default.version, rules.default.manifest_sha256)
+        if await _may_run(change, former):
+            await set_default(change.session, former)
+            return former
+    return None
+
+
+async def _may_run(change: Change, default: Default) -> bool:
+    ref = VersionRef(version=default.version, manifest_sha256=default.manifest_sha256)
+    try:
+        await check_may_run(change, default.app, default.feature, ref)
+    except (VersionHaltedError, BelowFloorError):
+        return False
+    return True
 
 
 async def check_may_run(change: Change, app: str, feature: str, version: VersionRef) -> None:

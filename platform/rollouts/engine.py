@@ -6,7 +6,7 @@ from dataclasses import replace
 from alcove.platform.core.checks import check, check_reason
 from alcove.platform.core.errors import FeatureBusyError, NoDefaultVersionError, OverrideRequiredError
 from alcove.platform.core.records import Default, RolloutRecord, RolloutState, VersionRecord
-from alcove.platform.policy_compiler.decide import check_may_run, decide_halt, decide_policy
+from alcove.platform.policy_compiler.decide import check_may_run, decide_halt, decide_policy, leave_default
 from alcove.platform.rollouts.machine import Action, transition
 from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import last_stopped, running_experiments
@@ -126,19 +126,29 @@ async def roll_back(change: Change, rollout_id: str, *, reason: str) -> RolloutR
 
 
 async def halt(change: Change, rollout_id: str, *, reason: str) -> RolloutRecord:
-    """Return all devices to the default version and forbid this one in the app.
+    """Forbid the version in the app, whoever runs it: as this rollout, as an arm of an experiment or as the default.
+
+    The default before takes the place of a default that is halted; where none is known the feature leaves the policy,
+    and devices go to their previous version or to the one inside the app.
 
     Raises:
         NotFoundError: there is no such rollout.
-        IllegalTransitionError: it is on no device.
-        InvalidFieldError: the reason is empty or too long.
+        IllegalTransitionError: it was rolled back or halted before; a new one may be drafted and halted.
+        InvalidFieldError: the reason is empty or too long, or the app's halts are more than devices read.
     """
     reason = check_reason("reason", reason)
     before = await get_rollout(change.session, rollout_id)
     after = transition(before, Action.HALT, now_s=change.now_s)
     serial = await decide_halt(change, after.app, after.feature, _ref(after))
+    default = await leave_default(change, after.app, after.feature, _ref(after))
     return await _save(
-        change, after, Action.HALT, from_permyriad=before.share_permyriad, reason=reason, halt_serial=serial
+        change,
+        after,
+        Action.HALT,
+        from_permyriad=before.share_permyriad,
+        reason=reason,
+        halt_serial=serial,
+        default=None if default is None else default.version,
     )
 
 

@@ -9,15 +9,17 @@
         │                      ┌─────────┐
         │                      │ paused  │
         │                      └─────────┘
-        │ rollback    running, paused │ rollback      running, paused │ halt
-        └──────────────▶ ┌────────────▼┐                         ┌────▼───┐
-                         │ rolled back │                         │ halted │
-                         └─────────────┘                         └────────┘
+        │ rollback    running, paused │ rollback                any of these │ halt
+        └──────────────▶ ┌────────────▼┐                                ┌────▼───┐
+                         │ rolled back │                                │ halted │
+                         └─────────────┘                                └────────┘
 
 R1  A share only rises while a rollout lives; the devices that have the version keep it (buckets from 0 up).
 R2  Pausing changes nothing on any device.
-R3  Completed, rolled back and halted are final.  Going back from a completed one is a new rollout.
+R3  Rolled back and halted are final; a completed one can be halted, nothing else.  Going back from it without a halt
+    is a new rollout.
 R4  Completing makes the version the app's default; nothing else here does.
+R5  A draft can be halted, so that whatever runs a version (a default, an arm), the version itself can be forbidden.
 """
 
 from dataclasses import replace
@@ -52,8 +54,10 @@ _ARROWS: Final = MappingProxyType(
         (_S.DRAFT, Action.ROLL_BACK): _S.ROLLED_BACK,
         (_S.RUNNING, Action.ROLL_BACK): _S.ROLLED_BACK,
         (_S.PAUSED, Action.ROLL_BACK): _S.ROLLED_BACK,
+        (_S.DRAFT, Action.HALT): _S.HALTED,
         (_S.RUNNING, Action.HALT): _S.HALTED,
         (_S.PAUSED, Action.HALT): _S.HALTED,
+        (_S.COMPLETED, Action.HALT): _S.HALTED,
     }
 )
 

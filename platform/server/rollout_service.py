@@ -76,7 +76,7 @@ class RolloutService(rpc.RolloutServiceServicer):
         return await self._mutations.run(request, pb.RollBackRolloutResponse, work)
 
     async def HaltRollout(self, request: pb.HaltRolloutRequest, context: Any) -> pb.HaltRolloutResponse:
-        """Return all devices to the default version and forbid this one."""
+        """Forbid the version in the app; the default before takes the place of a halted one."""
 
         async def work(change: Change) -> pb.HaltRolloutResponse:
             record = await engine.halt(change, request.rollout_id, reason=request.reason)

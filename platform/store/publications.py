@@ -4,6 +4,7 @@ A decision is committed first, with its document; publishing it to the tree come
 server killed in between publishes at its next start what it had promised.
 """
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +12,15 @@ from alcove.platform.store.tables import PublicationRow
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["Kind", "Publication", "add_publication", "last_publication", "mark_published", "unpublished"]
+__all__ = [
+    "Kind",
+    "Publication",
+    "add_publication",
+    "last_publication",
+    "mark_published",
+    "policies_newest_first",
+    "unpublished",
+]
 
 Kind = Literal["policy", "halt"]
 
@@ -43,6 +52,14 @@ async def last_publication(session: AsyncSession, kind: Kind, app: str) -> Publi
     )
     row = await session.scalar(query)
     return None if row is None else _record(row)
+
+
+async def policies_newest_first(session: AsyncSession, app: str) -> AsyncIterator[bytes]:
+    """Give the app's policy documents, from the newest back; each is read when it is asked for."""
+    query = select(PublicationRow.serial).where(PublicationRow.kind == "policy", PublicationRow.app == app)
+    serials = (await session.scalars(query.order_by(PublicationRow.serial.desc()))).all()
+    for serial in serials:
+        yield (await session.get_one(PublicationRow, ("policy", app, serial))).document
 
 
 async def unpublished(session: AsyncSession) -> list[Publication]:

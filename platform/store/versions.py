@@ -5,7 +5,7 @@ import json
 from alcove.platform.core.errors import NotFoundError
 from alcove.platform.core.records import Default, Page, VariantRecord, VersionRecord
 from alcove.platform.store.tables import DefaultRow, FeatureRow, VersionRow
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -16,6 +16,7 @@ __all__ = [
     "find_version",
     "get_version",
     "list_versions",
+    "remove_default",
     "set_default",
 ]
 
@@ -101,6 +102,11 @@ async def set_default(session: AsyncSession, default: Default) -> None:
         )
     )
     await session.flush()
+
+
+async def remove_default(session: AsyncSession, app: str, feature: str) -> None:
+    """Leave a feature without a default version in an app."""
+    await session.execute(delete(DefaultRow).where(DefaultRow.app == app, DefaultRow.feature == feature))
 
 
 def _record(row: VersionRow, team: str) -> VersionRecord:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from alcove.platform.client import (
     AlreadyExistsError,
+    Arm,
     FailedPreconditionError,
     InvalidRequestError,
     NotFoundError,
@@ -15,7 +16,7 @@ from alcove.platform.core.records import Page
 from alcove.platform.store import Store
 from alcove.platform.store.audit import AuditEntry, list_audit
 from alcove.platform.testing import ServerWorld
-from alcove.registry.policy import FeaturePolicy
+from alcove.registry.policy import FeaturePolicy, Reason, resolve
 
 WHY = "the new version fixes a crash"
 
@@ -173,6 +174,68 @@ def test_a_halt_forbids_the_version_in_the_app_only(
             step()
         assert refusal.value.kind == "VersionHaltedError"
     assert operator.create_rollout(f"{app}-other", feature, "2.0.0").state == "draft"
+
+
+async def test_what_everyone_runs_can_be_halted(
+    *,
+    world: ServerWorld,
+    team: PlatformClient,
+    operator: PlatformClient,
+    app: str,
+    feature: str,
+    rules: Callable[[], FeaturePolicy | None],
+) -> None:
+    """The completed version is forbidden by the signed halt and the default before is back; then there is none."""
+    world.publish(team, feature, "1.0.0")
+    world.publish(team, feature, "2.0.0")
+    first, second = (operator.create_rollout(app, feature, version).rollout_id for version in ("1.0.0", "2.0.0"))
+    for rollout_id in (first, second):
+        assert operator.advance_rollout(rollout_id, 10_000, override_reason=WHY).state == "completed"
+    halted = operator.halt_rollout(second, "it crashes")
+    assert (halted.state, halted.share_permyriad) == ("halted", 0)
+    halt, now, policy = world.tree.halt(app), rules(), world.tree.policy(app)
+    assert halt is not None
+    assert now is not None
+    assert policy is not None
+    assert halt.digests == {world.tree.manifest(feature, "2.0.0").sha256}
+    assert (now.default.version, now.rollout, halted.policy_serial) == ("1.0.0", None, policy.serial)
+    assert (await audit_of(world, second))[-1].details["default"] == "1.0.0"
+
+    operator.halt_rollout(first, "that one too")
+    halt = world.tree.halt(app)
+    assert halt is not None
+    assert halt.digests == {world.tree.manifest(feature, version).sha256 for version in ("1.0.0", "2.0.0")}
+    assert rules() is None
+    with pytest.raises(FailedPreconditionError, match="is halted"):
+        operator.halt_rollout(first, WHY)
+
+
+def test_an_arm_of_an_experiment_can_be_halted_through_a_draft(
+    *,
+    world: ServerWorld,
+    team: PlatformClient,
+    operator: PlatformClient,
+    app: str,
+    feature: str,
+    rules: Callable[[], FeaturePolicy | None],
+) -> None:
+    """The feature being held is no obstacle; devices leave the experiment, which can still be stopped."""
+    two_versions(world, team, operator, app, feature)
+    arms = [Arm(name=n, version=v, share_permyriad=5000) for n, v in (("a", "1.0.0"), ("b", "2.0.0"))]
+    experiment_id = operator.create_experiment(app, feature, arms).experiment_id
+    operator.start_experiment(experiment_id)
+    draft = operator.create_rollout(app, feature, "2.0.0")
+    assert operator.halt_rollout(draft.rollout_id, "it crashes").state == "halted"
+    halt, policy = world.tree.halt(app), world.tree.policy(app)
+    assert halt is not None
+    assert policy is not None
+    assert {resolve(policy, feature, bytes([seed] * 32), halted=halt.digests).reason for seed in range(50)} == {
+        Reason.DEFAULT
+    }
+    assert operator.stop_experiment(experiment_id).state == "stopped"
+    now = rules()
+    assert now is not None
+    assert (now.default.version, now.experiment) == ("1.0.0", None)
 
 
 def test_advancing_without_a_winner_needs_a_reason(
