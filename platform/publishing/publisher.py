@@ -2,11 +2,15 @@
 
     blobs uploaded ─▶ package verified ─▶ tree accepts the team's metadata ─▶ row written = listed
 
+Verifying a package may take long, so it holds up other publications of versions, and nothing else: a halt goes out
+meanwhile.  The tree's lock is taken when the package is known to be good; what it is made of cannot change after that,
+because blobs are named by their digests.
+
 The tree is the truth about what is published: rows that a kill kept from being written are written at the next start.
 """
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from alcove.platform.core.records import VersionRecord
 from alcove.platform.store import Store
@@ -33,12 +37,14 @@ class VersionPublisher:
         tree: where devices read them; called in worker threads.
         lock: held while the tree changes; shared with everything else that changes it.
         clock: dates the rows.
+        verifying: held while a package is verified, so that one at a time is in memory.
     """
 
     store: Store
     tree: Tree
     lock: asyncio.Lock
     clock: Clock
+    verifying: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def to_tree(self, manifest: Manifest, team_metadata: bytes) -> None:
         """Verify the package and make it part of the tree; repeating is harmless.
@@ -52,6 +58,8 @@ class VersionPublisher:
             MissingBlobError: a program or the card was not uploaded.
             RegistryError: whatever the package, the signature or the tree is refused for.
         """
+        async with self.verifying:
+            await asyncio.to_thread(self._verify, manifest, team_metadata)
         async with self.lock:
             await asyncio.to_thread(self._to_tree, manifest, team_metadata)
 
@@ -93,12 +101,20 @@ class VersionPublisher:
                     added += 1
         return added
 
-    def _to_tree(self, manifest: Manifest, team_metadata: bytes) -> None:
-        is_repeat = self.tree.team_metadata(manifest.team) == team_metadata
-        if not is_repeat:
-            if any(ref.version == manifest.version for ref in self.tree.versions(manifest.feature)):
-                raise VersionExists(manifest.feature, manifest.version)
+    def _verify(self, manifest: Manifest, team_metadata: bytes) -> None:
+        if self._is_new(manifest, team_metadata):
             verify_package(self._package(manifest))
+
+    def _is_new(self, manifest: Manifest, team_metadata: bytes) -> bool:
+        """Tell a first publication from a repeated one; raise VersionExists for another one under its number."""
+        if self.tree.team_metadata(manifest.team) == team_metadata:
+            return False
+        if any(ref.version == manifest.version for ref in self.tree.versions(manifest.feature)):
+            raise VersionExists(manifest.feature, manifest.version)
+        return True
+
+    def _to_tree(self, manifest: Manifest, team_metadata: bytes) -> None:
+        self._is_new(manifest, team_metadata)
         self.tree.accept_team_metadata(team_metadata, {manifest.path: manifest.to_bytes()}, team=manifest.team)
         if self.tree.manifest(manifest.feature, manifest.version) != manifest:
             raise VersionExists(manifest.feature, manifest.version)

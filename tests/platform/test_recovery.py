@@ -1,6 +1,7 @@
 """What a restart completes: decisions that the tree is missing, versions that the rows are missing, old signatures."""
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from alcove.platform.testing import ServerWorld
 from alcove.registry import inspection
 from alcove.registry.clock import SYSTEM_CLOCK
 from alcove.registry.errors import PublishError, StorageError
+from alcove.registry.inspection import ProgramFacts
 from alcove.registry.manifest import Manifest
-from alcove.registry.policy import FeaturePolicy, Policy, VersionRef
+from alcove.registry.policy import FeaturePolicy, Halt, HaltedVersion, Policy, VersionRef
 from alcove.registry.testing import ManualClock, PretendInspector
 from alcove.registry.tree import Tree
 
@@ -149,6 +151,47 @@ async def test_a_publication_interrupted_before_its_row_succeeds_when_repeated(
             record = await versions.to_row(Change(session, "p", 1), package.manifest)
             assert record.sequence == 1
     assert await versions.reconcile() == 0
+
+
+async def test_a_verification_that_takes_long_holds_up_no_halt(
+    fresh: ServerWorld, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a pushed program is looked at for as long as it likes, policies and halts go out; then it is published."""
+    manifest = publish_to_tree(fresh)
+    is_looking, may_end = threading.Event(), threading.Event()
+
+    class Slow(PretendInspector):
+        def inspect(self, variant: str, program: bytes) -> ProgramFacts:
+            is_looking.set()
+            assert may_end.wait(30)
+            return super().inspect(variant, program)
+
+    monkeypatch.setattr(inspection, "RuntimeInspector", Slow)
+    package = fresh.package("text_00", "2.0.0")
+    tree, lock = Tree(fresh.data_dir / "tree", keys=fresh.keys.online), asyncio.Lock()
+    for sha256, data in package.blobs().items():
+        tree.blobs.put(sha256, data)
+    versions = VersionPublisher(store, tree, lock, SYSTEM_CLOCK)
+    pushed = asyncio.create_task(versions.to_tree(package.manifest, fresh.sign(package)))
+    try:
+        assert await asyncio.to_thread(is_looking.wait, 30)
+        halted = HaltedVersion(feature="text_00", version=VersionRef(version="1.0.0", manifest_sha256=manifest.sha256))
+        halt = Halt(app="app", serial=1, halted=(halted,))
+        async with store.write() as session:
+            for item in (
+                Publication("policy", "app", 1, policy(manifest, 1).to_bytes(), is_published=False),
+                Publication("halt", "app", 1, halt.to_bytes(), is_published=False),
+            ):
+                await add_publication(session, item)
+        async with asyncio.timeout(20):
+            assert await Publisher(store, tree, lock).flush() == {}
+        assert tree.halt("app") == halt
+        assert tree.policy("app") == policy(manifest, 1)
+        assert not pushed.done()
+    finally:
+        may_end.set()
+    await pushed
+    assert tree.manifest("text_00", "2.0.0") == package.manifest
 
 
 async def test_signatures_are_renewed_while_the_server_runs(fresh: ServerWorld, settings: Settings) -> None:
