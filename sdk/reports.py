@@ -1,7 +1,7 @@
 """What does a device tell of its outcomes?  At most one randomised cell per task and window.
 
     record ─▶ pending.json: one outcome of the window, drawn evenly from all so far; its true cell, on this device only
-    report ─▶ debit the ledger ─▶ randomise ─▶ outbox.json ─▶ POST ─▶ gone from the outbox
+    report ─▶ debit the ledger ─▶ randomise ─▶ outbox.json ─▶ POST, each alone ─▶ gone from the outbox
                  └─ no budget, or had its report: dropped        └─ failed: the same bytes again next time, no new debit
 
 Invariants:
@@ -9,7 +9,8 @@ Invariants:
   I2  The true cell leaves pending.json only through the randomiser; a window is randomised once, so repeating an upload
       tells nothing more.
   I3  Only the present window and the one before are reported; older outcomes are dropped.
-  I4  Whatever a crash interrupts: at most one report for a task and window; perhaps none, with its budget spent.
+  I4  A body holds one report: it ties no two tasks of a device together, and a refusal costs that report alone.
+  I5  Whatever a crash interrupts: at most one report for a task and window; perhaps none, with its budget spent.
 """
 
 import contextlib
@@ -24,7 +25,6 @@ from typing import TYPE_CHECKING, Any, Final
 from alcove.privacy.entropy import Entropy, uniform_below
 from alcove.privacy.errors import AlcovePrivacyError, AlreadyReportedError, BudgetExceededError
 from alcove.privacy.ledger import BudgetLimits, Ledger
-from alcove.privacy.limits import MAX_REPORTS_PER_BODY, REPORT_BYTES
 from alcove.privacy.randomised_response import RandomisedResponse
 from alcove.privacy.report import Report, report_from_bytes, report_to_bytes
 from alcove.registry.errors import DocumentError
@@ -137,10 +137,9 @@ class Reporter:
                     self._make_due(outbox, tally)
                 while waiting := len(outbox):
                     # The files' lock is free meanwhile: an app that records an outcome never waits for the network.
-                    body = b"".join(outbox[:MAX_REPORTS_PER_BODY])
-                    if self._is_taken(transport, body, tally):
-                        sent += len(body) // REPORT_BYTES
-                    outbox = self._without(outbox[:MAX_REPORTS_PER_BODY])
+                    if self._is_taken(transport, outbox[0], tally):
+                        sent += 1
+                    outbox = self._without(outbox[0])
         except (ServerError, StorageError) as error:
             tally.error = error
         return ReportResult(sent, waiting, tally.dropped, tally.spent, tally.error)
@@ -156,27 +155,27 @@ class Reporter:
             self._files.remove(self._outbox_path)
 
     @staticmethod
-    def _is_taken(transport: "Transport", body: bytes, tally: _Tally) -> bool:
-        """Send one body; tell whether it was taken, False if it never will be.
+    def _is_taken(transport: "Transport", report: bytes, tally: _Tally) -> bool:
+        """Send one report (I4); tell whether it was taken, False if it never will be.
 
         Raises:
             ServerError: try again later.
         """
         try:
-            transport.post("/reports", body)
+            transport.post("/reports", report)
         except StatusError as error:
             if error.status >= 500 or error.status in RETRIED_STATUSES:
                 raise
             tally.error = error
-            tally.dropped += len(body) // REPORT_BYTES
+            tally.dropped += 1
             return False
         return True
 
-    def _without(self, done: list[bytes]) -> list[bytes]:
-        """Take reports out of the outbox as it is now (the user may have emptied it); return what is left."""
+    def _without(self, done: bytes) -> list[bytes]:
+        """Take the first report out of the outbox as it is now (the user may have emptied it); return what is left."""
         with self._held():
             outbox = self._read_outbox()
-            left = outbox[len(done) :] if outbox[: len(done)] == done else []
+            left = outbox[1:] if outbox[:1] == [done] else []
             if left != outbox:
                 self._write_outbox(left)
             return left

@@ -230,7 +230,7 @@ def test_version_below_its_teams_floor_leaves_its_slot(device: Device, is_frozen
 
 
 def test_floor_holds_for_a_feature_that_the_policy_leaves_out(device: Device) -> None:
-    """The honest compiler drops a feature below its floor, and a stolen policy key may: the version goes all the same."""
+    """The honest compiler drops what is below its floor, and a stolen policy key may: the version goes all the same."""
     client = device.client()
     client.sync()
     device.world.raise_floor("5.0.0")
