@@ -7,14 +7,15 @@ import difflib
 from collections.abc import Sequence
 from typing import Final
 
+from alcove.runtime import _native
 from alcove.runtime.compiler.graph import Graph, Node, Port, Value
 from alcove.runtime.compiler.rules import NEAREST, TEXT_ONLY
 from alcove.runtime.compiler.weights import column_scales
 from alcove.runtime.errors import ExportError, Finding
 from alcove.runtime.format.spec import DType
 
-OPERATORS: Final = ("embedding_bag", "linear", "ngram_hash", "relu", "softmax", "topk")
-"""Operators that the exporter emits; a test compares them with the manifest of the kernels."""
+OPERATORS: Final = tuple(sorted(op.name for op in _native.manifest()))
+"""What the runtime runs: the kernels' own manifest."""
 
 # The format's own caps, runtime/native/core/limits.h.
 MAX_BAG_IDS: Final = 2**20

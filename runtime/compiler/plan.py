@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Final
 
+from alcove.runtime import _native
 from alcove.runtime.compiler.graph import Graph
 from alcove.runtime.format.spec import DTYPE_BYTES, DType
 
 ALIGNMENT_BYTES: Final = 64
 EXHAUSTIVE_BUFFERS: Final = 6
-IN_PLACE: Final = frozenset({"relu"})
+IN_PLACE: Final = frozenset(op.name for op in _native.manifest() if op.is_in_place)
 
 
 @dataclass(frozen=True)

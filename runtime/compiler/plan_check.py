@@ -6,9 +6,10 @@ native verifier makes the same proof on the device; this one tells the exporter'
 
 from collections.abc import Mapping
 
+from alcove.runtime import _native
 from alcove.runtime.format.spec import ProgramSpec, Storage, TensorSpec
 
-_IN_PLACE = "relu"
+_IN_PLACE = frozenset(op.name for op in _native.manifest() if op.is_in_place)
 
 
 class PlanError(AssertionError):
@@ -95,7 +96,7 @@ def _is_in_place(spec: ProgramSpec, lifetimes: Mapping[int, tuple[int, int]], ea
     op = spec.ops[step]
     a, b = spec.tensors[early], spec.tensors[late]
     return (
-        op.name == _IN_PLACE
+        op.name in _IN_PLACE
         and op.inputs == (early,)
         and op.outputs == (late,)
         and a.offset == b.offset
