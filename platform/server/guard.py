@@ -13,7 +13,7 @@ from alcove.platform.core.errors import DataFolderBusyError, KeyWithinReachError
 from alcove.platform.server.settings import Settings
 from alcove.registry.errors import KeyFileError
 from alcove.registry.keys import ONLINE_ROLES, OnlineKeys, load_online_keys
-from alcove.registry.layout import metadata_file
+from alcove.registry.layout import BLOBS, metadata_file
 from alcove.registry.trust import TreeState, delegations
 
 __all__ = ["check_keys", "hold_data_folder", "load_keys", "refuse_foreign_keys"]
@@ -23,7 +23,9 @@ _MARK = b"PRIVATE KEY-----"
 
 
 def refuse_foreign_keys(settings: Settings) -> None:
-    """Look at every file that the server may read in its folders.
+    """Look at every file that the server may read in its folders, through links too, but for what teams uploaded.
+
+    An upload is named by its digest and is nobody's key file, whatever it says; the server never signs with it.
 
     Raises:
         KeyWithinReachError: one is a private key and none of the server's own.
@@ -32,11 +34,22 @@ def refuse_foreign_keys(settings: Settings) -> None:
     if settings.tls_key is not None:
         own.add(settings.tls_key)
     allowed = {path.resolve() for path in own}
-    for folder in {settings.data_dir.resolve(), settings.online_keys.resolve()}:
-        for parent, _, names in os.walk(folder, followlinks=True):
-            for path in (Path(parent, name) for name in names):
-                if path.resolve() not in allowed and _is_private_key(path):
-                    raise KeyWithinReachError(path)
+    seen = {(settings.tree / BLOBS).resolve(), settings.uploads.resolve()}
+    for folder in (settings.data_dir.resolve(), settings.online_keys.resolve()):
+        for path in _files(folder, seen):
+            if path.resolve() not in allowed and _is_private_key(path):
+                raise KeyWithinReachError(path)
+
+
+def _files(folder: Path, seen: set[Path]) -> Iterator[Path]:
+    """Give the files below `folder`; a folder in `seen` is passed over, and each is added, so that no link loops."""
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        place = Path(parent).resolve()
+        if place in seen:
+            folders.clear()
+            continue
+        seen.add(place)
+        yield from (Path(parent, name) for name in names)
 
 
 def _is_private_key(path: Path) -> bool:

@@ -63,7 +63,7 @@ def check_start(settings: Settings) -> None:
 
 @pytest.mark.parametrize("key", FOREIGN)
 @pytest.mark.parametrize(
-    "place", ["data/key.pem", "data/tree/blobs/not-a-pem-name", "data/deep/er/.hidden", "keys/online/spare.pem"]
+    "place", ["data/key.pem", "data/tree/metadata/not-a-pem-name", "data/deep/er/.hidden", "keys/online/spare.pem"]
 )
 def test_a_private_key_that_is_not_the_servers_stops_the_start(
     fresh: ServerWorld, settings: Settings, key: str, place: str
@@ -86,6 +86,39 @@ def test_a_folder_of_keys_linked_into_reach_stops_the_start(fresh: ServerWorld, 
     """A link to the teams' folder is as good as the folder."""
     (fresh.data_dir / "link").symlink_to(fresh.folder / "keys" / "teams")
     with pytest.raises(KeyWithinReachError, match=r"text\.pem"):
+        check_start(settings)
+
+
+def test_what_teams_upload_is_no_key_whatever_it_says(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A card that quotes a key stops no start; blobs are not even opened."""
+    card = b"-----BEGIN PRIVATE KEY-----\n..."
+    blob = settings.tree / "blobs" / hashlib.sha256(card).hexdigest()
+    blob.parent.mkdir(exist_ok=True)
+    settings.uploads.mkdir()
+    for path in (blob, settings.uploads / "tmpleft"):
+        path.write_bytes(card)
+    opened: list[Path] = []
+    really_open = Path.open
+
+    def note(path: Path, *args: Any, **options: Any) -> Any:
+        opened.append(path)
+        return really_open(path, *args, **options)
+
+    monkeypatch.setattr(Path, "open", note)
+    refuse_foreign_keys(settings)
+    assert any(path.name == "policy.pem" or path.suffix == ".json" for path in opened)
+    assert blob not in opened
+
+
+def test_links_in_a_circle_end(fresh: ServerWorld, settings: Settings) -> None:
+    """A link to a folder above is followed once; a key behind it is still found."""
+    deep = fresh.data_dir / "deep" / "er"
+    deep.mkdir(parents=True)
+    for number in range(3):
+        (deep / f"up-{number}").symlink_to(fresh.data_dir)
+    check_start(settings)
+    shutil.copy(fresh.folder / "keys" / FOREIGN[0], deep / "key")
+    with pytest.raises(KeyWithinReachError, match="key"):
         check_start(settings)
 
 
