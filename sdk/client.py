@@ -49,7 +49,8 @@ UNAVAILABLE = Serving(None, "", "unavailable")
 class Client:
     """An app's client; safe for several threads, and for several processes with one data folder.
 
-    Nothing leaves the device before `sync`, `report` or `start_background_sync` is called.
+    Nothing leaves the device before `sync`, `report` or `start_background_sync` is called.  Features, predictions and
+    outcomes never wait for a sync.
 
     Args:
         app: the app's name in the policy.
@@ -101,8 +102,12 @@ class Client:
         self._slots.prepare()
         self._traffic = Traffic()
         self._sent = SentCounter()
+        # A sync holds the first for long.  Nobody loads, imports or waits for the network under the last.
         self._sync_lock = threading.Lock()
-        self._lock = threading.RLock()
+        self._transport_lock = threading.Lock()
+        self._reporter_lock = threading.Lock()
+        self._lock = threading.Lock()
+        self._swaps = 0
         self._references: dict[str, Reference] = {}
         self._contracts: dict[str, Contract[Any]] = {}
         self._transport: Transport | None = None
@@ -134,15 +139,9 @@ class Client:
             contract = feature() if isinstance(feature, type) else feature
         name = feature if contract is None else contract.name
         contract = contract or self._known_contract(name)
-        with self._lock:
-            if contract is not None:
-                self._contracts[name] = contract
-            if name not in self._references:
-                state = self._slots.read_state()
-                if self._baseline(name, contract) is None and state.slots(name).current is None:
-                    raise UnknownFeatureError(feature=name, known={*self._baselines, *state.features})
-                self._references[name] = Reference(self._serve(name, state))
-            reference = self._references[name]
+        if contract is not None:
+            self._contracts[name] = contract
+        reference = self._reference(name, contract)
         decode = _generic_decode if contract is None else partial(_typed_decode, contract)
         return FeatureHandle(
             name,
@@ -166,7 +165,7 @@ class Client:
         with self._sync_lock:
             before = replace(self._traffic)
             result = self._opened_sync()()
-            self._follow(self._slots.read_state())
+            self._follow()
         return replace(
             result,
             bytes_received=self._traffic.received_bytes - before.received_bytes,
@@ -243,6 +242,7 @@ class Client:
         with self._lock:
             self._is_closed = True
             executor, self._executor = self._executor, None
+        with self._transport_lock:
             transport, self._transport = self._transport, None
         if executor is not None:
             executor.shutdown()
@@ -258,6 +258,21 @@ class Client:
     def _check_open(self) -> None:
         if self._is_closed:
             raise ClosedError
+
+    def _reference(self, name: str, contract: Contract[Any] | None) -> Reference:
+        """Return what all handles of a feature share; made again where a sync swapped versions meanwhile."""
+        while True:
+            with self._lock:
+                if name in self._references:
+                    return self._references[name]
+                swaps = self._swaps
+            state = self._slots.read_state()
+            if self._baseline(name, contract) is None and state.slots(name).current is None:
+                raise UnknownFeatureError(feature=name, known={*self._baselines, *state.features})
+            reference = Reference(self._serve(name, state))
+            with self._lock:
+                if swaps == self._swaps:
+                    return self._references.setdefault(name, reference)
 
     def _known_contract(self, name: str) -> Contract[Any] | None:
         return self._contracts.get(name) or known_contracts().get(name)
@@ -288,16 +303,19 @@ class Client:
             return self._engine.load(path)
         return None
 
-    def _follow(self, state: State) -> None:
+    def _follow(self) -> None:
         """Let every handle answer with what the state says; a running prediction ends with what it began with."""
         with self._lock:
-            for name, reference in self._references.items():
-                current = state.slots(name).current
-                now = reference.serving
-                if current is not None and now.model is not None and self._is_loaded(name, current, now):
-                    reference.serving = _serving(current, now.model, now.file, "")
-                elif current is not None or now.key:
-                    reference.serving = self._serve(name, state)
+            self._swaps += 1
+            references = dict(self._references)
+        state = self._slots.read_state()
+        for name, reference in references.items():
+            current = state.slots(name).current
+            now = reference.serving
+            if current is not None and now.model is not None and self._is_loaded(name, current, now):
+                reference.serving = _serving(current, now.model, now.file, "")
+            elif current is not None or now.key:
+                reference.serving = self._serve(name, state)
 
     def _is_loaded(self, name: str, slot: Slot, now: Serving) -> bool:
         path = self._slots.program_path(name, slot.manifest_sha256)
@@ -313,7 +331,7 @@ class Client:
             self.report()
 
     def _opened_transport(self) -> Transport:
-        with self._lock:
+        with self._transport_lock:
             self._check_open()
             if self._transport is None:
                 if self._make_transport is not None:
@@ -330,28 +348,28 @@ class Client:
             self._observer(sent)
 
     def _opened_sync(self) -> "Callable[[], SyncResult]":
-        with self._lock:
-            if self._run_sync is None:
-                from alcove.sdk.installer import Installer  # noqa: PLC0415 - loads pydantic
-                from alcove.sdk.sync import Synchroniser  # noqa: PLC0415
-                from alcove.sdk.tree import open_tree  # noqa: PLC0415 - loads tuf
+        """Return what syncs, made once; its caller holds `_sync_lock`."""
+        if self._run_sync is None:
+            from alcove.sdk.installer import Installer  # noqa: PLC0415 - loads pydantic
+            from alcove.sdk.sync import Synchroniser  # noqa: PLC0415
+            from alcove.sdk.tree import open_tree  # noqa: PLC0415 - loads tuf
 
-                transport = self._opened_transport()
-                self._run_sync = Synchroniser(
-                    self.app,
-                    self._slots,
-                    Installer(self._slots, self._files, transport, self._engine),
-                    lambda: open_tree(
-                        self._slots.metadata_folder,
-                        server=self.server,
-                        trusted_root=self._root_bytes(),
-                        transport=transport,
-                        clock=self._clock,
-                        files=self._files,
-                    ),
-                    partial(installation_secret, self._slots.identity_path, self._files, self._entropy),
-                ).run
-            return self._run_sync
+            transport = self._opened_transport()
+            self._run_sync = Synchroniser(
+                self.app,
+                self._slots,
+                Installer(self._slots, self._files, transport, self._engine),
+                lambda: open_tree(
+                    self._slots.metadata_folder,
+                    server=self.server,
+                    trusted_root=self._root_bytes(),
+                    transport=transport,
+                    clock=self._clock,
+                    files=self._files,
+                ),
+                partial(installation_secret, self._slots.identity_path, self._files, self._entropy),
+            ).run
+        return self._run_sync
 
     def _root_bytes(self) -> bytes:
         if isinstance(self._trusted_root, bytes):
@@ -363,7 +381,7 @@ class Client:
             raise StorageError(step="read", path=path.name, reason=str(error)) from error
 
     def _opened_reporter(self) -> "Reporter":
-        with self._lock:
+        with self._reporter_lock:
             if self._reporter is None:
                 from alcove.sdk.reports import Reporter  # noqa: PLC0415 - loads numpy and pydantic
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -111,22 +112,30 @@ def test_bad_text_is_an_error_code_and_wrong_use_raises(client: Client, text: st
 def test_threads_share_one_model(client: Client) -> None:
     """Predictions from many threads, and from a loop, agree with one alone, through a swap."""
     handle = client.feature("language_id")
+    answered = {"baseline": threading.Event(), UPDATE: threading.Event()}
+    stop = threading.Event()
     texts = ["Wo ist der Bahnhof?", "Where is the station?", "¿Dónde está la estación?"]
     wrong: list[Any] = []
 
     def predict() -> None:
-        for turn in range(100):
+        for turn in itertools.takewhile(lambda _: not stop.is_set(), itertools.count()):
             answer = handle.predict(texts[turn % 3])
+            answered[answer.version].set()
             if answer.value is None or answer.value.language != ["de", "en", "es"][turn % 3]:
                 wrong.append(answer)
 
-    client.sync()
     threads = [threading.Thread(target=predict) for _ in range(4)]
     for thread in threads:
         thread.start()
+    is_before_seen = answered["baseline"].wait(20)
+    client.sync()
+    is_after_seen = answered[UPDATE].wait(20)
+    stop.set()
     for thread in threads:
         thread.join()
     assert wrong == []
+    assert is_before_seen
+    assert is_after_seen
 
     async def gather() -> list[Any]:
         return list(await asyncio.gather(*(handle.predict_async(text) for text in texts * 5)))

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ import pytest
 from alcove.runtime.errors import AlcoveRuntimeError, InputError
 from alcove.sdk import Answer, AnswerError, ClosedError, NoPredictionError, UnknownFeatureError
 from alcove.sdk.engine import Runnable
-from alcove.sdk.testing import FakeEngine, fake_program
+from alcove.sdk.testing import FakeEngine, SeededEntropy, fake_program
 
-from tests.sdk.conftest import FEATURE, Device
+from tests.sdk.conftest import FEATURE, Device, World
+
+MakeDevice = Callable[..., Device]
 
 
 class Greeting:
@@ -128,28 +131,31 @@ def test_swap_while_threads_predict_never_mixes_or_pauses(device: Device) -> Non
     client = device.client()
     handle = client.feature(FEATURE)
     labels = {"baseline": "shipped", "1.0.0": "one", "2.0.0": "two"}
-    seen: set[str] = set()
+    seen = {version: threading.Event() for version in labels}
     wrong: list[Answer[Any]] = []
     stop = threading.Event()
 
     def predict() -> None:
         while not stop.is_set():
             answer = handle.predict("hi")
-            seen.add(answer.version)
+            seen[answer.version].set()
             if answer.error or answer.value is None or answer.value["label"][0][0] != labels[answer.version]:
                 wrong.append(answer)
 
     threads = [threading.Thread(target=predict) for _ in range(2)]
     for thread in threads:
         thread.start()
-    for turn in range(4):
-        device.world.set_policy(("1.0.0", "2.0.0")[turn % 2])
-        assert client.sync().error is None
+    answered = [seen["baseline"].wait(20)]
+    for version in ("1.0.0", "2.0.0") * 2:
+        seen[version].clear()
+        device.world.set_policy(version)
+        client.sync()
+        answered.append(seen[version].wait(20))
     stop.set()
     for thread in threads:
         thread.join()
     assert wrong == []
-    assert seen >= {"1.0.0", "2.0.0"}
+    assert answered == [True] * 5
 
 
 class Gate:
@@ -198,6 +204,73 @@ def test_running_prediction_ends_with_what_it_began_with(device: Device) -> None
     engine.gate.release.set()
     thread.join()
     assert (answers[0].version, answers[0].value) == ("baseline", {"label": [["shipped"]]})
+
+
+class SlowEngine(FakeEngine):
+    """Takes as long as the test wants to load an installed program, once it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_slow = False
+        self.entered = threading.Event()
+        self.release = threading.Event()
+
+    def load(self, path: Path) -> Any:
+        """Wait where the path is a slot's, then load."""
+        if self.is_slow and "versions" in path.parts:
+            self.entered.set()
+            self.release.wait(20)
+        return super().load(path)
+
+
+async def test_nothing_waits_for_a_sync_that_loads_a_program(released: World, make_device: MakeDevice) -> None:
+    """Meanwhile handles are made, predictions answer, here and on the loop, and outcomes are recorded."""
+    released.set_policy("1.0.0", arms=("1.0.0", "2.0.0"))
+    device = make_device(released)
+    engine = SlowEngine()
+    baselines = device.options["baselines"] | {"other": device.options["baselines"][FEATURE]}
+    seed = device.seed_for_arm(0)
+    client = device.client(engine=engine, entropy=SeededEntropy(seed), baselines=baselines)
+    client.sync()
+    handle = client.feature(FEATURE)
+    engine.is_slow = True
+    released.set_policy("2.0.0")
+    syncing = threading.Thread(target=client.sync)
+    syncing.start()
+    assert engine.entered.wait(20)
+    answers = [
+        handle.predict("hi"),
+        await handle.predict_async("hi"),
+        client.feature(FEATURE).predict("hi"),
+        client.feature("other").predict("hi"),
+    ]
+    handle.record_outcome(accepted=True)
+    # Had one of them waited, the load would have given up waiting, and the sync would be over.
+    is_waiting = not engine.release.is_set() and handle.version == "1.0.0" and syncing.is_alive()
+    engine.release.set()
+    syncing.join()
+    assert is_waiting
+    assert [answer.version for answer in answers] == ["1.0.0", "1.0.0", "1.0.0", "baseline"]
+    assert (device.folder / "reports" / "pending.json").exists()
+    assert handle.predict("hi").version == "2.0.0"
+
+
+def test_handle_made_while_a_sync_swaps_answers_with_the_new_version(device: Device) -> None:
+    """What was loaded for it beforehand is loaded again: no handle is left behind."""
+    engine = SlowEngine()
+    client = device.client(engine=engine)
+    client.sync()
+    engine.is_slow = True
+    versions: list[str] = []
+    making = threading.Thread(target=lambda: versions.append(client.feature(FEATURE).version))
+    making.start()
+    assert engine.entered.wait(20)
+    engine.is_slow = False
+    device.world.set_policy("2.0.0")
+    assert client.sync().error is None
+    engine.release.set()
+    making.join()
+    assert versions == ["2.0.0"]
 
 
 async def test_async_prediction_runs_on_another_thread(device: Device) -> None:
