@@ -23,7 +23,8 @@
         ├── KeyWithinReachError    a private key that the server must never see
         ├── OnlineKeyError         an online key is missing or not the one that the tree trusts
         ├── TreeMissingError       no signed tree in the data folder
-        └── DataFolderBusyError    another server uses the data folder
+        ├── DataFolderBusyError    another server uses the data folder
+        └── StoreBusyError         another writer holds the database
 
 Every class carries its fields; messages name the thing, the bound and the value seen.  None carries a secret.
 """
@@ -55,6 +56,7 @@ __all__ = [
     "ServerError",
     "ShareNotRaisedError",
     "StateError",
+    "StoreBusyError",
     "TreeMissingError",
     "UnauthenticatedError",
 ]
@@ -242,3 +244,10 @@ class DataFolderBusyError(ServerError):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         super().__init__(f"{folder} is used by another server process: stop it or choose another data folder")
+
+
+class StoreBusyError(ServerError):
+    """Another writer holds the database for longer than a writer waits."""
+
+    def __init__(self) -> None:
+        super().__init__("the database is busy: try again")

@@ -27,18 +27,21 @@ SILENT.disabled = True
 _log = structlog.get_logger()
 
 
-def create_ingress(tree_folder: Path, collector: ReportCollector, rate: RateLimit) -> web.Application:
+def create_ingress(
+    tree_folder: Path, collector: ReportCollector, rate: RateLimit, bodies: RateLimit
+) -> web.Application:
     """Return the application; the caller runs it, without an access log.
 
     Args:
         tree_folder: the static tree.
         collector: counts reports.
         rate: how many reports a second are accepted, from all devices together.
+        bodies: how many bodies a second are read, good or bad.
     """
     app = web.Application(client_max_size=0, middlewares=[_own_errors])
     app.on_response_prepare.append(_say_nothing_of_the_server)
     app.add_routes(static_routes(tree_folder))
-    app.add_routes([web.post("/reports", reports_handler(collector, rate)), web.get("/healthz", _healthz)])
+    app.add_routes([web.post("/reports", reports_handler(collector, rate, bodies)), web.get("/healthz", _healthz)])
     return app
 
 

@@ -2,17 +2,22 @@
 
 A body is counted as a whole or refused as a whole.  What is kept is one sum per (task, window, cell); order, time and
 origin of reports are gone when the answer is sent.  Refusals are counted by reason.
+
+A body that is refused costs no transaction: it is judged by the tasks in memory first.  One that passes is judged again
+inside the transaction that counts it, by the tasks as they are then.
 """
 
 import asyncio
+import math
+import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 import structlog
 from aiohttp import web
 from alcove.platform.core import limits
-from alcove.platform.core.errors import ReportRefusedError
+from alcove.platform.core.errors import ReportRefusedError, StoreBusyError
 from alcove.platform.experiments.task import task_of
 from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.store import Store
@@ -23,24 +28,35 @@ from alcove.privacy.limits import MAX_REPORTS_PER_BODY, REPORT_BYTES
 from alcove.privacy.report import Report, reports_from_bytes
 from alcove.registry.clock import Clock
 from alcove.registry.policy import TaskPolicy
+from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = ["ReportCollector", "reports_handler"]
 
 BODY_BYTES: Final = REPORT_BYTES * MAX_REPORTS_PER_BODY
 BODY_TIMEOUT_S: Final = 10.0  # seconds; 39 kB take longer on no network that could have carried a model
+TASKS_AGE_S: Final = 1.0  # seconds after which the tasks in memory are read again, whoever changed them
 _log = structlog.get_logger()
 
 
 class ReportCollector:
     """Counts reports of running experiments.
 
+    Args:
+        store: where sums are kept.
+        clock: says which windows have begun.
+        monotonic_s: seconds that only rise; ages the tasks in memory.
+
     Attributes:
         refused: bodies refused since the start, by reason.
     """
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._clock = clock
+        self._monotonic_s = monotonic_s
+        self._reading = asyncio.Lock()
+        self._tasks: Mapping[str, TaskPolicy] = {}
+        self._read_at_s = -math.inf
         self.refused: Counter[str] = Counter()
 
     async def collect(self, body: bytes) -> int:
@@ -48,20 +64,37 @@ class ReportCollector:
 
         Raises:
             ReportRefusedError: not whole reports, or one names no running task, no open window or no cell.
+            StoreBusyError: another writer holds the database; repeating helps.
         """
         try:
             reports = reports_from_bytes(body)
         except ReportFormatError as error:
             reason = "malformed"
             raise ReportRefusedError(reason, error.bound) from None
+        _counts(reports, await self._running(), self._clock.now_s())
         # One transaction: an experiment that is stopped meanwhile has all of the body or nothing.
         async with self._store.write() as session:
-            tasks = {task.task_id: task for task in map(task_of, await running_experiments(session))}
-            await add_counts(session, _counts(reports, tasks, self._clock.now_s()))
+            await add_counts(session, _counts(reports, await _tasks(session), self._clock.now_s()))
         return len(reports)
 
+    def forget_tasks(self) -> None:
+        """Read the running experiments anew for the next body: one has started or stopped."""
+        self._read_at_s = -math.inf
 
-def _counts(reports: Sequence[Report], tasks: dict[str, TaskPolicy], now_s: int) -> Counter[tuple[str, int, int]]:
+    async def _running(self) -> Mapping[str, TaskPolicy]:
+        async with self._reading:  # one reads, the others wait for what it finds
+            if self._monotonic_s() - self._read_at_s >= TASKS_AGE_S:
+                self._read_at_s = self._monotonic_s()  # before the reading: a start meanwhile asks for another one
+                async with self._store.read() as session:
+                    self._tasks = await _tasks(session)
+            return self._tasks
+
+
+async def _tasks(session: AsyncSession) -> dict[str, TaskPolicy]:
+    return {task.task_id: task for task in map(task_of, await running_experiments(session))}
+
+
+def _counts(reports: Sequence[Report], tasks: Mapping[str, TaskPolicy], now_s: int) -> Counter[tuple[str, int, int]]:
     """Return the sums that the reports add, or raise for the first that none of the tasks admits."""
     counts: Counter[tuple[str, int, int]] = Counter()
     for report in reports:
@@ -81,29 +114,52 @@ def _counts(reports: Sequence[Report], tasks: dict[str, TaskPolicy], now_s: int)
 
 
 def reports_handler(
-    collector: ReportCollector, rate: RateLimit
+    collector: ReportCollector, rate: RateLimit, bodies: RateLimit
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    """Return the handler of POST /reports: 204 counted, 400 refused, 413 too large, 408 too slow, 429 too many."""
+    """Return the handler of POST /reports.
+
+    It answers 204 counted, 400 refused, 408 too slow, 413 too large, 429 too many, 503 busy: repeat the last two.
+    """
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        if request.content_length is not None and request.content_length > BODY_BYTES:
-            return _refuse(collector, 413, "too_large", f"at most {BODY_BYTES} bytes")
         try:
-            async with asyncio.timeout(BODY_TIMEOUT_S):
-                body = await _read(request)
-        except TimeoutError:
-            return _refuse(collector, 408, "too_slow", f"a body within {BODY_TIMEOUT_S:.0f} s")
-        if len(body) > BODY_BYTES:
-            return _refuse(collector, 413, "too_large", f"at most {BODY_BYTES} bytes")
-        if not rate.take(max(1, len(body) // REPORT_BYTES)):
-            return _refuse(collector, 429, "too_many", "fewer reports a second; try again")
-        try:
-            await collector.collect(body)
+            await collector.collect(await _body(request, rate, bodies))
+        except _NotRead as error:
+            return _refuse(collector, error.status, error.reason, error.bound)
         except ReportRefusedError as error:
             return _refuse(collector, 400, error.reason, error.bound)
+        except StoreBusyError:
+            return _refuse(collector, 503, "busy", "a free database; try again")
         return web.Response(status=204)
 
     return handle
+
+
+class _NotRead(Exception):  # noqa: N818 - never leaves this module
+    """A body that is not looked at."""
+
+    def __init__(self, status: int, reason: str, bound: str) -> None:
+        self.status, self.reason, self.bound = status, reason, bound
+        super().__init__(reason)
+
+
+async def _body(request: web.Request, rate: RateLimit, bodies: RateLimit) -> bytes:
+    """Return a body of acceptable size that came in time and within the rates, or raise _NotRead."""
+    bound = f"at most {BODY_BYTES} bytes"
+    if (request.content_length or 0) > BODY_BYTES:
+        raise _NotRead(413, "too_large", bound)
+    if not bodies.take(1):
+        raise _NotRead(429, "too_many", "fewer bodies a second; try again")
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            body = await _read(request)
+    except TimeoutError:
+        raise _NotRead(408, "too_slow", f"a body within {BODY_TIMEOUT_S:.0f} s") from None
+    if len(body) > BODY_BYTES:
+        raise _NotRead(413, "too_large", bound)
+    if not rate.take(max(1, len(body) // REPORT_BYTES)):
+        raise _NotRead(429, "too_many", "fewer reports a second; try again")
+    return body
 
 
 async def _read(request: web.Request) -> bytes:
@@ -119,5 +175,5 @@ async def _read(request: web.Request) -> bytes:
 def _refuse(collector: ReportCollector, status: int, reason: str, bound: str) -> web.Response:
     collector.refused[reason] += 1
     _log.info("reports refused", reason=reason, total=collector.refused[reason])
-    headers = {"Retry-After": "1"} if status == 429 else None
+    headers = {"Retry-After": "1"} if status in (429, 503) else None
     return web.Response(status=status, text=f"{reason}: expected {bound}\n", headers=headers)

@@ -81,10 +81,12 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         await publisher.flush()
         await _refresh(tree, lock)
 
-        mutations = Mutations(store, publisher, tree, clock)
+        collector = ReportCollector(store, clock)
+        mutations = Mutations(store, publisher, tree, clock, on_decision=collector.forget_tasks)
         grpc_port = await _start_grpc(stack, settings, mutations, versions)
         rate = RateLimit(settings.reports_per_second, time.monotonic)
-        ingress = create_ingress(settings.tree, ReportCollector(store, clock), rate)
+        bodies = RateLimit(settings.bodies_per_second, time.monotonic)
+        ingress = create_ingress(settings.tree, collector, rate, bodies)
         http_port = await _start_http(stack, settings, ingress)
         await stack.enter_async_context(_keeping_fresh(settings, tree, lock, publisher))
         scheme = "https" if settings.tls_key else "http"

@@ -23,6 +23,7 @@ class Settings(BaseModel):
         tls_certificate: PEM chain for both ports; without it tokens are accepted from this machine only.
         tls_key: PEM key of the certificate.
         reports_per_second: reports accepted a second, from all devices together.
+        bodies_per_second: bodies of reports read a second, good or bad; each good one is a synced write.
         refresh_s: seconds between two looks at whether signatures must be renewed; the timestamp lives for a day.
     """
 
@@ -36,6 +37,7 @@ class Settings(BaseModel):
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     reports_per_second: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
+    bodies_per_second: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
     refresh_s: Annotated[float, Field(ge=0.01, le=6 * 3600)] = 3600.0
 
     @model_validator(mode="after")

@@ -43,6 +43,8 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _p.OnlineKeyError: _S.INTERNAL,
         _p.TreeMissingError: _S.INTERNAL,
         _p.DataFolderBusyError: _S.INTERNAL,
+        # the server, for a moment
+        _p.StoreBusyError: _S.UNAVAILABLE,
         # registry: what was sent is not acceptable
         _r.DocumentError: _S.INVALID_ARGUMENT,
         _r.DocumentTooLarge: _S.INVALID_ARGUMENT,

@@ -4,19 +4,23 @@ Writers begin with BEGIN IMMEDIATE: two of them queue (up to `BUSY_TIMEOUT_MS`) 
 the last commit and never wait.  Every commit is synced before it returns, because a stored response promises.
 """
 
+import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
 
+from alcove.platform.core.errors import StoreBusyError
 from alcove.platform.store.migrations import HEAD
 from sqlalchemy import Connection, event
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 
 __all__ = ["DATABASE_FILE", "Store"]
 
 DATABASE_FILE = "alcove.db"  # in the server's data folder
 BUSY_TIMEOUT_MS = 10_000
+_CODE = 0xFF  # the primary part of an error code
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -98,6 +102,15 @@ class Store:
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncSession]:
-        """Give a session whose changes are committed and synced together at the end, or not at all."""
-        async with AsyncSession(self._writers, expire_on_commit=False) as session, session.begin():
-            yield session
+        """Give a session whose changes are committed and synced together at the end, or not at all.
+
+        Raises:
+            StoreBusyError: another writer held the database for longer than `BUSY_TIMEOUT_MS`.
+        """
+        try:
+            async with AsyncSession(self._writers, expire_on_commit=False) as session, session.begin():
+                yield session
+        except OperationalError as error:
+            if getattr(error.orig, "sqlite_errorcode", 0) & _CODE == sqlite3.SQLITE_BUSY:
+                raise StoreBusyError from error
+            raise

@@ -5,19 +5,32 @@ import http.client
 import socket
 import sqlite3
 import struct
+import time
 import urllib.parse
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp.test_utils import TestClient, TestServer
 from alcove.platform.client import Arm, PlatformClient
+from alcove.platform.core.errors import ReportRefusedError
+from alcove.platform.core.records import ArmRecord, ExperimentRecord, ExperimentState
+from alcove.platform.experiments.machine import started
+from alcove.platform.experiments.task import task_of
+from alcove.platform.ingress import create_ingress
 from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.ingress.reports import ReportCollector
 from alcove.platform.server import Settings
 from alcove.platform.server.serve import run
+from alcove.platform.store import Store, database
+from alcove.platform.store.experiments import add_experiment, save_experiment
+from alcove.platform.store.versions import add_version, find_version
 from alcove.platform.testing import Served, ServerWorld
 from alcove.privacy.limits import MAX_REPORTS_PER_BODY, REPORT_BYTES
+from alcove.registry.clock import SYSTEM_CLOCK
 from alcove.registry.policy import TaskPolicy
+from sqlalchemy.ext.asyncio import AsyncSession
 
 
 def ask(
@@ -300,6 +313,97 @@ async def test_more_reports_than_the_rate_are_turned_away(tmp_path: Path) -> Non
         async with asyncio.timeout(20):
             while (await asyncio.to_thread(ask, served, "POST", "/reports", b"x" * REPORT_BYTES))[0] == 429:
                 pass
+
+
+async def run_experiment(store: Store, experiment_id: str = "ex-1") -> TaskPolicy:
+    """The task of an experiment that the database says is running."""
+    arms = tuple(ArmRecord(name, f"{name}.0.0", "0" * 64, 5000) for name in ("1", "2"))
+    draft = ExperimentRecord(
+        sequence=0, experiment_id=experiment_id, app=f"app-{experiment_id}", feature="f", salt="salt", arms=arms,
+        state=ExperimentState.DRAFT, epsilon="2", latency_edges_ms=(), window_s=3600, minimum_cohort=100,
+        created_at_s=1, started_at_s=None, stopped_at_s=None, task_id=None, decision=None, policy_serial=0,
+    )  # fmt: skip
+    async with store.write() as session:
+        if await find_version(session, "f", "1.0.0") is None:
+            await add_version(
+                session, feature="f", version="1.0.0", team="t", manifest_sha256="0" * 64,
+                manifest=b'{"variants":[]}', published_at_s=1,
+            )  # fmt: skip
+        running = started(await add_experiment(session, draft), now_s=SYSTEM_CLOCK.now_s())
+        await save_experiment(session, running)
+    return task_of(running)
+
+
+async def test_a_body_that_is_refused_begins_no_transaction(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many come, they never wait for the database's one writer; one that passes is one transaction."""
+    task = await run_experiment(store)
+    collector = ReportCollector(store, SYSTEM_CLOCK)
+    begun = []
+    really_write = store.write
+
+    def write() -> AbstractAsyncContextManager[AsyncSession]:
+        begun.append(1)
+        return really_write()
+
+    monkeypatch.setattr(store, "write", write)
+    for body in (
+        b"",
+        b"x" * REPORT_BYTES,
+        record(task)[:-1],
+        record(task, window=9),
+        record(task, cell=task.cell_count),
+        record(task) * 1023 + record(task, cell=task.cell_count),
+    ):
+        with pytest.raises(ReportRefusedError):
+            await collector.collect(body)
+    assert begun == []
+    assert await collector.collect(record(task) * 3) == 3
+    assert begun == [1]
+
+
+async def test_a_started_experiment_is_known_at_once_or_within_a_second(store: Store) -> None:
+    """The tasks in memory are read anew when something was decided, and when they are a second old."""
+    now_s = 0.0
+    collector = ReportCollector(store, SYSTEM_CLOCK, lambda: now_s)
+    first = await run_experiment(store)
+    assert await collector.collect(record(first)) == 1
+    second = await run_experiment(store, "ex-2")
+    with pytest.raises(ReportRefusedError, match="unknown_task"):
+        await collector.collect(record(second))
+    collector.forget_tasks()
+    assert await collector.collect(record(second)) == 1
+    third = await run_experiment(store, "ex-3")
+    now_s += 1.0
+    assert await collector.collect(record(third)) == 1
+
+
+async def test_a_locked_database_is_answered_with_503(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device is told to come again instead of that something broke; then it is welcome."""
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_MS", 20)
+    store = await Store.open(tmp_path / "alcove.db")
+    task = await run_experiment(store)
+    app = create_ingress(tmp_path, ReportCollector(store, SYSTEM_CLOCK), *(RateLimit(100, time.monotonic),) * 2)
+    async with TestClient(TestServer(app)) as client:
+        other = sqlite3.connect(tmp_path / "alcove.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        async with client.post("/reports", data=record(task)) as answer:
+            assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+        other.close()
+        async with client.post("/reports", data=record(task)) as answer:
+            assert answer.status == 204
+    await store.close()
+
+
+async def test_bodies_are_limited_besides_the_reports_in_them(tmp_path: Path, store: Store) -> None:
+    """Small and malformed bodies use up a rate of their own."""
+    rate, bodies = RateLimit(1_000_000, lambda: 0.0), RateLimit(3, lambda: 0.0)
+    app = create_ingress(tmp_path, ReportCollector(store, SYSTEM_CLOCK), rate, bodies)
+    async with TestClient(TestServer(app)) as client:
+        statuses = []
+        for body in (b"", b"bad", b"x" * REPORT_BYTES, b"", b"bad"):
+            async with client.post("/reports", data=body) as answer:
+                statuses.append(answer.status)
+    assert statuses == [400, 400, 400, 429, 429]
 
 
 def test_the_bucket_refills_with_time_and_never_overflows() -> None:

@@ -1,12 +1,16 @@
 """The database keeps what it promises by itself."""
 
 import asyncio
+import contextlib
+import sqlite3
 from pathlib import Path
 
+import grpc
 import pytest
-from alcove.platform.core.errors import RequestIdReusedError
+from alcove.platform.core.errors import RequestIdReusedError, StoreBusyError
 from alcove.platform.core.records import Page
-from alcove.platform.store import Store
+from alcove.platform.server.status import status_of
+from alcove.platform.store import Store, database
 from alcove.platform.store.audit import list_audit, write_audit
 from alcove.platform.store.database import MIGRATIONS
 from alcove.platform.store.migrations import HEAD
@@ -136,3 +140,19 @@ async def test_a_request_id_answers_its_own_content_only(store: Store) -> None:
         for other in ({"content_sha256": "bb"}, {"method": "PauseRollout"}):
             with pytest.raises(RequestIdReusedError, match="r-1"):
                 await find_response(session, **(key | other))
+
+
+async def test_a_writer_that_waits_in_vain_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process holds the database for too long: UNAVAILABLE to whoever called; then all is well."""
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_MS", 20)
+    path = tmp_path / "busy.db"
+    store = await Store.open(path)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    for is_held in (True, False):
+        with pytest.raises(StoreBusyError) if is_held else contextlib.nullcontext():
+            async with store.write() as session:
+                await write_audit(session, at_s=1, principal="p", action="a", subject="s", details={})
+        other.close()
+    await store.close()
+    assert status_of(StoreBusyError()) is grpc.StatusCode.UNAVAILABLE
