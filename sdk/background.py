@@ -1,12 +1,17 @@
 """When does a device sync by itself?  At an interval with jitter, so that devices do not come all at once."""
 
+import logging
 import threading
 from collections.abc import Callable
+from pathlib import Path
+from traceback import extract_tb
 from typing import Final
 
 from alcove.privacy.entropy import Entropy, random_word
 from alcove.sdk.errors import OutOfBoundError
 from alcove.sdk.limits import MIN_SYNC_INTERVAL_S
+
+_LOG: Final = logging.getLogger(__name__)
 
 JITTER: Final = 0.5
 """Share of the interval by which a wait is shorter or longer."""
@@ -22,7 +27,7 @@ class BackgroundSync:
     """A thread that does one task again and again until it is stopped.
 
     Args:
-        task: what to do; it raises nothing.
+        task: what to do; should it raise, that is a defect of ours: it is logged, and the next turn comes.
         interval_s: mean time between two tasks, >= 1 second.
         entropy: source of the jitter.
         wait: waits for so many seconds, and tells whether to stop; tests bring their own.
@@ -62,5 +67,14 @@ class BackgroundSync:
     def _run(self) -> None:
         wait_s = self._first_wait_s
         while not self._wait(wait_s) and not self._stopped.is_set():
-            self._task()
+            try:
+                self._task()
+            except Exception as error:  # noqa: BLE001 - whatever it is, a thread that ended would never sync again
+                _log(error)
             wait_s = next_wait_s(self._interval_s, self._entropy)
+
+
+def _log(error: Exception) -> None:
+    """Say what was raised and where in the code; its message could hold the user's data, so that is left out."""
+    place = extract_tb(error.__traceback__)[-1]
+    _LOG.error("a background sync failed: %s in %s:%s", type(error).__name__, Path(place.filename).name, place.lineno)

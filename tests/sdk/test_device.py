@@ -210,6 +210,33 @@ def test_background_sync_works_until_it_is_stopped() -> None:
     assert all(0 <= seconds < 15 for seconds in waited)
 
 
+def test_defect_in_a_turn_is_logged_without_data_and_the_next_turn_comes(caplog: pytest.LogCaptureFixture) -> None:
+    """The thread outlives whatever a sync raises; the log names the kind and the place, never the message."""
+    turns = iter([False, False, True])
+    done: list[int] = []
+
+    def fail() -> None:
+        done.append(1)
+        raise RuntimeError("what the user wrote")
+
+    ended = threading.Event()
+
+    def wait(_: float) -> bool:
+        is_over = next(turns)
+        if is_over:
+            ended.set()
+        return is_over
+
+    background = BackgroundSync(fail, 10.0, SeededEntropy(), wait)
+    background.start()
+    assert ended.wait(20)
+    background.stop()
+    assert len(done) == 2
+    assert [record.name for record in caplog.records] == ["alcove.sdk.background"] * 2
+    assert "RuntimeError in test_device.py:" in caplog.text
+    assert "what the user wrote" not in caplog.text
+
+
 @pytest.mark.parametrize("interval_s", [0, -1, 0.5, float("inf"), float("nan")])
 def test_background_sync_refuses_a_flood(device: Device, interval_s: float) -> None:
     """An interval below a second is the caller's mistake."""
