@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from alcove.registry.errors import ProgramRefusedError
-from alcove.registry.manifest import PortSignature, Signature
+from alcove.registry.manifest import Signature
+from pydantic import ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from alcove.registry.manifest import Manifest, Variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,30 @@ class ProgramInspector(Protocol):
         ...
 
 
+def verify_program(inspector: ProgramInspector, manifest: Manifest, variant: Variant, program: bytes) -> None:
+    """Check that a program is what its manifest says, then its weights and certificate; publisher and device alike.
+
+    Args:
+        inspector: reads programs.
+        manifest: names the variant.
+        variant: what the program is to be; its digest was compared before.
+        program: bytes of the whole program.
+
+    Raises:
+        ProgramRefusedError: it is not; with the signed value and the program's own.
+    """
+    facts = inspector.inspect(variant.name, program)
+    if facts.signature != manifest.signature:
+        raise ProgramRefusedError(variant.name, "its inputs and outputs are not those of the manifest")
+    if facts.memory_ceiling_bytes != variant.memory_ceiling_bytes:
+        reason = f"it needs {facts.memory_ceiling_bytes} bytes, the manifest says {variant.memory_ceiling_bytes}"
+        raise ProgramRefusedError(variant.name, reason)
+    if facts.certificate_sha256 != variant.certificate_sha256:
+        reason = f"its certificate is {facts.certificate_sha256}, the manifest says {variant.certificate_sha256}"
+        raise ProgramRefusedError(variant.name, reason)
+    inspector.certify(variant.name, program)
+
+
 class RuntimeInspector:
     """Asks the native runtime."""
 
@@ -44,7 +74,8 @@ class RuntimeInspector:
         """Return what the program states.
 
         Raises:
-            ProgramRefusedError: the runtime does not load it, or it holds no certificate.
+            ProgramRefusedError: the runtime does not load it, it holds no certificate, or its inputs and outputs are
+                beyond what a manifest may hold (a program's own bounds are wider).
         """
         from alcove.runtime import load  # noqa: PLC0415 - the native library is loaded on first use
         from alcove.runtime.errors import AlcoveRuntimeError  # noqa: PLC0415
@@ -56,10 +87,7 @@ class RuntimeInspector:
         if not model.certificate:
             raise ProgramRefusedError(variant, "the program holds no parity certificate")
         return ProgramFacts(
-            signature=Signature(
-                inputs=tuple(_port(port) for port in model.inputs),
-                outputs=tuple(_port(port) for port in model.outputs),
-            ),
+            signature=_signature(variant, model.inputs, model.outputs),
             memory_ceiling_bytes=model.memory_ceiling_bytes,
             certificate_sha256=hashlib.sha256(model.certificate).hexdigest(),
         )
@@ -97,15 +125,22 @@ class _Port(Protocol):
     def labels(self) -> tuple[str, ...]: ...
 
 
-def _port(port: _Port) -> PortSignature:
-    # The runtime's DType is an enumeration; its members are named F32, TEXT, ...
-    dtype = str(getattr(port.dtype, "name", port.dtype)).lower()
-    return PortSignature.model_validate(
-        {
-            "name": port.name,
-            "dtype": dtype,
-            "shape": tuple(port.shape),
-            "is_ragged": port.is_ragged,
-            "labels": tuple(port.labels),
-        }
-    )
+def _signature(variant: str, inputs: Iterable[_Port], outputs: Iterable[_Port]) -> Signature:
+    fields = {"inputs": tuple(map(_port, inputs)), "outputs": tuple(map(_port, outputs))}
+    try:
+        return Signature.model_validate(fields)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(str(step) for step in fault["loc"])
+        raise ProgramRefusedError(variant, f"{where}: {fault['msg']}, got {str(fault['input'])[:100]!r}") from None
+
+
+def _port(port: _Port) -> dict[str, object]:
+    return {
+        "name": port.name,
+        # The runtime's DType is an enumeration; its members are named F32, TEXT, ...
+        "dtype": str(getattr(port.dtype, "name", port.dtype)).lower(),
+        "shape": tuple(port.shape),
+        "is_ragged": port.is_ragged,
+        "labels": tuple(port.labels),
+    }

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from alcove.registry import limits
-from alcove.registry.errors import IntegrityError, PackageError, ProgramRefusedError, StorageError
+from alcove.registry.errors import IntegrityError, PackageError, StorageError
 from alcove.registry.files import DISK, read_bounded, replace_file
-from alcove.registry.manifest import MIN_RUNTIME, Manifest, PrivacyManifest, Variant
+from alcove.registry.manifest import MIN_RUNTIME, Manifest, PrivacyManifest
 from pydantic import ValidationError
 
 if TYPE_CHECKING:
@@ -173,16 +173,13 @@ def verify_package(package: Package, *, inspector: ProgramInspector | None = Non
         PackageError: a file is absent or superfluous.
         ProgramRefusedError: the runtime, a weight's digest, the certificate or the stated memory refuses a program.
     """
-    from alcove.registry.inspection import RuntimeInspector  # noqa: PLC0415 - a device reads manifests without it
+    from alcove.registry.inspection import RuntimeInspector, verify_program  # noqa: PLC0415 - a device reads manifests without it
 
     reader = inspector or RuntimeInspector()
     manifest = package.manifest
     _check_files(package)
     for variant in manifest.variants:
-        program = package.program(variant.name)
-        facts = reader.inspect(variant.name, program)
-        _check_facts(manifest, variant, facts)
-        reader.certify(variant.name, program)
+        verify_program(reader, manifest, variant, package.program(variant.name))
     return PackageReport(
         feature=manifest.feature,
         team=manifest.team,
@@ -209,17 +206,6 @@ def _check_files(package: Package) -> None:
         seen = hashlib.sha256(data).hexdigest()
         if seen != digest:
             raise IntegrityError(path, expected=digest, seen=seen)
-
-
-def _check_facts(manifest: Manifest, variant: Variant, facts: ProgramFacts) -> None:
-    if facts.signature != manifest.signature:
-        raise ProgramRefusedError(variant.name, "its inputs and outputs are not those of the manifest")
-    if facts.memory_ceiling_bytes != variant.memory_ceiling_bytes:
-        reason = f"it needs {facts.memory_ceiling_bytes} bytes, the manifest says {variant.memory_ceiling_bytes}"
-        raise ProgramRefusedError(variant.name, reason)
-    if facts.certificate_sha256 != variant.certificate_sha256:
-        reason = f"its certificate is {facts.certificate_sha256}, the manifest says {variant.certificate_sha256}"
-        raise ProgramRefusedError(variant.name, reason)
 
 
 def write_package(package: Package, folder: Path) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from alcove.registry.canonical import version_key
 from alcove.registry.errors import IntegrityError, ProgramRefusedError, WrongSubjectError
+from alcove.registry.inspection import verify_program
 from alcove.sdk.engine import Engine
 from alcove.sdk.errors import NoVariantError, ResponseTooLargeError, RuntimeTooOldError, TransportError
 from alcove.sdk.limits import CHUNK_BYTES
@@ -58,9 +59,10 @@ class Installer:
         The first time in each process an installed program's digest is compared again; a damaged one is installed anew.
 
         Raises:
-            IntegrityError: manifest, program or what it says differs from what was signed.
+            IntegrityError: manifest or program differs from what was signed.
             WrongSubjectError: the manifest speaks of another feature or version.
-            ProgramRefusedError: the runtime, a weight's digest or the certificate refuses the program.
+            ProgramRefusedError: the runtime, a weight's digest or the certificate refuses the program, or the manifest
+                says something else than it.
             IncompatibleError: the version is not for this device.
             ServerError: the download broke; it goes on from there next time.
             StorageError: the disk failed.
@@ -80,8 +82,8 @@ class Installer:
         part = self._slots.part_path(variant.sha256)
         self._download(part, variant)
         try:
-            self._judge(manifest, variant, part.read_bytes())
-        except (IntegrityError, ProgramRefusedError):
+            verify_program(self._engine.inspector, manifest, variant, part.read_bytes())
+        except ProgramRefusedError:
             # The bytes are what was signed, so they would fail again: do not keep them.
             self._files.remove(part)
             raise
@@ -127,26 +129,6 @@ class Installer:
         if digest.hexdigest() != variant.sha256:
             self._files.remove(part)
             raise IntegrityError(thing, expected=variant.sha256, seen=digest.hexdigest())
-
-    def _judge(self, manifest: "Manifest", variant: "Variant", program: bytes) -> None:
-        """Compare what the program says of itself with the manifest, then run its own checks."""
-        inspector = self._engine.inspector
-        facts = inspector.inspect(variant.name, program)
-        said = {
-            "signature": facts.signature.model_dump_json(),
-            "memory_ceiling_bytes": str(facts.memory_ceiling_bytes),
-            "certificate_sha256": facts.certificate_sha256,
-        }
-        signed = {
-            "signature": manifest.signature.model_dump_json(),
-            "memory_ceiling_bytes": str(variant.memory_ceiling_bytes),
-            "certificate_sha256": variant.certificate_sha256,
-        }
-        for name, expected in signed.items():
-            if said[name] != expected:
-                thing = f"{name} of {manifest.feature} {manifest.version}, variant {variant.name}"
-                raise IntegrityError(thing, expected=expected, seen=said[name])
-        inspector.certify(variant.name, program)
 
 
 def _check_manifest(manifest: "Manifest", feature: str, ref: "VersionRef") -> None:

@@ -1,5 +1,7 @@
 """Does a package of a really compiled program pass, and does the runtime's refusal come through by name?"""
 
+import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,9 +11,11 @@ from alcove.registry.inspection import RuntimeInspector
 from alcove.registry.manifest import PortSignature
 from alcove.registry.package import Package, create_package, read_package, verify_package, write_package
 from alcove.registry.testing import TreeWorld
-from alcove.runtime import export
+from alcove.runtime import export, load
 from alcove.runtime.certificate import Sample, embed_certificate
 from alcove.runtime.compiler.certify import certify
+from alcove.runtime.format.reader import read_spec
+from alcove.runtime.format.writer import write_program
 from alcove.runtime.ops import LabelledTopK, NgramHash
 from torch import Tensor, nn
 from torch.nn import functional
@@ -21,14 +25,14 @@ CAPACITY = 128
 
 
 class TinyLanguages(nn.Module):
-    """Tells three made-up languages by their n-grams; untrained."""
+    """Tells made-up languages by their n-grams; untrained."""
 
-    def __init__(self) -> None:
+    def __init__(self, labels: Sequence[str] = ("aa", "bb", "cc")) -> None:
         super().__init__()
         self.hash = NgramHash(min_order=1, max_order=2, buckets=BUCKETS, seed=7, capacity=CAPACITY)
         self.table = nn.Parameter(torch.randn(BUCKETS, 8, generator=torch.Generator().manual_seed(1)))
-        self.out = nn.Linear(8, 3)
-        self.top = LabelledTopK(["aa", "bb", "cc"], 2)
+        self.out = nn.Linear(8, len(labels))
+        self.top = LabelledTopK(list(labels), 2)
 
     def forward(self, utf8: Tensor) -> tuple[Tensor, Tensor]:
         """Return the two best probabilities and their languages."""
@@ -100,6 +104,24 @@ def test_every_seventh_flipped_byte_of_a_program_is_refused(program: bytes) -> N
         assert caught.value.variant == "f32"
 
 
+def test_port_name_beyond_the_manifests_bound_is_refused(program: bytes) -> None:
+    """The runtime loads it, its bound is wider; the refusal is typed and names the bound."""
+    spec = read_spec(program)
+    *others, last = spec.outputs
+    wide = write_program(dataclasses.replace(spec, outputs=(*others, dataclasses.replace(last, name="n" * 129))))
+    with pytest.raises(ProgramRefusedError, match=r"outputs\.1\.name: .*at most 128 characters"):
+        package(wide)
+
+
+def test_more_labels_than_the_manifests_bound_are_refused(program: bytes) -> None:
+    """As with names; the message stays short."""
+    compiled = bytes(export(TinyLanguages([f"label {number}" for number in range(8193)]).eval(), ("a sample",)))
+    wide = embed_certificate(compiled, load(program).certificate)
+    with pytest.raises(ProgramRefusedError, match=r"outputs\.1\.labels: .*at most 8192 items") as caught:
+        package(wide)
+    assert len(str(caught.value)) < 400
+
+
 @pytest.mark.parametrize("length", [0, 1, 63, 64, 1000])
 def test_truncated_program_is_refused(program: bytes, length: int) -> None:
     """With the runtime's own words."""
@@ -109,8 +131,6 @@ def test_truncated_program_is_refused(program: bytes, length: int) -> None:
 
 def test_certificate_of_another_program_is_refused(program: bytes, bare_program: bytes) -> None:
     """The outputs differ from what the certificate promises."""
-    from alcove.runtime import load
-
     foreign = embed_certificate(bare_program, load(program).certificate)
     with pytest.raises(ProgramRefusedError):
         verify_package(package(foreign))

@@ -341,9 +341,8 @@ def test_manifest_that_lies_about_its_program_is_refused(device: Device) -> None
     device.world.push("3.0.0", fake_program("three"), inspector=Lying())
     device.world.set_policy("3.0.0")
     result = device.client().sync()
-    assert isinstance(result.error, IntegrityError)
-    assert "memory_ceiling_bytes" in result.error.thing
-    assert (result.error.expected, result.error.seen) == ("1025", "1024")
+    assert isinstance(result.error, ProgramRefusedError)
+    assert result.error.reason == "it needs 1024 bytes, the manifest says 1025"
 
 
 def test_versions_that_no_slot_names_are_removed(device: Device) -> None:
