@@ -90,7 +90,7 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         http_port = await _start_http(stack, settings, ingress)
         await stack.enter_async_context(_keeping_fresh(settings, tree, lock, publisher))
         scheme = "https" if settings.tls_key else "http"
-        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        host = settings.url_host
         yield Running(f"{host}:{grpc_port}", f"{scheme}://{host}:{http_port}")
 
 
@@ -159,7 +159,7 @@ def _listen(server: grpc.aio.Server, settings: Settings) -> int:
     Raises:
         OSError: the port is taken or not ours to open, or the TLS files cannot be read.
     """
-    address = f"{settings.host}:{settings.grpc_port}"
+    address = f"{settings.url_host}:{settings.grpc_port}"
     try:
         if settings.tls_key is None or settings.tls_certificate is None:
             return server.add_insecure_port(address)

@@ -48,6 +48,11 @@ class Settings(BaseModel):
         return self
 
     @property
+    def url_host(self) -> str:
+        """The host as it stands before a port: IPv6 in brackets."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    @property
     def database(self) -> Path:
         """The SQLite file."""
         return self.data_dir / DATABASE_FILE

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -254,6 +255,33 @@ def test_the_ready_line_and_the_health_service_tell_that_it_serves(served: Serve
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
     assert served.grpc_address.startswith("127.0.0.1:")
     assert served.http_url.startswith("http://127.0.0.1:")
+
+
+def _has_ipv6_loopback() -> bool:
+    """Whether this machine can listen on ::1."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as probe:
+        probe.bind(("::1", 0))
+        return True
+    return False
+
+
+@pytest.mark.skipif(not _has_ipv6_loopback(), reason="this machine has no IPv6 loopback: serving on ::1 is NOT tested")
+def test_an_ipv6_host_is_served_on_both_ports(fresh: ServerWorld) -> None:
+    """The addresses that are told have brackets, and both answer."""
+    served = fresh.start("--host", "::1")
+    assert served.grpc_address.startswith("[::1]:")
+    assert served.http_url.startswith("http://[::1]:")
+    with fresh.client(served, "reader") as reader:
+        assert reader.versions() == []
+    with urllib.request.urlopen(served.http_url + "/healthz", timeout=20) as answer:
+        assert answer.read() == b"ok\n"
+    assert served.stop() == 0
+
+
+@pytest.mark.parametrize(("host", "shown"), [("::1", "[::1]"), ("127.0.0.1", "127.0.0.1"), ("a.example", "a.example")])
+def test_an_ipv6_host_stands_in_brackets_before_a_port(settings: Settings, host: str, shown: str) -> None:
+    """Names and IPv4 addresses stay as they are."""
+    assert settings.model_copy(update={"host": host}).url_host == shown
 
 
 def test_garbage_on_the_grpc_port_harms_nobody(served: Served, world: ServerWorld) -> None:
