@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from alcove.platform.cli.output import AsJson, print_json, print_rows
 from alcove.registry.ceremony import initialise_tree
+from alcove.registry.files import DISK, replace_file
 from alcove.registry.keys import OFFLINE_ROLES, ONLINE_ROLES, KeyRing, check_teams, create_keys, load_keys, load_signer
 from alcove.registry.layout import metadata_file
 from alcove.registry.tree import Tree
@@ -33,13 +34,17 @@ def create(
     """Make offline, online and team keys (0600), the signed tree, and root.json for the apps."""
     teams = _teams(team)
     tree_folder = data_dir / "tree"
-    if (tree_folder / metadata_file("timestamp")).exists():
+    root = directory / "root.json"
+    if root.exists():
+        raise typer.BadParameter(f"{directory} holds the keys of a finished ceremony; another tree has keys of its own")
+    is_whole = (tree_folder / metadata_file("timestamp")).exists()
+    if is_whole and not _is_signed_by(tree_folder, directory):
         raise typer.BadParameter(f"{data_dir} holds a signed tree already; keys are never made twice for one tree")
     keyring = _keyring(directory, teams)
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    initialise_tree(tree_folder, keyring, teams)
-    root = directory / "root.json"
-    root.write_bytes(Tree(tree_folder).root_bytes())
+    if not is_whole:
+        initialise_tree(tree_folder, keyring, teams)
+    replace_file(DISK, root, Tree(tree_folder).root_bytes())  # the ceremony is finished when this file is there
     if as_json:
         print_json({"keys": str(directory), "tree": str(tree_folder), "root": str(root), "teams": teams})
         return
@@ -84,7 +89,13 @@ def _teams(texts: list[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _keyring(directory: Path, teams: dict[str, tuple[str, ...]]) -> KeyRing:
-    """Return new keys, or those of a ceremony that ended before its tree was whole."""
+    """Return new keys, or those of a ceremony that was interrupted."""
     if (directory / "offline").is_dir():
         return load_keys(directory)
     return create_keys(directory, teams=teams)
+
+
+def _is_signed_by(tree_folder: Path, directory: Path) -> bool:
+    """Whether the root key in `directory` made the tree: all that its ceremony lacks is root.json."""
+    path = directory / "offline" / "root.pem"
+    return path.is_file() and load_signer(path).public_key.keyid in Tree(tree_folder).state().root.roles["root"].keyids

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import shutil
 import stat
 import subprocess
 import sys
@@ -322,7 +323,7 @@ def test_what_goes_wrong_is_told_in_a_sentence(shop: Shop, programs: tuple[Path,
 
 
 def test_keys_are_private_and_never_made_twice(shop: Shop, tmp_path: Path) -> None:
-    """0600 each; the second ceremony for a tree is refused; one that was interrupted is completed with its own keys."""
+    """0600 each; a second ceremony for a tree or with the same keys is refused; one that was interrupted goes on."""
     modes = {stat.S_IMODE(path.stat().st_mode) for path in (shop.folder / "keys").rglob("*.pem")}
     assert modes == {0o600}
     rows = alcove("keys", "show", shop.folder / "keys", "--json").json
@@ -336,9 +337,20 @@ def test_keys_are_private_and_never_made_twice(shop: Shop, tmp_path: Path) -> No
     first = alcove("keys", "create", tmp_path / "keys", "--data-dir", tmp_path / "one", "--team", "a=b", "--json")
     assert first.code == 0, first.err
     ids = alcove("keys", "show", tmp_path / "keys", "--json").json
-    resumed = alcove("keys", "create", tmp_path / "keys", "--data-dir", tmp_path / "two", "--team", "a=b")
-    assert resumed.code == 0, resumed.err
-    assert alcove("keys", "show", tmp_path / "keys", "--json").json == ids
+    root = (tmp_path / "keys" / "root.json").read_bytes()
+    other = alcove("keys", "create", tmp_path / "keys", "--data-dir", tmp_path / "two", "--team", "a=b")
+    assert (other.code, "finished ceremony" in " ".join(other.err.replace("│", " ").split())) == (2, True)
+    assert not (tmp_path / "two").exists()
+    for interrupted_before in ("timestamp.json", "root.json"):
+        (tmp_path / "keys" / "root.json").unlink()
+        if interrupted_before == "timestamp.json":
+            shutil.rmtree(tmp_path / "one")
+        resumed = alcove("keys", "create", tmp_path / "keys", "--data-dir", tmp_path / "one", "--team", "a=b")
+        assert resumed.code == 0, resumed.err
+        assert alcove("keys", "show", tmp_path / "keys", "--json").json == ids
+    again = (tmp_path / "keys" / "root.json").read_bytes()
+    assert again == (tmp_path / "one" / "tree" / "metadata" / "1.root.json").read_bytes()
+    assert json.loads(root)["signed"]["roles"] == json.loads(again)["signed"]["roles"]
     for bad in ("a", "=b", "a=", "a=b,b", "A=b", "a=policy"):
         said = alcove("keys", "create", tmp_path / "bad", "--data-dir", tmp_path / "bad-data", "--team", bad)
         assert said.code == 2, bad
