@@ -14,6 +14,10 @@ A tie of two close languages (Danish and Norwegian, near a half each) is still a
 What it hides of right and wrong guesses is in CARD.md ("counted as unknown").
 """
 
+_KNOWN: Final = frozenset(LANGUAGES)
+_HIGHEST: Final = 1.0 + 1e-6
+"""A softmax in f32 may round up to a little more than 1."""
+
 PROGRAMS: Final = Path(__file__).parent / "programs"
 SENTENCES: Final = Path(__file__).parent / "sentences.tsv"
 
@@ -73,12 +77,15 @@ class LanguageId:
         shapes = [output.shape for output in outputs]
         if len(shapes) != 2 or shapes[0] != shapes[1] or len(shapes[0]) != 2 or shapes[0][0] != 1 or not shapes[0][1]:
             raise ValueError(f"language_id expects probabilities and languages, both [1, k]; the program gave {shapes}")
-        ranked = tuple(
-            RankedLanguage(language=str(language), probability=min(float(probability), 1.0))
-            for probability, language in zip(outputs[0][0], outputs[1][0], strict=True)
-        )
-        for entry in ranked:
-            if entry.language not in LANGUAGES:
-                raise ValueError(f"language_id knows {len(LANGUAGES)} languages; {entry.language!r} is none of them")
+        ranked = []
+        for probability, language in zip(outputs[0][0].tolist(), outputs[1][0].tolist(), strict=True):
+            if language not in _KNOWN:
+                raise ValueError(f"language_id knows {len(LANGUAGES)} languages; {language!r} is none of them")
+            if not 0.0 <= probability <= _HIGHEST:
+                raise ValueError(f"language_id expects probabilities in [0, 1]; the program gave {probability}")
+            # Checked above: validating each again would take longer than the model.
+            ranked.append(RankedLanguage.model_construct(language=language, probability=min(probability, 1.0)))
         best = ranked[0]
-        return LanguageAnswer(language=best.language, ranked=ranked, is_unknown=best.probability < UNKNOWN_BELOW)
+        return LanguageAnswer.model_construct(
+            language=best.language, ranked=tuple(ranked), is_unknown=best.probability < UNKNOWN_BELOW
+        )
