@@ -1,7 +1,8 @@
 """Does any program crash or hang the runtime?  `python -m benchmarks.fuzz --seconds N [--sanitize] [--seed N]`.
 
 Mutated programs go through open and run in child processes, one for each instruction set of this machine. What they run
-is `runtime/native/fuzz/driver.cpp`, built first; with --sanitize under the address and undefined-behaviour sanitizers.
+is `runtime/native/fuzz/driver.cpp`, built first; with --sanitize under the address and undefined-behaviour sanitizers,
+where each program runs a second time with every tensor in a block of its own and must give the same answer.
 Prints how many were accepted, and refused by which code. A crash or hang ends it with exit code 1; the program that did
 it stays in `runs/fuzz/`.
 """

@@ -78,6 +78,22 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> mo
   return std::unique_ptr<Session>(new Session(std::move(model), static_cast<uint8_t*>(memory)));
 }
 
+#if defined(ALCOVE_SANITIZE)
+Result<std::unique_ptr<Session>> Session::create_apart(std::shared_ptr<const Model> model) {
+  Result<std::unique_ptr<Session>> created = create(std::move(model));
+  if (!created.is_ok()) return created;
+  Session& session = *created.value();
+  const std::vector<Tensor>& tensors = session.model_->program().tensors;
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    session.apart_.push_back(std::make_unique<uint8_t[]>(tensors[t].size_bytes));
+    uint8_t* block = session.apart_.back().get();
+    if (tensors[t].storage == Storage::constant) std::memcpy(block, session.states_[t].data, tensors[t].size_bytes);
+    session.states_[t].data = block;
+  }
+  return created;
+}
+#endif
+
 Session::Session(std::shared_ptr<const Model> model, uint8_t* memory) : model_(std::move(model)), memory_(memory) {
   const Program& program = model_->program();
   states_ = reinterpret_cast<TensorState*>(memory_);

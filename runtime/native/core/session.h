@@ -17,6 +17,12 @@ class Session {
   // Allocates the model's memory ceiling, once.
   static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Model> model);
 
+#if defined(ALCOVE_SANITIZE)
+  // For the fuzzing driver: every tensor in a heap block of its exact size, so that the sanitizer sees a kernel that goes
+  // beyond one.  Must give the answers of create(); if not, the memory plan overlaps.
+  static Result<std::unique_ptr<Session>> create_apart(std::shared_ptr<const Model> model);
+#endif
+
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session();
@@ -64,6 +70,9 @@ class Session {
   uint64_t set_ = 0;     // one bit for each input
   bool has_outputs_ = false;
   std::atomic<bool> is_busy_ = false;
+#if defined(ALCOVE_SANITIZE)
+  std::vector<std::unique_ptr<uint8_t[]>> apart_;
+#endif
 };
 
 }  // namespace alcove

@@ -6,6 +6,7 @@
 // CODE is `ok`, or the name of the code that refused the program or its input (core/codes.inc).
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -77,7 +78,8 @@ Status set_input(Session& session, size_t port, int round, std::vector<uint8_t>&
   return session.set_tensor(port, tensor.dtype, dims, tensor.rank, data.data());
 }
 
-Status run_round(Session& session, int round, uint64_t& checksum) {
+// Appends the bytes of all outputs.
+Status run_round(Session& session, int round, std::vector<uint8_t>& answer) {
   const Program& program = session.model().program();
   std::vector<uint8_t> data;
   for (size_t port = 0; port < program.inputs.size(); ++port) ALCOVE_TRY(set_input(session, port, round, data));
@@ -86,34 +88,51 @@ Status run_round(Session& session, int round, uint64_t& checksum) {
     const Tensor& tensor = program.tensors[program.outputs[port].tensor];
     uint64_t bytes = alcove::dtype_bytes(tensor.dtype);
     for (uint8_t d = 0; d < tensor.rank; ++d) bytes *= d == 0 ? session.output_extent(port) : tensor.dims[d];
-    for (uint64_t i = 0; i < bytes; ++i) checksum += session.output(port)[i];
+    answer.insert(answer.end(), session.output(port), session.output(port) + bytes);
   }
   return {};
 }
 
-// Opens and runs; the sum keeps the compiler from leaving out the reads.
-alcove::Code judge(alcove::Bytes bytes, uint64_t& checksum) {
+// Runs all rounds; returns what refused one for a reason that is not its input's.
+Status run_all(Session& session, std::vector<uint8_t>& answer) {
+  for (int round = 0; round < kRounds; ++round) {
+    const Status status = run_round(session, round, answer);
+    answer.push_back(static_cast<uint8_t>(status.code));
+    const alcove::Kind kind = alcove::code_kind(status.code);
+    if (kind != alcove::Kind::ok && kind != alcove::Kind::input && kind != alcove::Kind::text) return status;
+  }
+  return {};
+}
+
+// Opens and runs.
+alcove::Code judge(alcove::Bytes bytes) {
   auto model = alcove::Model::open(std::move(bytes));
   if (!model.is_ok()) return model.status().code;
   const Status weights = model.value()->check_weights();
   if (model.value()->program().arena_bytes > kMaxRunArenaBytes) return alcove::Code::ok;
   auto session = Session::create(model.value());
   if (!session.is_ok()) return session.status().code;
-  for (int round = 0; round < kRounds; ++round) {
-    const Status status = run_round(*session.value(), round, checksum);
-    const alcove::Kind kind = alcove::code_kind(status.code);
-    // A run may refuse what it was given and nothing else.
-    if (kind != alcove::Kind::ok && kind != alcove::Kind::input && kind != alcove::Kind::text) return status.code;
+  std::vector<uint8_t> answer;
+  if (const Status status = run_all(*session.value(), answer); !status.is_ok()) return status.code;
+#if defined(ALCOVE_SANITIZE)
+  auto apart = Session::create_apart(model.value());
+  if (!apart.is_ok()) return apart.status().code;
+  std::vector<uint8_t> same;
+  if (const Status status = run_all(*apart.value(), same); !status.is_ok()) return status.code;
+  if (answer != same) {
+    std::fprintf(stderr, "the memory plan changes the answer\n");
+    std::abort();
   }
+#endif
   return weights.code;
 }
 
-int serve(uint64_t& checksum) {
+int serve() {
   uint32_t size = 0;
   while (std::fread(&size, sizeof(size), 1, stdin) == 1) {
     std::vector<uint8_t> data(size);
     if (std::fread(data.data(), 1, size, stdin) != size) return 1;
-    std::printf("%s\n", alcove::code_name(judge(alcove::Bytes::copy_of(data.data(), data.size()), checksum)));
+    std::printf("%s\n", alcove::code_name(judge(alcove::Bytes::copy_of(data.data(), data.size()))));
     std::fflush(stdout);
   }
   return 0;
@@ -122,12 +141,11 @@ int serve(uint64_t& checksum) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  uint64_t checksum = 0;
-  if (count == 2 && std::strcmp(arguments[1], "-") == 0) return serve(checksum);
+  if (count == 2 && std::strcmp(arguments[1], "-") == 0) return serve();
   for (int i = 1; i < count; ++i) {
     auto bytes = alcove::Bytes::of_file(arguments[i]);
-    const alcove::Code code = bytes.is_ok() ? judge(std::move(bytes.value()), checksum) : bytes.status().code;
+    const alcove::Code code = bytes.is_ok() ? judge(std::move(bytes.value())) : bytes.status().code;
     std::printf("%s: %s\n", arguments[i], alcove::code_name(code));
   }
-  return checksum == 0x616C636F7665 ? 2 : 0;
+  return 0;
 }
