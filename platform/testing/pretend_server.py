@@ -1,9 +1,9 @@
 """How is the server run where programs may be pretended ones?  As the real one, but for what reads programs.
 
-`python -m alcove.platform.testing.pretend_server [--as-uid UID] …options of alcove.platform.server…`
+`python -m alcove.platform.testing.pretend_server [--note-opened FILE] [--as-uid UID] …the server's options…`
 
-With `--as-uid` (started as root) the process gives up root before it reads anything: what other users may not read is
-then out of its reach.
+With `--note-opened` the path of each file that Python opens is written to a file.  With `--as-uid` (started as root) the
+process gives up root before it reads anything: what other users may not read is then out of its reach.
 """
 
 import asyncio
@@ -28,6 +28,9 @@ def run(arguments: list[str]) -> int:
     """Serve; return the exit code."""
     inspection.RuntimeInspector = PretendInspector  # type: ignore[misc, assignment]  # the one thing that is pretended
     configure_log()
+    if arguments[:1] == ["--note-opened"]:
+        _note_opened(Path(arguments[1]))
+        arguments = arguments[2:]
     if arguments[:1] == ["--as-uid"]:
         with tempfile.TemporaryDirectory() as folder:
             asyncio.run(_load_everything(Path(folder)))
@@ -37,6 +40,17 @@ def run(arguments: list[str]) -> int:
         os.setuid(uid)
         arguments = arguments[2:]
     return main(arguments)
+
+
+def _note_opened(path: Path) -> None:
+    """Write down what is opened from now on; a hook cannot be taken away again."""
+    notes = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def note(event: str, details: tuple[object, ...]) -> None:
+        if event == "open" and isinstance(details[0], str | bytes | os.PathLike):
+            os.write(notes, os.fsencode(os.path.realpath(details[0])) + b"\n")
+
+    sys.addaudithook(note)
 
 
 async def _load_everything(folder: Path) -> None:

@@ -100,16 +100,22 @@ class ServerWorld:
             self._tokens[role] = create_local_token(self.data_dir, role)[0]
         return self._tokens[role]
 
-    def command(self, *options: str, as_uid: int | None = None) -> list[str]:
+    def command(self, *options: str, as_uid: int | None = None, note_opened: Path | None = None) -> list[str]:
         """Return the command that runs the server on this world, on free ports."""
+        note = [] if note_opened is None else ["--note-opened", str(note_opened)]
         drop = [] if as_uid is None else ["--as-uid", str(as_uid)]
         folders = ["--data-dir", str(self.data_dir), "--online-keys", str(self.folder / "keys" / "online")]
         ports = ["--grpc-port", "0", "--http-port", "0"]
         module = [sys.executable, "-W", "error", "-m", "alcove.platform.testing.pretend_server"]
-        return [*module, *drop, *folders, *ports, *options]
+        return [*module, *note, *drop, *folders, *ports, *options]
 
-    def start(self, *options: str, as_uid: int | None = None) -> Served:
+    def start(self, *options: str, as_uid: int | None = None, note_opened: Path | None = None) -> Served:
         """Start a server process and wait until it answers.
+
+        Args:
+            options: of the server.
+            as_uid: the user that the process becomes (root only).
+            note_opened: a file that gets the path of each file that the process opens.
 
         Raises:
             RuntimeError: it ended, or did not answer in time; the message has its log.
@@ -118,7 +124,10 @@ class ServerWorld:
         log = self.folder / f"server-{self._starts}.log"
         with log.open("w") as stderr:
             process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                self.command(*options, as_uid=as_uid), stdout=subprocess.PIPE, stderr=stderr, text=True
+                self.command(*options, as_uid=as_uid, note_opened=note_opened),
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
             )
         line = _first_line(process)
         if not line:
