@@ -15,8 +15,6 @@ What it hides of right and wrong guesses is in CARD.md ("counted as unknown").
 """
 
 _KNOWN: Final = frozenset(LANGUAGES)
-_HIGHEST: Final = 1.0 + 1e-6
-"""A softmax in f32 may round up to a little more than 1."""
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
 SENTENCES: Final = Path(__file__).parent / "sentences.tsv"
@@ -77,15 +75,19 @@ class LanguageId:
         shapes = [output.shape for output in outputs]
         if len(shapes) != 2 or shapes[0] != shapes[1] or len(shapes[0]) != 2 or shapes[0][0] != 1 or not shapes[0][1]:
             raise ValueError(f"language_id expects probabilities and languages, both [1, k]; the program gave {shapes}")
-        ranked = []
-        for probability, language in zip(outputs[0][0].tolist(), outputs[1][0].tolist(), strict=True):
-            if language not in _KNOWN:
-                raise ValueError(f"language_id knows {len(LANGUAGES)} languages; {language!r} is none of them")
-            if not 0.0 <= probability <= _HIGHEST:
-                raise ValueError(f"language_id expects probabilities in [0, 1]; the program gave {probability}")
-            # Checked above: validating each again would take longer than the model.
-            ranked.append(RankedLanguage.model_construct(language=language, probability=min(probability, 1.0)))
+        ranked = [
+            {"language": language, "probability": min(probability, 1.0)}
+            for probability, language in zip(outputs[0][0].tolist(), outputs[1][0].tolist(), strict=True)
+        ]
+        for entry in ranked:
+            if entry["language"] not in _KNOWN:
+                raise ValueError(f"language_id knows {len(LANGUAGES)} languages; {entry['language']!r} is none of them")
         best = ranked[0]
-        return LanguageAnswer.model_construct(
-            language=best.language, ranked=tuple(ranked), is_unknown=best.probability < UNKNOWN_BELOW
+        # Validated in one go: one by one takes longer than the model.
+        return LanguageAnswer.model_validate(
+            {
+                "language": best["language"],
+                "ranked": ranked,
+                "is_unknown": best["probability"] < UNKNOWN_BELOW,
+            }
         )
