@@ -1,4 +1,4 @@
-"""How does whoever owns the data folder issue and revoke tokens?  Beside the server, running or not."""
+"""How does whoever owns the data folder issue and revoke tokens, and read the audit log?  The server may run meanwhile."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,13 +8,16 @@ from typing import TypeVar
 from alcove.platform.auth.principal import Role
 from alcove.platform.auth.tokens import issue_token
 from alcove.platform.core.errors import InvalidFieldError
+from alcove.platform.core.limits import PAGE_SIZE
+from alcove.platform.core.records import Page
 from alcove.platform.store import Store
+from alcove.platform.store.audit import AuditEntry, list_audit
 from alcove.platform.store.change import Change
 from alcove.platform.store.database import DATABASE_FILE
 from alcove.platform.store.tokens import TokenRecord, add_token, list_tokens, revoke_token
 from alcove.registry.clock import SYSTEM_CLOCK, Clock
 
-__all__ = ["create_local_token", "list_local_tokens", "revoke_local_token"]
+__all__ = ["create_local_token", "list_local_audit", "list_local_tokens", "revoke_local_token"]
 
 _PRINCIPAL = "local"  # the owner of the data folder, in the audit log
 _T = TypeVar("_T")
@@ -58,6 +61,23 @@ def list_local_tokens(data_dir: Path) -> list[TokenRecord]:
     async def work(store: Store) -> list[TokenRecord]:
         async with store.read() as session:
             return await list_tokens(session)
+
+    return asyncio.run(_with_store(data_dir, work))
+
+
+def list_local_audit(data_dir: Path) -> list[AuditEntry]:
+    """Return the whole audit log, oldest entry first.
+
+    Raises:
+        InvalidFieldError: the folder does not exist.
+    """
+
+    async def work(store: Store) -> list[AuditEntry]:
+        entries: list[AuditEntry] = []
+        async with store.read() as session:
+            while page := await list_audit(session, Page(entries[-1].sequence if entries else 0, PAGE_SIZE[1])):
+                entries += page
+        return entries
 
     return asyncio.run(_with_store(data_dir, work))
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from alcove.platform.cli.files import read_text
 from alcove.platform.client import PlatformClient
 
 __all__ = ["Server", "TlsRoot", "TokenFile", "connect"]
@@ -27,10 +28,11 @@ def connect(server: str, token_file: Path | None, tls_root: Path | None) -> Plat
 
     Raises:
         typer.BadParameter: no token file.
+        InvalidFieldError: the token's file is not UTF-8.
         OSError: a file cannot be read.
     """
     if token_file is None:
         problem = "name the token's file, or set ALCOVE_TOKEN_FILE (make one: alcove token create --out FILE)"
         raise typer.BadParameter(problem, param_hint="--token-file")
-    token = token_file.read_text(encoding="utf-8").strip()
+    token = read_text(token_file).strip()
     return PlatformClient(server, token, tls_root=None if tls_root is None else tls_root.read_bytes())

@@ -3,7 +3,7 @@
 import sys
 
 import typer
-from alcove.platform.cli import experiment, feature, keys, model, registry, rollout, serve, token
+from alcove.platform.cli import audit, experiment, feature, keys, model, registry, rollout, serve, token
 from alcove.platform.cli.demo.command import demo_command
 from alcove.platform.cli.failures import explain
 
@@ -21,6 +21,7 @@ app.command("demo")(demo_command)
 app.add_typer(feature.app, name="feature")
 app.add_typer(keys.app, name="keys")
 app.add_typer(token.app, name="token")
+app.add_typer(audit.app, name="audit")
 app.add_typer(model.app, name="model")
 app.add_typer(rollout.app, name="rollout")
 app.add_typer(experiment.app, name="experiment")

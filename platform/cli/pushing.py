@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import typer
+from alcove.platform.cli.files import read_text
 from alcove.platform.client import PlatformClient, Version, push_package
 from alcove.registry.keys import load_signer
 from alcove.registry.package import create_package
@@ -40,7 +41,7 @@ def push_programs(
         team=team,
         version=version,
         programs={variant: path.read_bytes() for variant, path in files.items()},
-        card=card.read_text(encoding="utf-8") if card else f"# {feature} {version}\n\nThe team gave no card.\n",
+        card=read_text(card) if card else f"# {feature} {version}\n\nThe team gave no card.\n",
     )
     console = Console(stderr=True, quiet=is_quiet)
     with console.status("packaging") as status:

@@ -24,6 +24,7 @@
         ├── OnlineKeyError         an online key is missing or not the one that the tree trusts
         ├── TreeMissingError       no signed tree in the data folder
         ├── DataFolderBusyError    another server uses the data folder
+        ├── StoreDamagedError      the database's file is damaged or none
         └── StoreBusyError         another writer holds the database
 
 Every class carries its fields; messages name the thing, the bound and the value seen.  None carries a secret.
@@ -57,6 +58,7 @@ __all__ = [
     "ShareNotRaisedError",
     "StateError",
     "StoreBusyError",
+    "StoreDamagedError",
     "TreeMissingError",
     "UnauthenticatedError",
 ]
@@ -251,3 +253,11 @@ class StoreBusyError(ServerError):
 
     def __init__(self) -> None:
         super().__init__("the database is busy: try again")
+
+
+class StoreDamagedError(ServerError):
+    """The database's file is no database, or a damaged one."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"{path}: {problem}: put a backup in its place")

@@ -43,6 +43,7 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _p.OnlineKeyError: _S.INTERNAL,
         _p.TreeMissingError: _S.INTERNAL,
         _p.DataFolderBusyError: _S.INTERNAL,
+        _p.StoreDamagedError: _S.INTERNAL,
         # the server, for a moment
         _p.StoreBusyError: _S.UNAVAILABLE,
         # registry: what was sent is not acceptable

@@ -5,15 +5,15 @@ the last commit and never wait.  Every commit is synced before it returns, becau
 """
 
 import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from alcove.platform.core.errors import StoreBusyError
+from alcove.platform.core.errors import StoreBusyError, StoreDamagedError
 from alcove.platform.store.migrations import HEAD
 from sqlalchemy import Connection, event
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 
 __all__ = ["DATABASE_FILE", "Store"]
@@ -62,6 +62,20 @@ def _migrate(connection: Connection) -> None:
     command.upgrade(config, "head")
 
 
+@contextmanager
+def _told(path: str | None) -> Iterator[None]:
+    """Give what the database itself reports a type of ours."""
+    try:
+        yield
+    except DBAPIError as error:
+        code = getattr(error.orig, "sqlite_errorcode", 0) & _CODE
+        if code == sqlite3.SQLITE_BUSY:
+            raise StoreBusyError from error
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            raise StoreDamagedError(str(path), str(error.orig)) from error
+        raise
+
+
 class Store:
     """The server's rows.  `read` and `write` give sessions; modules of this package hold the questions."""
 
@@ -75,7 +89,8 @@ class Store:
 
         Raises:
             OSError: the file cannot be made.
-            sqlalchemy.exc.DBAPIError: it is no database, or a newer or broken one.
+            StoreDamagedError: it is no database, or a damaged one.
+            StoreBusyError: another writer holds it.
         """
         _make_private_file(path)
         engine = create_async_engine(f"sqlite+aiosqlite:///{path}")
@@ -83,8 +98,9 @@ class Store:
         event.listen(engine.sync_engine, "begin", _begin)
         store = cls(engine)
         try:
-            async with store._writers.begin() as connection:
-                await connection.run_sync(_migrate)
+            with _told(str(path)):
+                async with store._writers.begin() as connection:
+                    await connection.run_sync(_migrate)
         except BaseException:
             await engine.dispose()
             raise
@@ -96,9 +112,14 @@ class Store:
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncSession]:
-        """Give a session that sees the last commit; what it changes is thrown away."""
-        async with AsyncSession(self._readers, expire_on_commit=False) as session:
-            yield session
+        """Give a session that sees the last commit; what it changes is thrown away.
+
+        Raises:
+            StoreDamagedError: the file is damaged.
+        """
+        with _told(self._readers.url.database):
+            async with AsyncSession(self._readers, expire_on_commit=False) as session:
+                yield session
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncSession]:
@@ -106,11 +127,8 @@ class Store:
 
         Raises:
             StoreBusyError: another writer held the database for longer than `BUSY_TIMEOUT_MS`.
+            StoreDamagedError: the file is damaged.
         """
-        try:
+        with _told(self._readers.url.database):
             async with AsyncSession(self._writers, expire_on_commit=False) as session, session.begin():
                 yield session
-        except OperationalError as error:
-            if getattr(error.orig, "sqlite_errorcode", 0) & _CODE == sqlite3.SQLITE_BUSY:
-                raise StoreBusyError from error
-            raise

@@ -2,8 +2,10 @@
 
 `python -m alcove.platform.testing.pretend_server [--note-opened FILE] [--as-uid UID] …the server's options…`
 
-With `--note-opened` the path of each file that Python opens is written to a file.  With `--as-uid` (started as root) the
-process gives up root before it reads anything: what other users may not read is then out of its reach.
+With `--note-opened` the path of each file that Python opens is written to a file.
+
+With `--as-uid` (started as root) the process gives up root before it reads anything: what other users may not read is
+then out of its reach.
 """
 
 import asyncio

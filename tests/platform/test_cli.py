@@ -140,7 +140,7 @@ COMMANDS = dict(leaves(typer.main.get_command(main.app)))
 def test_every_promised_verb_is_there() -> None:
     """What the documents name can be typed."""
     promised = {
-        "serve", "demo", "keys create", "keys show", "token create", "token list", "token revoke",
+        "serve", "demo", "keys create", "keys show", "token create", "token list", "token revoke", "audit list",
         "model export", "model inspect", "model verify", "model run", "model push", "model list",
         "rollout create", "rollout status", "rollout advance", "rollout pause", "rollout resume", "rollout rollback",
         "rollout halt", "experiment create", "experiment start", "experiment stop", "experiment results",
@@ -252,6 +252,18 @@ def test_from_push_to_everyone(shop: Shop, programs: tuple[Path, Path]) -> None:
     assert "rolled back" in listed.out
     assert "completed" in listed.out
 
+    audit = ("audit", "list", "--data-dir", shop.folder / "server")
+    entries = alcove(*audit, "--object", rollout["rollout_id"], "--json").json
+    assert [entry["action"].split()[0] for entry in entries] == ["create", "advance", "pause", "resume", "advance"]
+    assert [entry["details"]["override_reason"] for entry in entries if entry["action"] == "advance rollout"] == [
+        "a trial"
+    ] * 2
+    assert {entry["who"].partition("/")[0] for entry in entries} == {"operator"}
+    assert all(entry["at_s"] > 0 and entry["object"] == rollout["rollout_id"] for entry in entries)
+    table = alcove(*audit).out
+    assert "create token" in table
+    assert "a trial" in table
+
     checked = alcove("registry", "check", "--data-dir", shop.folder / "server", "--json")
     assert (checked.code, checked.json["is_sound"], checked.json["problems"]) == (0, True, [])
 
@@ -278,6 +290,9 @@ def test_a_changed_blob_is_found_by_the_check(shop: Shop, programs: tuple[Path, 
 def test_what_goes_wrong_is_told_in_a_sentence(shop: Shop, programs: tuple[Path, Path], tmp_path: Path) -> None:
     """Exit codes 1 (refused), 2 (wrong use), 3 (no answer); never a traceback; the thing is named."""
     (tmp_path / "bad.alc").write_bytes(b"not a program")
+    (tmp_path / "latin").write_bytes("é".encode("latin-1"))
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "alcove.db").write_bytes(b"this is not a database, it is a sentence" * 100)
     (tmp_path / "bare.token").write_text(f"alc_{'0' * 16}_{'0' * 64}")
     key = shop.folder / "keys" / "teams" / "writing.pem"
     push = ("model", "push", "--feature", "polite", "--version", "9.0.0", "--team", "writing")
@@ -290,6 +305,10 @@ def test_what_goes_wrong_is_told_in_a_sentence(shop: Shop, programs: tuple[Path,
         (3, "alcove serve", lambda: alcove("model", "list", "--server", "127.0.0.1:1", "--token-file", operator_file)),
         (2, "ALCOVE_TOKEN_FILE", lambda: alcove("model", "list", "--server", shop.server)),
         (1, "absent.token", lambda: alcove("model", "list", "--token-file", tmp_path / "absent.token")),
+        (1, "latin: expected UTF-8 text", lambda: alcove("model", "list", *here, tmp_path / "latin")),
+        (1, "UTF-8 text", lambda: shop.team(*push, programs[0], "--key", key, "--card", tmp_path / "latin")),
+        (1, "put a backup", lambda: alcove("token", "list", "--data-dir", tmp_path / "damaged")),
+        (1, "put a backup", lambda: alcove("audit", "list", "--data-dir", tmp_path / "damaged")),
         (1, "unknown token", lambda: alcove("model", "list", *here, tmp_path / "bare.token")),
         (1, "may not create rollouts", lambda: shop.team(*create, "polite")),
         (1, "no version named", lambda: shop.operator(*create, "nothing")),

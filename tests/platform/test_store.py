@@ -7,7 +7,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from alcove.platform.core.errors import RequestIdReusedError, StoreBusyError
+from alcove.platform.core.errors import RequestIdReusedError, StoreBusyError, StoreDamagedError
 from alcove.platform.core.records import Page
 from alcove.platform.server.status import status_of
 from alcove.platform.store import Store, database
@@ -58,7 +58,7 @@ async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "rubbish.db"
     path.write_bytes(b"this is not a database, it is a sentence" * 100)
     before = path.read_bytes()
-    with pytest.raises(DBAPIError):
+    with pytest.raises(StoreDamagedError, match=r"rubbish\.db"):
         await Store.open(path)
     assert path.read_bytes() == before
 
