@@ -1,4 +1,4 @@
-"""How does whoever owns the data folder issue and revoke tokens, and read the audit log?  The server may run meanwhile."""
+"""How does whoever owns the data folder issue and revoke tokens, and read the audit log?  Also while the server runs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
