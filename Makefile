@@ -52,8 +52,8 @@ types: $(INSTALLED) ## mypy --strict over all packages
 bench: $(INSTALLED) ## Print the figures that the documents quote
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-fuzz: $(INSTALLED) ## Feed mutated programs to the verifier (SECONDS=60)
-	@$(BIN)/python -m benchmarks.fuzz --seconds $(or $(SECONDS),60)
+fuzz: $(INSTALLED) ## Feed mutated programs to verifier and runtime, under sanitizers (SECONDS=60)
+	@$(BIN)/python -m benchmarks.fuzz --sanitize --seconds $(or $(SECONDS),60)
 
 docs: $(INSTALLED) ## Write the documents that commands print
 	@$(BIN)/python -m benchmarks --write docs/performance.md
