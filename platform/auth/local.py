@@ -1,4 +1,4 @@
-"""How does whoever owns the data folder issue and revoke tokens, and read the audit log?  Also while the server runs."""
+"""How does whoever owns the data folder issue and revoke tokens, and read the audit log?  The server may be running."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
