@@ -56,7 +56,7 @@ REFUSED = (DemoError, ClientError, RegistryError, AlcoveRuntimeError, AlcoveSdkE
 """What ends a run: a step that did not hold, or a typed refusal of the product itself."""
 
 EPSILON = "2"
-LATENCY_EDGES_MS = (0.03, 0.1)
+LATENCY_EDGES_MS = (0.01, 0.04)
 TEXTS_BEFORE_SYNC = 2
 TEXTS_IN_EXPERIMENT = 12
 OVERRIDE = "demo: an operator ships the newer version although the experiment is inconclusive"
