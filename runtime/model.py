@@ -58,7 +58,7 @@ class Session:
         Raises:
             InputError: wrong number, type or shape, or an index outside the table that it picks from.
             InvalidTextError: a text is not UTF-8.
-            SessionBusyError: another thread is running this session.
+            SessionBusyError: another thread is running it.
         """
         outputs = self._native(*inputs)
         for index, labels in self._labels:

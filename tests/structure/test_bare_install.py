@@ -74,3 +74,23 @@ def test_export_names_the_missing_extra(bare: Path) -> None:
     done = run(bare, "python", "-c", "import alcove.runtime; alcove.runtime.export(None, ())")
     assert done.returncode != 0
     assert "alcove[export]" in done.stderr
+
+
+def test_the_wheel_holds_what_apps_need_and_no_sources(bare: Path) -> None:
+    """Header, library, stubs, types, programs and migrations are installed; C++ sources and tests are not."""
+    (package,) = bare.parent.glob("lib/python*/site-packages/alcove")
+    for wanted in (
+        "runtime/include/alcove.h",
+        "runtime/libalcove.so",
+        "runtime/_native.pyi",
+        "runtime/py.typed",
+        "features/language_id/programs/language_id-2.0.0.alc",
+        "features/language_id/sentences.tsv",
+        "features/language_id/CARD.md",
+        "platform/store/migrations/versions/v0001_initial.py",
+    ):
+        assert (package / wanted).is_file(), f"{wanted} is not in the wheel"
+    assert not [
+        path for pattern in ("*.cpp", "*.inc", "test_*.py", "CMakeLists.txt") for path in package.rglob(pattern)
+    ]
+    assert [path.name for path in package.rglob("*.h")] == ["alcove.h"]
