@@ -8,10 +8,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from alcove.platform.cli.demo.testing import World
 from alcove.sdk import Client, UnknownFeatureError
 
 ALCOVE = Path(sys.executable).parent / "alcove"
@@ -92,6 +94,26 @@ def test_the_readme_takes_a_foreign_feature_from_torch_to_a_prediction(tmp_path:
     assert answer.value is not None
     (value,) = answer.value.values()
     np.testing.assert_allclose(value, expected, atol=1e-6)
+
+
+def test_the_readme_shows_a_working_use_of_the_sdk(
+    tmp_path: Path, readme: str, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The example for apps runs as it stands, with this server, folder and root in the place of its own."""
+    code = block(readme, "python", "from alcove.sdk import Client")
+    for example, ours in (
+        ('Path("~/.messenger/alcove").expanduser()', f"Path({str(tmp_path)!r})"),
+        ("https://models.example.org", world.server.http),
+        ('Path("root.json")', f"Path({str(world.places.root)!r})"),
+    ):
+        assert example in code
+        code = code.replace(example, ours)
+    namespace: dict[str, Any] = {}
+    exec(code, namespace)
+    namespace["client"].close()
+    printed = capsys.readouterr().out
+    assert printed.startswith("de ")
+    assert "PrivacySummary" in printed
 
 
 def test_a_second_push_of_a_version_is_refused(tmp_path: Path, readme: str) -> None:

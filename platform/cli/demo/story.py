@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from alcove.features.language_id.contract import program_path
+from alcove.platform.auth.local import list_local_audit
 from alcove.platform.cli.demo.catalog import LARGE, NEXT, SMALL, Release, build_package, releases
 from alcove.platform.cli.demo.fleet import FleetResult, run_fleet
 from alcove.platform.cli.demo.people import load_sentences
@@ -281,6 +282,9 @@ class Story:
             rollout = operator.create_rollout(APP, FEATURE, chosen)
             done = operator.advance_rollout(rollout.rollout_id, 10_000, override_reason=override)
             _expect(done.state == "completed", "a completed rollout", done.state)
+            if override:
+                audited = [str(entry) for entry in list_local_audit(self._places.server)]
+                _expect(any(override in entry for entry in audited), "the override in the audit log", audited)
             synced = devices.ask("sync")
             _expect(all(answer["error"] is None for answer in synced), "a sync without error", synced)
             after = devices.ask("read", count=1)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 import sys
 import threading
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from alcove.platform.auth import Role, issue_token
+from alcove.platform.auth.local import create_local_token
 from alcove.platform.client import PlatformClient
-from alcove.platform.store import Store
-from alcove.platform.store.tokens import add_token
 from alcove.registry.ceremony import initialise_tree
 from alcove.registry.keys import create_keys
 
@@ -91,21 +87,9 @@ def prepare(places: Places) -> Tokens:
     keyring = create_keys(places.keys, teams=teams)
     places.server.mkdir(mode=0o700)
     initialise_tree(places.tree, keyring, teams)
-    return asyncio.run(_issue_tokens(places.server / "alcove.db"))
-
-
-async def _issue_tokens(database: Path) -> Tokens:
-    now_s = int(time.time())
-    team = issue_token(Role.parse(f"team:{TEAM}"), now_s=now_s, lifetime_s=TOKEN_LIFETIME_S)
-    operator = issue_token(Role.parse("operator"), now_s=now_s, lifetime_s=TOKEN_LIFETIME_S)
-    store = await Store.open(database)
-    try:
-        async with store.write() as session:
-            for issued in (team, operator):
-                await add_token(session, issued.record)
-    finally:
-        await store.close()
-    return Tokens(team.text, operator.text)
+    team, _ = create_local_token(places.server, f"team:{TEAM}", lifetime_s=TOKEN_LIFETIME_S)
+    operator, _ = create_local_token(places.server, "operator", lifetime_s=TOKEN_LIFETIME_S)
+    return Tokens(team, operator)
 
 
 class Server:
