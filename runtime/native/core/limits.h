@@ -27,19 +27,22 @@ inline constexpr uint32_t kMaxSourceBytes = 1023;
 inline constexpr uint32_t kMaxLabelBytes = 255;
 // Slots in a fixed-size record.
 inline constexpr uint32_t kMaxRank = 8;
-inline constexpr uint32_t kMaxOpInputs = 8;
+// Codes index a table.
+inline constexpr uint32_t kMaxOpCode = 255;
+inline constexpr uint32_t kMaxOpInputs = 16;
 inline constexpr uint32_t kMaxOpOutputs = 4;
-inline constexpr uint32_t kMaxOpAttributes = 8;
+inline constexpr uint32_t kMaxOpAttributes = 20;
 // Indices in kernels are int32.
 inline constexpr uint32_t kMaxDimension = 0x7FFFFFFF;
-// Phones end apps at a few hundred MB; an arena beyond this would never be of use there.
-inline constexpr uint64_t kMaxArenaBytes = 256ull << 20;
+// Desktops and tablets; a phone ends an app at a few hundred MB, which its own limit of a session's memory says.
+inline constexpr uint64_t kMaxArenaBytes = 512ull << 20;
 // int32 sums of int8 hold for 2^24 rows; 2^20 ids of one bag is already a 4 MiB text.
 inline constexpr uint32_t kMaxBagIds = 1u << 20;
 // Insertion into a sorted list is quick up to here.
 inline constexpr uint32_t kMaxTopk = 1024;
-// Elementary steps of one run, over all ops: tens of seconds of scalar code, so that no file can hang its host.
-inline constexpr uint64_t kMaxRunSteps = 1ull << 34;
+// Elementary steps of one run, over all ops: minutes of scalar code and seconds of vector code, so that no file can hang
+// its host for good.
+inline constexpr uint64_t kMaxRunSteps = 1ull << 38;
 
 // A cache line, and the widest register.
 inline constexpr uint64_t kTensorAlignment = 64;

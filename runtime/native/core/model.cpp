@@ -31,9 +31,10 @@ Result<const kernels::KernelTable*> process_kernels() {
 Model::Model(Bytes bytes, Verified verified, const kernels::KernelTable& kernels)
     : bytes_(std::move(bytes)), verified_(std::move(verified)), kernels_(&kernels) {
   const std::vector<int32_t> writers = producers(program());
-  checks_ids_.reserve(program().ops.size());
+  checks_indices_.reserve(program().ops.size());
   for (const Op& op : program().ops) {
-    checks_ids_.push_back(op.code == OpCode::embedding_bag && writers[op.inputs[0]] < 0);
+    const int32_t writer = op.code == OpCode::embedding_bag ? writers[op.inputs[0]] : -1;
+    checks_indices_.push_back(writer < 0 || program().ops[static_cast<size_t>(writer)].code != OpCode::ngram_hash);
   }
 }
 

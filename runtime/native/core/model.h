@@ -26,8 +26,8 @@ class Model {
   [[nodiscard]] const uint8_t* constant(const Tensor& tensor) const noexcept {
     return bytes_.data() + verified_.framing.weights.offset + tensor.offset;
   }
-  // Whether an op's ids come from the caller, so that a run must compare them with the table.
-  [[nodiscard]] bool checks_ids(size_t op) const noexcept { return checks_ids_[op]; }
+  // Whether a run must compare an op's indices with their bound: always, but for a bag of ids that the program hashed itself.
+  [[nodiscard]] bool checks_indices(size_t op) const noexcept { return checks_indices_[op]; }
   [[nodiscard]] bool is_mapped() const noexcept { return bytes_.is_mapped(); }
 
   // Digests the weights; at install and on demand, not at every load.
@@ -41,7 +41,7 @@ class Model {
   Bytes bytes_;
   Verified verified_;
   const kernels::KernelTable* kernels_;
-  std::vector<bool> checks_ids_;
+  std::vector<bool> checks_indices_;
 };
 
 // The kernels of this process: the best that the machine has, or what ALCOVE_ISA names.  Read at the first call.

@@ -9,6 +9,8 @@
 #include <xmmintrin.h>
 #endif
 
+#include "core/ops/ops.h"
+
 namespace alcove {
 
 namespace {
@@ -38,29 +40,6 @@ class FloatMode {
   uint64_t saved_;
 #endif
 };
-
-template <typename T>
-T* as(const TensorState& state) noexcept {
-  return reinterpret_cast<T*>(state.data);
-}
-
-Status check_ids(const int32_t* ids, uint64_t count, uint32_t rows) noexcept {
-  for (uint64_t i = 0; i < count; ++i) {
-    if (ids[i] < 0 || static_cast<uint32_t>(ids[i]) >= rows) {
-      return failure(Code::input_index, Section::file, "id %" PRIu64 " is %" PRId32 ", allowed are 0 to %" PRIu32, i, ids[i],
-                     rows - 1);
-    }
-  }
-  return {};
-}
-
-// Says which input a value came from.
-Status name_port(const Program& program, uint32_t tensor, Status status) noexcept {
-  for (size_t port = 0; port < program.inputs.size(); ++port) {
-    if (program.inputs[port].tensor == tensor) status.at_port(port);
-  }
-  return status;
-}
 
 }  // namespace
 
@@ -178,73 +157,11 @@ Status Session::run() noexcept {
   has_outputs_ = false;
   const FloatMode mode;
   for (size_t i = 0; i < program.ops.size(); ++i) {
-    if (Status status = run_op(i); !status.is_ok()) return status.in_op(i);
+    const Op& op = program.ops[i];
+    const ops::Call call = {program, op, states_, model_->kernels(), model_->checks_indices(i)};
+    if (Status status = ops::run_rule(op.code)(call); !status.is_ok()) return status.in_op(i);
   }
   has_outputs_ = true;
-  return {};
-}
-
-Status Session::run_op(size_t index) noexcept {
-  const Program& program = model_->program();
-  const kernels::KernelTable& kernel = model_->kernels();
-  const Op& op = program.ops[index];
-  const Tensor& in = program.tensors[op.inputs[0]];
-  const TensorState& from = states_[op.inputs[0]];
-  TensorState& to = states_[op.outputs[0]];
-  switch (op.code) {
-    case OpCode::ngram_hash: {
-      const kernels::NgramHashParams params = {
-          static_cast<int32_t>(op.attributes[0]), static_cast<int32_t>(op.attributes[1]),
-          static_cast<uint32_t>(op.attributes[2]), op.attributes[3]};
-      const kernels::NgramHashResult result = kernel.ngram_hash_text(
-          from.data, from.extent, params, as<int32_t>(to), program.tensors[op.outputs[0]].dims[0]);
-      if (result.status != kernels::NgramHashStatus::ok) {
-        Status status =
-            failure(Code::invalid_text, Section::file, "not valid UTF-8: bad byte at position %zu", result.position);
-        status.position = result.position;
-        return name_port(program, op.inputs[0], status);
-      }
-      to.extent = result.count;
-      return {};
-    }
-    case OpCode::embedding_bag: {
-      const Tensor& table = program.tensors[op.inputs[1]];
-      const int32_t* ids = as<const int32_t>(from);
-      if (model_->checks_ids(index)) {
-        if (Status status = check_ids(ids, from.extent, table.dims[0]); !status.is_ok()) {
-          return name_port(program, op.inputs[0], status);
-        }
-      }
-      const bool is_mean = op.attributes[0] == 1;
-      const TensorState& rows = states_[op.inputs[1]];
-      if (table.dtype == DType::i8) {
-        const float* scale = as<const float>(states_[op.inputs[2]]);
-        kernel.embedding_bag_i8(
-            {ids, from.extent, as<const int8_t>(rows), scale, table.dims[1], is_mean, as<float>(to)});
-      } else {
-        kernel.embedding_bag_f32({ids, from.extent, as<const float>(rows), table.dims[1], is_mean, as<float>(to)});
-      }
-      return {};
-    }
-    case OpCode::linear: {
-      const Tensor& weight = program.tensors[op.inputs[1]];
-      kernel.linear_f32({as<const float>(from), as<const float>(states_[op.inputs[1]]), as<float>(to), in.dims[0],
-                         weight.dims[0], weight.dims[1]});
-      return {};
-    }
-    case OpCode::relu:
-      kernel.relu_f32({as<const float>(from), as<float>(to), in.element_count()});
-      return {};
-    case OpCode::softmax: {
-      const size_t count = in.dims[in.rank - 1];
-      kernel.softmax_f32({as<const float>(from), as<float>(to), in.element_count() / count, count});
-      return {};
-    }
-    case OpCode::topk:
-      kernel.topk_f32({as<const float>(from), in.dims[1], static_cast<size_t>(op.attributes[0]), as<float>(to),
-                       as<int32_t>(states_[op.outputs[1]])});
-      return {};
-  }
   return {};
 }
 

@@ -61,7 +61,6 @@ class Session {
 
  private:
   Session(std::shared_ptr<const Model> model, uint8_t* memory);
-  Status run_op(size_t index) noexcept;
   Status check_port(size_t port, bool is_text) const noexcept;
 
   std::shared_ptr<const Model> model_;

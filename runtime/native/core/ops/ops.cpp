@@ -1,0 +1,154 @@
+// Pass 4 of the verifier, the table of operators, and what rules are made of.
+#include "core/ops/ops.h"
+
+#include <cmath>
+
+#include "core/verify.h"
+
+namespace alcove {
+
+namespace ops {
+
+namespace {
+
+struct Rules {
+  CheckRule* check = nullptr;
+  RunRule* run = nullptr;
+};
+
+struct RuleTable {
+  Rules rules[kMaxOpCode + 1];
+};
+
+constexpr RuleTable make_table() {
+  RuleTable table{};
+#define ALCOVE_OP(code, name, min_inputs, max_inputs, outputs, attributes, is_in_place) \
+  table.rules[code] = {&check_##name, &run_##name};
+#include "kernels/manifest.inc"
+  return table;
+}
+
+constexpr RuleTable kRules = make_table();
+
+}  // namespace
+
+CheckRule* check_rule(OpCode code) noexcept { return kRules.rules[static_cast<uint16_t>(code)].check; }
+RunRule* run_rule(OpCode code) noexcept { return kRules.rules[static_cast<uint16_t>(code)].run; }
+
+Status Call::bad_index(uint8_t i, uint64_t position, int64_t value, int64_t low, int64_t bound) const noexcept {
+  return named(i, failure(Code::input_index, Section::file, "%s: index %" PRIu64 " is %" PRId64 ", allowed are %" PRId64
+                          " to %" PRId64,
+                          op_info(static_cast<uint16_t>(op.code))->name, position, value, low, bound - 1));
+}
+
+Status Call::named(uint8_t i, Status status) const noexcept {
+  for (size_t port = 0; port < program.inputs.size(); ++port) {
+    if (program.inputs[port].tensor == op.inputs[i]) status.at_port(port);
+  }
+  return status;
+}
+
+Status check_type(const Subject& s, uint32_t index, const char* role, const Expected& e) {
+  const Tensor& t = s.program.tensors[index];
+  if ((e.dtypes >> static_cast<int>(t.dtype) & 1) == 0) {
+    return failure(Code::op_type, Section::program, "%s: %s can't be %s", s.name(), role, dtype_name(t.dtype))
+        .in_tensor(index);
+  }
+  if (e.is_constant && t.storage != Storage::constant) {
+    return failure(Code::op_type, Section::program, "%s: %s must be in the weights", s.name(), role).in_tensor(index);
+  }
+  if (t.layout != e.layout) {
+    return failure(Code::op_type, Section::program, "%s: %s has the wrong layout", s.name(), role).in_tensor(index);
+  }
+  if (t.is_ragged && !e.may_be_ragged) {
+    return failure(Code::op_type, Section::program, "%s: %s can't be ragged", s.name(), role).in_tensor(index);
+  }
+  if (e.rank != kAnyRank && t.rank != e.rank) {
+    return failure(Code::op_shape, Section::program, "%s: %s has rank %u, expected %d", s.name(), role, t.rank, e.rank)
+        .in_tensor(index);
+  }
+  return {};
+}
+
+Status check_dimension(const Subject& s, uint32_t index, const char* role, uint32_t d, uint64_t expected) {
+  const Tensor& t = s.program.tensors[index];
+  if (t.dims[d] != expected) {
+    return failure(Code::op_shape, Section::program, "%s: dimension %" PRIu32 " of %s is %" PRIu32 ", expected %" PRIu64,
+                   s.name(), d, role, t.dims[d], expected)
+        .in_tensor(index);
+  }
+  return {};
+}
+
+Status check_shape(const Subject& s, uint32_t index, const char* role, const uint64_t* dims, size_t rank) {
+  const Tensor& t = s.program.tensors[index];
+  if (t.rank != rank) {
+    return failure(Code::op_shape, Section::program, "%s: %s has rank %u, expected %zu", s.name(), role, t.rank, rank)
+        .in_tensor(index);
+  }
+  for (uint8_t d = 0; d < t.rank; ++d) ALCOVE_TRY(check_dimension(s, index, role, d, dims[d]));
+  return {};
+}
+
+Status check_like_input(const Subject& s) {
+  const Tensor& in = s.input(0);
+  if (s.output(0).dtype != in.dtype) {
+    return failure(Code::op_type, Section::program, "%s: the output is %s, the input %s", s.name(),
+                   dtype_name(s.output(0).dtype), dtype_name(in.dtype))
+        .in_tensor(s.op.outputs[0]);
+  }
+  uint64_t dims[kMaxRank];
+  for (uint8_t d = 0; d < in.rank; ++d) dims[d] = in.dims[d];
+  return check_shape(s, s.op.outputs[0], "output", dims, in.rank);
+}
+
+Status check_integer(const Subject& s, uint8_t i, const char* role, int64_t low, int64_t high) {
+  if (s.integer(i) >= low && s.integer(i) <= high) return {};
+  return failure(Code::op_attribute, Section::program,
+                 "%s: %s is %" PRId64 ", allowed are %" PRId64 " to %" PRId64, s.name(), role, s.integer(i), low, high);
+}
+
+Status check_finite(const Subject& s, uint8_t i, const char* role) {
+  if (std::isfinite(s.real(i))) return {};
+  return failure(Code::op_attribute, Section::program, "%s: %s must be finite", s.name(), role);
+}
+
+Status check_scratch(const Subject& s, uint8_t i, const Checked& bytes) {
+  ALCOVE_TRY(check_type(s, s.op.outputs[i], "scratch", {.dtypes = set_of({DType::u8}), .rank = 1}));
+  if (bytes.is_at_most(s.output(i).dims[0])) return {};
+  return failure(Code::op_shape, Section::program, "%s: its scratch has %" PRIu32 " bytes, too few", s.name(),
+                 s.output(i).dims[0])
+      .in_tensor(s.op.outputs[i]);
+}
+
+Status check_input_count(const Subject& s, uint64_t expected) {
+  if (s.op.input_count == expected) return {};
+  return failure(Code::op_arity, Section::program, "%s: %u inputs, its attributes ask for %" PRIu64, s.name(),
+                 s.op.input_count, expected);
+}
+
+Checked elements(const Tensor& tensor) {
+  Checked count = 1;
+  for (uint8_t d = 0; d < tensor.rank; ++d) count = count * tensor.dims[d];
+  return count;
+}
+
+}  // namespace ops
+
+Status check_signatures(const Program& program) {
+  const std::vector<int32_t> writers = producers(program);
+  Checked total = 0;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    Checked steps = 0;
+    if (Status status = ops::check_rule(op.code)({program, op, writers}, steps); !status.is_ok()) return status.in_op(i);
+    total = total + steps;
+    if (!total.is_at_most(kMaxRunSteps)) {
+      return failure(Code::run_steps, Section::program, "one run takes more than %" PRIu64 " steps", kMaxRunSteps).in_op(i);
+    }
+  }
+  // An input port may be ragged; any other ragged tensor was made by an op whose rule allows it.
+  return {};
+}
+
+}  // namespace alcove

@@ -1,0 +1,119 @@
+// What is an operator to the runtime?  A rule that the verifier asks, and a run that calls its kernel.
+//
+// For each line of kernels/manifest.inc one of the files beside this one defines
+//
+//   Status check_<op>(const Subject&, Checked& steps);   types, layouts, shapes and attributes; the elementary steps of a run
+//   Status run_<op>(const Call&) noexcept;               may rely on what the rule has established, and on nothing else
+//
+// A rule computes every output shape anew and proves that every access lies within its tensor.  The bytes of a constant
+// prove nothing: indices are compared with their bound in the run, wherever they come from.
+#pragma once
+
+#include <bit>
+#include <cinttypes>
+#include <initializer_list>
+
+#include "core/checked.h"
+#include "core/program.h"
+#include "core/status.h"
+#include "kernels/dispatch.h"
+
+namespace alcove::ops {
+
+// One op with what its rule needs to see.
+struct Subject {
+  const Program& program;
+  const Op& op;
+  const std::vector<int32_t>& writers;  // index of the op that writes each tensor, -1: none
+
+  [[nodiscard]] const Tensor& input(uint8_t i) const { return program.tensors[op.inputs[i]]; }
+  [[nodiscard]] const Tensor& output(uint8_t i) const { return program.tensors[op.outputs[i]]; }
+  [[nodiscard]] int64_t integer(uint8_t i) const { return static_cast<int64_t>(op.attributes[i]); }
+  [[nodiscard]] double real(uint8_t i) const { return std::bit_cast<double>(op.attributes[i]); }
+  [[nodiscard]] const char* name() const { return op_info(static_cast<uint16_t>(op.code))->name; }
+};
+
+// One op in a session: where its tensors are.  All shapes and attributes are those of this run.
+struct Call {
+  const Program& program;
+  const Op& op;
+  TensorState* states;
+  const kernels::KernelTable& kernels;
+  bool checks_indices;  // false: the rule has proved that they are in range
+
+  [[nodiscard]] const Tensor& input(uint8_t i) const noexcept { return program.tensors[op.inputs[i]]; }
+  [[nodiscard]] const Tensor& output(uint8_t i) const noexcept { return program.tensors[op.outputs[i]]; }
+  template <typename T>
+  [[nodiscard]] const T* in(uint8_t i) const noexcept {
+    return reinterpret_cast<const T*>(states[op.inputs[i]].data);
+  }
+  template <typename T>
+  [[nodiscard]] T* out(uint8_t i) const noexcept {
+    return reinterpret_cast<T*>(states[op.outputs[i]].data);
+  }
+  // Rows in use of a ragged input; bytes of a text.
+  [[nodiscard]] uint64_t extent(uint8_t i) const noexcept { return states[op.inputs[i]].extent; }
+  void set_extent(uint8_t i, uint64_t rows) const noexcept { states[op.outputs[i]].extent = rows; }
+  [[nodiscard]] int64_t integer(uint8_t i) const noexcept { return static_cast<int64_t>(op.attributes[i]); }
+  [[nodiscard]] double real(uint8_t i) const noexcept { return std::bit_cast<double>(op.attributes[i]); }
+
+  // The typed error of an index out of [low, bound): element `position` of input i.
+  [[nodiscard]] Status bad_index(uint8_t i, uint64_t position, int64_t value, int64_t low, int64_t bound) const noexcept;
+  // Says which of the caller's inputs input i is, if it is one.
+  [[nodiscard]] Status named(uint8_t i, Status status) const noexcept;
+};
+
+using CheckRule = Status(const Subject&, Checked&);
+using RunRule = Status(const Call&) noexcept;
+
+#define ALCOVE_OP(code, name, min_inputs, max_inputs, outputs, attributes, is_in_place) \
+  CheckRule check_##name;                                                               \
+  RunRule run_##name;
+#include "kernels/manifest.inc"
+
+// Precondition: the op's code is in the manifest.
+[[nodiscard]] CheckRule* check_rule(OpCode code) noexcept;
+[[nodiscard]] RunRule* run_rule(OpCode code) noexcept;
+
+// -- what rules are made of -------------------------------------------------------------------------------------------
+
+inline constexpr int kAnyRank = -1;
+
+constexpr uint32_t set_of(std::initializer_list<DType> dtypes) {
+  uint32_t set = 0;
+  for (const DType dtype : dtypes) set |= 1u << static_cast<int>(dtype);
+  return set;
+}
+inline constexpr uint32_t kFloat = set_of({DType::f32});
+inline constexpr uint32_t kIndices = set_of({DType::i32, DType::i64});
+inline constexpr uint32_t kNumbers = set_of({DType::f32, DType::i8, DType::i32, DType::i64, DType::u8});
+inline constexpr uint32_t kAnyType = kNumbers | set_of({DType::boolean});
+
+struct Expected {
+  uint32_t dtypes;
+  int rank = kAnyRank;
+  bool is_constant = false;  // true: must lie in WEIGHTS; false: anywhere
+  Layout layout = Layout::row_major;
+  bool may_be_ragged = false;
+};
+
+// Of tensor `index` of the program; `role` is what the op calls it.
+[[nodiscard]] Status check_type(const Subject& s, uint32_t index, const char* role, const Expected& expected);
+[[nodiscard]] Status check_dimension(const Subject& s, uint32_t index, const char* role, uint32_t d, uint64_t expected);
+// Rank and every dimension.
+[[nodiscard]] Status check_shape(const Subject& s, uint32_t index, const char* role, const uint64_t* dims, size_t rank);
+// Output 0 has the type, rank and dimensions of input 0.
+[[nodiscard]] Status check_like_input(const Subject& s);
+// Attribute i is an integer in [low, high].
+[[nodiscard]] Status check_integer(const Subject& s, uint8_t i, const char* role, int64_t low, int64_t high);
+// Attribute i is a finite number.
+[[nodiscard]] Status check_finite(const Subject& s, uint8_t i, const char* role);
+// Output i is uint8 [bytes] or more.
+[[nodiscard]] Status check_scratch(const Subject& s, uint8_t i, const Checked& bytes);
+// Counts of the op's tensors; for rules with optional inputs.
+[[nodiscard]] Status check_input_count(const Subject& s, uint64_t expected);
+
+// Number of elements, overflow and all.
+[[nodiscard]] Checked elements(const Tensor& tensor);
+
+}  // namespace alcove::ops
