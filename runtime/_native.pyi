@@ -35,8 +35,8 @@ class OpInfo:
     def attributes(self) -> tuple[tuple[str, str], ...]:
         """(name, type) of each attribute in order; type is "i64", "u64" or "f64"."""
     @property
-    def is_in_place(self) -> bool:
-        """Whether output 0 may take the bytes of input 0 if nothing reads that input later."""
+    def sharing(self) -> str:
+        """May output 0 have the bytes of input 0?  "none"; "in_place": if nothing uses them later; "alias": while both live."""
 
 @final
 class NativeModel:

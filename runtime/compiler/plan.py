@@ -20,7 +20,7 @@ from alcove.runtime.format.spec import DTYPE_BYTES, DType
 
 ALIGNMENT_BYTES: Final = 64
 EXHAUSTIVE_BUFFERS: Final = 6
-IN_PLACE: Final = frozenset(op.name for op in _native.manifest() if op.is_in_place)
+IN_PLACE: Final = frozenset(op.name for op in _native.manifest() if op.sharing == "in_place")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from enum import IntEnum
 from typing import Final
 
 MAGIC: Final = b"\x89ALC\r\n\x1a\n"
-MAJOR: Final = 1
+MAJOR: Final = 2
 MINOR: Final = 0
 
 HEADER: Final = struct.Struct("<8sHHIQQ32s")
@@ -13,7 +13,7 @@ DIGESTED_HEADER_BYTES: Final = 32
 SECTION: Final = struct.Struct("<IIQQ32s8x")
 PROGRAM: Final = struct.Struct("<6IQ32x")
 TENSOR: Final = struct.Struct("<4B3IQQ8I")
-OP: Final = struct.Struct("<H3B3xII8I4I8Q")
+OP: Final = struct.Struct("<H3B3xII16I4I20Q")
 PORT: Final = struct.Struct("<4I")
 LABEL: Final = struct.Struct("<I")
 
@@ -26,9 +26,9 @@ STATE_BYTES: Final = 16
 CRITICAL: Final = 1
 RAGGED: Final = 1
 MAX_RANK: Final = 8
-MAX_OP_INPUTS: Final = 8
+MAX_OP_INPUTS: Final = 16
 MAX_OP_OUTPUTS: Final = 4
-MAX_OP_ATTRIBUTES: Final = 8
+MAX_OP_ATTRIBUTES: Final = 20
 
 
 class SectionKind(IntEnum):

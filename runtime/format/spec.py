@@ -121,7 +121,7 @@ class PortSpec:
     Attributes:
         name: what the caller sees; unique among the inputs, and among the outputs.
         tensor: index of an ARENA tensor.
-        labels: for an I32 output of indices: the name of each index; empty for every other port.
+        labels: for an I32 or I64 output of indices: the name of each index; empty for every other port.
     """
 
     name: str

@@ -108,7 +108,7 @@ def many_steps() -> bytes:
     build = Assembly()
     weight = build.panels("weight", np.zeros((64, 64), np.float32), np.zeros(64, np.float32))
     x = build.input("x", DType.F32, (1 << 18, 64))
-    for _ in range(16):
+    for _ in range(300):
         (x,) = build.op("linear", [x, weight], (DType.F32, (1 << 18, 64)))
     build.output("y", x)
     made = build.spec()
@@ -127,9 +127,9 @@ def free_ids() -> bytes:
 def large_arena() -> bytes:
     """An arena tensor that ends beyond the cap."""
     made = classifier()
-    far = replace(made.tensors[SHARES], offset=1 << 28)
+    far = replace(made.tensors[SHARES], offset=1 << 29)
     moved = (*made.tensors[:SHARES], far, *made.tensors[SHARES + 1 :])
-    return write_program(replace(made, tensors=moved, arena_bytes=(1 << 28) + 128))
+    return write_program(replace(made, tensors=moved, arena_bytes=(1 << 29) + 128))
 
 
 def many_labels() -> bytes:
@@ -156,7 +156,8 @@ CASES: list[tuple[str, Change]] = [
     ("header_magic", at(0, "B", 0x88)),
     ("header_magic", at(4, "2s", b"\n\n")),
     ("header_version", at(8, "H", 0)),
-    ("header_version", at(8, "H", 2)),
+    ("header_version", at(8, "H", 1)),
+    ("header_version", at(8, "H", 3)),
     ("header_file_size", at(16, "Q", 1)),
     ("header_digest", lambda: patch(base(), 32, "B", base()[32] ^ 1)),
     ("header_digest", lambda: patch(base(), 24, "B", base()[24] ^ 1)),
@@ -236,11 +237,11 @@ CASES: list[tuple[str, Change]] = [
     ("tensor_unused", ops(SECOND_OP, inputs=(POSITIVE, FIRST))),
     ("tensor_unused", spec(lambda s: replace(s, ops=s.ops[:TOPK_OP]))),
     ("tensor_index", op(HASH_OP, 16, "I", 13)),
-    ("tensor_index", op(HASH_OP, 48, "I", 2**32 - 1)),
+    ("tensor_index", op(HASH_OP, 80, "I", 2**32 - 1)),
     ("tensor_index", port(0, 0, "I", 13)),
     ("padding", port(0, 12, "I", 1)),
     ("op_unknown", op(HASH_OP, 0, "H", 0)),
-    ("op_unknown", op(HASH_OP, 0, "H", 7)),
+    ("op_unknown", op(HASH_OP, 0, "H", 9)),
     ("op_arity", op(HASH_OP, 2, "B", 0)),
     ("op_arity", op(HASH_OP, 3, "B", 255)),
     ("op_arity", op(BAG_OP, 4, "B", 0)),
@@ -248,8 +249,8 @@ CASES: list[tuple[str, Change]] = [
     ("padding", op(HASH_OP, 5, "B", 1)),
     ("padding", op(HASH_OP, 12, "I", 1)),
     ("padding", op(HASH_OP, 20, "I", 1)),
-    ("padding", op(HASH_OP, 52, "I", 1)),
-    ("padding", op(HASH_OP, 120, "Q", 1)),
+    ("padding", op(HASH_OP, 84, "I", 1)),
+    ("padding", op(HASH_OP, 248, "Q", 1)),
     ("op_type", ops(BAG_OP, inputs=(TEXT, TABLE, SCALE))),
     ("op_type", tensors(BAG, is_ragged=True)),
     ("op_type", tensors(IDS, is_ragged=False)),

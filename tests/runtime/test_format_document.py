@@ -28,14 +28,13 @@ def number(text: str) -> int:
 
 
 def test_operators_are_those_of_the_manifest(page: str) -> None:
-    """Code, name, arity, attributes and in-place rule of each operator."""
+    """Code, name, arity, attributes and sharing of each operator."""
     written = rows(page, "code | operator")
     expected = []
     for op in _native.manifest():
         inputs = str(op.min_inputs) if op.min_inputs == op.max_inputs else f"{op.min_inputs}–{op.max_inputs}"
         attributes = " ".join(f"{name}:{kind}" for name, kind in op.attributes)
-        place = "yes" if op.is_in_place else "no"
-        expected.append([str(op.code), op.name, inputs, str(op.outputs), attributes, place])
+        expected.append([str(op.code), op.name, inputs, str(op.outputs), attributes, op.sharing])
     assert written == expected
 
 

@@ -140,7 +140,7 @@ def test_ids_outside_the_table_are_refused(caller_ids: Model) -> None:
             for inputs, name in (((ids, good), "ragged"), ((good, ids), "fixed")):
                 error = refusal(caller_ids, *inputs)
                 assert error.port == name
-                assert f"id {place} is {bad}, allowed are 0 to 3" in str(error)
+                assert f"index {place} is {bad}, allowed are 0 to 3" in str(error)
 
 
 def test_ragged_inputs_use_the_rows_they_have(caller_ids: Model) -> None:

@@ -102,7 +102,7 @@ def test_memory_ceiling_is_arena_and_bookkeeping() -> None:
         (lambda s: replace(s, ops=(replace(s.ops[0], attributes=(1, 2)),)), "takes the attributes"),
         (lambda s: replace(s, ops=(replace(s.ops[0], attributes=(1, 2, 3, -1)),)), "does not fit"),
         (lambda s: replace(s, ops=(replace(s.ops[0], attributes=(1, 2, 3.5, 1)),)), "must be an integer"),
-        (lambda s: replace(s, ops=(replace(s.ops[1], inputs=(0,) * 9),)), "a record holds 8"),
+        (lambda s: replace(s, ops=(replace(s.ops[1], inputs=(0,) * 17),)), "a record holds 16"),
         (lambda s: replace(s, tensors=(replace(s.tensors[0], data=b"x"),)), "takes 640 bytes"),
         (lambda s: replace(s, tensors=(replace(s.tensors[4], shape=(1,) * 9),)), "a record holds 8"),
         (lambda s: replace(s, tensors=(replace(s.tensors[4], shape=(2**32,)),)), "does not fit"),

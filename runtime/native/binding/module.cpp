@@ -99,7 +99,7 @@ NB_MODULE(_native, m) {
       .def_prop_ro("max_inputs", [](const OpInfo& op) { return op.max_inputs; })
       .def_prop_ro("outputs", [](const OpInfo& op) { return op.outputs; })
       .def_prop_ro("attributes", &attributes_of)
-      .def_prop_ro("is_in_place", [](const OpInfo& op) { return op.is_in_place; });
+      .def_prop_ro("sharing", [](const OpInfo& op) { return sharing_name(op.sharing); });
 
   nb::class_<NativeModel>(m, "NativeModel")
       .def_prop_ro("inputs", [](const NativeModel& n) { return ports_of(n.model->program(), n.model->program().inputs); })

@@ -11,7 +11,7 @@ namespace alcove::format {
 static_assert(std::endian::native == std::endian::little, "records are read as they lie in the file");
 
 inline constexpr uint8_t kMagic[8] = {0x89, 'A', 'L', 'C', '\r', '\n', 0x1A, '\n'};
-inline constexpr uint16_t kMajor = 1;
+inline constexpr uint16_t kMajor = 2;
 inline constexpr uint16_t kMinor = 0;
 
 enum SectionKind : uint32_t { kProgram = 1, kCertificate = 2, kWeights = 3 };
@@ -73,12 +73,12 @@ struct OpRecord {
   uint8_t attribute_count;
   uint8_t zero[3];
   uint32_t source_bytes;
-  uint32_t zero_word;
+  uint32_t attribute_dynamic;  // bit a: attribute a is the index of an expression
   uint32_t inputs[kMaxOpInputs];
   uint32_t outputs[kMaxOpOutputs];
   uint64_t attributes[kMaxOpAttributes];
 };
-static_assert(sizeof(OpRecord) == 128);
+static_assert(sizeof(OpRecord) == 256);
 
 struct PortRecord {
   uint32_t tensor;

@@ -14,8 +14,8 @@ constexpr uint8_t count_attributes(std::string_view text) {
 }
 
 constexpr OpInfo kOps[] = {
-#define ALCOVE_OP(code, name, min_inputs, max_inputs, outputs, attributes, is_in_place) \
-  {OpCode::name, #name, min_inputs, max_inputs, outputs, attributes, count_attributes(attributes), is_in_place},
+#define ALCOVE_OP(code, name, min_inputs, max_inputs, outputs, attributes, sharing) \
+  {OpCode::name, #name, min_inputs, max_inputs, outputs, attributes, count_attributes(attributes), Sharing::sharing},
 #include "kernels/manifest.inc"
 };
 
@@ -31,6 +31,11 @@ const OpInfo* op_info(uint16_t code) noexcept {
     if (static_cast<uint16_t>(op.code) == code) return &op;
   }
   return nullptr;
+}
+
+const char* sharing_name(Sharing sharing) noexcept {
+  static constexpr const char* kNames[] = {"none", "in_place", "alias"};
+  return kNames[static_cast<int>(sharing)];
 }
 
 const char* dtype_name(DType dtype) noexcept {

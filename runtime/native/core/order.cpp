@@ -117,7 +117,8 @@ Status check_ports(const Program& program) {
     if (op == nullptr || op->code != OpCode::topk || op->outputs[1] != port.tensor) {
       return failure(Code::port_labels, Section::program, "labels are for the indices of a topk").in_tensor(port.tensor);
     }
-    const uint32_t candidates = program.tensors[op->inputs[0]].dims[1];
+    const Tensor& scores = program.tensors[op->inputs[0]];
+    const uint32_t candidates = scores.rank > 0 ? scores.dims[scores.rank - 1] : 1;
     if (port.label_count != candidates) {
       return failure(Code::port_labels, Section::program, "%" PRIu32 " labels for %" PRIu32 " candidates", port.label_count,
                      candidates)

@@ -28,42 +28,55 @@ std::vector<Life> lives_of(const Program& program) {
   return lives;
 }
 
-// The ranges of the arena that are held at one time; they never overlap.
+// The ranges of the arena that are held at one time; they never overlap.  A range is held by a group: one tensor, and those
+// that are views of it.
 class Held {
  public:
-  explicit Held(const Program& program) : program_(program) {}
+  explicit Held(const std::vector<Tensor>& tensors) : tensors_(tensors), group_(tensors.size()), live_(tensors.size(), 0) {}
 
-  // Returns the index of a tensor whose bytes are held already, or -1.
+  // A group of its own for tensor `index`.  Returns the index of a tensor whose bytes are held already, or -1.
   int64_t take(uint32_t index) {
-    const Tensor& tensor = program_.tensors[index];
+    const Tensor& tensor = tensors_[index];
     if (tensor.size_bytes == 0) return -1;
     const auto next = by_offset_.lower_bound(tensor.offset);
     if (next != by_offset_.end() && next->first < tensor.offset + tensor.size_bytes) return next->second;
     if (next != by_offset_.begin()) {
       const auto before = std::prev(next);
-      if (before->first + program_.tensors[before->second].size_bytes > tensor.offset) return before->second;
+      if (before->first + tensors_[before->second].size_bytes > tensor.offset) return before->second;
     }
     by_offset_.emplace(tensor.offset, index);
+    group_[index] = index;
+    live_[index] = 1;
     return -1;
   }
 
+  // Tensor `index` joins the group of `other`, which lives.
+  void join(uint32_t index, uint32_t other) {
+    group_[index] = group_[other];
+    ++live_[group_[index]];
+  }
+
+  // Whether nothing but `index`, which lives, holds its bytes.
+  [[nodiscard]] bool is_alone(uint32_t index) const { return live_[group_[index]] == 1; }
+
   void give(uint32_t index) {
-    const auto found = by_offset_.find(program_.tensors[index].offset);
-    if (found != by_offset_.end() && found->second == index) by_offset_.erase(found);
+    const uint32_t group = group_[index];
+    if (live_[group] == 0 || --live_[group] > 0) return;  // overwritten in its place before, or viewed still
+    by_offset_.erase(tensors_[group].offset);
   }
 
  private:
-  const Program& program_;
-  std::map<uint64_t, uint32_t> by_offset_;
+  const std::vector<Tensor>& tensors_;
+  std::map<uint64_t, uint32_t> by_offset_;  // of each group, the tensor that began it
+  std::vector<uint32_t> group_;
+  std::vector<uint32_t> live_;  // members of a group that live
 };
 
-bool runs_in_place(const Program& program, const std::vector<Life>& lives, uint32_t i) {
-  const Op& op = program.ops[i];
-  if (!op_info(static_cast<uint16_t>(op.code))->is_in_place) return false;
+// Whether output 0 has exactly the bytes of input 0.
+bool is_same_place(const Program& program, const Op& op) {
   const Tensor& in = program.tensors[op.inputs[0]];
   const Tensor& out = program.tensors[op.outputs[0]];
-  return in.storage == Storage::arena && lives[op.inputs[0]].death == i + 1 && in.offset == out.offset &&
-         in.size_bytes == out.size_bytes;
+  return in.storage == Storage::arena && in.size_bytes > 0 && in.offset == out.offset && in.size_bytes == out.size_bytes;
 }
 
 Status overlap(const Program& program, uint32_t index, int64_t other) {
@@ -96,6 +109,26 @@ Status check_extent(const Program& program) {
   return {};
 }
 
+// Gives the outputs of op i their bytes: of their own, or of input 0 where the op may share them.
+Status take_outputs(const Program& program, const std::vector<Life>& lives, uint32_t i, Held& held) {
+  const Op& op = program.ops[i];
+  const Sharing sharing = op_info(static_cast<uint16_t>(op.code))->sharing;
+  uint8_t first = 0;
+  if (sharing != Sharing::none && is_same_place(program, op)) {
+    const uint32_t in = op.inputs[0];
+    if (sharing == Sharing::alias) {
+      held.join(op.outputs[0], in);
+      first = 1;
+    } else if (lives[in].death == i + 1 && held.is_alone(in)) {
+      held.give(in);
+    }
+  }
+  for (uint8_t k = first; k < op.output_count; ++k) {
+    if (const int64_t other = held.take(op.outputs[k]); other >= 0) return overlap(program, op.outputs[k], other).in_op(i);
+  }
+  return {};
+}
+
 }  // namespace
 
 Status check_plan(const Program& program) {
@@ -103,24 +136,19 @@ Status check_plan(const Program& program) {
   const std::vector<Life> lives = lives_of(program);
   std::vector<uint32_t> by_death;
   for (uint32_t t = 0; t < program.tensors.size(); ++t) {
-    if (program.tensors[t].storage == Storage::arena) by_death.push_back(t);
+    const Tensor& tensor = program.tensors[t];
+    if (tensor.storage == Storage::arena && tensor.size_bytes > 0) by_death.push_back(t);
   }
   std::sort(by_death.begin(), by_death.end(), [&](uint32_t a, uint32_t b) { return lives[a].death < lives[b].death; });
   auto dying = by_death.begin();
 
-  Held held(program);
+  Held held(program.tensors);
   for (const Port& port : program.inputs) {
     if (const int64_t other = held.take(port.tensor); other >= 0) return overlap(program, port.tensor, other);
   }
   for (uint32_t i = 0; i < program.ops.size(); ++i) {
     for (; dying != by_death.end() && lives[*dying].death <= i; ++dying) held.give(*dying);
-    const Op& op = program.ops[i];
-    if (runs_in_place(program, lives, i)) held.give(op.inputs[0]);
-    for (uint8_t k = 0; k < op.output_count; ++k) {
-      if (const int64_t other = held.take(op.outputs[k]); other >= 0) {
-        return overlap(program, op.outputs[k], other).in_op(i);
-      }
-    }
+    ALCOVE_TRY(take_outputs(program, lives, i, held));
   }
   return {};
 }

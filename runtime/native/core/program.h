@@ -15,9 +15,12 @@ enum class Storage : uint8_t { constant = 1, arena = 2 };
 enum class Layout : uint8_t { row_major = 1, panel16 = 2 };
 
 enum class OpCode : uint16_t {
-#define ALCOVE_OP(code, name, min_inputs, max_inputs, outputs, attributes, is_in_place) name = code,
+#define ALCOVE_OP(code, name, min_inputs, max_inputs, outputs, attributes, sharing) name = code,
 #include "kernels/manifest.inc"
 };
+
+// May output 0 have the bytes of input 0?  in_place: if nothing uses them later; alias: while both are used.
+enum class Sharing : uint8_t { none, in_place, alias };
 
 // One line of the manifest.
 struct OpInfo {
@@ -26,13 +29,14 @@ struct OpInfo {
   uint8_t min_inputs, max_inputs, outputs;
   const char* attributes;  // "name:type ...", in order
   uint8_t attribute_count;
-  bool is_in_place;
+  Sharing sharing;
 };
 
 [[nodiscard]] const std::vector<OpInfo>& manifest();
 // Null if there is no such op.
 [[nodiscard]] const OpInfo* op_info(uint16_t code) noexcept;
 
+[[nodiscard]] const char* sharing_name(Sharing sharing) noexcept;
 [[nodiscard]] const char* dtype_name(DType dtype) noexcept;
 // Bytes of one element; 0 for text, which lies outside the arena.
 [[nodiscard]] uint32_t dtype_bytes(DType dtype) noexcept;

@@ -176,7 +176,7 @@ Status read_op(const OpRecord& r, Program& program, Cursor& cursor) {
                    r.output_count, r.attribute_count, info->min_inputs, info->max_inputs, info->outputs,
                    info->attribute_count);
   }
-  if (!is_zero_from(r.zero, 0) || r.zero_word != 0 || !is_zero_from(r.inputs, r.input_count) ||
+  if (!is_zero_from(r.zero, 0) || r.attribute_dynamic != 0 || !is_zero_from(r.inputs, r.input_count) ||
       !is_zero_from(r.outputs, r.output_count) || !is_zero_from(r.attributes, r.attribute_count)) {
     return failure(Code::padding, Section::program, "unused bytes of an op's record are not zero");
   }

@@ -55,7 +55,7 @@ typedef struct alcove_port {
   uint32_t rank;
   uint64_t dims[ALCOVE_MAX_RANK];
   int32_t is_ragged;    /* dims[0] is an upper bound */
-  uint32_t label_count; /* names of the indices that an I32 output holds; 0: none */
+  uint32_t label_count; /* names of the indices that an I32 or I64 output holds; 0: none */
 } alcove_port;
 
 typedef struct alcove_model alcove_model;

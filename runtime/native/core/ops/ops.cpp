@@ -22,7 +22,7 @@ struct RuleTable {
 
 constexpr RuleTable make_table() {
   RuleTable table{};
-#define ALCOVE_OP(code, name, min_inputs, max_inputs, outputs, attributes, is_in_place) \
+#define ALCOVE_OP(code, name, min_inputs, max_inputs, outputs, attributes, sharing) \
   table.rules[code] = {&check_##name, &run_##name};
 #include "kernels/manifest.inc"
   return table;

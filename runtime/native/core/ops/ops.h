@@ -66,7 +66,7 @@ struct Call {
 using CheckRule = Status(const Subject&, Checked&);
 using RunRule = Status(const Call&) noexcept;
 
-#define ALCOVE_OP(code, name, min_inputs, max_inputs, outputs, attributes, is_in_place) \
+#define ALCOVE_OP(code, name, min_inputs, max_inputs, outputs, attributes, sharing) \
   CheckRule check_##name;                                                               \
   RunRule run_##name;
 #include "kernels/manifest.inc"
