@@ -1,0 +1,30 @@
+// Convolution of each channel by itself, NHWC.  For output channel o = c * multiplier + j of output pixel (oh, ow):
+//   y = weights[0][o], then y = fma(x, weights[1 + row * kernel_w + column][o], y) for kernel row and column, in order, with
+//   x = input[oh * stride_h - pad_top + row * dilation_h][ow * stride_w - pad_left + column * dilation_w][c];
+//   a tap outside the input takes part with x = +0;
+//   then y = low if y < low, high if y > high (if it is clamped; NaN stays).
+// A NaN comes out as 0x7FC00000.  No pointer needs more alignment than a float.
+//
+// The caller has checked: sizes are at least 1 and below 2^31, the products of sizes fit, low <= high; the output overlaps
+// no input.  Any number of threads.
+#pragma once
+
+#include <cstddef>
+
+namespace alcove::kernels {
+
+struct DepthwiseConv2dF32 {
+  const float* input;    // [batch][in_h][in_w][channels]
+  const float* weights;  // [1 + kernel_h * kernel_w][channels * multiplier], row 0 the bias
+  float* output;         // [batch][out_h][out_w][channels * multiplier]
+  size_t batch, in_h, in_w, channels, multiplier, out_h, out_w;
+  size_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, dilation_h, dilation_w;
+  bool is_clamped;
+  float low, high;
+};
+
+using DepthwiseConv2dF32Kernel = void(const DepthwiseConv2dF32&) noexcept;
+
+DepthwiseConv2dF32Kernel depthwise_conv2d_f32_reference, depthwise_conv2d_f32_avx2_4x8, depthwise_conv2d_f32_avx512_4x16;
+
+}  // namespace alcove::kernels
