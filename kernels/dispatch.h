@@ -1,13 +1,28 @@
 // Which kernel runs each (op, dtype) on a given instruction set?  Chosen once, when a program is opened.
 #pragma once
 
+#include "kernels/arange/arange.h"
+#include "kernels/concat/concat.h"
 #include "kernels/embedding_bag/embedding_bag.h"
+#include "kernels/embedding_bags/embedding_bags.h"
+#include "kernels/fill/fill.h"
+#include "kernels/gather/gather.h"
 #include "kernels/isa.h"
 #include "kernels/linear/linear.h"
+#include "kernels/linear_index/linear_index.h"
 #include "kernels/ngram_hash/ngram_hash.h"
+#include "kernels/pad/pad.h"
 #include "kernels/relu/relu.h"
+#include "kernels/reshape/reshape.h"
+#include "kernels/scatter/scatter.h"
+#include "kernels/scatter_rows/scatter_rows.h"
+#include "kernels/searchsorted/searchsorted.h"
 #include "kernels/softmax/softmax.h"
+#include "kernels/strided_copy/strided_copy.h"
+#include "kernels/strided_scatter/strided_scatter.h"
+#include "kernels/take/take.h"
 #include "kernels/topk/topk.h"
+#include "kernels/triangle/triangle.h"
 
 namespace alcove::kernels {
 
@@ -21,6 +36,31 @@ struct KernelTable {
   ReluF32Kernel* relu_f32;
   SoftmaxF32Kernel* softmax_f32;
   TopkF32Kernel* topk_f32;
+  StridedCopyKernel* strided_copy_any;
+  StridedScatterKernel* strided_scatter_any;
+  ConcatKernel* concat_any;
+  PadKernel* pad_any;
+  ReshapeKernel* reshape_any;
+  ArangeF32Kernel* arange_f32;
+  ArangeI32Kernel* arange_i32;
+  ArangeI64Kernel* arange_i64;
+  FillKernel* fill_any;
+  TakeKernel* take_any;
+  GatherKernel* gather_any;
+  ScatterKernel* scatter_any;
+  ScatterKernel* scatter_f32;
+  ScatterKernel* scatter_i32;
+  ScatterKernel* scatter_i64;
+  ScatterRowsKernel* scatter_rows_any;
+  ScatterRowsKernel* scatter_rows_f32;
+  ScatterRowsKernel* scatter_rows_i32;
+  ScatterRowsKernel* scatter_rows_i64;
+  LinearIndexKernel* linear_index_any;
+  TriangleKernel* triangle_any;
+  SearchSortedF32Kernel* searchsorted_f32;
+  SearchSortedI32Kernel* searchsorted_i32;
+  SearchSortedI64Kernel* searchsorted_i64;
+  EmbeddingBagsF32Kernel* embedding_bags_f32;
 };
 
 // The table lives as long as the process.  Precondition: machine_has(isa).

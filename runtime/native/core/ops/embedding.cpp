@@ -1,11 +1,13 @@
-// Tables of vectors: embedding_bag.
+// Tables of vectors: embedding_bag for the hashed ids of one text, embedding_bags for bags of any ids.
 #include <algorithm>
 
-#include "core/ops/ops.h"
+#include "core/ops/movement.h"
 
 namespace alcove::ops {
 
 namespace {
+
+constexpr uint8_t kBagMode = 0, kBagPadding = 1, kHasOffsets = 2, kHasWeights = 3;  // of embedding_bags
 
 // Ids of a program's own hash must fit the table; all others are checked in the run.
 Status check_bag_ids(const Subject& s, uint32_t rows) {
@@ -64,6 +66,64 @@ Status run_embedding_bag(const Call& c) noexcept {
     c.kernels.embedding_bag_f32({ids, c.extent(0), c.in<float>(1), table.dims[1], is_mean, c.out<float>(0)});
   }
   return {};
+}
+
+Status check_embedding_bags(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_integer(s, kBagMode, "mode", 0, kernels::kBagModes - 1));
+  ALCOVE_TRY(check_integer(s, kBagPadding, "padding", -1, INT64_MAX));
+  ALCOVE_TRY(check_integer(s, kHasOffsets, "has_offsets", 0, 1));
+  ALCOVE_TRY(check_integer(s, kHasWeights, "has_weights", 0, 1));
+  const bool has_offsets = s.integer(kHasOffsets) == 1, has_weights = s.integer(kHasWeights) == 1;
+  if (has_weights) ALCOVE_TRY(check_integer(s, kBagMode, "mode with weights", 0, 0));
+  ALCOVE_TRY(check_input_count(s, 2u + (has_offsets ? 1 : 0) + (has_weights ? 1 : 0)));
+  const Tensor& ids = s.input(0);
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "ids", {.dtypes = kIndices, .rank = has_offsets ? 1 : 2}));
+  ALCOVE_TRY(check_type(s, s.op.inputs[1], "table", {.dtypes = kFloat, .rank = 2}));
+  ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = kFloat, .rank = 2}));
+  const uint64_t bags = s.output(0).dims[0];
+  if (has_offsets) {
+    ALCOVE_TRY(check_type(s, s.op.inputs[2], "offsets", {.dtypes = kIndices, .rank = 1}));
+    if (s.input(2).dims[0] != bags + 1) ALCOVE_TRY(check_dimension(s, s.op.inputs[2], "offsets", 0, bags));
+  } else {
+    ALCOVE_TRY(check_dimension(s, s.op.inputs[0], "ids", 0, bags));
+  }
+  if (has_weights) {
+    const uint8_t last = has_offsets ? 3 : 2;
+    const uint64_t dims[] = {ids.dims[0], ids.dims[1]};
+    ALCOVE_TRY(check_type(s, s.op.inputs[last], "weights", {.dtypes = kFloat}));
+    ALCOVE_TRY(check_shape(s, s.op.inputs[last], "weights", dims, ids.rank));
+  }
+  ALCOVE_TRY(check_dimension(s, s.op.outputs[0], "output", 1, s.input(1).dims[1]));
+  // Each id costs a cache line, however short its row.
+  steps = elements(ids) * std::max<uint64_t>(s.input(1).dims[1], kTensorAlignment) + elements(s.output(0)) * 2;
+  return {};
+}
+
+Status run_embedding_bags(const Call& c) noexcept {
+  const bool has_offsets = c.integer(kHasOffsets) == 1;
+  kernels::EmbeddingBagsF32 args{};
+  args.ids = indices_of(c, 0);
+  args.table = c.in<float>(1);
+  args.rows = c.input(1).dims[0];
+  args.dim = c.input(1).dims[1];
+  if (has_offsets) {
+    args.offsets = indices_of(c, 2);
+  } else {
+    args.bag_size = c.input(0).dims[1];
+  }
+  if (c.integer(kHasWeights) == 1) args.weights = c.in<float>(has_offsets ? 3 : 2);
+  args.bags = c.output(0).dims[0];
+  args.padding = c.integer(kBagPadding);
+  args.mode = static_cast<kernels::BagMode>(c.integer(kBagMode));
+  args.output = c.out<float>(0);
+  const kernels::EmbeddingBagsResult result = c.kernels.embedding_bags_f32(args);
+  if (result.fault == kernels::BagFault::none) return {};
+  if (result.fault == kernels::BagFault::id) return bad_index_at(c, 0, result.position, args.rows, false);
+  // The first offset is 0; each other lies between the one before and the number of ids.
+  const size_t at = result.position;
+  const int64_t low = at == 0 ? 0 : kernels::index_at(args.offsets, at - 1);
+  const int64_t most = at == 0 ? 0 : static_cast<int64_t>(args.ids.count);
+  return c.bad_index(2, at, kernels::index_at(args.offsets, at), low, most + 1);
 }
 
 }  // namespace alcove::ops

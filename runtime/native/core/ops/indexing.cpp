@@ -1,0 +1,287 @@
+// Reads and writes where data says: every index is compared with its bound in the run, before anything moves.
+#include "core/ops/movement.h"
+
+namespace alcove::ops {
+
+namespace {
+
+constexpr uint8_t kAxis = 0, kScatterMode = 1, kIncludesSelf = 2;
+
+Status check_axis(const Subject& s, const Tensor& tensor) {
+  return check_integer(s, kAxis, "axis", 0, int64_t{tensor.rank} - 1);
+}
+
+// The shape of `rows` where the indices of input 1 stand in place of the axis of input 0; false if its rank is too high.
+bool rows_shape(const Subject& s, uint64_t* dims, size_t& rank) {
+  const Tensor& in = s.input(0);
+  const Tensor& indices = s.input(1);
+  const auto axis = static_cast<uint8_t>(s.integer(kAxis));
+  rank = size_t{in.rank} + indices.rank - 1;
+  if (rank > kMaxRank) return false;
+  size_t d = 0;
+  for (uint8_t i = 0; i < axis; ++i) dims[d++] = in.dims[i];
+  for (uint8_t i = 0; i < indices.rank; ++i) dims[d++] = indices.dims[i];
+  for (uint8_t i = static_cast<uint8_t>(axis + 1); i < in.rank; ++i) dims[d++] = in.dims[i];
+  return true;
+}
+
+Status check_rows(const Subject& s, uint32_t index, const char* role) {
+  uint64_t dims[kMaxRank];
+  size_t rank = 0;
+  ALCOVE_TRY(check_same_dtype(s, index, role, s.input(0).dtype));
+  if (!rows_shape(s, dims, rank)) {
+    return failure(Code::op_shape, Section::program, "%s: %s would have rank %zu, the cap is %" PRIu32, s.name(), role, rank,
+                   kMaxRank)
+        .in_tensor(index);
+  }
+  return check_shape(s, index, role, dims, rank);
+}
+
+// Every dimension of `tensor` is at least that of the indices, but for the axis where it is `exempt`.
+Status check_covers(const Subject& s, uint32_t index, const char* role, bool is_axis_exempt) {
+  const Tensor& tensor = s.program.tensors[index];
+  const Tensor& indices = s.input(1);
+  if (tensor.rank != indices.rank) {
+    return failure(Code::op_shape, Section::program, "%s: %s has rank %u, the indices %u", s.name(), role, tensor.rank,
+                   indices.rank)
+        .in_tensor(index);
+  }
+  for (uint8_t d = 0; d < tensor.rank; ++d) {
+    if ((is_axis_exempt && d == s.integer(kAxis)) || tensor.dims[d] >= indices.dims[d]) continue;
+    return failure(Code::op_shape, Section::program,
+                   "%s: dimension %u of %s is %" PRIu32 ", the indices' is %" PRIu32, s.name(), d, role, tensor.dims[d],
+                   indices.dims[d])
+        .in_tensor(index);
+  }
+  return {};
+}
+
+// Mode, `includes_self` and the types that can be combined.
+Status check_combination(const Subject& s) {
+  ALCOVE_TRY(check_integer(s, kScatterMode, "mode", 0, kernels::kScatterModes - 1));
+  ALCOVE_TRY(check_integer(s, kIncludesSelf, "includes_self", 0, 1));
+  const bool combines = s.integer(kScatterMode) != static_cast<int64_t>(kernels::ScatterMode::set);
+  return check_type(s, s.op.inputs[0], "input", {.dtypes = combines ? kFloat | kIndices : kAnyType});
+}
+
+uint64_t product(const Tensor& tensor, uint8_t first, uint8_t end) noexcept {
+  uint64_t count = 1;
+  for (uint8_t d = first; d < end; ++d) count *= tensor.dims[d];
+  return count;
+}
+
+void copy_dims(const Tensor& tensor, size_t* dims) noexcept {
+  for (uint8_t d = 0; d < tensor.rank; ++d) dims[d] = tensor.dims[d];
+}
+
+}  // namespace
+
+Status check_take(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
+  ALCOVE_TRY(check_type(s, s.op.inputs[1], "indices", {.dtypes = kIndices}));
+  ALCOVE_TRY(check_axis(s, s.input(0)));
+  ALCOVE_TRY(check_integer(s, 1, "wraps", 0, 1));
+  ALCOVE_TRY(check_rows(s, s.op.outputs[0], "output"));
+  // Each index costs about a cache line, however short its row.
+  steps = elements(s.output(0)) + elements(s.input(1)) * kTensorAlignment;
+  return {};
+}
+
+Status run_take(const Call& c) noexcept {
+  const Tensor& in = c.input(0);
+  const auto axis = static_cast<uint8_t>(c.integer(kAxis));
+  kernels::Take args{};
+  args.input = c.in<uint8_t>(0);
+  args.indices = indices_of(c, 1);
+  args.output = c.out<uint8_t>(0);
+  args.outer = product(in, 0, axis);
+  args.bound = in.dims[axis];
+  args.row_bytes = product(in, static_cast<uint8_t>(axis + 1), in.rank) * dtype_bytes(in.dtype);
+  args.wraps = c.integer(1) == 1;
+  const size_t bad = c.kernels.take_any(args);
+  return bad == args.indices.count ? Status{} : bad_index_at(c, 1, bad, args.bound, args.wraps);
+}
+
+Status check_gather(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
+  ALCOVE_TRY(check_type(s, s.op.inputs[1], "indices", {.dtypes = kIndices}));
+  ALCOVE_TRY(check_axis(s, s.input(0)));
+  ALCOVE_TRY(check_covers(s, s.op.inputs[0], "input", true));
+  ALCOVE_TRY(check_same_dtype(s, s.op.outputs[0], "output", s.input(0).dtype));
+  uint64_t dims[kMaxRank];
+  for (uint8_t d = 0; d < s.input(1).rank; ++d) dims[d] = s.input(1).dims[d];
+  ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, s.input(1).rank));
+  steps = elements(s.output(0)) * 8;
+  return {};
+}
+
+Status run_gather(const Call& c) noexcept {
+  kernels::Gather args{};
+  args.input = c.in<uint8_t>(0);
+  args.indices = indices_of(c, 1);
+  args.output = c.out<uint8_t>(0);
+  args.element_bytes = dtype_bytes(c.input(0).dtype);
+  args.rank = c.input(0).rank;
+  args.axis = static_cast<size_t>(c.integer(kAxis));
+  copy_dims(c.input(1), args.dims);
+  copy_dims(c.input(0), args.input_dims);
+  const size_t bad = c.kernels.gather_any(args);
+  return bad == args.indices.count ? Status{} : bad_index_at(c, 1, bad, args.input_dims[args.axis], false);
+}
+
+Status check_scatter(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_combination(s));
+  ALCOVE_TRY(check_type(s, s.op.inputs[1], "indices", {.dtypes = kIndices}));
+  ALCOVE_TRY(check_same_dtype(s, s.op.inputs[2], "source", s.input(0).dtype));
+  ALCOVE_TRY(check_axis(s, s.input(0)));
+  ALCOVE_TRY(check_covers(s, s.op.inputs[0], "input", true));
+  ALCOVE_TRY(check_covers(s, s.op.inputs[2], "source", false));
+  ALCOVE_TRY(check_like_input(s));
+  ALCOVE_TRY(check_apart(s));
+  steps = elements(s.input(0)) + elements(s.input(1)) * 16;
+  return {};
+}
+
+Status run_scatter(const Call& c) noexcept {
+  const Tensor& in = c.input(0);
+  kernels::Scatter args{};
+  args.input = c.in<uint8_t>(0);
+  args.indices = indices_of(c, 1);
+  args.source = c.in<uint8_t>(2);
+  args.output = c.out<uint8_t>(0);
+  args.element_bytes = dtype_bytes(in.dtype);
+  args.rank = in.rank;
+  args.axis = static_cast<size_t>(c.integer(kAxis));
+  copy_dims(c.input(1), args.dims);
+  copy_dims(c.input(2), args.source_dims);
+  copy_dims(in, args.output_dims);
+  args.mode = static_cast<kernels::ScatterMode>(c.integer(kScatterMode));
+  args.includes_self = c.integer(kIncludesSelf) == 1;
+  kernels::ScatterKernel* kernel = c.kernels.scatter_any;
+  if (args.mode != kernels::ScatterMode::set) {
+    kernel = in.dtype == DType::f32   ? c.kernels.scatter_f32
+             : in.dtype == DType::i32 ? c.kernels.scatter_i32
+                                      : c.kernels.scatter_i64;
+  }
+  const size_t bad = kernel(args);
+  return bad == args.indices.count ? Status{} : bad_index_at(c, 1, bad, args.output_dims[args.axis], false);
+}
+
+Status check_scatter_rows(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_combination(s));
+  ALCOVE_TRY(check_type(s, s.op.inputs[1], "indices", {.dtypes = kIndices}));
+  ALCOVE_TRY(check_axis(s, s.input(0)));
+  ALCOVE_TRY(check_integer(s, 3, "wraps", 0, 1));
+  ALCOVE_TRY(check_rows(s, s.op.inputs[2], "source"));
+  ALCOVE_TRY(check_like_input(s));
+  ALCOVE_TRY(check_apart(s));
+  steps = elements(s.input(0)) + elements(s.input(2)) * 8 + elements(s.input(1)) * kTensorAlignment;
+  return {};
+}
+
+Status run_scatter_rows(const Call& c) noexcept {
+  const Tensor& in = c.input(0);
+  const auto axis = static_cast<uint8_t>(c.integer(kAxis));
+  kernels::ScatterRows args{};
+  args.input = c.in<uint8_t>(0);
+  args.indices = indices_of(c, 1);
+  args.source = c.in<uint8_t>(2);
+  args.output = c.out<uint8_t>(0);
+  args.element_bytes = dtype_bytes(in.dtype);
+  args.outer = product(in, 0, axis);
+  args.bound = in.dims[axis];
+  args.row = product(in, static_cast<uint8_t>(axis + 1), in.rank);
+  args.mode = static_cast<kernels::ScatterMode>(c.integer(kScatterMode));
+  args.includes_self = c.integer(kIncludesSelf) == 1;
+  args.wraps = c.integer(3) == 1;
+  kernels::ScatterRowsKernel* kernel = c.kernels.scatter_rows_any;
+  if (args.mode != kernels::ScatterMode::set) {
+    kernel = in.dtype == DType::f32   ? c.kernels.scatter_rows_f32
+             : in.dtype == DType::i32 ? c.kernels.scatter_rows_i32
+                                      : c.kernels.scatter_rows_i64;
+  }
+  const size_t bad = kernel(args);
+  return bad == args.indices.count ? Status{} : bad_index_at(c, 1, bad, args.bound, args.wraps);
+}
+
+Status check_linear_index(const Subject& s, Checked& steps) {
+  uint64_t dims[kMaxRank];
+  for (uint8_t d = 0; d < s.input(0).rank; ++d) dims[d] = s.input(0).dims[d];
+  Checked together = 1;
+  for (uint8_t i = 0; i < kernels::kMaxLinearIndexInputs; ++i) {
+    if (i >= s.op.input_count) {
+      ALCOVE_TRY(check_integer(s, i, "an unused bound", 0, 0));
+      continue;
+    }
+    ALCOVE_TRY(check_type(s, s.op.inputs[i], "indices", {.dtypes = kIndices}));
+    ALCOVE_TRY(check_shape(s, s.op.inputs[i], "indices", dims, s.input(0).rank));
+    ALCOVE_TRY(check_integer(s, i, "bound", 1, INT64_MAX));
+    together = together * s.op.attributes[i];
+  }
+  if (!together.is_at_most(INT64_MAX)) {
+    return failure(Code::op_attribute, Section::program, "linear_index: the product of the bounds is above 2^63 - 1");
+  }
+  ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = set_of({DType::i64})}));
+  ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, s.input(0).rank));
+  steps = elements(s.output(0)) * s.op.input_count * 4;
+  return {};
+}
+
+Status run_linear_index(const Call& c) noexcept {
+  kernels::LinearIndex args{};
+  args.count = c.op.input_count;
+  for (uint8_t i = 0; i < c.op.input_count; ++i) {
+    args.indices[i] = indices_of(c, i);
+    args.bounds[i] = c.op.attributes[i];
+  }
+  args.output = c.out<int64_t>(0);
+  const kernels::LinearIndexResult result = c.kernels.linear_index_any(args);
+  if (result.tensor == args.count) return {};
+  return bad_index_at(c, static_cast<uint8_t>(result.tensor), result.position, args.bounds[result.tensor], true);
+}
+
+Status check_searchsorted(const Subject& s, Checked& steps) {
+  const Tensor& sorted = s.input(0);
+  const Tensor& values = s.input(1);
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "boundaries", {.dtypes = kFloat | kIndices}));
+  ALCOVE_TRY(check_same_dtype(s, s.op.inputs[1], "values", sorted.dtype));
+  ALCOVE_TRY(check_integer(s, 0, "is_right", 0, 1));
+  if (sorted.rank == 0 || (sorted.rank > 1 && sorted.rank != values.rank)) {
+    return failure(Code::op_shape, Section::program, "searchsorted: boundaries have rank %u, values %u", sorted.rank,
+                   values.rank)
+        .in_tensor(s.op.inputs[0]);
+  }
+  for (uint8_t d = 0; d + 1 < sorted.rank; ++d) {
+    ALCOVE_TRY(check_dimension(s, s.op.inputs[0], "boundaries", d, values.dims[d]));
+  }
+  uint64_t dims[kMaxRank];
+  for (uint8_t d = 0; d < values.rank; ++d) dims[d] = values.dims[d];
+  ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = set_of({DType::i64})}));
+  ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, values.rank));
+  steps = elements(values) * 32;  // a bisection of up to 2^31 boundaries
+  return {};
+}
+
+Status run_searchsorted(const Call& c) noexcept {
+  const Tensor& sorted = c.input(0);
+  const bool is_shared = sorted.rank == 1;
+  const size_t boundaries = sorted.dims[sorted.rank - 1];
+  const size_t rows = is_shared ? 1 : sorted.element_count() / boundaries;
+  const size_t count = c.input(1).element_count() / rows;
+  const bool is_right = c.integer(0) == 1;
+  auto* out = c.out<int64_t>(0);
+  switch (sorted.dtype) {
+    case DType::f32:
+      c.kernels.searchsorted_f32({c.in<float>(0), c.in<float>(1), out, rows, boundaries, count, is_shared, is_right});
+      break;
+    case DType::i32:
+      c.kernels.searchsorted_i32({c.in<int32_t>(0), c.in<int32_t>(1), out, rows, boundaries, count, is_shared, is_right});
+      break;
+    default:
+      c.kernels.searchsorted_i64({c.in<int64_t>(0), c.in<int64_t>(1), out, rows, boundaries, count, is_shared, is_right});
+      break;
+  }
+  return {};
+}
+
+}  // namespace alcove::ops

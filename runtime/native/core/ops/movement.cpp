@@ -1,0 +1,274 @@
+// Elements that change their place and nothing else: copies with strides, joins, margins, and what is made from nothing.
+#include <cmath>
+
+#include "core/ops/movement.h"
+
+namespace alcove::ops {
+
+namespace {
+
+constexpr uint8_t kOffset = 0, kStrides = 1;                      // of strided_copy and strided_scatter
+constexpr uint8_t kBefore = 0, kAfter = 8, kMode = 16, kBits = 17;  // of pad
+constexpr int64_t kMostMargin = kMaxDimension;
+// Whole numbers that f64 holds exactly.
+constexpr double kMostWhole = 9007199254740992.0;
+
+// With offset and strides from the op's attributes, a walk over `walked` stays within the elements of `reached`.
+Status check_reach(const Subject& s, const Tensor& walked, const Tensor& reached) {
+  Checked down = 0, up = 0;
+  for (uint8_t d = 0; d < kMaxRank; ++d) {
+    const int64_t stride = s.integer(static_cast<uint8_t>(kStrides + d));
+    if (d >= walked.rank) {
+      if (stride == 0) continue;
+      return failure(Code::op_attribute, Section::program, "%s: stride%u is %" PRId64 ", which no dimension uses", s.name(),
+                     d, stride);
+    }
+    const uint64_t size = stride < 0 ? 0 - static_cast<uint64_t>(stride) : static_cast<uint64_t>(stride);
+    const Checked span = Checked(size) * (walked.dims[d] - 1);
+    if (stride < 0) {
+      down = down + span;
+    } else {
+      up = up + span;
+    }
+  }
+  const int64_t offset = s.integer(kOffset);
+  const bool starts_inside = offset >= 0 && down.is_at_most(static_cast<uint64_t>(offset));
+  const Checked last = Checked(static_cast<uint64_t>(offset)) + up;
+  if (starts_inside && last.is_at_most(reached.element_count() - 1)) return {};
+  return failure(Code::op_attribute, Section::program,
+                 "%s: from offset %" PRId64 " the strides reach beyond the %" PRIu64 " elements of the tensor", s.name(),
+                 offset, reached.element_count());
+}
+
+// Attribute i holds the bits of one element of this type, and no others.
+Status check_element(const Subject& s, uint8_t i, DType dtype) {
+  const uint64_t bits = s.op.attributes[i];
+  const uint32_t size = dtype_bytes(dtype);
+  const uint64_t most = dtype == DType::boolean ? 1 : ~uint64_t{0} >> (64 - 8 * size);
+  if (bits <= most) return {};
+  return failure(Code::op_attribute, Section::program, "%s: %#" PRIx64 " is no %s", s.name(), bits, dtype_name(dtype));
+}
+
+template <typename Args>
+void set_walk(const Call& c, const Tensor& walked, Args& args) noexcept {
+  args.element_bytes = dtype_bytes(walked.dtype);
+  args.rank = walked.rank;
+  args.offset = c.integer(kOffset);
+  for (uint8_t d = 0; d < walked.rank; ++d) {
+    args.dims[d] = walked.dims[d];
+    args.strides[d] = c.integer(static_cast<uint8_t>(kStrides + d));
+  }
+}
+
+}  // namespace
+
+Status check_strided_copy(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
+  ALCOVE_TRY(check_same_dtype(s, s.op.outputs[0], "output", s.input(0).dtype));
+  ALCOVE_TRY(check_reach(s, s.output(0), s.input(0)));
+  steps = elements(s.output(0));
+  return {};
+}
+
+Status run_strided_copy(const Call& c) noexcept {
+  kernels::StridedCopy args{};
+  args.input = c.in<uint8_t>(0);
+  args.output = c.out<uint8_t>(0);
+  set_walk(c, c.output(0), args);
+  c.kernels.strided_copy_any(args);
+  return {};
+}
+
+Status check_strided_scatter(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
+  ALCOVE_TRY(check_same_dtype(s, s.op.inputs[1], "source", s.input(0).dtype));
+  ALCOVE_TRY(check_like_input(s));
+  ALCOVE_TRY(check_apart(s));
+  ALCOVE_TRY(check_reach(s, s.input(1), s.input(0)));
+  steps = elements(s.input(0)) + elements(s.input(1));
+  return {};
+}
+
+Status run_strided_scatter(const Call& c) noexcept {
+  kernels::StridedScatter args{};
+  args.input = c.in<uint8_t>(0);
+  args.source = c.in<uint8_t>(1);
+  args.output = c.out<uint8_t>(0);
+  set_walk(c, c.input(1), args);
+  args.size_bytes = c.input(0).element_count() * args.element_bytes;
+  c.kernels.strided_scatter_any(args);
+  return {};
+}
+
+Status check_concat(const Subject& s, Checked& steps) {
+  static_assert(kMaxOpInputs <= kernels::kMaxConcatInputs);
+  const Tensor& first = s.input(0);
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
+  ALCOVE_TRY(check_integer(s, 0, "axis", 0, int64_t{first.rank} - 1));
+  const auto axis = static_cast<uint8_t>(s.integer(0));
+  uint64_t dims[kMaxRank];
+  for (uint8_t d = 0; d < first.rank; ++d) dims[d] = first.dims[d];
+  uint64_t together = 0;
+  for (uint8_t i = 0; i < s.op.input_count; ++i) {
+    ALCOVE_TRY(check_same_dtype(s, s.op.inputs[i], "input", first.dtype));
+    dims[axis] = s.input(i).rank > axis ? s.input(i).dims[axis] : 0;
+    ALCOVE_TRY(check_shape(s, s.op.inputs[i], "input", dims, first.rank));
+    together += dims[axis];
+  }
+  dims[axis] = together;
+  ALCOVE_TRY(check_same_dtype(s, s.op.outputs[0], "output", first.dtype));
+  ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, first.rank));
+  steps = elements(s.output(0));
+  return {};
+}
+
+Status run_concat(const Call& c) noexcept {
+  const auto axis = static_cast<uint8_t>(c.integer(0));
+  const Tensor& out = c.output(0);
+  kernels::Concat args{};
+  size_t inner = dtype_bytes(out.dtype);
+  for (uint8_t d = static_cast<uint8_t>(axis + 1); d < out.rank; ++d) inner *= out.dims[d];
+  args.outer = 1;
+  for (uint8_t d = 0; d < axis; ++d) args.outer *= out.dims[d];
+  args.count = c.op.input_count;
+  for (uint8_t i = 0; i < c.op.input_count; ++i) {
+    args.inputs[i] = c.in<uint8_t>(i);
+    args.run_bytes[i] = inner * c.input(i).dims[axis];
+  }
+  args.output = c.out<uint8_t>(0);
+  c.kernels.concat_any(args);
+  return {};
+}
+
+Status check_pad(const Subject& s, Checked& steps) {
+  const Tensor& in = s.input(0);
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
+  ALCOVE_TRY(check_integer(s, kMode, "mode", 0, kernels::kPadModes - 1));
+  const auto mode = static_cast<kernels::PadMode>(s.integer(kMode));
+  uint64_t dims[kMaxRank];
+  for (uint8_t d = 0; d < kMaxRank; ++d) {
+    int64_t most = d < in.rank ? kMostMargin : 0;
+    if (d < in.rank && mode == kernels::PadMode::reflect) most = int64_t{in.dims[d]} - 1;
+    if (d < in.rank && mode == kernels::PadMode::circular) most = in.dims[d];
+    const auto before = static_cast<uint8_t>(kBefore + d), after = static_cast<uint8_t>(kAfter + d);
+    ALCOVE_TRY(check_integer(s, before, "before", 0, most));
+    ALCOVE_TRY(check_integer(s, after, "after", 0, most));
+    if (d < in.rank) dims[d] = in.dims[d] + s.op.attributes[before] + s.op.attributes[after];
+  }
+  ALCOVE_TRY(check_same_dtype(s, s.op.outputs[0], "output", in.dtype));
+  ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, in.rank));
+  ALCOVE_TRY(check_element(s, kBits, in.dtype));
+  steps = elements(s.output(0));
+  return {};
+}
+
+Status run_pad(const Call& c) noexcept {
+  const Tensor& in = c.input(0);
+  kernels::Pad args{};
+  args.input = c.in<uint8_t>(0);
+  args.output = c.out<uint8_t>(0);
+  args.element_bytes = dtype_bytes(in.dtype);
+  args.rank = in.rank;
+  for (uint8_t d = 0; d < in.rank; ++d) {
+    args.dims[d] = in.dims[d];
+    args.before[d] = c.op.attributes[kBefore + d];
+    args.after[d] = c.op.attributes[kAfter + d];
+  }
+  args.mode = static_cast<kernels::PadMode>(c.integer(kMode));
+  args.bits = c.op.attributes[kBits];
+  c.kernels.pad_any(args);
+  return {};
+}
+
+Status check_reshape(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
+  ALCOVE_TRY(check_same_dtype(s, s.op.outputs[0], "output", s.input(0).dtype));
+  if (s.output(0).element_count() != s.input(0).element_count()) {
+    return failure(Code::op_shape, Section::program, "reshape: the output has %" PRIu64 " elements, the input %" PRIu64,
+                   s.output(0).element_count(), s.input(0).element_count())
+        .in_tensor(s.op.outputs[0]);
+  }
+  steps = elements(s.input(0));
+  return {};
+}
+
+Status run_reshape(const Call& c) noexcept {
+  c.kernels.reshape_any(
+      {c.in<uint8_t>(0), c.out<uint8_t>(0), c.input(0).element_count() * dtype_bytes(c.input(0).dtype)});
+  return {};
+}
+
+Status check_arange(const Subject& s, Checked& steps) {
+  constexpr uint8_t kStart = 0, kStep = 1;
+  const Tensor& out = s.output(0);
+  ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = kFloat | kIndices, .rank = 1}));
+  ALCOVE_TRY(check_finite(s, kStart, "start"));
+  ALCOVE_TRY(check_finite(s, kStep, "step"));
+  if (out.dtype != DType::f32) {
+    const double most = out.dtype == DType::i32 ? 2147483647.0 : kMostWhole;
+    const double start = s.real(kStart), step = s.real(kStep);
+    // The largest distance first, so that the product below is exact.
+    const bool is_near = std::fabs(start) <= most && std::fabs(step) <= kMostWhole / out.dims[0];
+    if (!is_near || std::trunc(start) != start || std::trunc(step) != step ||
+        std::fabs(start + step * (out.dims[0] - 1)) > most) {
+      return failure(Code::op_attribute, Section::program,
+                     "arange: %" PRIu32 " steps of %g from %g are not whole numbers that the type holds exactly",
+                     out.dims[0], step, start);
+    }
+  }
+  steps = elements(out);
+  return {};
+}
+
+Status run_arange(const Call& c) noexcept {
+  const size_t count = c.output(0).dims[0];
+  switch (c.output(0).dtype) {
+    case DType::f32: c.kernels.arange_f32({c.out<float>(0), count, c.real(0), c.real(1)}); break;
+    case DType::i32: c.kernels.arange_i32({c.out<int32_t>(0), count, c.real(0), c.real(1)}); break;
+    default: c.kernels.arange_i64({c.out<int64_t>(0), count, c.real(0), c.real(1)}); break;
+  }
+  return {};
+}
+
+Status check_fill(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = kAnyType}));
+  ALCOVE_TRY(check_element(s, 0, s.output(0).dtype));
+  steps = elements(s.output(0));
+  return {};
+}
+
+Status run_fill(const Call& c) noexcept {
+  c.kernels.fill_any(
+      {c.out<uint8_t>(0), c.output(0).element_count(), dtype_bytes(c.output(0).dtype), c.op.attributes[0]});
+  return {};
+}
+
+Status check_triangle(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
+  if (s.input(0).rank < 2) {
+    return failure(Code::op_shape, Section::program, "triangle: the input has rank %u, expected 2 or more", s.input(0).rank)
+        .in_tensor(s.op.inputs[0]);
+  }
+  ALCOVE_TRY(check_like_input(s));
+  ALCOVE_TRY(check_integer(s, 0, "diagonal", -kMostMargin, kMostMargin));
+  ALCOVE_TRY(check_integer(s, 1, "is_upper", 0, 1));
+  steps = elements(s.input(0));
+  return {};
+}
+
+Status run_triangle(const Call& c) noexcept {
+  const Tensor& in = c.input(0);
+  kernels::Triangle args{};
+  args.input = c.in<uint8_t>(0);
+  args.output = c.out<uint8_t>(0);
+  args.element_bytes = dtype_bytes(in.dtype);
+  args.rows = in.dims[in.rank - 2];
+  args.columns = in.dims[in.rank - 1];
+  args.matrices = in.element_count() / args.rows / args.columns;
+  args.diagonal = c.integer(0);
+  args.is_upper = c.integer(1) == 1;
+  c.kernels.triangle_any(args);
+  return {};
+}
+
+}  // namespace alcove::ops

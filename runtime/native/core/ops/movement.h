@@ -1,0 +1,35 @@
+// What the rules of moving and indexing operators share.
+#pragma once
+
+#include "core/ops/ops.h"
+#include "kernels/indices.h"
+
+namespace alcove::ops {
+
+// Tensor `index` of the program has this type, and is row-major and not ragged.
+[[nodiscard]] inline Status check_same_dtype(const Subject& s, uint32_t index, const char* role, DType dtype) {
+  return check_type(s, index, role, {.dtypes = set_of({dtype})});
+}
+
+// Of an in-place op that reads input 0 before and after it writes: no other input is input 0 itself.
+[[nodiscard]] inline Status check_apart(const Subject& s) {
+  for (uint8_t i = 1; i < s.op.input_count; ++i) {
+    if (s.op.inputs[i] != s.op.inputs[0]) continue;
+    return failure(Code::op_arity, Section::program, "%s: input %u is input 0 again, which the op writes", s.name(), i)
+        .in_tensor(s.op.inputs[0]);
+  }
+  return {};
+}
+
+// Input i as indices.  Precondition: its type is one of kIndices.
+[[nodiscard]] inline kernels::Indices indices_of(const Call& c, uint8_t i) noexcept {
+  return {c.in<uint8_t>(i), c.input(i).element_count(), c.input(i).dtype == DType::i64};
+}
+
+// The typed error of the index at `position` of input i, which should lie in [0, bound), or [-bound, bound) if it wraps.
+[[nodiscard]] inline Status bad_index_at(const Call& c, uint8_t i, size_t position, uint64_t bound, bool wraps) noexcept {
+  const auto limit = static_cast<int64_t>(bound);
+  return c.bad_index(i, position, kernels::index_at(indices_of(c, i), position), wraps ? -limit : 0, limit);
+}
+
+}  // namespace alcove::ops
