@@ -3,17 +3,23 @@
 
 #include "kernels/arange/arange.h"
 #include "kernels/concat/concat.h"
+#include "kernels/conv2d/conv2d.h"
+#include "kernels/conv_transpose2d/conv_transpose2d.h"
+#include "kernels/depthwise_conv2d/depthwise_conv2d.h"
 #include "kernels/embedding_bag/embedding_bag.h"
 #include "kernels/embedding_bags/embedding_bags.h"
 #include "kernels/fill/fill.h"
 #include "kernels/gather/gather.h"
+#include "kernels/grid_sample/grid_sample.h"
 #include "kernels/isa.h"
 #include "kernels/linear/linear.h"
 #include "kernels/linear_index/linear_index.h"
 #include "kernels/ngram_hash/ngram_hash.h"
 #include "kernels/pad/pad.h"
+#include "kernels/pool2d/pool2d.h"
 #include "kernels/relu/relu.h"
 #include "kernels/reshape/reshape.h"
+#include "kernels/resize2d/resize2d.h"
 #include "kernels/scatter/scatter.h"
 #include "kernels/scatter_rows/scatter_rows.h"
 #include "kernels/searchsorted/searchsorted.h"
@@ -61,6 +67,13 @@ struct KernelTable {
   SearchSortedI32Kernel* searchsorted_i32;
   SearchSortedI64Kernel* searchsorted_i64;
   EmbeddingBagsF32Kernel* embedding_bags_f32;
+  Conv2dF32Kernel* conv2d_f32;
+  DepthwiseConv2dF32Kernel* depthwise_conv2d_f32;
+  ConvTranspose2dF32Kernel* conv_transpose2d_f32;
+  Pool2dF32Kernel* pool2d_f32;
+  MaxPool2dIndicesF32Kernel* max_pool2d_indices_f32;
+  Resize2dF32Kernel* resize2d_f32;
+  GridSampleF32Kernel* grid_sample_f32;
 };
 
 // The table lives as long as the process.  Precondition: machine_has(isa).

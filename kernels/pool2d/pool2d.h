@@ -30,7 +30,7 @@ struct Pool2dF32 {
   float* output;       // [batch][out_h][out_w][channels]
   PoolWindows windows;
   bool is_average, counts_padding;
-  size_t divisor;
+  int64_t divisor;
 };
 
 struct MaxPool2dIndicesF32 {

@@ -6,8 +6,7 @@ namespace alcove::kernels {
 float resize2d_step(size_t in, size_t out, bool align_corners, double scale) noexcept {
   if (align_corners) return out > 1 ? static_cast<float>(in - 1) / static_cast<float>(out - 1) : 0.0f;
   if (!(scale > 0.0)) return static_cast<float>(in) / static_cast<float>(out);
-  const float step = static_cast<float>(1.0 / scale);
-  return step <= 3.4e38f ? step : 0.0f;
+  return static_cast<float>(1.0 / scale);
 }
 
 void resize2d_f32_reference(const Resize2dF32& a) noexcept { resize(a); }

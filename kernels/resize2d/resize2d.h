@@ -38,7 +38,7 @@ using Resize2dF32Kernel = void(const Resize2dF32&) noexcept;
 
 Resize2dF32Kernel resize2d_f32_reference, resize2d_f32_avx2_auto, resize2d_f32_avx512_auto;
 
-// The step of a dimension, as above; 0 for a scale that gives no finite step.
+// The step of a dimension, as above.  `scale` is 0 or between 1e-12 and 1e12.
 float resize2d_step(size_t in, size_t out, bool align_corners, double scale) noexcept;
 
 }  // namespace alcove::kernels

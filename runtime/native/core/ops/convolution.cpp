@@ -1,0 +1,248 @@
+// Convolutions of channels-last images: conv2d, depthwise_conv2d, conv_transpose2d.
+#include "core/ops/ops.h"
+
+namespace alcove::ops {
+
+namespace {
+
+// Kernels, strides, dilations and paddings beyond this make no sense, and their products stay far from 2^64.
+constexpr int64_t kMostExtent = 1 << 20;
+
+// Both sizes of one property stand next to each other among the attributes.
+Status check_pair(const Subject& s, uint8_t first, const char* role, int64_t low) {
+  ALCOVE_TRY(check_integer(s, first, role, low, kMostExtent));
+  return check_integer(s, static_cast<uint8_t>(first + 1), role, low, kMostExtent);
+}
+
+Status check_image(const Subject& s, uint32_t index, const char* role) {
+  return check_type(s, index, role, {.dtypes = kFloat, .rank = 4});
+}
+
+// What follows from input size, paddings, kernel, stride and dilation of one dimension; 0 if the kernel does not fit.
+uint64_t convolved(uint64_t in, int64_t before, int64_t after, int64_t kernel, int64_t stride, int64_t dilation) {
+  const int64_t room = static_cast<int64_t>(in) + before + after - (kernel - 1) * dilation - 1;
+  return room < 0 ? 0 : static_cast<uint64_t>(room / stride) + 1;
+}
+
+// Attributes that conv2d and depthwise_conv2d begin with.
+enum Window : uint8_t { kKernelH, kKernelW, kStrideH, kStrideW, kPadTop, kPadLeft, kPadBottom, kPadRight, kDilationH, kDilationW };
+
+Status check_window(const Subject& s) {
+  ALCOVE_TRY(check_pair(s, kKernelH, "kernel", 1));
+  ALCOVE_TRY(check_pair(s, kStrideH, "stride", 1));
+  ALCOVE_TRY(check_pair(s, kPadTop, "padding", 0));
+  ALCOVE_TRY(check_pair(s, kPadBottom, "padding", 0));
+  return check_pair(s, kDilationH, "dilation", 1);
+}
+
+Status check_convolved(const Subject& s, uint64_t channels) {
+  const Tensor& in = s.input(0);
+  const uint64_t dims[4] = {
+      in.dims[0],
+      convolved(in.dims[1], s.integer(kPadTop), s.integer(kPadBottom), s.integer(kKernelH), s.integer(kStrideH),
+                s.integer(kDilationH)),
+      convolved(in.dims[2], s.integer(kPadLeft), s.integer(kPadRight), s.integer(kKernelW), s.integer(kStrideW),
+                s.integer(kDilationW)),
+      channels};
+  return check_shape(s, s.op.outputs[0], "output", dims, 4);
+}
+
+// activation 0 none, 1 clamp to [low, high]; the bounds may be infinite.
+Status check_activation(const Subject& s, uint8_t first) {
+  ALCOVE_TRY(check_integer(s, first, "activation", 0, 1));
+  const double low = s.real(static_cast<uint8_t>(first + 1)), high = s.real(static_cast<uint8_t>(first + 2));
+  if (low <= high) return {};
+  return failure(Code::op_attribute, Section::program, "%s: the clamp's bounds are not in order", s.name());
+}
+
+template <typename Args>
+void set_activation(const Call& c, uint8_t first, Args& args) noexcept {
+  args.is_clamped = c.integer(first) == 1;
+  args.low = static_cast<float>(c.real(static_cast<uint8_t>(first + 1)));
+  args.high = static_cast<float>(c.real(static_cast<uint8_t>(first + 2)));
+}
+
+template <typename Args>
+void set_images(const Call& c, Args& args) noexcept {
+  const Tensor &in = c.input(0), &out = c.output(0);
+  args.input = c.in<float>(0);
+  args.output = c.out<float>(0);
+  args.batch = in.dims[0];
+  args.in_h = in.dims[1];
+  args.in_w = in.dims[2];
+  args.out_h = out.dims[1];
+  args.out_w = out.dims[2];
+}
+
+template <typename Args>
+void set_window(const Call& c, Args& args) noexcept {
+  const auto size = [&c](uint8_t i) { return static_cast<size_t>(c.integer(i)); };
+  args.kernel_h = size(kKernelH);
+  args.kernel_w = size(kKernelW);
+  args.stride_h = size(kStrideH);
+  args.stride_w = size(kStrideW);
+  args.pad_top = size(kPadTop);
+  args.pad_left = size(kPadLeft);
+  args.dilation_h = size(kDilationH);
+  args.dilation_w = size(kDilationW);
+}
+
+// Both images have channels for `groups` groups.
+Status check_groups(const Subject& s, uint8_t attribute) {
+  ALCOVE_TRY(check_integer(s, attribute, "groups", 1, kMaxDimension));
+  const auto groups = static_cast<uint64_t>(s.integer(attribute));
+  if (s.input(0).dims[3] % groups == 0 && s.output(0).dims[3] % groups == 0) return {};
+  return failure(Code::op_shape, Section::program,
+                 "%s: %" PRIu32 " and %" PRIu32 " channels are not in %" PRIu64 " groups", s.name(), s.input(0).dims[3],
+                 s.output(0).dims[3], groups);
+}
+
+constexpr uint8_t kGroups = kDilationW + 1, kHasResidual = kGroups + 1, kConvActivation = kHasResidual + 1;
+constexpr uint8_t kDepthwiseActivation = kDilationW + 1;
+
+}  // namespace
+
+Status check_conv2d(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_image(s, s.op.inputs[0], "input"));
+  ALCOVE_TRY(check_image(s, s.op.outputs[0], "output"));
+  ALCOVE_TRY(check_window(s));
+  ALCOVE_TRY(check_groups(s, kGroups));
+  ALCOVE_TRY(check_integer(s, kHasResidual, "has_residual", 0, 1));
+  ALCOVE_TRY(check_activation(s, kConvActivation));
+  ALCOVE_TRY(check_input_count(s, s.integer(kHasResidual) == 1 ? 3 : 2));
+  const Tensor &in = s.input(0), &weight = s.input(1), &out = s.output(0);
+  const auto groups = static_cast<uint64_t>(s.integer(kGroups));
+  const uint64_t in_c = in.dims[3] / groups, out_c = out.dims[3] / groups;
+  const auto taps = static_cast<uint64_t>(s.integer(kKernelH) * s.integer(kKernelW));
+  const Checked patch = Checked(taps) * in_c;
+  if (!patch.is_at_most(kMaxDimension - 1)) {
+    return failure(Code::op_shape, Section::program, "conv2d: a patch has too many elements");
+  }
+  if (weight.layout == Layout::panel16) {
+    ALCOVE_TRY(check_integer(s, kGroups, "groups, for weights in panels,", 1, 1));
+    ALCOVE_TRY(check_type(s, s.op.inputs[1], "weight",
+                          {.dtypes = kFloat, .rank = 2, .is_constant = true, .layout = Layout::panel16}));
+    const uint64_t dims[2] = {out_c, patch.value()};
+    ALCOVE_TRY(check_shape(s, s.op.inputs[1], "weight", dims, 2));
+  } else {
+    ALCOVE_TRY(check_type(s, s.op.inputs[1], "weight", {.dtypes = kFloat, .rank = 4}));
+    const uint64_t dims[4] = {groups, (out_c + 15) / 16, patch.value() + 1, 16};
+    ALCOVE_TRY(check_shape(s, s.op.inputs[1], "weight", dims, 4));
+  }
+  ALCOVE_TRY(check_convolved(s, out.dims[3]));
+  if (s.op.input_count == 3) {
+    const uint64_t dims[4] = {out.dims[0], out.dims[1], out.dims[2], out.dims[3]};
+    ALCOVE_TRY(check_type(s, s.op.inputs[2], "residual", {.dtypes = kFloat}));
+    ALCOVE_TRY(check_shape(s, s.op.inputs[2], "residual", dims, 4));
+  }
+  ALCOVE_TRY(check_scratch(s, 1, kernels::conv2d_scratch_bytes(patch.value(), out_c, groups)));
+  steps = Checked(out.dims[0]) * out.dims[1] * out.dims[2] * (weight.size_bytes / sizeof(float));
+  return {};
+}
+
+Status run_conv2d(const Call& c) noexcept {
+  kernels::Conv2dF32 args{};
+  set_images(c, args);
+  set_window(c, args);
+  set_activation(c, kConvActivation, args);
+  args.groups = static_cast<size_t>(c.integer(kGroups));
+  args.in_c = c.input(0).dims[3] / args.groups;
+  args.out_c = c.output(0).dims[3] / args.groups;
+  args.panels = c.in<float>(1);
+  args.residual = c.integer(kHasResidual) == 1 ? c.in<float>(2) : nullptr;
+  args.scratch = c.out<float>(1);
+  args.linear = c.kernels.linear_f32;
+  c.kernels.conv2d_f32(args);
+  return {};
+}
+
+Status check_depthwise_conv2d(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_image(s, s.op.inputs[0], "input"));
+  ALCOVE_TRY(check_image(s, s.op.outputs[0], "output"));
+  ALCOVE_TRY(check_type(s, s.op.inputs[1], "weight", {.dtypes = kFloat, .rank = 2}));
+  ALCOVE_TRY(check_window(s));
+  ALCOVE_TRY(check_activation(s, kDepthwiseActivation));
+  const uint32_t channels = s.input(0).dims[3], outputs = s.output(0).dims[3];
+  if (outputs % channels != 0) {
+    return failure(Code::op_shape, Section::program, "depthwise_conv2d: %" PRIu32 " outputs for %" PRIu32 " channels", outputs,
+                   channels);
+  }
+  const auto taps = static_cast<uint64_t>(s.integer(kKernelH) * s.integer(kKernelW));
+  const uint64_t dims[2] = {taps + 1, outputs};
+  ALCOVE_TRY(check_shape(s, s.op.inputs[1], "weight", dims, 2));
+  ALCOVE_TRY(check_convolved(s, outputs));
+  steps = elements(s.output(0)) * (taps + 1);
+  return {};
+}
+
+Status run_depthwise_conv2d(const Call& c) noexcept {
+  kernels::DepthwiseConv2dF32 args{};
+  set_images(c, args);
+  set_window(c, args);
+  set_activation(c, kDepthwiseActivation, args);
+  args.channels = c.input(0).dims[3];
+  args.multiplier = c.output(0).dims[3] / args.channels;
+  args.weights = c.in<float>(1);
+  c.kernels.depthwise_conv2d_f32(args);
+  return {};
+}
+
+namespace {
+
+// Attributes of conv_transpose2d.
+enum Transposed : uint8_t { kTKernelH, kTKernelW, kTStrideH, kTStrideW, kTPadTop, kTPadLeft, kTDilationH, kTDilationW, kTGroups };
+
+}  // namespace
+
+Status check_conv_transpose2d(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_image(s, s.op.inputs[0], "input"));
+  ALCOVE_TRY(check_image(s, s.op.outputs[0], "output"));
+  ALCOVE_TRY(check_type(s, s.op.inputs[1], "weight", {.dtypes = kFloat, .rank = 1}));
+  ALCOVE_TRY(check_pair(s, kTKernelH, "kernel", 1));
+  ALCOVE_TRY(check_pair(s, kTStrideH, "stride", 1));
+  ALCOVE_TRY(check_pair(s, kTPadTop, "padding", 0));
+  ALCOVE_TRY(check_pair(s, kTDilationH, "dilation", 1));
+  ALCOVE_TRY(check_groups(s, kTGroups));
+  const Tensor &in = s.input(0), &out = s.output(0);
+  ALCOVE_TRY(check_dimension(s, s.op.outputs[0], "output", 0, in.dims[0]));
+  const auto groups = static_cast<uint64_t>(s.integer(kTGroups));
+  const uint64_t in_c = in.dims[3] / groups, out_c = out.dims[3] / groups;
+  const auto taps = static_cast<uint64_t>(s.integer(kTKernelH) * s.integer(kTKernelW));
+  const auto phases = static_cast<uint64_t>(s.integer(kTStrideH) * s.integer(kTStrideW));
+  const Checked patch = Checked(taps) * in_c;
+  const Checked floats = Checked(groups) * ((out_c + 15) / 16 * 16) * (patch + phases);
+  if (!patch.is_at_most(kMaxDimension) || !floats.is_at_most(kMaxDimension)) {
+    return failure(Code::op_shape, Section::program, "conv_transpose2d: the weights have too many elements");
+  }
+  ALCOVE_TRY(check_dimension(s, s.op.inputs[1], "weight", 0, floats.value()));
+  ALCOVE_TRY(check_scratch(s, 1, kernels::conv_transpose2d_scratch_bytes(taps, in_c, out_c)));
+  // Each pixel belongs to one phase, whose panels are no larger than those of all taps; every phase looks at every tap.
+  steps = Checked(out.dims[0]) * out.dims[1] * out.dims[2] * groups * ((out_c + 15) / 16 * 16) * (patch + 1) +
+          Checked(groups) * phases * (s.integer(kTKernelH) + s.integer(kTKernelW)) +
+          Checked(out.dims[0]) * out.dims[1] * out.dims[2] * groups * taps;
+  return {};
+}
+
+Status run_conv_transpose2d(const Call& c) noexcept {
+  const auto size = [&c](uint8_t i) { return static_cast<size_t>(c.integer(i)); };
+  kernels::ConvTranspose2dF32 args{};
+  set_images(c, args);
+  args.kernel_h = size(kTKernelH);
+  args.kernel_w = size(kTKernelW);
+  args.stride_h = size(kTStrideH);
+  args.stride_w = size(kTStrideW);
+  args.pad_top = size(kTPadTop);
+  args.pad_left = size(kTPadLeft);
+  args.dilation_h = size(kTDilationH);
+  args.dilation_w = size(kTDilationW);
+  args.groups = size(kTGroups);
+  args.in_c = c.input(0).dims[3] / args.groups;
+  args.out_c = c.output(0).dims[3] / args.groups;
+  args.weights = c.in<float>(1);
+  args.scratch = c.out<float>(1);
+  args.linear = c.kernels.linear_f32;
+  c.kernels.conv_transpose2d_f32(args);
+  return {};
+}
+
+}  // namespace alcove::ops

@@ -1,0 +1,75 @@
+// Channels-last images at other points: resize2d, grid_sample.
+#include "core/ops/ops.h"
+
+namespace alcove::ops {
+
+namespace {
+
+// What finding taps and weights of one point costs, and the multiply-adds of the widest stencil.
+constexpr uint64_t kStepsPerPoint = 64, kStepsPerElement = 20;
+
+Status check_images(const Subject& s) {
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kFloat, .rank = 4}));
+  ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = kFloat, .rank = 4}));
+  ALCOVE_TRY(check_dimension(s, s.op.outputs[0], "output", 0, s.input(0).dims[0]));
+  return check_dimension(s, s.op.outputs[0], "output", 3, s.input(0).dims[3]);
+}
+
+Checked point_steps(const Tensor& out) {
+  return Checked(out.dims[0]) * out.dims[1] * out.dims[2] * (Checked(out.dims[3]) * kStepsPerElement + kStepsPerPoint);
+}
+
+constexpr uint8_t kMode = 0, kResizeAlign = 1, kScaleH = 2, kScaleW = 3;
+constexpr uint8_t kPadding = 1, kGridAlign = 2;
+// A scale and its inverse are far from the ends of float32.
+constexpr double kLeastScale = 1e-12, kMostScale = 1e12;
+
+}  // namespace
+
+Status check_resize2d(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_images(s));
+  ALCOVE_TRY(check_integer(s, kMode, "mode", 0, 3));
+  const bool is_nearest = s.integer(kMode) < static_cast<int64_t>(kernels::ResizeMode::kBilinear);
+  ALCOVE_TRY(check_integer(s, kResizeAlign, "align_corners", 0, is_nearest ? 0 : 1));
+  for (const uint8_t i : {kScaleH, kScaleW}) {
+    const double scale = s.real(i);
+    if (scale == 0.0 || (scale >= kLeastScale && scale <= kMostScale)) continue;
+    return failure(Code::op_attribute, Section::program, "resize2d: a scale is 0 or between %g and %g", kLeastScale,
+                   kMostScale);
+  }
+  steps = point_steps(s.output(0));
+  return {};
+}
+
+Status run_resize2d(const Call& c) noexcept {
+  const Tensor &in = c.input(0), &out = c.output(0);
+  const bool align_corners = c.integer(kResizeAlign) == 1;
+  c.kernels.resize2d_f32({c.in<float>(0), c.out<float>(0), in.dims[0], in.dims[1], in.dims[2], in.dims[3], out.dims[1],
+                          out.dims[2], static_cast<kernels::ResizeMode>(c.integer(kMode)), align_corners,
+                          kernels::resize2d_step(in.dims[1], out.dims[1], align_corners, c.real(kScaleH)),
+                          kernels::resize2d_step(in.dims[2], out.dims[2], align_corners, c.real(kScaleW))});
+  return {};
+}
+
+Status check_grid_sample(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_images(s));
+  const Tensor& out = s.output(0);
+  ALCOVE_TRY(check_type(s, s.op.inputs[1], "grid", {.dtypes = kFloat}));
+  const uint64_t dims[4] = {out.dims[0], out.dims[1], out.dims[2], 2};
+  ALCOVE_TRY(check_shape(s, s.op.inputs[1], "grid", dims, 4));
+  ALCOVE_TRY(check_integer(s, kMode, "mode", 0, 2));
+  ALCOVE_TRY(check_integer(s, kPadding, "padding", 0, 2));
+  ALCOVE_TRY(check_integer(s, kGridAlign, "align_corners", 0, 1));
+  steps = point_steps(out);
+  return {};
+}
+
+Status run_grid_sample(const Call& c) noexcept {
+  const Tensor &in = c.input(0), &out = c.output(0);
+  c.kernels.grid_sample_f32({c.in<float>(0), c.in<float>(1), c.out<float>(0), in.dims[0], in.dims[1], in.dims[2],
+                             in.dims[3], out.dims[1], out.dims[2], static_cast<kernels::GridMode>(c.integer(kMode)),
+                             static_cast<kernels::GridPadding>(c.integer(kPadding)), c.integer(kGridAlign) == 1});
+  return {};
+}
+
+}  // namespace alcove::ops
