@@ -1,11 +1,11 @@
 """How does a torch module become a program?  A pipeline of small passes over an own small graph.
 
 capture.py   torch.export; a str argument becomes a text of any length
-lower.py     torch's operators to ours, by the rules in rules.py; constants are computed
-fold.py      biases into linears; what is unused disappears
+lower.py     torch's operators to ours, by the rules in rules/; constants are computed
+tidy.py      what is unused disappears
 legalise.py  everything that keeps the graph from being a program, as one ExportError
 quantise.py  int8 tables
-layout.py    panels
+pack.py      weights as the kernels read them
 plan.py      the arena, proved again by plan_check.py
 emit.py      ProgramSpec, then bytes
 weights.py   names and forms of constants, and the way back: load_state

@@ -17,16 +17,30 @@ from typing import Any, Final, cast
 
 import torch
 import torch.utils._pytree as pytree
-from alcove.runtime.compiler.rules import TEXT_ONLY
+from alcove.runtime.compiler.rules import KEPT, TEXT_ONLY
 from alcove.runtime.compiler.source import source_of_traceback
 from alcove.runtime.errors import ExportError, Finding
 from torch import nn
+from torch.export.graph_signature import InputKind
 
 TRACED_TEXT_BYTES: Final = 8  # length of the stand-in for a text; anything above 1 is traced as "any length"
 TEXT_BYTES_BOUND: Final = 2**31 - 1
 TEXT_DIM: Final = "utf8_bytes"
+SIZE_BOUND: Final = 2**31
 
 _USER_CODE: Final = re.compile(r"# File: (?P<source>[^\n]+?:\d+) in ")
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A size that varies: dimension `dim` of the input `port`, in [minimum, maximum]."""
+
+    name: str
+    minimum: int
+    maximum: int
+    port: str
+    dim: int
+    expression: Any  # torch's symbol (sympy)
 
 
 @dataclass(frozen=True)
@@ -38,12 +52,24 @@ class Captured:
         module: the module itself, for what the graph does not hold (labels).
         text_inputs: positions in the flat list of arguments that stand for a text.
         output_names: one name an output, in order; from dictionary keys and field names where there are any.
+        symbols: the sizes that vary, in the order of the inputs; those of texts are not among them.
     """
 
     program: torch.export.ExportedProgram
     module: nn.Module
     text_inputs: frozenset[int]
     output_names: tuple[str, ...]
+    symbols: tuple[Symbol, ...]
+
+    def largest(self) -> dict[str, int]:
+        """Return the upper bound of each symbol, by name."""
+        return {symbol.name: symbol.maximum for symbol in self.symbols}
+
+    def substitution(self, sizes: Mapping[str, int]) -> dict[Any, int]:
+        """Return what stands for torch's symbols when the symbols by name have these `sizes`."""
+        numbers = {symbol.expression: sizes[symbol.name] for symbol in self.symbols}
+        texts = dict.fromkeys(_text_symbols(self.program, self.text_inputs), TRACED_TEXT_BYTES)
+        return numbers | texts
 
 
 def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -> Captured:
@@ -58,25 +84,103 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
         ExportError: torch could not trace it; one finding with the line that stopped it.
         TypeError: an argument is neither a tensor nor a `str`, or `dynamic_shapes` has another structure than `args`.
     """
-    text_inputs = frozenset(index for index, value in enumerate(args) if isinstance(value, str))
-    for index, value in enumerate(args):
-        if not isinstance(value, str | torch.Tensor):
+    places: list[int] = []  # of each argument, in the flat list of tensors
+    leaves: list[object] = []
+    for argument in args:
+        places.append(len(leaves))
+        leaves += pytree.tree_leaves(argument)
+    texts = frozenset(index for index, value in enumerate(args) if isinstance(value, str))
+    text_inputs = frozenset(places[index] for index in texts)
+    for index, value in enumerate(leaves):
+        is_known = isinstance(value, torch.Tensor | int | float | None) or index in text_inputs
+        if not is_known:
             raise TypeError(f"argument {index} of the module must be a tensor or a str, not {type(value).__name__}")
-    examples = tuple(
-        torch.full((TRACED_TEXT_BYTES,), ord("a"), dtype=torch.uint8) if isinstance(value, str) else value
-        for value in args
-    )
-    shapes = _dynamic_shapes(module, len(examples), text_inputs, dynamic_shapes)
+    examples = tuple(_example(value) for value in args)
+    shapes = _dynamic_shapes(module, len(examples), texts, dynamic_shapes)
+    names = {
+        (places[index], axis): dim.__name__
+        for index, given in enumerate(shapes)
+        for axis, dim in _given_dims(given)
+        if hasattr(dim, "__name__")
+    }
     said = io.StringIO()
     try:
         with _calm_torch(said):
             exported = torch.export.export(module, examples, dynamic_shapes=shapes, strict=False)
-            # No decompositions: only in-place operators become functional ones; composite operators keep their names.
-            exported = exported.run_decompositions({})
+            exported = exported.run_decompositions(_decompositions())
     except Exception as error:  # whatever stops the tracer is the finding, and it is chained
         raise ExportError([_finding(error, said.getvalue())]) from error
     sys.stderr.write(said.getvalue())  # what the module itself prints is not lost
-    return Captured(exported, module, text_inputs, _output_names(exported))
+    symbols = _symbols(exported, text_inputs, names)
+    return Captured(exported, module, text_inputs, _output_names(exported), symbols)
+
+
+def _example(value: object) -> object:
+    if isinstance(value, str):
+        return torch.full((TRACED_TEXT_BYTES,), ord("a"), dtype=torch.uint8)
+    return value
+
+
+def _decompositions() -> Any:
+    """Return torch's way to its core operators, without those that have a rule of their own."""
+    table = torch.export.default_decompositions()
+    for target in KEPT:
+        namespace, name, overload = target.split(".")
+        table.pop(getattr(getattr(getattr(torch.ops, namespace), name), overload), None)
+    return table
+
+
+def _inputs(exported: torch.export.ExportedProgram) -> list[Any]:
+    """Return the nodes that stand for the flat arguments, in order."""
+    specs = exported.graph_signature.input_specs
+    nodes = [node for node in exported.graph.nodes if node.op == "placeholder"]
+    return [node for node, spec in zip(nodes, specs, strict=True) if spec.kind is InputKind.USER_INPUT]
+
+
+def _text_symbols(exported: torch.export.ExportedProgram, text_inputs: frozenset[int]) -> set[Any]:
+    nodes = [node for position, node in enumerate(_inputs(exported)) if position in text_inputs]
+    return {symbol for node in nodes for symbol in _free_symbols(node.meta["val"].shape[0])}
+
+
+def _free_symbols(size: Any) -> set[Any]:
+    return set(size.node.expr.free_symbols) if isinstance(size, torch.SymInt) else set()
+
+
+def _symbols(
+    exported: torch.export.ExportedProgram, text_inputs: frozenset[int], names: Mapping[tuple[int, int], str]
+) -> tuple[Symbol, ...]:
+    """Return each size that varies with its bounds, where it first stands alone as a dimension of an input.
+
+    Raises:
+        ExportError: a size has no upper bound, or stands nowhere alone.
+    """
+    found: dict[Any, Symbol] = {}
+    unplaced: set[Any] = set()
+    findings = []
+    for position, node in enumerate(_inputs(exported)):
+        fake = node.meta["val"]
+        if position in text_inputs or not isinstance(fake, torch.Tensor):
+            continue
+        for axis, size in enumerate(cast("list[Any]", list(fake.shape))):
+            unplaced |= _free_symbols(size)
+            if not isinstance(size, torch.SymInt) or not size.node.expr.is_Symbol or size.node.expr in found:
+                continue
+            expression = size.node.expr
+            bounds = exported.range_constraints.get(expression)
+            lower, upper = str(getattr(bounds, "lower", "")), str(getattr(bounds, "upper", ""))
+            if not upper.isdigit() or int(upper) >= SIZE_BOUND:
+                reason = f"dimension {axis} varies without a bound: give its Dim a max"
+                findings.append(Finding(op=f"input {node.name}", module_path="", source="", nearest=reason))
+                upper = "1"
+            name = names.get((position, axis), f"{node.name}_{axis}")
+            least = max(1, int(lower)) if lower.isdigit() else 1
+            found[expression] = Symbol(name, least, int(upper), node.name, axis, expression)
+    for expression in unplaced - set(found):
+        reason = f"{expression} is no dimension of an input by itself; let one dimension be the Dim alone"
+        findings.append(Finding(op="dynamic_shapes", module_path="", source="", nearest=reason))
+    if findings:
+        raise ExportError(findings)
+    return tuple(found.values())
 
 
 def _dynamic_shapes(module: nn.Module, count: int, text_inputs: frozenset[int], given: object) -> tuple[Any, ...]:
@@ -98,6 +202,13 @@ def _dynamic_shapes(module: nn.Module, count: int, text_inputs: frozenset[int], 
             raise TypeError(f"argument {index} is a text, which has any length: its dynamic_shapes must be None")
         shapes[index] = {0: torch.export.Dim(f"{TEXT_DIM}_{index}", min=0, max=TEXT_BYTES_BOUND)}
     return tuple(shapes)
+
+
+def _given_dims(given: object) -> list[tuple[int, Any]]:
+    """Return (axis, Dim) of one argument's entry of `dynamic_shapes`; nothing for nested arguments."""
+    if isinstance(given, Mapping):
+        return [(axis, dim) for axis, dim in given.items() if isinstance(axis, int)]
+    return list(enumerate(given)) if isinstance(given, Sequence) else []
 
 
 def _argument_names(module: nn.Module) -> list[str]:

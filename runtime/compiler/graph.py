@@ -1,8 +1,11 @@
 """What do the passes of the exporter hand to each other?
 
-A `Graph`: values, nodes in the order in which they run, and ports.  All of it is frozen; a pass returns a new graph.
-Activations are two-dimensional, [rows, columns]; ids are one-dimensional and ragged.  A node whose `op` is none of the
-runtime's carries torch's own name, until folding has made it disappear or `legalise` reports it.
+A `Graph`: values, nodes in the order in which they run, ports and states.  All of it is frozen; a pass returns a new
+graph.  Types and shapes are torch's own, sizes are numbers; activations are row-major in their shape.  A node whose
+`op` is none of the runtime's carries torch's own name, until `tidy` has made it disappear or `legalise` reports it.
+
+Until `pack.py`, a product reads its weight row-major and its bias apart (linear: x, weight [n, k], bias [n]);
+afterwards one constant that the kernels read as it lies.
 """
 
 from collections.abc import Mapping
@@ -23,7 +26,7 @@ class Value:
     Attributes:
         key: unique in the graph.
         name: what the program calls it; a constant's is its parameter's name with the marks of `weights.py`.
-        dtype: element type in the program (ids and indices: I32, though torch holds them as int64).
+        dtype: element type, torch's own; only the ids of a text are I32 where torch has int64.
         shape: logical shape; a ragged leading dimension is its upper bound.
         is_ragged: whether the leading dimension is an upper bound.
         constant: elements in `layout`, for what is known at export; None for everything else.
@@ -103,22 +106,46 @@ class Port:
     refusal: str = ""
 
 
+@dataclass(frozen=True)
+class State:
+    """What a session keeps from one run to the next: a buffer that the module changes.
+
+    Attributes:
+        name: the buffer's, as in `named_buffers()`.
+        value: key of what the nodes read.
+        initial: key of the constant with which a session starts.
+        update: key of what a run leaves for the next.
+        refusal: why a program cannot keep it; usually empty.
+    """
+
+    name: str
+    value: str
+    initial: str
+    update: str
+    refusal: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A model between two passes; `values` holds at least all that nodes and ports name."""
+    """A model between two passes; `values` holds at least all that nodes, ports and states name."""
 
     values: Mapping[str, Value]
     nodes: tuple[Node, ...]
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
+    states: tuple[State, ...] = ()
 
     def consumers(self, key: str) -> tuple[Node, ...]:
         """Return the nodes that read value `key`."""
         return tuple(node for node in self.nodes if key in node.inputs)
 
     def is_output(self, key: str) -> bool:
-        """Return whether a port gives value `key` to the caller."""
-        return any(port.value == key for port in self.outputs)
+        """Return whether value `key` leaves the graph: through a port, or as what a state becomes."""
+        return any(port.value == key for port in self.outputs) or any(state.update == key for state in self.states)
+
+    def producer(self, key: str) -> Node | None:
+        """Return the node that writes value `key`; None for constants, inputs and states."""
+        return next((node for node in self.nodes if key in node.outputs), None)
 
 
 def as_f32(array: Array) -> NDArray[np.float32]:
@@ -135,6 +162,9 @@ def render(graph: Graph) -> str:
         attributes = "".join(f", {value}" for value in node.attributes)
         note = f"   # {node.origin.source}" if node.origin.source else ""
         lines.append(f"{outputs} = {node.op}({inputs}{attributes}){note}")
+    for state in graph.states:
+        update = graph.values[state.update].name
+        lines += [f"state  {state.name}: {_typed(graph.values[state.value])} becomes %{update}"]
     for port in graph.outputs:
         labels = f", {len(port.labels)} labels" if port.labels else ""
         value = f"%{graph.values[port.value].name}" if port.value in graph.values else "nothing"

@@ -1,17 +1,19 @@
 """How does a torch graph become a graph of the runtime's operators?
 
 Every torch node becomes nothing (shape arithmetic, assertions), a constant (whatever follows from parameters alone is
-computed now), another name for a value (views that move nothing), one node of ours (`rules.py`), or, if no rule takes
-it, a node with torch's own name, which `legalise` reports unless folding makes it disappear.
+computed now), what its rule makes of it (`rules/`), or, if no rule takes it, a node with torch's own name, which
+`legalise` reports unless nothing needs it.  Sizes that vary are lowered at given values: a graph knows numbers only.
 """
 
 import operator
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 import torch
+from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.capture import Captured
-from alcove.runtime.compiler.graph import Graph, Node, Origin, Port, Value
-from alcove.runtime.compiler.rules import ALIASES, RULES, Call, Operand, Refused, alias_of, canonical_shape
+from alcove.runtime.compiler.graph import Graph, Origin, Port, State, Value
+from alcove.runtime.compiler.rules import DTYPES, RULES, Call, Refused, Result
 from alcove.runtime.compiler.source import source_of_stack
 from alcove.runtime.compiler.weights import COMPUTED, toggle_transposed
 from alcove.runtime.format.spec import DType
@@ -20,152 +22,175 @@ from torch import Tensor, fx
 from torch._ops import OpOverload
 from torch.export.graph_signature import InputKind, OutputKind
 
-DTYPES: Final = {
-    torch.float32: DType.F32,
-    torch.int8: DType.I8,
-    torch.int32: DType.I32,
-    torch.int64: DType.I64,
-    torch.uint8: DType.U8,
-    torch.bool: DType.BOOL,
-}
 # They read the shape and type of their tensor, not its elements.
 _FACTORIES: Final = {
-    f"aten.{name}.default" for name in ("full_like", "new_full", "new_ones", "new_zeros", "ones_like", "zeros_like")
+    f"aten.{name}.default"
+    for name in ("empty_like", "full_like", "new_empty", "new_full", "new_ones", "new_zeros", "ones_like", "zeros_like")
 }
 _TRANSPOSES: Final = {"aten.t.default", "aten.permute.default", "aten.transpose.int", "aten.numpy_T.default"}
 
 
-def lower(captured: Captured) -> Graph:
-    """Return the graph of what was captured; nodes and ports that no rule took carry their refusal."""
-    return _Lowering(captured).run()
+def lower(captured: Captured, sizes: Mapping[str, int] | None = None) -> Graph:
+    """Return the graph of what was captured; nodes, ports and states that no rule took carry their refusal.
+
+    Args:
+        captured: as `capture` gives it.
+        sizes: a number for each of `captured.symbols` by name; None takes the largest.
+    """
+    return _Lowering(captured, captured.largest() if sizes is None else sizes).run()
 
 
 class _Lowering:
     """One walk over a torch graph."""
 
-    def __init__(self, captured: Captured) -> None:
+    def __init__(self, captured: Captured, sizes: Mapping[str, int]) -> None:
         self.captured = captured
-        self.values: dict[str, Value] = {}
-        self.nodes: list[Node] = []
+        self.numbers = captured.substitution(sizes)
+        self.builder = Builder()
         self.inputs: list[Port] = []
         self.outputs: list[Port] = []
-        self.keys: dict[fx.Node, tuple[str, ...]] = {}  # what each torch node gives, as keys of values
+        self.states: dict[str, tuple[str, str]] = {}  # buffer -> what nodes read, what a session starts with
+        self.updates: list[State] = []
+        self.results: dict[fx.Node, tuple[Value, ...]] = {}
         self.constants: dict[fx.Node, Tensor] = {}
+        self.folded: dict[fx.Node, tuple[Tensor, ...]] = {}  # of nodes with several results
         self.labels: dict[str, tuple[str, ...]] = {}
 
     def run(self) -> Graph:
         """Walk the graph once, in order."""
-        placeholders = iter(self.captured.program.graph_signature.input_specs)
+        signature = self.captured.program.graph_signature
+        placeholders = iter(signature.input_specs)
+        changed = set(signature.buffers_to_mutate.values())
         position = 0
         for node in self.captured.program.graph.nodes:
+            self.builder.start(node.name, self._origin(node))
             if node.op == "placeholder":
                 spec = next(placeholders)
                 if spec.kind is InputKind.USER_INPUT:
                     self._input(node, position)
                     position += 1
+                elif spec.target in changed:
+                    self._state(node, str(spec.target))
                 else:
-                    self._parameter(node, spec.target)
+                    self._parameter(node, str(spec.target))
             elif node.op == "call_function":
                 self._call(node)
             elif node.op == "output":
                 self._outputs(node)
-        return Graph(self.values, tuple(self.nodes), tuple(self.inputs), tuple(self.outputs))
+        builder = self.builder
+        return Graph(builder.values, tuple(builder.nodes), tuple(self.inputs), tuple(self.outputs), tuple(self.updates))
+
+    # -- what comes in --------------------------------------------------------------------------------------------
 
     def _input(self, node: fx.Node, position: int) -> None:
         fake = node.meta["val"]
+        if not isinstance(fake, Tensor):
+            return  # a number or None: part of the program
         if position in self.captured.text_inputs:
-            self._add(Value(node.name, node.name, DType.TEXT, ()))
-            refusal = ""
+            value, refusal = Value(node.name, node.name, DType.TEXT, ()), ""
         else:
-            shape, is_ragged, refusal = self._shape(fake)
-            dtype = DTYPES.get(fake.dtype, DType.F32)
-            if dtype is DType.I64:
-                refusal = refusal or "int64 numbers have no use in a program; pass ids as int32"
-            elif fake.dtype not in DTYPES:
-                refusal = refusal or f"{fake.dtype} has no place in a program; pass float32"
-            if dtype is DType.F32 and canonical_shape(shape) != shape:
-                refusal = refusal or (
-                    f"its shape is {list(shape)}, but numbers come in as [rows, columns]: "
-                    f"pass {list(canonical_shape(shape))}"
-                )
-            if dtype is DType.F32 and is_ragged:
-                refusal = refusal or "its number of rows is dynamic; only ids (int32) and texts vary in length"
-            self._add(Value(node.name, node.name, dtype, shape, is_ragged))
-        self.keys[node] = (node.name,)
-        self.inputs.append(Port(node.name, node.name, refusal=refusal))
+            refusal = "" if fake.dtype in DTYPES else f"{fake.dtype} has no place in a program; pass float32"
+            try:
+                shape = self._shape(fake)
+            except Refused as refused:
+                shape, refusal = (1,), str(refused)
+            value = Value(node.name, node.name, DTYPES.get(fake.dtype, DType.F32), shape)
+        self.results[node] = (self.builder.add(value),)
+        self.inputs.append(Port(node.name, value.key, refusal=refusal))
 
     def _parameter(self, node: fx.Node, target: str) -> None:
+        self._constant(node, target, self._stored(target))
+
+    def _stored(self, target: str) -> Tensor:
         program = self.captured.program
         tensor = program.state_dict.get(target)
         if tensor is None:
             tensor = program.constants[target]
-        self._constant(node, target, tensor.detach())
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{target} is no tensor")
+        return tensor.detach()
+
+    def _state(self, node: fx.Node, target: str) -> None:
+        """Add a buffer that the module changes: the nodes read what a session keeps."""
+        tensor = self._stored(target)
+        start = self._as_value(tensor, target)
+        value = self.builder.add(Value(node.name + ":state", target + ":state", start.dtype, start.shape))
+        self.results[node] = (value,)
+        self.states[target] = (value.key, start.key)
+
+    # -- nodes ----------------------------------------------------------------------------------------------------
 
     def _call(self, node: fx.Node) -> None:
         if node.target is operator.getitem:
             source, index = cast("tuple[fx.Node, int]", node.args)
-            if index < len(self.keys[source]):
-                self.keys[node] = (self.keys[source][index],)
+            known = self.results.get(source, ())
+            if index < len(known):
+                self.results[node] = (known[index],)
+                if source in self.folded:
+                    self.constants[node] = self.folded[source][index]
             else:
                 self._opaque(node, f"only the first result of {source.target} is in a program")
             return
-        if not _tensors(node):
+        fakes = _tensors(node)
+        if not fakes:
             return  # sizes, comparisons of sizes and assertions on them: bounds that the operators keep anyway
-        if self._fold(node):
-            return
-        target = str(node.target)
-        call = self._bind(node)
         try:
-            if target in ALIASES:
-                self.keys[node] = (alias_of(call),)
+            if self._fold(node) or self._nothing(node, fakes):
                 return
-            rule = RULES.get(target)
+            rule = RULES.get(str(node.target))
             if rule is None:
                 self._opaque(node, "")
                 return
-            emitted = rule(call)
+            results = rule(self._bind(node, fakes), self.builder)
         except Refused as refused:
             self._opaque(node, str(refused))
             return
-        outputs = self._results(node, len(emitted.outputs))
-        for (key, name), (dtype, shape, is_ragged) in zip(outputs, emitted.outputs, strict=True):
-            self._add(Value(key, name, dtype, shape, is_ragged))
-        for operand in emitted.inputs:
-            self._add(operand)
-        self.keys[node] = tuple(key for key, _ in outputs)
-        inputs = tuple(operand.key for operand in emitted.inputs)
-        self.nodes.append(Node(emitted.op, inputs, self.keys[node], emitted.attributes, self._origin(node)))
-        if emitted.op == "topk":
-            self._label(node)
+        self.results[node] = results if isinstance(results, tuple) else (results,)
+        self._label(node)
 
     def _fold(self, node: fx.Node) -> bool:
         """Compute `node` now if it follows from constants alone; return whether it did."""
         target = node.target
         if not isinstance(target, OpOverload) or torch.Tag.nondeterministic_seeded in target.tags:
             return False
-        reads_elements = str(target) not in _FACTORIES
-        if reads_elements and any(argument not in self.constants for argument in node.all_input_nodes):
+        tensors = [argument for argument in node.all_input_nodes if _tensors(argument)]
+        if str(target) not in _FACTORIES and any(argument not in self.constants for argument in tensors):
             return False
-        value = node.meta["val"]
-        if not isinstance(value, Tensor) or any(not isinstance(size, int) for size in value.shape):
+        if any(isinstance(part, torch.SymInt) and not self._is_known(part) for part in _sizes(node)):
             return False
         args, kwargs = fx.node.map_arg((node.args, node.kwargs), self._known)
         with torch.no_grad():
             result = target(*args, **kwargs)
-        self._constant(node, self._constant_name(node, result), result)
+        if isinstance(result, Tensor):
+            self._constant(node, self._constant_name(node, result), result)
+        else:
+            self.folded[node] = tuple(result)
+            self.results[node] = tuple(self._as_value(part, COMPUTED + node.name) for part in result)
         return True
 
-    def _known(self, node: fx.Node) -> Tensor:
-        """Return a constant's elements; for what a factory imitates, any tensor of its shape and type."""
+    def _nothing(self, node: fx.Node, fakes: list[Tensor]) -> bool:
+        """Make results without elements constants: there is nothing to compute."""
+        shapes = [self._shape(fake) for fake in fakes if not self._is_ragged(fake)]
+        if len(shapes) != len(fakes) or not all(0 in shape for shape in shapes):
+            return False
+        self._constant(node, COMPUTED + node.name, torch.empty(shapes[0], dtype=fakes[0].dtype))
+        return True
+
+    def _known(self, node: fx.Node) -> Any:
+        """Return a constant's elements, a size, or for what a factory imitates any tensor of its shape and type."""
         fake = node.meta["val"]
-        shape = tuple(size if isinstance(size, int) else 0 for size in fake.shape)
-        return self.constants.get(node, torch.empty(shape, dtype=fake.dtype))
+        if not isinstance(fake, Tensor):
+            return self._number(fake)
+        if node in self.constants:
+            return self.constants[node]
+        shape = (1,) if self._is_ragged(fake) else self._shape(fake)
+        return torch.empty(shape, dtype=fake.dtype)
 
     def _constant_name(self, node: fx.Node, result: Tensor) -> str:
         """Return the parameter's name where it can be found back in the program, else a name that says "computed"."""
         sources = node.all_input_nodes
         if len(sources) == 1 and sources[0] in self.constants:
-            before, name = self.constants[sources[0]], self.values[sources[0].name].name
+            before, name = self.constants[sources[0]], self.results[sources[0]][0].name
             if before.dtype == result.dtype and before.shape == result.shape and torch.equal(before, result):
                 return name
             if str(node.target) in _TRANSPOSES and before.dim() == 2 and torch.equal(before.T, result):
@@ -174,73 +199,101 @@ class _Lowering:
 
     def _constant(self, node: fx.Node, name: str, tensor: Tensor) -> None:
         self.constants[node] = tensor
-        dtype = DTYPES.get(tensor.dtype, DType.F32)
+        self.results[node] = (self._as_value(tensor, name),)
+
+    def _as_value(self, tensor: Tensor, name: str) -> Value:
+        """Return a torch constant as a value; float64 becomes f32, as torch computes with it beside f32 tensors."""
         array = tensor.detach().cpu().contiguous()
-        if tensor.dtype not in DTYPES:
-            array = array.to(torch.float32)  # never emitted: a rule refuses it by its torch type
-        self._add(Value(node.name, name, dtype, tuple(tensor.shape), constant=array.numpy()))
-        self.keys[node] = (node.name,)
+        if array.dtype not in DTYPES:
+            array = array.to(torch.float32)  # a rule refuses results of other types; a scalar's type does not count
+        return self.builder.constant(array.numpy(), name=name)
 
     def _opaque(self, node: fx.Node, refusal: str) -> None:
         """Keep a node that no rule takes, under torch's name, with outputs of the shapes that torch knows."""
-        fakes = _tensors(node)
-        outputs = self._results(node, len(fakes))
-        for (key, name), fake in zip(outputs, fakes, strict=True):
-            shape, is_ragged, _ = self._shape(fake)
-            dtype = DTYPES.get(fake.dtype, DType.F32)
-            self._add(Value(key, name, dtype, canonical_shape(shape) if dtype is DType.F32 else shape, is_ragged))
-        self.keys[node] = tuple(key for key, _ in outputs)
-        inputs = tuple(key for argument in node.all_input_nodes for key in self.keys.get(argument, ()))
+        outputs = []
+        for fake in _tensors(node):
+            try:
+                shape = self._shape(fake)
+            except Refused as refused:
+                shape, refusal = (1,), refusal or str(refused)
+            outputs.append((DTYPES.get(fake.dtype, DType.F32), shape))
+        inputs = [value for argument in node.all_input_nodes for value in self.results.get(argument, ())]
         numbers = tuple(
             argument for argument in (*node.args, *node.kwargs.values()) if isinstance(argument, int | float)
         )
-        self.nodes.append(Node(str(node.target), inputs, self.keys[node], numbers, self._origin(node), refusal))
+        self.results[node] = self.builder.refused(str(node.target), inputs, outputs, numbers, refusal)
 
     def _label(self, node: fx.Node) -> None:
         """Remember the labels of a top-k that a `LabelledTopK` asked for."""
+        if not str(node.target).startswith("aten.topk"):
+            return
         stack = list((node.meta.get("nn_module_stack") or {}).values())
         owner = self.captured.module.get_submodule(_plain_path(stack[-1][0])) if stack else None
         if isinstance(owner, LabelledTopK):
-            self.labels[self.keys[node][1]] = owner.labels
+            self.labels[self.results[node][1].key] = owner.labels
+
+    # -- what goes out --------------------------------------------------------------------------------------------
 
     def _outputs(self, node: fx.Node) -> None:
         signature = self.captured.program.graph_signature.output_specs
         arguments = cast("tuple[object, ...]", node.args[0])
         names = iter(self.captured.output_names)
         for spec, argument in zip(signature, arguments, strict=True):
+            if spec.kind is OutputKind.BUFFER_MUTATION:
+                self._update(str(spec.target), cast("fx.Node", argument))
+                continue
             if spec.kind is not OutputKind.USER_OUTPUT:
-                refusal = (
-                    f"the module changes its {spec.target!r} while it runs; a program keeps no state between calls"
-                )
-                self.outputs.append(Port(f"(buffer {spec.target})", "", refusal=refusal))
+                refusal = f"the module changes its input {spec.target!r}; return the changed tensor instead"
+                self.outputs.append(Port(f"(input {spec.target})", "", refusal=refusal))
                 continue
             name = next(names)
-            if not isinstance(argument, fx.Node) or argument not in self.keys:
+            if argument is None:
+                continue
+            if not isinstance(argument, fx.Node) or argument not in self.results:
                 self.outputs.append(Port(name, "", refusal=f"only tensors can be outputs, not {argument!r}"))
                 continue
-            (key,) = self.keys[argument]
-            self.outputs.append(Port(name, key, self.labels.get(key, ()), self._output_refusal(argument, key)))
+            (value,) = self.results[argument]
+            labels = self.labels.get(value.key, ())
+            refusal = ""
+            if value.dtype is DType.TEXT:
+                refusal = "a text cannot be an output"
+            elif 0 in value.shape:
+                refusal = f"it has no elements, its shape is {list(value.shape)}"
+            elif not self._is_computed(value):
+                value = self._copy(node, value, name)
+            refusal = refusal or self._label_refusal(value, labels)
+            self.outputs.append(Port(name, value.key, labels, refusal))
 
-    def _output_refusal(self, node: fx.Node, key: str) -> str:
-        value = self.values[key]
-        if value.constant is not None:
-            return "it depends on no input"
-        if any(port.value == key for port in self.inputs):
-            return "it is an input, handed back as it came"
-        shape, _, _ = self._shape(node.meta["val"])
-        if shape != value.shape:
-            return (
-                f"the module gives shape {list(shape)} where a program gives {list(value.shape)}; "
-                f"return {list(value.shape)} and reshape outside"
-            )
-        labels = self.labels.get(key, ())
-        topk = next((n for n in self.nodes if key in n.outputs), None)
-        if labels and topk is not None and len(labels) != self.values[topk.inputs[0]].shape[-1]:
-            return f"LabelledTopK has {len(labels)} labels for {self.values[topk.inputs[0]].shape[-1]} scores"
-        return ""
+    def _update(self, target: str, argument: fx.Node) -> None:
+        kept, start = self.states[target]
+        (value,) = self.results[argument]
+        if not self._is_computed(value):
+            value = self._copy(argument, value, target)
+        self.updates.append(State(target, kept, start, value.key))
 
-    def _bind(self, node: fx.Node) -> Call:
-        """Return the call's arguments by name, with tensors as operands."""
+    def _is_computed(self, value: Value) -> bool:
+        """Return whether an op writes `value`: neither a constant, nor an input, nor a state."""
+        return any(value.key in node.outputs for node in self.builder.nodes)
+
+    def _copy(self, node: fx.Node, value: Value, name: str) -> Value:
+        """Return a copy of what no op writes, so that it can leave the program."""
+        self.builder.start(f"{node.name}:{name}", Origin("output"))
+        return self.builder.op("reshape", [value], value.dtype, value.shape)
+
+    def _label_refusal(self, value: Value, labels: tuple[str, ...]) -> str:
+        topk = next((node for node in self.builder.nodes if value.key in node.outputs), None)
+        if not labels or topk is None:
+            return ""
+        candidates = self.builder.values[topk.inputs[0]].shape[-1]
+        return "" if len(labels) == candidates else f"LabelledTopK has {len(labels)} labels for {candidates} scores"
+
+    # -- arguments and sizes --------------------------------------------------------------------------------------
+
+    def _bind(self, node: fx.Node, fakes: list[Tensor]) -> Call:
+        """Return the call's arguments by name, with tensors as values and sizes as numbers."""
+        for fake in fakes:
+            if fake.dtype not in DTYPES:
+                raise Refused(f"it gives {fake.dtype}, which has no place in a program; stay in float32")
         target = node.target
         arguments: dict[str, Any] = {}
         if isinstance(target, OpOverload):
@@ -252,50 +305,48 @@ class _Lowering:
                     arguments[parameter.name] = node.kwargs[parameter.name]
                 elif parameter.has_default_value():
                     arguments[parameter.name] = parameter.default_value
-        bound = {name: fx.node.map_arg(value, self._operand) for name, value in arguments.items()}
-        first = _tensors(node)[0]
-        return Call(bound, self._shape(first)[0], first.dtype)
+        bound = {name: fx.node.map_arg(value, self._argument) for name, value in arguments.items()}
+        results = tuple(
+            Result(DTYPES[fake.dtype], (1,) if self._is_ragged(fake) else self._shape(fake)) for fake in fakes
+        )
+        return Call(str(target), bound, results)
 
-    def _operand(self, node: fx.Node) -> Any:
+    def _argument(self, node: fx.Node) -> Any:
         fake = node.meta["val"]
         if not isinstance(fake, Tensor):
-            return fake  # a size
-        (key,) = self.keys[node]
-        return Operand(self.values[key], self._shape(fake)[0], fake.dtype)
+            return self._number(fake)
+        (value,) = self.results[node]
+        return value
 
     def _origin(self, node: fx.Node) -> Origin:
         stack = list((node.meta.get("nn_module_stack") or {}).values())
         path = _plain_path(stack[-1][0]) if stack else ""
         return Origin(str(node.target), path, source_of_stack(node.meta.get("stack_trace")))
 
-    def _shape(self, fake: Tensor) -> tuple[tuple[int, ...], bool, str]:
-        """Return the shape with upper bounds, whether the first dimension varies, and what keeps it from a program."""
-        sizes: list[Any] = list(fake.shape)  # ints, and symbols where a size varies
-        shape, refusal = [], ""
-        for axis, size in enumerate(sizes):
-            if isinstance(size, int):
-                shape.append(size)
-                continue
-            bound = self._upper_bound(size)
-            if axis > 0:
-                refusal = "only the first dimension of a tensor can vary"
-            if bound is None:
-                refusal = refusal or "the first dimension varies without a bound: give its Dim a max"
-            shape.append(bound or 1)
-        return tuple(shape), bool(sizes) and not isinstance(sizes[0], int), refusal
+    def _shape(self, fake: Tensor) -> tuple[int, ...]:
+        return tuple(int(self._number(size)) for size in fake.shape)
 
-    def _upper_bound(self, size: torch.SymInt) -> int | None:
-        bounds = self.captured.program.range_constraints.get(size.node.expr)
-        upper = str(getattr(bounds, "upper", ""))  # a sympy number, which may be infinite
-        return int(upper) if upper.isdigit() and int(upper) < 2**31 else None
+    def _number(self, size: Any) -> Any:
+        """Return a size, or what was computed from sizes, as a number.
 
-    def _results(self, node: fx.Node, count: int) -> list[tuple[str, str]]:
-        if count == 1:
-            return [(node.name, node.name)]
-        return [(f"{node.name}.{index}", f"{node.name}.{index}") for index in range(count)]
+        Raises:
+            Refused: it depends on data.
+        """
+        if not isinstance(size, torch.SymInt | torch.SymFloat | torch.SymBool):
+            return size
+        value = size.node.expr.subs(self.numbers)
+        if value.free_symbols:
+            raise Refused("its size depends on data; a program's sizes follow from the sizes of its inputs")
+        if isinstance(size, torch.SymBool):
+            return bool(value)
+        return int(value) if isinstance(size, torch.SymInt) else float(value)
 
-    def _add(self, value: Value) -> None:
-        self.values[value.key] = value
+    def _is_known(self, size: torch.SymInt) -> bool:
+        return not size.node.expr.subs(self.numbers).free_symbols
+
+    def _is_ragged(self, fake: Tensor) -> bool:
+        sizes: list[Any] = list(fake.shape)
+        return any(isinstance(size, torch.SymInt) and not self._is_known(size) for size in sizes)
 
 
 def _tensors(node: fx.Node) -> list[Tensor]:
@@ -303,6 +354,13 @@ def _tensors(node: fx.Node) -> list[Tensor]:
     value = node.meta.get("val")
     parts = value if isinstance(value, tuple | list) else (value,)
     return [part for part in parts if isinstance(part, Tensor)]
+
+
+def _sizes(node: fx.Node) -> list[Any]:
+    """Return the sizes in the results and among the arguments of a node."""
+    found = [size for fake in _tensors(node) for size in fake.shape]
+    found += [argument.meta.get("val") for argument in node.all_input_nodes if not _tensors(argument)]
+    return found
 
 
 def _plain_path(path: str) -> str:

@@ -1,20 +1,20 @@
 """In which order do the passes run?
 
-capture → lower → fold → legalise → quantise → lay out → plan → emit → check → bytes → the verifier of the devices
+capture → lower → tidy → legalise → quantise → pack → plan → emit → check → bytes → the verifier of the devices
 """
 
 from collections.abc import Sequence
 
 from alcove.runtime.compiler.capture import capture
 from alcove.runtime.compiler.emit import emit
-from alcove.runtime.compiler.fold import fold
 from alcove.runtime.compiler.graph import Graph, Node, Origin, render
-from alcove.runtime.compiler.layout import lay_out
-from alcove.runtime.compiler.legalise import MODES, legalise
+from alcove.runtime.compiler.legalise import legalise
 from alcove.runtime.compiler.lower import lower
+from alcove.runtime.compiler.pack import pack
 from alcove.runtime.compiler.plan import Plan, plan
 from alcove.runtime.compiler.plan_check import check_plan
-from alcove.runtime.compiler.quantise import quantise
+from alcove.runtime.compiler.quantise import MODES, quantise
+from alcove.runtime.compiler.tidy import tidy
 from alcove.runtime.errors import ExportError, Finding, ProgramError
 from alcove.runtime.format.spec import ProgramSpec
 from alcove.runtime.format.writer import write_program
@@ -36,7 +36,8 @@ def export(
     Args:
         module: in eval mode, parameters in float32; it is not changed.
         args: one example for each argument of `forward`.  A `str` stands for a text: `forward` gets its UTF-8 bytes as
-            a uint8 tensor of any length, the program takes a `str`.  Numbers are f32 [rows, columns], ids int32 [n].
+            a uint8 tensor of any length, the program takes a `str`.  Tensors may lie in tuples, lists and dictionaries;
+            the program takes them one after the other.
         dynamic_shapes: as `torch.export.export` takes it, for ids of varying number: {"ids": {0: Dim("n", max=512)}}.
         quantize: None for f32, "int8" for int8 embedding tables with one scale a column.
         calibration: inputs for quantising activations; no mode needs any yet, so it must be None.
@@ -63,10 +64,10 @@ def export(
     captured = capture(module, args, dynamic_shapes)
     passes.append(("capture", str(captured.program.graph)))
     graph = seen("lower", lower(captured))
-    graph = seen("fold", fold(graph))
-    graph = legalise(graph, quantize)
+    graph = seen("tidy", tidy(graph))
+    graph = legalise(graph)
     graph = seen("quantise", quantise(graph, quantize))
-    graph = seen("layout", lay_out(graph))
+    graph = seen("pack", pack(graph))
     planned = plan(graph)
     passes.append(("plan", _render_plan(graph, planned)))
     spec = emit(graph, planned)

@@ -1,8 +1,9 @@
 """Where in the arena does each tensor lie, so that the arena is small?
 
 A tensor lives from the step that writes it to the last step that reads it, both included; an input lives from before
-the first step, an output until after the last.  Two tensors that live at the same time must not share a byte.  A relu
-whose input dies with it writes where it reads.
+the first step, an output until after the last, a state throughout.  Two tensors that live at the same time must not
+share a byte, but for views: a reshape shows the bytes of its input.  An op that may work in place does so if nothing
+else needs its input any more.
 
 Each of several orders is placed greedily, in the smallest gap that fits and in the lowest, and the smallest arena is
 kept; up to six tensors, all orders are tried, which finds the optimum: the tensors of an optimal plan, taken by rising
@@ -20,7 +21,7 @@ from alcove.runtime.format.spec import DTYPE_BYTES, DType
 
 ALIGNMENT_BYTES: Final = 64
 EXHAUSTIVE_BUFFERS: Final = 6
-IN_PLACE: Final = frozenset(op.name for op in _native.manifest() if op.sharing == "in_place")
+SHARING: Final = {op.name: op.sharing for op in _native.manifest()}
 
 
 @dataclass(frozen=True)
@@ -57,21 +58,35 @@ def buffers_of(graph: Graph) -> tuple[list[Buffer], dict[str, str]]:
     end = len(graph.nodes)
     first: dict[str, int] = {port.value: -1 for port in graph.inputs}
     last: dict[str, int] = dict(first)
+    for state in graph.states:
+        first[state.value], last[state.value] = -1, end
     for step, node in enumerate(graph.nodes):
         for key in node.inputs:
-            last[key] = step
+            last[key] = max(last.get(key, -1), step)
         for key in node.outputs:
             first[key] = last[key] = step
-    for port in graph.outputs:
-        last[port.value] = end
-    home: dict[str, str] = {key: key for key in first if graph.values[key].dtype is not DType.TEXT}
-    span = {key: (first[key], last[key]) for key in home}
+    for key in [port.value for port in graph.outputs] + [state.update for state in graph.states]:
+        last[key] = end
+    home = {key: key for key in first if graph.values[key].dtype is not DType.TEXT}
+    members = {key: [key] for key in home}
+    exclusive = {state.value for state in graph.states}
     for step, node in enumerate(graph.nodes):
-        if node.op in IN_PLACE and last[node.inputs[0]] == step:
-            source, result = home[node.inputs[0]], node.outputs[0]
-            home[result] = source
-            span[source] = (span[source][0], span.pop(result)[1])
-    buffers = [Buffer(key, _size_bytes(graph, key), *span[key]) for key in span]
+        if SHARING.get(node.op, "none") == "none":
+            continue
+        source, result = node.inputs[0], node.outputs[0]
+        if source not in home or home[source] in exclusive or _size_bytes(graph, source) != _size_bytes(graph, result):
+            continue
+        group = members[home[source]]
+        if SHARING[node.op] == "in_place" and (
+            any(last[key] > step for key in group) or any(home.get(key) == home[source] for key in node.inputs[1:])
+        ):
+            continue
+        home[result] = home[source]
+        group += members.pop(result)
+    buffers = [
+        Buffer(key, _size_bytes(graph, key), min(first[other] for other in group), max(last[other] for other in group))
+        for key, group in members.items()
+    ]
     return buffers, home
 
 

@@ -6,8 +6,12 @@
 from dataclasses import replace
 
 from alcove.runtime.compiler.graph import Graph, Node, Value
+from alcove.runtime.compiler.tidy import without_unused
 from alcove.runtime.compiler.weights import SCALE, quantise_columns
+from alcove.runtime.errors import ExportError, Finding
 from alcove.runtime.format.spec import DType
+
+MODES = (None, "int8")
 
 
 def quantise(graph: Graph, mode: str | None) -> Graph:
@@ -16,8 +20,7 @@ def quantise(graph: Graph, mode: str | None) -> Graph:
         return graph
     values = dict(graph.values)
     nodes = [_with_int8_table(values, node) if node.op == "embedding_bag" else node for node in graph.nodes]
-    used = {key for node in nodes for key in (*node.inputs, *node.outputs)} | {port.value for port in graph.inputs}
-    return Graph({key: values[key] for key in values if key in used}, tuple(nodes), graph.inputs, graph.outputs)
+    return without_unused(replace(graph, values=values, nodes=tuple(nodes)))
 
 
 def _with_int8_table(values: dict[str, Value], node: Node) -> Node:
@@ -26,7 +29,12 @@ def _with_int8_table(values: dict[str, Value], node: Node) -> Node:
     table = values[table_key]
     stored_key, scale_key = f"{table_key}:int8", f"{table_key}{SCALE}"
     if stored_key not in values:
-        integers, scale = quantise_columns(table.array)
+        try:
+            integers, scale = quantise_columns(table.array)
+        except ValueError as error:
+            origin = node.origin
+            finding = Finding(op=origin.op, module_path=origin.module_path, source=origin.source, nearest=str(error))
+            raise ExportError([finding]) from error
         values[stored_key] = Value(stored_key, table.name, DType.I8, table.shape, constant=integers)
         values[scale_key] = Value(scale_key, table.name + SCALE, DType.F32, scale.shape, constant=scale)
     return replace(node, inputs=(ids, stored_key, scale_key))

@@ -1,0 +1,60 @@
+"""In which order do the kernels want to read the constants?
+
+A product's weight and bias go into one constant that its kernel reads as it lies, so that loading a program copies
+nothing.  Before this pass a product's weight and bias are its inputs 1 and 2, row-major; afterwards the packed constant
+is input 1 and what followed the bias follows it.  Each kind of product registers how.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from alcove.runtime.compiler.graph import Graph, Node, Value
+from alcove.runtime.compiler.tidy import without_unused
+from alcove.runtime.compiler.weights import COMPUTED, JOIN, panels
+from alcove.runtime.format.spec import DType, Layout
+
+Packer = Callable[[Value, Value, Node], Value]
+"""From weight, bias and node to the packed constant; its key and name are set by `pack`."""
+
+PACKERS: Final[dict[str, Packer]] = {}
+
+
+def packer(*ops: str) -> Callable[[Packer], Packer]:
+    """Register the decorated function for ops whose inputs 1 and 2 are a weight and a bias."""
+
+    def register(function: Packer) -> Packer:
+        PACKERS.update(dict.fromkeys(ops, function))
+        return function
+
+    return register
+
+
+def pack(graph: Graph) -> Graph:
+    """Return the graph with every product reading packed constants."""
+    values = dict(graph.values)
+    nodes = tuple(_packed(values, node) if node.op in PACKERS else node for node in graph.nodes)
+    return without_unused(replace(graph, values=values, nodes=nodes))
+
+
+def _packed(values: dict[str, Value], node: Node) -> Node:
+    x, weight_key, bias_key, *rest = node.inputs
+    weight, bias = values[weight_key], values[bias_key]
+    key = f"{weight_key}{JOIN}{bias_key}:{node.op}"
+    if key not in values:
+        values[key] = replace(PACKERS[node.op](weight, bias, node), key=key, name=packed_name(weight, bias))
+    return replace(node, inputs=(x, key, *rest))
+
+
+def packed_name(weight: Value, bias: Value) -> str:
+    """Return the name of a weight packed with its bias: both names, for `load_state`, if both are parameters."""
+    if bias.name.startswith(COMPUTED) or weight.name.startswith(COMPUTED):
+        computed = weight.name if weight.name.startswith(COMPUTED) else f"{COMPUTED}bias"
+        return computed if weight.name.startswith(COMPUTED) else weight.name + JOIN + computed
+    return weight.name + (JOIN + bias.name if bias.name else "")
+
+
+@packer("linear")
+def _linear(weight: Value, bias: Value, _node: Node) -> Value:
+    """Return PANEL16, logical shape [n, k]."""
+    return Value("", "", DType.F32, weight.shape, constant=panels(weight.array, bias.array), layout=Layout.PANEL16)

@@ -1,0 +1,24 @@
+"""Which torch operators does a program have, in which forms, and what do they become?
+
+One file a family of operators, one rule for operators of one form.  The authority on the runtime's own operators is the
+manifest of the kernels; a test compares.
+"""
+
+from alcove.runtime.compiler.rules import text
+from alcove.runtime.compiler.rules.registry import (
+    DTYPES,
+    KEPT,
+    RULES,
+    TEXT_ONLY,
+    Call,
+    Refused,
+    Result,
+    Rule,
+    rule,
+    usable,
+)
+
+FAMILIES = (text,)
+"""The modules that register rules; importing them is what fills `RULES`."""
+
+__all__ = ["DTYPES", "FAMILIES", "KEPT", "RULES", "TEXT_ONLY", "Call", "Refused", "Result", "Rule", "rule", "usable"]
