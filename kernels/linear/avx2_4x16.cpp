@@ -14,21 +14,37 @@ inline __m256 canonical8(__m256 v) {
   return _mm256_blendv_ps(v, nan, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
 }
 
-inline void store16(float* output, size_t columns, __m256 low, __m256 high) {
+// Residual and bounds.  max and min give their second operand where one is a NaN or both are zeros.
+inline __m256 finish8(const LinearF32& a, __m256 v, const float* residual) {
+  if (residual != nullptr) v = _mm256_add_ps(v, _mm256_loadu_ps(residual));
+  v = _mm256_min_ps(_mm256_set1_ps(a.high), _mm256_max_ps(_mm256_set1_ps(a.low), v));
+  return canonical8(v);
+}
+
+inline void store16(const LinearF32& a, size_t at, size_t columns, __m256 low, __m256 high) {
+  const float* residual = a.residual != nullptr ? a.residual + at : nullptr;
+  float* output = a.output + at;
   if (columns >= 16) {
-    _mm256_storeu_ps(output, canonical8(low));
-    _mm256_storeu_ps(output + 8, canonical8(high));
+    _mm256_storeu_ps(output, finish8(a, low, residual));
+    _mm256_storeu_ps(output + 8, finish8(a, high, residual != nullptr ? residual + 8 : nullptr));
     return;
   }
   alignas(32) float lanes[16];
-  _mm256_store_ps(lanes, canonical8(low));
-  _mm256_store_ps(lanes + 8, canonical8(high));
+  alignas(32) float padded[16] = {};
+  if (residual != nullptr) {
+    for (size_t c = 0; c < columns; ++c) padded[c] = residual[c];
+    residual = padded;
+  }
+  _mm256_store_ps(lanes, finish8(a, low, residual));
+  _mm256_store_ps(lanes + 8, finish8(a, high, residual != nullptr ? residual + 8 : nullptr));
   for (size_t c = 0; c < columns; ++c) output[c] = lanes[c];
 }
 
 template <int kRows, int kPanels>
 void tile(const LinearF32& a, size_t row, size_t panel) {
   const size_t stride = (a.k + 1) * 16;
+  const size_t input_stride = a.input_stride > 0 ? a.input_stride : a.k;
+  const size_t output_stride = a.output_stride > 0 ? a.output_stride : a.n;
   const float* weights = a.panels + panel * stride;
   __m256 acc[kRows][kPanels][2];
   for (int p = 0; p < kPanels; ++p) {
@@ -43,7 +59,7 @@ void tile(const LinearF32& a, size_t row, size_t panel) {
       const __m256 low = _mm256_loadu_ps(line + p * stride);
       const __m256 high = _mm256_loadu_ps(line + p * stride + 8);
       for (int r = 0; r < kRows; ++r) {
-        const __m256 x = _mm256_broadcast_ss(a.input + (row + r) * a.k + k);
+        const __m256 x = _mm256_broadcast_ss(a.input + (row + r) * input_stride + k);
         acc[r][p][0] = _mm256_fmadd_ps(x, low, acc[r][p][0]);
         acc[r][p][1] = _mm256_fmadd_ps(x, high, acc[r][p][1]);
       }
@@ -52,7 +68,7 @@ void tile(const LinearF32& a, size_t row, size_t panel) {
   for (int r = 0; r < kRows; ++r) {
     for (int p = 0; p < kPanels; ++p) {
       const size_t column = (panel + p) * 16;
-      store16(a.output + (row + r) * a.n + column, a.n - column, acc[r][p][0], acc[r][p][1]);
+      store16(a, (row + r) * output_stride + column, a.n - column, acc[r][p][0], acc[r][p][1]);
     }
   }
 }

@@ -9,15 +9,21 @@ namespace alcove::kernels {
 
 namespace {
 
-inline void store16(float* output, size_t columns, __m512 v) {
+// Residual and bounds.  max and min give their second operand where one is a NaN or both are zeros.
+inline void store16(const LinearF32& a, size_t at, size_t columns, __m512 v) {
+  const auto mask = static_cast<__mmask16>(columns >= 16 ? 0xFFFFu : (1u << columns) - 1u);
+  if (a.residual != nullptr) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, a.residual + at));
+  v = _mm512_min_ps(_mm512_set1_ps(a.high), _mm512_max_ps(_mm512_set1_ps(a.low), v));
   const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(kCanonicalNanBits)));
   v = _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), nan);
-  _mm512_mask_storeu_ps(output, static_cast<__mmask16>(columns >= 16 ? 0xFFFFu : (1u << columns) - 1u), v);
+  _mm512_mask_storeu_ps(a.output + at, mask, v);
 }
 
 template <int kRows, int kPanels>
 void tile(const LinearF32& a, size_t row, size_t panel) {
   const size_t stride = (a.k + 1) * 16;
+  const size_t input_stride = a.input_stride > 0 ? a.input_stride : a.k;
+  const size_t output_stride = a.output_stride > 0 ? a.output_stride : a.n;
   const float* weights = a.panels + panel * stride;
   __m512 acc[kRows][kPanels];
   for (int p = 0; p < kPanels; ++p) {
@@ -28,14 +34,14 @@ void tile(const LinearF32& a, size_t row, size_t panel) {
     __m512 w[kPanels];
     for (int p = 0; p < kPanels; ++p) w[p] = _mm512_loadu_ps(line + p * stride);
     for (int r = 0; r < kRows; ++r) {
-      const __m512 x = _mm512_set1_ps(a.input[(row + r) * a.k + k]);
+      const __m512 x = _mm512_set1_ps(a.input[(row + r) * input_stride + k]);
       for (int p = 0; p < kPanels; ++p) acc[r][p] = _mm512_fmadd_ps(x, w[p], acc[r][p]);
     }
   }
   for (int r = 0; r < kRows; ++r) {
     for (int p = 0; p < kPanels; ++p) {
       const size_t column = (panel + p) * 16;
-      store16(a.output + (row + r) * a.n + column, a.n - column, acc[r][p]);
+      store16(a, (row + r) * output_stride + column, a.n - column, acc[r][p]);
     }
   }
 }

@@ -1,0 +1,85 @@
+// Packs and masks; linear and softmax do the arithmetic that takes time.
+#include "kernels/attention/attention.h"
+#include "kernels/matmul/batch.h"
+
+namespace alcove::kernels {
+
+namespace {
+
+constexpr float kMinusInfinity = -__builtin_inff();
+
+// Scales and masks a row of scores; says whether anything but -inf is left.
+bool mask_row(const AttentionF32& a, size_t row, size_t mask_at, float* scores) noexcept {
+  for (size_t s = 0; s < a.span; ++s) scores[s] *= a.scale;
+  const size_t at = mask_at + row * a.mask_row_stride;
+  if (a.float_mask != nullptr) {
+    const float* mask = a.float_mask + at;
+    for (size_t s = 0; s < a.span; ++s) scores[s] += mask[s * a.mask_column_stride];
+  }
+  if (a.bool_mask != nullptr) {
+    const uint8_t* mask = a.bool_mask + at;
+    for (size_t s = 0; s < a.span; ++s) {
+      if (mask[s * a.mask_column_stride] == 0) scores[s] = kMinusInfinity;
+    }
+  }
+  if (a.is_causal) {
+    for (size_t s = row + 1; s < a.span; ++s) scores[s] = kMinusInfinity;
+  }
+  for (size_t s = 0; s < a.span; ++s) {
+    if (scores[s] != kMinusInfinity) return true;
+  }
+  return false;
+}
+
+void share_rows(const AttentionF32& a, size_t first, size_t rows, size_t mask_at, float* scores) noexcept {
+  for (size_t r = 0; r < rows; ++r) {
+    float* row = scores + r * a.span;
+    if (mask_row(a, first + r, mask_at, row)) {
+      a.softmax({row, row, 1, a.span});
+    } else {
+      for (size_t s = 0; s < a.span; ++s) row[s] = 0.0f;
+    }
+  }
+}
+
+}  // namespace
+
+void attention_f32_reference(const AttentionF32& a) noexcept {
+  const float* packed_key = nullptr;
+  const float* packed_value = nullptr;
+  float* key_panels = a.scratch;
+  float* value_panels = key_panels + panel_floats((a.span + 15) / 16, a.width);
+  float* scores = value_panels + panel_floats((a.value_width + 15) / 16, a.span);
+  float* output = a.output;
+  // The last batch dimension's own strides are taken by hand below: its key is that of its group.
+  size_t key_strides[kMaxBatchRank];
+  size_t value_strides[kMaxBatchRank];
+  for (size_t d = 0; d < a.batch_rank; ++d) {
+    const bool is_last = d + 1 == a.batch_rank;
+    key_strides[d] = is_last ? 0 : a.key_strides[d];
+    value_strides[d] = is_last ? 0 : a.value_strides[d];
+  }
+  BatchWalk<4, kMaxBatchRank> walk;
+  do {
+    const float* key = a.key + walk.offsets[1];
+    const float* value = a.value + walk.offsets[2];
+    if (a.batch_rank > 0) {
+      const size_t last = a.batch_rank - 1;
+      key += walk.index[last] / a.group * a.key_strides[last];
+      value += walk.index[last] / a.group * a.value_strides[last];
+    }
+    if (key != packed_key) pack_panels_f32(key, a.width, 1, a.span, a.width, key_panels);
+    if (value != packed_value) pack_panels_f32(value, 1, a.value_width, a.value_width, a.span, value_panels);
+    packed_key = key;
+    packed_value = value;
+    for (size_t first = 0; first < a.length; first += kAttentionRows) {
+      const size_t rows = a.length - first < kAttentionRows ? a.length - first : kAttentionRows;
+      a.linear({a.query + walk.offsets[0] + first * a.width, key_panels, scores, rows, a.span, a.width});
+      share_rows(a, first, rows, walk.offsets[3], scores);
+      a.linear({scores, value_panels, output, rows, a.value_width, a.span});
+      output += rows * a.value_width;
+    }
+  } while (walk.next(a.batch_rank, a.batch, {a.query_strides, key_strides, value_strides, a.mask_strides}));
+}
+
+}  // namespace alcove::kernels
