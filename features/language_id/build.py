@@ -19,7 +19,7 @@ from alcove.runtime.compiler import load_state
 from alcove.runtime.compiler.certify import certify
 from alcove.runtime.program import Program
 
-TOLERANCE: Final = 1e-5
+TOLERANCE: Final = "tight"
 """Of a probability: the two sides add the same f32 numbers in different orders."""
 
 CERTIFICATE_TEXTS: Final = (

@@ -14,7 +14,7 @@ from alcove.runtime.program import Program
 __all__ = ["export_factory"]
 
 
-def export_factory(name: str, *, quantize: str | None, licence: str, tolerance: float) -> Program:
+def export_factory(name: str, *, quantize: str | None, licence: str, tolerance: str) -> Program:
     """Return the program of the module that `MODULE:FACTORY` makes, with its parity certificate.
 
     Samples of the certificate are what the factory gives as its third value (tuples of inputs), else its example

@@ -30,7 +30,9 @@ def export(
     licence: Annotated[
         str, typer.Option(help="Of the certificate's samples: 'own text', 'procedural', …")
     ] = "procedural",
-    tolerance: Annotated[float, typer.Option(help="Largest relative difference between native and torch.")] = 1e-4,
+    tolerance: Annotated[
+        str, typer.Option(help="Class of the difference between native and torch: exact, tight, standard, quantised.")
+    ] = "standard",
     as_json: AsJson = False,
 ) -> None:
     """Compile a torch module to a certified program; everything unsupported is listed at once."""

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import torch
 import torch.utils._pytree as pytree
-from alcove.runtime.certificate import Elements, Sample, certificate_bytes, compare, run_sample
+from alcove.runtime.certificate import Sample, certificate_bytes, compare, run_sample
 from alcove.runtime.errors import CertificateError
 from alcove.runtime.model import Model, load
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 
-def certify(program: bytes, module: nn.Module, samples: Sequence[Sample], licence: str, tolerance: float) -> bytes:
+def certify(program: bytes, module: nn.Module, samples: Sequence[Sample], licence: str, tolerance: str) -> bytes:
     """Run samples through a module and its program, compare, and return the certificate's bytes.
 
     Args:
@@ -22,7 +22,8 @@ def certify(program: bytes, module: nn.Module, samples: Sequence[Sample], licenc
         module: in eval mode, as it was exported.
         samples: 1 to 16; none is anyone's data.
         licence: one of `alcove.runtime.certificate.LICENCES`.
-        tolerance: bound of |native - torch| / max(1, |torch|), in [0, 0.1]; labels and indices must be equal.
+        tolerance: a key of `TOLERANCES`, the bound of |native - torch| / max(1, |torch|); labels, integers and
+            booleans must be equal.
 
     Raises:
         CertificateError: a sample is refused or an output differs; names sample, output, bound and value.
@@ -30,7 +31,7 @@ def certify(program: bytes, module: nn.Module, samples: Sequence[Sample], licenc
     """
     model = load(bytes(program))
     # The program first: it refuses inputs that don't fit with the errors that devices give.
-    native_outputs = [run_sample(model, index, sample.inputs) for index, sample in enumerate(samples)]
+    native_outputs = [run_sample(model, index, sample.values()) for index, sample in enumerate(samples)]
     torch_outputs = [_torch_outputs(module, model, index, sample) for index, sample in enumerate(samples)]
     names = [port.name for port in model.outputs]
     data = certificate_bytes(samples, torch_outputs, native_outputs, names, licence=licence, tolerance=tolerance)
@@ -40,10 +41,10 @@ def certify(program: bytes, module: nn.Module, samples: Sequence[Sample], licenc
     return data
 
 
-def _torch_outputs(module: nn.Module, model: Model, index: int, sample: Sample) -> list[Elements]:
+def _torch_outputs(module: nn.Module, model: Model, index: int, sample: Sample) -> list[NDArray[Any]]:
     """Return the module's outputs in the order and the types of the program's ports."""
     with torch.no_grad():
-        result = module(*(_argument(value) for value in sample.inputs))
+        result = module(*(_argument(value) for value in sample.values()))
     leaves = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, Tensor)]
     if len(leaves) != len(model.outputs):
         raise CertificateError(
@@ -58,11 +59,6 @@ def _argument(value: str | NDArray[Any]) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(value))
 
 
-def _as_port(leaf: Tensor, labels: Sequence[str]) -> Elements:
-    array = leaf.detach().cpu().numpy()
-    if labels:
-        named: NDArray[np.str_] = np.array(labels, dtype=np.str_)[array]
-        return named
-    if array.dtype.kind == "i":
-        return array.astype(np.int32)
-    return array.astype(np.float32)
+def _as_port(leaf: Tensor, labels: Sequence[str]) -> NDArray[Any]:
+    array: NDArray[Any] = leaf.detach().cpu().numpy()
+    return np.array(labels, dtype=np.str_)[array] if labels else array

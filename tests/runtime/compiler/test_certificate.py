@@ -11,6 +11,7 @@ import torch
 from alcove.runtime import CertificateError, load
 from alcove.runtime.certificate import (
     MAX_CERTIFICATE_BYTES,
+    Procedural,
     Sample,
     check_certificate,
     compare,
@@ -44,13 +45,13 @@ def program(text_model: nn.Module) -> Program:
 @pytest.fixture(scope="module")
 def certified(program: Program, text_model: nn.Module) -> bytes:
     """The same with its certificate."""
-    return embed_certificate(bytes(program), certify(bytes(program), text_model, TEXTS, "own text", 1e-5))
+    return embed_certificate(bytes(program), certify(bytes(program), text_model, TEXTS, "own text", "tight"))
 
 
 def test_program_passes_its_own_certificate(certified: bytes) -> None:
     """The report says how many samples, under which licence, and how far apart."""
     report = check_certificate(load(certified))
-    assert (report.samples, report.licence, report.tolerance) == (3, "own text", 1e-5)
+    assert (report.samples, report.licence, report.tolerance) == (3, "own text", "tight")
     assert 0 <= report.largest_difference <= 1e-5
     assert len(report.digest) == 64
 
@@ -61,7 +62,7 @@ def test_certificate_of_numbers_keeps_every_bit(make_mlp: Callable[..., nn.Modul
     program = export(module, (torch.zeros(2, 6),))
     odd = np.array([[1e-42, -0.0, 3e38, 1, 2, 3], [0.1, np.inf, 0, 0, 0, 0]], dtype=np.float32)
     samples = [Sample((np.ones((2, 6), np.float32),), "procedural: ones"), Sample((odd,), "procedural: edges")]
-    whole = embed_certificate(bytes(program), certify(bytes(program), module, samples, "procedural", 1e-5))
+    whole = embed_certificate(bytes(program), certify(bytes(program), module, samples, "procedural", "tight"))
     assert check_certificate(load(whole)).samples == 2
     inputs = json.loads(read_spec(whole).certificate)["samples"][1]["inputs"]
     assert bytes.fromhex(inputs[0]["hex"]) == odd.tobytes()
@@ -69,8 +70,8 @@ def test_certificate_of_numbers_keeps_every_bit(make_mlp: Callable[..., nn.Modul
 
 def test_certificate_is_canonical_and_says_the_same_each_time(program: Program, text_model: nn.Module) -> None:
     """One spelling: sorted keys, no spaces; certifying again gives the same bytes."""
-    once = certify(bytes(program), text_model, TEXTS, "own text", 1e-5)
-    assert certify(bytes(program), text_model, TEXTS, "own text", 1e-5) == once
+    once = certify(bytes(program), text_model, TEXTS, "own text", "tight")
+    assert certify(bytes(program), text_model, TEXTS, "own text", "tight") == once
     text = once.decode()
     assert json.dumps(json.loads(text), ensure_ascii=False, sort_keys=True, separators=(",", ":")) == text
     assert "Wo ist der Bahnhof?" in text
@@ -106,7 +107,7 @@ def test_flipped_bit_of_the_weights_is_named_by_sample_and_output(certified: byt
 def test_certifying_another_module_is_refused(program: Program, make_text_model: Callable[..., nn.Module]) -> None:
     """Weights that are not the program's: sample, output, element and tolerance are named."""
     with pytest.raises(CertificateError, match=r"sample 0, output 'values', element \[0, \d\].*tolerance") as caught:
-        certify(bytes(program), make_text_model().eval(), TEXTS, "own text", 1e-5)
+        certify(bytes(program), make_text_model().eval(), TEXTS, "own text", "tight")
     assert float(caught.value.value) > 1e-5
 
 
@@ -127,9 +128,8 @@ def _sample(text: str, source: str = OWN) -> Sample:
         ({"samples": TEXTS * 6}, "samples"),
         ({"licence": "a user's message"}, "licence"),
         ({"licence": ""}, "licence"),
-        ({"tolerance": 0.2}, "tolerance"),
-        ({"tolerance": -1.0}, "tolerance"),
-        ({"tolerance": float("nan")}, "tolerance"),
+        ({"tolerance": "lax"}, "tolerance"),
+        ({"tolerance": ""}, "tolerance"),
         ({"samples": (_sample("a", ""),)}, "source"),
         ({"samples": (_sample("a" * MAX_CERTIFICATE_BYTES),)}, str(MAX_CERTIFICATE_BYTES)),
         ({"samples": (Sample((np.zeros((1, 3), np.float32),), OWN),)}, "sample 0"),
@@ -141,7 +141,7 @@ def test_what_a_certificate_must_not_hold_is_refused(
     program: Program, text_model: nn.Module, change: dict[str, Any], words: str
 ) -> None:
     """Number of samples, licence, source, tolerance, size, inputs that don't fit: the error names which."""
-    arguments = {"samples": TEXTS, "licence": "own text", "tolerance": 1e-5, **change}
+    arguments = {"samples": TEXTS, "licence": "own text", "tolerance": "tight", **change}
     with pytest.raises(CertificateError, match=words):
         certify(bytes(program), text_model, **arguments)
 
@@ -161,7 +161,7 @@ def test_malformed_certificates_are_refused(program: Program, certified: bytes) 
         b"\xff",
         b" " + good.encode(),
         b" " * (MAX_CERTIFICATE_BYTES + 1),
-        dump({**document, "format": 2}),
+        dump({**document, "format": 1}),
         dump({**document, "more": 1}),
         dump({**document, "licence": "none"}),
         dump({key: value for key, value in document.items() if key != "tolerance"}),
@@ -200,9 +200,51 @@ def test_certificate_that_does_not_fit_the_program_is_refused(program: Program, 
 def test_special_numbers_must_be_the_same() -> None:
     """NaN equals NaN, an infinity its own sign; a NaN in place of a number is beyond every tolerance."""
     expected = np.array([np.nan, np.inf, 1.0], dtype=np.float32)
-    assert compare(0, "o", expected, expected, 0.0) == 0.0
+    assert compare(0, "o", expected, expected, "exact") == 0.0
     for position, value in ((0, 1.0), (1, -np.inf), (1, 3.0), (2, np.nan)):
         wrong = expected.copy()
         wrong[position] = value
         with pytest.raises(CertificateError, match=rf"element \[{position}\]"):
-            compare(0, "o", expected, wrong, 0.1)
+            compare(0, "o", expected, wrong, "quantised")
+
+
+def test_certificate_of_a_large_tensor_is_small_and_sees_every_element(make_mlp: Callable[..., nn.Module]) -> None:
+    """Inputs by a rule, a few elements of torch's output, and the digest of all of the native one."""
+    module = make_mlp(64, 32, 256).eval()
+    program = export(module, (torch.zeros(512, 64),))
+    rules = [Procedural("uniform", "f32", (512, 64), 3, -1.0, 1.0), Procedural("smooth", "f32", (512, 64), 4, 0.0, 1.0)]
+    samples = [Sample((rule,), "made by a rule") for rule in rules]
+    certificate = certify(bytes(program), module, samples, "procedural", "tight")
+    assert len(certificate) < 5_000
+    whole = embed_certificate(bytes(program), certificate)
+    assert check_certificate(load(whole)).samples == 2
+    with pytest.raises(CertificateError):
+        check_certificate(load(_with_flipped_bit(whole, "layers.0.weight+layers.0.bias", 2)))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "i8", "i32", "i64", "u8", "bool"])
+@pytest.mark.parametrize("rule", ["uniform", "smooth"])
+def test_rules_make_the_same_elements_within_their_bounds(rule: Any, dtype: str) -> None:
+    """Frozen by their digest for one case; in [low, high); another seed gives others."""
+    low, high = (0.0, 2.0) if dtype == "bool" else (0.0, 100.0)
+    made = Procedural(rule, dtype, (3, 5, 7), 11, low, high).elements()
+    assert made.shape == (3, 5, 7)
+    assert made.min() >= low
+    assert made.max() < high
+    again = Procedural(rule, dtype, (3, 5, 7), 11, low, high).elements()
+    assert made.tobytes() == again.tobytes()
+    assert dtype == "bool" or made.tobytes() != Procedural(rule, dtype, (3, 5, 7), 12, low, high).elements().tobytes()
+
+
+def test_uniform_rule_is_splitmix64() -> None:
+    """First outputs of the generator for seed 0 step 1, from the paper's constants in plain integers."""
+
+    def splitmix(counter: int) -> int:
+        mask = 2**64 - 1
+        z = counter * 0x9E3779B97F4A7C15 & mask
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & mask
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & mask
+        return z ^ z >> 31
+
+    expected = np.array([(splitmix(5 + i) >> 40) / 2**24 for i in range(1, 9)], np.float32)
+    assert np.array_equal(Procedural("uniform", "f32", (8,), 5, 0.0, 1.0).elements(), expected)

@@ -1,0 +1,35 @@
+"""The parity certificate of a program: made at export, checked at publishing and on every device at install.
+
+samples.py    what inputs may be
+document.py   its bytes: canonical JSON
+check.py      run, compare, tell
+"""
+
+from alcove.runtime.certificate.check import (
+    CertificateReport,
+    certificate_bytes,
+    check_certificate,
+    compare,
+    embed_certificate,
+    output_digest,
+    run_sample,
+)
+from alcove.runtime.certificate.document import MAX_CERTIFICATE_BYTES, MAX_SAMPLES, TOLERANCES
+from alcove.runtime.certificate.samples import LICENCES, Input, Procedural, Sample
+
+__all__ = [
+    "LICENCES",
+    "MAX_CERTIFICATE_BYTES",
+    "MAX_SAMPLES",
+    "TOLERANCES",
+    "CertificateReport",
+    "Input",
+    "Procedural",
+    "Sample",
+    "certificate_bytes",
+    "check_certificate",
+    "compare",
+    "embed_certificate",
+    "output_digest",
+    "run_sample",
+]

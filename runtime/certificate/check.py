@@ -1,0 +1,217 @@
+"""Does a program still give what it gave when it was made?
+
+A parity certificate travels in a program's CERTIFICATE section: up to 16 samples with the outputs of the torch module
+and a class of tolerance (shown at export and at publishing), and the exact digest of every native output (shown again
+on each device at install).  No torch here: the torch side is `compiler/certify.py`.
+
+Source of the idea: DESIGN, "The runtime", 7.
+"""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from alcove.runtime.certificate.document import (
+    PICKED,
+    TOLERANCES,
+    Picked,
+    canonical,
+    decode_expected,
+    decode_input,
+    encode_expected,
+    encode_input,
+    encode_tensor,
+    parse,
+    picks,
+)
+from alcove.runtime.certificate.samples import Sample
+from alcove.runtime.errors import CertificateError, InputError
+from alcove.runtime.format.reader import read_spec
+from alcove.runtime.format.writer import write_program
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from alcove.runtime.model import Model
+
+
+@dataclass(frozen=True)
+class CertificateReport:
+    """What a check of a certificate found.
+
+    Attributes:
+        samples: number of samples that were run.
+        licence: of the samples.
+        tolerance: class of the promised bound, a key of `TOLERANCES`.
+        largest_difference: the largest such ratio that was seen.
+        digest: sha-256 of the certificate, hex.
+    """
+
+    samples: int
+    licence: str
+    tolerance: str
+    largest_difference: float
+    digest: str
+
+
+def check_certificate(model: "Model") -> CertificateReport:
+    """Run every sample of a program's certificate and compare: within the tolerance of torch, and bit for bit.
+
+    Args:
+        model: a loaded program; its certificate is data from outside and is checked like it.
+
+    Raises:
+        CertificateError: there is none, it is malformed, its samples don't fit the program, or an output differs; names
+            the sample, the output, what was promised and what was seen.
+    """
+    data = model.certificate
+    certificate = parse(data)
+    names = [port.name for port in model.outputs]
+    largest = 0.0
+    for index, sample in enumerate(certificate.samples):
+        promised = [output.name for output in sample.outputs]
+        if promised != names:
+            raise CertificateError(
+                f"sample {index} has outputs {promised}, the program has {names}", sample=index, bound=str(names)
+            )
+        outputs = run_sample(model, index, [decode_input(index, value) for value in sample.inputs])
+        for output, native in zip(sample.outputs, outputs, strict=True):
+            expected = decode_expected(index, output.torch)
+            shown = native
+            if isinstance(output.torch, Picked) and list(native.shape) == output.torch.shape and native.size > PICKED:
+                shown = native.reshape(-1)[picks(native.size)]
+            largest = max(largest, compare(index, output.name, expected, shown, certificate.tolerance))
+            seen = output_digest(native)
+            if seen != output.native_sha256:
+                raise CertificateError(
+                    f"sample {index}, output {output.name!r}: native output has digest {seen}, "
+                    f"the certificate says {output.native_sha256}",
+                    sample=index,
+                    output=output.name,
+                    bound=output.native_sha256,
+                    value=seen,
+                )
+    digest = hashlib.sha256(data).hexdigest()
+    return CertificateReport(len(certificate.samples), certificate.licence, certificate.tolerance, largest, digest)
+
+
+def run_sample(model: "Model", index: int, inputs: Sequence[str | NDArray[Any]]) -> list[NDArray[Any]]:
+    """Return the outputs of sample `index`.
+
+    Raises:
+        CertificateError: the program does not take these inputs.
+    """
+    try:
+        return list(model(*inputs))
+    except InputError as error:
+        raise CertificateError(f"sample {index} does not fit the program: {error}", sample=index) from error
+
+
+def certificate_bytes(
+    samples: Sequence[Sample],
+    torch_outputs: Sequence[Sequence[NDArray[Any]]],
+    native_outputs: Sequence[Sequence[NDArray[Any]]],
+    names: Sequence[str],
+    *,
+    licence: str,
+    tolerance: str,
+) -> bytes:
+    """Return the canonical bytes of a certificate.
+
+    Args:
+        samples: 1 to 16.
+        torch_outputs: for each sample, each output of the torch module, labels as text.
+        native_outputs: for each sample, each output of the program.
+        names: of the outputs.
+        licence: one of `LICENCES`.
+        tolerance: a key of `TOLERANCES`.
+
+    Raises:
+        CertificateError: a rule is broken, named with its bound and what was seen.
+    """
+    document = {
+        "format": 2,
+        "licence": licence,
+        "samples": [
+            {
+                "inputs": [encode_input(value) for value in sample.inputs],
+                "outputs": [
+                    {"name": name, "native_sha256": output_digest(native), "torch": encode_expected(expected)}
+                    for name, expected, native in zip(names, expected_all, native_all, strict=True)
+                ],
+                "source": sample.source,
+            }
+            for sample, expected_all, native_all in zip(samples, torch_outputs, native_outputs, strict=True)
+        ],
+        "tolerance": tolerance,
+    }
+    data = canonical(document)
+    parse(data)
+    return data
+
+
+def embed_certificate(program: bytes, certificate: bytes) -> bytes:
+    """Return `program` with `certificate` in its CERTIFICATE section, in place of one that may be there.
+
+    Raises:
+        CertificateError: the certificate is malformed.
+        ProgramError: the program is.
+    """
+    parse(certificate)
+    return write_program(replace(read_spec(program), certificate=certificate))
+
+
+def compare(index: int, name: str, expected: NDArray[Any], native: NDArray[Any], tolerance: str) -> float:
+    """Return the largest |native - expected| / max(1, |expected|) of one output; 0 for labels and indices.
+
+    Raises:
+        CertificateError: another shape or type, a label or index that differs, or a number beyond the tolerance (NaN
+            and infinities must be the same).
+    """
+    is_text = expected.dtype.kind == native.dtype.kind == "U"
+    if expected.shape != native.shape or (expected.dtype != native.dtype and not is_text):
+        raise CertificateError(
+            f"sample {index}, output {name!r}: torch gives {expected.dtype} {list(expected.shape)}, "
+            f"the program {native.dtype} {list(native.shape)}",
+            sample=index,
+            output=name,
+            bound=f"{expected.dtype} {list(expected.shape)}",
+            value=f"{native.dtype} {list(native.shape)}",
+        )
+    if expected.dtype.kind != "f":
+        if not np.array_equal(expected, native):
+            raise CertificateError(
+                f"sample {index}, output {name!r}: torch gives {expected.tolist()}, the program {native.tolist()}",
+                sample=index,
+                output=name,
+                bound=str(expected.tolist()),
+                value=str(native.tolist()),
+            )
+        return 0.0
+    wide, seen = expected.astype(np.float64), native.astype(np.float64)
+    is_special = ~np.isfinite(wide) | ~np.isfinite(seen)
+    is_same = (wide == seen) | (np.isnan(wide) & np.isnan(seen))
+    with np.errstate(invalid="ignore"):
+        ratio = np.abs(seen - wide) / np.maximum(1.0, np.abs(wide))
+    ratio = np.where(is_special, np.where(is_same, 0.0, math.inf), ratio)
+    largest = float(ratio.max(initial=0.0))
+    bound = TOLERANCES[tolerance]
+    if largest > bound:
+        position = np.unravel_index(int(ratio.argmax()), ratio.shape)
+        where = ", ".join(str(part) for part in position)
+        raise CertificateError(
+            f"sample {index}, output {name!r}, element [{where}]: torch gives {expected[position]}, the program "
+            f"{native[position]}; the tolerance is {bound} ({tolerance})",
+            sample=index,
+            output=name,
+            bound=str(bound),
+            value=str(largest),
+        )
+    return largest
+
+
+def output_digest(output: NDArray[Any]) -> str:
+    """Return the sha-256, hex, of one output: its canonical JSON, which keeps type, shape and every bit."""
+    return hashlib.sha256(canonical(encode_tensor(output))).hexdigest()

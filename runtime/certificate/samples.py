@@ -1,0 +1,102 @@
+"""What are the inputs of a certificate?  Never anyone's data: own texts, free material, or numbers made by a rule.
+
+A tensor made by a rule takes a few bytes however large it is, so that a certificate of a vision model stays small.  The
+rules use integers and exact fractions only, so every machine makes the same bits.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+LICENCES: Final = ("CC0-1.0", "own text", "procedural", "public domain")
+"""What samples may be: never a person's data, and free to travel to every device."""
+
+_GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
+_MIX: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+_PERIOD: Final = 4096
+
+DTYPES: Final = {
+    "f32": np.dtype("<f4"),
+    "i8": np.dtype("i1"),
+    "i32": np.dtype("<i4"),
+    "i64": np.dtype("<i8"),
+    "u8": np.dtype("u1"),
+    "bool": np.dtype("?"),
+}
+"""Names of element types in a certificate."""
+
+
+@dataclass(frozen=True)
+class Procedural:
+    """A tensor made by a rule.
+
+    Attributes:
+        rule: "uniform": independent elements, by SplitMix64; "smooth": triangular waves along every dimension, which
+            neighbours share, as in a picture.
+        dtype: a key of `DTYPES`.
+        shape: of the tensor.
+        seed: another seed, other elements; in [0, 2**32).
+        low: least element.
+        high: bound of the elements, above `low`; integers stay below it.
+    """
+
+    rule: Literal["uniform", "smooth"]
+    dtype: str
+    shape: tuple[int, ...]
+    seed: int
+    low: float
+    high: float
+
+    def elements(self) -> NDArray[Any]:
+        """Return the tensor."""
+        count = math.prod(self.shape)
+        fraction = self._uniform(count) if self.rule == "uniform" else self._smooth()
+        values = self.low + (self.high - self.low) * fraction
+        kind = DTYPES[self.dtype]
+        made = values.astype(kind) if kind.kind == "f" else np.floor(values).astype(kind)
+        array: NDArray[Any] = made.reshape(self.shape)
+        return array
+
+    def _uniform(self, count: int) -> NDArray[np.float64]:
+        """Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators" (OOPSLA 2014), SplitMix64."""
+        with np.errstate(over="ignore"):
+            z = np.uint64(self.seed) * _GOLDEN + np.arange(1, count + 1, dtype=np.uint64) * _GOLDEN
+            z = (z ^ (z >> np.uint64(30))) * _MIX[0]
+            z = (z ^ (z >> np.uint64(27))) * _MIX[1]
+            z ^= z >> np.uint64(31)
+        fraction: NDArray[np.float64] = (z >> np.uint64(40)).astype(np.float64) / float(1 << 24)
+        return fraction
+
+    def _smooth(self) -> NDArray[np.float64]:
+        phase = np.full(self.shape, self.seed * 977 % _PERIOD, np.int64)
+        for axis, size in enumerate(self.shape):
+            step = (self.seed * 31 + 7 * axis + 3) % 89 + 2
+            index = np.arange(size, dtype=np.int64) * (_PERIOD * step // (16 * max(size, 1)) + 1)
+            phase += index.reshape([-1 if other == axis else 1 for other in range(len(self.shape))])
+        half = _PERIOD // 2
+        fraction: NDArray[np.float64] = np.abs(phase % _PERIOD - half) / float(half + 1)
+        return fraction.reshape(-1)
+
+
+Input = str | NDArray[Any] | Procedural
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """One set of inputs of a certificate.
+
+    Attributes:
+        inputs: one for each input of the program: `str` for a text, a numpy array of the port's type, or a rule that
+            makes one.
+        source: where it is from, in words: "written for this test", "Common Voice 21 (CC0-1.0), sentence 4711".
+    """
+
+    inputs: tuple[Input, ...]
+    source: str
+
+    def values(self) -> tuple[str | NDArray[Any], ...]:
+        """Return the inputs as a model takes them."""
+        return tuple(value.elements() if isinstance(value, Procedural) else value for value in self.inputs)

@@ -1,0 +1,214 @@
+"""How does one program serve all sizes within bounds?
+
+The graph is lowered at several sizes (`sizes.py`).  It must have the same nodes at each; a number that differs becomes an
+expression of the symbols, and a constant that grows becomes the largest one with a slice before its reader.  Memory
+is planned for a few buckets of sizes, so that a short input does not pay for the longest.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Final
+
+from alcove.runtime.compiler.builder import row_major_strides
+from alcove.runtime.compiler.capture import Captured, Symbol
+from alcove.runtime.compiler.graph import Array, Graph, Node, Value
+from alcove.runtime.compiler.sizes import Expression, Fitter, samples_of
+from alcove.runtime.errors import ExportError, Finding
+from alcove.runtime.format.spec import DType, Layout
+
+Sizes = Mapping[str, int]
+
+BUCKET_STEP: Final = 4
+"""Each bucket holds sizes up to this many times those of the one before."""
+MAX_BUCKETS: Final = 16
+_PART: Final = ":part"
+
+
+@dataclass(frozen=True, eq=False)
+class Dynamic:
+    """A graph whose sizes vary.
+
+    Attributes:
+        graph: at the largest sizes.
+        symbols: what varies, in order.
+        dims: (key of a value, axis) -> expression, for every size that varies.
+        attributes: (index of a node, index of an attribute) -> expression.
+        buckets: upper bounds of the symbols, in order, and the graph at them; rising, the largest last.
+    """
+
+    graph: Graph
+    symbols: tuple[Symbol, ...]
+    dims: Mapping[tuple[str, int], Expression]
+    attributes: Mapping[tuple[int, int], Expression]
+    buckets: tuple[tuple[tuple[int, ...], Graph], ...]
+
+
+def generalise(captured: Captured, compile_at: Callable[[Sizes], Graph], buckets: Sequence[Sizes] = ()) -> Dynamic:
+    """Return the graph of `captured` for all sizes within its symbols' bounds.
+
+    Args:
+        captured: with at least one symbol.
+        compile_at: all passes up to the memory plan, at given sizes.
+        buckets: upper bounds for which memory is planned; () chooses them.
+
+    Raises:
+        ExportError: the graph changes with the sizes in a way that no program has; names the first place.
+    """
+    bounds = [dict(bucket) for bucket in buckets] or choose_buckets(captured.symbols)
+    samples = samples_of(captured)
+    samples += [bucket for bucket in bounds if bucket not in samples]
+    graphs = [compile_at(sizes) for sizes in samples]
+    _check_structure(samples, graphs)
+    graphs = _with_slices(samples, graphs)
+    fitter = Fitter(captured, samples)
+    dims = _dims(graphs, fitter, samples)
+    attributes = _attributes(graphs, fitter, samples)
+    scratch = {key for key in _scratch(graphs[0]) if (key, 0) not in dims}
+    at_buckets = tuple(
+        (tuple(bucket[symbol.name] for symbol in captured.symbols), graphs[samples.index(bucket)]) for bucket in bounds
+    )
+    return Dynamic(
+        graphs[0],
+        captured.symbols,
+        dims,
+        attributes,
+        tuple((bound, _with_largest(graph, graphs[0], scratch)) for bound, graph in at_buckets),
+    )
+
+
+def choose_buckets(symbols: Sequence[Symbol]) -> list[dict[str, int]]:
+    """Return upper bounds by factors of `BUCKET_STEP` down from each symbol's maximum, at most `MAX_BUCKETS` in all."""
+    step = BUCKET_STEP
+    while True:
+        ladders = []
+        for symbol in symbols:
+            rungs = [symbol.maximum]
+            while rungs[-1] // step >= max(symbol.minimum, 1):
+                rungs.append(rungs[-1] // step)
+            ladders.append(sorted(rungs))
+        chosen = [dict(zip([s.name for s in symbols], sizes, strict=True)) for sizes in product(*ladders)]
+        if len(chosen) <= MAX_BUCKETS:
+            return chosen
+        step *= 2
+
+
+def _check_structure(samples: Sequence[Sizes], graphs: Sequence[Graph]) -> None:
+    first = graphs[0]
+    for sizes, graph in zip(samples[1:], graphs[1:], strict=True):
+        for one, other in zip(first.nodes, graph.nodes, strict=False):
+            same = (one.op, one.inputs, one.outputs, len(one.attributes))
+            if same != (other.op, other.inputs, other.outputs, len(other.attributes)):
+                raise _refused(
+                    one, f"the steps change with the sizes: {one.op} at {dict(samples[0])}, {other.op} at {dict(sizes)}"
+                )
+        if len(first.nodes) != len(graph.nodes):
+            raise _refused(first.nodes[-1], f"the number of steps changes with the sizes: another at {dict(sizes)}")
+
+
+def _with_slices(samples: Sequence[Sizes], graphs: Sequence[Graph]) -> list[Graph]:
+    """Return the graphs with every constant the same in all: the largest, sliced where it is read."""
+    first = graphs[0]
+    constants = {key: value for key, value in first.values.items() if value.constant is not None}
+    grown = {
+        key: value
+        for key, value in constants.items()
+        if any(not _same(value.array, graph.values[key].array) for graph in graphs[1:])
+    }
+    for key, value in grown.items():
+        for sizes, graph in zip(samples, graphs, strict=True):
+            part = graph.values[key].array
+            is_part = value.layout is Layout.ROW_MAJOR and part.ndim == value.array.ndim
+            if not is_part or not _same(value.array[tuple(slice(0, size) for size in part.shape)], part):
+                reader = first.consumers(key)[0]
+                raise _refused(
+                    reader,
+                    f"a constant {list(value.shape)} that it reads is another at {dict(sizes)}; compute it from "
+                    "tensors, or fix the size",
+                )
+    return [_sliced(graph, grown) for graph in graphs]
+
+
+def _same(one: Array, other: Array) -> bool:
+    return one.shape == other.shape and one.tobytes() == other.tobytes()
+
+
+def _sliced(graph: Graph, grown: Mapping[str, Value]) -> Graph:
+    values = dict(graph.values)
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        for key in node.inputs:
+            if key in grown and key + _PART not in values:
+                shape = graph.values[key].shape
+                values[key + _PART] = Value(key + _PART, key + _PART, grown[key].dtype, shape)
+                strides = row_major_strides(grown[key].shape)
+                attributes = (0, *strides, *(0 for _ in range(8 - len(strides))))
+                nodes.append(Node("strided_copy", (key,), (key + _PART,), attributes, node.origin))
+        inputs = tuple(key + _PART if key in grown else key for key in node.inputs)
+        nodes.append(replace(node, inputs=inputs))
+    values |= grown
+    return replace(graph, values=values, nodes=tuple(nodes))
+
+
+def _dims(graphs: Sequence[Graph], fitter: Fitter, samples: Sequence[Sizes]) -> dict[tuple[str, int], Expression]:
+    found: dict[tuple[str, int], Expression] = {}
+    scratch = _scratch(graphs[0])
+    for key, value in graphs[0].values.items():
+        if value.constant is not None:
+            continue
+        for axis, size in enumerate(value.shape):
+            numbers = [graph.values[key].shape[axis] for graph in graphs]
+            if all(number == size for number in numbers):
+                continue
+            expression = fitter.fit(numbers)
+            if expression is None and key not in scratch:
+                writer = graphs[0].producer(key)
+                raise _refused(writer, f"dimension {axis} of its result has no rule: {_shown(samples, numbers)}")
+            if expression is not None:
+                found[key, axis] = expression
+    return found
+
+
+def _attributes(graphs: Sequence[Graph], fitter: Fitter, samples: Sequence[Sizes]) -> dict[tuple[int, int], Expression]:
+    found: dict[tuple[int, int], Expression] = {}
+    for index, node in enumerate(graphs[0].nodes):
+        for place, value in enumerate(node.attributes):
+            numbers = [graph.nodes[index].attributes[place] for graph in graphs]
+            if all(number == value for number in numbers):
+                continue
+            if any(isinstance(number, float) for number in numbers):
+                raise _refused(node, f"a number that it uses changes with the sizes: {_shown(samples, numbers)}")
+            expression = fitter.fit([int(number) for number in numbers])
+            if expression is None:
+                raise _refused(node, f"attribute {place} of {node.op} has no rule: {_shown(samples, numbers)}")
+            found[index, place] = expression
+    return found
+
+
+def _scratch(graph: Graph) -> set[str]:
+    """Return the values that are room to work in: nobody reads them, and their size is a lower bound."""
+    read = {key for node in graph.nodes for key in node.inputs}
+    return {
+        node.outputs[-1]
+        for node in graph.nodes
+        if node.outputs[-1] not in read
+        and not graph.is_output(node.outputs[-1])
+        and graph.values[node.outputs[-1]].dtype is DType.U8
+    }
+
+
+def _with_largest(graph: Graph, largest: Graph, scratch: set[str]) -> Graph:
+    """Return a bucket's graph with as much room to work in as the largest sizes need, where its size has no rule."""
+    values = dict(graph.values) | {key: replace(graph.values[key], shape=largest.values[key].shape) for key in scratch}
+    return replace(graph, values=values)
+
+
+def _shown(samples: Sequence[Sizes], numbers: Sequence[int | float]) -> str:
+    return ", ".join(f"{number} at {dict(sizes)}" for sizes, number in list(zip(samples, numbers, strict=True))[:3])
+
+
+def _refused(node: Node | None, reason: str) -> ExportError:
+    if node is None:
+        return ExportError([Finding(op="dynamic_shapes", module_path="", source="", nearest=reason)])
+    origin = node.origin
+    return ExportError([Finding(op=origin.op, module_path=origin.module_path, source=origin.source, nearest=reason)])

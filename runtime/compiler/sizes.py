@@ -1,0 +1,202 @@
+"""How does a number of a graph follow from the sizes that vary?
+
+A graph is lowered at several sizes; each number that differs between them is found again as an expression of the
+symbols: one of torch's own (every size in its graph has one), or a short combination of those.  What was found holds at
+every sample; the device evaluates it and checks every operator's rule again with the result.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import Any, Final, Literal
+
+import numpy as np
+import sympy
+import torch
+from alcove.runtime.compiler.capture import Captured
+from numpy.typing import NDArray
+
+Kind = Literal["constant", "symbol", "add", "sub", "mul", "floordiv", "mod", "min", "max"]
+
+
+@dataclass(frozen=True)
+class Expression:
+    """One step of the evaluation of sizes.
+
+    Attributes:
+        kind: what it does; "constant" and "symbol" have `a` alone, all others two operands.
+        a: a number, the index of a symbol, or an operand.
+        b: an operand or None.
+    """
+
+    kind: Kind
+    a: "int | Expression"
+    b: "Expression | None" = None
+
+
+Vector = NDArray[np.int64]
+"""A number's values at all samples."""
+
+_LIMIT: Final = 400  # bases; their pairs are tried too
+
+
+class Fitter:
+    """Finds expressions for vectors of numbers."""
+
+    def __init__(self, captured: Captured, samples: Sequence[Mapping[str, int]]) -> None:
+        """Prepare for numbers at `samples`, each a value for every symbol by name."""
+        self._symbols = [symbol.expression for symbol in captured.symbols]
+        columns = [[sizes[symbol.name] for sizes in samples] for symbol in captured.symbols]
+        self._columns = np.array(columns, dtype=np.int64)
+        self._count = len(samples)
+        self._bases: dict[bytes, tuple[Vector, Expression]] = {}
+        for index in range(len(self._symbols)):
+            self._base(self._columns[index], Expression("symbol", index))
+        for expression in _expressions(captured):
+            self._torch(expression)
+        for vector, base in list(self._bases.values()):
+            ceil = _rounded_up(base, 16)
+            self._base((vector + 15) // 16 * 16, ceil)
+        self._found: dict[bytes, Expression | None] = {}
+
+    def fit(self, values: Sequence[int]) -> Expression | None:
+        """Return an expression with these values at the samples, or None if none was found."""
+        vector = np.array(values, dtype=np.int64)
+        mark = vector.tobytes()
+        if mark not in self._found:
+            self._found[mark] = self._search(vector)
+        return self._found[mark]
+
+    def _base(self, vector: Vector, expression: Expression) -> None:
+        if len(self._bases) < _LIMIT:
+            self._bases.setdefault(vector.tobytes(), (vector, expression))
+
+    def _torch(self, expression: Any) -> None:
+        encoded = self._encode(expression)
+        if encoded is None:
+            return
+        values = [
+            int(expression.subs(dict(zip(self._symbols, self._columns[:, at].tolist(), strict=True))))
+            for at in range(self._count)
+        ]
+        self._base(np.array(values, dtype=np.int64), encoded)
+
+    def _encode(self, expression: Any) -> Expression | None:
+        """Return one of torch's expressions as ours, or None if it has parts that we lack."""
+        if expression.is_Integer:
+            return Expression("constant", int(expression))
+        if expression in self._symbols:
+            return Expression("symbol", self._symbols.index(expression))
+        operands = [self._encode(argument) for argument in expression.args]
+        if not operands or any(operand is None for operand in operands):
+            return None
+        known = [operand for operand in operands if operand is not None]
+        if isinstance(expression, sympy.Pow):
+            power = expression.args[1]
+            return _chain("mul", [known[0]] * int(power)) if power.is_Integer and 1 <= int(power) <= 4 else None
+        kind = _KINDS.get(type(expression).__name__)
+        return None if kind is None else _chain(kind, known)
+
+    def _search(self, vector: Vector) -> Expression | None:
+        if (vector == vector[0]).all():
+            return Expression("constant", int(vector[0]))
+        if vector.tobytes() in self._bases:
+            return self._bases[vector.tobytes()][1]
+        for base, expression in self._bases.values():
+            found = _affine(vector, base, expression)
+            if found is not None:
+                return found
+        for (one, left), (other, right) in combinations_with_replacement(self._bases.values(), 2):
+            found = _affine(vector, one * other, Expression("mul", left, right))
+            if found is not None:
+                return found
+        return None
+
+
+_KINDS: Final[dict[str, Kind]] = {
+    "Add": "add",
+    "Mul": "mul",
+    "FloorDiv": "floordiv",
+    "CleanDiv": "floordiv",
+    "Mod": "mod",
+    "PythonMod": "mod",
+    "Min": "min",
+    "Max": "max",
+}
+
+
+def _affine(vector: Vector, base: Vector, expression: Expression) -> Expression | None:
+    """Return `a * base + b` with the values of `vector`, or None; a and b are integers, or 1 / a is one."""
+    low, high = int(base.argmin()), int(base.argmax())
+    run = int(base[high] - base[low])
+    if run == 0:
+        return None
+    rise = int(vector[high] - vector[low])
+    if rise % run == 0:
+        factor, divisor = rise // run, 1
+    elif rise != 0 and run % rise == 0:
+        factor, divisor = 1, run // rise
+    else:
+        return None
+    if divisor < 1:
+        return None
+    offset = int(vector[low] - base[low] * factor // divisor)
+    if not (base * factor // divisor + offset == vector).all():
+        return None
+    result = expression
+    if factor != 1:
+        result = Expression("mul", result, Expression("constant", factor))
+    if divisor != 1:
+        result = Expression("floordiv", result, Expression("constant", divisor))
+    return result if offset == 0 else Expression("add", result, Expression("constant", offset))
+
+
+def _rounded_up(expression: Expression, multiple: int) -> Expression:
+    raised = Expression("add", expression, Expression("constant", multiple - 1))
+    step = Expression("constant", multiple)
+    return Expression("mul", Expression("floordiv", raised, step), step)
+
+
+def _chain(kind: Kind, operands: Sequence[Expression]) -> Expression:
+    result = operands[0]
+    for operand in operands[1:]:
+        result = Expression(kind, result, operand)
+    return result
+
+
+def _expressions(captured: Captured) -> list[Any]:
+    """Return the expressions of all sizes in torch's graph, in order, each once."""
+    found: dict[Any, None] = {}
+    for node in captured.program.graph.nodes:
+        value = node.meta.get("val")
+        parts = value if isinstance(value, tuple | list) else (value,)
+        for part in parts:
+            sizes = list(part.shape) if isinstance(part, torch.Tensor) else [part]
+            for size in sizes:
+                if isinstance(size, torch.SymInt):
+                    found[size.node.expr] = None
+    return list(found)
+
+
+def samples_of(captured: Captured) -> list[dict[str, int]]:
+    """Return the sizes at which a graph is lowered to find its expressions: the bounds, and values between.
+
+    Each symbol takes its bounds while the others stay in the middle, then all move together by different strides, so
+    that no two symbols keep a fixed relation.
+    """
+    bounds = {symbol.name: (symbol.minimum, symbol.maximum) for symbol in captured.symbols}
+    middle = {name: (low + high) // 2 for name, (low, high) in bounds.items()}
+    samples = [{name: high for name, (_, high) in bounds.items()}, {name: low for name, (low, _) in bounds.items()}]
+    samples += [middle | {name: bound} for name, pair in bounds.items() for bound in pair]
+    for step in range(1, 5):
+        samples.append(
+            {
+                name: low + (high - low) * ((step * (2 * place + 3)) % 11) // 11
+                for place, (name, (low, high)) in enumerate(bounds.items())
+            }
+        )
+    unique: list[dict[str, int]] = []
+    for sizes in samples:
+        if sizes not in unique:
+            unique.append(sizes)
+    return unique
