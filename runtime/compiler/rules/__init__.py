@@ -4,7 +4,7 @@ One file a family of operators, one rule for operators of one form.  The authori
 manifest of the kernels; a test compares.
 """
 
-from alcove.runtime.compiler.rules import text
+from alcove.runtime.compiler.rules import convolution, embedding, indexing, movement, pooling, sampling, text
 from alcove.runtime.compiler.rules.registry import (
     DTYPES,
     KEPT,
@@ -18,7 +18,7 @@ from alcove.runtime.compiler.rules.registry import (
     usable,
 )
 
-FAMILIES = (text,)
+FAMILIES = (convolution, embedding, indexing, movement, pooling, sampling, text)
 """The modules that register rules; importing them is what fills `RULES`."""
 
 __all__ = ["DTYPES", "FAMILIES", "KEPT", "RULES", "TEXT_ONLY", "Call", "Refused", "Result", "Rule", "rule", "usable"]
