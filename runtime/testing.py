@@ -29,6 +29,9 @@ NUMPY_TYPES: Final[dict[DType, type[np.generic]]] = {
 }
 """What an array of each type is; text has none."""
 
+PLAIN_LINEAR: Final = (0, 0, 0.0, 0.0)
+"""Attributes of a linear without residual and bounds."""
+
 _DTYPES = {np.dtype(kind): dtype for dtype, kind in NUMPY_TYPES.items()}
 
 
@@ -66,7 +69,7 @@ class Assembly:
         name: str,
         inputs: Sequence[int],
         *outputs: tuple[DType, tuple[int, ...]],
-        attributes: tuple[int, ...] = (),
+        attributes: tuple[int | float, ...] = (),
     ) -> tuple[int, ...]:
         """Add an op and its outputs, each a type and a shape; int32 of rank 1 is ragged, as ids are."""
         made = tuple(
@@ -136,11 +139,11 @@ def classifier(
     text = build.input("text", DType.TEXT)
     (ids,) = build.op("ngram_hash", [text], (DType.I32, (capacity,)), attributes=(1, 3, buckets, 2**63 + 5))
     (bag,) = build.op("embedding_bag", [ids, *table], (DType.F32, (1, dim)), attributes=(1,))
-    (middle,) = build.op("linear", [bag, first], (DType.F32, (1, hidden)))
+    (middle,) = build.op("linear", [bag, first], (DType.F32, (1, hidden)), attributes=PLAIN_LINEAR)
     (positive,) = build.op("relu", [middle], (DType.F32, (1, hidden)))
-    (logits,) = build.op("linear", [positive, second], (DType.F32, (1, classes)))
-    (shares,) = build.op("softmax", [logits], (DType.F32, (1, classes)))
-    values, indices = build.op("topk", [shares], (DType.F32, (1, k)), (DType.I32, (1, k)), attributes=(k,))
+    (logits,) = build.op("linear", [positive, second], (DType.F32, (1, classes)), attributes=PLAIN_LINEAR)
+    (shares,) = build.op("softmax", [logits], (DType.F32, (1, classes)), attributes=(0,))
+    values, indices = build.op("topk", [shares], (DType.F32, (1, k)), (DType.I64, (1, k)), attributes=(k, 1))
     build.output("values", values)
     build.output("labels", indices, tuple(f"label {i}" for i in range(classes)))
     spec = build.spec(certificate)
@@ -213,13 +216,13 @@ def _layers() -> bytes:
     build = Assembly()
     weight = build.panels("weight", random.standard_normal((33, 5), np.float32), np.full(33, -0.0, np.float32))
     x = build.input("x", DType.F32, (6, 5))
-    (wide,) = build.op("linear", [x, weight], (DType.F32, (6, 33)))
+    (wide,) = build.op("linear", [x, weight], (DType.F32, (6, 33)), attributes=PLAIN_LINEAR)
     (positive,) = build.op("relu", [wide], (DType.F32, (6, 33)))
-    build.output("shares", build.op("softmax", [positive], (DType.F32, (6, 33)))[0])
+    build.output("shares", build.op("softmax", [positive], (DType.F32, (6, 33)), attributes=(0,))[0])
     build.output("x_positive", build.op("relu", [x], (DType.F32, (6, 5)))[0])
     build.output("x", x)
     cube = build.input("cube", DType.F32, (2, 1, 3))
-    build.output("cube_shares", build.op("softmax", [cube], (DType.F32, (2, 1, 3)))[0])
+    build.output("cube_shares", build.op("softmax", [cube], (DType.F32, (2, 1, 3)), attributes=(0,))[0])
     return build.program()
 
 

@@ -3,6 +3,8 @@
 
 namespace alcove::kernels {
 
-void recurrent_f32_avx2(const RecurrentF32& a) noexcept { recurrent_f32_body(a); }
+void rnn_f32_avx2(const RecurrentF32& a) noexcept { recurrent_f32<Recurrence::rnn>(a); }
+void gru_f32_avx2(const RecurrentF32& a) noexcept { recurrent_f32<Recurrence::gru>(a); }
+void lstm_f32_avx2(const RecurrentF32& a) noexcept { recurrent_f32<Recurrence::lstm>(a); }
 
 }  // namespace alcove::kernels

@@ -47,21 +47,22 @@ void lstm_row(const float* __restrict a, const float* __restrict b, float* __res
 }
 
 // One step of all rows: `from_input` are its gates, `state` and `next` the states before and after.
+template <Recurrence kKind>
 void recurrent_step(const RecurrentF32& a, const float* from_input, float* from_state, float* unprojected,
                     const float* state, float* next) noexcept {
-  const size_t columns = recurrent_gates(a.kind) * a.hidden;
+  const size_t columns = recurrent_gates(kKind) * a.hidden;
   a.linear({state, a.state_panels, from_state, a.batch, columns, a.width});
   float* hidden = a.projection_panels != nullptr ? unprojected : next;
   for (size_t row = 0; row < a.batch; ++row) {
     const float* x = from_input + row * columns;
     const float* h = from_state + row * columns;
     float* y = hidden + row * a.hidden;
-    if (a.kind == Recurrence::gru) {
+    if constexpr (kKind == Recurrence::gru) {
       gru_row(x, h, state + row * a.hidden, y, a.hidden);
-    } else if (a.kind == Recurrence::lstm) {
+    } else if constexpr (kKind == Recurrence::lstm) {
       lstm_row(x, h, a.last_cell + row * a.hidden, y, a.hidden);
     } else {
-      rnn_row(x, h, y, a.hidden, a.kind == Recurrence::relu);
+      rnn_row(x, h, y, a.hidden, a.is_relu);
     }
   }
   if (a.projection_panels != nullptr) {
@@ -69,13 +70,14 @@ void recurrent_step(const RecurrentF32& a, const float* from_input, float* from_
   }
 }
 
-void recurrent_f32_body(const RecurrentF32& a) noexcept {
-  const size_t columns = recurrent_gates(a.kind) * a.hidden;
+template <Recurrence kKind>
+void recurrent_f32(const RecurrentF32& a) noexcept {
+  const size_t columns = recurrent_gates(kKind) * a.hidden;
   const size_t block = recurrent_block_steps(a.steps, a.batch);
   float* from_inputs = a.scratch;
   float* from_state = from_inputs + block * a.batch * columns;
   float* unprojected = from_state + a.batch * columns;
-  if (a.kind == Recurrence::lstm) std::memcpy(a.last_cell, a.cell, a.batch * a.hidden * sizeof(float));
+  if constexpr (kKind == Recurrence::lstm) std::memcpy(a.last_cell, a.cell, a.batch * a.hidden * sizeof(float));
   const float* state = a.state;
   for (size_t done = 0; done < a.steps; done += block) {
     const size_t count = a.steps - done < block ? a.steps - done : block;
@@ -84,7 +86,7 @@ void recurrent_f32_body(const RecurrentF32& a) noexcept {
     for (size_t i = 0; i < count; ++i) {
       const size_t at = a.is_reversed ? count - 1 - i : i;
       float* next = a.output + (first + at) * a.batch * a.width;
-      recurrent_step(a, from_inputs + at * a.batch * columns, from_state, unprojected, state, next);
+      recurrent_step<kKind>(a, from_inputs + at * a.batch * columns, from_state, unprojected, state, next);
       state = next;
     }
   }

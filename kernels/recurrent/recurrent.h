@@ -9,7 +9,7 @@
 // comes out as 0x7FC00000.
 //
 // The caller has checked: sizes are at least 1, width is hidden unless there is a projection, scratch has
-// recurrent_scratch_floats, and the outputs overlap nothing else.  No pointer needs more alignment than a float.  Any
+// recurrent_scratch_floats of its kind, and the outputs overlap nothing else.  No pointer needs more alignment than a float.  Any
 // number of threads, each with its own scratch.
 #pragma once
 
@@ -19,11 +19,10 @@
 
 namespace alcove::kernels {
 
-enum class Recurrence { tanh, relu, gru, lstm };
+enum class Recurrence { rnn, gru, lstm };
 
 struct RecurrentF32 {
   LinearF32Kernel* linear;
-  Recurrence kind;
   const float* input;              // [steps][batch][features]
   const float* state;              // [batch][width]
   const float* cell;               // [batch][hidden], lstm only
@@ -36,28 +35,33 @@ struct RecurrentF32 {
   float* scratch;
   size_t steps, batch, features, hidden, width;
   bool is_reversed;
+  bool is_relu;  // rnn only: relu in place of tanh
 };
 
 using RecurrentF32Kernel = void(const RecurrentF32&) noexcept;
 
-RecurrentF32Kernel recurrent_f32_reference, recurrent_f32_avx2, recurrent_f32_avx512;
+RecurrentF32Kernel rnn_f32_reference, rnn_f32_avx2, rnn_f32_avx512;
+RecurrentF32Kernel gru_f32_reference, gru_f32_avx2, gru_f32_avx512;
+RecurrentF32Kernel lstm_f32_reference, lstm_f32_avx2, lstm_f32_avx512;
 
 constexpr size_t recurrent_gates(Recurrence kind) noexcept {
   return kind == Recurrence::gru ? 3 : kind == Recurrence::lstm ? 4 : 1;
 }
 
-// The inputs of so many steps are multiplied at a time.
+// The inputs of so many steps are multiplied at a time: 32 rows, or one step.
 constexpr size_t recurrent_block_steps(size_t steps, size_t batch) noexcept {
   const size_t fitting = batch < 32 ? 32 / batch : 1;
   return steps < fitting ? steps : fitting;
 }
 
-// Gates of a block of inputs, gates of a state, and with a projection what is projected.  For sizes below 2^31, or of a
-// type that notices overflow.
+// Gates of a block of inputs, gates of a state, and with a projection what is projected; never less for more steps or a
+// greater batch.  For sizes below 2^31, or of a type that notices overflow.
 template <typename Size>
 constexpr Size recurrent_scratch_floats(Recurrence kind, size_t steps, size_t batch, Size hidden,
                                         bool is_projected) noexcept {
-  return hidden * batch * (recurrent_gates(kind) * (recurrent_block_steps(steps, batch) + 1) + (is_projected ? 1 : 0));
+  const size_t most = batch < 32 ? 32 : batch;
+  const size_t block = steps * batch < most ? steps * batch : most;
+  return hidden * (recurrent_gates(kind) * (block + batch) + (is_projected ? batch : 0));
 }
 
 }  // namespace alcove::kernels

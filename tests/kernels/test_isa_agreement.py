@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from alcove.runtime import _native
 from alcove.runtime.format.spec import DType
-from alcove.runtime.testing import Assembly
+from alcove.runtime.testing import PLAIN_LINEAR, Assembly
 
 RANDOM_SEED = 20
 SPECIAL = np.array([0.0, -0.0, 1e-45, -1e-40, 1.2e-38, 3.4e38, -3.4e38, np.inf, -np.inf, 1.0], np.float32)
@@ -72,7 +72,7 @@ def linear_cases(random: np.random.Generator) -> "dict[str, Any]":
             build = Assembly()
             weight = build.panels("weight", floats(random, n, k, special=special), floats(random, n, special=special))
             x = build.input("x", DType.F32, (m, k))
-            build.output("y", build.op("linear", [x, weight], (DType.F32, (m, n)))[0])
+            build.output("y", build.op("linear", [x, weight], (DType.F32, (m, n)), attributes=PLAIN_LINEAR)[0])
             cases[f"linear {m}x{n}x{k} special {special}"] = (build.program(), [floats(random, m, k, special=special)])
     return cases
 
@@ -85,12 +85,12 @@ def row_cases(random: np.random.Generator) -> "dict[str, Any]":
             build = Assembly()
             x = build.input("x", DType.F32, (rows, count))
             build.output("relu", build.op("relu", [x], (DType.F32, (rows, count)))[0])
-            build.output("softmax", build.op("softmax", [x], (DType.F32, (rows, count)))[0])
-            if rows == 1:
-                k = max(1, count // 2)
-                both = build.op("topk", [x], (DType.F32, (1, k)), (DType.I32, (1, k)), attributes=(k,))
-                build.output("values", both[0])
-                build.output("indices", both[1])
+            build.output("softmax", build.op("softmax", [x], (DType.F32, (rows, count)), attributes=(0,))[0])
+            build.output("logs", build.op("softmax", [x], (DType.F32, (rows, count)), attributes=(1,))[0])
+            k = max(1, count // 2)
+            both = build.op("topk", [x], (DType.F32, (rows, k)), (DType.I64, (rows, k)), attributes=(k, 1))
+            build.output("values", both[0])
+            build.output("indices", both[1])
             program = build.program()
             cases[f"rows {rows}x{count} plain"] = (program, [floats(random, rows, count)])
             cases[f"rows {rows}x{count} wide"] = (program, [floats(random, rows, count) * np.float32(60)])
@@ -149,7 +149,10 @@ def test_the_cases_would_catch_a_kernel_that_changes_the_order(reference: "dict[
     build = Assembly()
     weight, x = floats(random, 33, 40), floats(random, 4, 40)
     build.panels("weight", weight, np.zeros(33, np.float32))
-    build.output("y", build.op("linear", [build.input("x", DType.F32, (4, 40)), 0], (DType.F32, (4, 33)))[0])
+    build.output(
+        "y",
+        build.op("linear", [build.input("x", DType.F32, (4, 40)), 0], (DType.F32, (4, 33)), attributes=PLAIN_LINEAR)[0],
+    )
     from alcove.runtime import load
 
     (ours,) = load(build.program())(x)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from alcove.runtime import load
 from alcove.runtime.format.spec import DType
-from alcove.runtime.testing import Assembly
+from alcove.runtime.testing import PLAIN_LINEAR, Assembly
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
@@ -80,7 +80,12 @@ def test_linear_is_bias_then_fma_in_order() -> None:
         weight, bias, x = random_floats(random, n, k), random_floats(random, n), random_floats(random, m, k)
         build = Assembly()
         packed = build.panels("weight", weight, bias)
-        build.output("y", build.op("linear", [build.input("x", DType.F32, (m, k)), packed], (DType.F32, (m, n)))[0])
+        build.output(
+            "y",
+            build.op(
+                "linear", [build.input("x", DType.F32, (m, k)), packed], (DType.F32, (m, n)), attributes=PLAIN_LINEAR
+            )[0],
+        )
         (ours,) = load(build.program())(x)
         for row in range(m):
             for column in range(n):
@@ -155,11 +160,11 @@ def exponential(x: np.float32) -> np.float32:
     return rounded(exact(y) * Fraction(2) ** int(n))
 
 
-def softmax(x: Floats) -> Floats:
+def softmax(x: Floats, *, is_log: bool = False) -> Floats:
     """What the operator answers for rows [rows, n]."""
     build = Assembly()
     given = build.input("x", DType.F32, x.shape)
-    build.output("y", build.op("softmax", [given], (DType.F32, x.shape))[0])
+    build.output("y", build.op("softmax", [given], (DType.F32, x.shape), attributes=(int(is_log),))[0])
     answer: Floats = load(build.program())(x)[0]
     return answer
 
@@ -221,21 +226,40 @@ def test_relu_keeps_positive_bits_and_makes_plus_zero() -> None:
     assert ours.view(np.uint32).tolist() == expected
 
 
-def test_topk_orders_ties_by_index_and_nan_last() -> None:
-    """For random rows with ties, zeros of both signs, infinities and NaN, and every k."""
+def test_log_softmax_takes_the_logarithm_of_the_sum_off() -> None:
+    """Within two units of the exact value; exactly (x - M) - log(S) where S is known."""
+    random = np.random.default_rng(9)
+    for count in (1, 2, 15, 16, 17, 40):
+        x = (random.standard_normal((3, count)) * 20).astype(np.float32)
+        wide = x.astype(np.float64)
+        true = wide - wide.max(1, keepdims=True)
+        true -= np.log(np.exp(true).sum(1, keepdims=True))
+        assert np.abs(softmax(x, is_log=True) - true).max() < 1e-5
+    for count in range(1, 70):
+        x = np.zeros((1, count), np.float32)
+        assert (softmax(x, is_log=True) == -np.float32(math.log(count))).all(), count
+
+
+def test_topk_orders_ties_by_index_and_takes_nan_for_the_greatest() -> None:
+    """For random rows with ties, zeros of both signs, infinities and NaN, every k, the greatest and the least."""
     random = np.random.default_rng(8)
     pool = np.array([0.0, -0.0, 1.5, -1.5, np.inf, -np.inf, np.nan, 3.0], np.float32)
-    for n in (1, 2, 5, 12):
+    for n in (1, 2, 5, 12, 40):
         for k in range(1, n + 1):
-            x = random.choice(pool, (1, n))
+            x = random.choice(pool, (2, n))
             build = Assembly()
-            given = build.input("x", DType.F32, (1, n))
-            both = build.op("topk", [given], (DType.F32, (1, k)), (DType.I32, (1, k)), attributes=(k,))
-            build.output("values", both[0])
-            build.output("indices", both[1])
-            values, indices = load(build.program())(x)
-            order = sorted(range(n), key=lambda i: (bool(np.isnan(x[0, i])), -np.nan_to_num(x[0, i], nan=0.0), i))[:k]
-            assert indices[0].tolist() == order, (x, k)
-            assert (
-                values[0].view(np.uint32) == np.where(np.isnan(x), np.float32(np.nan), x)[0, order].view(np.uint32)
-            ).all()
+            given = build.input("x", DType.F32, (2, n))
+            for largest in (0, 1):
+                both = build.op("topk", [given], (DType.F32, (2, k)), (DType.I64, (2, k)), attributes=(k, largest))
+                build.output(f"values {largest}", both[0])
+                build.output(f"indices {largest}", both[1])
+            answers = load(build.program())(x)
+            for row in range(2):
+                for largest in (0, 1):
+                    sign = -1 if largest else 1
+                    keys = [(sign * bool(np.isnan(v)), sign * np.nan_to_num(v, nan=0.0), i) for i, v in enumerate(x[row])]
+                    order = [i for _, _, i in sorted(keys)][:k]
+                    values, indices = answers[2 * largest][row], answers[2 * largest + 1][row]
+                    assert indices.tolist() == order, (x, k, largest)
+                    expected = np.where(np.isnan(x), np.float32(np.nan), x)[row, order]
+                    assert (values.view(np.uint32) == expected.view(np.uint32)).all()

@@ -14,7 +14,7 @@ from alcove.runtime.format import records
 from alcove.runtime.format.records import SectionKind
 from alcove.runtime.format.spec import DType, Layout, PortSpec, ProgramSpec
 from alcove.runtime.format.writer import write_program
-from alcove.runtime.testing import Assembly, classifier, patch, reseal, section
+from alcove.runtime.testing import PLAIN_LINEAR, Assembly, classifier, patch, reseal, section
 
 # Tensors and ops of `classifier`.
 TABLE, SCALE, FIRST, SECOND, TEXT, IDS, BAG, MIDDLE, POSITIVE, LOGITS, SHARES, BEST, INDICES = range(13)
@@ -109,7 +109,7 @@ def many_steps() -> bytes:
     weight = build.panels("weight", np.zeros((64, 64), np.float32), np.zeros(64, np.float32))
     x = build.input("x", DType.F32, (1 << 18, 64))
     for _ in range(300):
-        (x,) = build.op("linear", [x, weight], (DType.F32, (1 << 18, 64)))
+        (x,) = build.op("linear", [x, weight], (DType.F32, (1 << 18, 64)), attributes=PLAIN_LINEAR)
     build.output("y", x)
     made = build.spec()
     offsets = {i: (i % 2) * (1 << 26) for i, t in enumerate(made.tensors) if not t.data}

@@ -12,7 +12,7 @@ import pytest
 from alcove.runtime import SessionBusyError, load
 from alcove.runtime.format.spec import DType
 from alcove.runtime.model import MAX_IDLE_SESSIONS
-from alcove.runtime.testing import Assembly, samples
+from alcove.runtime.testing import PLAIN_LINEAR, Assembly, samples
 
 TEXTS = [f"Wo ist der {word}?" for word in ("Bahnhof", "Markt", "Hafen", "Turm", "Park", "Zoo", "Dom")]
 
@@ -28,7 +28,7 @@ def slow_program() -> bytes:
     build = Assembly()
     weight = build.panels("weight", np.ones((256, 256), np.float32), np.zeros(256, np.float32))
     x = build.input("x", DType.F32, (512, 256))
-    build.output("y", build.op("linear", [x, weight], (DType.F32, (512, 256)))[0])
+    build.output("y", build.op("linear", [x, weight], (DType.F32, (512, 256)), attributes=PLAIN_LINEAR)[0])
     return build.program()
 
 

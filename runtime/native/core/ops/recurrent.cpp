@@ -1,0 +1,114 @@
+// Recurrent layers: rnn, gru, lstm, one direction over time each.
+#include "core/ops/products.h"
+
+namespace alcove::ops {
+
+namespace {
+
+using kernels::Recurrence;
+
+// Where the tensors of a layer stand; an lstm has a cell besides its state, and may have a projection.
+struct Slots {
+  uint8_t state, cell, input_weight, state_weight, projection;  // inputs
+  uint8_t last_state, last_cell, scratch;                        // outputs
+};
+
+constexpr Slots slots_of(Recurrence kind) noexcept {
+  return kind == Recurrence::lstm ? Slots{1, 2, 3, 4, 5, 1, 2, 3} : Slots{1, 0, 2, 3, 0, 1, 0, 2};
+}
+
+constexpr uint8_t kIsReversed = 0, kIsRelu = 1;
+
+Status check_recurrent(const Subject& s, Recurrence kind, Checked& steps) {
+  const Slots slots = slots_of(kind);
+  const uint64_t gates = kernels::recurrent_gates(kind);
+  const bool is_projected = kind == Recurrence::lstm && s.op.input_count > slots.projection;
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kFloat, .rank = 3}));
+  ALCOVE_TRY(check_type(s, s.op.inputs[slots.state], "state", {.dtypes = kFloat, .rank = 2}));
+  const Tensor& in = s.input(0);
+  const uint64_t length = in.dims[0], batch = in.dims[1], features = in.dims[2];
+  const uint64_t width = s.input(slots.state).dims[1];
+  ALCOVE_TRY(check_dimension(s, s.op.inputs[slots.state], "state", 0, batch));
+  uint64_t hidden = width;
+  if (kind == Recurrence::lstm) {
+    ALCOVE_TRY(check_type(s, s.op.inputs[slots.cell], "cell", {.dtypes = kFloat, .rank = 2}));
+    ALCOVE_TRY(check_dimension(s, s.op.inputs[slots.cell], "cell", 0, batch));
+    if (is_projected) {
+      hidden = s.input(slots.cell).dims[1];
+      ALCOVE_TRY(check_panels(s, s.op.inputs[slots.projection], "projection", width, hidden));
+    }
+    const uint64_t cells[2] = {batch, hidden};
+    ALCOVE_TRY(check_shape(s, s.op.inputs[slots.cell], "cell", cells, 2));
+    ALCOVE_TRY(check_type(s, s.op.outputs[slots.last_cell], "last cell", {.dtypes = kFloat}));
+    ALCOVE_TRY(check_shape(s, s.op.outputs[slots.last_cell], "last cell", cells, 2));
+  }
+  ALCOVE_TRY(check_panels(s, s.op.inputs[slots.input_weight], "input weight", gates * hidden, features));
+  ALCOVE_TRY(check_panels(s, s.op.inputs[slots.state_weight], "state weight", gates * hidden, width));
+  const uint64_t dims[3] = {length, batch, width};
+  ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = kFloat}));
+  ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, 3));
+  ALCOVE_TRY(check_type(s, s.op.outputs[slots.last_state], "last state", {.dtypes = kFloat}));
+  ALCOVE_TRY(check_shape(s, s.op.outputs[slots.last_state], "last state", dims + 1, 2));
+  ALCOVE_TRY(check_integer(s, kIsReversed, "is_reversed", 0, 1));
+  if (kind == Recurrence::rnn) ALCOVE_TRY(check_integer(s, kIsRelu, "is_relu", 0, 1));
+  const Checked floats = kernels::recurrent_scratch_floats<Checked>(kind, length, batch, hidden, is_projected);
+  ALCOVE_TRY(check_scratch(s, slots.scratch, floats * sizeof(float)));
+  // The weights once a row, and 32 for each gate's exponential and division.
+  Checked per_row = Checked(s.input(slots.input_weight).size_bytes / sizeof(float)) +
+                    s.input(slots.state_weight).size_bytes / sizeof(float) + Checked(hidden) * 32 * (gates + 1);
+  if (is_projected) per_row = per_row + s.input(slots.projection).size_bytes / sizeof(float);
+  steps = Checked(length) * batch * per_row;
+  return {};
+}
+
+kernels::RecurrentF32 arguments_of(const Call& c, Recurrence kind) noexcept {
+  const Slots slots = slots_of(kind);
+  const Tensor& in = c.input(0);
+  kernels::RecurrentF32 args{};
+  args.linear = c.kernels.linear_f32;
+  args.input = c.in<float>(0);
+  args.state = c.in<float>(slots.state);
+  args.input_panels = c.in<float>(slots.input_weight);
+  args.state_panels = c.in<float>(slots.state_weight);
+  args.output = c.out<float>(0);
+  args.last_state = c.out<float>(slots.last_state);
+  args.scratch = c.out<float>(slots.scratch);
+  args.steps = in.dims[0];
+  args.batch = in.dims[1];
+  args.features = in.dims[2];
+  args.width = c.input(slots.state).dims[1];
+  args.hidden = args.width;
+  args.is_reversed = c.integer(kIsReversed) == 1;
+  if (kind == Recurrence::lstm) {
+    args.cell = c.in<float>(slots.cell);
+    args.last_cell = c.out<float>(slots.last_cell);
+    args.hidden = c.input(slots.cell).dims[1];
+    if (c.op.input_count > slots.projection) args.projection_panels = c.in<float>(slots.projection);
+  }
+  return args;
+}
+
+}  // namespace
+
+Status check_rnn(const Subject& s, Checked& steps) { return check_recurrent(s, Recurrence::rnn, steps); }
+Status check_gru(const Subject& s, Checked& steps) { return check_recurrent(s, Recurrence::gru, steps); }
+Status check_lstm(const Subject& s, Checked& steps) { return check_recurrent(s, Recurrence::lstm, steps); }
+
+Status run_rnn(const Call& c) noexcept {
+  kernels::RecurrentF32 args = arguments_of(c, Recurrence::rnn);
+  args.is_relu = c.integer(kIsRelu) == 1;
+  c.kernels.rnn_f32(args);
+  return {};
+}
+
+Status run_gru(const Call& c) noexcept {
+  c.kernels.gru_f32(arguments_of(c, Recurrence::gru));
+  return {};
+}
+
+Status run_lstm(const Call& c) noexcept {
+  c.kernels.lstm_f32(arguments_of(c, Recurrence::lstm));
+  return {};
+}
+
+}  // namespace alcove::ops
