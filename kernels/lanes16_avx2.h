@@ -1,0 +1,124 @@
+// lanes16.h in two vectors of 256 bits.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/canonical.h"
+#include "kernels/requantise.h"
+
+namespace alcove::kernels {
+
+namespace {
+
+struct Lanes16 {
+  struct Floats {
+    __m256 low, high;
+  };
+  struct Words {
+    __m256i low, high;
+  };
+
+  static Floats fill(float value) noexcept { return {_mm256_set1_ps(value), _mm256_set1_ps(value)}; }
+  static Floats load(const void* p) noexcept {
+    const auto* floats = static_cast<const float*>(p);
+    return {_mm256_loadu_ps(floats), _mm256_loadu_ps(floats + 8)};
+  }
+  static Words load_words(const void* p) noexcept {
+    const auto* words = static_cast<const __m256i*>(p);
+    return {_mm256_loadu_si256(words), _mm256_loadu_si256(words + 1)};
+  }
+  static Words widen(const int8_t* p) noexcept {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_unpackhi_epi64(bytes, bytes))};
+  }
+  static Words zero() noexcept { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+  static Words fill_words(int32_t value) noexcept { return {_mm256_set1_epi32(value), _mm256_set1_epi32(value)}; }
+  // The upper halves of both are sign bits whose products this multiplication drops only if one is cleared.
+  static __m256i multiply_add8(__m256i x, __m256i w, __m256i sum) noexcept {
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_and_si256(x, _mm256_set1_epi32(0xFFFF)), w));
+  }
+  static Words multiply_add(const Words& x, const Words& w, const Words& sum) noexcept {
+    return {multiply_add8(x.low, w.low, sum.low), multiply_add8(x.high, w.high, sum.high)};
+  }
+  static Floats fma(const Floats& x, const Floats& w, const Floats& sum) noexcept {
+    return {_mm256_fmadd_ps(x.low, w.low, sum.low), _mm256_fmadd_ps(x.high, w.high, sum.high)};
+  }
+  template <int kByte>
+  static __m256 byte8(__m256i words) noexcept {
+    return _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(words, 24 - 8 * kByte), 24));
+  }
+  template <int kByte>
+  static Floats byte(const Words& words) noexcept {
+    return {byte8<kByte>(words.low), byte8<kByte>(words.high)};
+  }
+  template <int kNibble>
+  static __m256 nibble8(__m256i words) noexcept {
+    const __m256i four = _mm256_and_si256(_mm256_srli_epi32(words, 4 * kNibble), _mm256_set1_epi32(15));
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(four, _mm256_set1_epi32(8)));
+  }
+  template <int kNibble>
+  static Floats nibble(const Words& words) noexcept {
+    return {nibble8<kNibble>(words.low), nibble8<kNibble>(words.high)};
+  }
+  static Floats to_floats(const Words& words) noexcept {
+    return {_mm256_cvtepi32_ps(words.low), _mm256_cvtepi32_ps(words.high)};
+  }
+  static Words add(const Words& a, const Words& b) noexcept {
+    return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
+  }
+  static Floats multiply(const Floats& a, const Floats& b) noexcept {
+    return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)};
+  }
+  static __m256 canonical8(__m256 v) noexcept {
+    const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(kCanonicalNanBits)));
+    return _mm256_blendv_ps(v, nan, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+  }
+  static void store(float* p, size_t count, const Floats& v) noexcept {
+    if (count >= 16) {
+      _mm256_storeu_ps(p, canonical8(v.low));
+      _mm256_storeu_ps(p + 8, canonical8(v.high));
+      return;
+    }
+    float lanes[16];
+    _mm256_storeu_ps(lanes, canonical8(v.low));
+    _mm256_storeu_ps(lanes + 8, canonical8(v.high));
+    for (size_t c = 0; c < count; ++c) p[c] = lanes[c];
+  }
+  static __m256i requantise8(__m256 v, const Int8Range& range) noexcept {
+    v = _mm256_max_ps(v, _mm256_set1_ps(range.low));
+    v = _mm256_min_ps(v, _mm256_set1_ps(range.high));
+    return _mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(range.zero_point));
+  }
+  static void requantise_store(int8_t* p, size_t count, const Floats& v, const Int8Range& range) noexcept {
+    const __m256i words = _mm256_packs_epi32(requantise8(v.low, range), requantise8(v.high, range));
+    const __m256i bytes = _mm256_packs_epi16(words, words);  // lanes 0-3, 8-11 | 4-7, 12-15
+    const __m128i in_order = _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
+    if (count >= 16) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(p), in_order);
+      return;
+    }
+    int8_t lanes[16];
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(lanes), in_order);
+    for (size_t c = 0; c < count; ++c) p[c] = lanes[c];
+  }
+  static Floats load_some(const float* p, size_t count) noexcept {
+    if (count >= 16) return load(p);
+    float lanes[16] = {};
+    for (size_t c = 0; c < count; ++c) lanes[c] = p[c];
+    return load(lanes);
+  }
+  static Words widen_some(const int8_t* p, size_t count) noexcept {
+    if (count >= 16) return widen(p);
+    int8_t lanes[16] = {};
+    for (size_t c = 0; c < count; ++c) lanes[c] = p[c];
+    return widen(lanes);
+  }
+};
+
+}  // namespace
+
+}  // namespace alcove::kernels

@@ -1,0 +1,64 @@
+// lanes16.h in vectors of 512 bits.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/canonical.h"
+#include "kernels/requantise.h"
+
+namespace alcove::kernels {
+
+namespace {
+
+struct Lanes16 {
+  using Floats = __m512;
+  using Words = __m512i;
+
+  static __mmask16 first(size_t count) noexcept { return static_cast<__mmask16>(count >= 16 ? 0xFFFFu : (1u << count) - 1u); }
+  static Floats fill(float value) noexcept { return _mm512_set1_ps(value); }
+  static Floats load(const void* p) noexcept { return _mm512_loadu_ps(p); }
+  static Words load_words(const void* p) noexcept { return _mm512_loadu_si512(p); }
+  static Words widen(const int8_t* p) noexcept {
+    return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static Words zero() noexcept { return _mm512_setzero_si512(); }
+  static Words fill_words(int32_t value) noexcept { return _mm512_set1_epi32(value); }
+  // The upper halves of both are sign bits whose products this multiplication drops only if one is cleared.
+  static Words multiply_add(Words x, Words w, Words sum) noexcept {
+    return _mm512_add_epi32(sum, _mm512_madd_epi16(_mm512_and_si512(x, _mm512_set1_epi32(0xFFFF)), w));
+  }
+  static Floats fma(Floats x, Floats w, Floats sum) noexcept { return _mm512_fmadd_ps(x, w, sum); }
+  template <int kByte>
+  static Floats byte(Words words) noexcept {
+    return _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(words, 24 - 8 * kByte), 24));
+  }
+  template <int kNibble>
+  static Floats nibble(Words words) noexcept {
+    const Words four = _mm512_and_si512(_mm512_srli_epi32(words, 4 * kNibble), _mm512_set1_epi32(15));
+    return _mm512_cvtepi32_ps(_mm512_sub_epi32(four, _mm512_set1_epi32(8)));
+  }
+  static Floats to_floats(Words words) noexcept { return _mm512_cvtepi32_ps(words); }
+  static Words add(Words a, Words b) noexcept { return _mm512_add_epi32(a, b); }
+  static Floats multiply(Floats a, Floats b) noexcept { return _mm512_mul_ps(a, b); }
+  static void store(float* p, size_t count, Floats v) noexcept {
+    const Floats nan = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(kCanonicalNanBits)));
+    _mm512_mask_storeu_ps(p, first(count), _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), nan));
+  }
+  static void requantise_store(int8_t* p, size_t count, Floats v, const Int8Range& range) noexcept {
+    v = _mm512_max_ps(v, _mm512_set1_ps(range.low));
+    v = _mm512_min_ps(v, _mm512_set1_ps(range.high));
+    const Words words = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(range.zero_point));
+    _mm_mask_storeu_epi8(p, first(count), _mm512_cvtepi32_epi8(words));
+  }
+  static Floats load_some(const float* p, size_t count) noexcept { return _mm512_maskz_loadu_ps(first(count), p); }
+  static Words widen_some(const int8_t* p, size_t count) noexcept {
+    return _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(first(count), p));
+  }
+};
+
+}  // namespace
+
+}  // namespace alcove::kernels

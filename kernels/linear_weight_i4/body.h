@@ -1,0 +1,67 @@
+// The loops of linear_weight_i4, for the Lanes16 of an instruction set, which the including file brings.
+#pragma once
+
+#include "kernels/linear_weight_i4/linear_weight_i4.h"
+
+namespace alcove::kernels {
+
+namespace {
+
+template <int kRows, int kNibble>
+void step(const float* x, size_t k, const Lanes16::Words& words, Lanes16::Floats (&part)[kRows]) noexcept {
+  const Lanes16::Floats w = Lanes16::nibble<kNibble>(words);
+  for (int r = 0; r < kRows; ++r) part[r] = Lanes16::fma(Lanes16::fill(x[static_cast<size_t>(r) * k + kNibble]), w, part[r]);
+}
+
+// The first `count` of eight inputs.
+template <int kRows>
+void steps(const float* x, size_t k, size_t count, const Lanes16::Words& words, Lanes16::Floats (&part)[kRows]) noexcept {
+  step<kRows, 0>(x, k, words, part);
+  if (count > 1) step<kRows, 1>(x, k, words, part);
+  if (count > 2) step<kRows, 2>(x, k, words, part);
+  if (count > 3) step<kRows, 3>(x, k, words, part);
+  if (count > 4) step<kRows, 4>(x, k, words, part);
+  if (count > 5) step<kRows, 5>(x, k, words, part);
+  if (count > 6) step<kRows, 6>(x, k, words, part);
+  if (count > 7) step<kRows, 7>(x, k, words, part);
+}
+
+// Weights are unpacked once for kRows rows.
+template <int kRows>
+void tile(const LinearWeightI4& a, size_t row, size_t panel) noexcept {
+  const int8_t* block = a.panels + panel * panel_bytes_i4(a.k, a.group);
+  const float* x = a.input + row * a.k;
+  const size_t k = a.k;
+  const size_t lanes = a.n - panel * 16;
+  const Lanes16::Floats bias = a.bias != nullptr ? Lanes16::load_some(a.bias + panel * 16, lanes) : Lanes16::fill(0.0f);
+  Lanes16::Floats y[kRows];
+  for (int r = 0; r < kRows; ++r) y[r] = bias;
+  for (size_t first = 0; first < k; first += a.group, block += 64 + 8 * a.group) {
+    const size_t last = k - first < a.group ? k : first + a.group;
+    const int8_t* words = block + 64;
+    Lanes16::Floats part[kRows];
+    for (int r = 0; r < kRows; ++r) part[r] = Lanes16::fill(0.0f);
+    size_t eight = first;
+    for (; eight + 8 <= last; eight += 8, words += 64) {
+      steps<kRows>(x + eight, k, 8, Lanes16::load_words(words), part);
+    }
+    if (eight < last) steps<kRows>(x + eight, k, last - eight, Lanes16::load_words(words), part);
+    const Lanes16::Floats scale = Lanes16::load(block);
+    for (int r = 0; r < kRows; ++r) y[r] = Lanes16::fma(part[r], scale, y[r]);
+  }
+  for (int r = 0; r < kRows; ++r) Lanes16::store(a.output + (row + static_cast<size_t>(r)) * a.n + panel * 16, lanes, y[r]);
+}
+
+void multiply(const LinearWeightI4& a) noexcept {
+  size_t row = 0;
+  for (; row + 4 <= a.m; row += 4) {
+    for (size_t panel = 0; panel * 16 < a.n; ++panel) tile<4>(a, row, panel);
+  }
+  for (; row < a.m; ++row) {
+    for (size_t panel = 0; panel * 16 < a.n; ++panel) tile<1>(a, row, panel);
+  }
+}
+
+}  // namespace
+
+}  // namespace alcove::kernels

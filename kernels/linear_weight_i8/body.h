@@ -1,0 +1,59 @@
+// The loops of linear_weight_i8, for the Lanes16 of an instruction set, which the including file brings.
+#pragma once
+
+#include "kernels/linear_weight_i8/linear_weight_i8.h"
+#include "kernels/requantise.h"
+
+namespace alcove::kernels {
+
+namespace {
+
+template <int kRows, int kByte>
+void step(const float* x, size_t k, const Lanes16::Words& fours, Lanes16::Floats (&acc)[kRows]) noexcept {
+  const Lanes16::Floats w = Lanes16::byte<kByte>(fours);
+  for (int r = 0; r < kRows; ++r) acc[r] = Lanes16::fma(Lanes16::fill(x[static_cast<size_t>(r) * k + kByte]), w, acc[r]);
+}
+
+// Weights are widened once for kRows rows.
+template <int kRows>
+void tile(const LinearWeightI8& a, size_t row, size_t panel) noexcept {
+  const int8_t* head = a.panels + panel * panel_bytes_i8(a.k);
+  const int8_t* weights = head + kPanelHeadBytes;
+  const float* x = a.input + row * a.k;
+  const size_t k = a.k;
+  Lanes16::Floats acc[kRows];
+  for (int r = 0; r < kRows; ++r) acc[r] = Lanes16::fill(0.0f);
+  for (size_t group = 0; group < k / 4; ++group, x += 4, weights += 64) {
+    const Lanes16::Words fours = Lanes16::load_words(weights);
+    step<kRows, 0>(x, k, fours, acc);
+    step<kRows, 1>(x, k, fours, acc);
+    step<kRows, 2>(x, k, fours, acc);
+    step<kRows, 3>(x, k, fours, acc);
+  }
+  if (k % 4 != 0) {
+    const Lanes16::Words fours = Lanes16::load_words(weights);
+    step<kRows, 0>(x, k, fours, acc);
+    if (k % 4 > 1) step<kRows, 1>(x, k, fours, acc);
+    if (k % 4 > 2) step<kRows, 2>(x, k, fours, acc);
+  }
+  const size_t lanes = a.n - panel * 16;
+  const Lanes16::Floats bias = a.bias != nullptr ? Lanes16::load_some(a.bias + panel * 16, lanes) : Lanes16::fill(0.0f);
+  const Lanes16::Floats scale = Lanes16::load(head + 64);
+  for (int r = 0; r < kRows; ++r) {
+    Lanes16::store(a.output + (row + static_cast<size_t>(r)) * a.n + panel * 16, lanes, Lanes16::fma(acc[r], scale, bias));
+  }
+}
+
+void multiply(const LinearWeightI8& a) noexcept {
+  size_t row = 0;
+  for (; row + 4 <= a.m; row += 4) {
+    for (size_t panel = 0; panel * 16 < a.n; ++panel) tile<4>(a, row, panel);
+  }
+  for (; row < a.m; ++row) {
+    for (size_t panel = 0; panel * 16 < a.n; ++panel) tile<1>(a, row, panel);
+  }
+}
+
+}  // namespace
+
+}  // namespace alcove::kernels

@@ -1,0 +1,25 @@
+// Matrix product of float32 rows with int8 weights that are widened as they are used.
+//   acc = +0, then acc = fma(x[k], float(weight[n][k]), acc) for k in order; y[n] = fma(acc, scale[n], bias[n])
+// with a bias of +0 if there is none; a NaN comes out as 0x7FC00000.
+// (kernels/requantise.h has the panels; those of linear_dynamic_i8 serve, their int32s are not read.)
+// The caller has checked: sizes are at least 1; the output overlaps no input.  Any number of threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace alcove::kernels {
+
+struct LinearWeightI8 {
+  const float* input;  // [m][k]
+  const int8_t* panels;
+  const float* bias;  // [n], or null
+  float* output;      // [m][n]
+  size_t m, n, k;
+};
+
+using LinearWeightI8Kernel = void(const LinearWeightI8&) noexcept;
+
+LinearWeightI8Kernel linear_weight_i8_reference, linear_weight_i8_avx2_4x16, linear_weight_i8_avx512_4x16;
+
+}  // namespace alcove::kernels
