@@ -43,6 +43,7 @@ inline float tree(__m256 low, __m256 high) {
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
+template <bool kIsLog>
 void softmax_row(const float* input, float* output, size_t count) {
   float greatest = kMinusInfinity;
   bool has_nan = false;
@@ -75,8 +76,10 @@ void softmax_row(const float* input, float* output, size_t count) {
   for (i = 0; i + 16 <= count; i += 16) {
     const __m256 a = exp_nonpositive(_mm256_sub_ps(_mm256_loadu_ps(input + i), shift));
     const __m256 b = exp_nonpositive(_mm256_sub_ps(_mm256_loadu_ps(input + i + 8), shift));
-    _mm256_storeu_ps(output + i, a);
-    _mm256_storeu_ps(output + i + 8, b);
+    if constexpr (!kIsLog) {
+      _mm256_storeu_ps(output + i, a);
+      _mm256_storeu_ps(output + i + 8, b);
+    }
     low = _mm256_add_ps(low, a);
     high = _mm256_add_ps(high, b);
   }
@@ -85,14 +88,26 @@ void softmax_row(const float* input, float* output, size_t count) {
     for (size_t lane = 0; lane < 16; ++lane) block[lane] = i + lane < count ? input[i + lane] - greatest : kMinusInfinity;
     const __m256 a = exp_nonpositive(_mm256_load_ps(block));
     const __m256 b = exp_nonpositive(_mm256_load_ps(block + 8));
-    _mm256_store_ps(block, a);
-    _mm256_store_ps(block + 8, b);
     low = _mm256_add_ps(low, a);
     high = _mm256_add_ps(high, b);
-    for (size_t lane = 0; i + lane < count; ++lane) output[i + lane] = block[lane];
+    if constexpr (!kIsLog) {
+      _mm256_store_ps(block, a);
+      _mm256_store_ps(block + 8, b);
+      for (size_t lane = 0; i + lane < count; ++lane) output[i + lane] = block[lane];
+    }
   }
 
   const float sum = tree(low, high);
+  if constexpr (kIsLog) {
+    const float log_sum = log_of_sum(sum);
+    const __m256 logarithm = _mm256_set1_ps(log_sum);
+    for (i = 0; i + 8 <= count; i += 8) {
+      const __m256 shifted = _mm256_sub_ps(_mm256_loadu_ps(input + i), shift);
+      _mm256_storeu_ps(output + i, canonical8(_mm256_sub_ps(shifted, logarithm)));
+    }
+    for (; i < count; ++i) output[i] = canonical((input[i] - greatest) - log_sum);
+    return;
+  }
   const __m256 divisor = _mm256_set1_ps(sum);
   for (i = 0; i + 8 <= count; i += 8) {
     _mm256_storeu_ps(output + i, canonical8(_mm256_div_ps(_mm256_loadu_ps(output + i), divisor)));
@@ -103,7 +118,8 @@ void softmax_row(const float* input, float* output, size_t count) {
 }  // namespace
 
 void softmax_f32_avx2_16(const SoftmaxF32& a) noexcept {
-  for (size_t row = 0; row < a.rows; ++row) softmax_row(a.input + row * a.count, a.output + row * a.count, a.count);
+  auto* const softmax = a.is_log ? softmax_row<true> : softmax_row<false>;
+  for (size_t row = 0; row < a.rows; ++row) softmax(a.input + row * a.count, a.output + row * a.count, a.count);
 }
 
 }  // namespace alcove::kernels

@@ -42,6 +42,7 @@ inline __mmask16 lanes_from(size_t i, size_t count) {
   return static_cast<__mmask16>(count - i >= 16 ? 0xFFFFu : (1u << (count - i)) - 1u);
 }
 
+template <bool kIsLog>
 void softmax_row(const float* input, float* output, size_t count) {
   const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(kCanonicalNanBits)));
   __m512 best = _mm512_set1_ps(kMinusInfinity);
@@ -63,14 +64,21 @@ void softmax_row(const float* input, float* output, size_t count) {
     const __mmask16 lanes = lanes_from(i, count);
     const __m512 x = _mm512_maskz_loadu_ps(lanes, input + i);
     const __m512 y = _mm512_maskz_mov_ps(lanes, exp_nonpositive(_mm512_sub_ps(x, shift)));
-    _mm512_mask_storeu_ps(output + i, lanes, y);
+    if constexpr (!kIsLog) _mm512_mask_storeu_ps(output + i, lanes, y);
     sums = _mm512_add_ps(sums, y);
   }
 
-  const __m512 divisor = _mm512_set1_ps(tree(sums));
+  const float sum = tree(sums);
+  const __m512 divisor = _mm512_set1_ps(sum);
+  const __m512 logarithm = _mm512_set1_ps(kIsLog ? log_of_sum(sum) : 0.0f);
   for (size_t i = 0; i < count; i += 16) {
     const __mmask16 lanes = lanes_from(i, count);
-    const __m512 y = _mm512_div_ps(_mm512_maskz_loadu_ps(lanes, output + i), divisor);
+    __m512 y;
+    if constexpr (kIsLog) {
+      y = _mm512_sub_ps(_mm512_sub_ps(_mm512_maskz_loadu_ps(lanes, input + i), shift), logarithm);
+    } else {
+      y = _mm512_div_ps(_mm512_maskz_loadu_ps(lanes, output + i), divisor);
+    }
     const __m512 canonical = _mm512_mask_mov_ps(y, _mm512_cmp_ps_mask(y, y, _CMP_UNORD_Q), nan);
     _mm512_mask_storeu_ps(output + i, lanes, canonical);
   }
@@ -79,7 +87,8 @@ void softmax_row(const float* input, float* output, size_t count) {
 }  // namespace
 
 void softmax_f32_avx512_16(const SoftmaxF32& a) noexcept {
-  for (size_t row = 0; row < a.rows; ++row) softmax_row(a.input + row * a.count, a.output + row * a.count, a.count);
+  auto* const softmax = a.is_log ? softmax_row<true> : softmax_row<false>;
+  for (size_t row = 0; row < a.rows; ++row) softmax(a.input + row * a.count, a.output + row * a.count, a.count);
 }
 
 }  // namespace alcove::kernels

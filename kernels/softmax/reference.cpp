@@ -26,7 +26,7 @@ float exp_nonpositive(float x) noexcept {
   return y * std::bit_cast<float>((exponent + 127u) << 23);
 }
 
-void softmax_row(const float* input, float* output, size_t count) noexcept {
+void softmax_row(const float* input, float* output, size_t count, bool is_log) noexcept {
   float greatest = input[0];
   bool has_nan = false;
   for (size_t i = 0; i < count; ++i) {
@@ -39,11 +39,17 @@ void softmax_row(const float* input, float* output, size_t count) noexcept {
   }
   float lanes[16] = {};
   for (size_t i = 0; i < count; ++i) {
-    output[i] = exp_nonpositive(input[i] - greatest);
-    lanes[i % 16] += output[i];
+    const float e = exp_nonpositive(input[i] - greatest);
+    if (!is_log) output[i] = e;
+    lanes[i % 16] += e;
   }
   for (size_t width = 8; width > 0; width /= 2) {
     for (size_t lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
+  }
+  if (is_log) {
+    const float log_sum = log_of_sum(lanes[0]);
+    for (size_t i = 0; i < count; ++i) output[i] = canonical((input[i] - greatest) - log_sum);
+    return;
   }
   for (size_t i = 0; i < count; ++i) output[i] = canonical(output[i] / lanes[0]);
 }
@@ -51,7 +57,9 @@ void softmax_row(const float* input, float* output, size_t count) noexcept {
 }  // namespace
 
 void softmax_f32_reference(const SoftmaxF32& a) noexcept {
-  for (size_t row = 0; row < a.rows; ++row) softmax_row(a.input + row * a.count, a.output + row * a.count, a.count);
+  for (size_t row = 0; row < a.rows; ++row) {
+    softmax_row(a.input + row * a.count, a.output + row * a.count, a.count, a.is_log);
+  }
 }
 
 }  // namespace alcove::kernels

@@ -1,7 +1,8 @@
-// The k greatest of n values, descending, with their indices; equal values by lower index; NaN (as 0x7FC00000) last.
+// The k greatest, or least, of each row, best first, with their indices; equal values (-0 equals +0) by lower index; NaN
+// (as 0x7FC00000) is greater than any number.
 //
-// The caller has checked: 1 <= k <= n < 2^31 and the outputs overlap nothing.  Takes at most n * k steps; values that
-// don't reach the k best so far, which are most, take one.  Any number of threads.
+// The caller has checked: sizes are at least 1, k <= n, and the outputs overlap nothing.  A heap of the k best so far: at
+// most n * log2(k) steps for each row; values that don't reach it, which are most, take one.  Any number of threads.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +10,16 @@
 
 namespace alcove::kernels {
 
-struct TopkF32 {
-  const float* input;  // [n]
-  size_t n, k;
-  float* values;     // [k]
-  int32_t* indices;  // [k]
+struct Topk {
+  const void* input;  // [rows][n]
+  void* values;       // [rows][k]
+  int64_t* indices;   // [rows][k]
+  size_t rows, n, k;
+  bool is_largest;
 };
 
-using TopkF32Kernel = void(const TopkF32&) noexcept;
+using TopkKernel = void(const Topk&) noexcept;
 
-TopkF32Kernel topk_f32_reference;
+TopkKernel topk_f32_reference, topk_i32_reference, topk_i64_reference;
 
 }  // namespace alcove::kernels

@@ -220,13 +220,13 @@ def test_outputs_are_new_arrays(layers: Model) -> None:
 
 
 def test_labels_replace_indices_of_one_output_alone() -> None:
-    """Values stay numbers; an unlabelled index output stays int32."""
+    """Values stay numbers; an unlabelled index output stays int64."""
     build = Assembly()
     x = build.input("x", DType.F32, (1, 3))
-    both = build.op("topk", [x], (DType.F32, (1, 2)), (DType.I32, (1, 2)), attributes=(2,))
+    both = build.op("topk", [x], (DType.F32, (1, 2)), (DType.I64, (1, 2)), attributes=(2, 1))
     build.output("indices", both[1])
     build.output("names", both[1], ("null", "äins", ""))
     indices, names = load(build.program())(np.array([[0, 2, 1]], np.float32))
-    assert indices.dtype == np.int32
+    assert indices.dtype == np.int64
     assert indices.tolist() == [[1, 2]]
     assert names.tolist() == [["äins", ""]]

@@ -1,14 +1,56 @@
-// Over rows: softmax.
-#include "core/ops/ops.h"
+// Rows and groups brought to one scale: softmax, layer_norm, group_norm.
+#include "core/ops/movement.h"
 
 namespace alcove::ops {
 
-Status check_softmax(const Subject& s, Checked& steps) {
+namespace {
+
+constexpr int64_t kWeight = 1, kBias = 2;  // bits of has_mask
+// An eps of float32 that is not negative; more would leave nothing of the input.
+constexpr double kMostEps = 1e6;
+
+Status check_has_rows(const Subject& s) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kFloat}));
-  if (s.input(0).rank == 0) {
-    return failure(Code::op_shape, Section::program, "softmax: the input has rank 0, expected 1 or more")
-        .in_tensor(s.op.inputs[0]);
+  if (s.input(0).rank > 0) return {};
+  return failure(Code::op_shape, Section::program, "%s: the input has rank 0, expected 1 or more", s.name())
+      .in_tensor(s.op.inputs[0]);
+}
+
+Status check_eps(const Subject& s, uint8_t i) {
+  if (s.real(i) >= 0.0 && s.real(i) <= kMostEps) return {};
+  return failure(Code::op_attribute, Section::program, "%s: eps is %g, allowed are 0 to %g", s.name(), s.real(i), kMostEps);
+}
+
+// Attribute i says which of weight and bias follow the input; each has `dims`.
+Status check_affine(const Subject& s, uint8_t i, const uint64_t* dims, size_t rank) {
+  ALCOVE_TRY(check_integer(s, i, "mask", 0, kWeight | kBias));
+  const int64_t mask = s.integer(i);
+  ALCOVE_TRY(check_input_count(s, 1 + static_cast<uint64_t>((mask & kWeight) + (mask >> 1))));
+  for (uint8_t k = 1; k < s.op.input_count; ++k) {
+    const char* role = k == 1 && (mask & kWeight) != 0 ? "weight" : "bias";
+    ALCOVE_TRY(check_type(s, s.op.inputs[k], role, {.dtypes = kFloat}));
+    ALCOVE_TRY(check_shape(s, s.op.inputs[k], role, dims, rank));
   }
+  // Rows are written while later ones still need weight and bias.
+  return check_apart(s);
+}
+
+struct Affine {
+  const float* weight;
+  const float* bias;
+};
+
+Affine affine_of(const Call& c, int64_t mask) noexcept {
+  const bool has_weight = (mask & kWeight) != 0;
+  const bool has_bias = (mask & kBias) != 0;
+  return {has_weight ? c.in<float>(1) : nullptr, has_bias ? c.in<float>(has_weight ? 2 : 1) : nullptr};
+}
+
+}  // namespace
+
+Status check_softmax(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_has_rows(s));
+  ALCOVE_TRY(check_integer(s, 0, "is_log", 0, 1));
   ALCOVE_TRY(check_like_input(s));
   // An exponential and a division take sixteen.
   steps = elements(s.input(0)) * 16;
@@ -17,7 +59,63 @@ Status check_softmax(const Subject& s, Checked& steps) {
 
 Status run_softmax(const Call& c) noexcept {
   const size_t count = c.input(0).dims[c.input(0).rank - 1];
-  c.kernels.softmax_f32({c.in<float>(0), c.out<float>(0), c.input(0).element_count() / count, count});
+  c.kernels.softmax_f32({c.in<float>(0), c.out<float>(0), c.input(0).element_count() / count, count, c.integer(0) == 1});
+  return {};
+}
+
+Status check_layer_norm(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_has_rows(s));
+  const Tensor& in = s.input(0);
+  ALCOVE_TRY(check_integer(s, 0, "is_rms", 0, 1));
+  ALCOVE_TRY(check_integer(s, 1, "axis_count", 1, in.rank));
+  const auto count = static_cast<size_t>(s.integer(1));
+  uint64_t dims[kMaxRank];
+  for (size_t d = 0; d < count; ++d) dims[d] = in.dims[in.rank - count + d];
+  ALCOVE_TRY(check_affine(s, 2, dims, count));
+  ALCOVE_TRY(check_eps(s, 3));
+  ALCOVE_TRY(check_like_input(s));
+  steps = elements(in) * 8;
+  return {};
+}
+
+Status run_layer_norm(const Call& c) noexcept {
+  const Tensor& in = c.input(0);
+  size_t n = 1;
+  for (auto d = static_cast<size_t>(in.rank - c.integer(1)); d < in.rank; ++d) n *= in.dims[d];
+  const Affine affine = affine_of(c, c.integer(2));
+  c.kernels.layer_norm_f32({c.in<float>(0), affine.weight, affine.bias, c.out<float>(0), in.element_count() / n, n,
+                            static_cast<float>(c.real(3)), c.integer(0) == 1});
+  return {};
+}
+
+Status check_group_norm(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kFloat}));
+  const Tensor& in = s.input(0);
+  if (in.rank < 2) {
+    return failure(Code::op_shape, Section::program, "group_norm: the input has rank %u, expected 2 or more", in.rank)
+        .in_tensor(s.op.inputs[0]);
+  }
+  const uint64_t channels = in.dims[in.rank - 1];
+  ALCOVE_TRY(check_integer(s, 0, "groups", 1, static_cast<int64_t>(channels)));
+  if (channels % s.op.attributes[0] != 0) {
+    return failure(Code::op_attribute, Section::program, "group_norm: %" PRId64 " groups don't divide %" PRIu64 " channels",
+                   s.integer(0), channels);
+  }
+  ALCOVE_TRY(check_affine(s, 1, &channels, 1));
+  ALCOVE_TRY(check_eps(s, 2));
+  ALCOVE_TRY(check_like_input(s));
+  steps = elements(in) * 8;
+  return {};
+}
+
+Status run_group_norm(const Call& c) noexcept {
+  const Tensor& in = c.input(0);
+  const Affine affine = affine_of(c, c.integer(1));
+  const size_t samples = in.dims[0];
+  const size_t channels = in.dims[in.rank - 1];
+  c.kernels.group_norm_f32({c.in<float>(0), affine.weight, affine.bias, c.out<float>(0), samples,
+                            in.element_count() / (samples * channels), channels, static_cast<size_t>(c.integer(0)),
+                            static_cast<float>(c.real(2))});
   return {};
 }
 

@@ -1,27 +1,91 @@
-// In order of size: topk.
+// In order of size: topk, sort.
+#include <bit>
+
 #include "core/ops/ops.h"
 
 namespace alcove::ops {
 
+namespace {
+
+constexpr uint32_t kRanked = set_of({DType::f32, DType::i32, DType::i64});
+constexpr uint32_t kSorted = kRanked | set_of({DType::u8, DType::boolean});
+
+Status check_ranking(const Subject& s, uint32_t dtypes) {
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = dtypes}));
+  if (s.input(0).rank > 0) return {};
+  return failure(Code::op_shape, Section::program, "%s: the input has rank 0, expected 1 or more", s.name())
+      .in_tensor(s.op.inputs[0]);
+}
+
+// Values like the input and indices, with `size` in the last dimension.
+Status check_ranked(const Subject& s, uint64_t size) {
+  const Tensor& in = s.input(0);
+  uint64_t dims[kMaxRank];
+  for (uint8_t d = 0; d < in.rank; ++d) dims[d] = in.dims[d];
+  dims[in.rank - 1] = size;
+  ALCOVE_TRY(check_type(s, s.op.outputs[0], "values", {.dtypes = set_of({in.dtype})}));
+  ALCOVE_TRY(check_shape(s, s.op.outputs[0], "values", dims, in.rank));
+  ALCOVE_TRY(check_type(s, s.op.outputs[1], "indices", {.dtypes = set_of({DType::i64})}));
+  return check_shape(s, s.op.outputs[1], "indices", dims, in.rank);
+}
+
+uint32_t last_dimension(const Tensor& tensor) { return tensor.dims[tensor.rank - 1]; }
+
+}  // namespace
+
 Status check_topk(const Subject& s, Checked& steps) {
-  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kFloat, .rank = 2}));
-  ALCOVE_TRY(check_type(s, s.op.outputs[0], "values", {.dtypes = kFloat, .rank = 2}));
-  ALCOVE_TRY(check_type(s, s.op.outputs[1], "indices", {.dtypes = set_of({DType::i32}), .rank = 2}));
-  ALCOVE_TRY(check_dimension(s, s.op.inputs[0], "input", 0, 1));
-  const uint32_t n = s.input(0).dims[1];
-  ALCOVE_TRY(check_integer(s, 0, "k", 1, n < kMaxTopk ? n : kMaxTopk));
+  ALCOVE_TRY(check_ranking(s, kRanked));
+  ALCOVE_TRY(check_integer(s, 0, "k", 1, last_dimension(s.input(0))));
+  ALCOVE_TRY(check_integer(s, 1, "is_largest", 0, 1));
   const uint64_t k = s.op.attributes[0];
-  for (uint8_t i = 0; i < 2; ++i) {
-    const uint64_t dims[] = {1, k};
-    ALCOVE_TRY(check_shape(s, s.op.outputs[i], i == 0 ? "values" : "indices", dims, 2));
-  }
-  steps = Checked(n) * k;
+  ALCOVE_TRY(check_ranked(s, k));
+  // Each element may sink through the whole heap.
+  steps = elements(s.input(0)) * (2 * static_cast<uint64_t>(std::bit_width(k)));
   return {};
 }
 
 Status run_topk(const Call& c) noexcept {
-  c.kernels.topk_f32(
-      {c.in<float>(0), c.input(0).dims[1], static_cast<size_t>(c.integer(0)), c.out<float>(0), c.out<int32_t>(1)});
+  const Tensor& in = c.input(0);
+  const size_t n = last_dimension(in);
+  const kernels::Topk args = {c.in<uint8_t>(0),          c.out<uint8_t>(0), c.out<int64_t>(1), in.element_count() / n, n,
+                              static_cast<size_t>(c.integer(0)), c.integer(1) == 1};
+  auto* const topk = in.dtype == DType::f32   ? c.kernels.topk_f32
+                     : in.dtype == DType::i32 ? c.kernels.topk_i32
+                                              : c.kernels.topk_i64;
+  topk(args);
+  return {};
+}
+
+Status check_sort(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_ranking(s, kSorted));
+  ALCOVE_TRY(check_integer(s, 0, "is_descending", 0, 1));
+  const uint32_t n = last_dimension(s.input(0));
+  ALCOVE_TRY(check_ranked(s, n));
+  ALCOVE_TRY(check_scratch(s, 2, Checked(n) * kernels::sort_bytes_per_element(dtype_bytes(s.input(0).dtype))));
+  // A run of 16 by insertion, then a pass of merges for each doubling.
+  steps = elements(s.input(0)) * (16 + 2 * static_cast<uint64_t>(std::bit_width(n)));
+  return {};
+}
+
+Status run_sort(const Call& c) noexcept {
+  const Tensor& in = c.input(0);
+  const size_t n = last_dimension(in);
+  const kernels::Sort args = {c.in<uint8_t>(0),       c.out<uint8_t>(0), c.out<int64_t>(1), c.out<uint8_t>(2),
+                              in.element_count() / n, n,                 c.integer(0) == 1};
+  switch (in.dtype) {
+    case DType::f32:
+      c.kernels.sort_f32(args);
+      break;
+    case DType::i32:
+      c.kernels.sort_i32(args);
+      break;
+    case DType::i64:
+      c.kernels.sort_i64(args);
+      break;
+    default:  // u8 and bool
+      c.kernels.sort_u8(args);
+      break;
+  }
   return {};
 }
 

@@ -1,0 +1,29 @@
+// Each group of channels of each sample with its own mean taken off and its own deviation divided out, channels last:
+//   y = (x - mean) * (r * weight) + bias,  mean = sum(x) / n,  r = 1 / sqrt(sum((x - mean)^2) / n + eps)
+// with n = positions * channels / groups elements.  A sum over a group is first that of each channel over the positions,
+// then that of these over the channels of the group; both are those of kernels/reduce (sixteen lanes and their tree).
+// Every step rounds once, none is fused; n is rounded to float32; a missing weight is 1, a missing bias takes no step.
+// With groups == channels this is instance norm.
+//
+// The caller has checked: sizes are at least 1, groups divides channels; input and output are the same bytes or don't
+// overlap.  Any number of threads.
+#pragma once
+
+#include <cstddef>
+
+namespace alcove::kernels {
+
+struct GroupNorm {
+  const float* input;   // [samples][positions][channels]
+  const float* weight;  // [channels] or null
+  const float* bias;    // [channels] or null
+  float* output;        // as the input
+  size_t samples, positions, channels, groups;
+  float eps;
+};
+
+using GroupNormKernel = void(const GroupNorm&) noexcept;
+
+GroupNormKernel group_norm_f32_reference, group_norm_f32_avx2_auto, group_norm_f32_avx512_auto;
+
+}  // namespace alcove::kernels

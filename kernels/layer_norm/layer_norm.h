@@ -1,0 +1,29 @@
+// Each row with its own mean taken off and its own deviation divided out:
+//   layer  y = ((x - mean) * r) * weight + bias,  mean = sum(x) / n,  r = 1 / sqrt(sum((x - mean)^2) / n + eps)
+//   rms    y = (x * r) * weight + bias,           r = 1 / sqrt(sum(x^2) / n + eps)
+// Sums are those of kernels/reduce (sixteen lanes and their tree); every step rounds once, none is fused.  A missing weight
+// or bias takes no step.
+//
+// n is rounded to float32.  The caller has checked: sizes are at least 1; input and output are
+// the same bytes or don't overlap.  Any number of threads.
+#pragma once
+
+#include <cstddef>
+
+namespace alcove::kernels {
+
+struct LayerNorm {
+  const float* input;   // [rows][n]
+  const float* weight;  // [n] or null
+  const float* bias;    // [n] or null
+  float* output;        // [rows][n]
+  size_t rows, n;
+  float eps;
+  bool is_rms;
+};
+
+using LayerNormKernel = void(const LayerNorm&) noexcept;
+
+LayerNormKernel layer_norm_f32_reference, layer_norm_f32_avx2_auto, layer_norm_f32_avx512_auto;
+
+}  // namespace alcove::kernels
