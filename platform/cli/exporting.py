@@ -11,7 +11,7 @@ from typing import Any, cast
 import typer
 from alcove.runtime.program import Program
 
-__all__ = ["export_factory"]
+__all__ = ["export_factory", "made_by"]
 
 
 def export_factory(name: str, *, quantize: str | None, licence: str, tolerance: str) -> Program:
@@ -32,7 +32,7 @@ def export_factory(name: str, *, quantize: str | None, licence: str, tolerance: 
     except ImportError as error:
         problem = f"needs alcove[export]: pip install 'alcove[export]' ({error})"
         raise typer.BadParameter(problem) from None
-    module, args, samples = _made(name)
+    module, args, samples = made_by(name)
     program = export(module, args, quantize=quantize)
     if quantize is not None:
         _take_rounded_weights(module, load_state(program.spec))
@@ -47,7 +47,12 @@ def export_factory(name: str, *, quantize: str | None, licence: str, tolerance: 
     return Program(embed_certificate(bytes(program), certificate))
 
 
-def _made(name: str) -> tuple[Any, tuple[Any, ...], Sequence[tuple[Any, ...]]]:
+def made_by(name: str) -> tuple[Any, tuple[Any, ...], Sequence[tuple[Any, ...]]]:
+    """Return module, example arguments and samples of the factory `MODULE:FACTORY`.
+
+    Raises:
+        typer.BadParameter: no such module or function, or it returns something else.
+    """
     made = _factory(name)()
     if not isinstance(made, tuple) or len(made) not in (2, 3) or not isinstance(made[1], tuple):
         raise typer.BadParameter(f"{name} must return (module, args) or (module, args, samples), args being a tuple")

@@ -33,6 +33,7 @@ def export(
     tolerance: Annotated[
         str, typer.Option(help="Class of the difference between native and torch: exact, tight, standard, quantised.")
     ] = "standard",
+    explain: Annotated[bool, typer.Option("--explain", help="Show the graph after each pass.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compile a torch module to a certified program; everything unsupported is listed at once."""
@@ -40,6 +41,8 @@ def export(
 
     program = export_factory(factory, quantize=quantize, licence=licence, tolerance=tolerance)
     program.save(out)
+    if explain:
+        typer.echo(program.explain(), err=as_json)
     facts = {"file": str(out), "size_bytes": len(bytes(program)), "digest": program.digest}
     if as_json:
         print_json(facts)
@@ -89,9 +92,18 @@ def inspect(*, program: ProgramFile, as_json: AsJson = False) -> None:
 def verify(
     *,
     path: Annotated[Path, typer.Argument(help="A program (.alc), or a folder with a package.")],
+    layers: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:FACTORY", help="Compare each layer of this torch module, native against eager."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check structure, every weight's digest and the certificate; of a package also its manifest and card."""
+    if layers is not None:
+        from alcove.platform.cli.layers import verify_layers  # noqa: PLC0415 - loads torch
+
+        verify_layers(path, layers, as_json=as_json)
+        return
     if path.is_dir():
         from alcove.registry.package import read_package, verify_package  # noqa: PLC0415 - loads the runtime
 

@@ -12,6 +12,7 @@ from alcove.runtime.certificate.check import (
     compare,
     embed_certificate,
     output_digest,
+    relative_difference,
     run_sample,
 )
 from alcove.runtime.certificate.document import MAX_CERTIFICATE_BYTES, MAX_SAMPLES, TOLERANCES
@@ -31,5 +32,6 @@ __all__ = [
     "compare",
     "embed_certificate",
     "output_digest",
+    "relative_difference",
     "run_sample",
 ]

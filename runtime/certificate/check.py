@@ -190,16 +190,10 @@ def compare(index: int, name: str, expected: NDArray[Any], native: NDArray[Any],
                 value=str(native.tolist()),
             )
         return 0.0
-    wide, seen = expected.astype(np.float64), native.astype(np.float64)
-    is_special = ~np.isfinite(wide) | ~np.isfinite(seen)
-    is_same = (wide == seen) | (np.isnan(wide) & np.isnan(seen))
-    with np.errstate(invalid="ignore"):
-        ratio = np.abs(seen - wide) / np.maximum(1.0, np.abs(wide))
-    ratio = np.where(is_special, np.where(is_same, 0.0, math.inf), ratio)
-    largest = float(ratio.max(initial=0.0))
+    largest, worst = relative_difference(expected, native)
     bound = TOLERANCES[tolerance]
     if largest > bound:
-        position = np.unravel_index(int(ratio.argmax()), ratio.shape)
+        position = np.unravel_index(worst, expected.shape)
         where = ", ".join(str(part) for part in position)
         raise CertificateError(
             f"sample {index}, output {name!r}, element [{where}]: torch gives {expected[position]}, the program "
@@ -210,6 +204,20 @@ def compare(index: int, name: str, expected: NDArray[Any], native: NDArray[Any],
             value=str(largest),
         )
     return largest
+
+
+def relative_difference(expected: NDArray[Any], native: NDArray[Any]) -> tuple[float, int]:
+    """Return the largest |native - expected| / max(1, |expected|) of two arrays of one shape, and its flat position.
+
+    NaN and infinities must be the same; where they are not, the difference is infinite.
+    """
+    wide, seen = expected.astype(np.float64), native.astype(np.float64)
+    is_special = ~np.isfinite(wide) | ~np.isfinite(seen)
+    is_same = (wide == seen) | (np.isnan(wide) & np.isnan(seen))
+    with np.errstate(invalid="ignore"):
+        ratio = np.abs(seen - wide) / np.maximum(1.0, np.abs(wide))
+    ratio = np.where(is_special, np.where(is_same, 0.0, math.inf), ratio)
+    return float(ratio.max(initial=0.0)), int(ratio.argmax()) if ratio.size else 0
 
 
 def output_digest(output: NDArray[Any]) -> str:

@@ -106,7 +106,9 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
     said = io.StringIO()
     try:
         with _calm_torch(said):
-            exported = torch.export.export(module, examples, dynamic_shapes=shapes, strict=False)
+            # Not a tuple of Nones where nothing varies: the arguments of `forward(*args)` count as one.
+            varying = shapes if any(entry is not None for entry in shapes) else None
+            exported = torch.export.export(module, examples, dynamic_shapes=varying, strict=False)
             exported = exported.run_decompositions(_decompositions())
     except Exception as error:  # whatever stops the tracer is the finding, and it is chained
         raise ExportError([_finding(error, said.getvalue())]) from error

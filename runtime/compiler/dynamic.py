@@ -1,7 +1,7 @@
 """How does one program serve all sizes within bounds?
 
-The graph is lowered at several sizes (`sizes.py`).  It must have the same nodes at each; a number that differs becomes an
-expression of the symbols, and a constant that grows becomes the largest one with a slice before its reader.  Memory
+The graph is lowered at several sizes (`sizes.py`).  It must have the same nodes at each; a number that differs becomes
+an expression of the symbols, and a constant that grows becomes the largest one with a slice before its reader.  Memory
 is planned for a few buckets of sizes, so that a short input does not pay for the longest.
 """
 

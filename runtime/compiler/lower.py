@@ -40,6 +40,19 @@ def lower(captured: Captured, sizes: Mapping[str, int] | None = None) -> Graph:
     return _Lowering(captured, captured.largest() if sizes is None else sizes).run()
 
 
+def lower_with_taps(captured: Captured) -> tuple[Graph, dict[str, tuple[str, ...]]]:
+    """Return the graph, and for each torch node that becomes steps of it the keys of its results, in order."""
+    lowering = _Lowering(captured, captured.largest())
+    graph = lowering.run()
+    written = {key for node in graph.nodes for key in node.outputs}
+    taps = {
+        node.name: tuple(value.key for value in values)
+        for node, values in lowering.results.items()
+        if node.target is not operator.getitem and any(value.key in written for value in values)
+    }
+    return graph, taps
+
+
 class _Lowering:
     """One walk over a torch graph."""
 
@@ -63,7 +76,7 @@ class _Lowering:
         changed = set(signature.buffers_to_mutate.values())
         position = 0
         for node in self.captured.program.graph.nodes:
-            self.builder.start(node.name, self._origin(node))
+            self.builder.start(node.name, origin_of(node))
             if node.op == "placeholder":
                 spec = next(placeholders)
                 if spec.kind is InputKind.USER_INPUT:
@@ -318,11 +331,6 @@ class _Lowering:
         (value,) = self.results[node]
         return value
 
-    def _origin(self, node: fx.Node) -> Origin:
-        stack = list((node.meta.get("nn_module_stack") or {}).values())
-        path = _plain_path(stack[-1][0]) if stack else ""
-        return Origin(str(node.target), path, source_of_stack(node.meta.get("stack_trace")))
-
     def _shape(self, fake: Tensor) -> tuple[int, ...]:
         return tuple(int(self._number(size)) for size in fake.shape)
 
@@ -347,6 +355,13 @@ class _Lowering:
     def _is_ragged(self, fake: Tensor) -> bool:
         sizes: list[Any] = list(fake.shape)
         return any(isinstance(size, torch.SymInt) and not self._is_known(size) for size in sizes)
+
+
+def origin_of(node: fx.Node) -> Origin:
+    """Return where in the user's model a torch node comes from."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    path = _plain_path(stack[-1][0]) if stack else ""
+    return Origin(str(node.target), path, source_of_stack(node.meta.get("stack_trace")))
 
 
 def _tensors(node: fx.Node) -> list[Tensor]:

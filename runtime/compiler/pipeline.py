@@ -6,19 +6,12 @@ capture → lower → tidy → legalise → quantise → pack → plan → emit 
 from collections.abc import Sequence
 
 from alcove.runtime.compiler.capture import capture
-from alcove.runtime.compiler.emit import emit
-from alcove.runtime.compiler.graph import Graph, Node, Origin, render
+from alcove.runtime.compiler.finish import finish
+from alcove.runtime.compiler.graph import Graph, render
 from alcove.runtime.compiler.legalise import legalise
 from alcove.runtime.compiler.lower import lower
-from alcove.runtime.compiler.pack import pack
-from alcove.runtime.compiler.plan import Plan, plan
-from alcove.runtime.compiler.plan_check import check_plan
 from alcove.runtime.compiler.quantise import MODES, quantise
 from alcove.runtime.compiler.tidy import tidy
-from alcove.runtime.errors import ExportError, Finding, ProgramError
-from alcove.runtime.format.spec import ProgramSpec
-from alcove.runtime.format.writer import write_program
-from alcove.runtime.model import load
 from alcove.runtime.program import Program
 from torch import nn
 
@@ -67,33 +60,4 @@ def export(
     graph = seen("tidy", tidy(graph))
     graph = legalise(graph)
     graph = seen("quantise", quantise(graph, quantize))
-    graph = seen("pack", pack(graph))
-    planned = plan(graph)
-    passes.append(("plan", _render_plan(graph, planned)))
-    spec = emit(graph, planned)
-    check_plan(spec)
-    return Program(_verified(spec, graph.nodes), passes)
-
-
-def _verified(spec: ProgramSpec, nodes: Sequence[Node]) -> bytes:
-    """Return the bytes of a program that the verifier of the devices accepts.
-
-    Raises:
-        ExportError: it is beyond a cap of the format, such as the steps of one run.
-    """
-    try:
-        data = write_program(spec)
-        load(data)
-    except ValueError as error:  # a number that no record of the format holds
-        raise ExportError([Finding(op="program", module_path="", source="", nearest=str(error))]) from error
-    except ProgramError as error:
-        origin = nodes[error.op].origin if error.op is not None else Origin("program")
-        finding = Finding(op=origin.op, module_path=origin.module_path, source=origin.source, nearest=error.message)
-        raise ExportError([finding]) from error
-    return data
-
-
-def _render_plan(graph: Graph, planned: Plan) -> str:
-    lines = [f"arena: {planned.arena_bytes} bytes"]
-    lines += [f"{offset:>8}  %{graph.values[key].name}" for key, offset in planned.offsets.items()]
-    return "\n".join(lines)
+    return Program(finish(graph, lambda name, text: passes.append((name, text))), passes)
