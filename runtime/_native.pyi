@@ -9,8 +9,8 @@ from typing import Any, TypeAlias, final
 import numpy as np
 from numpy.typing import NDArray
 
-PortFields: TypeAlias = tuple[str, int, tuple[int, ...], bool, tuple[str, ...]]
-"""Of one port: name, number of its `DType`, shape, is_ragged, labels."""
+PortFields: TypeAlias = tuple[str, int, tuple[int, ...], bool, tuple[str, ...], tuple[int, ...]]
+"""Of one port: name, number of its `DType`, greatest shape, is_ragged, labels, least shape."""
 
 @final
 class OpInfo:
@@ -50,7 +50,10 @@ class NativeModel:
         """What a call returns, in order."""
     @property
     def memory_ceiling_bytes(self) -> int:
-        """What each session allocates."""
+        """What each session allocates, or grows to."""
+    @property
+    def states(self) -> list[str]:
+        """Names of what a session keeps from run to run."""
     @property
     def is_mapped(self) -> bool:
         """Whether the file is mapped and not read."""
@@ -65,10 +68,11 @@ class NativeModel:
         Raises:
             ProgramError: code `weights_digest` or `weights_padding`.
         """
-    def session(self) -> NativeSession:
-        """Return a session of this model, which it keeps alive.
+    def session(self, memory_limit_bytes: int | None = None) -> NativeSession:
+        """Return a session of this model, which it keeps alive; it never takes more than `memory_limit_bytes`.
 
         Raises:
+            InputError: even the smallest sizes take more.
             MemoryError: the system gave no `memory_ceiling_bytes`.
         """
 
@@ -90,7 +94,17 @@ class NativeSession:
             InputError: wrong number, type or shape, or an index outside the table that it picks from.
             InvalidTextError: a text is not UTF-8.
             SessionBusyError: another thread is in a call of this session.
+            MemoryError: the system gave none for these sizes.
         """
+    def reset(self) -> None:
+        """Make the states what they were when the session began.
+
+        Raises:
+            SessionBusyError: another thread is in a call of this session.
+        """
+    @property
+    def memory_bytes(self) -> int:
+        """What it has allocated."""
 
 def open_file(path: bytes) -> NativeModel:
     """Return the verified program in a file.
@@ -119,6 +133,9 @@ def manifest() -> list[OpInfo]:
 
 def kernels() -> list[tuple[str, str, str, str]]:
     """Return (op, dtype, isa, function) of each kernel of this build; for an (op, dtype) later lines are preferred."""
+
+def functions(op: str) -> dict[str, int]:
+    """Return the functions of op "unary" or "binary" by name, with their numbers in the file format; {} for any other op."""
 
 def isa() -> str:
     """Return the instruction set that this process uses: the machine's best, or what ALCOVE_ISA names.

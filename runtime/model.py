@@ -27,9 +27,10 @@ class Port:
     Attributes:
         name: what errors call it.
         dtype: type of the elements; TEXT for `str` or UTF-8 `bytes`.
-        shape: dimensions; () for TEXT.
+        shape: dimensions, at their greatest; () for TEXT.
         is_ragged: the leading dimension is an upper bound.
         labels: names of the indices of an output; such an output comes back as names. Empty for others.
+        dims: the dimensions for people: "3", or "1..256" where the size comes with an input.
     """
 
     name: str
@@ -37,10 +38,14 @@ class Port:
     shape: tuple[int, ...]
     is_ragged: bool
     labels: tuple[str, ...]
+    dims: tuple[str, ...]
 
 
 class Session:
-    """Runs a model with memory of its own; one thread at a time. `Model.session()` makes it."""
+    """Runs a model with memory of its own; one thread at a time. `Model.session()` makes it.
+
+    What the model keeps from run to run (`Model.states`) begins with the session; each run that succeeds changes it.
+    """
 
     __slots__ = ("_labels", "_native")
 
@@ -56,14 +61,29 @@ class Session:
                 Arrays that are not contiguous are copied; no type is converted.
 
         Raises:
-            InputError: wrong number, type or shape, or an index outside the table that it picks from.
+            InputError: wrong number, type or shape, an index outside the table that it picks from, or sizes that take
+                more memory than the session may.
             InvalidTextError: a text is not UTF-8.
             SessionBusyError: another thread is running it.
+            MemoryError: the system gave none for these sizes.
         """
         outputs = self._native(*inputs)
         for index, labels in self._labels:
             outputs[index] = labels.take(outputs[index])
         return outputs
+
+    def reset(self) -> None:
+        """Make what the model keeps from run to run what it was when the session began.
+
+        Raises:
+            SessionBusyError: another thread is running it.
+        """
+        self._native.reset()
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it has allocated; grows with the sizes of its inputs, up to the model's `memory_ceiling_bytes`."""
+        return self._native.memory_bytes
 
 
 class Model:
@@ -72,18 +92,22 @@ class Model:
     Attributes:
         inputs: what a call takes, in order.
         outputs: what a call returns, in order.
+        states: names of what a session keeps from run to run.
     """
 
     def __init__(self, native: "_native.NativeModel") -> None:
         self._native = native
-        self.inputs = tuple(_port(*fields) for fields in native.inputs)
-        self.outputs = tuple(_port(*fields) for fields in native.outputs)
+        self.inputs = tuple(map(_port, native.inputs))
+        self.outputs = tuple(map(_port, native.outputs))
+        self.states = tuple(native.states)
         self._labels = tuple((index, np.array(port.labels)) for index, port in enumerate(self.outputs) if port.labels)
         self._idle: list[Session] = []
         self._lock = threading.Lock()
 
     def __call__(self, *inputs: Any) -> "list[NDArray[Any]]":
         """Return the outputs for one set of inputs; see `Session.__call__`. Threads don't wait for each other.
+
+        Nothing is kept from call to call: a model with states begins each call as a new session does.
 
         Raises:
             InputError: wrong number, type or shape, or an index outside the table that it picks from.
@@ -93,19 +117,28 @@ class Model:
             session = self._idle.pop() if self._idle else None
         session = session or self.session()
         try:
+            if self.states:
+                session.reset()
             return session(*inputs)
         finally:
             with self._lock:
                 if len(self._idle) < MAX_IDLE_SESSIONS:
                     self._idle.append(session)
 
-    def session(self) -> Session:
-        """Return a new session; it allocates `memory_ceiling_bytes`, and nothing after that.
+    def session(self, *, memory_limit_bytes: int | None = None) -> Session:
+        """Return a new session.
+
+        It allocates `memory_ceiling_bytes` and nothing after that; where sizes come with the inputs it begins with what
+        the smallest take and grows when larger ones come.
+
+        Args:
+            memory_limit_bytes: most bytes that it may take; None for no limit but the model's ceiling.
 
         Raises:
+            InputError: even the smallest sizes take more than `memory_limit_bytes`.
             MemoryError: the system gave none.
         """
-        return Session(self._native.session(), self._labels)
+        return Session(self._native.session(memory_limit_bytes), self._labels)
 
     def verify_weights(self) -> None:
         """Compare the weights with their digest: at installation, not at every load.
@@ -117,7 +150,7 @@ class Model:
 
     @property
     def memory_ceiling_bytes(self) -> int:
-        """What each session allocates: arena, inputs and outputs, bookkeeping."""
+        """What each session allocates, or grows to: arena, states, inputs and outputs, bookkeeping."""
         return self._native.memory_ceiling_bytes
 
     @property
@@ -156,5 +189,7 @@ def load(program: str | os.PathLike[str] | bytes) -> Model:
     return Model(_native.open_file(os.fsencode(program)))
 
 
-def _port(name: str, dtype: int, shape: tuple[int, ...], is_ragged: bool, labels: tuple[str, ...]) -> Port:
-    return Port(name, DType(dtype), shape, is_ragged, labels)
+def _port(fields: "_native.PortFields") -> Port:
+    name, dtype, shape, is_ragged, labels, least = fields
+    dims = tuple(str(high) if low == high else f"{low}..{high}" for low, high in zip(least, shape, strict=True))
+    return Port(name, DType(dtype), shape, is_ragged, labels, dims)

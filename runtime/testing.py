@@ -8,13 +8,24 @@ import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 from alcove.runtime.format import records
 from alcove.runtime.format.records import SectionKind, aligned
-from alcove.runtime.format.spec import DType, Layout, OpSpec, PortSpec, ProgramSpec, Storage, TensorSpec
+from alcove.runtime.format.spec import (
+    DType,
+    ExpressionKind,
+    Layout,
+    OpSpec,
+    PortSpec,
+    ProgramSpec,
+    StateSpec,
+    Storage,
+    TensorSpec,
+)
 from alcove.runtime.format.writer import write_program
+from alcove.runtime.testing_sizes import Size, Sizes, split
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,6 +43,9 @@ NUMPY_TYPES: Final[dict[DType, type[np.generic]]] = {
 PLAIN_LINEAR: Final = (0, 0, 0.0, 0.0)
 """Attributes of a linear without residual and bounds."""
 
+Shape: TypeAlias = tuple[int | Size, ...]
+"""Dimensions: numbers, and sizes that come with the inputs."""
+
 _DTYPES = {np.dtype(kind): dtype for dtype, kind in NUMPY_TYPES.items()}
 
 
@@ -43,7 +57,9 @@ class Assembly:
         self._ops: list[OpSpec] = []
         self._inputs: list[PortSpec] = []
         self._outputs: list[PortSpec] = []
+        self._states: list[StateSpec] = []
         self._arena_bytes = 0
+        self.sizes = Sizes()
 
     def constant(self, name: str, values: "NDArray[Any]") -> int:
         """Add weights in row-major order."""
@@ -58,9 +74,22 @@ class Assembly:
         data = padded.reshape(-1, 16, k + 1).transpose(0, 2, 1).tobytes()
         return self._add(TensorSpec(name, DType.F32, (n, k), Storage.CONSTANT, Layout.PANEL16, data=data))
 
-    def input(self, name: str, dtype: DType, shape: tuple[int, ...] = (), *, is_ragged: bool = False) -> int:
+    def state(self, name: str, initial: "NDArray[Any]") -> int:
+        """Add what a session keeps from run to run; `update` says what it becomes."""
+        constant = self.constant(f"{name}.initial", initial)
+        tensor = self._add(TensorSpec(name, _DTYPES[initial.dtype], initial.shape, Storage.STATE))
+        self._states.append(StateSpec(name, tensor, constant, -1))
+        return tensor
+
+    def update(self, state: int, tensor: int) -> None:
+        """Say what a state becomes after a run."""
+        at = next(i for i, s in enumerate(self._states) if s.tensor == state)
+        self._states[at] = replace(self._states[at], update=tensor)
+
+    def input(self, name: str, dtype: DType, shape: Shape = (), *, is_ragged: bool = False) -> int:
         """Add an input port and its tensor."""
         tensor = self._arena(name, dtype, shape, is_ragged=is_ragged)
+        self.sizes.see(len(self._inputs), shape)
         self._inputs.append(PortSpec(name, tensor))
         return tensor
 
@@ -68,15 +97,16 @@ class Assembly:
         self,
         name: str,
         inputs: Sequence[int],
-        *outputs: tuple[DType, tuple[int, ...]],
-        attributes: tuple[int | float, ...] = (),
+        *outputs: tuple[DType, Shape],
+        attributes: "tuple[int | float | Size, ...]" = (),
     ) -> tuple[int, ...]:
-        """Add an op and its outputs, each a type and a shape; int32 of rank 1 is ragged, as ids are."""
+        """Add an op and its outputs, each a type and a shape; the ids of a hash are ragged."""
         made = tuple(
-            self._arena(f"{name}.{len(self._tensors)}", dtype, shape, is_ragged=dtype is DType.I32 and len(shape) == 1)
+            self._arena(f"{name}.{len(self._tensors)}", dtype, shape, is_ragged=name == "ngram_hash")
             for dtype, shape in outputs
         )
-        self._ops.append(OpSpec(name, tuple(inputs), made, attributes, source=f"{name}.py:1"))
+        values, mask = split(attributes)
+        self._ops.append(OpSpec(name, tuple(inputs), made, values, f"{name}.py:1", attribute_dynamic=mask))
         return made
 
     def output(self, name: str, tensor: int, labels: tuple[str, ...] = ()) -> None:
@@ -85,22 +115,29 @@ class Assembly:
 
     def spec(self, certificate: bytes = b"") -> ProgramSpec:
         """Return the program so far."""
+        buckets = self.sizes.plan(self._tensors)
+        tensors = [replace(tensor, offset=0) for tensor in self._tensors] if buckets else self._tensors
         return ProgramSpec(
-            tuple(self._tensors),
+            tuple(tensors),
             tuple(self._ops),
             tuple(self._inputs),
             tuple(self._outputs),
-            self._arena_bytes,
+            buckets[-1].arena_bytes if buckets else self._arena_bytes,
             certificate,
+            states=tuple(self._states),
+            symbols=tuple(self.sizes.symbols),
+            expressions=tuple(self.sizes.expressions),
+            buckets=buckets,
         )
 
     def program(self) -> bytes:
         """Return the bytes of the program so far."""
         return write_program(self.spec())
 
-    def _arena(self, name: str, dtype: DType, shape: tuple[int, ...], *, is_ragged: bool) -> int:
+    def _arena(self, name: str, dtype: DType, shape: Shape, *, is_ragged: bool) -> int:
         offset = 0 if dtype is DType.TEXT else self._arena_bytes
-        tensor = TensorSpec(name, dtype, shape, Storage.ARENA, is_ragged=is_ragged, offset=offset)
+        dims, mask = split(shape)
+        tensor = TensorSpec(name, dtype, dims, Storage.ARENA, is_ragged=is_ragged, offset=offset, dynamic_dims=mask)
         self._arena_bytes = aligned(self._arena_bytes + tensor.size_bytes, records.TENSOR_ALIGNMENT)
         return self._add(tensor)
 
@@ -152,6 +189,54 @@ def classifier(
     return replace(spec, tensors=tuple(tensors))
 
 
+def counter(*, width: int = 5) -> ProgramSpec:
+    """Return a program with two states: the total of all x so far, and the x before.
+
+    Input: "x" f32 [width]. Outputs: "total", what it is now, never below 0, and "before", the x of the run before; they
+    begin as ones and as twos.
+    """
+    build = Assembly()
+    total = build.state("total", np.ones(width, np.float32))
+    before = build.state("before", np.full((1, width), 2, np.float32))
+    x = build.input("x", DType.F32, (width,))
+    (sums,) = build.op("binary", [x, total], (DType.F32, (width,)), attributes=(1,))
+    (positive,) = build.op("relu", [sums], (DType.F32, (width,)))
+    (row,) = build.op("reshape", [x], (DType.F32, (1, width)))
+    (kept,) = build.op("concat", [before], (DType.F32, (1, width)), attributes=(0,))
+    build.update(total, positive)
+    build.update(before, row)
+    build.output("total", positive)
+    build.output("before", kept)
+    return build.spec()
+
+
+def rows() -> ProgramSpec:
+    """Return a program of two sizes: "x" f32 [n, 4] and "y" f32 [m, 4], n in 1 ... 256 and m in 2 ... 64.
+
+    Outputs: "both", the rows of x, then those of y; "flat", the softmax of those of x in one row; "halves", every other
+    row of y; "backwards", the rows of y from the last. Buckets end at (n, m) = (16, 8), (16, 64) and the greatest.
+    """
+    build = Assembly()
+    sizes = build.sizes
+    n, m = sizes.symbol("n", 1, 256), sizes.symbol("m", 2, 64)
+    sizes.bounds += [(16, 8), (16, 64)]
+    x = build.input("x", DType.F32, (n, 4))
+    y = build.input("y", DType.F32, (m, 4))
+    build.output(
+        "both",
+        build.op("concat", [x, y], (DType.F32, (sizes.combine(ExpressionKind.ADD, n, m), 4)), attributes=(0,))[0],
+    )
+    (shares,) = build.op("softmax", [x], (DType.F32, (n, 4)), attributes=(0,))
+    whole = sizes.combine(ExpressionKind.MUL, n, 4)
+    build.output("flat", build.op("reshape", [shares], (DType.F32, (1, whole)))[0])
+    half = sizes.combine(ExpressionKind.FLOORDIV, m, 2)
+    even, rest = (8, 1), (0,) * 6
+    build.output("halves", build.op("strided_copy", [y], (DType.F32, (half, 4)), attributes=(0, *even, *rest))[0])
+    last = sizes.combine(ExpressionKind.MUL, sizes.combine(ExpressionKind.SUB, m, 1), 4)
+    build.output("backwards", build.op("strided_copy", [y], (DType.F32, (m, 4)), attributes=(last, -4, 1, *rest))[0])
+    return build.spec()
+
+
 def section(program: bytes, kind: SectionKind) -> tuple[int, int]:
     """Return offset and size of a section of a well-framed program; (0, 0) if it has none."""
     count = records.HEADER.unpack_from(program)[3]
@@ -194,6 +279,8 @@ def samples() -> dict[str, bytes]:
         "caller_ids": _caller_ids(),
         "layers": _layers(),
         "every_type": _every_type(),
+        "counter": write_program(counter()),
+        "rows": write_program(rows()),
     }
 
 

@@ -1,5 +1,31 @@
 """The `.alc` program format: what a program is made of, writing it, reading it back."""
 
-from alcove.runtime.format.spec import DType, Layout, OpSpec, PortSpec, ProgramSpec, Storage, TensorSpec
+from alcove.runtime.format.spec import (
+    BucketSpec,
+    DType,
+    ExpressionKind,
+    ExpressionSpec,
+    Layout,
+    OpSpec,
+    PortSpec,
+    ProgramSpec,
+    StateSpec,
+    Storage,
+    SymbolSpec,
+    TensorSpec,
+)
 
-__all__ = ["DType", "Layout", "OpSpec", "PortSpec", "ProgramSpec", "Storage", "TensorSpec"]
+__all__ = [
+    "BucketSpec",
+    "DType",
+    "ExpressionKind",
+    "ExpressionSpec",
+    "Layout",
+    "OpSpec",
+    "PortSpec",
+    "ProgramSpec",
+    "StateSpec",
+    "Storage",
+    "SymbolSpec",
+    "TensorSpec",
+]

@@ -9,7 +9,20 @@ from collections.abc import Iterator
 from alcove.runtime import _native
 from alcove.runtime.format import records
 from alcove.runtime.format.records import SectionKind
-from alcove.runtime.format.spec import DType, Layout, OpSpec, PortSpec, ProgramSpec, Storage, TensorSpec
+from alcove.runtime.format.spec import (
+    BucketSpec,
+    DType,
+    ExpressionKind,
+    ExpressionSpec,
+    Layout,
+    OpSpec,
+    PortSpec,
+    ProgramSpec,
+    StateSpec,
+    Storage,
+    SymbolSpec,
+    TensorSpec,
+)
 
 
 def read_spec(program: bytes) -> ProgramSpec:
@@ -23,7 +36,8 @@ def read_spec(program: bytes) -> ProgramSpec:
     section = sections[SectionKind.PROGRAM]
     weights = sections.get(SectionKind.WEIGHTS, b"")
     counts = records.PROGRAM.unpack_from(section)
-    tensor_count, op_count, input_count, output_count, label_count, string_bytes, arena_bytes = counts
+    tensor_count, op_count, input_count, output_count, label_count, string_bytes, arena_bytes, *sizes = counts
+    state_count, symbol_count, expression_count, bucket_count = sizes
     cursor = _Cursor(section, records.PROGRAM.size, len(section) - string_bytes)
     tensors = tuple(_tensor(cursor, weights) for _ in range(tensor_count))
     by_code = {op.code: op for op in _native.manifest()}
@@ -31,6 +45,9 @@ def read_spec(program: bytes) -> ProgramSpec:
     inputs = [_port(cursor) for _ in range(input_count)]
     outputs = [_port(cursor) for _ in range(output_count)]
     labels = iter([cursor.string(cursor.next(records.LABEL)[0]) for _ in range(label_count)])
+    states = tuple(_state(cursor) for _ in range(state_count))
+    symbols = tuple(_symbol(cursor) for _ in range(symbol_count))
+    expressions = tuple(_expression(cursor) for _ in range(expression_count))
     return ProgramSpec(
         tensors=tensors,
         ops=ops,
@@ -38,6 +55,10 @@ def read_spec(program: bytes) -> ProgramSpec:
         outputs=tuple(_labelled(port, labels) for port in outputs),
         arena_bytes=arena_bytes,
         certificate=sections.get(SectionKind.CERTIFICATE, b""),
+        states=states,
+        symbols=symbols,
+        expressions=expressions,
+        buckets=_buckets(cursor, bucket_count, symbol_count, tensor_count),
     )
 
 
@@ -70,7 +91,7 @@ def _sections(program: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _tensor(cursor: _Cursor, weights: bytes) -> TensorSpec:
-    dtype, storage, layout, rank, flags, name_bytes, _, offset, size, *dims = cursor.next(records.TENSOR)
+    dtype, storage, layout, rank, flags, name_bytes, dynamic, offset, size, *dims = cursor.next(records.TENSOR)
     is_constant = storage == Storage.CONSTANT
     return TensorSpec(
         name=cursor.string(name_bytes),
@@ -80,12 +101,13 @@ def _tensor(cursor: _Cursor, weights: bytes) -> TensorSpec:
         layout=Layout(layout),
         is_ragged=bool(flags & records.RAGGED),
         data=weights[offset : offset + size] if is_constant else b"",
-        offset=0 if is_constant else offset,
+        offset=offset if storage == Storage.ARENA else 0,
+        dynamic_dims=dynamic,
     )
 
 
 def _op(cursor: _Cursor, by_code: "dict[int, _native.OpInfo]") -> OpSpec:
-    code, input_count, output_count, _, source_bytes, _, *slots = cursor.next(records.OP)
+    code, input_count, output_count, _, source_bytes, dynamic, *slots = cursor.next(records.OP)
     info = by_code[code]
     inputs = slots[: records.MAX_OP_INPUTS]
     outputs = slots[records.MAX_OP_INPUTS : records.MAX_OP_INPUTS + records.MAX_OP_OUTPUTS]
@@ -96,6 +118,7 @@ def _op(cursor: _Cursor, by_code: "dict[int, _native.OpInfo]") -> OpSpec:
         outputs=tuple(outputs[:output_count]),
         attributes=tuple(_value(raw, kind) for raw, (_, kind) in zip(bits, info.attributes, strict=False)),
         source=cursor.string(source_bytes),
+        attribute_dynamic=dynamic,
     )
 
 
@@ -113,3 +136,31 @@ def _port(cursor: _Cursor) -> tuple[str, int, int]:
 def _labelled(port: tuple[str, int, int], labels: Iterator[str]) -> PortSpec:
     name, tensor, label_count = port
     return PortSpec(name, tensor, tuple(next(labels) for _ in range(label_count)))
+
+
+def _state(cursor: _Cursor) -> StateSpec:
+    tensor, initial, update, name_bytes = cursor.next(records.STATE)
+    return StateSpec(cursor.string(name_bytes), tensor, initial, update)
+
+
+def _symbol(cursor: _Cursor) -> SymbolSpec:
+    least, greatest, port, dim, name_bytes = cursor.next(records.SYMBOL)
+    return SymbolSpec(cursor.string(name_bytes), least, greatest, port, dim)
+
+
+def _expression(cursor: _Cursor) -> ExpressionSpec:
+    kind, a, b = cursor.next(records.EXPRESSION)
+    return ExpressionSpec(ExpressionKind(kind), a, b)
+
+
+def _buckets(cursor: _Cursor, count: int, symbols: int, tensors: int) -> tuple[BucketSpec, ...]:
+    heads = [cursor.next(records.BUCKET) for _ in range(count)]
+    places = [tuple(_place(cursor) for _ in range(tensors)) for _ in range(count)]
+    return tuple(
+        BucketSpec(head[1 : symbols + 1], head[0], of_bucket) for head, of_bucket in zip(heads, places, strict=True)
+    )
+
+
+def _place(cursor: _Cursor) -> tuple[int, int]:
+    offset, size = cursor.next(records.PLACE)
+    return offset, size

@@ -34,6 +34,24 @@ class Storage(IntEnum):
 
     A TEXT input has no place there: its offset is 0 and it takes no bytes.
     """
+    STATE = 3
+    """With the session, from its first run to its end; ops only read it. Each has a `StateSpec`."""
+
+
+class ExpressionKind(IntEnum):
+    """How a size is made; the numbers are those of the file format."""
+
+    CONSTANT = 1
+    SYMBOL = 2
+    ADD = 3
+    SUB = 4
+    MUL = 5
+    FLOORDIV = 6
+    """Rounded down, as Python's `//`; the divisor is at least 1."""
+    MOD = 7
+    """As Python's `%`; the divisor is at least 1."""
+    MIN = 8
+    MAX = 9
 
 
 class Layout(IntEnum):
@@ -68,12 +86,14 @@ class TensorSpec:
     Attributes:
         name: for people and errors; a constant's name is its module parameter's name. At most 255 UTF-8 bytes.
         dtype: type of the elements.
-        shape: logical shape; () for TEXT.
-        storage: constant or arena.
+        shape: logical shape; () for TEXT. Where `dynamic_dims` says so, an entry is the index of an expression.
+        storage: constant, arena or state.
         layout: order of the elements.
         is_ragged: the leading dimension is an upper bound; how much is used is known when the program runs.
         data: raw bytes in `layout`, for a CONSTANT; empty otherwise.
-        offset: byte offset in the arena, a multiple of 64, for an ARENA tensor; 0 otherwise.
+        offset: byte offset in the arena, a multiple of 64, for an ARENA tensor of a program without symbols; else 0.
+        dynamic_dims: bit d: `shape[d]` is the index of an expression. ARENA tensors that are not ragged only. What
+            an op overwrites in its place has the very same expressions.
     """
 
     name: str
@@ -84,10 +104,11 @@ class TensorSpec:
     is_ragged: bool = False
     data: bytes = b""
     offset: int = 0
+    dynamic_dims: int = 0
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that the elements take in `layout`."""
+        """Bytes that the elements take in `layout`; meaningless with dynamic dimensions."""
         if self.layout is Layout.PANEL16:
             rows, columns = self.shape
             panels = -(-rows // PANEL_COLUMNS)
@@ -105,6 +126,7 @@ class OpSpec:
         outputs: tensor indices, in the op's order; each tensor is written by at most one op.
         attributes: in the order of the manifest; integers and floats as the manifest says.
         source: "file.py:line" of the module that asked for it; may be empty.
+        attribute_dynamic: bit a: `attributes[a]`, of type i64, is the index of an expression.
     """
 
     name: str
@@ -112,6 +134,7 @@ class OpSpec:
     outputs: tuple[int, ...]
     attributes: tuple[int | float, ...] = ()
     source: str = ""
+    attribute_dynamic: int = 0
 
 
 @dataclass(frozen=True)
@@ -130,6 +153,74 @@ class PortSpec:
 
 
 @dataclass(frozen=True)
+class StateSpec:
+    """What a run leaves for the next run of the same session.
+
+    Attributes:
+        name: for people.
+        tensor: index of a STATE tensor, which ops read.
+        initial: index of the CONSTANT that it begins as, of the same type and shape.
+        update: index of the ARENA tensor that is copied into it after a run that succeeded; same type and shape, and
+            neither dynamic nor ragged. Several states may have the same one.
+    """
+
+    name: str
+    tensor: int
+    initial: int
+    update: int
+
+
+@dataclass(frozen=True)
+class SymbolSpec:
+    """A size that comes with an input.
+
+    Attributes:
+        name: what errors call it.
+        min: least value, at least 1.
+        max: greatest value.
+        input: index of the input port whose dimension it is; that entry of its shape is an expression of kind SYMBOL.
+        dim: which dimension.
+    """
+
+    name: str
+    min: int
+    max: int
+    input: int
+    dim: int
+
+
+@dataclass(frozen=True)
+class ExpressionSpec:
+    """A size made of symbols and numbers.
+
+    Attributes:
+        kind: what is made of `a` and `b`.
+        a: value of a CONSTANT; index of a SYMBOL; index of an earlier expression otherwise.
+        b: index of an earlier expression; 0 for CONSTANT and SYMBOL.
+    """
+
+    kind: ExpressionKind
+    a: int
+    b: int = 0
+
+
+@dataclass(frozen=True)
+class BucketSpec:
+    """A memory plan for all sizes up to some bounds.
+
+    Attributes:
+        bounds: greatest value of each symbol; those of the last bucket are the symbols' `max`.
+        arena_bytes: size of its arena, a multiple of 64; not less than that of the bucket before.
+        places: (offset, size) in bytes of each tensor, in order; (0, 0) for what is not in the arena. The size must
+            hold the tensor at all sizes that this bucket is for.
+    """
+
+    bounds: tuple[int, ...]
+    arena_bytes: int
+    places: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
 class ProgramSpec:
     """A whole program.
 
@@ -138,8 +229,13 @@ class ProgramSpec:
         ops: in the order in which they run; an op reads only what is constant, an input, or written before it.
         inputs: what the caller passes, in order.
         outputs: what the caller gets, in order.
-        arena_bytes: size of the arena, a multiple of 64: the end of the last planned tensor, rounded up.
+        arena_bytes: size of the arena, a multiple of 64: the end of the last planned tensor, rounded up; that of the
+            last bucket if there are symbols.
         certificate: content of the CERTIFICATE section; empty if there is none.
+        states: one for each STATE tensor.
+        symbols: sizes that come with the inputs; a program without has no expressions and no buckets.
+        expressions: what dynamic dimensions and attributes refer to, each made of earlier ones.
+        buckets: memory plans by rising arena, for a program with symbols.
     """
 
     tensors: tuple[TensorSpec, ...]
@@ -148,3 +244,7 @@ class ProgramSpec:
     outputs: tuple[PortSpec, ...]
     arena_bytes: int
     certificate: bytes = b""
+    states: tuple[StateSpec, ...] = ()
+    symbols: tuple[SymbolSpec, ...] = ()
+    expressions: tuple[ExpressionSpec, ...] = ()
+    buckets: tuple[BucketSpec, ...] = ()

@@ -29,15 +29,32 @@ def write_program(spec: ProgramSpec) -> bytes:
         sections.append((SectionKind.CERTIFICATE, spec.certificate))
     if weights:
         sections.append((SectionKind.WEIGHTS, weights))
-    ceiling = aligned(len(spec.tensors) * records.STATE_BYTES, records.TENSOR_ALIGNMENT) + spec.arena_bytes
-    return _file(sections, ceiling)
+    return _file(sections, memory_ceiling_bytes(spec))
+
+
+def memory_ceiling_bytes(spec: ProgramSpec) -> int:
+    """Return what a session allocates at most, in bytes."""
+    kept = len(spec.tensors) * records.STATE_BYTES
+    if spec.symbols:
+        kept += len(spec.tensors) * records.BOUND_TENSOR_BYTES + len(spec.ops) * records.BOUND_OP_BYTES
+        kept += len(spec.expressions) * records.BOUND_EXPRESSION_BYTES + len(spec.inputs) * records.BOUND_INPUT_BYTES
+    states = sum(
+        aligned(tensor.size_bytes, records.TENSOR_ALIGNMENT)
+        for tensor in spec.tensors
+        if tensor.storage is Storage.STATE
+    )
+    return aligned(kept, records.TENSOR_ALIGNMENT) + states + spec.arena_bytes
 
 
 def _weights(tensors: tuple[TensorSpec, ...]) -> tuple[dict[int, int], bytes]:
-    """Return the offset of each constant, by the tensor's index, and the bytes of the WEIGHTS section."""
+    """Return the offset of each constant and state, by the tensor's index, and the bytes of the WEIGHTS section."""
     offsets: dict[int, int] = {}
     weights = bytearray()
+    states_end = 0
     for index, tensor in enumerate(tensors):
+        if tensor.storage is Storage.STATE:
+            offsets[index] = aligned(states_end, records.TENSOR_ALIGNMENT)
+            states_end = offsets[index] + tensor.size_bytes
         if tensor.storage is not Storage.CONSTANT:
             continue
         if len(tensor.data) != tensor.size_bytes:
@@ -57,7 +74,7 @@ def _program(spec: ProgramSpec, offsets: dict[int, int]) -> bytes:
     body = bytearray()
     strings = bytearray()
     for index, tensor in enumerate(spec.tensors):
-        body += _tensor(tensor, offsets.get(index, tensor.offset), strings)
+        body += _tensor(tensor, offsets.get(index, tensor.offset), strings, is_static=not spec.symbols)
     for op in spec.ops:
         if op.name not in codes:
             raise ValueError(f"the manifest has no op {op.name!r}; it has {', '.join(sorted(codes))}")
@@ -67,11 +84,34 @@ def _program(spec: ProgramSpec, offsets: dict[int, int]) -> bytes:
     labels = [label for port in (*spec.inputs, *spec.outputs) for label in port.labels]
     for label in labels:
         body += records.LABEL.pack(_string(label, strings))
+    body += _sizes(spec, strings)
     counts = (len(spec.tensors), len(spec.ops), len(spec.inputs), len(spec.outputs), len(labels), len(strings))
-    return records.PROGRAM.pack(*counts, spec.arena_bytes) + bytes(body) + bytes(strings)
+    sizes = (len(spec.states), len(spec.symbols), len(spec.expressions), len(spec.buckets))
+    return records.PROGRAM.pack(*counts, spec.arena_bytes, *sizes) + bytes(body) + bytes(strings)
 
 
-def _tensor(tensor: TensorSpec, offset: int, strings: bytearray) -> bytes:
+def _sizes(spec: ProgramSpec, strings: bytearray) -> bytes:
+    """Return the records of what sessions keep and size."""
+    body = bytearray()
+    for state in spec.states:
+        body += records.STATE.pack(state.tensor, state.initial, state.update, _string(state.name, strings))
+    for symbol in spec.symbols:
+        body += records.SYMBOL.pack(symbol.min, symbol.max, symbol.input, symbol.dim, _string(symbol.name, strings))
+    for expression in spec.expressions:
+        body += records.EXPRESSION.pack(expression.kind, expression.a, expression.b)
+    for bucket in spec.buckets:
+        body += records.BUCKET.pack(
+            bucket.arena_bytes, *_slots(bucket.bounds, records.MAX_SYMBOLS, "bounds of a bucket")
+        )
+    for bucket in spec.buckets:
+        if len(bucket.places) != len(spec.tensors):
+            raise ValueError(f"a bucket has {len(bucket.places)} places for {len(spec.tensors)} tensors")
+        body += b"".join(records.PLACE.pack(*place) for place in bucket.places)
+    return bytes(body)
+
+
+def _tensor(tensor: TensorSpec, offset: int, strings: bytearray, *, is_static: bool) -> bytes:
+    has_size = is_static or tensor.storage is not Storage.ARENA
     flags = records.RAGGED if tensor.is_ragged else 0
     return records.TENSOR.pack(
         tensor.dtype,
@@ -80,9 +120,9 @@ def _tensor(tensor: TensorSpec, offset: int, strings: bytearray) -> bytes:
         len(tensor.shape),
         flags,
         _string(tensor.name, strings),
-        0,
+        tensor.dynamic_dims,
         offset,
-        tensor.size_bytes,
+        tensor.size_bytes if has_size else 0,
         *_slots(tensor.shape, records.MAX_RANK, f"dimensions of {tensor.name!r}"),
     )
 
@@ -101,7 +141,7 @@ def _op(op: OpSpec, info: "_native.OpInfo", strings: bytearray) -> bytes:
         len(op.outputs),
         len(op.attributes),
         _string(op.source, strings),
-        0,
+        op.attribute_dynamic,
         *_slots(op.inputs, records.MAX_OP_INPUTS, f"inputs of {op.name}"),
         *_slots(op.outputs, records.MAX_OP_OUTPUTS, f"outputs of {op.name}"),
         *_slots(attributes, records.MAX_OP_ATTRIBUTES, f"attributes of {op.name}"),

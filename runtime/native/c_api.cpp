@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/session.h"
+#include "core/sizes.h"
 
 struct alcove_model {
   std::shared_ptr<const alcove::Model> model;
@@ -78,7 +79,7 @@ alcove_status describe(const alcove::Program& program, const std::vector<alcove:
   result->name_bytes = port.name.size();
   result->dtype = static_cast<alcove_dtype>(tensor.dtype);
   result->rank = tensor.rank;
-  for (uint8_t d = 0; d < tensor.rank; ++d) result->dims[d] = tensor.dims[d];
+  alcove::dims_range(program, tensor, result->least_dims, result->dims);
   result->is_ragged = tensor.is_ragged ? 1 : 0;
   result->label_count = port.label_count;
   return ALCOVE_OK;
@@ -91,6 +92,13 @@ alcove_status in_session(alcove_session* session, Call call) {
   if (!hold.is_held()) return report(alcove::Session::Hold::busy());
   const Status status = call(*session->session);
   return status.is_ok() ? ALCOVE_OK : report(status);
+}
+
+alcove_status check_output(const alcove_session* session, size_t output) {
+  if (session == nullptr) return bad_call("the session is null");
+  if (output >= session->session->model().program().outputs.size()) return bad_call("no such output");
+  if (!session->session->has_outputs()) return bad_call("there is no output before a run that succeeded");
+  return ALCOVE_OK;
 }
 
 }  // namespace
@@ -138,13 +146,13 @@ size_t alcove_model_output_count(const alcove_model* model) {
 alcove_status alcove_model_input(const alcove_model* model, size_t index, alcove_port* port) {
   if (model == nullptr) return bad_call("the model is null");
   const alcove::Program& program = model->model->program();
-  return describe(program, program.inputs, index, port);
+  return guarded([&] { return describe(program, program.inputs, index, port); });
 }
 
 alcove_status alcove_model_output(const alcove_model* model, size_t index, alcove_port* port) {
   if (model == nullptr) return bad_call("the model is null");
   const alcove::Program& program = model->model->program();
-  return describe(program, program.outputs, index, port);
+  return guarded([&] { return describe(program, program.outputs, index, port); });
 }
 
 alcove_status alcove_model_output_label(const alcove_model* model, size_t output, uint32_t label, const char** text,
@@ -163,10 +171,15 @@ uint64_t alcove_model_memory_ceiling(const alcove_model* model) {
 }
 
 alcove_status alcove_session_create(const alcove_model* model, alcove_session** session) {
+  return alcove_session_create_within(model, UINT64_MAX, session);
+}
+
+alcove_status alcove_session_create_within(const alcove_model* model, uint64_t memory_limit_bytes,
+                                           alcove_session** session) {
   if (model == nullptr || session == nullptr) return bad_call("model or session is null");
   *session = nullptr;
   return guarded([&] {
-    auto created = alcove::Session::create(model->model);
+    auto created = alcove::Session::create(model->model, memory_limit_bytes);
     if (!created.is_ok()) return report(created.status());
     *session = new alcove_session{std::move(created.value())};
     return ALCOVE_OK;
@@ -192,15 +205,36 @@ alcove_status alcove_session_set_tensor(alcove_session* session, size_t input, a
   });
 }
 
+alcove_status alcove_session_set_dims(alcove_session* session, size_t input, const uint64_t* dims, size_t rank) {
+  if (dims == nullptr && rank > 0) return bad_call("dims is null");
+  return in_session(session, [&](alcove::Session& held) { return held.set_dims(input, dims, rank); });
+}
+
+alcove_status alcove_session_reset(alcove_session* session) {
+  return in_session(session, [](alcove::Session& held) {
+    held.reset();
+    return Status();
+  });
+}
+
 alcove_status alcove_session_run(alcove_session* session) {
   return in_session(session, [](alcove::Session& held) { return held.run(); });
 }
 
 alcove_status alcove_session_output(const alcove_session* session, size_t output, const void** data, uint64_t* extent) {
-  if (session == nullptr || data == nullptr || extent == nullptr) return bad_call("an argument is null");
-  if (output >= session->session->model().program().outputs.size()) return bad_call("no such output");
-  if (!session->session->has_outputs()) return bad_call("there is no output before a run that succeeded");
+  if (data == nullptr || extent == nullptr) return bad_call("an argument is null");
+  if (const alcove_status status = check_output(session, output); status != ALCOVE_OK) return status;
   *data = session->session->output(output);
   *extent = session->session->output_extent(output);
+  return ALCOVE_OK;
+}
+
+alcove_status alcove_session_output_dims(const alcove_session* session, size_t output, uint64_t* dims, size_t* rank) {
+  if (dims == nullptr || rank == nullptr) return bad_call("an argument is null");
+  if (const alcove_status status = check_output(session, output); status != ALCOVE_OK) return status;
+  const alcove::Session& held = *session->session;
+  const alcove::Tensor& tensor = held.program().tensors[held.model().program().outputs[output].tensor];
+  *rank = tensor.rank;
+  for (uint8_t d = 0; d < tensor.rank; ++d) dims[d] = d == 0 ? held.output_extent(output) : tensor.dims[d];
   return ALCOVE_OK;
 }

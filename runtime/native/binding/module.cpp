@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
@@ -9,6 +10,7 @@
 #include "binding/raise.h"
 #include "binding/text.h"
 #include "core/session.h"
+#include "core/sizes.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -36,23 +38,25 @@ NativeModel open(Source source) {
   return {checked(std::move(model))};
 }
 
-nb::tuple dims_of(const Tensor& tensor) {
+nb::tuple dims_of(const Tensor& tensor, const uint64_t* values) {
   nb::list dims;
-  for (uint8_t d = 0; d < tensor.rank; ++d) dims.append(nb::int_(tensor.dims[d]));
+  for (uint8_t d = 0; d < tensor.rank; ++d) dims.append(nb::int_(values[d]));
   return nb::tuple(dims);
 }
 
 nb::str text_of(std::string_view text) { return nb::str(text.data(), text.size()); }
 
-// (name, dtype number, shape, is_ragged, labels) of each port.
+// (name, dtype number, greatest shape, is_ragged, labels, least shape) of each port.
 nb::list ports_of(const Program& program, const std::vector<Port>& ports) {
   nb::list result;
   for (const Port& port : ports) {
     const Tensor& tensor = program.tensors[port.tensor];
     nb::list labels;
     for (uint32_t i = 0; i < port.label_count; ++i) labels.append(text_of(program.labels[port.first_label + i]));
-    result.append(nb::make_tuple(text_of(port.name), static_cast<int>(tensor.dtype), dims_of(tensor), tensor.is_ragged,
-                                 nb::tuple(labels)));
+    uint64_t smallest[kMaxRank], largest[kMaxRank];
+    dims_range(program, tensor, smallest, largest);
+    result.append(nb::make_tuple(text_of(port.name), static_cast<int>(tensor.dtype), dims_of(tensor, largest),
+                                 tensor.is_ragged, nb::tuple(labels), dims_of(tensor, smallest)));
   }
   return result;
 }
@@ -80,6 +84,18 @@ nb::list kernel_list() {
   nb::list result;
 #define ALCOVE_KERNEL(op, dtype, isa, function) result.append(nb::make_tuple(#op, #dtype, #isa, #function));
 #include "kernels/manifest.inc"
+  return result;
+}
+
+nb::dict functions_of(const std::string& op) {
+  nb::dict result;
+  if (op == "unary") {
+#define ALCOVE_UNARY(number, name, types, result_type) result[#name] = number;
+#include "kernels/unary/functions.inc"
+  } else if (op == "binary") {
+#define ALCOVE_BINARY(number, name, types, result_type) result[#name] = number;
+#include "kernels/binary/functions.inc"
+  }
   return result;
 }
 
@@ -130,9 +146,23 @@ NB_MODULE(_native, m) {
              }
              check(status);
            })
-      .def("session", [](const NativeModel& n) { return NativeSession(checked(Session::create(n.model))); });
+      .def_prop_ro("states",
+                   [](const NativeModel& n) {
+                     nb::list names;
+                     for (const State& state : n.model->program().states) names.append(text_of(state.name));
+                     return names;
+                   })
+      .def(
+          "session",
+          [](const NativeModel& n, std::optional<uint64_t> memory_limit_bytes) {
+            return NativeSession(checked(Session::create(n.model, memory_limit_bytes.value_or(UINT64_MAX))));
+          },
+          "memory_limit_bytes"_a = nb::none());
 
-  nb::class_<NativeSession>(m, "NativeSession").def("__call__", &NativeSession::call, "inputs"_a);
+  nb::class_<NativeSession>(m, "NativeSession")
+      .def("__call__", &NativeSession::call, "inputs"_a)
+      .def("reset", &NativeSession::reset)
+      .def_prop_ro("memory_bytes", &NativeSession::memory_bytes);
 
   m.def(
       "open_file",
@@ -151,6 +181,7 @@ NB_MODULE(_native, m) {
       "data"_a);
   m.def("manifest", &manifest_list);
   m.def("kernels", &kernel_list);
+  m.def("functions", &functions_of, "op"_a);
   m.def("isa", [] { return kernels::isa_name(checked(process_kernels())->isa); });
   m.def("machine_isas", [] {
     nb::list names;

@@ -1,6 +1,8 @@
 #include "binding/run.h"
 
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include <nanobind/ndarray.h>
 
@@ -60,34 +62,39 @@ nb::dlpack::dtype type_of(DType dtype) {
   }
 }
 
-Status set_array(Session& session, size_t port, nb::handle object) {
-  const Program& program = session.model().program();
-  const Tensor& tensor = program.tensors[program.inputs[port].tensor];
+// What a caller gave for an input; keeps a contiguous array alive.
+struct Given {
+  std::string_view text;
   nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu> array;
-  if (!nb::try_cast(object, array)) {
+  DType dtype;
+  uint64_t dims[kMaxRank];
+};
+
+Status take_array(const Tensor& tensor, size_t port, nb::handle object, Given& given) {
+  if (!nb::try_cast(object, given.array)) {
     return failure(Code::input_dtype, Section::file, "expected an array of %s, got %.100s", dtype_name(tensor.dtype),
                    Py_TYPE(object.ptr())->tp_name)
         .at_port(port);
   }
-  const DType dtype = dtype_of(array.dtype());
-  if (dtype == DType{0}) {
+  given.dtype = dtype_of(given.array.dtype());
+  if (given.dtype != tensor.dtype) {
     // float64 and the like: never cast in silence.
-    return failure(Code::input_dtype, Section::file, "expected %s, got %s%u", dtype_name(tensor.dtype),
-                   kind_name(array.dtype()), array.dtype().bits)
+    const bool is_known = given.dtype != DType{0};
+    const std::string seen = is_known ? dtype_name(given.dtype)
+                                      : kind_name(given.array.dtype()) + std::to_string(given.array.dtype().bits);
+    return failure(Code::input_dtype, Section::file, "expected %s, got %s", dtype_name(tensor.dtype), seen.c_str())
         .at_port(port);
   }
-  if (array.ndim() > kMaxRank) {
-    return failure(Code::input_shape, Section::file, "expected %u dimensions, got %zu", tensor.rank, array.ndim())
+  if (given.array.ndim() > kMaxRank) {
+    return failure(Code::input_shape, Section::file, "expected %u dimensions, got %zu", tensor.rank, given.array.ndim())
         .at_port(port);
   }
-  uint64_t dims[kMaxRank];
-  for (size_t d = 0; d < array.ndim(); ++d) dims[d] = array.shape(d);
-  return session.set_tensor(port, dtype, dims, array.ndim(), array.data());
+  for (size_t d = 0; d < given.array.ndim(); ++d) given.dims[d] = given.array.shape(d);
+  return {};
 }
 
 nb::object output_array(const Session& session, size_t port) {
-  const Program& program = session.model().program();
-  const Tensor& tensor = program.tensors[program.outputs[port].tensor];
+  const Tensor& tensor = session.program().tensors[session.model().program().outputs[port].tensor];
   size_t shape[kMaxRank];
   size_t bytes = dtype_bytes(tensor.dtype);
   for (uint8_t d = 0; d < tensor.rank; ++d) {
@@ -110,14 +117,23 @@ nb::list NativeSession::call(nb::args inputs) {
     raise(failure(Code::input_count, Section::file, "the program takes %zu inputs, got %zu", program.inputs.size(),
                   inputs.size()));
   }
+  // Sizes may come from several inputs: all are known before the first is copied.
+  std::vector<Given> given(inputs.size());
   for (size_t port = 0; port < inputs.size(); ++port) {
-    const nb::handle object = inputs[port];
-    if (program.tensors[program.inputs[port].tensor].dtype == DType::text) {
-      std::string_view text;
-      check(text_view(object, port, text), &program);
-      check(session_->set_text(port, reinterpret_cast<const uint8_t*>(text.data()), text.size()), &program);
+    const Tensor& tensor = program.tensors[program.inputs[port].tensor];
+    if (tensor.dtype == DType::text) {
+      check(text_view(inputs[port], port, given[port].text), &program);
     } else {
-      check(set_array(*session_, port, object), &program);
+      check(take_array(tensor, port, inputs[port], given[port]), &program);
+      check(session_->set_dims(port, given[port].dims, given[port].array.ndim()), &program);
+    }
+  }
+  for (size_t port = 0; port < inputs.size(); ++port) {
+    const Given& g = given[port];
+    if (program.tensors[program.inputs[port].tensor].dtype == DType::text) {
+      check(session_->set_text(port, reinterpret_cast<const uint8_t*>(g.text.data()), g.text.size()), &program);
+    } else {
+      check(session_->set_tensor(port, g.dtype, g.dims, g.array.ndim(), g.array.data()), &program);
     }
   }
   Status status;
@@ -129,6 +145,12 @@ nb::list NativeSession::call(nb::args inputs) {
   nb::list outputs;
   for (size_t port = 0; port < program.outputs.size(); ++port) outputs.append(output_array(*session_, port));
   return outputs;
+}
+
+void NativeSession::reset() {
+  const Session::Hold hold(*session_);
+  if (!hold.is_held()) raise(Session::Hold::busy());
+  session_->reset();
 }
 
 }  // namespace alcove::binding

@@ -15,6 +15,8 @@ class NativeSession {
 
   // Takes str or bytes for texts and numpy arrays for the rest; returns a list of numpy arrays of their own.
   nanobind::list call(nanobind::args inputs);
+  void reset();
+  [[nodiscard]] uint64_t memory_bytes() const { return session_->memory_bytes(); }
 
  private:
   std::unique_ptr<Session> session_;

@@ -47,8 +47,12 @@ struct ProgramHeader {
   uint32_t output_count;
   uint32_t label_count;
   uint32_t string_bytes;
-  uint64_t arena_bytes;
-  uint8_t zero[32];
+  uint64_t arena_bytes;  // of the largest bucket
+  uint32_t state_count;
+  uint32_t symbol_count;  // 0: all sizes are known, and there are no expressions and no buckets
+  uint32_t expression_count;
+  uint32_t bucket_count;
+  uint8_t zero[16];
 };
 static_assert(sizeof(ProgramHeader) == 64);
 
@@ -59,7 +63,7 @@ struct TensorRecord {
   uint8_t rank;
   uint32_t flags;
   uint32_t name_bytes;
-  uint32_t zero;
+  uint32_t dynamic_dims;  // bit d: dims[d] is the index of an expression
   uint64_t offset;
   uint64_t size_bytes;
   uint32_t dims[kMaxRank];
@@ -87,5 +91,44 @@ struct PortRecord {
   uint32_t zero;
 };
 static_assert(sizeof(PortRecord) == 16);
+
+struct StateRecord {
+  uint32_t tensor;
+  uint32_t initial;
+  uint32_t update;
+  uint32_t name_bytes;
+};
+static_assert(sizeof(StateRecord) == 16);
+
+struct SymbolRecord {
+  uint32_t min;
+  uint32_t max;
+  uint32_t input;
+  uint32_t dim;
+  uint32_t name_bytes;
+  uint32_t zero;
+};
+static_assert(sizeof(SymbolRecord) == 24);
+
+struct ExpressionRecord {
+  uint8_t kind;
+  uint8_t zero[7];
+  int64_t a;
+  int64_t b;
+};
+static_assert(sizeof(ExpressionRecord) == 24);
+
+struct BucketRecord {
+  uint64_t arena_bytes;
+  uint32_t bounds[kMaxSymbols];
+};
+static_assert(sizeof(BucketRecord) == 72);
+
+// Of one tensor in one bucket.
+struct PlaceRecord {
+  uint64_t offset;
+  uint64_t size_bytes;
+};
+static_assert(sizeof(PlaceRecord) == 16);
 
 }  // namespace alcove::format

@@ -21,6 +21,14 @@ inline constexpr uint32_t kMaxOps = 16384;
 inline constexpr uint32_t kMaxPorts = 64;
 // A whole ImageNet-22k of names, three times.
 inline constexpr uint32_t kMaxLabels = 65536;
+// Two for each layer of a deep model that keeps its past.
+inline constexpr uint32_t kMaxStates = 1024;
+// Batch, height, width, length, and room; slots in a fixed-size record.
+inline constexpr uint32_t kMaxSymbols = 16;
+// All are evaluated when a size changes: microseconds.
+inline constexpr uint32_t kMaxExpressions = 16384;
+// A memory plan each; doubling sizes go a long way.
+inline constexpr uint32_t kMaxBuckets = 16;
 // Names are for people; errors quote them.
 inline constexpr uint32_t kMaxNameBytes = 255;
 inline constexpr uint32_t kMaxSourceBytes = 1023;
@@ -38,8 +46,6 @@ inline constexpr uint32_t kMaxDimension = 0x7FFFFFFF;
 inline constexpr uint64_t kMaxArenaBytes = 512ull << 20;
 // int32 sums of int8 hold for 2^24 rows; 2^20 ids of one bag is already a 4 MiB text.
 inline constexpr uint32_t kMaxBagIds = 1u << 20;
-// Insertion into a sorted list is quick up to here.
-inline constexpr uint32_t kMaxTopk = 1024;
 // Elementary steps of one run, over all ops: minutes of scalar code and seconds of vector code, so that no file can hang
 // its host for good.
 inline constexpr uint64_t kMaxRunSteps = 1ull << 38;

@@ -28,6 +28,8 @@ class Model {
   }
   // Whether a run must compare an op's indices with their bound: always, but for a bag of ids that the program hashed itself.
   [[nodiscard]] bool checks_indices(size_t op) const noexcept { return checks_indices_[op]; }
+  // Index of the op that writes each tensor, -1: none.
+  [[nodiscard]] const std::vector<int32_t>& writers() const noexcept { return writers_; }
   [[nodiscard]] bool is_mapped() const noexcept { return bytes_.is_mapped(); }
 
   // Digests the weights; at install and on demand, not at every load.
@@ -41,6 +43,7 @@ class Model {
   Bytes bytes_;
   Verified verified_;
   const kernels::KernelTable* kernels_;
+  std::vector<int32_t> writers_;
   std::vector<bool> checks_indices_;
 };
 

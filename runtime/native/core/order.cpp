@@ -1,4 +1,5 @@
 // Passes 3 and 5: who writes and reads which tensor, and what the caller sees.
+#include <algorithm>
 #include <cinttypes>
 
 #include "core/verify.h"
@@ -7,7 +8,7 @@ namespace alcove {
 
 namespace {
 
-enum class Definition : uint8_t { none, constant, input, op };
+enum class Definition : uint8_t { none, constant, state, input, op };
 
 const char* as_text(Definition definition) {
   switch (definition) {
@@ -15,6 +16,8 @@ const char* as_text(Definition definition) {
       return "nothing";
     case Definition::constant:
       return "the file";
+    case Definition::state:
+      return "the run before";
     case Definition::input:
       return "the caller";
     case Definition::op:
@@ -35,15 +38,51 @@ Status check_names(const std::vector<Port>& ports, const char* what) {
   return {};
 }
 
+bool has_shape_of(const Tensor& one, const Tensor& other) {
+  if (one.dtype != other.dtype || one.rank != other.rank || one.dynamic_dims != 0 || other.dynamic_dims != 0) return false;
+  return std::equal(std::begin(one.dims), std::end(one.dims), std::begin(other.dims));
+}
+
+// Every tensor of storage state has one record, with a constant and an arena tensor of its type and shape.
+Status check_states(const Program& program) {
+  std::vector<bool> is_state(program.tensors.size(), false);
+  for (const State& state : program.states) {
+    const Tensor& tensor = program.tensors[state.tensor];
+    const Tensor& initial = program.tensors[state.initial];
+    const Tensor& update = program.tensors[state.update];
+    if (tensor.storage != Storage::state || is_state[state.tensor]) {
+      return failure(Code::state_tensor, Section::program, "it is no state, or two records have it").in_tensor(state.tensor);
+    }
+    is_state[state.tensor] = true;
+    if (initial.storage != Storage::constant || initial.layout != Layout::row_major || !has_shape_of(initial, tensor)) {
+      return failure(Code::state_tensor, Section::program, "a state begins as a constant of its type and shape")
+          .in_tensor(state.initial);
+    }
+    if (update.storage != Storage::arena || update.is_ragged || !has_shape_of(update, tensor)) {
+      return failure(Code::state_tensor, Section::program, "a state becomes an arena tensor of its type and shape")
+          .in_tensor(state.update);
+    }
+  }
+  for (size_t t = 0; t < program.tensors.size(); ++t) {
+    if (program.tensors[t].storage == Storage::state && !is_state[t]) {
+      return failure(Code::state_tensor, Section::program, "no record says what this state begins as").in_tensor(t);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Status check_order(const Program& program) {
+  ALCOVE_TRY(check_states(program));
   const size_t count = program.tensors.size();
   std::vector<Definition> defined(count, Definition::none);
   std::vector<bool> is_read(count, false);
   for (size_t t = 0; t < count; ++t) {
     if (program.tensors[t].storage == Storage::constant) defined[t] = Definition::constant;
+    if (program.tensors[t].storage == Storage::state) defined[t] = Definition::state;
   }
+  for (const State& state : program.states) is_read[state.initial] = true;
   for (const Port& port : program.inputs) {
     if (defined[port.tensor] != Definition::none) {
       return failure(Code::tensor_redefined, Section::program, "an input is already given by %s",
@@ -74,9 +113,9 @@ Status check_order(const Program& program) {
     }
   }
   for (size_t t = 0; t < count; ++t) {
-    const bool is_constant = program.tensors[t].storage == Storage::constant;
-    if (is_constant ? !is_read[t] : defined[t] == Definition::none) {
-      return failure(Code::tensor_unused, Section::program, is_constant ? "no op reads this constant" : "nothing writes this tensor")
+    const bool is_kept = program.tensors[t].storage != Storage::arena;
+    if (is_kept ? !is_read[t] : defined[t] == Definition::none) {
+      return failure(Code::tensor_unused, Section::program, is_kept ? "nothing reads this tensor" : "nothing writes this tensor")
           .in_tensor(t);
     }
     if (program.tensors[t].dtype == DType::text && defined[t] != Definition::input) {
@@ -119,7 +158,8 @@ Status check_ports(const Program& program) {
     }
     const Tensor& scores = program.tensors[op->inputs[0]];
     const uint32_t candidates = scores.rank > 0 ? scores.dims[scores.rank - 1] : 1;
-    if (port.label_count != candidates) {
+    const bool is_dynamic = scores.rank > 0 && (scores.dynamic_dims >> (scores.rank - 1) & 1) != 0;
+    if (is_dynamic || port.label_count != candidates) {
       return failure(Code::port_labels, Section::program, "%" PRIu32 " labels for %" PRIu32 " candidates", port.label_count,
                      candidates)
           .in_tensor(port.tensor);

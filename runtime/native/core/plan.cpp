@@ -10,7 +10,7 @@ namespace alcove {
 
 namespace {
 
-// Time 0: the caller sets the inputs.  Time i + 1: op i runs.  Time ops + 1: the caller reads the outputs.
+// Time 0: the caller sets the inputs.  Time i + 1: op i runs.  Time ops + 1: states are updated, the caller reads outputs.
 // A tensor holds its bytes from `birth` to `death`, both included.
 struct Life {
   uint32_t birth = 0;
@@ -24,7 +24,9 @@ std::vector<Life> lives_of(const Program& program) {
     for (uint8_t k = 0; k < op.input_count; ++k) lives[op.inputs[k]].death = i + 1;
     for (uint8_t k = 0; k < op.output_count; ++k) lives[op.outputs[k]] = {i + 1, i + 1};
   }
-  for (const Port& port : program.outputs) lives[port.tensor].death = static_cast<uint32_t>(program.ops.size() + 1);
+  const auto end = static_cast<uint32_t>(program.ops.size() + 1);
+  for (const Port& port : program.outputs) lives[port.tensor].death = end;
+  for (const State& state : program.states) lives[state.update].death = end;
   return lives;
 }
 
@@ -32,19 +34,19 @@ std::vector<Life> lives_of(const Program& program) {
 // that are views of it.
 class Held {
  public:
-  explicit Held(const std::vector<Tensor>& tensors) : tensors_(tensors), group_(tensors.size()), live_(tensors.size(), 0) {}
+  explicit Held(const std::vector<Place>& places) : places_(places), group_(places.size()), live_(places.size(), 0) {}
 
   // A group of its own for tensor `index`.  Returns the index of a tensor whose bytes are held already, or -1.
   int64_t take(uint32_t index) {
-    const Tensor& tensor = tensors_[index];
-    if (tensor.size_bytes == 0) return -1;
-    const auto next = by_offset_.lower_bound(tensor.offset);
-    if (next != by_offset_.end() && next->first < tensor.offset + tensor.size_bytes) return next->second;
+    const Place& place = places_[index];
+    if (place.size_bytes == 0) return -1;
+    const auto next = by_offset_.lower_bound(place.offset);
+    if (next != by_offset_.end() && next->first < place.offset + place.size_bytes) return next->second;
     if (next != by_offset_.begin()) {
       const auto before = std::prev(next);
-      if (before->first + tensors_[before->second].size_bytes > tensor.offset) return before->second;
+      if (before->first + places_[before->second].size_bytes > place.offset) return before->second;
     }
-    by_offset_.emplace(tensor.offset, index);
+    by_offset_.emplace(place.offset, index);
     group_[index] = index;
     live_[index] = 1;
     return -1;
@@ -62,26 +64,41 @@ class Held {
   void give(uint32_t index) {
     const uint32_t group = group_[index];
     if (live_[group] == 0 || --live_[group] > 0) return;  // overwritten in its place before, or viewed still
-    by_offset_.erase(tensors_[group].offset);
+    by_offset_.erase(places_[group].offset);
   }
 
  private:
-  const std::vector<Tensor>& tensors_;
+  const std::vector<Place>& places_;
   std::map<uint64_t, uint32_t> by_offset_;  // of each group, the tensor that began it
   std::vector<uint32_t> group_;
   std::vector<uint32_t> live_;  // members of a group that live
 };
 
-// Whether output 0 has exactly the bytes of input 0.
-bool is_same_place(const Program& program, const Op& op) {
-  const Tensor& in = program.tensors[op.inputs[0]];
-  const Tensor& out = program.tensors[op.outputs[0]];
-  return in.storage == Storage::arena && in.size_bytes > 0 && in.offset == out.offset && in.size_bytes == out.size_bytes;
+// One plan of a program.
+struct Plan {
+  const Program& program;
+  const std::vector<Life>& lives;
+  const Bucket& bucket;
+};
+
+bool has_dims_of(const Tensor& one, const Tensor& other) {
+  return one.rank == other.rank && one.dynamic_dims == other.dynamic_dims &&
+         std::equal(std::begin(one.dims), std::end(one.dims), std::begin(other.dims));
 }
 
-Status overlap(const Program& program, uint32_t index, int64_t other) {
-  const Tensor& a = program.tensors[index];
-  const Tensor& b = program.tensors[static_cast<size_t>(other)];
+// Whether output 0 has exactly the bytes of input 0, at whatever sizes.
+bool is_same_place(const Plan& plan, const Op& op, Sharing sharing) {
+  const Place& in = plan.bucket.places[op.inputs[0]];
+  const Place& out = plan.bucket.places[op.outputs[0]];
+  if (in.size_bytes == 0 || in.offset != out.offset || in.size_bytes != out.size_bytes) return false;
+  // A view has the bytes of its original by its rule; what overwrites must have its shape, unless sizes are known.
+  return sharing == Sharing::alias || plan.program.symbols.empty() ||
+         has_dims_of(plan.program.tensors[op.inputs[0]], plan.program.tensors[op.outputs[0]]);
+}
+
+Status overlap(const Plan& plan, uint32_t index, int64_t other) {
+  const Place& a = plan.bucket.places[index];
+  const Place& b = plan.bucket.places[static_cast<size_t>(other)];
   return failure(Code::plan_overlap, Section::program,
                  "bytes %" PRIu64 " to %" PRIu64 " of the arena are held by tensor %" PRId64 " (%" PRIu64 " to %" PRIu64
                  ") at the same time",
@@ -89,42 +106,54 @@ Status overlap(const Program& program, uint32_t index, int64_t other) {
       .in_tensor(index);
 }
 
-Status check_extent(const Program& program) {
+Status check_extent(const Bucket& bucket) {
   Checked end = 0;
-  for (size_t t = 0; t < program.tensors.size(); ++t) {
-    const Tensor& tensor = program.tensors[t];
-    if (tensor.storage != Storage::arena) continue;
-    const Checked stop = Checked(tensor.offset) + tensor.size_bytes;
+  for (size_t t = 0; t < bucket.places.size(); ++t) {
+    const Checked stop = Checked(bucket.places[t].offset) + bucket.places[t].size_bytes;
     if (!stop.is_at_most(kMaxArenaBytes)) {
       return failure(Code::plan_size, Section::program, "a tensor at %" PRIu64 " ends beyond the cap of %" PRIu64,
-                     tensor.offset, kMaxArenaBytes)
+                     bucket.places[t].offset, kMaxArenaBytes)
           .in_tensor(t);
     }
     end = std::max(end.value(), stop.value());
   }
-  if (!end.aligned(kTensorAlignment).is(program.arena_bytes)) {
+  if (!end.aligned(kTensorAlignment).is(bucket.arena_bytes)) {
     return failure(Code::plan_size, Section::program, "the arena has %" PRIu64 " bytes, its last tensor ends at %" PRIu64,
-                   program.arena_bytes, end.value());
+                   bucket.arena_bytes, end.value());
   }
   return {};
 }
 
 // Gives the outputs of op i their bytes: of their own, or of input 0 where the op may share them.
-Status take_outputs(const Program& program, const std::vector<Life>& lives, uint32_t i, Held& held) {
-  const Op& op = program.ops[i];
+Status take_outputs(const Plan& plan, uint32_t i, Held& held) {
+  const Op& op = plan.program.ops[i];
   const Sharing sharing = op_info(static_cast<uint16_t>(op.code))->sharing;
   uint8_t first = 0;
-  if (sharing != Sharing::none && is_same_place(program, op)) {
+  if (sharing != Sharing::none && is_same_place(plan, op, sharing)) {
     const uint32_t in = op.inputs[0];
     if (sharing == Sharing::alias) {
       held.join(op.outputs[0], in);
       first = 1;
-    } else if (lives[in].death == i + 1 && held.is_alone(in)) {
+    } else if (plan.lives[in].death == i + 1 && held.is_alone(in)) {
       held.give(in);
     }
   }
   for (uint8_t k = first; k < op.output_count; ++k) {
-    if (const int64_t other = held.take(op.outputs[k]); other >= 0) return overlap(program, op.outputs[k], other).in_op(i);
+    if (const int64_t other = held.take(op.outputs[k]); other >= 0) return overlap(plan, op.outputs[k], other).in_op(i);
+  }
+  return {};
+}
+
+// `by_death`: the tensors of the arena, by the time they die.
+Status sweep(const Plan& plan, const std::vector<uint32_t>& by_death) {
+  Held held(plan.bucket.places);
+  for (const Port& port : plan.program.inputs) {
+    if (const int64_t other = held.take(port.tensor); other >= 0) return overlap(plan, port.tensor, other);
+  }
+  auto dying = by_death.begin();
+  for (uint32_t i = 0; i < plan.program.ops.size(); ++i) {
+    for (; dying != by_death.end() && plan.lives[*dying].death <= i; ++dying) held.give(*dying);
+    ALCOVE_TRY(take_outputs(plan, i, held));
   }
   return {};
 }
@@ -132,30 +161,32 @@ Status take_outputs(const Program& program, const std::vector<Life>& lives, uint
 }  // namespace
 
 Status check_plan(const Program& program) {
-  ALCOVE_TRY(check_extent(program));
   const std::vector<Life> lives = lives_of(program);
   std::vector<uint32_t> by_death;
   for (uint32_t t = 0; t < program.tensors.size(); ++t) {
     const Tensor& tensor = program.tensors[t];
-    if (tensor.storage == Storage::arena && tensor.size_bytes > 0) by_death.push_back(t);
+    if (tensor.storage == Storage::arena && tensor.dtype != DType::text) by_death.push_back(t);
   }
   std::sort(by_death.begin(), by_death.end(), [&](uint32_t a, uint32_t b) { return lives[a].death < lives[b].death; });
-  auto dying = by_death.begin();
-
-  Held held(program.tensors);
-  for (const Port& port : program.inputs) {
-    if (const int64_t other = held.take(port.tensor); other >= 0) return overlap(program, port.tensor, other);
-  }
-  for (uint32_t i = 0; i < program.ops.size(); ++i) {
-    for (; dying != by_death.end() && lives[*dying].death <= i; ++dying) held.give(*dying);
-    ALCOVE_TRY(take_outputs(program, lives, i, held));
+  for (const Bucket& bucket : program.buckets) {
+    ALCOVE_TRY(check_extent(bucket));
+    ALCOVE_TRY(sweep({program, lives, bucket}, by_death));
   }
   return {};
 }
 
-uint64_t session_bytes(const Program& program) noexcept {
-  const uint64_t states = program.tensors.size() * kStateBytes;  // at most kMaxTensors * 16
-  return (states + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment + program.arena_bytes;
+uint64_t kept_bytes(const Program& program) noexcept {
+  // Counts are within their caps: no overflow.
+  uint64_t bytes = program.tensors.size() * kStateBytes;
+  if (!program.symbols.empty()) {
+    bytes += program.tensors.size() * kBoundTensorBytes + program.ops.size() * kBoundOpBytes +
+             program.expressions.size() * kBoundExpressionBytes + program.inputs.size() * kBoundInputBytes;
+  }
+  return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment + program.states_bytes;
+}
+
+uint64_t session_bytes(const Program& program, size_t bucket) noexcept {
+  return kept_bytes(program) + program.buckets[bucket].arena_bytes;
 }
 
 }  // namespace alcove

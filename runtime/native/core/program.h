@@ -11,7 +11,7 @@ namespace alcove {
 
 // The numbers are those of the file format and of runtime/format/spec.py.
 enum class DType : uint8_t { f32 = 1, i8 = 2, i32 = 3, i64 = 4, u8 = 5, boolean = 6, text = 7 };
-enum class Storage : uint8_t { constant = 1, arena = 2 };
+enum class Storage : uint8_t { constant = 1, arena = 2, state = 3 };
 enum class Layout : uint8_t { row_major = 1, panel16 = 2 };
 
 enum class OpCode : uint16_t {
@@ -47,8 +47,9 @@ struct Tensor {
   Layout layout;
   bool is_ragged;  // dims[0] is an upper bound
   uint8_t rank;
+  uint8_t dynamic_dims;     // bit d: dims[d] is the index of an expression, and after bind() its value
   uint32_t dims[kMaxRank];
-  uint64_t offset;  // in the WEIGHTS section or in the arena
+  uint64_t offset;  // in the WEIGHTS section, in the arena or among the states
   uint64_t size_bytes;
   std::string_view name;
 
@@ -62,6 +63,7 @@ struct Tensor {
 struct Op {
   OpCode code;
   uint8_t input_count, output_count, attribute_count;
+  uint32_t attribute_dynamic;  // bit a: attributes[a] is the index of an expression, and after bind() its value
   uint32_t inputs[kMaxOpInputs];
   uint32_t outputs[kMaxOpOutputs];
   uint64_t attributes[kMaxOpAttributes];  // bits; i64 as two's complement
@@ -74,13 +76,57 @@ struct Port {
   uint32_t first_label, label_count;
 };
 
+// What a run leaves for the next one in the same session.
+struct State {
+  uint32_t tensor;   // storage state; read by ops
+  uint32_t initial;  // the constant that it begins as
+  uint32_t update;   // the arena tensor that it becomes after a run
+  std::string_view name;
+};
+
+// A size that is known when the inputs are.
+struct Symbol {
+  uint32_t min, max;
+  uint32_t input;  // whose dimension `dim` it is
+  uint32_t dim;
+  std::string_view name;
+};
+
+// The numbers are those of the file format and of runtime/format/spec.py.
+enum class ExpressionKind : uint8_t { constant = 1, symbol, add, subtract, multiply, floor_divide, modulo, min, max };
+
+// A size made of others.  `a` is the value of a constant, or the index of a symbol; both are indices of earlier expressions
+// otherwise.
+struct Expression {
+  ExpressionKind kind;
+  int64_t a, b;
+};
+
+// Where a tensor lies, and how large it may be.
+struct Place {
+  uint64_t offset;
+  uint64_t size_bytes;
+};
+
+// A memory plan for all sizes up to its bounds.
+struct Bucket {
+  uint64_t arena_bytes;
+  uint32_t bounds[kMaxSymbols];  // greatest value of each symbol
+  std::vector<Place> places;     // of each tensor; 0 for what is not in the arena
+};
+
 struct Program {
   std::vector<uint8_t> bytes;  // private copy of the PROGRAM section; the names below point into it
   std::vector<Tensor> tensors;
   std::vector<Op> ops;
   std::vector<Port> inputs, outputs;
   std::vector<std::string_view> labels;
-  uint64_t arena_bytes = 0;
+  std::vector<State> states;
+  std::vector<Symbol> symbols;          // none: all sizes are known
+  std::vector<Expression> expressions;
+  std::vector<Bucket> buckets;          // by rising arena; one without bounds if there are no symbols
+  uint64_t arena_bytes = 0;             // of the largest bucket
+  uint64_t states_bytes = 0;            // of all tensors of storage state
   uint64_t weights_bytes = 0;
 
   Program() = default;
@@ -97,5 +143,11 @@ struct TensorState {
 };
 static_assert(sizeof(void*) > 8 || sizeof(TensorState) <= 16, "the memory ceiling counts 16 bytes for each tensor");
 inline constexpr uint64_t kStateBytes = 16;
+// What a session of a program with symbols keeps for each tensor, op, expression and input.
+static_assert(sizeof(Tensor) <= 80 && sizeof(Op) <= 288 && sizeof(Port) <= 32, "the memory ceiling counts these");
+inline constexpr uint64_t kBoundTensorBytes = 80;
+inline constexpr uint64_t kBoundOpBytes = 288;
+inline constexpr uint64_t kBoundExpressionBytes = 8;
+inline constexpr uint64_t kBoundInputBytes = 32;
 
 }  // namespace alcove

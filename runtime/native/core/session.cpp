@@ -1,15 +1,16 @@
 #include "core/session.h"
 
 #include <cinttypes>
-#include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
 
 #include "core/ops/ops.h"
+#include "core/sizes.h"
 
 namespace alcove {
 
@@ -48,13 +49,10 @@ Status Session::Hold::busy() noexcept {
                  "another thread uses this session; make one session for each thread");
 }
 
-Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> model) {
-  const uint64_t bytes = session_bytes(model->program());
-  void* memory = std::aligned_alloc(kTensorAlignment, bytes > 0 ? bytes : kTensorAlignment);
-  if (memory == nullptr) {
-    return failure(Code::out_of_memory, Section::file, "the system gave no %" PRIu64 " bytes for a session", bytes);
-  }
-  return std::unique_ptr<Session>(new Session(std::move(model), static_cast<uint8_t*>(memory)));
+Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> model, uint64_t memory_limit_bytes) {
+  std::unique_ptr<Session> session(new Session(std::move(model), memory_limit_bytes));
+  ALCOVE_TRY(session->allocate());
+  return session;
 }
 
 #if defined(ALCOVE_SANITIZE)
@@ -62,32 +60,147 @@ Result<std::unique_ptr<Session>> Session::create_apart(std::shared_ptr<const Mod
   Result<std::unique_ptr<Session>> created = create(std::move(model));
   if (!created.is_ok()) return created;
   Session& session = *created.value();
-  const std::vector<Tensor>& tensors = session.model_->program().tensors;
-  for (size_t t = 0; t < tensors.size(); ++t) {
-    session.apart_.push_back(std::make_unique<uint8_t[]>(tensors[t].size_bytes));
-    uint8_t* block = session.apart_.back().get();
-    if (tensors[t].storage == Storage::constant) std::memcpy(block, session.states_[t].data, tensors[t].size_bytes);
-    session.states_[t].data = block;
-  }
+  session.apart_.resize(session.program().tensors.size());
+  session.place_tensors();
+  session.reset();
   return created;
+}
+
+// A heap block of its own for each tensor; of its size in this run, if it is in the arena.
+void Session::place_apart() {
+  const std::vector<Tensor>& tensors = program().tensors;
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    if (tensors[t].dtype == DType::text || (tensors[t].storage != Storage::arena && apart_[t] != nullptr)) continue;
+    apart_[t] = std::make_unique<uint8_t[]>(tensors[t].size_bytes);
+    if (tensors[t].storage == Storage::constant) {
+      std::memcpy(apart_[t].get(), model_->constant(tensors[t]), tensors[t].size_bytes);
+    }
+    states_[t].data = apart_[t].get();
+  }
 }
 #endif
 
-Session::Session(std::shared_ptr<const Model> model, uint8_t* memory) : model_(std::move(model)), memory_(memory) {
+Session::Session(std::shared_ptr<const Model> model, uint64_t memory_limit_bytes)
+    : model_(std::move(model)), memory_limit_bytes_(memory_limit_bytes), is_bound_(!model_->program().symbols.empty()) {
+  if (!is_bound_) return;
   const Program& program = model_->program();
-  states_ = reinterpret_cast<TensorState*>(memory_);
-  uint8_t* arena = memory_ + (session_bytes(program) - program.arena_bytes);
-  std::memset(arena, 0, program.arena_bytes);
+  bound_ = copy_to_bind(program);
+  values_.resize(program.expressions.size());
+  std::memcpy(wanted_, program.buckets[0].bounds, sizeof(wanted_));
+}
+
+Session::~Session() = default;
+
+Session::Memory Session::aligned_memory(uint64_t bytes) noexcept {
+  auto* memory = static_cast<uint8_t*>(std::aligned_alloc(kTensorAlignment, bytes > 0 ? bytes : kTensorAlignment));
+  if (memory != nullptr) std::memset(memory, 0, bytes);
+  return Memory(memory);
+}
+
+Status Session::too_large(size_t bucket) const noexcept {
+  const uint64_t bytes = session_bytes(model_->program(), bucket);
+  if (bytes > memory_limit_bytes_) {
+    return failure(Code::memory_limit, Section::file, "a session of these sizes takes %" PRIu64 " bytes, its limit is %" PRIu64,
+                   bytes, memory_limit_bytes_);
+  }
+  return failure(Code::out_of_memory, Section::file, "the system gave no %" PRIu64 " bytes for a session", bytes);
+}
+
+// The table of tensors, the states, and an arena of the smallest bucket at its bounds, where the verifier has seen it run.
+Status Session::allocate() noexcept {
+  const Program& program = model_->program();
+  if (session_bytes(program, 0) > memory_limit_bytes_) return too_large(0);
+  const uint64_t bound_bytes = kept_bytes(program) - program.states_bytes;  // the copy to bind has the rest of them
+  memory_ = aligned_memory(bound_bytes + program.states_bytes);
+  if (memory_ == nullptr) return too_large(0);
+  states_ = reinterpret_cast<TensorState*>(memory_.get());
   for (size_t t = 0; t < program.tensors.size(); ++t) {
     const Tensor& tensor = program.tensors[t];
+    uint8_t* data = nullptr;
     // Constants are only ever read; one type of state keeps the run loop small.
-    uint8_t* data = tensor.storage == Storage::constant ? const_cast<uint8_t*>(model_->constant(tensor))
-                                                        : arena + tensor.offset;
+    if (tensor.storage == Storage::constant) data = const_cast<uint8_t*>(model_->constant(tensor));
+    if (tensor.storage == Storage::state) data = memory_.get() + bound_bytes + tensor.offset;
     new (&states_[t]) TensorState{data, tensor.rank > 0 ? tensor.dims[0] : 0};
+  }
+  reset();
+  if (is_bound_) return rebind();
+  ALCOVE_TRY(grow(0));
+  place_tensors();
+  return {};
+}
+
+// The old arena goes first, so that a session never takes more than it says.
+Status Session::grow(size_t bucket) noexcept {
+  const uint64_t bytes = model_->program().buckets[bucket].arena_bytes;
+  if (arena_ != nullptr && bytes <= arena_capacity_) return {};
+  const uint64_t before = std::exchange(arena_capacity_, 0);
+  arena_ = nullptr;
+  arena_ = aligned_memory(bytes);
+  if (arena_ != nullptr) {
+    arena_capacity_ = bytes;
+    return {};
+  }
+  arena_ = before > 0 ? aligned_memory(before) : nullptr;
+  if (arena_ != nullptr) arena_capacity_ = before;
+  return too_large(bucket);
+}
+
+// The program at the sizes that the inputs ask for.
+Status Session::bind_wanted(size_t bucket) noexcept {
+  if (session_bytes(model_->program(), bucket) > memory_limit_bytes_) return too_large(bucket);
+  Status status = bind(model_->program(), bucket, wanted_, values_.data(), bound_);
+  if (status.is_ok()) status = check_signatures(bound_, model_->writers());
+  if (status.is_ok()) return grow(bucket);
+  // The program is good, and runs at the bounds of its buckets; it is these sizes that it can't take.
+  return failure(Code::input_shape, Section::file, "no program of these sizes: %.180s", status.message);
+}
+
+// Either all changes, or nothing but the inputs that were set, which are no longer.
+Status Session::rebind() noexcept {
+  const Program& program = model_->program();
+  const size_t bucket = bucket_for(program, wanted_);
+  has_outputs_ = false;
+  for (size_t port = 0; port < program.inputs.size(); ++port) {
+    if (program.tensors[program.inputs[port].tensor].dtype != DType::text) set_ &= ~(uint64_t{1} << port);
+  }
+  const Status status = bind_wanted(bucket);
+  if (status.is_ok()) {
+    bucket_ = bucket;
+    std::memcpy(sizes_, wanted_, sizeof(sizes_));
+  } else {
+    std::memcpy(wanted_, sizes_, sizeof(wanted_));
+    (void)bind(program, bucket_, sizes_, values_.data(), bound_);  // as it was
+  }
+  place_tensors();
+  return status;
+}
+
+// Where each tensor of the arena is, for the sizes in force.
+void Session::place_tensors() noexcept {
+  const Program& bound = program();
+  for (size_t t = 0; t < bound.tensors.size(); ++t) {
+    const Tensor& tensor = bound.tensors[t];
+    if (tensor.storage != Storage::arena || tensor.dtype == DType::text || arena_ == nullptr) continue;
+    states_[t] = {arena_.get() + tensor.offset, tensor.rank > 0 ? tensor.dims[0] : 0};
+  }
+#if defined(ALCOVE_SANITIZE)
+  if (!apart_.empty()) place_apart();
+#endif
+}
+
+void Session::reset() noexcept {
+  const Program& program = model_->program();
+  for (const State& state : program.states) {
+    std::memcpy(states_[state.tensor].data, states_[state.initial].data, program.tensors[state.tensor].size_bytes);
   }
 }
 
-Session::~Session() { std::free(memory_); }
+void Session::update_states() noexcept {
+  const Program& program = model_->program();
+  for (const State& state : program.states) {
+    std::memcpy(states_[state.tensor].data, states_[state.update].data, program.tensors[state.tensor].size_bytes);
+  }
+}
 
 Status Session::check_port(size_t port, bool is_text) const noexcept {
   const Program& program = model_->program();
@@ -114,16 +227,41 @@ Status Session::set_text(size_t port, const uint8_t* text, size_t size) noexcept
   return {};
 }
 
+Status Session::set_dims(size_t port, const uint64_t* dims, size_t rank) noexcept {
+  ALCOVE_TRY(check_port(port, false));
+  const Program& program = model_->program();
+  const Tensor& tensor = program.tensors[program.inputs[port].tensor];
+  if (rank != tensor.rank) {
+    return failure(Code::input_shape, Section::file, "expected %u dimensions, got %zu", tensor.rank, rank).at_port(port);
+  }
+  for (size_t s = 0; s < program.symbols.size(); ++s) {
+    const Symbol& symbol = program.symbols[s];
+    if (symbol.input != port) continue;
+    if (dims[symbol.dim] < symbol.min || dims[symbol.dim] > symbol.max) {
+      return failure(Code::input_shape, Section::file,
+                     "dimension %" PRIu32 " (%.*s) is %" PRIu64 ", allowed are %" PRIu32 " to %" PRIu32, symbol.dim,
+                     static_cast<int>(symbol.name.size()), symbol.name.data(), dims[symbol.dim], symbol.min, symbol.max)
+          .at_port(port);
+    }
+  }
+  for (size_t s = 0; s < program.symbols.size(); ++s) {
+    const Symbol& symbol = program.symbols[s];
+    if (symbol.input == port) wanted_[s] = static_cast<uint32_t>(dims[symbol.dim]);
+  }
+  return {};
+}
+
 Status Session::set_tensor(size_t port, DType dtype, const uint64_t* dims, size_t rank, const void* data) noexcept {
   ALCOVE_TRY(check_port(port, false));
   const uint32_t index = model_->program().inputs[port].tensor;
-  const Tensor& tensor = model_->program().tensors[index];
+  const Tensor& tensor = program().tensors[index];
   if (dtype != tensor.dtype) {
     return failure(Code::input_dtype, Section::file, "expected %s, got %s", dtype_name(tensor.dtype), dtype_name(dtype))
         .at_port(port);
   }
-  if (rank != tensor.rank) {
-    return failure(Code::input_shape, Section::file, "expected %u dimensions, got %zu", tensor.rank, rank).at_port(port);
+  ALCOVE_TRY(set_dims(port, dims, rank));
+  if (is_bound_ && (arena_ == nullptr || std::memcmp(wanted_, sizes_, sizeof(sizes_)) != 0)) {
+    if (Status status = rebind(); !status.is_ok()) return status.at_port(port);
   }
   uint64_t row_bytes = dtype_bytes(dtype);
   for (size_t d = 0; d < rank; ++d) {
@@ -145,7 +283,7 @@ Status Session::set_tensor(size_t port, DType dtype, const uint64_t* dims, size_
 }
 
 Status Session::run() noexcept {
-  const Program& program = model_->program();
+  const Program& program = this->program();
   const size_t count = program.inputs.size();
   const uint64_t all = count == 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
   if (set_ != all) {
@@ -161,6 +299,7 @@ Status Session::run() noexcept {
     const ops::Call call = {program, op, states_, model_->kernels(), model_->checks_indices(i)};
     if (Status status = ops::run_rule(op.code)(call); !status.is_ok()) return status.in_op(i);
   }
+  update_states();
   has_outputs_ = true;
   return {};
 }

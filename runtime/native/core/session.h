@@ -1,11 +1,16 @@
-// Who runs a model?  A session: its own arena, one thread at a time, nothing allocated after creation.
+// Who runs a model?  A session: its own memory, one thread at a time.
 //
 //   set every input ─▶ run ─▶ read outputs        Setting an input again starts over: a run uses up what was set.
+//
+// Memory is allocated at creation; for a program whose sizes come with its inputs, also when an input is set that needs a
+// larger arena than any before it.  A run allocates nothing.  States begin as their constants, change when a run has
+// succeeded, and live as long as the session.
 //
 // A caller holds the session (`Hold`) from the first input to the last output; a second thread gets `session_busy`.
 #pragma once
 
 #include <atomic>
+#include <cstdlib>
 #include <memory>
 
 #include "core/model.h"
@@ -14,8 +19,9 @@ namespace alcove {
 
 class Session {
  public:
-  // Allocates the model's memory ceiling, once.
-  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Model> model);
+  // Allocates what the smallest sizes take: the model's memory ceiling, if its sizes are known.  Never takes more than
+  // `memory_limit_bytes`: inputs that would are refused.
+  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Model> model, uint64_t memory_limit_bytes = UINT64_MAX);
 
 #if defined(ALCOVE_SANITIZE)
   // For the fuzzing driver: every tensor in a heap block of its exact size, so that the sanitizer sees a kernel that goes
@@ -45,9 +51,16 @@ class Session {
   };
 
   [[nodiscard]] const Model& model() const noexcept { return *model_; }
+  // With the dimensions of the inputs that were set last.
+  [[nodiscard]] const Program& program() const noexcept { return is_bound_ ? bound_ : model_->program(); }
+  // What it has allocated.
+  [[nodiscard]] uint64_t memory_bytes() const noexcept { return kept_bytes(model_->program()) + arena_capacity_; }
 
   // Takes a text by reference: the bytes must stay until the run is over.
   Status set_text(size_t port, const uint8_t* text, size_t size) noexcept;
+  // Says which dimensions an input will have, before it is set.  Needed where the sizes of a program come from several
+  // inputs: new sizes take effect with the next set_tensor(), together, and what was set before is no longer set.
+  Status set_dims(size_t port, const uint64_t* dims, size_t rank) noexcept;
   // Copies a tensor in row-major order.  Raggedness: dims[0] may be less than the port's.
   Status set_tensor(size_t port, DType dtype, const uint64_t* dims, size_t rank, const void* data) noexcept;
   // Runs all ops.  Precondition: none; a missing input is an error.
@@ -58,19 +71,44 @@ class Session {
   [[nodiscard]] const uint8_t* output(size_t port) const noexcept;
   // Rows in use of an output's leading dimension.
   [[nodiscard]] uint64_t output_extent(size_t port) const noexcept;
+  // States as they were at creation.
+  void reset() noexcept;
 
  private:
-  Session(std::shared_ptr<const Model> model, uint8_t* memory);
+  struct Free {
+    void operator()(uint8_t* memory) const noexcept { std::free(memory); }
+  };
+  using Memory = std::unique_ptr<uint8_t, Free>;
+
+  Session(std::shared_ptr<const Model> model, uint64_t memory_limit_bytes);
+  Status allocate() noexcept;
+  Status grow(size_t bucket) noexcept;
+  Status rebind() noexcept;
+  Status bind_wanted(size_t bucket) noexcept;
+  void place_tensors() noexcept;
+  void update_states() noexcept;
   Status check_port(size_t port, bool is_text) const noexcept;
+  [[nodiscard]] Status too_large(size_t bucket) const noexcept;
+  static Memory aligned_memory(uint64_t bytes) noexcept;
 
   std::shared_ptr<const Model> model_;
-  uint8_t* memory_;      // states, then the arena; aligned to 64
-  TensorState* states_;  // one for each tensor
+  uint64_t memory_limit_bytes_;
+  Memory memory_;        // the table of tensors, then the states; aligned to 64
+  Memory arena_;         // none, if the system gave no memory for a larger one
+  uint64_t arena_capacity_ = 0;
+  TensorState* states_ = nullptr;  // one for each tensor
   uint64_t set_ = 0;     // one bit for each input
+  bool is_bound_;        // whether the sizes of the program come with its inputs
+  Program bound_;        // the program at `sizes_`
+  std::vector<int64_t> values_;  // of expressions
+  size_t bucket_ = 0;
+  uint32_t sizes_[kMaxSymbols] = {};   // of symbols, in force
+  uint32_t wanted_[kMaxSymbols] = {};  // of symbols, as the inputs' dimensions say
   bool has_outputs_ = false;
   std::atomic<bool> is_busy_ = false;
 #if defined(ALCOVE_SANITIZE)
-  std::vector<std::unique_ptr<uint8_t[]>> apart_;
+  void place_apart();
+  std::vector<std::unique_ptr<uint8_t[]>> apart_;  // empty: tensors lie in the arena
 #endif
 };
 

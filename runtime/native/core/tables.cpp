@@ -3,7 +3,8 @@
 #include <cstring>
 
 #include "core/checked.h"
-#include "core/verify.h"
+#include "core/cursor.h"
+#include "core/tables.h"
 
 namespace alcove {
 
@@ -14,64 +15,18 @@ using format::PortRecord;
 using format::ProgramHeader;
 using format::TensorRecord;
 
-// Reads records, then strings, of a private copy whose size was checked against the counts.
-class Cursor {
- public:
-  Cursor(const uint8_t* data, uint64_t strings, uint64_t size) : data_(data), string_(strings), size_(size) {}
-
-  template <typename Record>
-  Record next() {
-    Record record;
-    std::memcpy(&record, data_ + position_, sizeof(record));
-    position_ += sizeof(record);
-    return record;
-  }
-
-  // The next `bytes` of the strings, in the order of the records that own them.
-  Status text(uint32_t bytes, uint32_t cap, const char* what, std::string_view& result) {
-    if (bytes > cap) {
-      return failure(Code::string_limit, Section::program, "%s has %" PRIu32 " bytes, the cap is %" PRIu32, what, bytes,
-                     cap);
-    }
-    if (bytes > size_ - string_) {
-      return failure(Code::program_size, Section::program, "%s of %" PRIu32 " bytes ends beyond the section", what, bytes);
-    }
-    result = std::string_view(reinterpret_cast<const char*>(data_ + string_), bytes);
-    string_ += bytes;
-    if (!is_printable_utf8(result)) {
-      return failure(Code::string_text, Section::program, "%s is not printable UTF-8", what);
-    }
-    return {};
-  }
-
-  uint64_t strings_left() const { return size_ - string_; }
-
- private:
-  const uint8_t* data_;
-  uint64_t position_ = 0;
-  uint64_t string_;
-  uint64_t size_;
-};
-
-template <typename T, size_t kCount>
-bool is_zero_from(const T (&slots)[kCount], size_t first) {
-  for (size_t i = first; i < kCount; ++i) {
-    if (slots[i] != 0) return false;
-  }
-  return true;
-}
-
 Status check_shape(const TensorRecord& r) {
   if (r.rank > kMaxRank) {
     return failure(Code::tensor_shape, Section::program, "rank %u, the cap is %" PRIu32, r.rank, kMaxRank);
   }
   for (uint8_t d = 0; d < r.rank; ++d) {
+    if ((r.dynamic_dims >> d & 1) != 0) continue;
     if (r.dims[d] == 0 || r.dims[d] > kMaxDimension) {
       return failure(Code::tensor_shape, Section::program, "dimension %u is %" PRIu32 ", allowed are 1 to %" PRIu32, d,
                      r.dims[d], kMaxDimension);
     }
   }
-  if (r.zero != 0 || !is_zero_from(r.dims, r.rank)) {
+  if (!is_zero_from(r.dims, r.rank)) {
     return failure(Code::padding, Section::program, "unused bytes of a tensor's record are not zero");
   }
   return {};
@@ -89,16 +44,51 @@ Checked size_of(const TensorRecord& r) {
   return count * dtype_bytes(static_cast<DType>(r.dtype));
 }
 
-Status check_tensor(const TensorRecord& r) {
+// Sizes that are known when the inputs are.  Precondition: check_shape.
+Status check_dynamic(const TensorRecord& r, uint32_t expression_count) {
+  const bool may_have = r.storage == static_cast<uint8_t>(Storage::arena) && (r.flags & format::kRagged) == 0;
+  if (r.dynamic_dims >> r.rank != 0 || (r.dynamic_dims != 0 && !may_have)) {
+    return failure(Code::tensor_flags, Section::program, "dynamic dimensions %#" PRIx32 " are not allowed here",
+                   r.dynamic_dims);
+  }
+  for (uint8_t d = 0; d < r.rank; ++d) {
+    if ((r.dynamic_dims >> d & 1) != 0 && r.dims[d] >= expression_count) {
+      return failure(Code::size_expression, Section::program, "dimension %u is expression %" PRIu32 " of %" PRIu32, d,
+                     r.dims[d], expression_count);
+    }
+  }
+  return {};
+}
+
+// `is_static`: offset and size of an arena tensor stand in its record, and not in those of buckets.
+Status check_place(const TensorRecord& r, bool is_static) {
+  const auto storage = static_cast<Storage>(r.storage);
+  const uint64_t cap = storage == Storage::constant ? kMaxFileBytes : kMaxArenaBytes;
+  const Checked size = storage == Storage::arena && !is_static ? Checked(0) : size_of(r);
+  if (!size.is_at_most(cap) || !size.is(r.size_bytes)) {
+    return failure(Code::tensor_size, Section::program,
+                   "the record says %" PRIu64 " bytes, which is not what the shape gives or is above the cap of %" PRIu64,
+                   r.size_bytes, cap);
+  }
+  if (r.offset % kTensorAlignment != 0 || (storage == Storage::arena && !is_static && r.offset != 0)) {
+    return failure(Code::tensor_offset, Section::program, "offset %" PRIu64 " is no multiple of %" PRIu64
+                   ", or not 0 where buckets have it", r.offset, kTensorAlignment);
+  }
+  return {};
+}
+
+Status check_tensor(const TensorRecord& r, const ProgramHeader& header) {
   if (r.dtype < static_cast<uint8_t>(DType::f32) || r.dtype > static_cast<uint8_t>(DType::text)) {
     return failure(Code::tensor_dtype, Section::program, "unknown type %u", r.dtype);
   }
   const auto dtype = static_cast<DType>(r.dtype);
-  if (r.storage != static_cast<uint8_t>(Storage::constant) && r.storage != static_cast<uint8_t>(Storage::arena)) {
+  if (r.storage < static_cast<uint8_t>(Storage::constant) || r.storage > static_cast<uint8_t>(Storage::state)) {
     return failure(Code::tensor_storage, Section::program, "unknown storage %u", r.storage);
   }
   const bool is_constant = r.storage == static_cast<uint8_t>(Storage::constant);
+  const bool is_arena = r.storage == static_cast<uint8_t>(Storage::arena);
   ALCOVE_TRY(check_shape(r));
+  ALCOVE_TRY(check_dynamic(r, header.expression_count));
   if (r.layout == static_cast<uint8_t>(Layout::panel16)) {
     if (!is_constant || dtype != DType::f32 || r.rank != 2) {
       return failure(Code::tensor_layout, Section::program, "panels are for constant float32 matrices");
@@ -106,67 +96,89 @@ Status check_tensor(const TensorRecord& r) {
   } else if (r.layout != static_cast<uint8_t>(Layout::row_major)) {
     return failure(Code::tensor_layout, Section::program, "unknown layout %u", r.layout);
   }
-  if ((r.flags & ~format::kRagged) != 0 || ((r.flags & format::kRagged) != 0 && (is_constant || r.rank == 0))) {
+  if ((r.flags & ~format::kRagged) != 0 || ((r.flags & format::kRagged) != 0 && (!is_arena || r.rank == 0))) {
     return failure(Code::tensor_flags, Section::program, "flags %#" PRIx32 " are not allowed here", r.flags);
   }
-  if (dtype == DType::text && (is_constant || r.rank != 0 || r.offset != 0)) {
+  if (dtype == DType::text && (!is_arena || r.rank != 0 || r.offset != 0)) {
     return failure(Code::tensor_storage, Section::program, "text is for inputs, has rank 0 and lies outside the arena");
   }
-  const uint64_t cap = is_constant ? kMaxFileBytes : kMaxArenaBytes;
-  const Checked size = size_of(r);
-  if (!size.is_at_most(cap) || !size.is(r.size_bytes)) {
-    return failure(Code::tensor_size, Section::program,
-                   "the record says %" PRIu64 " bytes, which is not what the shape gives or is above the cap of %" PRIu64,
-                   r.size_bytes, cap);
-  }
-  if (r.offset % kTensorAlignment != 0) {
-    return failure(Code::tensor_offset, Section::program, "offset %" PRIu64 " is no multiple of %" PRIu64, r.offset,
-                   kTensorAlignment);
-  }
-  return {};
+  return check_place(r, header.symbol_count == 0);
 }
 
-Status read_tensors(Program& program, Cursor& cursor, uint32_t count) {
-  Checked end = 0;
-  uint64_t weights_end = 0;
-  program.tensors.reserve(count);
-  for (uint32_t t = 0; t < count; ++t) {
+// Constants and states lie one after the other, each kind in a place of its own.
+class Sequence {
+ public:
+  explicit Sequence(uint64_t bound) : bound_(bound) {}
+
+  Status add(const Tensor& tensor, const char* where) {
+    const Checked start = end_.aligned(kTensorAlignment);
+    end_ = start + tensor.size_bytes;
+    if (start.is(tensor.offset) && end_.is_at_most(bound_)) return {};
+    return failure(Code::tensor_offset, Section::program,
+                   "%" PRIu64 " bytes at %" PRIu64
+                   "; they must follow those before and end within the %" PRIu64 " bytes of %s",
+                   tensor.size_bytes, tensor.offset, bound_, where);
+  }
+
+  // Precondition: add() has not failed.
+  [[nodiscard]] uint64_t end() const { return end_.value(); }
+
+ private:
+  Checked end_ = 0;
+  uint64_t bound_;
+};
+
+Status read_tensors(Program& program, Cursor& cursor, const ProgramHeader& header) {
+  Sequence constants(program.weights_bytes);
+  Sequence states(kMaxArenaBytes);
+  program.tensors.reserve(header.tensor_count);
+  for (uint32_t t = 0; t < header.tensor_count; ++t) {
     const auto r = cursor.next<TensorRecord>();
-    if (Status status = check_tensor(r); !status.is_ok()) return status.in_tensor(t);
+    if (Status status = check_tensor(r, header); !status.is_ok()) return status.in_tensor(t);
     Tensor tensor{};
     tensor.dtype = static_cast<DType>(r.dtype);
     tensor.storage = static_cast<Storage>(r.storage);
     tensor.layout = static_cast<Layout>(r.layout);
     tensor.is_ragged = (r.flags & format::kRagged) != 0;
     tensor.rank = r.rank;
+    tensor.dynamic_dims = static_cast<uint8_t>(r.dynamic_dims);
     std::memcpy(tensor.dims, r.dims, sizeof(tensor.dims));
     tensor.offset = r.offset;
     tensor.size_bytes = r.size_bytes;
-    if (Status status = cursor.text(r.name_bytes, kMaxNameBytes, "a tensor's name", tensor.name); !status.is_ok()) {
-      return status.in_tensor(t);
-    }
-    if (tensor.storage == Storage::constant) {
-      const Checked start = end.aligned(kTensorAlignment);
-      end = start + tensor.size_bytes;
-      if (!start.is(tensor.offset) || !end.is_at_most(program.weights_bytes)) {
-        return failure(Code::tensor_offset, Section::program,
-                       "a constant of %" PRIu64 " bytes at %" PRIu64
-                       "; it must follow the one before and end within the %" PRIu64 " bytes of WEIGHTS",
-                       tensor.size_bytes, tensor.offset, program.weights_bytes)
-            .in_tensor(t);
-      }
-      weights_end = end.value();
-    }
+    Status status = cursor.text(r.name_bytes, kMaxNameBytes, "a tensor's name", tensor.name);
+    if (status.is_ok() && tensor.storage == Storage::constant) status = constants.add(tensor, "WEIGHTS");
+    if (status.is_ok() && tensor.storage == Storage::state) status = states.add(tensor, "all states");
+    if (!status.is_ok()) return status.in_tensor(t);
     program.tensors.push_back(tensor);
   }
-  if (weights_end != program.weights_bytes) {
+  if (constants.end() != program.weights_bytes) {
     return failure(Code::tensor_size, Section::program, "constants take %" PRIu64 " bytes, WEIGHTS has %" PRIu64,
-                   weights_end, program.weights_bytes);
+                   constants.end(), program.weights_bytes);
+  }
+  program.states_bytes = Checked(states.end()).aligned(kTensorAlignment).value();
+  return {};
+}
+
+// Whether attribute `index` of an op is of a type that an expression can give.
+bool is_integer_attribute(const OpInfo& info, uint32_t index) {
+  std::string_view rest = info.attributes;
+  for (; index > 0; --index) rest.remove_prefix(rest.find(' ') + 1);
+  return rest.substr(rest.find(':') + 1, 3) == "i64";
+}
+
+Status check_dynamic_attributes(const OpRecord& r, const OpInfo& info, uint32_t expression_count) {
+  for (uint32_t a = 0; a < 32; ++a) {
+    if ((r.attribute_dynamic >> a & 1) == 0) continue;
+    if (a >= r.attribute_count || !is_integer_attribute(info, a) || r.attributes[a] >= expression_count) {
+      return failure(Code::size_expression, Section::program,
+                     "attribute %" PRIu32 " of %s is no integer, or none of the %" PRIu32 " expressions", a, info.name,
+                     expression_count);
+    }
   }
   return {};
 }
 
-Status read_op(const OpRecord& r, Program& program, Cursor& cursor) {
+Status read_op(const OpRecord& r, Program& program, Cursor& cursor, uint32_t expression_count) {
   const OpInfo* info = op_info(r.code);
   if (info == nullptr) return failure(Code::op_unknown, Section::program, "unknown op code %u", r.code);
   if (r.input_count < info->min_inputs || r.input_count > info->max_inputs || r.output_count != info->outputs ||
@@ -176,10 +188,11 @@ Status read_op(const OpRecord& r, Program& program, Cursor& cursor) {
                    r.output_count, r.attribute_count, info->min_inputs, info->max_inputs, info->outputs,
                    info->attribute_count);
   }
-  if (!is_zero_from(r.zero, 0) || r.attribute_dynamic != 0 || !is_zero_from(r.inputs, r.input_count) ||
+  if (!is_zero_from(r.zero, 0) || !is_zero_from(r.inputs, r.input_count) ||
       !is_zero_from(r.outputs, r.output_count) || !is_zero_from(r.attributes, r.attribute_count)) {
     return failure(Code::padding, Section::program, "unused bytes of an op's record are not zero");
   }
+  ALCOVE_TRY(check_dynamic_attributes(r, *info, expression_count));
   const size_t tensor_count = program.tensors.size();
   for (uint8_t i = 0; i < r.input_count + r.output_count; ++i) {
     const uint32_t index = i < r.input_count ? r.inputs[i] : r.outputs[i - r.input_count];
@@ -193,6 +206,7 @@ Status read_op(const OpRecord& r, Program& program, Cursor& cursor) {
   op.input_count = r.input_count;
   op.output_count = r.output_count;
   op.attribute_count = r.attribute_count;
+  op.attribute_dynamic = r.attribute_dynamic;
   std::memcpy(op.inputs, r.inputs, sizeof(op.inputs));
   std::memcpy(op.outputs, r.outputs, sizeof(op.outputs));
   std::memcpy(op.attributes, r.attributes, sizeof(op.attributes));
@@ -227,7 +241,9 @@ Status check_counts(const ProgramHeader& h, uint64_t size) {
     uint32_t count, cap;
   } counts[] = {{"tensors", h.tensor_count, kMaxTensors}, {"ops", h.op_count, kMaxOps},
                 {"inputs", h.input_count, kMaxPorts},     {"outputs", h.output_count, kMaxPorts},
-                {"labels", h.label_count, kMaxLabels}};
+                {"labels", h.label_count, kMaxLabels},    {"states", h.state_count, kMaxStates},
+                {"symbols", h.symbol_count, kMaxSymbols}, {"expressions", h.expression_count, kMaxExpressions},
+                {"buckets", h.bucket_count, kMaxBuckets}};
   for (const auto& c : counts) {
     if (c.count > c.cap) {
       return failure(Code::count_limit, Section::program, "%" PRIu32 " %s, the cap is %" PRIu32, c.count, c.what, c.cap);
@@ -236,7 +252,7 @@ Status check_counts(const ProgramHeader& h, uint64_t size) {
   const Checked expected = Checked(sizeof(ProgramHeader)) + Checked(h.tensor_count) * sizeof(TensorRecord) +
                            Checked(h.op_count) * sizeof(OpRecord) +
                            (Checked(h.input_count) + h.output_count) * sizeof(PortRecord) +
-                           Checked(h.label_count) * sizeof(uint32_t) + h.string_bytes;
+                           Checked(h.label_count) * sizeof(uint32_t) + size_tables_bytes(h) + h.string_bytes;
   if (!expected.is(size)) {
     return failure(Code::program_size, Section::program, "the counts don't add up to the %" PRIu64 " bytes of the section",
                    size);
@@ -262,10 +278,11 @@ Status check_tables(Program& program) {
 
   Cursor cursor(program.bytes.data(), size - header.string_bytes, size);
   (void)cursor.next<ProgramHeader>();
-  ALCOVE_TRY(read_tensors(program, cursor, header.tensor_count));
+  ALCOVE_TRY(read_tensors(program, cursor, header));
   program.ops.reserve(header.op_count);
   for (uint32_t i = 0; i < header.op_count; ++i) {
-    if (Status status = read_op(cursor.next<OpRecord>(), program, cursor); !status.is_ok()) return status.in_op(i);
+    const auto record = cursor.next<OpRecord>();
+    if (Status status = read_op(record, program, cursor, header.expression_count); !status.is_ok()) return status.in_op(i);
   }
   Checked labels = 0;
   ALCOVE_TRY(read_ports(program, cursor, header.input_count, program.inputs, labels));
@@ -279,46 +296,12 @@ Status check_tables(Program& program) {
     ALCOVE_TRY(cursor.text(cursor.next<uint32_t>(), kMaxLabelBytes, "a label", label));
     program.labels.push_back(label);
   }
+  ALCOVE_TRY(read_size_tables(program, cursor, header));
   if (cursor.strings_left() != 0) {
     return failure(Code::program_size, Section::program, "%" PRIu64 " bytes follow the last string",
                    cursor.strings_left());
   }
   return {};
-}
-
-bool is_printable_utf8(std::string_view text) noexcept {
-  const auto* p = reinterpret_cast<const uint8_t*>(text.data());
-  const auto* end = p + text.size();
-  while (p < end) {
-    const uint8_t first = *p++;
-    if (first < 0x80) {
-      if (first < 0x20 || first == 0x7F) return false;
-      continue;
-    }
-    // Unicode, table 3-7: how many bytes follow, and the range of the first of them.
-    int follow = 0;
-    uint8_t low = 0x80, high = 0xBF;
-    if (first >= 0xC2 && first <= 0xDF) {
-      follow = 1;
-      if (first == 0xC2) low = 0xA0;  // U+0080 to U+009F are controls
-    } else if (first >= 0xE0 && first <= 0xEF) {
-      follow = 2;
-      if (first == 0xE0) low = 0xA0;
-      if (first == 0xED) high = 0x9F;
-    } else if (first >= 0xF0 && first <= 0xF4) {
-      follow = 3;
-      if (first == 0xF0) low = 0x90;
-      if (first == 0xF4) high = 0x8F;
-    } else {
-      return false;
-    }
-    if (end - p < follow) return false;
-    for (int i = 0; i < follow; ++i, low = 0x80, high = 0xBF) {
-      const uint8_t next = *p++;
-      if (next < low || next > high) return false;
-    }
-  }
-  return true;
 }
 
 }  // namespace alcove

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/sha256.h"
+#include "core/sizes.h"
 
 namespace alcove {
 
@@ -16,6 +17,19 @@ Status copy_section(const uint8_t* data, const format::SectionRecord& record, Se
   const Digest seen = sha256(copy.data(), copy.size());
   if (std::memcmp(seen.data(), record.digest, seen.size()) != 0) {
     return failure(Code::section_digest, section, "the section doesn't have the digest of the section table");
+  }
+  return {};
+}
+
+// The rules of the operators, for the sizes that the program has, or at the bounds of each bucket.
+Status check_sizes(const Program& program) {
+  const std::vector<int32_t> writers = producers(program);
+  if (program.symbols.empty()) return check_signatures(program, writers);
+  Program bound = copy_to_bind(program);
+  std::vector<int64_t> values(program.expressions.size());
+  for (size_t bucket = 0; bucket < program.buckets.size(); ++bucket) {
+    ALCOVE_TRY(bind(program, bucket, program.buckets[bucket].bounds, values.data(), bound));
+    ALCOVE_TRY(check_signatures(bound, writers));
   }
   return {};
 }
@@ -33,13 +47,14 @@ Result<Verified> verify(const uint8_t* data, size_t size) {
   program.weights_bytes = result.framing.weights.size_bytes;
   ALCOVE_TRY(check_tables(program));
   ALCOVE_TRY(check_order(program));
-  ALCOVE_TRY(check_signatures(program));
+  ALCOVE_TRY(check_sizes(program));
   ALCOVE_TRY(check_ports(program));
   ALCOVE_TRY(check_plan(program));
-  if (result.framing.header.memory_ceiling_bytes != session_bytes(program)) {
+  const uint64_t ceiling = session_bytes(program, program.buckets.size() - 1);
+  if (result.framing.header.memory_ceiling_bytes != ceiling) {
     return failure(Code::header_memory_ceiling, Section::header,
                    "the header's memory ceiling is %" PRIu64 " bytes, a session takes %" PRIu64,
-                   result.framing.header.memory_ceiling_bytes, session_bytes(program));
+                   result.framing.header.memory_ceiling_bytes, ceiling);
   }
   return result;
 }

@@ -7,14 +7,18 @@
 //                 private copies is read but weights.
 //   2 tables      counts within their caps and adding up to the section's size; every record's unused bytes zero; strings
 //                 printable UTF-8; tensors with known type, storage and layout, dimensions in [1, 2^31), sizes
-//                 recomputed without overflow, constants one after the other in WEIGHTS.
-//   3 order       ops read only constants, inputs and what an earlier op wrote; every arena tensor is written exactly
-//                 once; every constant is read.
+//                 recomputed without overflow, constants one after the other in WEIGHTS, states likewise in a place of
+//                 their own; expressions of earlier ones only; each symbol a dimension of an input.
+//   3 order       ops read only constants, states, inputs and what an earlier op wrote; every arena tensor is written
+//                 exactly once; every constant and state is read; a state has a constant to begin as and an arena tensor to
+//                 become, both of its type and shape.
 //   4 signatures  each op's arity, types, layouts, shapes and attributes by the op's own rule; indices from inside the
-//                 program stay within the table they pick from; the steps of a run are below their cap.
+//                 program stay within the table they pick from; the steps of a run are below their cap.  A program with
+//                 symbols is judged at the bounds of each bucket here, and by its session again at the sizes of each run.
 //   5 ports       names, types, labels.
-//   6 plan        tensors that live at the same time share no byte of the arena, but for an in-place op on its dying input.
-//   7 ceiling     the memory ceiling in the header is what a session allocates.
+//   6 plan        in each bucket: tensors that live at the same time share no byte of the arena, but for views and for an
+//                 in-place op on its dying input.
+//   7 ceiling     the memory ceiling in the header is what a session allocates for the largest bucket.
 //
 // No byte of WEIGHTS can affect memory safety, so their digest is checked by verify_weights() and not here.
 #pragma once
@@ -50,15 +54,18 @@ struct Verified {
 [[nodiscard]] Status check_framing(const uint8_t* data, size_t size, Framing& framing);
 [[nodiscard]] Status check_tables(Program& program);
 [[nodiscard]] Status check_order(const Program& program);
-[[nodiscard]] Status check_signatures(const Program& program);
+// `writers` as producers() gives them.  Allocates nothing.
+[[nodiscard]] Status check_signatures(const Program& program, const std::vector<int32_t>& writers);
 [[nodiscard]] Status check_ports(const Program& program);
 [[nodiscard]] Status check_plan(const Program& program);
 
 // Index of the op that writes each tensor, -1 for constants and inputs.  Precondition: pass 3.
 [[nodiscard]] std::vector<int32_t> producers(const Program& program);
 
-// What a session allocates.  Precondition: pass 2.
-[[nodiscard]] uint64_t session_bytes(const Program& program) noexcept;
+// What a session keeps beside its arena.  Precondition: pass 2.
+[[nodiscard]] uint64_t kept_bytes(const Program& program) noexcept;
+// What a session allocates for the sizes of a bucket.  Precondition: pass 2.
+[[nodiscard]] uint64_t session_bytes(const Program& program, size_t bucket) noexcept;
 
 // Whether the WEIGHTS section has its digest, zeros between its constants and in the unused columns of panels.
 [[nodiscard]] Status verify_weights(const uint8_t* data, const Framing& framing, const Program& program);

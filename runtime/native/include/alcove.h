@@ -1,4 +1,4 @@
-/* The C interface of alcove's runtime: open a program, run it, read what it answers.  Version 1, begun.
+/* The C interface of alcove's runtime: open a program, run it, read what it answers.  Version 2.
  *
  * Handles are opaque.  A model is immutable and may be used by any number of threads; a session belongs to one thread at a
  * time, and a second one gets ALCOVE_BUSY.  No function throws; every function that can fail returns an alcove_status, and
@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-#define ALCOVE_ABI_VERSION 1
+#define ALCOVE_ABI_VERSION 2
 
 typedef enum alcove_status {
   ALCOVE_OK = 0,
@@ -53,7 +53,8 @@ typedef struct alcove_port {
   size_t name_bytes;
   alcove_dtype dtype;
   uint32_t rank;
-  uint64_t dims[ALCOVE_MAX_RANK];
+  uint64_t dims[ALCOVE_MAX_RANK];       /* the greatest, where sizes come with the inputs */
+  uint64_t least_dims[ALCOVE_MAX_RANK]; /* as dims, where the size is known */
   int32_t is_ragged;    /* dims[0] is an upper bound */
   uint32_t label_count; /* names of the indices that an I32 or I64 output holds; 0: none */
 } alcove_port;
@@ -80,21 +81,32 @@ ALCOVE_API alcove_status alcove_model_input(const alcove_model* model, size_t in
 ALCOVE_API alcove_status alcove_model_output(const alcove_model* model, size_t index, alcove_port* port);
 ALCOVE_API alcove_status alcove_model_output_label(const alcove_model* model, size_t output, uint32_t label,
                                                    const char** text, size_t* text_bytes);
-/* What each session of the model allocates, in bytes. */
+/* What each session of the model allocates, in bytes; at most, where sizes come with the inputs. */
 ALCOVE_API uint64_t alcove_model_memory_ceiling(const alcove_model* model);
 
 ALCOVE_API alcove_status alcove_session_create(const alcove_model* model, alcove_session** session);
+/* The same, and inputs whose sizes would take more than `memory_limit_bytes` are refused with ALCOVE_BAD_INPUT. */
+ALCOVE_API alcove_status alcove_session_create_within(const alcove_model* model, uint64_t memory_limit_bytes,
+                                                      alcove_session** session);
 ALCOVE_API void alcove_session_close(alcove_session* session);
 ALCOVE_API alcove_status alcove_session_set_text(alcove_session* session, size_t input, const char* text, size_t size);
+/* Says what dimensions an input will have.  Needed only where sizes come from several inputs: say all, then set all.  Setting
+ * an input of new sizes makes those that were set before unset. */
+ALCOVE_API alcove_status alcove_session_set_dims(alcove_session* session, size_t input, const uint64_t* dims, size_t rank);
 /* `dims` are of row-major `data`; copied.  `data` may be null if dims[0] is 0. */
 ALCOVE_API alcove_status alcove_session_set_tensor(alcove_session* session, size_t input, alcove_dtype dtype,
                                                    const uint64_t* dims, size_t rank, const void* data);
-/* Uses up the inputs: set them again before the next run. */
+/* Uses up the inputs: set them again before the next run.  What a model keeps from run to run changes if it succeeds. */
 ALCOVE_API alcove_status alcove_session_run(alcove_session* session);
 /* Only after a run that succeeded.  `data` is valid until an input is set or the session is closed; `extent` is what is used
  * of the leading dimension. */
 ALCOVE_API alcove_status alcove_session_output(const alcove_session* session, size_t output, const void** data,
                                                uint64_t* extent);
+/* The shape of an output; `dims` has room for ALCOVE_MAX_RANK. */
+ALCOVE_API alcove_status alcove_session_output_dims(const alcove_session* session, size_t output, uint64_t* dims,
+                                                    size_t* rank);
+/* What a model keeps from run to run becomes what it was when the session was created. */
+ALCOVE_API alcove_status alcove_session_reset(alcove_session* session);
 
 #ifdef __cplusplus
 }

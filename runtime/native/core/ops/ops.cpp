@@ -135,8 +135,7 @@ Checked elements(const Tensor& tensor) {
 
 }  // namespace ops
 
-Status check_signatures(const Program& program) {
-  const std::vector<int32_t> writers = producers(program);
+Status check_signatures(const Program& program, const std::vector<int32_t>& writers) {
   Checked total = 0;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
