@@ -1,7 +1,209 @@
-// One element at a time: relu.
-#include "core/ops/ops.h"
+// One element at a time: functions of one and of two operands, choices and casts.
+#include "core/ops/movement.h"
 
 namespace alcove::ops {
+
+namespace {
+
+constexpr uint8_t kFunction = 0, kA = 1, kB = 2, kC = 3;
+// What an element may take, for the bound on a run's steps: the slowest function's, about.
+constexpr uint64_t kStepsPerElement = 16;
+
+// The words of functions.inc.
+constexpr uint32_t kIntegers = kNumbers & ~kFloat;
+constexpr uint32_t kTypes_f32 = kFloat, kTypes_angle = kFloat, kTypes_number = kNumbers, kTypes_integer = kIntegers,
+                   kTypes_bool = set_of({DType::boolean}), kTypes_logic = kIntegers | set_of({DType::boolean}),
+                   kTypes_any = kAnyType;
+enum class ResultType : uint8_t { same, bool_ };
+constexpr ResultType kResult_same = ResultType::same, kResult_bool = ResultType::bool_;
+
+struct FunctionInfo {
+  uint32_t dtypes;
+  ResultType result;
+};
+
+// By number, from 0; there is no function 0.
+constexpr FunctionInfo kUnary[] = {
+    {0, ResultType::same},
+#define ALCOVE_UNARY(number, name, types, result) {kTypes_##types, kResult_##result},
+#include "kernels/unary/functions.inc"
+};
+constexpr FunctionInfo kBinary[] = {
+    {0, ResultType::same},
+#define ALCOVE_BINARY(number, name, types, result) {kTypes_##types, kResult_##result},
+#include "kernels/binary/functions.inc"
+};
+// So that the number is the place in the table.
+#define ALCOVE_UNARY(number, name, types, result) \
+  static_assert(number >= 1 && number < std::size(kUnary) && kUnary[number].dtypes == kTypes_##types);
+#include "kernels/unary/functions.inc"
+#define ALCOVE_BINARY(number, name, types, result) \
+  static_assert(number >= 1 && number < std::size(kBinary) && kBinary[number].dtypes == kTypes_##types);
+#include "kernels/binary/functions.inc"
+
+// The function is in the table and takes input 0; output 0 has the type of its result.
+template <size_t size>
+Status check_function(const Subject& s, const FunctionInfo (&table)[size]) {
+  ALCOVE_TRY(check_integer(s, kFunction, "function", 1, static_cast<int64_t>(size) - 1));
+  const FunctionInfo& info = table[s.integer(kFunction)];
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = info.dtypes}));
+  return check_same_dtype(s, s.op.outputs[0], "output",
+                          info.result == ResultType::same ? s.input(0).dtype : DType::boolean);
+}
+
+// Output 0 has the shape to which all inputs are broadcast: aligned at the last dimension, sizes of 1 repeated.
+Status check_broadcast(const Subject& s) {
+  uint8_t rank = 0;
+  for (uint8_t i = 0; i < s.op.input_count; ++i) rank = std::max(rank, s.input(i).rank);
+  uint64_t dims[kMaxRank];
+  for (uint8_t d = 0; d < rank; ++d) {
+    dims[d] = 1;
+    for (uint8_t i = 0; i < s.op.input_count; ++i) {
+      const Tensor& in = s.input(i);
+      if (d + in.rank < rank) continue;
+      const uint32_t size = in.dims[d + in.rank - rank];
+      if (size == 1 || size == dims[d]) continue;
+      if (dims[d] != 1) {
+        return failure(Code::op_shape, Section::program, "%s: dimension %d of input %u is %" PRIu32 ", expected 1 or %" PRIu64,
+                       s.name(), d + in.rank - rank, i, size, dims[d])
+            .in_tensor(s.op.inputs[i]);
+      }
+      dims[d] = size;
+    }
+  }
+  return check_shape(s, s.op.outputs[0], "output", dims, rank);
+}
+
+// The strides, in elements, with which `in` is walked for `out`; 0 where it is repeated.
+void set_strides(const Tensor& in, const Tensor& out, size_t (&strides)[kernels::kBroadcastRank]) noexcept {
+  size_t stride = 1;
+  for (uint8_t d = out.rank; d-- > 0;) {
+    const bool is_there = d + in.rank >= out.rank;
+    const uint32_t size = is_there ? in.dims[d + in.rank - out.rank] : 1;
+    strides[d] = size == 1 ? 0 : stride;
+    stride *= size;
+  }
+}
+
+kernels::BroadcastShape shape_of(const Tensor& out) noexcept {
+  static_assert(kMaxRank <= kernels::kBroadcastRank);
+  kernels::BroadcastShape shape{out.rank, {}};
+  for (uint8_t d = 0; d < out.rank; ++d) shape.dims[d] = out.dims[d];
+  return shape;
+}
+
+template <typename T>
+kernels::Unary<T> unary_of(const Call& c) noexcept {
+  return {static_cast<kernels::UnaryFunction>(c.integer(kFunction)), c.in<T>(0), c.out<T>(0), c.input(0).element_count()};
+}
+
+template <typename T>
+kernels::Binary<T> binary_of(const Call& c) noexcept {
+  kernels::Binary<T> args{static_cast<kernels::BinaryFunction>(c.integer(kFunction)),
+                          c.in<T>(0), c.in<T>(1), c.out<uint8_t>(0), shape_of(c.output(0)), {}, {}};
+  set_strides(c.input(0), c.output(0), args.a_strides);
+  set_strides(c.input(1), c.output(0), args.b_strides);
+  return args;
+}
+
+kernels::CastType cast_type(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::f32: return kernels::CastType::f32;
+    case DType::i8: return kernels::CastType::i8;
+    case DType::i32: return kernels::CastType::i32;
+    case DType::i64: return kernels::CastType::i64;
+    case DType::u8: return kernels::CastType::u8;
+    default: return kernels::CastType::boolean;
+  }
+}
+
+}  // namespace
+
+Status check_unary(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_function(s, kUnary));
+  const Tensor& in = s.input(0);
+  uint64_t dims[kMaxRank];
+  for (uint8_t d = 0; d < in.rank; ++d) dims[d] = in.dims[d];
+  ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, in.rank));
+  steps = elements(in) * kStepsPerElement;
+  return {};
+}
+
+Status run_unary(const Call& c) noexcept {
+  switch (c.input(0).dtype) {
+    case DType::f32:
+      c.kernels.unary_f32({static_cast<kernels::UnaryFunction>(c.integer(kFunction)), static_cast<float>(c.real(kA)),
+                           static_cast<float>(c.real(kB)), static_cast<float>(c.real(kC)), c.in<float>(0),
+                           c.out<uint8_t>(0), c.input(0).element_count()});
+      break;
+    case DType::i8: c.kernels.unary_i8(unary_of<int8_t>(c)); break;
+    case DType::i32: c.kernels.unary_i32(unary_of<int32_t>(c)); break;
+    case DType::i64: c.kernels.unary_i64(unary_of<int64_t>(c)); break;
+    case DType::u8: c.kernels.unary_u8(unary_of<uint8_t>(c)); break;
+    default: c.kernels.unary_bool(unary_of<uint8_t>(c)); break;
+  }
+  return {};
+}
+
+Status check_binary(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_function(s, kBinary));
+  ALCOVE_TRY(check_same_dtype(s, s.op.inputs[1], "input 1", s.input(0).dtype));
+  ALCOVE_TRY(check_broadcast(s));
+  steps = elements(s.output(0)) * kStepsPerElement;
+  return {};
+}
+
+Status run_binary(const Call& c) noexcept {
+  bool is_done = true;
+  switch (c.input(0).dtype) {
+    case DType::f32: is_done = c.kernels.binary_f32(binary_of<float>(c)); break;
+    case DType::i8: is_done = c.kernels.binary_i8(binary_of<int8_t>(c)); break;
+    case DType::i32: is_done = c.kernels.binary_i32(binary_of<int32_t>(c)); break;
+    case DType::i64: is_done = c.kernels.binary_i64(binary_of<int64_t>(c)); break;
+    case DType::u8: is_done = c.kernels.binary_u8(binary_of<uint8_t>(c)); break;
+    default: is_done = c.kernels.binary_bool(binary_of<uint8_t>(c)); break;
+  }
+  if (is_done) return {};
+  return c.named(1, failure(Code::input_division, Section::file, "an integer divided by zero"));
+}
+
+Status check_where(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "condition", {.dtypes = set_of({DType::boolean})}));
+  ALCOVE_TRY(check_type(s, s.op.inputs[1], "input 1", {.dtypes = kAnyType}));
+  ALCOVE_TRY(check_same_dtype(s, s.op.inputs[2], "input 2", s.input(1).dtype));
+  ALCOVE_TRY(check_same_dtype(s, s.op.outputs[0], "output", s.input(1).dtype));
+  ALCOVE_TRY(check_broadcast(s));
+  steps = elements(s.output(0));
+  return {};
+}
+
+Status run_where(const Call& c) noexcept {
+  const Tensor& out = c.output(0);
+  kernels::Where args{dtype_bytes(out.dtype), c.in<uint8_t>(0), c.in<uint8_t>(1), c.in<uint8_t>(2), c.out<uint8_t>(0),
+                      shape_of(out), {}, {}, {}};
+  set_strides(c.input(0), out, args.condition_strides);
+  set_strides(c.input(1), out, args.a_strides);
+  set_strides(c.input(2), out, args.b_strides);
+  c.kernels.where_any(args);
+  return {};
+}
+
+Status check_cast(const Subject& s, Checked& steps) {
+  const Tensor& in = s.input(0);
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
+  ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = kAnyType}));
+  uint64_t dims[kMaxRank];
+  for (uint8_t d = 0; d < in.rank; ++d) dims[d] = in.dims[d];
+  ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, in.rank));
+  steps = elements(in);
+  return {};
+}
+
+Status run_cast(const Call& c) noexcept {
+  c.kernels.cast_any({cast_type(c.input(0).dtype), cast_type(c.output(0).dtype), c.in<uint8_t>(0), c.out<uint8_t>(0),
+                      c.input(0).element_count()});
+  return {};
+}
 
 Status check_relu(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kFloat}));
