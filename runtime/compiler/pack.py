@@ -10,21 +10,31 @@ from dataclasses import replace
 from typing import Final
 
 from alcove.runtime.compiler.graph import Graph, Node, Value
+from alcove.runtime.compiler.panels import panels
 from alcove.runtime.compiler.tidy import without_unused
-from alcove.runtime.compiler.weights import COMPUTED, JOIN, panels
+from alcove.runtime.compiler.weights import COMPUTED, JOIN
 from alcove.runtime.format.spec import DType, Layout
 
 Packer = Callable[[Value, Value, Node], Value]
-"""From weight, bias and node to the packed constant; its key and name are set by `pack`."""
+"""From weight, bias and node to the packed constant; `pack` sets its key, and puts the parameters' names before its
+name."""
 
 PACKERS: Final[dict[str, Packer]] = {}
+_READS_ATTRIBUTES: Final[set[str]] = set()
 
 
-def packer(*ops: str) -> Callable[[Packer], Packer]:
-    """Register the decorated function for ops whose inputs 1 and 2 are a weight and a bias."""
+def packer(*ops: str, reads_attributes: bool = False) -> Callable[[Packer], Packer]:
+    """Register the decorated function for ops whose inputs 1 and 2 are a weight and a bias.
+
+    Args:
+        ops: the runtime's names.
+        reads_attributes: whether nodes with other attributes need the same weight packed in another way.
+    """
 
     def register(function: Packer) -> Packer:
         PACKERS.update(dict.fromkeys(ops, function))
+        if reads_attributes:
+            _READS_ATTRIBUTES.update(ops)
         return function
 
     return register
@@ -33,16 +43,22 @@ def packer(*ops: str) -> Callable[[Packer], Packer]:
 def pack(graph: Graph) -> Graph:
     """Return the graph with every product reading packed constants."""
     values = dict(graph.values)
-    nodes = tuple(_packed(values, node) if node.op in PACKERS else node for node in graph.nodes)
+    nodes = tuple(_packed(values, node) if _has_constants(graph, node) else node for node in graph.nodes)
     return without_unused(replace(graph, values=values, nodes=nodes))
+
+
+def _has_constants(graph: Graph, node: Node) -> bool:
+    """Return whether a product waits to be packed; the rule of one whose weight is computed has packed it already."""
+    return node.op in PACKERS and graph.values[node.inputs[1]].constant is not None
 
 
 def _packed(values: dict[str, Value], node: Node) -> Node:
     x, weight_key, bias_key, *rest = node.inputs
     weight, bias = values[weight_key], values[bias_key]
-    key = f"{weight_key}{JOIN}{bias_key}:{node.op}"
+    key = f"{weight_key}{JOIN}{bias_key}:{node.op}{node.attributes if node.op in _READS_ATTRIBUTES else ''}"
     if key not in values:
-        values[key] = replace(PACKERS[node.op](weight, bias, node), key=key, name=packed_name(weight, bias))
+        packed = PACKERS[node.op](weight, bias, node)
+        values[key] = replace(packed, key=key, name=packed_name(weight, bias) + packed.name)
     return replace(node, inputs=(x, key, *rest))
 
 

@@ -9,6 +9,7 @@ dequantised and panels undone, and a module loaded from them exports to the same
     bag.weight, bag.weight:scale    an int8 table and its scales, one a column
     =add                            computed at export; belongs to no parameter and does not come back
     hidden.weight#2                 the same parameter in a second form
+    conv.weight+conv.bias@8,3,5,5   the panels of a convolution whose weight has this shape
 
 Rule for int8: scale = max|column| / 127, rounded up to 16 significant bits, so that 127 * scale and every other product
 of a stored integer with its scale is exact in f32.  Then quantising what was dequantised gives the same integers and
@@ -19,7 +20,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
-from alcove.runtime.format.spec import PANEL_COLUMNS, DType, Layout, ProgramSpec, Storage, TensorSpec
+from alcove.runtime.compiler.panels import SHAPE_MARK, unpack_convolution, unpanel
+from alcove.runtime.format.spec import DType, Layout, ProgramSpec, Storage, TensorSpec
 from numpy.typing import NDArray
 
 COMPUTED: Final = "="
@@ -82,28 +84,6 @@ def column_scales(table: NDArray[np.float32]) -> NDArray[np.float32]:
     return scales
 
 
-def panels(weight: NDArray[np.float32], bias: NDArray[np.float32] | None) -> NDArray[np.float32]:
-    """Return the PANEL16 form of a linear: [ceil(n/16), k + 1, 16], row 0 the bias, zeros beyond n.
-
-    Args:
-        weight: f32 [n, k].
-        bias: f32 [n], or None for zeros.
-    """
-    outputs, inputs = weight.shape
-    count = -(-outputs // PANEL_COLUMNS)
-    columns = np.zeros((count * PANEL_COLUMNS, inputs + 1), dtype="<f4")
-    columns[:outputs, 1:] = weight
-    if bias is not None:
-        columns[:outputs, 0] = bias
-    return np.ascontiguousarray(columns.reshape(count, PANEL_COLUMNS, inputs + 1).transpose(0, 2, 1))
-
-
-def unpanel(data: NDArray[np.float32], outputs: int, inputs: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return weight [outputs, inputs] and bias [outputs] of PANEL16 `data`."""
-    columns = data.reshape(-1, inputs + 1, PANEL_COLUMNS).transpose(0, 2, 1).reshape(-1, inputs + 1)[:outputs]
-    return np.ascontiguousarray(columns[:, 1:]), np.ascontiguousarray(columns[:, 0])
-
-
 def load_state(spec: ProgramSpec) -> dict[str, NDArray[Any]]:
     """Return the parameters that a program holds, by the names they have in their module.
 
@@ -122,8 +102,12 @@ def load_state(spec: ProgramSpec) -> dict[str, NDArray[Any]]:
             continue
         plain = name.partition(COPY)[0]
         array = _elements(tensor)
-        if tensor.layout is Layout.PANEL16:
-            weight, bias = unpanel(array, *tensor.shape)
+        plain, _, shape = plain.partition(SHAPE_MARK)
+        if shape or tensor.layout is Layout.PANEL16:
+            if shape:
+                weight, bias = unpack_convolution(array, tensor, shape)
+            else:
+                weight, bias = unpanel(array, *tensor.shape)
             weight_name, _, bias_name = plain.partition(JOIN)
             _put(state, weight_name, weight)
             _put(state, bias_name, bias)

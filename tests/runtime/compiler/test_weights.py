@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 from alcove.runtime.compiler import export, load_state
-from alcove.runtime.compiler.weights import panels, quantise_columns, unpanel
+from alcove.runtime.compiler.panels import panels, unpanel
+from alcove.runtime.compiler.weights import quantise_columns
 from alcove.runtime.program import Program
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,0 +1,145 @@
+"""How do the weights of products lie where kernels read them, and how do they come back?
+
+Panels of 16 outputs: [ceil(n/16), k + 1, 16] floats, row 0 of each the bias, zeros beyond n.  Of a convolution k goes
+through kernel rows, kernel columns and channels.  The name of a convolution's constant ends with a mark that gives the
+shape of the weight in torch: `conv.weight+conv.bias@8,3,5,5`.
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import product
+from typing import Final
+
+import numpy as np
+from alcove.runtime.format.spec import PANEL_COLUMNS, Layout, TensorSpec
+from numpy.typing import NDArray
+
+SHAPE_MARK: Final = "@"
+_FORM_MARK = ";"
+
+Floats = NDArray[np.float32]
+
+
+def panels(weight: Floats, bias: Floats | None) -> Floats:
+    """Return the PANEL16 form of a linear: [ceil(n/16), k + 1, 16], row 0 the bias, zeros beyond n.
+
+    Args:
+        weight: f32 [n, k].
+        bias: f32 [n], or None for zeros.
+    """
+    outputs, inputs = weight.shape
+    count = -(-outputs // PANEL_COLUMNS)
+    columns = np.zeros((count * PANEL_COLUMNS, inputs + 1), dtype="<f4")
+    columns[:outputs, 1:] = weight
+    if bias is not None:
+        columns[:outputs, 0] = bias
+    return np.ascontiguousarray(columns.reshape(count, PANEL_COLUMNS, inputs + 1).transpose(0, 2, 1))
+
+
+def unpanel(data: Floats, outputs: int, inputs: int) -> tuple[Floats, Floats]:
+    """Return weight [outputs, inputs] and bias [outputs] of PANEL16 `data`."""
+    columns = data.reshape(-1, inputs + 1, PANEL_COLUMNS).transpose(0, 2, 1).reshape(-1, inputs + 1)[:outputs]
+    return np.ascontiguousarray(columns[:, 1:]), np.ascontiguousarray(columns[:, 0])
+
+
+def shape_mark(shape: tuple[int, ...]) -> str:
+    """Return what the name of a convolution's constant ends with."""
+    return SHAPE_MARK + ",".join(str(size) for size in shape)
+
+
+def convolution_panels(weight: Floats, bias: Floats, groups: int) -> Floats:
+    """Return the panels of each group of a convolution, [groups, ceil(n/16), k + 1, 16].
+
+    Args:
+        weight: f32 [groups * n, c, kernel...].
+        bias: f32 [groups * n].
+        groups: that divide the outputs.
+    """
+    rows = np.moveaxis(weight, 1, -1).reshape(weight.shape[0], -1)
+    return np.stack([panels(*part) for part in zip(np.split(rows, groups), np.split(bias, groups), strict=True)])
+
+
+def phases(kernel: int, stride: int, dilation: int) -> list[range]:
+    """Return, for each phase of a transposed convolution, its taps: those with tap * dilation % stride == phase."""
+    step = stride // math.gcd(stride, dilation)
+    starts = {tap * dilation % stride: tap for tap in range(min(step, kernel))}
+    return [range(starts[phase], kernel, step) if phase in starts else range(0) for phase in range(stride)]
+
+
+@dataclass(frozen=True)
+class Transposed:
+    """The form of a transposed convolution: panels of each group and, within, of each phase, one after the other.
+
+    Attributes:
+        kernel: (inputs of all groups, outputs of one, rows, columns).
+        groups: that divide the inputs.
+        stride: (rows, columns).
+        dilation: (rows, columns).
+    """
+
+    kernel: tuple[int, int, int, int]
+    groups: int
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+
+    def mark(self, shape: tuple[int, ...]) -> str:
+        """Return what the name of the constant ends with; `shape` is the weight's in torch."""
+        numbers = (self.groups, *self.stride, *self.dilation)
+        return shape_mark(shape) + _FORM_MARK + ",".join(str(number) for number in numbers)
+
+    def pack(self, weight: Floats, bias: Floats) -> Floats:
+        """Return f32 [floats] of a weight and a bias [groups * outputs]."""
+        parts = []
+        groups = np.split(weight.reshape(self.kernel), self.groups)
+        for mine, start in zip(groups, np.split(bias, self.groups), strict=True):
+            for rows, columns in self._phases():
+                taps = mine[:, :, rows][:, :, :, columns]
+                parts.append(panels(taps.transpose(1, 2, 3, 0).reshape(self.kernel[1], -1), start).reshape(-1))
+        return np.concatenate(parts)
+
+    def unpack(self, packed: Floats) -> tuple[Floats, Floats]:
+        """Return the weight, shaped as `kernel`, and the bias."""
+        inputs, outputs, *_ = self.kernel
+        channels = inputs // self.groups
+        weight, biases = np.zeros(self.kernel, np.float32), []
+        for group in range(self.groups):
+            for rows, columns in self._phases():
+                patch = len(rows) * len(columns) * channels
+                size = -(-outputs // PANEL_COLUMNS) * PANEL_COLUMNS * (patch + 1)
+                part, bias = unpanel(packed[:size], outputs, patch)
+                packed = packed[size:]
+                taps = part.reshape(outputs, len(rows), len(columns), channels).transpose(3, 0, 1, 2)
+                mine = weight[group * channels : (group + 1) * channels]
+                for (i, row), (j, column) in product(enumerate(rows), enumerate(columns)):
+                    mine[:, :, row, column] = taps[:, :, i, j]
+            biases.append(bias)
+        return weight, np.concatenate(biases)
+
+    def _phases(self) -> list[tuple[list[int], list[int]]]:
+        sides = zip(self.kernel[2:], self.stride, self.dilation, strict=True)
+        rows, columns = (phases(*side) for side in sides)
+        return [(list(row), list(column)) for row in rows for column in columns]
+
+
+def unpack_convolution(packed: Floats, tensor: TensorSpec, mark: str) -> tuple[Floats, Floats]:
+    """Return weight and bias of a convolution.
+
+    Args:
+        packed: elements of the constant, flat for panels.
+        tensor: the constant.
+        mark: what follows `SHAPE_MARK` in its name.
+    """
+    sizes, _, form = mark.partition(_FORM_MARK)
+    shape = tuple(int(size) for size in sizes.split(","))
+    if form:
+        groups, *numbers = (int(number) for number in form.split(","))
+        kernel = (shape[0], shape[1], shape[2] if len(shape) == 4 else 1, shape[-1])
+        stride, dilation = (numbers[0], numbers[1]), (numbers[2], numbers[3])
+        weight, bias = Transposed(kernel, groups, stride, dilation).unpack(packed)
+        return weight.reshape(shape), bias
+    if tensor.layout is Layout.ROW_MAJOR and len(tensor.shape) == 2:  # depthwise
+        return np.ascontiguousarray(packed[1:].T).reshape(shape), packed[0]
+    groups = 1 if tensor.layout is Layout.PANEL16 else tensor.shape[0]
+    parts = [unpanel(part, shape[0] // groups, math.prod(shape[1:])) for part in np.split(packed.reshape(-1), groups)]
+    rows = np.concatenate([weight for weight, _ in parts]).reshape(shape[0], *shape[2:], shape[1])
+    return np.ascontiguousarray(np.moveaxis(rows, -1, 1)), np.concatenate([bias for _, bias in parts])

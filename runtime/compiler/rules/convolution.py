@@ -1,0 +1,262 @@
+"""Convolutions: aten.convolution in one, two and three dimensions, forward and transposed.
+
+Images are channels-last in a program: a rule permutes before and after, and `layout.py` takes the permutes out again.
+One dimension is an image of one row.  Three dimensions are one 2-d convolution for each slice of the kernel's depth,
+each adding the sum so far.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from alcove.runtime.compiler.builder import Builder
+from alcove.runtime.compiler.graph import Node, Value, as_f32
+from alcove.runtime.compiler.pack import packer
+from alcove.runtime.compiler.panels import Transposed, convolution_panels, phases, shape_mark
+from alcove.runtime.compiler.rules.registry import Call, Refused, rule
+from alcove.runtime.format.spec import PANEL_COLUMNS, DType, Layout
+
+CHANNELS_LAST: Final = (0, 2, 3, 1)
+CHANNELS_FIRST: Final = (0, 3, 1, 2)
+NO_ACTIVATION: Final = (0, -math.inf, math.inf)
+"""The last three attributes of conv2d and depthwise_conv2d: none or clamp, low, high."""
+
+_SCRATCH_FLOATS = 32768
+_BLOCK_PIXELS = 64
+
+
+@rule("aten.convolution.default")
+def convolution(call: Call, b: Builder) -> Value:
+    """Any groups, strides, paddings and dilations; a computed weight too, packed on the device."""
+    x, weight, bias = call.tensor("input"), call.tensor("weight"), call.optional("bias")
+    if x.dtype is not DType.F32 or weight.dtype is not DType.F32:
+        raise Refused("a convolution in float32")
+    if bias is None:
+        bias = b.zeros(call.shape[1])
+    rank = len(x.shape) - 2
+    if rank == 3:
+        return _convolution3d(call, b, x, weight, bias)
+    window = Window(*(_pair(call[name], default) for name, default in (("stride", 1), ("padding", 0), ("dilation", 1))))
+    groups = int(call["groups"])
+    image = to_channels_last(b, x)
+    shape = image_shape(call.shape)
+    if call["transposed"]:
+        made = _transposed(b, image, weight, bias, shape, window, groups)
+    else:
+        made = _forward(b, image, weight, bias, shape, window, groups)
+    return from_channels_last(b, made, call.shape)
+
+
+class Window:
+    """How a kernel moves over an image; (rows, columns) each."""
+
+    def __init__(self, stride: tuple[int, int], padding: tuple[int, int], dilation: tuple[int, int]) -> None:
+        self.stride, self.padding, self.dilation = stride, padding, dilation
+
+
+def to_channels_last(b: Builder, x: Value) -> Value:
+    """Return [n, c, l] or [n, c, h, w] as an image [n, h, w, c]; one dimension becomes one row."""
+    if len(x.shape) == 3:
+        n, c, length = x.shape
+        return b.reshape(b.permute(x, (0, 2, 1)), (n, 1, length, c))
+    return b.permute(x, CHANNELS_LAST)
+
+
+def from_channels_last(b: Builder, image: Value, shape: Sequence[int]) -> Value:
+    """Return an image [n, h, w, c] as `shape`, [n, c, l] or [n, c, h, w]."""
+    if len(shape) == 3:
+        n, _, length, c = image.shape
+        return b.permute(b.reshape(image, (n, length, c)), (0, 2, 1))
+    return b.permute(image, CHANNELS_FIRST)
+
+
+def image_shape(shape: Sequence[int]) -> tuple[int, int, int, int]:
+    """Return the channels-last shape of [n, c, l] or [n, c, h, w]."""
+    n, c, *sizes = shape
+    return (n, sizes[0] if len(sizes) == 2 else 1, sizes[-1], c)
+
+
+def block_pixels(patch: int) -> int:
+    """Return how many output pixels are multiplied at a time; as kernels/conv2d/conv2d.h."""
+    return max(4, min(_BLOCK_PIXELS, _SCRATCH_FLOATS // patch // 4 * 4))
+
+
+def conv2d_scratch_bytes(patch: int, outputs: int, groups: int) -> int:
+    """Return the scratch of a conv2d with patches of so many elements and so many outputs a group."""
+    return block_pixels(patch) * (patch + (outputs if groups > 1 else 0)) * 4
+
+
+def conv_transpose2d_scratch_bytes(patch: int, outputs: int) -> int:
+    """Return the scratch of a conv_transpose2d whose kernel has so many elements for each output of a group."""
+    return block_pixels(patch) * (patch + outputs) * 4
+
+
+def emit_conv2d(
+    b: Builder,
+    image: Value,
+    weight: Value,
+    bias: Value,
+    shape: Sequence[int],
+    window: Window,
+    groups: int,
+    residual: Value | None = None,
+) -> Value:
+    """Add a conv2d of an image with a weight [n, c/groups, kh, kw] (or without kh).
+
+    A constant weight and its bias stay apart until `pack.py`; computed ones are packed by nodes of their own.
+    """
+    outputs, channels, kernel_h, kernel_w = _kernel(weight)
+    attributes = (kernel_h, kernel_w, *window.stride, *window.padding, *window.padding, *window.dilation, groups)
+    operands = [weight, bias]
+    if weight.constant is None or bias.constant is None:
+        rows = b.permute(b.reshape(weight, (outputs, channels, kernel_h, kernel_w)), CHANNELS_LAST)
+        patch = kernel_h * kernel_w * channels
+        operands = [_packed(b, b.reshape(rows, (groups, outputs // groups, patch)), bias)]
+    if residual is not None:
+        operands.append(residual)
+    scratch = conv2d_scratch_bytes(kernel_h * kernel_w * channels, outputs // groups, groups)
+    return b.ops(
+        "conv2d",
+        [image, *operands],
+        [(DType.F32, shape), (DType.U8, (scratch,))],
+        (*attributes, int(residual is not None), *NO_ACTIVATION),
+    )[0]
+
+
+def _forward(
+    b: Builder, image: Value, weight: Value, bias: Value, shape: Sequence[int], window: Window, groups: int
+) -> Value:
+    outputs, channels, kernel_h, kernel_w = _kernel(weight)
+    if channels > 1 or groups == 1:
+        return emit_conv2d(b, image, weight, bias, shape, window, groups)
+    operands = [weight, bias]
+    if weight.constant is None or bias.constant is None:
+        taps = b.permute(b.reshape(weight, (outputs, kernel_h * kernel_w)), (1, 0))
+        operands = [b.concat([b.reshape(bias, (1, outputs)), taps], 0)]
+    attributes = (kernel_h, kernel_w, *window.stride, *window.padding, *window.padding, *window.dilation)
+    return b.op("depthwise_conv2d", [image, *operands], DType.F32, shape, (*attributes, *NO_ACTIVATION))
+
+
+def _transposed(
+    b: Builder, image: Value, weight: Value, bias: Value, shape: Sequence[int], window: Window, groups: int
+) -> Value:
+    inputs, outputs, kernel_h, kernel_w = _kernel(weight)
+    operands = [weight, bias]
+    if weight.constant is None or bias.constant is None:
+        operands = [_packed_transposed(b, weight, bias, window, groups)]
+    scratch = conv_transpose2d_scratch_bytes(kernel_h * kernel_w * inputs // groups, outputs)
+    return b.ops(
+        "conv_transpose2d",
+        [image, *operands],
+        [(DType.F32, shape), (DType.U8, (scratch,))],
+        (kernel_h, kernel_w, *window.stride, *window.padding, *window.dilation, groups),
+    )[0]
+
+
+def _convolution3d(call: Call, b: Builder, x: Value, weight: Value, bias: Value) -> Value:
+    """Sum over the kernel's depth: the depth of the output goes into the batch."""
+    if call["transposed"]:
+        raise Refused("a transposed convolution in one or two dimensions")
+    (stride, *strides), (padding, *paddings), (dilation, *dilations) = (
+        _many(call[name], 3) for name in ("stride", "padding", "dilation")
+    )
+    window = Window(_pair(strides, 1), _pair(paddings, 0), _pair(dilations, 1))
+    groups = int(call["groups"])
+    n, c, depth, height, width = x.shape
+    _, outputs, out_depth, *sizes = call.shape
+    volume = b.permute(x, (0, 2, 3, 4, 1))
+    if padding:
+        margins = (0, padding, 0, 0, 0, 0, 0, 0)
+        depth += 2 * padding
+        volume = b.op("pad", [volume], DType.F32, (n, depth, height, width, c), (*margins, *margins, 0, 0))
+    made: Value | None = None
+    for tap in range(weight.shape[2]):
+        start = tap * dilation
+        slices = b.slice(volume, 1, start, start + (out_depth - 1) * stride + 1, stride)
+        image = b.reshape(slices, (n * out_depth, height, width, c))
+        kernel = b.reshape(b.slice(weight, 2, tap, tap + 1), (*weight.shape[:2], *weight.shape[3:]))
+        shape = (n * out_depth, *sizes, outputs)
+        made = emit_conv2d(b, image, kernel, b.zeros(outputs) if tap else bias, shape, window, groups, made)
+    if made is None:
+        raise Refused("a convolution with a kernel")
+    return b.permute(b.reshape(made, (n, out_depth, *sizes, outputs)), (0, 4, 1, 2, 3))
+
+
+def _kernel(weight: Value) -> tuple[int, int, int, int]:
+    """Return a weight's sizes with a kernel of rows and columns."""
+    first, second, *sizes = weight.shape
+    return first, second, sizes[0] if len(sizes) == 2 else 1, sizes[-1]
+
+
+def _pair(given: Sequence[int], default: int) -> tuple[int, int]:
+    """Return (rows, columns) of what torch has for one or two dimensions."""
+    return (default, int(given[0])) if len(given) == 1 else (int(given[0]), int(given[1]))
+
+
+def _many(given: Sequence[int], count: int) -> list[int]:
+    return [int(given[0])] * count if len(given) == 1 else [int(size) for size in given]
+
+
+def _packed(b: Builder, rows: Value, bias: Value) -> Value:
+    """Return panels [groups, ceil(n/16), k + 1, 16] of rows [groups, n, k] and a bias [groups * n]."""
+    groups, outputs, patch = rows.shape
+    panels = -(-outputs // PANEL_COLUMNS)
+    columns = b.concat([b.reshape(bias, (groups, outputs, 1)), rows], 2)
+    missing = panels * PANEL_COLUMNS - outputs
+    if missing:
+        columns = b.concat([columns, b.scalar(0.0, DType.F32, (groups, missing, patch + 1))], 1)
+    return b.permute(b.reshape(columns, (groups, panels, PANEL_COLUMNS, patch + 1)), (0, 1, 3, 2))
+
+
+def _packed_transposed(b: Builder, weight: Value, bias: Value, window: Window, groups: int) -> Value:
+    """Return the panels of every group and phase, one after the other, of a weight [inputs, n, kh, kw]."""
+    inputs, outputs, kernel_h, kernel_w = _kernel(weight)
+    channels = inputs // groups
+    kernel = b.reshape(weight, (inputs, outputs, kernel_h, kernel_w))
+    parts = []
+    for group in range(groups):
+        mine = b.slice(kernel, 0, group * channels, (group + 1) * channels)
+        start = b.slice(bias, 0, group * outputs, (group + 1) * outputs)
+        for rows in phases(kernel_h, window.stride[0], window.dilation[0]):
+            for columns in phases(kernel_w, window.stride[1], window.dilation[1]):
+                if not rows or not columns:
+                    count = -(-outputs // PANEL_COLUMNS) * PANEL_COLUMNS
+                    parts.append(b.concat([start, b.zeros(count - outputs)], 0) if count > outputs else start)
+                    continue
+                taps = b.slice(mine, 2, rows.start, rows[-1] + 1, rows.step)
+                taps = b.slice(taps, 3, columns.start, columns[-1] + 1, columns.step)
+                patch = len(rows) * len(columns) * channels
+                line = b.reshape(b.permute(taps, (1, 2, 3, 0)), (1, outputs, patch))
+                packed = _packed(b, line, start)
+                parts.append(b.reshape(packed, (math.prod(packed.shape),)))
+    return b.concat(parts, 0)
+
+
+@packer("conv2d")
+def _pack_conv2d(weight: Value, bias: Value, node: Node) -> Value:
+    """Return PANEL16 of shape [n, k], k in the order of kernel row, kernel column, channel; groups apart as f32."""
+    groups = int(node.attributes[10])
+    array = convolution_panels(weight.array, bias.array, groups)
+    mark = shape_mark(weight.shape)
+    if groups > 1:
+        return Value("", mark, DType.F32, array.shape, constant=array)
+    shape = (weight.shape[0], array.shape[2] - 1)
+    return Value("", mark, DType.F32, shape, constant=array[0], layout=Layout.PANEL16)
+
+
+@packer("depthwise_conv2d")
+def _pack_depthwise(weight: Value, bias: Value, _node: Node) -> Value:
+    """Return f32 [1 + kh * kw, outputs], the bias first."""
+    outputs = weight.shape[0]
+    rows = np.concatenate([bias.array[None], weight.array.reshape(outputs, -1).T])
+    return Value("", shape_mark(weight.shape), DType.F32, rows.shape, constant=as_f32(rows))
+
+
+@packer("conv_transpose2d", reads_attributes=True)
+def _pack_transposed(weight: Value, bias: Value, node: Node) -> Value:
+    """Return f32 [floats]: the panels of each group and phase."""
+    stride_h, stride_w, _, _, dilation_h, dilation_w, groups = (int(number) for number in node.attributes[2:])
+    form = Transposed(_kernel(weight), groups, (stride_h, stride_w), (dilation_h, dilation_w))
+    packed = form.pack(weight.array, bias.array)
+    return Value("", form.mark(weight.shape), DType.F32, packed.shape, constant=packed)

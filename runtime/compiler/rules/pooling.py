@@ -1,0 +1,164 @@
+"""Pooling of windows: greatest and mean, of fixed windows and adaptive, in one, two and three dimensions.
+
+One dimension is an image of one row.  Three are pooled rows and columns first, then depth: of greatest and mean alike
+the second pooling finishes what the first began.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from alcove.runtime.compiler.builder import Builder
+from alcove.runtime.compiler.graph import Value
+from alcove.runtime.compiler.rules.convolution import from_channels_last, image_shape, to_channels_last
+from alcove.runtime.compiler.rules.registry import Call, Refused, rule
+from alcove.runtime.format.spec import DType
+
+_MAX, _AVERAGE = 0, 1
+_NOT_USED: Final = (0,) * 9
+"""Window attributes of max_pool2d_indices for an adaptive window."""
+
+
+@rule("aten.max_pool2d_with_indices.default")
+@rule("aten.max_pool1d_with_indices.default", keep=True)
+def max_pool(call: Call, b: Builder) -> tuple[Value, ...]:
+    """Values, and where each stood in its image."""
+    x, image = _images(call, b)
+    rank = _rank(call)
+    window = _window(call, rank, _many(call["dilation"], rank))
+    shape = image_shape(_batched(call.shape, rank))
+    values = b.op("pool2d", [image], DType.F32, shape, (_MAX, *window, 0, 0))
+    indices = b.op("max_pool2d_indices", [image], DType.I64, shape, (0, *window))
+    return _back(call, b, values), _back(call, b, indices)
+
+
+@rule("aten.max_pool3d_with_indices.default")
+def max_pool3d(call: Call, b: Builder) -> tuple[Value, ...]:
+    """Values alone; indices are refused if anything needs them."""
+    (values,) = _pool3d(call, b, _MAX, _many(call["dilation"], 3), counts_padding=False, divisor=0)
+    refusal = "max_pool3d without its indices"
+    return values, b.refused(call.target, [values], [(DType.I64, call.shape)], (), refusal)[0]
+
+
+@rule("aten.avg_pool2d.default")
+@rule("aten.avg_pool1d.default", keep=True)
+def average_pool(call: Call, b: Builder) -> Value:
+    """With or without the padding in the count, or another divisor."""
+    _, image = _images(call, b)
+    rank = _rank(call)
+    window = _window(call, rank, [1] * rank)
+    shape = image_shape(_batched(call.shape, rank))
+    divisor = int(call.arguments.get("divisor_override") or 0)
+    attributes = (_AVERAGE, *window, int(call["count_include_pad"]), divisor)
+    return _back(call, b, b.op("pool2d", [image], DType.F32, shape, attributes))
+
+
+@rule("aten.avg_pool3d.default")
+def average_pool3d(call: Call, b: Builder) -> Value:
+    """The mean over depth of means over rows and columns; another divisor divides at last."""
+    divisor = int(call["divisor_override"] or 0)
+    counts_padding = bool(call["count_include_pad"])
+    return _pool3d(call, b, _AVERAGE, [1, 1, 1], counts_padding=counts_padding, divisor=divisor)[0]
+
+
+@rule("aten._adaptive_avg_pool2d.default")
+@rule("aten.adaptive_avg_pool1d.default", "aten.adaptive_avg_pool2d.default", keep=True)
+def adaptive_average_pool(call: Call, b: Builder) -> Value:
+    """Torch's windows, which overlap where sizes don't divide."""
+    _, image = _images(call, b)
+    shape = image_shape(_batched(call.shape, _rank(call)))
+    return _back(call, b, b.op("adaptive_pool2d", [image], DType.F32, shape, (_AVERAGE,)))
+
+
+@rule("aten.adaptive_max_pool2d.default")
+@rule("aten.adaptive_max_pool1d.default", keep=True)
+def adaptive_max_pool(call: Call, b: Builder) -> tuple[Value, ...]:
+    """Values, and where each stood in its image."""
+    _, image = _images(call, b)
+    shape = image_shape(_batched(call.shape, _rank(call)))
+    values = b.op("adaptive_pool2d", [image], DType.F32, shape, (_MAX,))
+    indices = b.op("max_pool2d_indices", [image], DType.I64, shape, (1, *_NOT_USED))
+    return _back(call, b, values), _back(call, b, indices)
+
+
+@rule("aten._adaptive_avg_pool3d.default")
+def adaptive_average_pool3d(call: Call, b: Builder) -> Value:
+    """The mean over depth of means over rows and columns: windows of one depth have one size."""
+    x = _float(call)
+    *outer, depth, height, width = x.shape
+    *_, out_depth, out_h, out_w = call.shape
+    count = _product(outer)
+    flat = b.reshape(x, (count * depth, height, width, 1))
+    planes = b.op("adaptive_pool2d", [flat], DType.F32, (count * depth, out_h, out_w, 1), (_AVERAGE,))
+    lines = b.reshape(planes, (count, depth, 1, out_h * out_w))
+    made = b.op("adaptive_pool2d", [lines], DType.F32, (count, out_depth, 1, out_h * out_w), (_AVERAGE,))
+    return b.reshape(made, call.shape)
+
+
+def _pool3d(
+    call: Call, b: Builder, mode: int, dilation: Sequence[int], *, counts_padding: bool, divisor: int
+) -> tuple[Value]:
+    x = _float(call)
+    *outer, depth, height, width = x.shape
+    *_, out_depth, out_h, out_w = call.shape
+    kernel = _many(call["kernel_size"], 3)
+    stride = _many(call["stride"] or kernel, 3)
+    padding = _many(call["padding"], 3)
+    ceil = int(call["ceil_mode"])
+    count = _product(outer)
+    # Rows and columns are summed with a divisor of 1, so that the other divisor stays whole.
+    pairs = [part for size in (kernel, stride, padding, dilation) for part in size[1:]]
+    flat = b.reshape(x, (count * depth, height, width, 1))
+    first = (mode, *pairs, ceil, int(counts_padding), 1 if divisor else 0)
+    planes = b.op("pool2d", [flat], DType.F32, (count * depth, out_h, out_w, 1), first)
+    pairs = [part for size, idle in ((kernel, 1), (stride, 1), (padding, 0), (dilation, 1)) for part in (size[0], idle)]
+    lines = b.reshape(planes, (count, depth, 1, out_h * out_w))
+    second = (mode, *pairs, ceil, int(counts_padding), divisor)
+    made = b.op("pool2d", [lines], DType.F32, (count, out_depth, 1, out_h * out_w), second)
+    return (b.reshape(made, call.shape),)
+
+
+def _rank(call: Call) -> int:
+    """Return 1 or 2, from the operator's name."""
+    return 1 if "1d" in call.target else 2
+
+
+def _float(call: Call) -> Value:
+    x = call.tensor("self")
+    if x.dtype is not DType.F32:
+        raise Refused("pooling of float32")
+    return x
+
+
+def _images(call: Call, b: Builder) -> tuple[Value, Value]:
+    x = _float(call)
+    return x, to_channels_last(b, b.reshape(x, _batched(x.shape, _rank(call))))
+
+
+def _batched(shape: Sequence[int], rank: int) -> tuple[int, ...]:
+    """Return a shape with a batch of one if it has none."""
+    return tuple(shape) if len(shape) == rank + 2 else (1, *shape)
+
+
+def _back(call: Call, b: Builder, image: Value) -> Value:
+    return b.reshape(from_channels_last(b, image, _batched(call.shape, _rank(call))), call.shape)
+
+
+def _window(call: Call, rank: int, dilation: Sequence[int]) -> tuple[int, ...]:
+    """Return kernel, stride, padding, dilation (rows before columns) and ceil_mode."""
+    kernel = _many(call["kernel_size"], rank)
+    stride = _many(call["stride"] or kernel, rank)
+    sizes = ((kernel, 1), (stride, 1), (_many(call["padding"], rank), 0), (dilation, 1))
+    pairs = [part for size, idle in sizes for part in (size if rank == 2 else (idle, size[0]))]
+    return (*pairs, int(call["ceil_mode"]))
+
+
+def _many(given: Sequence[int] | int, count: int) -> list[int]:
+    sizes = [given] if isinstance(given, int) else list(given)
+    return [int(size) for size in sizes] if len(sizes) == count else [int(sizes[0])] * count
+
+
+def _product(sizes: Sequence[int]) -> int:
+    product = 1
+    for size in sizes:
+        product *= size
+    return product
