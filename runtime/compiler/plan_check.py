@@ -6,10 +6,16 @@ exporter's author, with names.
 """
 
 from bisect import bisect_left, insort
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
 
 from alcove.runtime import _native
-from alcove.runtime.format.spec import OpSpec, ProgramSpec, Storage
+from alcove.runtime.format.spec import DType, OpSpec, ProgramSpec, Storage
+
+Life: TypeAlias = tuple[int, int]
+"""First and last step, both included."""
+Place: TypeAlias = tuple[int, int]
+"""Offset and size in bytes."""
 
 _SHARING: Final = {op.name: op.sharing for op in _native.manifest()}
 
@@ -35,23 +41,28 @@ def check_plan(spec: ProgramSpec) -> None:
             or if the operator that writes one may overwrite the other, which nothing else uses from then on.
     """
     lifetimes = _lifetimes(spec)
+    plans = [(bucket.arena_bytes, bucket.places) for bucket in spec.buckets]
+    for arena_bytes, places in plans or [(spec.arena_bytes, tuple((t.offset, t.size_bytes) for t in spec.tensors))]:
+        _check_extent(spec, lifetimes, arena_bytes, places)
+        _sweep(spec, lifetimes, places)
+
+
+def _check_extent(spec: ProgramSpec, lifetimes: Mapping[int, Life], arena_bytes: int, places: Sequence[Place]) -> None:
     end = 0
     for index in lifetimes:
-        tensor = spec.tensors[index]
-        if tensor.offset < 0 or tensor.offset % 64:
-            raise PlanError(f"{tensor.name} lies at {tensor.offset}, no multiple of 64", tensor.name)
-        if tensor.offset + tensor.size_bytes > spec.arena_bytes:
-            raise PlanError(
-                f"{tensor.name} ends at {tensor.offset + tensor.size_bytes}, beyond {spec.arena_bytes}", tensor.name
-            )
-        end = max(end, tensor.offset + tensor.size_bytes)
-    if spec.arena_bytes != (end + 63) // 64 * 64:
-        raise PlanError(f"the arena has {spec.arena_bytes} bytes; its tensors end at {end}")
-    _sweep(spec, lifetimes)
+        name = spec.tensors[index].name
+        offset, size = places[index]
+        if offset < 0 or offset % 64:
+            raise PlanError(f"{name} lies at {offset}, no multiple of 64", name)
+        if offset + size > arena_bytes:
+            raise PlanError(f"{name} ends at {offset + size}, beyond {arena_bytes}", name)
+        end = max(end, offset + size)
+    if arena_bytes != (end + 63) // 64 * 64:
+        raise PlanError(f"the arena has {arena_bytes} bytes; its tensors end at {end}")
 
 
-def _lifetimes(spec: ProgramSpec) -> dict[int, tuple[int, int]]:
-    """Return (first step, last step) of every tensor of the arena; inputs start at -1, outputs end at len(ops)."""
+def _lifetimes(spec: ProgramSpec) -> dict[int, Life]:
+    """Return the life of every tensor of the arena; inputs start at -1, outputs and updates end at len(ops)."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for port in spec.inputs:
@@ -62,20 +73,21 @@ def _lifetimes(spec: ProgramSpec) -> dict[int, tuple[int, int]]:
             last[index] = step
         for index in op.inputs:
             last[index] = step
-    for port in spec.outputs:
-        last[port.tensor] = len(spec.ops)
+    for index in [port.tensor for port in spec.outputs] + [state.update for state in spec.states]:
+        last[index] = len(spec.ops)
     return {
         index: (first[index], last[index])
         for index, tensor in enumerate(spec.tensors)
-        if tensor.storage is Storage.ARENA and tensor.size_bytes and index in first
+        if tensor.storage is Storage.ARENA and tensor.dtype is not DType.TEXT and index in first
     }
 
 
 class _Held:
     """The ranges of the arena that are held at one step, each by a group: a tensor and its views."""
 
-    def __init__(self, spec: ProgramSpec) -> None:
-        self._spec = spec
+    def __init__(self, spec: ProgramSpec, places: Sequence[Place]) -> None:
+        self._names = [tensor.name for tensor in spec.tensors]
+        self._places = places
         self._by_offset: list[tuple[int, int]] = []  # (offset, the tensor that began the group)
         self._group: dict[int, int] = {}
         self._members: dict[int, set[int]] = {}
@@ -86,14 +98,13 @@ class _Held:
         Raises:
             PlanError: something does.
         """
-        tensor = self._spec.tensors[index]
-        at = bisect_left(self._by_offset, (tensor.offset, -1))
-        for _, other in self._by_offset[max(0, at - 1) : at + 1]:
-            held = self._spec.tensors[other]
-            if held.offset < tensor.offset + tensor.size_bytes and tensor.offset < held.offset + held.size_bytes:
-                member = self._spec.tensors[min(self._members[other])]
-                raise PlanError(f"{member.name} and {tensor.name} overlap while both live", member.name, tensor.name)
-        insort(self._by_offset, (tensor.offset, index))
+        offset, size = self._places[index]
+        at = bisect_left(self._by_offset, (offset, -1))
+        for held, other in self._by_offset[max(0, at - 1) : at + 1]:
+            if held < offset + size and offset < held + self._places[other][1]:
+                names = self._names[min(self._members[other])], self._names[index]
+                raise PlanError(f"{names[0]} and {names[1]} overlap while both live", *names)
+        insort(self._by_offset, (offset, index))
         self._group[index] = index
         self._members[index] = {index}
 
@@ -114,14 +125,14 @@ class _Held:
             return
         members.remove(index)
         if not members:
-            self._by_offset.remove((self._spec.tensors[group].offset, group))
+            self._by_offset.remove((self._places[group][0], group))
 
 
-def _sweep(spec: ProgramSpec, lifetimes: dict[int, tuple[int, int]]) -> None:
+def _sweep(spec: ProgramSpec, lifetimes: Mapping[int, Life], places: Sequence[Place]) -> None:
     ending: dict[int, list[int]] = {}
     for index, (_, last) in lifetimes.items():
         ending.setdefault(last, []).append(index)
-    held = _Held(spec)
+    held = _Held(spec, places)
     for port in spec.inputs:
         if port.tensor in lifetimes:
             held.take(port.tensor)
@@ -129,19 +140,18 @@ def _sweep(spec: ProgramSpec, lifetimes: dict[int, tuple[int, int]]) -> None:
         for index in ending.get(step - 1, ()):
             held.give(index)
         outputs = [index for index in op.outputs if index in lifetimes]
-        if _is_same_place(spec, op):
+        sharing = _SHARING[op.name]
+        if sharing != "none" and op.inputs[0] in lifetimes and places[op.inputs[0]] == places[op.outputs[0]]:
             source = op.inputs[0]
-            if _SHARING[op.name] == "alias":
+            if sharing == "alias":
                 held.join(outputs.pop(0), source)
-            elif _SHARING[op.name] == "in_place" and lifetimes[source][1] == step and held.is_alone(source):
+            elif lifetimes[source][1] == step and held.is_alone(source) and _may_overwrite(spec, op):
                 held.give(source)
         for index in outputs:
             held.take(index)
 
 
-def _is_same_place(spec: ProgramSpec, op: OpSpec) -> bool:
-    """Return whether output 0 has exactly the bytes of input 0."""
-    if not op.inputs or not op.outputs:
-        return False
+def _may_overwrite(spec: ProgramSpec, op: OpSpec) -> bool:
+    """Return whether output 0 has the shape of input 0 at whatever sizes: planned sizes alone don't say so."""
     a, b = spec.tensors[op.inputs[0]], spec.tensors[op.outputs[0]]
-    return a.storage is Storage.ARENA and a.size_bytes > 0 and (a.offset, a.size_bytes) == (b.offset, b.size_bytes)
+    return not spec.symbols or (a.shape, a.dynamic_dims) == (b.shape, b.dynamic_dims)
