@@ -27,6 +27,8 @@ _FACTORIES: Final = {
     f"aten.{name}.default"
     for name in ("empty_like", "full_like", "new_empty", "new_full", "new_ones", "new_zeros", "ones_like", "zeros_like")
 }
+_STORAGE_VIEWS: Final = {f"aten.as_strided{kind}.default" for kind in ("", "_copy", "_scatter")}
+"""They count in torch's storage; a program's tensors are row-major."""
 _TRANSPOSES: Final = {"aten.t.default", "aten.permute.default", "aten.transpose.int", "aten.numpy_T.default"}
 
 
@@ -154,6 +156,8 @@ class _Lowering:
             if rule is None:
                 self._opaque(node, "")
                 return
+            if str(node.target) in _STORAGE_VIEWS and not _is_row_major(node.args[0]):
+                raise Refused("as_strided of a contiguous tensor: call contiguous() before it")
             results = rule(self._bind(node, fakes), self.builder)
         except Refused as refused:
             self._opaque(node, str(refused))
@@ -369,6 +373,11 @@ def _tensors(node: fx.Node) -> list[Tensor]:
     value = node.meta.get("val")
     parts = value if isinstance(value, tuple | list) else (value,)
     return [part for part in parts if isinstance(part, Tensor)]
+
+
+def _is_row_major(argument: object) -> bool:
+    """Return whether torch holds the tensor that `argument` stands for as a program does."""
+    return isinstance(argument, fx.Node) and all(fake.is_contiguous() for fake in _tensors(argument))
 
 
 def _sizes(node: fx.Node) -> list[Any]:
