@@ -4,13 +4,17 @@
 #include "kernels/arange/arange.h"
 #include "kernels/attention/attention.h"
 #include "kernels/binary/binary.h"
+#include "kernels/binary_i8/binary_i8.h"
 #include "kernels/cast/cast.h"
 #include "kernels/concat/concat.h"
 #include "kernels/conv2d/conv2d.h"
+#include "kernels/conv2d_i8/conv2d_i8.h"
 #include "kernels/conv_transpose2d/conv_transpose2d.h"
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
+#include "kernels/depthwise_conv2d_i8/depthwise_conv2d_i8.h"
 #include "kernels/embedding_bag/embedding_bag.h"
 #include "kernels/embedding_bags/embedding_bags.h"
+#include "kernels/embedding_i8/embedding_i8.h"
 #include "kernels/fill/fill.h"
 #include "kernels/gather/gather.h"
 #include "kernels/grid_sample/grid_sample.h"
@@ -18,11 +22,19 @@
 #include "kernels/isa.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/linear/linear.h"
+#include "kernels/linear_dynamic_i8/linear_dynamic_i8.h"
+#include "kernels/linear_i8/linear_i8.h"
 #include "kernels/linear_index/linear_index.h"
+#include "kernels/linear_weight_i4/linear_weight_i4.h"
+#include "kernels/linear_weight_i8/linear_weight_i8.h"
+#include "kernels/lookup_i8/lookup_i8.h"
 #include "kernels/matmul/matmul.h"
+#include "kernels/mean_i8/mean_i8.h"
 #include "kernels/ngram_hash/ngram_hash.h"
 #include "kernels/pad/pad.h"
 #include "kernels/pool2d/pool2d.h"
+#include "kernels/pool2d_i8/pool2d_i8.h"
+#include "kernels/quantize/quantize.h"
 #include "kernels/recurrent/recurrent.h"
 #include "kernels/reduce/reduce.h"
 #include "kernels/relu/relu.h"
@@ -120,6 +132,20 @@ struct KernelTable {
   SortKernel* sort_u8;
   LayerNormKernel* layer_norm_f32;
   GroupNormKernel* group_norm_f32;
+  QuantizeF32Kernel* quantize_f32;
+  DequantizeI8Kernel* dequantize_i8;
+  LinearI8Kernel* linear_i8_i8;
+  Conv2dI8Kernel* conv2d_i8_i8;
+  DepthwiseConv2dI8Kernel* depthwise_conv2d_i8_i8;
+  BinaryI8Kernel* add_i8_i8;
+  BinaryI8Kernel* mul_i8_i8;
+  LookupI8Kernel* lookup_i8_i8;
+  MeanI8Kernel* mean_i8_i8;
+  MaxPool2dI8Kernel* max_pool2d_i8_i8;
+  LinearDynamicI8Kernel* linear_dynamic_i8_f32;
+  LinearWeightI8Kernel* linear_weight_i8_f32;
+  LinearWeightI4Kernel* linear_weight_i4_f32;
+  EmbeddingI8Kernel* embedding_i8_f32;
 };
 
 // The table lives as long as the process.  Precondition: machine_has(isa).
