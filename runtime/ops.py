@@ -1,13 +1,15 @@
-"""Which of a program's own operators can a torch module use, in training and in export?
+"""Which pre- and post-processing can a torch module hold, in training and in export?
 
 `alcove::ngram_hash` is registered with torch as a custom operator: eager calls run the same native code as a program on
-a device, and `torch.export` sees one node with a known bound.  The modules below are the usual way to use them.
+a device, and `torch.export` sees one node with a known bound.  The modules below are the usual way to use it, to take a
+picture as bytes, and to give names.
 """
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own custom
 from alcove.runtime import _native
 from torch import Tensor, nn
 
@@ -90,6 +92,60 @@ class NgramHash(nn.Module):
             f"min_order={self.min_order}, max_order={self.max_order}, buckets={self.buckets}, "
             f"seed={self.seed}, capacity={self.capacity}"
         )
+
+
+class ImageToTensor(nn.Module):
+    """A picture as a camera or a decoder gives it, to what a vision model takes; has no parameters.
+
+    The picture is resized so that its shorter side becomes `resize`, the middle is cut out, and each channel is
+    normalised.  All of it becomes part of a program, so that every device does the same.
+
+    Args:
+        size: (height, width) of what comes out, in pixels.
+        resize: length of the shorter side before cutting, in pixels; None resizes to `size` without cutting.
+        mean: of each channel, in [0, 1].
+        std: of each channel, > 0.
+        antialias: average over pixels when it makes smaller, as image libraries do.
+
+    Raises:
+        ValueError: a size is not positive, `resize` is below `size`, or a std is not positive.
+    """
+
+    def __init__(
+        self,
+        size: tuple[int, int],
+        *,
+        resize: int | None = None,
+        mean: Sequence[float] = (0.485, 0.456, 0.406),
+        std: Sequence[float] = (0.229, 0.224, 0.225),
+        antialias: bool = True,
+    ) -> None:
+        super().__init__()
+        if min(size) < 1 or (resize is not None and resize < max(size)):
+            raise ValueError(f"size must be positive and at most resize, got {size} and {resize}")
+        if len(mean) != len(std) or min(std) <= 0:
+            raise ValueError(f"std must hold {len(mean)} positive numbers, got {list(std)}")
+        self.size = size
+        self.resize = resize
+        self.antialias = antialias
+        self.register_buffer("scale", torch.tensor([1 / (255 * value) for value in std]), persistent=False)
+        self.register_buffer("shift", torch.tensor([-m / s for m, s in zip(mean, std, strict=True)]), persistent=False)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Return f32 [1, channels, height, width] of uint8 [height, width, channels] `pixels`."""
+        x = (pixels.to(torch.float32) * self.scale + self.shift).permute(2, 0, 1).unsqueeze(0)
+        height, width = pixels.shape[0], pixels.shape[1]
+        target = self.size
+        if self.resize is not None:
+            short = min(height, width)
+            target = (height * self.resize // short, width * self.resize // short)
+        x = F.interpolate(x, size=target, mode="bilinear", align_corners=False, antialias=self.antialias)
+        top, left = (target[0] - self.size[0]) // 2, (target[1] - self.size[1]) // 2
+        return x[:, :, top : top + self.size[0], left : left + self.size[1]]
+
+    def extra_repr(self) -> str:
+        """Return the arguments, for `repr`."""
+        return f"size={self.size}, resize={self.resize}, antialias={self.antialias}"
 
 
 class Ranked(NamedTuple):

@@ -4,7 +4,9 @@ pack → plan → emit → check → bytes → the verifier of the devices
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from alcove.runtime.compiler.dynamic import Dynamic
 from alcove.runtime.compiler.emit import emit
 from alcove.runtime.compiler.graph import Graph, Node, Origin, render
 from alcove.runtime.compiler.pack import pack
@@ -29,9 +31,29 @@ def finish(graph: Graph, seen: Seen = lambda _name, _text: None) -> bytes:
     seen("pack", render(graph))
     planned = plan(graph)
     seen("plan", _render_plan(graph, planned))
-    spec = emit(graph, planned)
+    spec = emit(graph, [planned])
     check_plan(spec)
     return _verified(spec, graph.nodes)
+
+
+def finish_dynamic(dynamic: Dynamic, seen: Seen = lambda _name, _text: None) -> bytes:
+    """Return the program of a packed graph whose sizes vary.
+
+    Raises:
+        ExportError: it is beyond a cap of the format, or an operator's rule refuses it at some size.
+    """
+    graphs = [graph for _, graph in dynamic.buckets]
+    plans = [plan(graph, graphs) for graph in graphs]
+    order = sorted(range(len(plans)), key=lambda place: plans[place].arena_bytes)
+    if order[-1] != len(plans) - 1:
+        order.remove(len(plans) - 1)
+        order.append(len(plans) - 1)
+    plans = [plans[place] for place in order]
+    dynamic = replace(dynamic, buckets=tuple(dynamic.buckets[place] for place in order))
+    for (bounds, graph), planned in zip(dynamic.buckets, plans, strict=True):
+        names = ", ".join(f"{s.name} <= {bound}" for s, bound in zip(dynamic.symbols, bounds, strict=True))
+        seen(f"plan, {names}", _render_plan(graph, planned))
+    return _verified(emit(dynamic.graph, plans, dynamic), dynamic.graph.nodes)
 
 
 def _verified(spec: ProgramSpec, nodes: Sequence[Node]) -> bytes:

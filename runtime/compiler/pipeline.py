@@ -3,17 +3,21 @@
 capture → lower → tidy → legalise → quantise → pack → plan → emit → check → bytes → the verifier of the devices
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from alcove.runtime.compiler.capture import capture
-from alcove.runtime.compiler.finish import finish
+from alcove.runtime.compiler.dynamic import generalise
+from alcove.runtime.compiler.finish import finish, finish_dynamic
 from alcove.runtime.compiler.graph import Graph, render
 from alcove.runtime.compiler.legalise import legalise
 from alcove.runtime.compiler.lower import lower
+from alcove.runtime.compiler.pack import pack
 from alcove.runtime.compiler.quantise import MODES, quantise
 from alcove.runtime.compiler.tidy import tidy
 from alcove.runtime.program import Program
 from torch import nn
+
+Seen = Callable[[str, Graph], Graph]
 
 
 def export(
@@ -56,8 +60,20 @@ def export(
 
     captured = capture(module, args, dynamic_shapes)
     passes.append(("capture", str(captured.program.graph)))
-    graph = seen("lower", lower(captured))
-    graph = seen("tidy", tidy(graph))
-    graph = legalise(graph)
-    graph = seen("quantise", quantise(graph, quantize))
+
+    def compile_at(sizes: Mapping[str, int], seen: Seen = _unseen) -> Graph:
+        graph = seen("lower", lower(captured, sizes))
+        graph = seen("tidy", tidy(graph))
+        graph = legalise(graph)
+        return seen("quantise", quantise(graph, quantize))
+
+    if captured.symbols:
+        compile_at(captured.largest(), seen)
+        dynamic = generalise(captured, lambda sizes: pack(compile_at(sizes)))
+        return Program(finish_dynamic(dynamic, lambda name, text: passes.append((name, text))), passes)
+    graph = compile_at({}, seen)
     return Program(finish(graph, lambda name, text: passes.append((name, text))), passes)
+
+
+def _unseen(_name: str, graph: Graph) -> Graph:
+    return graph

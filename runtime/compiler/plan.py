@@ -1,7 +1,7 @@
 """Where in the arena does each tensor lie, so that the arena is small?
 
 A tensor lives from the step that writes it to the last step that reads it, both included; an input lives from before
-the first step, an output until after the last, a state throughout.  Two tensors that live at the same time must not
+the first step, an output until after the last.  Two tensors that live at the same time must not
 share a byte, but for views: a reshape shows the bytes of its input.  An op that may work in place does so if nothing
 else needs its input any more.
 
@@ -10,13 +10,14 @@ kept; up to six tensors, all orders are tried, which finds the optimum: the tens
 offset and each put as low as it can go, end no higher.  `plan_check.py` proves the result again without this code.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Final
 
 from alcove.runtime import _native
-from alcove.runtime.compiler.graph import Graph
+from alcove.runtime.compiler.graph import Graph, Node
 from alcove.runtime.format.spec import DTYPE_BYTES, DType
 
 ALIGNMENT_BYTES: Final = 64
@@ -46,20 +47,23 @@ class Plan:
     arena_bytes: int
 
 
-def plan(graph: Graph) -> Plan:
-    """Return where each tensor of a lowered graph lies; texts and constants are not in the arena."""
-    buffers, home = buffers_of(graph)
+def plan(graph: Graph, siblings: Sequence[Graph] = ()) -> Plan:
+    """Return where each tensor of a packed graph lies; texts, constants and states are not in the arena.
+
+    Args:
+        graph: at the sizes that the plan is for.
+        siblings: the same graph at other sizes; bytes are shared only if that holds for them too.
+    """
+    buffers, home = buffers_of(graph, siblings)
     placed = place(buffers)
     return Plan({key: placed.offsets[buffer] for key, buffer in home.items()}, placed.arena_bytes)
 
 
-def buffers_of(graph: Graph) -> tuple[list[Buffer], dict[str, str]]:
+def buffers_of(graph: Graph, siblings: Sequence[Graph] = ()) -> tuple[list[Buffer], dict[str, str]]:
     """Return the buffers of a graph, and for each of its tensors the key of the buffer that holds it."""
     end = len(graph.nodes)
     first: dict[str, int] = {port.value: -1 for port in graph.inputs}
     last: dict[str, int] = dict(first)
-    for state in graph.states:
-        first[state.value], last[state.value] = -1, end
     for step, node in enumerate(graph.nodes):
         for key in node.inputs:
             last[key] = max(last.get(key, -1), step)
@@ -69,25 +73,33 @@ def buffers_of(graph: Graph) -> tuple[list[Buffer], dict[str, str]]:
         last[key] = end
     home = {key: key for key in first if graph.values[key].dtype is not DType.TEXT}
     members = {key: [key] for key in home}
-    exclusive = {state.value for state in graph.states}
     for step, node in enumerate(graph.nodes):
-        if SHARING.get(node.op, "none") == "none":
+        sharing = SHARING.get(node.op, "none")
+        if sharing == "none" or node.inputs[0] not in home or not _fit(node, sharing, (graph, *siblings)):
             continue
         source, result = node.inputs[0], node.outputs[0]
-        if source not in home or home[source] in exclusive or _size_bytes(graph, source) != _size_bytes(graph, result):
-            continue
         group = members[home[source]]
-        if SHARING[node.op] == "in_place" and (
+        if sharing == "in_place" and (
             any(last[key] > step for key in group) or any(home.get(key) == home[source] for key in node.inputs[1:])
         ):
             continue
         home[result] = home[source]
         group += members.pop(result)
     buffers = [
-        Buffer(key, _size_bytes(graph, key), min(first[other] for other in group), max(last[other] for other in group))
+        Buffer(key, size_bytes(graph, key), min(first[other] for other in group), max(last[other] for other in group))
         for key, group in members.items()
     ]
     return buffers, home
+
+
+def _fit(node: Node, sharing: str, graphs: Sequence[Graph]) -> bool:
+    """Return whether a node's output fits its input's bytes; if it overwrites and sizes vary, in the same shape."""
+    source, result = node.inputs[0], node.outputs[0]
+    if sharing == "in_place" and len(graphs) > 1:
+        shapes = [(graph.values[source].shape, graph.values[result].shape) for graph in graphs]
+        if any(one != other for one, other in shapes):
+            return False
+    return all(size_bytes(graph, source) == size_bytes(graph, result) for graph in graphs)
 
 
 def place(buffers: Sequence[Buffer]) -> Plan:
@@ -153,12 +165,10 @@ def _lowest_fit(gaps: list[tuple[int, int]], size: int) -> int:
     return next((start for start, end in gaps[:-1] if end - start >= size), gaps[-1][0])
 
 
-def _size_bytes(graph: Graph, key: str) -> int:
+def size_bytes(graph: Graph, key: str) -> int:
+    """Return what a value takes in the arena."""
     value = graph.values[key]
-    size = DTYPE_BYTES[value.dtype]
-    for dimension in value.shape:
-        size *= dimension
-    return size
+    return DTYPE_BYTES[value.dtype] * math.prod(value.shape)
 
 
 def aligned(size_bytes: int) -> int:

@@ -182,9 +182,10 @@ def samples_of(captured: Captured) -> list[dict[str, int]]:
     """Return the sizes at which a graph is lowered to find its expressions: the bounds, and values between.
 
     Each symbol takes its bounds while the others stay in the middle, then all move together by different strides, so
-    that no two symbols keep a fixed relation.
+    that no two symbols keep a fixed relation.  A size of 1 is left out where there are others: rules take shortcuts for
+    it, and what holds for all others holds for it.
     """
-    bounds = {symbol.name: (symbol.minimum, symbol.maximum) for symbol in captured.symbols}
+    bounds = {s.name: (min(max(s.minimum, 2), s.maximum), s.maximum) for s in captured.symbols}
     middle = {name: (low + high) // 2 for name, (low, high) in bounds.items()}
     samples = [{name: high for name, (_, high) in bounds.items()}, {name: low for name, (low, _) in bounds.items()}]
     samples += [middle | {name: bound} for name, pair in bounds.items() for bound in pair]
