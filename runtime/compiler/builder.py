@@ -218,10 +218,12 @@ class Builder:
 
     # -- arithmetic -----------------------------------------------------------------------------------------------
 
-    def unary(self, function: str, x: Value, a: float = 0.0, b: float = 0.0, dtype: DType | None = None) -> Value:
-        """Return `function(x)` for each element; the numbers `a` and `b` are its parameters."""
+    def unary(
+        self, function: str, x: Value, a: float = 0.0, b: float = 0.0, c: float = 0.0, *, dtype: DType | None = None
+    ) -> Value:
+        """Return `function(x)` for each element; the numbers `a`, `b` and `c` are its parameters."""
         number = function_number("unary", function)
-        return self.op("unary", [x], dtype or x.dtype, x.shape, (number, float(a), float(b)))
+        return self.op("unary", [x], dtype or x.dtype, x.shape, (number, float(a), float(b), float(c)))
 
     def binary(self, function: str, x: Value, y: Value, dtype: DType | None = None) -> Value:
         """Return `function(x, y)` for each pair of elements, broadcast; both of one type."""

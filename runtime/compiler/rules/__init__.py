@@ -4,7 +4,23 @@ One file a family of operators, one rule for operators of one form.  The authori
 manifest of the kernels; a test compares.
 """
 
-from alcove.runtime.compiler.rules import convolution, embedding, indexing, movement, pooling, sampling, text
+from alcove.runtime.compiler.rules import (
+    activations,
+    attention,
+    convolution,
+    elementwise,
+    embedding,
+    indexing,
+    movement,
+    normalisation,
+    pooling,
+    products,
+    recurrent,
+    reduction,
+    sampling,
+    sorting,
+    text,
+)
 from alcove.runtime.compiler.rules.registry import (
     DTYPES,
     KEPT,
@@ -18,7 +34,23 @@ from alcove.runtime.compiler.rules.registry import (
     usable,
 )
 
-FAMILIES = (convolution, embedding, indexing, movement, pooling, sampling, text)
+FAMILIES = (
+    activations,
+    attention,
+    convolution,
+    elementwise,
+    embedding,
+    indexing,
+    movement,
+    normalisation,
+    pooling,
+    products,
+    recurrent,
+    reduction,
+    sampling,
+    sorting,
+    text,
+)
 """The modules that register rules; importing them is what fills `RULES`."""
 
 __all__ = ["DTYPES", "FAMILIES", "KEPT", "RULES", "TEXT_ONLY", "Call", "Refused", "Result", "Rule", "rule", "usable"]
