@@ -18,6 +18,8 @@ from alcove.runtime.format.spec import DType
 SET, ADD, MUL, AMAX, AMIN = range(5)
 """Modes of the scatters, kernels/scatter/scatter.h."""
 _MODES = {"sum": ADD, "add": ADD, "prod": MUL, "multiply": MUL, "amax": AMAX, "amin": AMIN}
+RUNNING_SUM = 0
+"""Function of `scan`, kernels/scan/scan.h."""
 _COMBINED = (DType.F32, DType.I32, DType.I64)
 """Types that the scatters can combine; others take the way through int64."""
 
@@ -67,7 +69,7 @@ def _reduce(b: Builder, form: _Form, reduce: str, tensors: tuple[Value, Value, V
     start, ones = filled(b, x.shape, form.includes_self, x.dtype), filled(b, source.shape, 1, x.dtype)
     count = _combine(b, replace(form, includes_self=True), ADD, (start, indices, ones))
     count = b.binary("maximum", count, filled(b, (), 1, x.dtype))
-    return b.binary("div" if x.dtype is DType.F32 else "div_floor", total, count)
+    return b.binary("div" if x.dtype is DType.F32 else "floor_div", total, count)
 
 
 def _with_rank(b: Builder, value: Value) -> Value:
@@ -279,7 +281,7 @@ def masked_scatter(call: Call, b: Builder) -> Value:
         raise Refused("a source with elements")
     mask = b.expand(b.cast(call.tensor("mask"), DType.BOOL), x.shape)
     flat = b.reshape(b.cast(mask, DType.I64), (math.prod(x.shape),))
-    held = b.op("cumsum", [flat], DType.I64, flat.shape, (0,))
+    held = b.op("scan", [flat], DType.I64, flat.shape, (RUNNING_SUM, 0))
     which = b.binary("maximum", b.binary("sub", held, filled(b, (), 1, DType.I64)), filled(b, (), 0, DType.I64))
     elements = take(b, b.reshape(source, (math.prod(source.shape),)), which, 0, wraps=False)
     return b.where(mask, b.reshape(b.cast(elements, x.dtype), x.shape), x)

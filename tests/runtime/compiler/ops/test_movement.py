@@ -174,7 +174,7 @@ def test_parts_are_written(agrees: Agrees) -> None:
             ),
             "view": lambda x, y: x.as_strided_scatter(y[:2, :3, 0], (2, 3), (1, 5), 7),
             "itself": lambda x, y: (x.slice_scatter(x, 0), x.select_scatter(x[0] + y[1], 0, 1)),
-            "assigned": lambda x, y: _assigned(x, y),
+            "assigned": _assigned,
             "copy": lambda x, y: torch.ops.aten.copy(x, y[0, 0, 0]),
         },
         torch.randn(4, 6, 5),

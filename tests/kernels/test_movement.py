@@ -1,0 +1,260 @@
+"""Do the kernels that move elements agree with numpy, and does the verifier refuse what would reach outside?"""
+
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from alcove.runtime import InputError, ProgramError, load
+from alcove.runtime.format.spec import DType
+from alcove.runtime.testing import NUMPY_TYPES, Assembly
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+RANDOM_SEED = 31
+Array = np.ndarray[Any, Any]
+MOVABLE = tuple(NUMPY_TYPES)
+
+
+def numbers(dtype: DType, *shape: int) -> Array:
+    """Return elements of every bit pattern, NaNs with payloads too; bools are 0 and 1."""
+    kind = np.dtype(NUMPY_TYPES[dtype])
+    random = np.random.default_rng(RANDOM_SEED)
+    if dtype is DType.BOOL:
+        return random.integers(0, 2, shape).astype(bool)
+    count = int(np.prod(shape)) * kind.itemsize
+    return np.frombuffer(random.bytes(count), kind).reshape(shape).copy()
+
+
+def bits(array: Array) -> bytes:
+    """Return an array's bytes, so that NaNs compare."""
+    return np.ascontiguousarray(array).tobytes()
+
+
+def padded(values: tuple[int, ...]) -> tuple[int, ...]:
+    """Return eight numbers, the last ones 0."""
+    return (*values, *(0 for _ in range(8 - len(values))))
+
+
+@st.composite
+def walks(draw: st.DrawFn) -> tuple[DType, int, tuple[int, ...], tuple[int, ...], int]:
+    """Type, elements of the tensor, shape of the walk, strides of any sign, an offset that keeps all inside."""
+    dtype = draw(st.sampled_from(MOVABLE))
+    rank = draw(st.integers(0, 5))
+    shape = tuple(draw(st.lists(st.sampled_from([1, 2, 3, 4, 5, 8, 17, 33]), min_size=rank, max_size=rank)))
+    while np.prod(shape) > 4096:
+        shape = shape[1:]
+    strides = tuple(draw(st.sampled_from([-7, -3, -1, 0, 1, 1, 2, 4, 5, 9, 33, 64])) for _ in shape)
+    spans = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)]
+    offset = -sum(span for span in spans if span < 0) + draw(st.integers(0, 3))
+    last = offset + sum(span for span in spans if span > 0)
+    return dtype, last + 1, shape, strides, offset
+
+
+def view(x: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:
+    """Return numpy's view of row-major `x`."""
+    steps = tuple(stride * x.itemsize for stride in strides)
+    return np.lib.stride_tricks.as_strided(x.reshape(-1)[offset:], shape, steps)
+
+
+@settings(max_examples=150, deadline=None)
+@given(walks())
+def test_strided_copies_are_numpys(walk: tuple[DType, int, tuple[int, ...], tuple[int, ...], int]) -> None:
+    """Any strides that stay inside: the elements that numpy's view has, bit for bit."""
+    dtype, count, shape, strides, offset = walk
+    x = numbers(dtype, count, 1)
+    build = Assembly()
+    source = build.input("x", dtype, (count, 1))
+    # A dimension of 1 in front keeps the assembly from taking int32 vectors for ids.
+    wanted = view(x, shape, strides, offset)[None]
+    (out,) = build.op("strided_copy", [source], (dtype, wanted.shape), attributes=(offset, *padded((0, *strides))))
+    build.output("y", out)
+    (seen,) = load(build.program())(x)
+    assert bits(seen) == bits(wanted)
+
+
+@settings(max_examples=100, deadline=None)
+@given(walks())
+def test_strided_scatters_are_numpys(walk: tuple[DType, int, tuple[int, ...], tuple[int, ...], int]) -> None:
+    """Where no place is named twice: numpy's assignment to the view; the rest stays as it is."""
+    dtype, count, shape, strides, offset = walk
+    places = view(np.arange(count), shape, strides, offset)
+    if len(np.unique(places)) < places.size:
+        return
+    x, source = numbers(dtype, count, 1), numbers(dtype, *(1, *shape))[..., ::-1].copy()
+    build = Assembly()
+    inputs = [build.input("x", dtype, x.shape), build.input("source", dtype, source.shape)]
+    (out,) = build.op("strided_scatter", inputs, (dtype, x.shape), attributes=(offset, *padded((0, *strides))))
+    build.output("y", out)
+    (seen,) = load(build.program())(x, source)
+    expected = x.copy()
+    expected.reshape(-1)[places.reshape(-1)] = source.reshape(-1)
+    assert bits(seen) == bits(expected)
+
+
+@pytest.mark.parametrize("dtype", MOVABLE)
+def test_margins_are_numpys(dtype: DType) -> None:
+    """Every mode, before and after, in each of three dimensions and in all."""
+    x = numbers(dtype, 3, 4, 5)
+    margins = [((1, 2), (0, 0), (0, 0)), ((0, 0), (2, 0), (0, 0)), ((0, 0), (0, 0), (0, 3)), ((2, 1), (1, 3), (4, 2))]
+    for mode, name in enumerate(["constant", "reflect", "edge", "wrap"]):
+        for sides in margins:
+            before, after = (tuple(side[i] for side in sides) for i in range(2))
+            kwargs = {"constant_values": x.dtype.type(1)} if mode == 0 else {}
+            one = int.from_bytes(np.ones(1, x.dtype).tobytes(), "little") if mode == 0 else 0
+            wanted = np.pad(x, sides, name, **kwargs)  # type: ignore[call-overload] - the mode is a variable
+            build = Assembly()
+            attributes = (*padded(before), *padded(after), mode, one)
+            (out,) = build.op("pad", [build.input("x", dtype, x.shape)], (dtype, wanted.shape), attributes=attributes)
+            build.output("y", out)
+            (seen,) = load(build.program())(x)
+            assert bits(seen) == bits(wanted), (name, sides)
+
+
+@pytest.mark.parametrize("dtype", MOVABLE)
+def test_parts_are_joined_as_numpy_does(dtype: DType) -> None:
+    """Up to sixteen inputs along each of three dimensions, single elements and long runs."""
+    for count in (1, 2, 7, 16):
+        for axis in range(3):
+            shapes = [[2, 3, 5] for _ in range(count)]
+            for i, shape in enumerate(shapes):
+                shape[axis] = i % 4 + 1
+            parts = [numbers(dtype, *shape) for shape in shapes]
+            build = Assembly()
+            inputs = [build.input(f"x{i}", dtype, part.shape) for i, part in enumerate(parts)]
+            wanted = np.concatenate(parts, axis)
+            build.output("y", build.op("concat", inputs, (dtype, wanted.shape), attributes=(axis,))[0])
+            (seen,) = load(build.program())(*parts)
+            assert bits(seen) == bits(wanted)
+
+
+def strided(offset: int, strides: tuple[int, ...], shape: tuple[int, ...] = (2, 3), count: int = 12) -> bytes:
+    """Return a program with one strided copy of [count]."""
+    build = Assembly()
+    x = build.input("x", DType.F32, (count,))
+    build.output("y", build.op("strided_copy", [x], (DType.F32, shape), attributes=(offset, *padded(strides)))[0])
+    return build.program()
+
+
+def scattered(offset: int, strides: tuple[int, ...], shape: tuple[int, ...] = (2, 3), count: int = 12) -> bytes:
+    """Return a program with one strided scatter into [count]."""
+    build = Assembly()
+    x, source = build.input("x", DType.F32, (count,)), build.input("source", DType.F32, shape)
+    (out,) = build.op("strided_scatter", [x, source], (DType.F32, (count,)), attributes=(offset, *padded(strides)))
+    build.output("y", out)
+    return build.program()
+
+
+@pytest.mark.parametrize("make", [strided, scattered])
+def test_strides_that_reach_outside_are_refused(make: Any) -> None:
+    """One element too far on either side, far beyond, sums and products that overflow, unused strides."""
+    for offset, strides in [(0, (6, 2)), (1, (6, 2)), (11, (-6, -2)), (10, (-6, -2)), (5, (3, -2)), (11, (0, 0))]:
+        load(make(offset, strides))
+    largest, least = 2**63 - 1, -(2**63)
+    wrong: list[tuple[int, tuple[int, ...]]] = [(2, (6, 2)), (9, (-6, -2)), (12, (0, 0)), (-1, (6, 2)), (3, (3, -2))]
+    wrong += [(0, (largest, 0)), (0, (0, largest)), (0, (least, 0)), (0, (largest, largest)), (largest, (1, 1))]
+    wrong += [(least, (0, 0)), (largest, (least, least)), (2**62, (-(2**62), 0)), (0, (2**61, least + 2))]
+    wrong += [(0, (6, 2, 1)), (0, (0, 0, 0, 0, 0, 0, 0, -1))]
+    for offset, strides in wrong:
+        with pytest.raises(ProgramError) as refused:
+            load(make(offset, strides))
+        assert refused.value.code == "op_attribute", (offset, strides)
+
+
+Output = tuple[DType, tuple[int, ...]]
+Refusal = tuple[str, list[Output], Output, tuple[int, ...], str]
+ONE = struct.unpack("<q", struct.pack("<d", 1.0))[0]
+REFUSALS: list[Refusal] = [  # op, inputs, output, attributes, code
+    ("reshape", [(DType.F32, (2, 3))], (DType.F32, (2, 4)), (), "op_shape"),
+    ("reshape", [(DType.F32, (2, 3))], (DType.I32, (2, 3)), (), "op_type"),
+    ("concat", [(DType.F32, (2, 3)), (DType.F32, (2, 3))], (DType.F32, (5, 3)), (0,), "op_shape"),
+    ("concat", [(DType.F32, (2, 3)), (DType.F32, (2, 2))], (DType.F32, (4, 3)), (0,), "op_shape"),
+    ("concat", [(DType.F32, (2, 3)), (DType.I64, (2, 3))], (DType.F32, (4, 3)), (0,), "op_type"),
+    ("concat", [(DType.F32, (2, 3))], (DType.F32, (2, 3)), (2,), "op_attribute"),
+    ("pad", [(DType.F32, (3,))], (DType.F32, (6,)), (*padded((3,)), *padded(()), 1, 0), "op_attribute"),
+    ("pad", [(DType.F32, (3,))], (DType.F32, (7,)), (*padded((4,)), *padded(()), 3, 0), "op_attribute"),
+    ("pad", [(DType.F32, (3,))], (DType.F32, (2,)), (*padded((-1,)), *padded(()), 0, 0), "op_attribute"),
+    ("pad", [(DType.F32, (3,))], (DType.F32, (3,)), (*padded(()), *padded(()), 4, 0), "op_attribute"),
+    ("pad", [(DType.F32, (3,))], (DType.F32, (5,)), (*padded((1,)), *padded(()), 0, 0), "op_shape"),
+    ("pad", [(DType.F32, (3,))], (DType.F32, (3,)), (*padded((0, 1)), *padded(()), 0, 0), "op_attribute"),
+    ("pad", [(DType.BOOL, (3,))], (DType.BOOL, (4,)), (*padded((1,)), *padded(()), 0, 2), "op_attribute"),
+    ("fill", [], (DType.BOOL, (4,)), (2,), "op_attribute"),
+    ("fill", [], (DType.F32, (4,)), (2**32,), "op_attribute"),
+    ("arange", [], (DType.F32, (4, 1)), (0, ONE), "op_shape"),
+    ("arange", [], (DType.I64, (4,)), (0, ONE + 1), "op_attribute"),
+    ("arange", [], (DType.BOOL, (4,)), (0, ONE), "op_type"),
+    ("take", [(DType.F32, (4, 2)), (DType.I64, (3, 1))], (DType.F32, (3, 2)), (0, 0), "op_shape"),
+    ("take", [(DType.F32, (4, 2)), (DType.F32, (3, 1))], (DType.F32, (3, 1, 2)), (0, 0), "op_type"),
+    ("take", [(DType.F32, (4, 2)), (DType.I64, (3, 1))], (DType.F32, (3, 1, 2)), (2, 0), "op_attribute"),
+    ("take", [(DType.F32, (4, 2)), (DType.I64, (3, 1))], (DType.F32, (3, 1, 2)), (0, 2), "op_attribute"),
+    ("gather", [(DType.F32, (4, 2)), (DType.I64, (3, 3))], (DType.F32, (3, 3)), (0,), "op_shape"),
+    ("gather", [(DType.F32, (4, 2)), (DType.I64, (3,))], (DType.F32, (3,)), (0,), "op_shape"),
+    ("linear_index", [(DType.I64, (2, 1))], (DType.I64, (2, 1)), padded((0,)), "op_attribute"),
+    ("linear_index", [(DType.I64, (2, 1))], (DType.I64, (2, 1)), padded((3, 1)), "op_attribute"),
+    ("linear_index", [(DType.I64, (2, 1))] * 2, (DType.I64, (2, 1)), padded((2**32, 2**31)), "op_attribute"),
+    ("triangle", [(DType.F32, (4,))], (DType.F32, (4,)), (0, 0), "op_shape"),
+    ("triangle", [(DType.F32, (4, 4))], (DType.F32, (4, 4)), (2**31, 0), "op_attribute"),
+    ("searchsorted", [(DType.F32, (2, 3)), (DType.F32, (3, 3))], (DType.I64, (3, 3)), (0,), "op_shape"),
+    ("searchsorted", [(DType.F32, (2, 3)), (DType.F32, (3,))], (DType.I64, (3,)), (0,), "op_shape"),
+    ("embedding_bags", [(DType.I64, (2, 3)), (DType.F32, (4, 5))], (DType.F32, (3, 5)), (0, -1, 0, 0), "op_shape"),
+    ("embedding_bags", [(DType.I64, (2, 3)), (DType.F32, (4, 5))], (DType.F32, (2, 5)), (0, -1, 1, 0), "op_arity"),
+    ("embedding_bags", [(DType.I64, (2, 3)), (DType.F32, (4, 5))], (DType.F32, (2, 5)), (3, -1, 0, 0), "op_attribute"),
+    (
+        "embedding_bags",
+        [(DType.I64, (2, 3)), (DType.F32, (4, 5)), (DType.F32, (2, 3))],
+        (DType.F32, (2, 5)),
+        (1, -1, 0, 1),
+        "op_attribute",
+    ),
+]
+SCATTERS: list[Refusal] = [
+    (op, [(dtype, (4, 2)), (DType.I64, indices), (dtype, source)], (dtype, (4, 2)), attributes, code)
+    for op, dtype, indices, source, attributes, code in [
+        ("scatter", DType.F32, (3, 2), (2, 2), (0, 0, 1), "op_shape"),
+        ("scatter", DType.F32, (3, 3), (3, 3), (0, 0, 1), "op_shape"),
+        ("scatter", DType.F32, (3, 2), (3, 2), (0, 5, 1), "op_attribute"),
+        ("scatter", DType.U8, (3, 2), (3, 2), (0, 1, 1), "op_type"),
+        ("scatter_rows", DType.F32, (3, 1), (3, 2), (0, 0, 1, 0), "op_shape"),
+        ("scatter_rows", DType.F32, (3, 1), (3, 1, 2), (2, 0, 1, 0), "op_attribute"),
+        ("scatter_rows", DType.BOOL, (3, 1), (3, 1, 2), (0, 1, 1, 0), "op_type"),
+    ]
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS + SCATTERS, ids=lambda refusal: f"{refusal[0]} {refusal[4]}")
+def test_wrong_shapes_and_attributes_are_refused(refusal: Refusal) -> None:
+    """Each by its own code."""
+    op, inputs, output, attributes, code = refusal
+    build = Assembly()
+    given_ = [build.input(f"x{i}", dtype, shape) for i, (dtype, shape) in enumerate(inputs)]
+    build.output("y", build.op(op, given_, output, attributes=attributes)[0])
+    with pytest.raises(ProgramError) as refused:
+        load(build.program())
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes"),
+    [("strided_scatter", (0, *padded((0, 2, 1)))), ("scatter_rows", (0, 0, 1, 0)), ("scatter", (0, 0, 1))],
+)
+def test_op_that_writes_over_what_it_reads_is_refused(op: str, attributes: tuple[int, ...]) -> None:
+    """Input 0 again as another input: in place it would read what it has just written."""
+    shape = (1, 3, 1) if op == "strided_scatter" else (3, 1)
+    build = Assembly()
+    x = build.input("x", DType.I64, shape)
+    inputs = [x, x] if op == "strided_scatter" else [x, x, x]
+    build.output("y", build.op(op, inputs, (DType.I64, shape), attributes=attributes)[0])
+    with pytest.raises(ProgramError) as refused:
+        load(build.program())
+    assert refused.value.code in {"op_arity", "op_shape"}
+
+
+def test_constant_indices_are_checked_in_the_run() -> None:
+    """The bytes of a constant prove nothing."""
+    build = Assembly()
+    x = build.input("x", DType.F32, (4, 2))
+    indices = build.constant("indices", np.array([[0], [4]], np.int32))
+    build.output("y", build.op("take", [x, indices], (DType.F32, (2, 1, 2)), attributes=(0, 0))[0])
+    model = load(build.program())
+    with pytest.raises(InputError, match="index 1 is 4, allowed are 0 to 3"):
+        model(np.zeros((4, 2), np.float32))
