@@ -2,7 +2,7 @@
  *
  *   client FILE TEXT   prints one "name value" a line
  *
- * The program must take one text and give values float32 [1, k] and labelled indices int32 [1, k].
+ * The program must take one text and give values float32 [1, k] and labelled indices int64 [1, k].
  */
 #include <errno.h>
 #include <stdio.h>
@@ -71,6 +71,10 @@ static void call_with_nulls(void) {
   expect(alcove_session_set_tensor(NULL, 0, ALCOVE_F32, NULL, 0, &value), ALCOVE_BAD_CALL, "set_tensor");
   expect(alcove_session_run(NULL), ALCOVE_BAD_CALL, "run");
   expect(alcove_session_output(NULL, 0, &data, &extent), ALCOVE_BAD_CALL, "session_output");
+  expect(alcove_session_create_within(NULL, 1, &session), ALCOVE_BAD_CALL, "session_create_within");
+  expect(alcove_session_set_dims(NULL, 0, &extent, 1), ALCOVE_BAD_CALL, "set_dims");
+  expect(alcove_session_output_dims(NULL, 0, &extent, &bytes), ALCOVE_BAD_CALL, "output_dims");
+  expect(alcove_session_reset(NULL), ALCOVE_BAD_CALL, "reset");
   if (alcove_model_input_count(NULL) + alcove_model_output_count(NULL) + alcove_model_memory_ceiling(NULL) != 0) ++failures;
   alcove_model_close(NULL);
   alcove_session_close(NULL);
@@ -107,9 +111,18 @@ static void call_wrongly(alcove_model* model, alcove_session* session) {
   expect(alcove_session_output(session, 2, &data, &extent), ALCOVE_BAD_CALL, "output 2 of session");
   expect(alcove_session_create(model, &other), ALCOVE_OK, "another session");
   expect(alcove_session_output(other, 0, &data, &extent), ALCOVE_BAD_CALL, "output before any run");
+  expect(alcove_session_output_dims(other, 0, dims, &bytes), ALCOVE_BAD_CALL, "dims before any run");
+  expect(alcove_session_output_dims(other, 0, NULL, &bytes), ALCOVE_BAD_CALL, "dims into null");
+  expect(alcove_session_set_dims(other, 0, dims, 1), ALCOVE_BAD_INPUT, "dims of a text");
+  expect(alcove_session_set_dims(other, 0, NULL, 1), ALCOVE_BAD_CALL, "null dims");
+  expect(alcove_session_reset(other), ALCOVE_OK, "reset of a model without states");
   expect(alcove_session_set_text(other, 0, NULL, 0), ALCOVE_OK, "empty text may be null");
   expect(alcove_session_run(other), ALCOVE_OK, "run of empty text");
   alcove_session_close(other);
+  other = NULL;
+  expect(alcove_session_create_within(model, 64, &other), ALCOVE_BAD_INPUT, "a session in 64 bytes");
+  expect(alcove_session_create_within(model, 64, NULL), ALCOVE_BAD_CALL, "create_within into null");
+  if (other != NULL) ++failures;
 }
 
 static void print_answer(alcove_model* model, alcove_session* session) {
@@ -117,7 +130,11 @@ static void print_answer(alcove_model* model, alcove_session* session) {
   const void* values = NULL;
   const void* indices = NULL;
   uint64_t extent = 0;
+  uint64_t dims[ALCOVE_MAX_RANK] = {0};
+  size_t rank = 0;
+  expect(alcove_session_output_dims(session, 1, dims, &rank), ALCOVE_OK, "dims of output 1");
   expect(alcove_model_output(model, 1, &port), ALCOVE_OK, "output 1");
+  if (rank != port.rank || dims[0] != port.dims[0] || dims[1] != port.dims[1] || dims[1] != port.least_dims[1]) ++failures;
   expect(alcove_session_output(session, 0, &values, &extent), ALCOVE_OK, "values");
   expect(alcove_session_output(session, 1, &indices, &extent), ALCOVE_OK, "indices");
   printf("port %.*s %d %u %llu %llu %u\n", (int)port.name_bytes, port.name, (int)port.dtype, (unsigned)port.rank,
@@ -126,7 +143,7 @@ static void print_answer(alcove_model* model, alcove_session* session) {
     const char* label = NULL;
     size_t bytes = 0;
     uint32_t bits = 0;
-    const int32_t index = ((const int32_t*)indices)[i];
+    const int64_t index = ((const int64_t*)indices)[i];
     memcpy(&bits, (const char*)values + 4 * i, 4);
     expect(alcove_model_output_label(model, 1, (uint32_t)index, &label, &bytes), ALCOVE_OK, "label");
     printf("answer %08x %.*s\n", (unsigned)bits, (int)bytes, label);
