@@ -71,6 +71,11 @@ def test_records_have_the_offsets_of_the_writer(page: str) -> None:
         "tensor record": records.TENSOR,
         "op record": records.OP,
         "port record": records.PORT,
+        "state record": records.STATE,
+        "symbol record": records.SYMBOL,
+        "expression record": records.EXPRESSION,
+        "bucket record": records.BUCKET,
+        "place record": records.PLACE,
     }
     for what, record in heads.items():
         end = 0

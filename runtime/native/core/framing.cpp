@@ -54,7 +54,7 @@ Status check_record(const FileHeader& header, const SectionRecord& record, uint3
     case format::kWeights:
       break;
     default:
-      // A later minor version may add sections that may be skipped; 1.0 has none.
+      // A later minor version may add sections that may be skipped; 2.0 has none.
       if (record.kind < format::kWeights || header.minor == format::kMinor || (record.flags & format::kCritical) != 0) {
         return failure(Code::section_kind, section, "section %" PRIu32 " has the unknown kind %" PRIu32, index,
                        record.kind);

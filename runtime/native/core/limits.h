@@ -8,7 +8,7 @@ namespace alcove {
 
 // Mobile models end well below; offsets stay far from any overflow of 64 bits.
 inline constexpr uint64_t kMaxFileBytes = 1ull << 30;
-// Version 1.0 knows three kinds; the rest is room for later optional ones.
+// Version 2.0 knows three kinds; the rest is room for later optional ones.
 inline constexpr uint32_t kMaxSections = 16;
 // The section is copied and walked at every load: 16 MiB is milliseconds.
 inline constexpr uint64_t kMaxProgramBytes = 16ull << 20;
