@@ -1,7 +1,4 @@
-"""Which constants are stored in fewer bits?
-
-`int8`: the table of every embedding_bag, one symmetric scale a column; the rule is in `weights.py`.
-"""
+"""How are tables of embeddings stored in int8?  One symmetric scale a column; the rule is in `weights.py`."""
 
 from dataclasses import replace
 
@@ -11,13 +8,13 @@ from alcove.runtime.compiler.weights import SCALE, quantise_columns
 from alcove.runtime.errors import ExportError, Finding
 from alcove.runtime.format.spec import DType
 
-MODES = (None, "int8")
 
+def with_int8_tables(graph: Graph) -> Graph:
+    """Return the graph with the table of every embedding_bag in int8.
 
-def quantise(graph: Graph, mode: str | None) -> Graph:
-    """Return the graph with tables stored as `mode` says: None leaves everything as it is, "int8" as above."""
-    if mode is None:
-        return graph
+    Raises:
+        ExportError: a table holds a value that is not finite or too large.
+    """
     values = dict(graph.values)
     nodes = [_with_int8_table(values, node) if node.op == "embedding_bag" else node for node in graph.nodes]
     return without_unused(replace(graph, values=values, nodes=tuple(nodes)))
