@@ -1,0 +1,71 @@
+"""Do the quantised operators on the device equal their reference in numpy?  Tolerance zero, on each instruction set."""
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from alcove.runtime import _native
+from alcove.runtime.compiler import reference
+from alcove.runtime.format.reader import read_spec
+
+from tests.runtime.compiler.quantise.cases import Case, cases
+
+CHILD = """
+import pickle, sys
+from alcove.runtime.model import load
+cases = pickle.load(open(sys.argv[1], "rb"))
+answers = {name: load(program)(*inputs)[0].tobytes() for name, (program, inputs) in cases.items()}
+pickle.dump(answers, open(sys.argv[2], "wb"))
+"""
+
+
+@pytest.fixture(scope="module")
+def all_cases() -> dict[str, Case]:
+    """Every quantised operator, with tails and corners."""
+    return cases()
+
+
+@pytest.fixture(scope="module")
+def expected(all_cases: dict[str, Case]) -> dict[str, bytes]:
+    """What numpy makes of them."""
+    return {
+        name: reference.run(read_spec(program), inputs)[0].tobytes() for name, (program, inputs) in all_cases.items()
+    }
+
+
+@pytest.mark.parametrize("isa", _native.machine_isas())
+def test_every_quantised_operator_gives_the_bits_of_the_reference(
+    isa: str, all_cases: dict[str, Case], expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    """Bit for bit, in a child process whose kernels are those of one instruction set."""
+    (tmp_path / "cases").write_bytes(pickle.dumps(all_cases))
+    command = [sys.executable, "-c", CHILD, str(tmp_path / "cases"), str(tmp_path / "answers")]
+    subprocess.run(command, check=True, env={**os.environ, "ALCOVE_ISA": isa})
+    answers = pickle.loads((tmp_path / "answers").read_bytes())
+    differ = [name for name in all_cases if answers[name] != expected[name]]
+    assert not differ, f"{len(differ)} of {len(all_cases)} differ: {differ[:8]}"
+
+
+def test_the_cases_cover_every_quantised_operator(all_cases: dict[str, Case]) -> None:
+    """Each operator of the manifest from code 90 to 119."""
+    seen = {op.name for program, _ in all_cases.values() for op in read_spec(program).ops}
+    assert seen == {op.name for op in _native.manifest() if 90 <= op.code < 120}
+
+
+def test_fma_of_the_reference_rounds_once() -> None:
+    """Against exact fractions, where f64 alone would round twice."""
+    from fractions import Fraction
+
+    random = np.random.default_rng(3)
+    x, y = (random.standard_normal(4000).astype(np.float32) for _ in range(2))
+    z = (random.standard_normal(4000) * 2.0 ** random.integers(-60, 20, 4000)).astype(np.float32)
+    x[0], y[0], z[0] = np.float32(1 + 2**-12), np.float32(1 + 2**-12), np.float32(2.0**-70)
+    made = reference.fma(x, y, z)
+    for a, b, c, seen in zip(x, y, z, made, strict=True):
+        exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
+        below, above = (np.nextafter(seen, np.float32(end)) for end in (-np.inf, np.inf))
+        assert all(abs(exact - Fraction(float(seen))) <= abs(exact - Fraction(float(n))) for n in (below, above))
