@@ -59,6 +59,15 @@ def leaky_relu(call: Call, b: Builder) -> Value:
     return b.unary("leaky_relu", _float(call, "leaky_relu"), call["negative_slope"])
 
 
+@rule("aten.rrelu_with_noise_functional.default")
+def rrelu(call: Call, b: Builder) -> tuple[Value, Value]:
+    """In inference a leaky_relu with the middle of the slopes; the noise stays as it is."""
+    if call["training"]:
+        raise Refused("rrelu for inference: module.eval() before export")
+    slope = (call["lower"] + call["upper"]) / 2
+    return b.unary("leaky_relu", _float(call, "rrelu"), slope), call.tensor("noise")
+
+
 @rule("aten._prelu_kernel.default", keep=True)
 def prelu(call: Call, b: Builder) -> Value:
     """A slope for each channel; torch has shaped them like the input."""

@@ -50,6 +50,8 @@ def promoted(call: Call, *names: str) -> DType:
         Refused: it is no type of a program.
     """
     kind = _result_type([_stand_in(call[name]) for name in names])
+    if kind is torch.int16:
+        return DType.I32  # of int8 and uint8; a wider type holds the same numbers
     if kind not in DTYPES:
         raise Refused(f"computed in {kind}, which has no place in a program; stay in float32")
     return DTYPES[kind]
@@ -207,6 +209,11 @@ _IN_RESULT_TYPE: Final[Mapping[str, str]] = {
         f"aten.bitwise_{side}_shift.{overload}": f"shift_{side}"
         for side in ("left", "right")
         for overload in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")
+    },
+    **{
+        f"aten.__{side[0]}shift__.{overload}": f"shift_{side}"
+        for side in ("left", "right")
+        for overload in ("Tensor", "Scalar")
     },
 }
 
