@@ -228,6 +228,8 @@ def _calm_torch(said: io.StringIO) -> Iterator[None]:
         with warnings.catch_warnings(), contextlib.redirect_stderr(said):
             # torch 2.13 warns about its own use of its own deprecated tree classes.
             warnings.filterwarnings("ignore", category=FutureWarning, module=r"copyreg|torch\..*")
+            # torch's recurrent layers keep a list of their own parameters.
+            warnings.filterwarnings("ignore", r"The tensor attributes? self\.[\w.]*_flat_weights\[", UserWarning)
             yield
     finally:
         logger.setLevel(level)

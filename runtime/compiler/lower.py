@@ -81,6 +81,8 @@ class _Lowering:
             self.builder.start(node.name, origin_of(node))
             if node.op == "placeholder":
                 spec = next(placeholders)
+                if spec.kind is InputKind.TOKEN:
+                    continue  # keeps the order of effects, such as checks of singular matrices
                 if spec.kind is InputKind.USER_INPUT:
                     self._input(node, position)
                     position += 1
@@ -156,8 +158,6 @@ class _Lowering:
             if rule is None:
                 self._opaque(node, "")
                 return
-            if str(node.target) in _STORAGE_VIEWS and not _is_row_major(node.args[0]):
-                raise Refused("as_strided of a contiguous tensor: call contiguous() before it")
             results = rule(self._bind(node, fakes), self.builder)
         except Refused as refused:
             self._opaque(node, str(refused))
@@ -259,6 +259,8 @@ class _Lowering:
             if spec.kind is OutputKind.BUFFER_MUTATION:
                 self._update(str(spec.target), cast("fx.Node", argument))
                 continue
+            if spec.kind is OutputKind.TOKEN:
+                continue
             if spec.kind is not OutputKind.USER_OUTPUT:
                 refusal = f"the module changes its input {spec.target!r}; return the changed tensor instead"
                 self.outputs.append(Port(f"(input {spec.target})", "", refusal=refusal))
@@ -312,6 +314,8 @@ class _Lowering:
             if fake.dtype not in DTYPES:
                 raise Refused(f"it gives {fake.dtype}, which has no place in a program; stay in float32")
         target = node.target
+        if str(target) in _STORAGE_VIEWS and not _is_row_major(node.args[0]):
+            raise Refused("as_strided of a contiguous tensor: call contiguous() before it")
         arguments: dict[str, Any] = {}
         if isinstance(target, OpOverload):
             # Torch has no public name for an operator's parameters.

@@ -10,6 +10,7 @@ NEAREST: Final[Mapping[str, str]] = {
     "bernoulli": "draw random numbers outside the program and pass them in",
     "cond": "compute both sides and choose with torch.where",
     "masked_select": "the size of the result depends on data: keep the whole tensor and weight it by the mask",
+    "mode": "median, or the argmax of a count of each value: (x.unsqueeze(-1) == values).sum(0)",
     "native_dropout": "call module.eval() before export",
     "nonzero": "the size of the result depends on data: keep the mask, or take topk of it",
     "rand": "draw random numbers outside the program and pass them in",
@@ -28,6 +29,8 @@ def nearest_form(target: str) -> str:
     name = _plain(target)
     if name in NEAREST:
         return NEAREST[name]
+    if name.startswith("linalg"):
+        return "solvers and factorisations are computed at export, of constants: no program has them for its inputs"
     known = sorted({_plain(other) for other in RULES})
     near = difflib.get_close_matches(name, known, n=2, cutoff=0.7)
     if near:

@@ -1,4 +1,4 @@
-"""How is an operator compared with eager?  Many small functions of the same inputs, exported as one module."""
+"""How is an operator compared with eager?  Many small functions of the same inputs are exported as one module."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -8,6 +8,7 @@ import pytest
 import torch
 from alcove.runtime import export, load
 from torch import Tensor, nn
+from torch.utils._pytree import keystr, tree_flatten_with_path
 
 Functions: TypeAlias = Mapping[str, Callable[..., Any]]
 """By a name that says what is tried; each gives a tensor, or a tuple or list of tensors."""
@@ -29,21 +30,18 @@ class Each(nn.Module):
         return {name: function(*given) for name, function in self.functions.items()}
 
 
-def flat(outputs: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Return the tensors under names of their own."""
-    found = {}
-    for name, output in outputs.items():
-        many = output if isinstance(output, tuple | list) else [output]
-        found.update({f"{name} [{i}]": tensor for i, tensor in enumerate(many)})
-    return found
+def flat(outputs: Any) -> dict[str, Tensor]:
+    """Return the tensors of nested outputs, in order, under names of their own."""
+    leaves, _ = tree_flatten_with_path(outputs)
+    return {keystr(path): tensor for path, tensor in leaves if tensor is not None}
 
 
 @pytest.fixture
 def agrees() -> Callable[..., None]:
     """Compare natively run functions with eager: f32 within the tolerance, all else exactly."""
 
-    def compare(functions: Functions, *inputs: Tensor, rtol: float = 1e-4, atol: float = 1e-5) -> None:
-        module = Each(functions).eval()
+    def compare(functions: Functions | nn.Module, *inputs: Tensor, rtol: float = 1e-4, atol: float = 1e-5) -> None:
+        module = functions if isinstance(functions, nn.Module) else Each(functions).eval()
         with torch.no_grad():
             expected = flat(module(*inputs))
         seen = load(bytes(export(module, inputs)))(*(tensor.numpy() for tensor in inputs))

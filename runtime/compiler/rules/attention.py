@@ -1,0 +1,40 @@
+"""Scaled dot-product attention: one op for scores, mask, softmax and the sum of values."""
+
+import math
+
+from alcove.runtime.compiler.builder import Builder
+from alcove.runtime.compiler.graph import Value
+from alcove.runtime.compiler.rules.products import FLOAT_ONLY, panel_floats
+from alcove.runtime.compiler.rules.registry import Call, Refused, rule
+from alcove.runtime.format.spec import DType
+
+ATTENTION_ROWS = 64
+"""Rows of scores at a time, kernels/attention/attention.h."""
+
+
+def attention_scratch_bytes(length: int, span: int, width: int, value_width: int) -> int:
+    """Return the size of what `attention` needs beside its tensors, kernels/attention/attention.h."""
+    return 4 * (panel_floats(span, width) + panel_floats(value_width, span) + min(length, ATTENTION_ROWS) * span)
+
+
+@rule("aten.scaled_dot_product_attention.default", keep=True)
+def attention(call: Call, b: Builder) -> Value:
+    """With a mask of bool or float32, causal or not, with as many heads or groups of them."""
+    query, key, value = (call.tensor(name) for name in ("query", "key", "value"))
+    mask = call.optional("attn_mask")
+    if call["dropout_p"] != 0:
+        raise Refused("dropout_p=0: write `dropout_p if self.training else 0.0`, and call module.eval() before export")
+    if any(x.dtype is not DType.F32 for x in (query, key, value)):
+        raise Refused(FLOAT_ONLY)
+    if any(0 in x.shape for x in (query, key, value)):
+        raise Refused("queries, keys and values with elements")
+    if call["enable_gqa"] and key.shape[-3] != value.shape[-3]:
+        raise Refused("as many heads of values as of keys")
+    scale = call["scale"]
+    length, width = query.shape[-2:]
+    span, value_width = value.shape[-2:]
+    inputs = [query, key, value] if mask is None else [query, key, value, mask]
+    scratch = attention_scratch_bytes(length, span, width, value_width)
+    number = 1 / math.sqrt(width) if scale is None else float(scale)
+    outputs = [(DType.F32, call.shape), (DType.U8, (scratch,))]
+    return b.ops("attention", inputs, outputs, (number, int(call["is_causal"])))[0]
