@@ -206,7 +206,7 @@ class _Places:
         axes = [axis for axis, value in enumerate(given) if value is not None]
         tensors = [usable(given[axis]) for axis in axes]
         if any(value.dtype not in (DType.I32, DType.I64) for value in tensors):
-            raise Refused("indices of int64 or int32; for a mask use torch.where: its result has a size of its own")
+            raise Refused("indices of int64 or int32; how many elements a mask picks depends on data: use torch.where")
         together = axes == list(range(axes[0], axes[0] + len(axes)))
         rest = [axis for axis in range(len(x.shape)) if axis not in axes]
         self.order = [*range(len(x.shape))] if together else [*axes, *rest]

@@ -62,7 +62,7 @@ def test_parts_of_a_tensor(agrees: Agrees, dtype: torch.dtype) -> None:
                 torch.select_copy(x, 0, 1),
                 torch.narrow_copy(x, 2, 1, 2),
             ),
-            "more copies": lambda x: torch.split_copy(x, 4, 1) + torch.unbind_copy(x, 1),
+            "more copies": lambda x: torch.ops.aten.split_copy(x, 4, 1) + torch.ops.aten.unbind_copy(x, 1),
             "views": lambda x: (
                 torch.permute_copy(x, (2, 0, 1)),
                 torch.view_copy(x, (6, 20)),
@@ -91,7 +91,8 @@ def test_shapes_come_and_go(agrees: Agrees) -> None:
             "repeat": lambda x: (x.repeat(1, 2, 1, 3), x.repeat(2, 1, 2, 2, 2), x[0, 0].tile(2, 3), x.tile(2)),
             "interleave": lambda x: (x.repeat_interleave(3, 1), x.repeat_interleave(2), x.repeat_interleave(2, -1)),
             "broadcast": lambda x: (
-                torch.broadcast_tensors(x[:, :1], x[:1]) + torch.meshgrid(x[0, 0, 0], x[0, 1, :, 0], indexing="ij")
+                *torch.ops.aten.broadcast_tensors([x[:, :1], x[:1]]),
+                *torch.meshgrid(x[0, 0, 0], x[0, 1, :, 0], indexing="ij"),
             ),
             "copies": lambda x: (x.clone(), x.contiguous(), x.detach(), torch.alias_copy(x), x.clone().unsqueeze(1)),
             "stack": lambda x: (
@@ -120,7 +121,7 @@ def test_parts_are_joined(agrees: Agrees) -> None:
         )
 
     agrees({"cat": joined}, torch.randn(2, 3, 5), torch.arange(15).reshape(1, 3, 5))
-    agrees({"block_diag": lambda x: torch.block_diag(x[0], x[1, :2])}, torch.randn(2, 3, 5))
+    agrees({"block_diag": lambda x: torch.ops.aten.block_diag([x[0], x[1, :2]])}, torch.randn(2, 3, 5))
 
 
 PADS: tuple[tuple[int, ...], ...] = ((1, 2), (2, 0, 0, 1), (0, 3, 2, 1, 1, 0))
@@ -169,7 +170,8 @@ def test_parts_are_written(agrees: Agrees) -> None:
             "slice": lambda x, y: (x.slice_scatter(y[:2], 0, 1, 3), x.slice_scatter(y[:, ::2], 1, 0, 6, 2)),
             "select": lambda x, y: (x.select_scatter(y[:, 0], 1, -1), x.select_scatter(y[1], 0, 2)),
             "diagonal": lambda x, y: (
-                x.diagonal_scatter(y[:, :4, 0].t(), 0, 2, 0).mT,
+                x.diagonal_scatter(y[0, :, :4], 0, 0, 2),
+                x.diagonal_scatter(y[:, 0], -1, 1, 2),
                 x.diagonal_scatter(y[0, :4], 2, 0, 1),
             ),
             "view": lambda x, y: x.as_strided_scatter(y[:2, :3, 0], (2, 3), (1, 5), 7),
