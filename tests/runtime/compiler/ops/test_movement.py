@@ -172,7 +172,7 @@ def test_parts_are_written(agrees: Agrees) -> None:
             "diagonal": lambda x, y: (
                 x.diagonal_scatter(y[0, :, :4], 0, 0, 2),
                 x.diagonal_scatter(y[:, 0], -1, 1, 2),
-                x.diagonal_scatter(y[0, :4], 2, 0, 1),
+                x.diagonal_scatter(y[1, :5, :4], 2, 0, 1),
             ),
             "view": lambda x, y: x.as_strided_scatter(y[:2, :3, 0], (2, 3), (1, 5), 7),
             "itself": lambda x, y: (x.slice_scatter(x, 0), x.select_scatter(x[0] + y[1], 0, 1)),
