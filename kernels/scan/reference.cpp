@@ -1,5 +1,6 @@
 // One pass for each column: the next value waits for the one before, whatever the instruction set.
 #include "kernels/canonical.h"
+#include "kernels/math/f64.h"
 #include "kernels/scan/scan.h"
 
 namespace alcove::kernels {
@@ -17,6 +18,23 @@ void accumulate(const T* x, T* y, size_t n, size_t stride) noexcept {
     const auto value = static_cast<Accumulator>(x[i * stride]);
     total = kIsSum ? total + value : total * value;
     y[i * stride] = leaving(total);
+  }
+}
+
+void accumulate_exponentials(const float* x, float* y, size_t n, size_t stride) noexcept {
+  double greatest = -kInfinityD;
+  double sum = 0.0;
+  for (size_t i = 0; i < n; ++i) {
+    const double value = static_cast<double>(x[i * stride]);
+    if (value == greatest) {
+      sum += value == -kInfinityD ? 0.0 : 1.0;
+    } else if (value < greatest) {
+      sum += exp_f64(value - greatest);
+    } else {  // greater or NaN, which stays
+      sum = sum * exp_f64(greatest - value) + 1.0;
+      greatest = value;
+    }
+    y[i * stride] = leaving(greatest + log_f64(sum));
   }
 }
 
@@ -53,6 +71,9 @@ void scan(const Scan& a) noexcept {
           break;
         case Running::prod:
           accumulate<false, T, Accumulator>(x, y, a.n, a.inner);
+          break;
+        case Running::log_sum_exp:
+          if constexpr (sizeof(T) == sizeof(float)) accumulate_exponentials(x, y, a.n, a.inner);
           break;
         case Running::max:
           extreme<true>(x, y, indices, a.n, a.inner);

@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include "kernels/canonical.h"
+#include "kernels/math/f64.h"
 #include "kernels/softmax/softmax.h"
 
 namespace alcove::kernels {
@@ -99,7 +100,7 @@ void softmax_row(const float* input, float* output, size_t count) {
 
   const float sum = tree(low, high);
   if constexpr (kIsLog) {
-    const float log_sum = log_of_sum(sum);
+    const float log_sum = static_cast<float>(log_f64(sum));
     const __m256 logarithm = _mm256_set1_ps(log_sum);
     for (i = 0; i + 8 <= count; i += 8) {
       const __m256 shifted = _mm256_sub_ps(_mm256_loadu_ps(input + i), shift);

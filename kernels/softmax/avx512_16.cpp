@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include "kernels/canonical.h"
+#include "kernels/math/f64.h"
 #include "kernels/softmax/softmax.h"
 
 namespace alcove::kernels {
@@ -70,7 +71,7 @@ void softmax_row(const float* input, float* output, size_t count) {
 
   const float sum = tree(sums);
   const __m512 divisor = _mm512_set1_ps(sum);
-  const __m512 logarithm = _mm512_set1_ps(kIsLog ? log_of_sum(sum) : 0.0f);
+  const __m512 logarithm = _mm512_set1_ps(kIsLog ? static_cast<float>(log_f64(sum)) : 0.0f);
   for (size_t i = 0; i < count; i += 16) {
     const __mmask16 lanes = lanes_from(i, count);
     __m512 y;

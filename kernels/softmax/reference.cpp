@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/canonical.h"
+#include "kernels/math/f64.h"
 #include "kernels/softmax/softmax.h"
 
 namespace alcove::kernels {
@@ -47,7 +48,7 @@ void softmax_row(const float* input, float* output, size_t count, bool is_log) n
     for (size_t lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
   }
   if (is_log) {
-    const float log_sum = log_of_sum(lanes[0]);
+    const float log_sum = static_cast<float>(log_f64(lanes[0]));
     for (size_t i = 0; i < count; ++i) output[i] = canonical((input[i] - greatest) - log_sum);
     return;
   }

@@ -1,5 +1,5 @@
 // output[row][i] = exp(input[row][i] - max(row)) / sum of those, over the last dimension; or the logarithm of it, which is
-// (input[row][i] - max(row)) - log(sum).
+// (input[row][i] - max(row)) - log(sum), with log_f64 of kernels/math and one rounding of it to float32.
 //
 // The exponential is a polynomial of our own (below) and the sum is one fixed tree of 16 lanes, so every instruction set
 // gives the same bits.  A row with a NaN, with +inf, or of -inf alone gives 0x7FC00000 everywhere, as in torch it gives NaN.
@@ -8,9 +8,7 @@
 // more alignment than a float.  Any number of threads.
 #pragma once
 
-#include <bit>
 #include <cstddef>
-#include <cstdint>
 
 namespace alcove::kernels {
 
@@ -42,25 +40,5 @@ inline constexpr float kExpC2 = 8.3334519073e-3f;
 inline constexpr float kExpC3 = 4.1665795894e-2f;
 inline constexpr float kExpC4 = 1.6666665459e-1f;
 inline constexpr float kExpC5 = 5.0000001201e-1f;
-
-// log(sum) for a sum of exponentials, 1 <= sum < 2^64, or NaN for NaN.  In float64, one rounding to float32 at the end:
-//   sum = m * 2^e, sqrt(1/2) <= m < sqrt(2);  s = (m - 1) / (m + 1)
-//   log(sum) = e * ln 2 + 2 * (s + s^3 / 3 + s^5 / 5 + ... + s^19 / 19), terms from the last, s^2 one product
-// Internal linkage, so that a copy compiled for a wide instruction set can never be chosen by the linker for all.
-[[maybe_unused]] static inline float log_of_sum(float sum) noexcept {
-  if (sum != sum) return sum;
-  const auto bits = std::bit_cast<uint32_t>(sum);
-  int32_t exponent = static_cast<int32_t>(bits >> 23) - 127;
-  double m = static_cast<double>(std::bit_cast<float>((bits & 0x007FFFFFu) | 0x3F800000u));
-  if (m > 1.41421356237309505) {
-    m *= 0.5;
-    exponent += 1;
-  }
-  const double s = (m - 1.0) / (m + 1.0);
-  const double square = s * s;
-  double series = 0.0;
-  for (int term = 19; term >= 1; term -= 2) series = series * square + 1.0 / term;
-  return static_cast<float>(exponent * 0.693147180559945309417 + 2.0 * s * series);
-}
 
 }  // namespace alcove::kernels

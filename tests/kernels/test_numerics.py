@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from alcove.runtime import load
 from alcove.runtime.format.spec import DType
-from alcove.runtime.testing import PLAIN_LINEAR, Assembly
+from alcove.runtime.testing import PLAIN_LINEAR, RELU, Assembly
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
@@ -220,7 +220,7 @@ def test_relu_keeps_positive_bits_and_makes_plus_zero() -> None:
     bits = np.array([0x80000000, 1, 0x80000001, 0x7F800000, 0xFF800000, 0x7F800001, 0xFFC12345, 0x3F800000], np.uint32)
     build = Assembly()
     x = build.input("x", DType.F32, (8,))
-    build.output("y", build.op("relu", [x], (DType.F32, (8,)))[0])
+    build.output("y", build.op("unary", [x], (DType.F32, (8,)), attributes=RELU)[0])
     (ours,) = load(build.program())(bits.view(np.float32))
     expected = [0, 1, 0, 0x7F800000, 0, CANONICAL_NAN, CANONICAL_NAN, 0x3F800000]
     assert ours.view(np.uint32).tolist() == expected
@@ -257,7 +257,9 @@ def test_topk_orders_ties_by_index_and_takes_nan_for_the_greatest() -> None:
             for row in range(2):
                 for largest in (0, 1):
                     sign = -1 if largest else 1
-                    keys = [(sign * bool(np.isnan(v)), sign * np.nan_to_num(v, nan=0.0), i) for i, v in enumerate(x[row])]
+                    keys = [
+                        (sign * bool(np.isnan(v)), sign * np.nan_to_num(v, nan=0.0), i) for i, v in enumerate(x[row])
+                    ]
                     order = [i for _, _, i in sorted(keys)][:k]
                     values, indices = answers[2 * largest][row], answers[2 * largest + 1][row]
                     assert indices.tolist() == order, (x, k, largest)

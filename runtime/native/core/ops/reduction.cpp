@@ -91,18 +91,19 @@ Status run_reduce(const Call& c) noexcept {
 }
 
 Status check_scan(const Subject& s, Checked& steps) {
-  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kSummed}));
+  const auto last = static_cast<int64_t>(kernels::Running::log_sum_exp);
+  ALCOVE_TRY(check_integer(s, 0, "function", 0, last));
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = s.integer(0) == last ? kFloat : kSummed}));
   ALCOVE_TRY(check_has_axes(s));
-  ALCOVE_TRY(check_integer(s, 0, "function", 0, 1));
   ALCOVE_TRY(check_integer(s, 1, "axis", 0, s.input(0).rank - 1));
   ALCOVE_TRY(check_like_input(s));
-  steps = elements(s.input(0)) * 8;
+  steps = elements(s.input(0)) * 64;
   return {};
 }
 
 Status run_scan(const Call& c) noexcept {
   kernels::Scan args = scan_of(c, c.integer(1));
-  args.function = c.integer(0) == 0 ? kernels::Running::sum : kernels::Running::prod;
+  args.function = static_cast<kernels::Running>(c.integer(0));
   run(c, args);
   return {};
 }

@@ -1,0 +1,147 @@
+"""In order of size: sort, topk, and what a sorted row answers.
+
+The kernels sort rows; another dimension is moved to the end and back.  NaN is greater than any number, and of equal
+values the one with the lower index comes first.
+"""
+
+from collections.abc import Callable
+
+from alcove.runtime.compiler.builder import Builder
+from alcove.runtime.compiler.graph import Value
+from alcove.runtime.compiler.rules.reduction import fold
+from alcove.runtime.compiler.rules.registry import Call, Refused, rule
+from alcove.runtime.format.spec import DType
+
+Ranking = Callable[[Value], tuple[Value, Value]]
+
+_SORTED = frozenset({DType.F32, DType.I32, DType.I64, DType.U8, DType.BOOL})
+_RANKED = frozenset({DType.F32, DType.I32, DType.I64})
+
+
+def sort_scratch_bytes(count: int, dtype: DType) -> int:
+    """Return the scratch of a sort of rows of `count`; as kernels/sort/sort.h."""
+    return count * (32 if dtype is DType.I64 else 16)
+
+
+def sort_rows(b: Builder, x: Value, *, descending: bool) -> tuple[Value, Value]:
+    """Return each row of `x` sorted, and the indices that its values had."""
+    wide = x if x.dtype in _SORTED else b.cast(x, DType.I32)
+    scratch = sort_scratch_bytes(x.shape[-1], wide.dtype)
+    values, indices, _ = b.ops(
+        "sort",
+        [wide],
+        [(wide.dtype, x.shape), (DType.I64, x.shape), (DType.U8, (scratch,))],
+        (int(descending),),
+    )
+    return b.cast(values, x.dtype), indices
+
+
+@rule("aten.sort.default", "aten.sort.stable")
+def sort(call: Call, b: Builder) -> tuple[Value, ...]:
+    """Along any dimension; always stable."""
+    return _along(call, b, lambda x: sort_rows(b, x, descending=bool(call["descending"])))
+
+
+@rule("aten.topk.default")
+def topk(call: Call, b: Builder) -> tuple[Value, ...]:
+    """Along any dimension, greatest or least; always sorted."""
+    k, is_largest = int(call["k"]), int(call["largest"])
+    if k == 0:
+        raise Refused("topk with k of at least 1")
+
+    def ranked(x: Value) -> tuple[Value, Value]:
+        wide = x if x.dtype in _RANKED else b.cast(x, DType.I32)
+        shape = (*x.shape[:-1], k)
+        values, indices = b.ops("topk", [wide], [(wide.dtype, shape), (DType.I64, shape)], (k, is_largest))
+        return b.cast(values, x.dtype), indices
+
+    return _along(call, b, ranked)
+
+
+@rule("aten.kthvalue.default")
+def kth_value(call: Call, b: Builder) -> tuple[Value, ...]:
+    """The k-th least of a dimension, k from 1."""
+    return _along(call, b, lambda x: _pick(b, sort_rows(b, x, descending=False), int(call["k"]) - 1))
+
+
+@rule("aten.median.dim")
+def median_of_dimension(call: Call, b: Builder) -> tuple[Value, ...]:
+    """The lower of the middle two; a NaN wins."""
+    return _along(call, b, lambda x: _median(b, x))
+
+
+@rule("aten.median.default")
+def median(call: Call, b: Builder) -> Value:
+    """Of all elements."""
+    return _of_all(call, b, _median)
+
+
+@rule("aten.nanmedian.dim")
+def median_of_numbers_of_dimension(call: Call, b: Builder) -> tuple[Value, ...]:
+    """The lower of the middle two, NaN left out."""
+    return _along(call, b, lambda x: _median_of_numbers(b, x))
+
+
+@rule("aten.nanmedian.default")
+def median_of_numbers(call: Call, b: Builder) -> Value:
+    """Of all elements but NaN."""
+    return _of_all(call, b, _median_of_numbers)
+
+
+def _along(call: Call, b: Builder, ranking: Ranking) -> tuple[Value, ...]:
+    """Return what `ranking` makes of the rows along the call's dimension, as torch shapes it.
+
+    A result whose last dimension has the size 1 and that torch gives without it is one value a row.
+    """
+    x = call.tensor("self")
+    rank = len(x.shape)
+    if rank == 0:
+        values, indices = ranking(b.reshape(x, (1,)))
+        return b.reshape(values, ()), b.reshape(indices, ())
+    axis = call.axis("dim", rank)
+    order = [d for d in range(rank) if d != axis]
+    results = ranking(b.permute(x, (*order, axis)))
+    if len(call.shape) < rank:
+        return tuple(b.reshape(value, call.shape) for value in results)
+    back = [*range(axis), rank - 1, *range(axis, rank - 1)]
+    return tuple(b.permute(value, back) for value in results)
+
+
+def _of_all(call: Call, b: Builder, ranking: Callable[[Builder, Value], tuple[Value, Value]]) -> Value:
+    x = call.tensor("self")
+    count = 1
+    for size in x.shape:
+        count *= size
+    return b.reshape(ranking(b, b.reshape(x, (count,)))[0], ())
+
+
+def _pick(b: Builder, ranked: tuple[Value, Value], index: int) -> tuple[Value, Value]:
+    values, indices = ranked
+    axis = len(values.shape) - 1
+    return b.slice(values, axis, index, index + 1), b.slice(indices, axis, index, index + 1)
+
+
+def _median(b: Builder, x: Value) -> tuple[Value, Value]:
+    ranked = sort_rows(b, x, descending=False)
+    count = x.shape[-1]
+    value, index = _pick(b, ranked, (count - 1) // 2)
+    if x.dtype is not DType.F32:
+        return value, index
+    greatest, _ = _pick(b, ranked, count - 1)
+    has_nan = b.unary("isnan", greatest, dtype=DType.BOOL)
+    first = fold(b, x, "argmax", [len(x.shape) - 1], keeps=True)
+    return b.where(has_nan, greatest, value), b.where(has_nan, first, index)
+
+
+def _median_of_numbers(b: Builder, x: Value) -> tuple[Value, Value]:
+    if x.dtype is not DType.F32:
+        return _median(b, x)
+    values, indices = sort_rows(b, x, descending=False)
+    axis = len(x.shape) - 1
+    is_nan = b.cast(b.unary("isnan", x, dtype=DType.BOOL), DType.I64)
+    # (numbers - 1) // 2 is the lower middle; where all are NaN, the first.
+    last = b.binary("sub", b.scalar(x.shape[-1] - 1, DType.I64), fold(b, is_nan, "sum", [axis], keeps=True))
+    at_least_none = b.binary("maximum", last, b.scalar(0, DType.I64))
+    middle = b.binary("floor_div", at_least_none, b.scalar(2, DType.I64))
+    value = b.op("gather", [values, middle], DType.F32, middle.shape, (axis,))
+    return value, b.op("gather", [indices, middle], DType.I64, middle.shape, (axis,))
