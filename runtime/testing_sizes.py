@@ -7,6 +7,7 @@ a number, and asks here for the buckets: every tensor after the one before, as l
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from alcove.runtime.format import records
 from alcove.runtime.format.records import aligned
@@ -20,6 +21,8 @@ from alcove.runtime.format.spec import (
     SymbolSpec,
     TensorSpec,
 )
+
+Number = TypeVar("Number", bound=float)
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ def _combined(kind: ExpressionKind, a: int, b: int) -> int:
     }[kind]()
 
 
-def split(values: Sequence["Size | int"]) -> tuple[tuple[int, ...], int]:
-    """Return the numbers of a shape, with the index of an expression for each size, and the mask of those."""
+def split(values: Sequence["Size | Number"]) -> tuple[tuple[int | Number, ...], int]:
+    """Return the numbers of a shape or an op, with the index of an expression for each size, and the mask of those."""
     mask = sum(1 << at for at, value in enumerate(values) if isinstance(value, Size))
     return tuple(value.index if isinstance(value, Size) else value for value in values), mask

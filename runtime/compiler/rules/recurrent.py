@@ -86,7 +86,9 @@ def _grouped(call: Call, *, has_projection: bool) -> list[_Weights]:
     for start in range(0, len(flat), count):
         group = flat[start : start + count]
         projection = group.pop() if has_projection else None
-        groups.append(_Weights(*group, projection=projection))
+        w_input, w_state, *biases = group
+        b_input, b_state = biases or (None, None)
+        groups.append(_Weights(w_input, w_state, b_input, b_state, projection))
     return groups
 
 

@@ -10,7 +10,7 @@ from alcove.runtime.compiler.weights import load_state
 from torch import Tensor, nn
 
 Agrees = Callable[..., None]
-LAYERS = {
+LAYERS: dict[str, Callable[..., nn.Module]] = {
     "rnn": nn.RNN,
     "rnn relu": lambda *sizes, **options: nn.RNN(*sizes, nonlinearity="relu", **options),
     "gru": nn.GRU,
