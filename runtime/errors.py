@@ -7,6 +7,7 @@ AlcoveRuntimeError
 ├── SessionBusyError      two threads use one session at once         (call)
 ├── IsaError              ALCOVE_ISA names what there is not          (us)
 ├── ExportError           a module cannot become a program           (call)
+├── CalibrationError      samples for quantising don't fit the module (call)
 └── CertificateError      a program does not give what its certificate says (them)
 """
 
@@ -118,6 +119,20 @@ class ExportError(AlcoveRuntimeError):
             for f in self.findings
         ]
         super().__init__("\n".join([f"{len(lines)} finding(s) keep this module from export:", *lines]))
+
+
+class CalibrationError(AlcoveRuntimeError):
+    """Calibration samples don't fit a module's inputs, or make it compute numbers that are not finite.
+
+    Attributes:
+        sample: index of the sample, or None where all of them are wrong.
+        message: names the thing, what was expected and what was seen.
+    """
+
+    def __init__(self, message: str, *, sample: int | None = None) -> None:
+        super().__init__(message if sample is None else f"calibration sample {sample}: {message}")
+        self.sample = sample
+        self.message = message
 
 
 class CertificateError(AlcoveRuntimeError):

@@ -10,9 +10,13 @@ import tempfile
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from alcove.runtime.format.reader import read_spec
 from alcove.runtime.format.spec import ProgramSpec
+
+if TYPE_CHECKING:
+    from alcove.runtime.compiler.quantise.report import QuantisationReport
 
 
 class Program:
@@ -21,11 +25,18 @@ class Program:
     Args:
         data: a whole program.
         passes: (name of a pass, graph after it as text), in order; empty for a program that was not just exported.
+        quantisation: what quantising did to it; None for a program that is not quantised, or was not just exported.
     """
 
-    def __init__(self, data: bytes, passes: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        passes: Sequence[tuple[str, str]] = (),
+        quantisation: "QuantisationReport | None" = None,
+    ) -> None:
         self._data = bytes(data)
         self._passes = tuple(passes)
+        self.quantisation = quantisation
 
     def __bytes__(self) -> bytes:
         return self._data

@@ -1,6 +1,7 @@
 """In which order do the passes run?
 
-capture → lower → tidy → legalise → quantise → pack → plan → emit → check → bytes → the verifier of the devices
+capture → lower → tidy → legalise → layout → fuse → quantise → pack → plan → emit → check → bytes → the verifier of the
+devices
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -8,11 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from alcove.runtime.compiler.capture import capture
 from alcove.runtime.compiler.dynamic import generalise
 from alcove.runtime.compiler.finish import finish, finish_dynamic
+from alcove.runtime.compiler.fuse import fuse
 from alcove.runtime.compiler.graph import Graph, render
+from alcove.runtime.compiler.layout import layout
 from alcove.runtime.compiler.legalise import legalise
 from alcove.runtime.compiler.lower import lower
 from alcove.runtime.compiler.pack import pack
-from alcove.runtime.compiler.quantise import MODES, quantise
+from alcove.runtime.compiler.quantise import Metric, Quantisation, Quantiser, options_of
 from alcove.runtime.compiler.tidy import tidy
 from alcove.runtime.program import Program
 from torch import nn
@@ -25,8 +28,10 @@ def export(
     args: Sequence[object],
     *,
     dynamic_shapes: object = None,
-    quantize: str | None = None,
+    quantize: str | Quantisation | None = None,
     calibration: object = None,
+    max_drop: float | None = None,
+    metric: Metric | None = None,
 ) -> Program:
     """Compile a torch module to a program.
 
@@ -36,8 +41,14 @@ def export(
             a uint8 tensor of any length, the program takes a `str`.  Tensors may lie in tuples, lists and dictionaries;
             the program takes them one after the other.
         dynamic_shapes: as `torch.export.export` takes it, for ids of varying number: {"ids": {0: Dim("n", max=512)}}.
-        quantize: None for f32, "int8" for int8 embedding tables with one scale a column.
-        calibration: inputs for quantising activations; no mode needs any yet, so it must be None.
+        quantize: None for f32; "int8" for int8 embedding tables with one scale a column and, with `calibration`, int8
+            weights and activations; "int8_dynamic", "int8_weights" or "int4_weights" for linears; or a `Quantisation`.
+        calibration: real inputs for "int8": a sequence of samples, each as `args` (or the only argument by itself), of
+            the shapes of `args`.
+        max_drop: how much worse than float32 the program may be on `metric`; layers stay float32, the worst first, until
+            it is not. Needs `calibration`.
+        metric: takes a program as a function of its inputs that gives a list of arrays, returns a number, more is
+            better; None for the noise of the outputs on the samples, as a share of their energy.
 
     Returns:
         The program; the same module gives the same bytes.
@@ -46,12 +57,10 @@ def export(
         ExportError: the module cannot become a program; every reason at once, each with its source line and the nearest
             supported form.
         TypeError: `args` or `dynamic_shapes` is not as above.
-        ValueError: `quantize` or `calibration` is not as above.
+        ValueError: `quantize`, `calibration`, `max_drop` or `metric` is not as above, or they contradict each other.
+        CalibrationError: the samples do not fit the inputs, or make numbers that are not finite.
     """
-    if quantize not in MODES:
-        raise ValueError(f"quantize must be one of {MODES}, not {quantize!r}")
-    if calibration is not None:
-        raise ValueError("calibration must be None: int8 tables need none, and nothing else is quantised")
+    options = options_of(quantize, calibration, max_drop, metric)
     passes: list[tuple[str, str]] = []
 
     def seen(name: str, graph: Graph) -> Graph:
@@ -61,18 +70,28 @@ def export(
     captured = capture(module, args, dynamic_shapes)
     passes.append(("capture", str(captured.program.graph)))
 
-    def compile_at(sizes: Mapping[str, int], seen: Seen = _unseen) -> Graph:
+    def fused_at(sizes: Mapping[str, int], seen: Seen = _unseen) -> Graph:
         graph = seen("lower", lower(captured, sizes))
         graph = seen("tidy", tidy(graph))
         graph = legalise(graph)
-        return seen("quantise", quantise(graph, quantize))
+        graph = seen("layout", layout(graph))
+        return seen("fuse", fuse(graph))
+
+    quantiser = Quantiser(options)
+    if options is not None and calibration is not None:
+        quantiser = Quantiser.calibrated(options, fused_at(captured.largest()), calibration, max_drop, metric)
+
+    def compile_at(sizes: Mapping[str, int], seen: Seen = _unseen) -> Graph:
+        return seen("quantise", quantiser(fused_at(sizes, seen)))
 
     if captured.symbols:
         compile_at(captured.largest(), seen)
         dynamic = generalise(captured, lambda sizes: pack(compile_at(sizes)))
-        return Program(finish_dynamic(dynamic, lambda name, text: passes.append((name, text))), passes)
+        return Program(
+            finish_dynamic(dynamic, lambda name, text: passes.append((name, text))), passes, quantiser.report
+        )
     graph = compile_at({}, seen)
-    return Program(finish(graph, lambda name, text: passes.append((name, text))), passes)
+    return Program(finish(graph, lambda name, text: passes.append((name, text))), passes, quantiser.report)
 
 
 def _unseen(_name: str, graph: Graph) -> Graph:

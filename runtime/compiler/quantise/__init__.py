@@ -1,13 +1,97 @@
-"""Which numbers of a program take fewer bits?"""
+"""Which numbers of a program take fewer bits?
 
-from typing import Final
+`Quantiser` is what the pipeline uses: made once for a module from the caller's wishes and samples, applied to its graph
+at every size.
+"""
 
 from alcove.runtime.compiler.graph import Graph
+from alcove.runtime.compiler.quantise.calibrate import checked_samples
+from alcove.runtime.compiler.quantise.options import MODES, Metric, Mode, Quantisation
+from alcove.runtime.compiler.quantise.report import LayerReport, QuantisationReport
+from alcove.runtime.compiler.quantise.smaller import with_smaller_weights
+from alcove.runtime.compiler.quantise.static import Recipe, calibrated
 from alcove.runtime.compiler.quantise.tables import with_int8_tables
 
-MODES: Final = (None, "int8")
+__all__ = [
+    "MODES",
+    "LayerReport",
+    "Metric",
+    "Mode",
+    "Quantisation",
+    "QuantisationReport",
+    "Quantiser",
+    "options_of",
+]
 
 
-def quantise(graph: Graph, mode: str | None) -> Graph:
-    """Return the graph with tables stored as `mode` says: None leaves everything as it is."""
-    return graph if mode is None else with_int8_tables(graph)
+def options_of(
+    quantize: str | Quantisation | None, calibration: object, max_drop: float | None, metric: object
+) -> Quantisation | None:
+    """Return what a caller of `export` wishes.
+
+    Raises:
+        ValueError: the wishes contradict each other, or name what there is not.
+    """
+    options = quantize
+    if isinstance(options, str):
+        if options not in MODES:
+            raise ValueError(f"quantize must be one of {(None, *MODES)} or a Quantisation, not {quantize!r}")
+        options = Quantisation(options)
+    if calibration is not None and (options is None or options.mode != "int8"):
+        raise ValueError('calibration samples are for quantize="int8"; no other mode uses any')
+    if (max_drop is not None or metric is not None) and calibration is None:
+        raise ValueError("max_drop and metric need calibration samples")
+    if max_drop is not None and not max_drop >= 0:
+        raise ValueError(f"max_drop must be 0 or more, not {max_drop}")
+    if metric is not None and not callable(metric):
+        raise ValueError(f"metric must be a function of a program, not {type(metric).__name__}")
+    return options
+
+
+class Quantiser:
+    """Quantises one module's graph.
+
+    Args:
+        options: None leaves everything as it is.
+        recipe: what calibration found, for int8 activations.
+
+    Attributes:
+        report: what quantising did, once it has; None for no options.
+    """
+
+    def __init__(self, options: Quantisation | None, recipe: Recipe | None = None) -> None:
+        self._options = options
+        self._recipe = recipe
+        self.report: QuantisationReport | None = None
+
+    @staticmethod
+    def calibrated(
+        options: Quantisation, graph: Graph, calibration: object, max_drop: float | None, metric: Metric | None
+    ) -> "Quantiser":
+        """Return one that quantises activations, from samples for the inputs of a fused graph.
+
+        Raises:
+            CalibrationError: the samples do not fit, or make numbers that are not finite.
+        """
+        samples = checked_samples(graph, calibration)
+        recipe, report = calibrated(with_int8_tables(graph), options, samples, max_drop, metric)
+        made = Quantiser(options, recipe)
+        made.report = report
+        return made
+
+    def __call__(self, graph: Graph) -> Graph:
+        """Return a fused graph with fewer bits.
+
+        Raises:
+            ExportError: a table holds a value that is not finite or too large.
+        """
+        if self._options is None:
+            return graph
+        graph = with_int8_tables(graph)
+        if self._options.mode == "int8":
+            if self._recipe is None:
+                self.report = self.report or QuantisationReport("int8", ())
+                return graph
+            return self._recipe.apply(graph)
+        graph, self.report = with_smaller_weights(graph, self._options)
+        return graph

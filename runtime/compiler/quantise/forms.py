@@ -1,0 +1,129 @@
+"""Which nodes have an int8 form, and what do they ask of their neighbours?
+
+    layer      linear, conv2d, depthwise_conv2d with constant weights
+    sum        binary add of two computed tensors, or of one and a constant
+    product    binary mul, likewise
+    mean       reduce mean, adaptive average to one pixel, average windows
+    function   anything from one float32 element to one: a table of 256 entries
+    movement   what keeps its elements: reshape, strided_copy, concat, pad, max pooling; one scale for all its tensors
+"""
+
+import math
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+from alcove.runtime.compiler.builder import function_number
+from alcove.runtime.compiler.graph import Graph, Node
+from alcove.runtime.format.spec import DType
+
+Kind: TypeAlias = Literal["layer", "sum", "product", "mean", "function", "movement"]
+
+MAX_PRODUCTS: Final = 65536
+MAX_SUMMED: Final = 1 << 23
+
+ACTIVATION: Final = {"linear": 1, "conv2d": 12, "depthwise_conv2d": 10}
+"""Where a layer's attributes say: is clamped, low, high."""
+HAS_RESIDUAL: Final = {"linear": 0, "conv2d": 11}
+CONV_GROUPS: Final = 10
+POOL_CEIL: Final = 9
+
+_MOVEMENTS = ("reshape", "strided_copy", "concat", "pad")
+_REDUCE_MEAN = 1
+_MAX, _AVERAGE = 0, 1
+_SCALAR_FUNCTIONS = ("add", "sub", "mul", "div", "minimum", "maximum", "pow")
+_NOT_NUMBERS = ("isnan", "isinf", "isfinite", "signbit", "bitwise_not", "logical_not")
+
+
+def kind_of(graph: Graph, node: Node) -> tuple[Kind | None, str]:
+    """Return the kind of a node's int8 form; (None, why it has none) otherwise."""
+    if not all(_is_float(graph, key) for key in (*_operands(graph, node), node.outputs[0])):
+        return None, "not float32"
+    if node.op in ACTIVATION:
+        reason = _layer_reason(graph, node)
+        return (None, reason) if reason else ("layer", "")
+    if node.op in _MOVEMENTS or (node.op == "pool2d" and node.attributes[0] == _MAX):
+        is_constant = any(graph.values[key].constant is not None for key in node.inputs)
+        return (None, "a constant among its inputs") if is_constant else ("movement", "")
+    if node.op in {"reduce", "adaptive_pool2d", "pool2d"}:
+        return ("mean", "") if _is_mean(graph, node) else (None, f"no int8 form of this {node.op}")
+    if node.op == "relu" or (node.op == "unary" and node.attributes[0] not in _numbers("unary", _NOT_NUMBERS)):
+        return "function", ""
+    return _binary_kind(graph, node)
+
+
+def activations(graph: Graph, node: Node) -> tuple[str, ...]:
+    """Return the computed tensors that a node's int8 form reads as int8."""
+    return tuple(key for key in _operands(graph, node) if graph.values[key].constant is None)
+
+
+def bounds(node: Node) -> tuple[float, float] | None:
+    """Return what a relu or clamp keeps within; None for all other nodes."""
+    if node.op == "relu":
+        return 0.0, math.inf
+    if node.op != "unary":
+        return None
+    if node.attributes[0] == function_number("unary", "relu"):
+        return 0.0, math.inf
+    low, high = float(node.attributes[1]), float(node.attributes[2])
+    return (low, high) if node.attributes[0] == function_number("unary", "clamp") and low <= high else None
+
+
+def _operands(graph: Graph, node: Node) -> tuple[str, ...]:
+    """Return the inputs that are activations or constants of their kind; not weights, not room to work in."""
+    if node.op in ACTIVATION:
+        return node.inputs[:1]
+    return node.inputs
+
+
+def _is_float(graph: Graph, key: str) -> bool:
+    value = graph.values[key]
+    return value.dtype is DType.F32 and not value.is_ragged
+
+
+def _numbers(op: str, names: tuple[str, ...]) -> set[int]:
+    return {function_number(op, name) for name in names}
+
+
+def _layer_reason(graph: Graph, node: Node) -> str:
+    weight, bias = (graph.values[key] for key in node.inputs[1:3])
+    if weight.constant is None or bias.constant is None:
+        return "its weights are computed"
+    if len(node.inputs) > 3:
+        return "it adds another tensor"
+    if graph.values[node.inputs[0]].constant is not None:
+        return "its input is a constant"
+    if not (np.isfinite(weight.constant).all() and np.isfinite(bias.constant).all()):
+        return "its weights are not all finite"
+    if math.prod(weight.shape[1:]) > MAX_PRODUCTS:
+        return f"sums of more than {MAX_PRODUCTS} products"
+    return ""
+
+
+def _is_mean(graph: Graph, node: Node) -> bool:
+    shape, out = graph.values[node.inputs[0]].shape, graph.values[node.outputs[0]].shape
+    if node.op == "reduce":
+        first, count = int(node.attributes[1]), int(node.attributes[2])
+        return node.attributes[0] == _REDUCE_MEAN and math.prod(shape[first : first + count]) <= MAX_SUMMED
+    if node.op == "adaptive_pool2d":
+        return node.attributes[0] == _AVERAGE and out[1:3] == (1, 1) and math.prod(shape[1:3]) <= MAX_SUMMED
+    _, kernel_h, kernel_w, _, _, pad_h, pad_w, _, _, ceil_mode, counts_padding, divisor = node.attributes
+    is_even = counts_padding == 1 or (pad_h == 0 and pad_w == 0)
+    return bool(is_even and ceil_mode == 0 and divisor in (0, kernel_h * kernel_w))
+
+
+def _binary_kind(graph: Graph, node: Node) -> tuple[Kind | None, str]:
+    if node.op != "binary":
+        return None, f"no int8 form of {node.op}"
+    constants = [graph.values[key] for key in node.inputs if graph.values[key].constant is not None]
+    if len(constants) == 2 or any(not np.isfinite(value.array).all() for value in constants):
+        return None, "its constants are not numbers"
+    is_scalar = bool(constants) and constants[0].array.size == 1
+    if is_scalar and node.attributes[0] in _numbers("binary", _SCALAR_FUNCTIONS):
+        computed = next(key for key in node.inputs if graph.values[key].constant is None)
+        if graph.values[computed].shape == graph.values[node.outputs[0]].shape:
+            return "function", ""
+    if node.attributes[0] == function_number("binary", "add"):
+        return "sum", ""
+    if node.attributes[0] == function_number("binary", "mul"):
+        return "product", ""
+    return None, "no int8 form of this function of two tensors"

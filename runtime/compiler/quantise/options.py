@@ -1,0 +1,52 @@
+"""What does a caller say about quantisation?"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from alcove.runtime.compiler.quantise.packing import GROUPS
+
+Mode: TypeAlias = Literal["int8", "int8_dynamic", "int8_weights", "int4_weights"]
+Clipping: TypeAlias = Literal["minmax", "mse", "entropy"]
+
+MODES: Final[tuple[Mode, ...]] = ("int8", "int8_dynamic", "int8_weights", "int4_weights")
+CLIPPINGS: Final[tuple[Clipping, ...]] = ("minmax", "mse", "entropy")
+
+Run: TypeAlias = Callable[..., list[Any]]
+"""A program: takes its inputs, returns its outputs."""
+Metric: TypeAlias = Callable[[Run], float]
+"""How good a program is; more is better."""
+
+
+@dataclass(frozen=True)
+class Quantisation:
+    """How `export` quantises.
+
+    Attributes:
+        mode: "int8": tables of embeddings in int8 and, given calibration samples, weights and activations of all that
+            has an int8 form; "int8_dynamic": linears with int8 weights, whose inputs are quantised row by row as they
+            come; "int8_weights", "int4_weights": linears with smaller weights, computed in float32.
+        clipping: how the range of an activation is chosen from what was seen: all of it, the range with the least
+            squared error, or the one that keeps most information (KL divergence).
+        equalise: whether pairs of layers share their channels' ranges before they are quantised.
+        correct_bias: whether biases make up for the mean error of rounded weights.
+        group: inputs that share a scale in "int4_weights": 32 or 64.
+
+    Raises:
+        ValueError: an attribute has none of these values.
+    """
+
+    mode: Mode
+    clipping: Clipping = "mse"
+    equalise: bool = True
+    correct_bias: bool = True
+    group: int = 32
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("mode", self.mode, MODES),
+            ("clipping", self.clipping, CLIPPINGS),
+            ("group", self.group, GROUPS),
+        ):
+            if value not in known:
+                raise ValueError(f"{name} must be one of {known}, not {value!r}")

@@ -1,0 +1,114 @@
+"""What did quantising do to a program, layer by layer?"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from rich.table import Table
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """One node of the float32 program that has weights or an int8 form.
+
+    Attributes:
+        layer: where it is in the module, as in `named_modules()`, or the tensor that it writes.
+        op: the runtime's operator.
+        precision: "float32", "int8", "int8 dynamic", "int8 weights" or "int4 weights".
+        reason: why it stayed float32; empty otherwise.
+        snr_db: signal to noise of its output with quantised weights on float32 inputs, in dB; of its weights where
+            there were no calibration samples; None where nothing was rounded.
+        input_range: least and greatest input that keeps its value, None where no activation was rounded.
+        output_range: likewise.
+        input_scale: of int8 inputs, or None.
+        output_scale: likewise.
+        float_bytes: of its weights in float32.
+        stored_bytes: of its weights in the program.
+    """
+
+    layer: str
+    op: str
+    precision: str
+    reason: str = ""
+    snr_db: float | None = None
+    input_range: tuple[float, float] | None = None
+    output_range: tuple[float, float] | None = None
+    input_scale: float | None = None
+    output_scale: float | None = None
+    float_bytes: int = 0
+    stored_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class QuantisationReport:
+    """What quantising did.
+
+    Attributes:
+        mode: as `export` was told.
+        layers: in the order of the program.
+        samples: number of calibration samples.
+        drop: how much worse the quantised program is on the metric; without a metric, noise energy over signal energy
+            of its outputs on the calibration samples; None where there were none.
+        max_drop: what was allowed, or None.
+    """
+
+    mode: str
+    layers: tuple[LayerReport, ...]
+    samples: int = 0
+    drop: float | None = None
+    max_drop: float | None = None
+    tables: tuple[str, ...] = field(default=())
+
+    @property
+    def kept_float(self) -> tuple[LayerReport, ...]:
+        """The layers that stayed float32."""
+        return tuple(layer for layer in self.layers if layer.precision == "float32")
+
+    def to_json(self) -> str:
+        """Return everything as JSON, for machines."""
+        return json.dumps(asdict(self), indent=2)
+
+    def __rich__(self) -> Table:
+        columns = ("layer", "op", "precision", "SNR dB", "input range", "output range", "bytes", "why float32")
+        table = Table(*columns, title=f"quantisation: {self.mode}{self._caption()}")
+        for layer in self.layers:
+            table.add_row(
+                layer.layer,
+                layer.op,
+                layer.precision,
+                "" if layer.snr_db is None else f"{layer.snr_db:.1f}",
+                _range(layer.input_range),
+                _range(layer.output_range),
+                f"{layer.float_bytes} → {layer.stored_bytes}" if layer.float_bytes else "",
+                layer.reason,
+            )
+        return table
+
+    def _caption(self) -> str:
+        parts = [f", {self.samples} samples"] if self.samples else []
+        if self.drop is not None:
+            allowed = "" if self.max_drop is None else f" of at most {self.max_drop:g}"
+            parts.append(f", drop {self.drop:.4g}{allowed}")
+        return "".join(parts)
+
+
+def _range(limits: Sequence[float] | None) -> str:
+    return "" if limits is None else f"{limits[0]:.4g} … {limits[1]:.4g}"
+
+
+def decibels(signal: float, noise: float) -> float | None:
+    """Return 10 log10(signal / noise); None where there is no noise or no signal."""
+    import math
+
+    return None if noise <= 0 or signal <= 0 else 10 * math.log10(signal / noise)
+
+
+def layer_name(module_path: str, output: str) -> str:
+    """Return what people call a node."""
+    return module_path or f"%{output}"
+
+
+def sizes(arrays: Sequence[Any]) -> int:
+    """Return the bytes of arrays."""
+    return sum(int(array.nbytes) for array in arrays)

@@ -1,0 +1,112 @@
+"""How do linears get smaller weights without calibration?
+
+    int8_dynamic   int8 weights; each row of inputs is quantised by its own range as it comes
+    int8_weights   int8 weights, one scale an output; the arithmetic stays float32
+    int4_weights   weights of 4 bits, a scale for each group of inputs; likewise
+
+What a linear does beside its product (a sum, bounds) becomes nodes of their own again.  Tables that `take` or
+`embedding_bag` read become int8 too.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from alcove.runtime.compiler.builder import function_number
+from alcove.runtime.compiler.graph import Graph, Node, Value
+from alcove.runtime.compiler.quantise.forms import ACTIVATION, MAX_PRODUCTS, kind_of
+from alcove.runtime.compiler.quantise.options import Quantisation
+from alcove.runtime.compiler.quantise.packing import (
+    linear_dynamic_i8_scratch_bytes,
+    panels_i4,
+    panels_i8,
+    quantise_i4,
+)
+from alcove.runtime.compiler.quantise.regions import without_residuals
+from alcove.runtime.compiler.quantise.report import LayerReport, QuantisationReport, decibels, layer_name
+from alcove.runtime.compiler.quantise.scales import quantise_rows, weight_scales
+from alcove.runtime.compiler.tidy import tidy
+from alcove.runtime.compiler.weights import COMPUTED
+from alcove.runtime.format.spec import DType
+from numpy.typing import NDArray
+
+OPS = {"int8_dynamic": "linear_dynamic_i8", "int8_weights": "linear_weight_i8", "int4_weights": "linear_weight_i4"}
+_PRECISIONS = {"int8_dynamic": "int8 dynamic", "int8_weights": "int8 weights", "int4_weights": "int4 weights"}
+
+
+def with_smaller_weights(graph: Graph, options: Quantisation) -> tuple[Graph, QuantisationReport]:
+    """Return a fused graph whose linears have weights as the options say, and what that did."""
+    base = without_residuals(graph)
+    values = dict(base.values)
+    nodes: list[Node] = []
+    layers: list[LayerReport] = []
+    for node in base.nodes:
+        reason = _reason(base, node)
+        if node.op not in ACTIVATION:
+            nodes.append(node)
+            continue
+        if reason:
+            nodes.append(node)
+            size = sum(base.values[key].array.nbytes for key in node.inputs[1:3] if base.values[key].constant is not None)
+            name = layer_name(node.origin.module_path, node.outputs[0])
+            layers.append(LayerReport(name, node.op, "float32", reason, float_bytes=size, stored_bytes=size))
+            continue
+        made, layer = _smaller(values, node, options)
+        nodes += made
+        layers.append(layer)
+    result = tidy(replace(base, values=values, nodes=tuple(nodes)))
+    return result, QuantisationReport(options.mode, tuple(layers))
+
+
+def _reason(graph: Graph, node: Node) -> str:
+    """Return why a layer stays float32."""
+    if node.op != "linear":
+        return "only linears have smaller weights without calibration"
+    kind, reason = kind_of(graph, node)
+    too_long = graph.values[node.inputs[0]].shape[-1] > MAX_PRODUCTS
+    return reason if kind is None else f"sums of more than {MAX_PRODUCTS} products" if too_long else ""
+
+
+def _smaller(values: dict[str, Value], node: Node, options: Quantisation) -> tuple[list[Node], LayerReport]:
+    weight, bias = values[node.inputs[1]], values[node.inputs[2]]
+    rows = weight.array.astype(np.float32)
+    packed, approximate = _packed(rows, options)
+    key = f"{weight.key}:{options.mode}{options.group if options.mode == 'int4_weights' else ''}"
+    values[key] = Value(key, COMPUTED + key, DType.I8, packed.shape, constant=packed)
+    is_clamped, low, high = node.attributes[ACTIVATION["linear"] :][:3]
+    out = node.outputs[0]
+    plain = f"{out}:plain" if is_clamped else out
+    values[plain] = replace(values[out], key=plain, name=plain) if is_clamped else values[out]
+    inputs = (node.inputs[0], key, *([bias.key] if bias.array.any() else []))
+    attributes = (options.group,) if options.mode == "int4_weights" else ()
+    outputs: tuple[str, ...] = (plain,)
+    if options.mode == "int8_dynamic":
+        scratch = f"{out}:scratch"
+        values[scratch] = Value(scratch, scratch, DType.U8, (linear_dynamic_i8_scratch_bytes(rows.shape[1]),))
+        outputs = (plain, scratch)
+    nodes = [Node(OPS[options.mode], inputs, outputs, attributes, node.origin)]
+    if is_clamped:
+        clamp = (function_number("unary", "clamp"), float(low), float(high), 0.0)
+        nodes.append(Node("unary", (plain,), (out,), clamp, node.origin))
+    wide = rows.astype(np.float64)
+    bias_bytes = bias.array.nbytes if bias.array.any() else 0
+    layer = LayerReport(
+        layer_name(node.origin.module_path, out),
+        node.op,
+        _PRECISIONS[options.mode],
+        snr_db=decibels(float((wide**2).sum()), float(((wide - approximate) ** 2).sum())),
+        float_bytes=rows.nbytes + bias_bytes,
+        stored_bytes=packed.nbytes + bias_bytes,
+    )
+    return nodes, layer
+
+
+def _packed(rows: NDArray[np.float32], options: Quantisation) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
+    """Return packed weights and what they stand for."""
+    if options.mode == "int4_weights":
+        integers, scales = quantise_i4(rows, options.group)
+        spread = np.repeat(scales.astype(np.float64), options.group, axis=1)[:, : rows.shape[1]]
+        return panels_i4(integers, scales, options.group), integers * spread
+    scales = weight_scales(rows, np.zeros(len(rows)), 1.0)
+    integers = quantise_rows(rows, scales)
+    packed = panels_i8(integers, integers.astype(np.int64).sum(axis=1), scales)
+    return packed, integers * scales.astype(np.float64)[:, None]
