@@ -6,9 +6,20 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from alcove.runtime import _native
 from alcove.runtime.format import records
 from alcove.runtime.format.records import SectionKind, aligned
-from alcove.runtime.format.spec import DType, Layout, OpSpec, ProgramSpec, Storage, TensorSpec
+from alcove.runtime.format.spec import (
+    BucketSpec,
+    DType,
+    ExpressionKind,
+    ExpressionSpec,
+    Layout,
+    OpSpec,
+    ProgramSpec,
+    Storage,
+    TensorSpec,
+)
 from alcove.runtime.format.writer import write_program
 from alcove.runtime.testing import reseal, section
 
@@ -18,6 +29,7 @@ if TYPE_CHECKING:
 NUMBERS = [0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 63, 64, 65, 255, 256, 1023, 1024, 16384, 2**20, 2**20 + 1, 2**24, 2**31 - 1]
 NUMBERS += [2**31, 2**32 - 64, 2**32 - 1, 2**40, 2**63 - 1, 2**63, 2**64 - 64, 2**64 - 1]
 SHARE_UNSEALED = 0.05
+_NAMES = [op.name for op in _native.manifest()]
 
 
 class Mutator:
@@ -116,7 +128,8 @@ class Mutator:
         ]
         attributes = [tuple(new if follows and a == old else a for a in op.attributes) for op in spec.ops]
         ops = [replace(op, attributes=a) for op, a in zip(spec.ops, attributes, strict=True)]
-        return self._planned(replace(spec, tensors=tuple(tensors), ops=tuple(ops)))
+        changed = replace(spec, tensors=tuple(tensors), ops=tuple(ops))
+        return changed if spec.symbols else self._planned(changed)
 
     def _resized(self, tensor: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
         changed = replace(tensor, shape=shape)
@@ -127,7 +140,7 @@ class Mutator:
         )
 
     def _planned(self, spec: ProgramSpec) -> ProgramSpec:
-        """A new plan: one tensor after the other, or with overlaps."""
+        """A new plan for a program of known sizes: one tensor after the other, or with overlaps."""
         shift = self._random.choice([1, 1, 1, 0, 0.5])
         end, arena, tensors = 0, 0, []
         for tensor in spec.tensors:
@@ -140,7 +153,9 @@ class Mutator:
         return replace(spec, tensors=tuple(tensors), arena_bytes=aligned(arena, records.TENSOR_ALIGNMENT))
 
     def _offset(self, spec: ProgramSpec) -> ProgramSpec:
-        """Move one arena tensor to where another is."""
+        """Move one arena tensor to where another is; in one bucket, if there are several."""
+        if spec.buckets:
+            return self._place(spec)
         arena = [i for i, t in enumerate(spec.tensors) if t.storage is Storage.ARENA and t.dtype is not DType.TEXT]
         moved, target = self._random.choice(arena), self._random.choice(arena)
         tensors = list(spec.tensors)
@@ -148,15 +163,77 @@ class Mutator:
         ends = [tensors[i].offset + tensors[i].size_bytes for i in arena]
         return replace(spec, tensors=tuple(tensors), arena_bytes=aligned(max(ends), records.TENSOR_ALIGNMENT))
 
+    def _place(self, spec: ProgramSpec) -> ProgramSpec:
+        at = self._random.randrange(len(spec.buckets))
+        places = list(spec.buckets[at].places)
+        moved, target = self._random.randrange(len(places)), self._random.randrange(len(places))
+        size = self._random.choice([places[moved][1], places[moved][1], places[target][1], places[moved][1] * 2])
+        places[moved] = (places[target][0], size)
+        return self._with_bucket(spec, at, replace(spec.buckets[at], places=tuple(places)))
+
+    def _with_bucket(self, spec: ProgramSpec, at: int, bucket: BucketSpec) -> ProgramSpec:
+        """Another bucket in the place of one, with the arena that its places need."""
+        end = max((sum(place) for place in bucket.places), default=0)
+        fitted = replace(bucket, arena_bytes=aligned(end, records.TENSOR_ALIGNMENT))
+        buckets = (*spec.buckets[:at], fitted, *spec.buckets[at + 1 :])
+        return replace(spec, buckets=buckets, arena_bytes=buckets[-1].arena_bytes)
+
+    def _sizes(self, spec: ProgramSpec) -> ProgramSpec:
+        """Other bounds of a symbol or a bucket, another expression, another dimension or attribute that is one."""
+        choose = self._random
+        if not spec.symbols:
+            return self._states(spec)
+        change = choose.choice(["symbol", "bucket", "expression", "expression", "dimension", "attribute"])
+        if change == "symbol":
+            at = choose.randrange(len(spec.symbols))
+            field = choose.choice(["min", "max", "input", "dim"])
+            symbol = replace(spec.symbols[at], **{field: choose.choice([0, 1, 2, 3, 16, 256, 2**31 - 1])})
+            return replace(spec, symbols=(*spec.symbols[:at], symbol, *spec.symbols[at + 1 :]))
+        if change == "bucket":
+            at = choose.randrange(len(spec.buckets))
+            bounds = tuple(max(1, b + choose.choice([-1, 0, 1])) for b in spec.buckets[at].bounds)
+            return self._with_bucket(spec, at, replace(spec.buckets[at], bounds=bounds))
+        if change == "expression":
+            at = choose.randrange(len(spec.expressions))
+            return replace(
+                spec, expressions=(*spec.expressions[:at], self._expression(at), *spec.expressions[at + 1 :])
+            )
+        if change == "dimension":
+            at = choose.randrange(len(spec.tensors))
+            mask = choose.randrange(1 << len(spec.tensors[at].shape))
+            tensor = replace(spec.tensors[at], dynamic_dims=mask)
+            return replace(spec, tensors=(*spec.tensors[:at], tensor, *spec.tensors[at + 1 :]))
+        at = choose.randrange(len(spec.ops))
+        mask = choose.randrange(1 << len(spec.ops[at].attributes))
+        op = replace(spec.ops[at], attribute_dynamic=mask)
+        return replace(spec, ops=(*spec.ops[:at], op, *spec.ops[at + 1 :]))
+
+    def _expression(self, at: int) -> ExpressionSpec:
+        kind = self._random.choice(list(ExpressionKind))
+        if kind is ExpressionKind.CONSTANT:
+            return ExpressionSpec(kind, self._random.choice([*NUMBERS[:28], -1, -(2**63)]))
+        return ExpressionSpec(kind, self._random.randrange(max(1, at)), self._random.randrange(max(1, at)))
+
+    def _states(self, spec: ProgramSpec) -> ProgramSpec:
+        """Other tensors of a state."""
+        if not spec.states:
+            return spec
+        at = self._random.randrange(len(spec.states))
+        field = self._random.choice(["tensor", "initial", "update"])
+        state = replace(spec.states[at], **{field: self._random.randrange(len(spec.tensors))})
+        return replace(spec, states=(*spec.states[:at], state, *spec.states[at + 1 :]))
+
     def _field(self, spec: ProgramSpec) -> ProgramSpec:
         """Another type, layout, storage or raggedness of one tensor."""
         index = self._random.randrange(len(spec.tensors))
         tensor = spec.tensors[index]
-        change = self._random.choice(["dtype", "layout", "is_ragged"])
+        change = self._random.choice(["dtype", "layout", "storage", "is_ragged"])
         if change == "dtype":
             tensor = replace(tensor, dtype=self._random.choice(list(DType)))
         elif change == "layout" and len(tensor.shape) == 2:
             tensor = replace(tensor, layout=self._random.choice(list(Layout)))
+        elif change == "storage" and tensor.storage is not Storage.CONSTANT:
+            tensor = replace(tensor, storage=self._random.choice([Storage.ARENA, Storage.STATE]))
         else:
             tensor = replace(tensor, is_ragged=not tensor.is_ragged)
         if tensor.storage is Storage.CONSTANT:
@@ -184,7 +261,7 @@ class Mutator:
             values[self._random.randrange(len(values))] = self._random.choice([value, -value])
             return replace(op, attributes=tuple(values))
         if part == "name":
-            return replace(op, name=self._random.choice(["relu", "softmax", "linear", "topk", "embedding_bag"]))
+            return replace(op, name=self._random.choice(_NAMES))
         indices = list(op.outputs if part == "outputs" else op.inputs)
         indices[self._random.randrange(len(indices))] = self._random.randrange(len(spec.tensors))
         return replace(op, outputs=tuple(indices)) if part == "outputs" else replace(op, inputs=tuple(indices))
@@ -221,4 +298,6 @@ class Mutator:
         _wiring,
         _order,
         _weights,
+        _sizes,
+        _sizes,
     )

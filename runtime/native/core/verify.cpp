@@ -1,6 +1,7 @@
 // Runs the passes in order; see verify.h.
 #include "core/verify.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstring>
 
@@ -22,14 +23,16 @@ Status copy_section(const uint8_t* data, const format::SectionRecord& record, Se
 }
 
 // The rules of the operators, for the sizes that the program has, or at the bounds of each bucket.
-Status check_sizes(const Program& program) {
+Status check_sizes(Program& program) {
   const std::vector<int32_t> writers = producers(program);
-  if (program.symbols.empty()) return check_signatures(program, writers);
+  if (program.symbols.empty()) return check_signatures(program, writers, program.run_steps);
   Program bound = copy_to_bind(program);
   std::vector<int64_t> values(program.expressions.size());
   for (size_t bucket = 0; bucket < program.buckets.size(); ++bucket) {
     ALCOVE_TRY(bind(program, bucket, program.buckets[bucket].bounds, values.data(), bound));
-    ALCOVE_TRY(check_signatures(bound, writers));
+    uint64_t steps = 0;
+    ALCOVE_TRY(check_signatures(bound, writers, steps));
+    program.run_steps = std::max(program.run_steps, steps);
   }
   return {};
 }

@@ -54,8 +54,8 @@ struct Verified {
 [[nodiscard]] Status check_framing(const uint8_t* data, size_t size, Framing& framing);
 [[nodiscard]] Status check_tables(Program& program);
 [[nodiscard]] Status check_order(const Program& program);
-// `writers` as producers() gives them.  Allocates nothing.
-[[nodiscard]] Status check_signatures(const Program& program, const std::vector<int32_t>& writers);
+// `writers` as producers() gives them; adds up the `steps` of a run.  Allocates nothing.
+[[nodiscard]] Status check_signatures(const Program& program, const std::vector<int32_t>& writers, uint64_t& steps);
 [[nodiscard]] Status check_ports(const Program& program);
 [[nodiscard]] Status check_plan(const Program& program);
 

@@ -135,17 +135,18 @@ Checked elements(const Tensor& tensor) {
 
 }  // namespace ops
 
-Status check_signatures(const Program& program, const std::vector<int32_t>& writers) {
+Status check_signatures(const Program& program, const std::vector<int32_t>& writers, uint64_t& steps) {
   Checked total = 0;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
-    Checked steps = 0;
-    if (Status status = ops::check_rule(op.code)({program, op, writers}, steps); !status.is_ok()) return status.in_op(i);
-    total = total + steps;
+    Checked of_op = 0;
+    if (Status status = ops::check_rule(op.code)({program, op, writers}, of_op); !status.is_ok()) return status.in_op(i);
+    total = total + of_op;
     if (!total.is_at_most(kMaxRunSteps)) {
       return failure(Code::run_steps, Section::program, "one run takes more than %" PRIu64 " steps", kMaxRunSteps).in_op(i);
     }
   }
+  steps = total.value();
   // An input port may be ragged; any other ragged tensor was made by an op whose rule allows it.
   return {};
 }
