@@ -7,6 +7,7 @@ each adding the sum so far.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -37,22 +38,42 @@ def convolution(call: Call, b: Builder) -> Value:
     rank = len(x.shape) - 2
     if rank == 3:
         return _convolution3d(call, b, x, weight, bias)
-    window = Window(*(_pair(call[name], default) for name, default in (("stride", 1), ("padding", 0), ("dilation", 1))))
-    groups = int(call["groups"])
-    image = to_channels_last(b, x)
-    shape = image_shape(call.shape)
-    if call["transposed"]:
-        made = _transposed(b, image, weight, bias, shape, window, groups)
-    else:
-        made = _forward(b, image, weight, bias, shape, window, groups)
-    return from_channels_last(b, made, call.shape)
+    stride, padding, dilation = (
+        _pair(call[name], idle) for name, idle in (("stride", 1), ("padding", 0), ("dilation", 1))
+    )
+    window = Window(stride, padding, dilation, int(call["groups"]))
+    operands = Operands(to_channels_last(b, x), weight, bias)
+    emit = _transposed if call["transposed"] else _forward
+    return from_channels_last(b, emit(b, operands, image_shape(call.shape), window), call.shape)
 
 
+@dataclass(frozen=True)
 class Window:
-    """How a kernel moves over an image; (rows, columns) each."""
+    """How a kernel moves over an image, (rows, columns) each, and in how many groups it takes the channels."""
 
-    def __init__(self, stride: tuple[int, int], padding: tuple[int, int], dilation: tuple[int, int]) -> None:
-        self.stride, self.padding, self.dilation = stride, padding, dilation
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+    groups: int
+
+
+@dataclass(frozen=True, eq=False)
+class Operands:
+    """An image, channels-last, with a weight as torch has it, [n, c/groups, kh, kw] or without kh, and a bias."""
+
+    image: Value
+    weight: Value
+    bias: Value
+
+    @property
+    def are_known(self) -> bool:
+        """Whether weight and bias are constants, which `pack.py` packs; computed ones are packed by nodes."""
+        return self.weight.constant is not None and self.bias.constant is not None
+
+    @property
+    def kernel(self) -> tuple[int, int, int, int]:
+        """The weight's sizes with a kernel of rows and columns."""
+        return _kernel(self.weight)
 
 
 def to_channels_last(b: Builder, x: Value) -> Value:
@@ -93,64 +114,51 @@ def conv_transpose2d_scratch_bytes(patch: int, outputs: int) -> int:
 
 
 def emit_conv2d(
-    b: Builder,
-    image: Value,
-    weight: Value,
-    bias: Value,
-    shape: Sequence[int],
-    window: Window,
-    groups: int,
-    residual: Value | None = None,
+    b: Builder, operands: Operands, shape: Sequence[int], window: Window, residual: Value | None = None
 ) -> Value:
-    """Add a conv2d of an image with a weight [n, c/groups, kh, kw] (or without kh).
-
-    A constant weight and its bias stay apart until `pack.py`; computed ones are packed by nodes of their own.
-    """
-    outputs, channels, kernel_h, kernel_w = _kernel(weight)
+    """Add a conv2d that gives an image of `shape`."""
+    outputs, channels, kernel_h, kernel_w = operands.kernel
+    groups = window.groups
     attributes = (kernel_h, kernel_w, *window.stride, *window.padding, *window.padding, *window.dilation, groups)
-    operands = [weight, bias]
-    if weight.constant is None or bias.constant is None:
-        rows = b.permute(b.reshape(weight, (outputs, channels, kernel_h, kernel_w)), CHANNELS_LAST)
-        patch = kernel_h * kernel_w * channels
-        operands = [_packed(b, b.reshape(rows, (groups, outputs // groups, patch)), bias)]
+    inputs = [operands.weight, operands.bias]
+    if not operands.are_known:
+        rows = b.permute(b.reshape(operands.weight, operands.kernel), CHANNELS_LAST)
+        rows = b.reshape(rows, (groups, outputs // groups, kernel_h * kernel_w * channels))
+        inputs = [_packed(b, rows, operands.bias)]
     if residual is not None:
-        operands.append(residual)
+        inputs.append(residual)
     scratch = conv2d_scratch_bytes(kernel_h * kernel_w * channels, outputs // groups, groups)
     return b.ops(
         "conv2d",
-        [image, *operands],
+        [operands.image, *inputs],
         [(DType.F32, shape), (DType.U8, (scratch,))],
         (*attributes, int(residual is not None), *NO_ACTIVATION),
     )[0]
 
 
-def _forward(
-    b: Builder, image: Value, weight: Value, bias: Value, shape: Sequence[int], window: Window, groups: int
-) -> Value:
-    outputs, channels, kernel_h, kernel_w = _kernel(weight)
-    if channels > 1 or groups == 1:
-        return emit_conv2d(b, image, weight, bias, shape, window, groups)
-    operands = [weight, bias]
-    if weight.constant is None or bias.constant is None:
-        taps = b.permute(b.reshape(weight, (outputs, kernel_h * kernel_w)), (1, 0))
-        operands = [b.concat([b.reshape(bias, (1, outputs)), taps], 0)]
+def _forward(b: Builder, operands: Operands, shape: Sequence[int], window: Window) -> Value:
+    outputs, channels, kernel_h, kernel_w = operands.kernel
+    if channels > 1 or window.groups == 1:
+        return emit_conv2d(b, operands, shape, window)
+    inputs = [operands.weight, operands.bias]
+    if not operands.are_known:
+        taps = b.permute(b.reshape(operands.weight, (outputs, kernel_h * kernel_w)), (1, 0))
+        inputs = [b.concat([b.reshape(operands.bias, (1, outputs)), taps], 0)]
     attributes = (kernel_h, kernel_w, *window.stride, *window.padding, *window.padding, *window.dilation)
-    return b.op("depthwise_conv2d", [image, *operands], DType.F32, shape, (*attributes, *NO_ACTIVATION))
+    return b.op("depthwise_conv2d", [operands.image, *inputs], DType.F32, shape, (*attributes, *NO_ACTIVATION))
 
 
-def _transposed(
-    b: Builder, image: Value, weight: Value, bias: Value, shape: Sequence[int], window: Window, groups: int
-) -> Value:
-    inputs, outputs, kernel_h, kernel_w = _kernel(weight)
-    operands = [weight, bias]
-    if weight.constant is None or bias.constant is None:
-        operands = [_packed_transposed(b, weight, bias, window, groups)]
-    scratch = conv_transpose2d_scratch_bytes(kernel_h * kernel_w * inputs // groups, outputs)
+def _transposed(b: Builder, operands: Operands, shape: Sequence[int], window: Window) -> Value:
+    inputs, outputs, kernel_h, kernel_w = operands.kernel
+    weights = [operands.weight, operands.bias]
+    if not operands.are_known:
+        weights = [_packed_transposed(b, operands, window)]
+    scratch = conv_transpose2d_scratch_bytes(kernel_h * kernel_w * inputs // window.groups, outputs)
     return b.ops(
         "conv_transpose2d",
-        [image, *operands],
+        [operands.image, *weights],
         [(DType.F32, shape), (DType.U8, (scratch,))],
-        (kernel_h, kernel_w, *window.stride, *window.padding, *window.dilation, groups),
+        (kernel_h, kernel_w, *window.stride, *window.padding, *window.dilation, window.groups),
     )[0]
 
 
@@ -161,8 +169,7 @@ def _convolution3d(call: Call, b: Builder, x: Value, weight: Value, bias: Value)
     (stride, *strides), (padding, *paddings), (dilation, *dilations) = (
         _many(call[name], 3) for name in ("stride", "padding", "dilation")
     )
-    window = Window(_pair(strides, 1), _pair(paddings, 0), _pair(dilations, 1))
-    groups = int(call["groups"])
+    window = Window(_pair(strides, 1), _pair(paddings, 0), _pair(dilations, 1), int(call["groups"]))
     n, c, depth, height, width = x.shape
     _, outputs, out_depth, *sizes = call.shape
     volume = b.permute(x, (0, 2, 3, 4, 1))
@@ -177,7 +184,8 @@ def _convolution3d(call: Call, b: Builder, x: Value, weight: Value, bias: Value)
         image = b.reshape(slices, (n * out_depth, height, width, c))
         kernel = b.reshape(b.slice(weight, 2, tap, tap + 1), (*weight.shape[:2], *weight.shape[3:]))
         shape = (n * out_depth, *sizes, outputs)
-        made = emit_conv2d(b, image, kernel, b.zeros(outputs) if tap else bias, shape, window, groups, made)
+        operands = Operands(image, kernel, b.zeros(outputs) if tap else bias)
+        made = emit_conv2d(b, operands, shape, window, made)
     if made is None:
         raise Refused("a convolution with a kernel")
     return b.permute(b.reshape(made, (n, out_depth, *sizes, outputs)), (0, 4, 1, 2, 3))
@@ -209,13 +217,13 @@ def _packed(b: Builder, rows: Value, bias: Value) -> Value:
     return b.permute(b.reshape(columns, (groups, panels, PANEL_COLUMNS, patch + 1)), (0, 1, 3, 2))
 
 
-def _packed_transposed(b: Builder, weight: Value, bias: Value, window: Window, groups: int) -> Value:
-    """Return the panels of every group and phase, one after the other, of a weight [inputs, n, kh, kw]."""
-    inputs, outputs, kernel_h, kernel_w = _kernel(weight)
-    channels = inputs // groups
-    kernel = b.reshape(weight, (inputs, outputs, kernel_h, kernel_w))
+def _packed_transposed(b: Builder, operands: Operands, window: Window) -> Value:
+    """Return the panels of every group and phase, one after the other."""
+    inputs, outputs, kernel_h, kernel_w = operands.kernel
+    channels = inputs // window.groups
+    kernel, bias = b.reshape(operands.weight, operands.kernel), operands.bias
     parts = []
-    for group in range(groups):
+    for group in range(window.groups):
         mine = b.slice(kernel, 0, group * channels, (group + 1) * channels)
         start = b.slice(bias, 0, group * outputs, (group + 1) * outputs)
         for rows in phases(kernel_h, window.stride[0], window.dilation[0]):

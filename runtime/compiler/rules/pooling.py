@@ -22,7 +22,7 @@ _NOT_USED: Final = (0,) * 9
 @rule("aten.max_pool1d_with_indices.default", keep=True)
 def max_pool(call: Call, b: Builder) -> tuple[Value, ...]:
     """Values, and where each stood in its image."""
-    x, image = _images(call, b)
+    image = _image(call, b)
     rank = _rank(call)
     window = _window(call, rank, _many(call["dilation"], rank))
     shape = image_shape(_batched(call.shape, rank))
@@ -43,7 +43,7 @@ def max_pool3d(call: Call, b: Builder) -> tuple[Value, ...]:
 @rule("aten.avg_pool1d.default", keep=True)
 def average_pool(call: Call, b: Builder) -> Value:
     """With or without the padding in the count, or another divisor."""
-    _, image = _images(call, b)
+    image = _image(call, b)
     rank = _rank(call)
     window = _window(call, rank, [1] * rank)
     shape = image_shape(_batched(call.shape, rank))
@@ -64,7 +64,7 @@ def average_pool3d(call: Call, b: Builder) -> Value:
 @rule("aten.adaptive_avg_pool1d.default", "aten.adaptive_avg_pool2d.default", keep=True)
 def adaptive_average_pool(call: Call, b: Builder) -> Value:
     """Torch's windows, which overlap where sizes don't divide."""
-    _, image = _images(call, b)
+    image = _image(call, b)
     shape = image_shape(_batched(call.shape, _rank(call)))
     return _back(call, b, b.op("adaptive_pool2d", [image], DType.F32, shape, (_AVERAGE,)))
 
@@ -73,7 +73,7 @@ def adaptive_average_pool(call: Call, b: Builder) -> Value:
 @rule("aten.adaptive_max_pool1d.default", keep=True)
 def adaptive_max_pool(call: Call, b: Builder) -> tuple[Value, ...]:
     """Values, and where each stood in its image."""
-    _, image = _images(call, b)
+    image = _image(call, b)
     shape = image_shape(_batched(call.shape, _rank(call)))
     values = b.op("adaptive_pool2d", [image], DType.F32, shape, (_MAX,))
     indices = b.op("max_pool2d_indices", [image], DType.I64, shape, (1, *_NOT_USED))
@@ -129,9 +129,9 @@ def _float(call: Call) -> Value:
     return x
 
 
-def _images(call: Call, b: Builder) -> tuple[Value, Value]:
+def _image(call: Call, b: Builder) -> Value:
     x = _float(call)
-    return x, to_channels_last(b, b.reshape(x, _batched(x.shape, _rank(call))))
+    return to_channels_last(b, b.reshape(x, _batched(x.shape, _rank(call))))
 
 
 def _batched(shape: Sequence[int], rank: int) -> tuple[int, ...]:

@@ -4,8 +4,7 @@ Resizing with antialiasing is a product with one constant matrix a dimension.
 """
 
 import math
-from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from alcove.runtime.compiler.builder import Builder
@@ -14,6 +13,9 @@ from alcove.runtime.compiler.rules.convolution import NO_ACTIVATION, from_channe
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
 from alcove.runtime.format.spec import DType
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _MODES: Final = {"nearest_exact": 1, "nearest": 0, "linear": 2, "bilinear": 2, "bicubic": 3}
 _PLAIN: Final = (0, *NO_ACTIVATION)

@@ -1,0 +1,267 @@
+"""What can a product do beside its own work, so that nobody goes over its output again?
+
+A convolution or linear with constant weights takes over what follows it, as long as nothing else reads what is between:
+
+    product * scale + shift   constants by output channel, as a batch norm is: into weight and bias, in float64
+    product + other           read by the product itself, just before it writes; it then runs where the sum did
+    relu, clamp               a bound below and above
+
+A reshape between that keeps the channels last does not hinder.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from alcove.runtime.compiler.builder import function_number
+from alcove.runtime.compiler.graph import Graph, Node, Value, as_f32
+from alcove.runtime.compiler.tidy import tidy
+from alcove.runtime.compiler.weights import COMPUTED
+from alcove.runtime.format.spec import DType
+from numpy.typing import NDArray
+
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _Form:
+    """Where a product has which attribute; None if it has none."""
+
+    has_residual: int | None
+    activation: int | None
+
+
+_FORMS: Final[Mapping[str, _Form]] = {
+    "linear": _Form(0, 1),
+    "conv2d": _Form(11, 12),
+    "depthwise_conv2d": _Form(None, 10),
+    "conv_transpose2d": _Form(None, None),
+}
+_CONV_TRANSPOSE_GROUPS: Final = 8
+
+
+@dataclass(frozen=True)
+class _Open:
+    """A product that may take over what reads its output: places among the nodes so far."""
+
+    product: int
+    reshape: int | None = None
+
+
+def fuse(graph: Graph) -> Graph:
+    """Return the graph with scales, shifts, sums and bounds inside the products before them."""
+    return tidy(_Fusion(graph).run())
+
+
+class _Fusion:
+    """One walk over a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.values = dict(graph.values)
+        self.nodes: list[Node | None] = []
+        self.open: dict[str, _Open] = {}
+        self.readers = Counter(key for node in graph.nodes for key in node.inputs)
+        self.readers.update(port.value for port in graph.outputs)
+        self.readers.update(state.update for state in graph.states)
+
+    def run(self) -> Graph:
+        for node in self.graph.nodes:
+            if self._is_bound(node) or self._is_scale_or_shift(node) or self._is_sum(node):
+                continue
+            self.nodes.append(node)
+            self._opened(node)
+        return replace(self.graph, values=self.values, nodes=tuple(node for node in self.nodes if node is not None))
+
+    def _opened(self, node: Node) -> None:
+        """Remember a product whose output is read once, and a reshape of one."""
+        here = len(self.nodes) - 1
+        out = node.outputs[0]
+        if self.readers[out] != 1:
+            return
+        if node.op in _FORMS and all(self.values[key].constant is not None for key in node.inputs[1:3]):
+            self.open[out] = _Open(here)
+        elif node.op == "reshape" and node.inputs[0] in self.open:
+            opened = self.open[node.inputs[0]]
+            is_same = self.values[node.inputs[0]].shape[-1:] == self.values[out].shape[-1:]
+            if is_same and opened.reshape is None:
+                self.open[out] = replace(opened, reshape=here)
+
+    def _product(self, opened: _Open) -> tuple[Node, _Form]:
+        node = self.nodes[opened.product]
+        if node is None:
+            raise ValueError("a product that has moved is no longer open")
+        return node, _FORMS[node.op]
+
+    def _is_plain(self, opened: _Open, *, before_sum: bool) -> bool:
+        """Return whether nothing has been taken over that must come after what is to be taken over now."""
+        node, form = self._product(opened)
+        is_unbounded = form.activation is None or node.attributes[form.activation] == 0
+        return is_unbounded and not (
+            before_sum and form.has_residual is not None and node.attributes[form.has_residual]
+        )
+
+    def _taken(self, opened: _Open, product: Node, by: Node) -> None:
+        """Let the changed product, or the reshape after it, write what `by` would have written; it stays open."""
+        out = by.outputs[0]
+        last = product
+        if opened.reshape is None:
+            product = replace(product, outputs=(out, *product.outputs[1:]))
+        self.nodes[opened.product] = product
+        if opened.reshape is not None:
+            last = self.nodes[opened.reshape] or last
+            self.nodes[opened.reshape] = replace(last, outputs=(out,))
+        if self.readers[out] == 1:
+            self.open[out] = opened
+
+    # -- bounds ---------------------------------------------------------------------------------------------------
+
+    def _is_bound(self, node: Node) -> bool:
+        bounds = self._bounds(node)
+        opened = self.open.get(node.inputs[0]) if node.inputs else None
+        if bounds is None or opened is None or not self._is_plain(opened, before_sum=False):
+            return False
+        product, form = self._product(opened)
+        if form.activation is None:
+            return False
+        numbers = list(product.attributes)
+        numbers[form.activation : form.activation + 3] = [1, *bounds]
+        self._taken(opened, replace(product, attributes=tuple(numbers)), node)
+        return True
+
+    def _bounds(self, node: Node) -> tuple[float, float] | None:
+        """Return what a relu or clamp of float32 keeps within."""
+        if node.op != "unary" or self.values[node.outputs[0]].dtype is not DType.F32:
+            return None
+        number = node.attributes[0]
+        if number == function_number("unary", "relu"):
+            return 0.0, float("inf")
+        low, high = float(node.attributes[1]), float(node.attributes[2])
+        return (low, high) if number == function_number("unary", "clamp") and low <= high else None
+
+    # -- scales and shifts ----------------------------------------------------------------------------------------
+
+    def _is_scale_or_shift(self, node: Node) -> bool:
+        if node.op != "binary":
+            return False
+        function = {function_number("binary", name): name for name in ("add", "sub", "mul", "div")}.get(
+            int(node.attributes[0])
+        )
+        first, second = node.inputs
+        if function in {"add", "mul"} and second in self.open:
+            first, second = second, first
+        opened = self.open.get(first)
+        if function is None or opened is None or not self._is_plain(opened, before_sum=True):
+            return False
+        numbers = self._by_channel(first, second, node.outputs[0])
+        if numbers is None:
+            return False
+        if function == "div":
+            numbers = 1.0 / numbers
+        product, _ = self._product(opened)
+        is_scale = function in {"mul", "div"}
+        if is_scale and (self.readers[product.inputs[1]] > 1 or not np.isfinite(numbers).all()):
+            return False  # another product has this weight too: it would be stored twice
+        if is_scale:
+            changed = self._scaled(product, numbers)
+        else:
+            changed = self._shifted(product, -numbers if function == "sub" else numbers)
+        self._taken(opened, changed, node)
+        return True
+
+    def _by_channel(self, product: str, other: str, out: str) -> Doubles | None:
+        """Return constant `other` as one number for each channel of a product's output, or None if it is none."""
+        value, shape = self.values[other], self.values[product].shape
+        if value.constant is None or value.dtype is not DType.F32 or self.values[out].shape != shape:
+            return None
+        size = value.constant.size
+        if size != 1 and (size != shape[-1] or value.shape[-1] != size):
+            return None
+        return np.broadcast_to(value.constant.reshape(-1).astype(np.float64), (shape[-1],)).copy()
+
+    def _scaled(self, product: Node, scale: Doubles) -> Node:
+        weight = self.values[product.inputs[1]].array.astype(np.float64)
+        if product.op == "conv_transpose2d":
+            groups = int(product.attributes[_CONV_TRANSPOSE_GROUPS])
+            parts = weight.reshape(groups, -1, *weight.shape[1:])
+            scaled = parts * scale.reshape(groups, 1, -1, *(1 for _ in weight.shape[2:]))
+        else:
+            scaled = weight * scale.reshape(-1, *(1 for _ in weight.shape[1:]))
+        bias = self.values[product.inputs[2]].array.astype(np.float64) * scale
+        keys = (
+            self._constant(product.inputs[1], scaled.reshape(weight.shape)),
+            self._constant(product.inputs[2], bias),
+        )
+        return replace(product, inputs=(product.inputs[0], *keys, *product.inputs[3:]))
+
+    def _shifted(self, product: Node, shift: Doubles) -> Node:
+        bias = self._constant(product.inputs[2], self.values[product.inputs[2]].array + shift)
+        return replace(product, inputs=(*product.inputs[:2], bias, *product.inputs[3:]))
+
+    def _constant(self, of: str, array: Doubles) -> str:
+        """Add a constant made of constant `of`; return its key."""
+        key = f"{of}:folded"
+        while key in self.values:
+            key += "+"
+        constant = as_f32(array)
+        self.values[key] = Value(key, COMPUTED + key, DType.F32, constant.shape, constant=constant)
+        return key
+
+    # -- sums -----------------------------------------------------------------------------------------------------
+
+    def _is_sum(self, node: Node) -> bool:
+        """Let the later of the products that a sum reads add the other operand, in the place of the sum."""
+        if node.op != "binary" or node.attributes[0] != function_number("binary", "add"):
+            return False
+        shapes = {self.values[key].shape for key in (*node.inputs, *node.outputs)}
+        if len(shapes) > 1 or self.values[node.outputs[0]].dtype is not DType.F32:
+            return False
+        candidates = sorted(
+            (key for key in node.inputs if self._takes_sum(key)), key=lambda key: -self.open[key].product
+        )
+        if not candidates:
+            return False
+        mine = candidates[0]
+        other = node.inputs[1] if mine == node.inputs[0] else node.inputs[0]
+        self._move(self.open[mine])
+        opened = self.open[mine]
+        product, form = self._product(opened)
+        if form.has_residual is None:
+            raise ValueError("only a product that can add is asked to")
+        shape = self.values[product.outputs[0]].shape
+        if self.values[other].shape != shape:
+            other = self._reshaped(other, shape, opened.product, node)
+            opened = self.open[mine] = self._after(opened)
+        numbers = list(product.attributes)
+        numbers[form.has_residual] = 1
+        self._taken(opened, replace(product, inputs=(*product.inputs, other), attributes=tuple(numbers)), node)
+        return True
+
+    def _takes_sum(self, key: str) -> bool:
+        opened = self.open.get(key)
+        if opened is None or not self._is_plain(opened, before_sum=True):
+            return False
+        return self._product(opened)[1].has_residual is not None
+
+    def _move(self, opened: _Open) -> None:
+        """Let a product, and the reshape after it, run here."""
+        places = [place for place in (opened.product, opened.reshape) if place is not None]
+        moved = len(self.nodes)
+        self.nodes += [self.nodes[place] for place in places]
+        for place in places:
+            self.nodes[place] = None
+        now = _Open(moved, None if opened.reshape is None else moved + 1)
+        self.open = {key: now if found == opened else found for key, found in self.open.items()}
+
+    def _reshaped(self, key: str, shape: tuple[int, ...], place: int, node: Node) -> str:
+        """Add a reshape of `key` before the node at `place`; return its key."""
+        out = f"{node.outputs[0]}:residual"
+        self.values[out] = Value(out, out, DType.F32, shape)
+        self.nodes.insert(place, Node("reshape", (key,), (out,), (), node.origin))
+        return out
+
+    @staticmethod
+    def _after(opened: _Open) -> _Open:
+        return _Open(opened.product + 1, None if opened.reshape is None else opened.reshape + 1)

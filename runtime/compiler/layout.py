@@ -1,0 +1,314 @@
+"""In which order do the dimensions of activations lie?
+
+Rules of images permute to channels-last before their operator and back after it.  This pass sinks each permute below
+the operators that follow, as long as those can work on the other order, until it meets its inverse and both are gone.
+What is left permutes where an operator insists, at inputs and at outputs.
+
+A value that a permute would make is only *seen* at first: as an order of another value, its base.  An operator with a
+way here works on the bases and hands an order on; for any other the permute is made, once.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from alcove.runtime.compiler.builder import row_major_strides
+from alcove.runtime.compiler.graph import Graph, Node, Origin, Value
+from alcove.runtime.compiler.orders import (
+    Order,
+    apply,
+    compose,
+    inverse,
+    is_identity,
+    keeps_elements,
+    order_of_strides,
+    reshaped,
+    steps_of_strides,
+)
+from alcove.runtime.compiler.tidy import tidy
+from alcove.runtime.compiler.weights import COMPUTED
+
+_RANK: Final = 8
+"""Attributes that a dimension-wise number takes."""
+
+
+def layout(graph: Graph) -> Graph:
+    """Return the graph with as few permutes as sinking them leaves; outputs and states keep their order."""
+    return tidy(_Layout(graph).run())
+
+
+class _Layout:
+    """One walk over a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.values: dict[str, Value] = dict(graph.values)
+        self.nodes: list[Node] = []
+        self.seen: dict[str, tuple[str, Order, Origin]] = {}  # view -> its base, its order, who asked for it
+        self.views: dict[tuple[str, Order], str] = {}  # the first view of a base by an order
+        self.made: set[str] = set()  # views that are values by now
+        self.arranged: dict[tuple[str, Order], str] = {}  # (value, order) -> base with that order
+
+    def run(self) -> Graph:
+        for node in self.graph.nodes:
+            way = _WAYS.get(node.op)
+            if way is None or not way(self, node):
+                self.keep(node)
+        for key in [port.value for port in self.graph.outputs] + [state.update for state in self.graph.states]:
+            self.make(key)
+        return replace(self.graph, values=self.values, nodes=tuple(self.nodes))
+
+    # -- views ----------------------------------------------------------------------------------------------------
+
+    def shape(self, key: str) -> tuple[int, ...]:
+        return self.values[key].shape
+
+    def see(self, key: str, base: str, order: Order, origin: Origin) -> None:
+        """Let `key` be a view."""
+        self.seen[key] = (base, order, origin)
+        self.views.setdefault((base, order), key)
+
+    def order(self, key: str) -> Order | None:
+        """Return the order of a view that moves elements, or None."""
+        if key not in self.seen:
+            return None
+        base, order, _ = self.seen[key]
+        return None if keeps_elements(order, self.shape(base)) else order
+
+    def make(self, key: str) -> str:
+        """Make a view a value, for an operator that insists; return its key."""
+        if key not in self.seen or key in self.made:
+            return key
+        self.made.add(key)
+        base, order, origin = self.seen[key]
+        self._permute(base, order, key, origin)
+        return key
+
+    def keep(self, node: Node) -> None:
+        """Add a node that insists on the order of its inputs."""
+        for key in node.inputs:
+            self.make(key)
+        self.nodes.append(node)
+
+    def base(self, key: str, order: Order) -> str:
+        """Return a value whose view by `order` is `key`."""
+        if key in self.seen and self.seen[key][1] == order:
+            return self.seen[key][0]
+        if (key, order) in self.arranged:
+            return self.arranged[key, order]
+        back = inverse(order)
+        value = self.values[key]
+        if value.constant is not None:
+            moved = self.new(key, value, value.constant.transpose(back).shape)
+            computed = value.name if value.name.startswith(COMPUTED) else COMPUTED + key
+            array = value.constant.transpose(back).copy()
+            self.values[moved] = replace(self.values[moved], name=computed, constant=array)
+        else:
+            source, own, origin = self.seen.get(key, (key, tuple(range(len(order))), Origin("layout")))
+            own = compose(own, back)
+            if (source, own) in self.views:
+                return self.make(self.views[source, own])
+            moved = self.new(key, value, apply(back, value.shape))
+            self._permute(source, own, moved, origin)
+        self.arranged[key, order] = moved
+        return moved
+
+    def cost(self, key: str, order: Order) -> int:
+        """Return how many elements `base` would have to move."""
+        if key in self.seen:
+            base, own, _ = self.seen[key]
+            return 0 if keeps_elements(compose(own, inverse(order)), self.shape(base)) else math.prod(self.shape(key))
+        is_free = self.values[key].constant is not None or keeps_elements(inverse(order), self.shape(key))
+        is_there = (key, order) in self.arranged or (key, inverse(order)) in self.views
+        return 0 if is_free or is_there else math.prod(self.shape(key))
+
+    def new(self, key: str, like: Value, shape: Sequence[int]) -> str:
+        """Add a value of the type of `like`; return its key."""
+        count = 1
+        while (name := f"{key}:moved{count if count > 1 else ''}") in self.values:
+            count += 1
+        self.values[name] = replace(like, key=name, name=name, shape=tuple(shape), constant=None)
+        return name
+
+    def hand_on(
+        self, node: Node, inputs: Sequence[str], order: Order, attributes: Sequence[int | float] | None = None
+    ) -> bool:
+        """Add `node` working on bases; what it gives is seen by `order`."""
+        numbers = node.attributes if attributes is None else tuple(attributes)
+        view = node.outputs[0]
+        base = view
+        if not is_identity(order):
+            value = self.values[view]
+            base = self.new(view, value, apply(inverse(order), value.shape))
+            self.see(view, base, order, node.origin)
+        self.nodes.append(replace(node, inputs=tuple(inputs), outputs=(base, *node.outputs[1:]), attributes=numbers))
+        return True
+
+    def _permute(self, base: str, order: Order, out: str, origin: Origin) -> None:
+        shape = self.shape(base)
+        if keeps_elements(order, shape):
+            self.nodes.append(Node("reshape", (base,), (out,), (), origin))
+            return
+        strides = apply(order, row_major_strides(shape))
+        numbers = (0, *strides, *(0 for _ in range(_RANK - len(strides))))
+        self.nodes.append(Node("strided_copy", (base,), (out,), numbers, origin))
+
+
+Way = Callable[[_Layout, Node], bool]
+"""Adds a node on bases, or hands a view on, and returns True; or does nothing and returns False."""
+
+
+def _elementwise(walk: _Layout, node: Node) -> bool:
+    order = walk.order(node.inputs[0])
+    return order is not None and walk.hand_on(node, [walk.base(node.inputs[0], order)], order)
+
+
+def _chosen(walk: _Layout, keys: Sequence[str], rank: int) -> Order | None:
+    """Return the order in which operands of one node are best joined, None for their own."""
+    found = {order: None for key in keys if len(walk.shape(key)) == rank and (order := walk.order(key)) is not None}
+    if not found:
+        return None
+    best = min(found, key=lambda order: sum(walk.cost(key, order) for key in keys if len(walk.shape(key)) == rank))
+    sinking = sum(walk.cost(key, best) for key in keys if len(walk.shape(key)) == rank)
+    staying = sum(math.prod(walk.shape(key)) for key in keys if walk.order(key) is not None and key not in walk.made)
+    return best if sinking <= staying else None
+
+
+def _broadcast(walk: _Layout, node: Node) -> bool:
+    rank = len(walk.shape(node.outputs[0]))
+    order = _chosen(walk, node.inputs, rank)
+    if order is None:
+        return False
+    return walk.hand_on(node, [walk.base(_widened(walk, key, rank), order) for key in node.inputs], order)
+
+
+def _widened(walk: _Layout, key: str, rank: int) -> str:
+    """Return operand `key` with ones before its shape, so that it has `rank`."""
+    value = walk.values[key]
+    missing = rank - len(value.shape)
+    if missing == 0:
+        return key
+    shape = (1,) * missing + value.shape
+    wide = walk.new(key, value, shape)
+    if value.constant is not None:
+        walk.values[wide] = replace(walk.values[wide], name=value.name, constant=value.constant.reshape(shape))
+    else:
+        walk.nodes.append(Node("reshape", (walk.make(key),), (wide,), (), Origin("layout")))
+    return wide
+
+
+def _concat(walk: _Layout, node: Node) -> bool:
+    order = _chosen(walk, node.inputs, len(walk.shape(node.outputs[0])))
+    if order is None:
+        return False
+    axis = order[int(node.attributes[0])]
+    return walk.hand_on(node, [walk.base(key, order) for key in node.inputs], order, (axis,))
+
+
+def _pad(walk: _Layout, node: Node) -> bool:
+    order = walk.order(node.inputs[0])
+    if order is None:
+        return False
+    before, after = node.attributes[:_RANK], node.attributes[_RANK : 2 * _RANK]
+    back = inverse(order)
+    idle = (0,) * (_RANK - len(order))
+    margins = (*apply_numbers(back, before), *idle, *apply_numbers(back, after), *idle)
+    base = walk.base(node.inputs[0], order)
+    return walk.hand_on(node, [base], order, (*margins, *node.attributes[2 * _RANK :]))
+
+
+def apply_numbers(order: Order, numbers: Sequence[int | float]) -> tuple[int | float, ...]:
+    """Return one number a dimension in another order."""
+    return tuple(numbers[axis] for axis in order)
+
+
+def _reduce(walk: _Layout, node: Node) -> bool:
+    order = walk.order(node.inputs[0])
+    if order is None:
+        return False
+    function, first, count = (int(number) for number in node.attributes)
+    axes = order[first : first + count]
+    if list(axes) != list(range(axes[0], axes[0] + count)):
+        return False
+    kept = [axis for axis in range(len(order)) if axis not in axes]
+    left = tuple(kept.index(axis) for axis in order if axis not in axes)
+    return walk.hand_on(node, [walk.base(node.inputs[0], order)], left, (function, axes[0], count))
+
+
+def _last_axes(count: Callable[[Node], int]) -> Way:
+    """Return the way of an operator over its last `count(node)` dimensions, which must be the base's last too."""
+
+    def way(walk: _Layout, node: Node) -> bool:
+        order = walk.order(node.inputs[0])
+        if order is None:
+            return False
+        rank, last = len(order), count(node)
+        if order[rank - last :] != tuple(range(rank - last, rank)):
+            return False
+        rest = [walk.make(key) for key in node.inputs[1:]]
+        return walk.hand_on(node, [walk.base(node.inputs[0], order), *rest], order)
+
+    return way
+
+
+def _reshape(walk: _Layout, node: Node) -> bool:
+    key, view = node.inputs[0], node.outputs[0]
+    if key not in walk.seen:
+        return False
+    base, order, _ = walk.seen[key]
+    found = reshaped(order, walk.shape(base), walk.shape(view))
+    if found is None:
+        return False
+    left, shape = found
+    if is_identity(left):
+        walk.nodes.append(replace(node, inputs=(base,)))
+        return True
+    moved = base
+    if shape != walk.shape(base):
+        moved = walk.new(view, walk.values[view], shape)
+        walk.nodes.append(replace(node, inputs=(base,), outputs=(moved,)))
+    walk.see(view, moved, left, node.origin)
+    return True
+
+
+def _strided_copy(walk: _Layout, node: Node) -> bool:
+    """Hand a permute on as a view; slice and repeat the base of one."""
+    key, view = node.inputs[0], node.outputs[0]
+    offset, *strides = (int(number) for number in node.attributes)
+    shape, out = walk.shape(key), walk.shape(view)
+    order = order_of_strides(shape, out, offset, strides)
+    if order is not None:
+        base, own, _ = walk.seen.get(key, (key, tuple(range(len(shape))), node.origin))
+        both = compose(own, order)
+        if is_identity(both):
+            walk.nodes.append(Node("reshape", (base,), (view,), (), node.origin))
+        else:
+            walk.see(view, base, both, node.origin)
+        return True
+    own_order = walk.order(key)
+    steps = steps_of_strides(shape, out, offset, strides)
+    if own_order is None or steps is None:
+        return False
+    base = walk.base(key, own_order)
+    back = inverse(own_order)
+    sizes = row_major_strides(walk.shape(base))
+    starts, strides_by_axis = (apply_numbers(back, numbers) for numbers in steps)
+    moved = [int(step) * size for step, size in zip(strides_by_axis, sizes, strict=True)]
+    start = sum(int(first) * size for first, size in zip(starts, sizes, strict=True))
+    return walk.hand_on(node, [base], own_order, (start, *moved, *(0 for _ in range(_RANK - len(moved)))))
+
+
+_WAYS: Final[Mapping[str, Way]] = {
+    "unary": _elementwise,
+    "cast": _elementwise,
+    "binary": _broadcast,
+    "where": _broadcast,
+    "concat": _concat,
+    "pad": _pad,
+    "reduce": _reduce,
+    "softmax": _last_axes(lambda _: 1),
+    "layer_norm": _last_axes(lambda node: int(node.attributes[1])),
+    "reshape": _reshape,
+    "strided_copy": _strided_copy,
+}
