@@ -28,23 +28,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("abi")
 
 
-@pytest.fixture(scope="module")
-def said(repository: Path, folder: Path) -> dict[str, list[str]]:
-    """What tests/runtime/abi/client.c prints, by the first word of each line."""
-    source = repository / "tests/runtime/abi/client.c"
-    include = repository / "runtime/native/include"
+def lines_of(source: Path, include: Path, folder: Path, *arguments: str | Path) -> dict[str, list[str]]:
+    """What a C program prints, by the first word of each line; it is compiled first."""
     link = [f"-L{LIBRARY.parent}", "-lalcove", f"-Wl,-rpath,{LIBRARY.parent}"]
-    command = [compiler(), "-std=c11", *WARNINGS, f"-I{include}", str(source), "-o", str(folder / "client"), *link]
+    made = folder / source.stem
+    command = [compiler(), "-std=c11", *WARNINGS, f"-I{include}", str(source), "-o", str(made), *link]
     subprocess.run(command, check=True)
-    program = folder / "classifier.alc"
-    program.write_bytes(samples()["classifier_int8"])
-    done = subprocess.run([folder / "client", program, TEXT], check=False, capture_output=True, text=True)
+    done = subprocess.run([made, *arguments], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     lines: dict[str, list[str]] = {}
     for line in done.stdout.splitlines():
         first, _, rest = line.partition(" ")
         lines.setdefault(first, []).append(rest)
     return lines
+
+
+@pytest.fixture(scope="module")
+def said(repository: Path, folder: Path) -> dict[str, list[str]]:
+    """What tests/runtime/abi/client.c prints."""
+    program = folder / "classifier.alc"
+    program.write_bytes(samples()["classifier_int8"])
+    source = repository / "tests/runtime/abi/client.c"
+    return lines_of(source, repository / "runtime/native/include", folder, program, TEXT)
 
 
 def test_a_c_program_gets_the_answers_that_python_gets(said: dict[str, list[str]]) -> None:
@@ -68,6 +73,20 @@ def test_nothing_is_allocated_inside_a_run(said: dict[str, list[str]]) -> None:
     """100 runs and 100 refused runs without one malloc; the counter does count."""
     assert said["allocations_in_runs"] == ["0"]
     assert int(said["allocations_before"][0]) > 10
+
+
+def test_sizes_and_states_work_from_c(repository: Path, folder: Path) -> None:
+    """Shapes of outputs, bounds, growth without an allocation in a run, limits, states that go on and are reset."""
+    for name in ("rows", "counter"):
+        (folder / f"{name}.alc").write_bytes(samples()[name])
+    source = repository / "tests/runtime/abi/sizes.c"
+    include = repository / "runtime/native/include"
+    said = lines_of(source, include, folder, folder / "rows.alc", folder / "counter.alc")
+    assert said["bounds"] == ["2 64"]
+    assert said["shape"] == ["3 4", "24 4", "80 4", "320 4", "8 4"]
+    assert said["allocations_in_runs"] == ["0"]
+    assert said["total"] == ["2", "3", "4", "2"]
+    assert said["failures"] == ["0"]
 
 
 def test_the_library_exports_the_symbols_of_the_list_and_no_other(repository: Path) -> None:
