@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from alcove.runtime import _native
 from alcove.runtime.format import records
@@ -187,7 +187,8 @@ class Mutator:
         if change == "symbol":
             at = choose.randrange(len(spec.symbols))
             field = choose.choice(["min", "max", "input", "dim"])
-            symbol = replace(spec.symbols[at], **{field: choose.choice([0, 1, 2, 3, 16, 256, 2**31 - 1])})
+            other: dict[str, Any] = {field: choose.choice([0, 1, 2, 3, 16, 256, 2**31 - 1])}
+            symbol = replace(spec.symbols[at], **other)
             return replace(spec, symbols=(*spec.symbols[:at], symbol, *spec.symbols[at + 1 :]))
         if change == "bucket":
             at = choose.randrange(len(spec.buckets))
@@ -220,7 +221,8 @@ class Mutator:
             return spec
         at = self._random.randrange(len(spec.states))
         field = self._random.choice(["tensor", "initial", "update"])
-        state = replace(spec.states[at], **{field: self._random.randrange(len(spec.tensors))})
+        other: dict[str, Any] = {field: self._random.randrange(len(spec.tensors))}
+        state = replace(spec.states[at], **other)
         return replace(spec, states=(*spec.states[:at], state, *spec.states[at + 1 :]))
 
     def _field(self, spec: ProgramSpec) -> ProgramSpec:

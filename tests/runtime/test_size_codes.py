@@ -147,8 +147,8 @@ def constant(value: int) -> ExpressionSpec:
 def ported(side: str, index: int) -> Change:
     """A state as one more input or output."""
     spec = counter()
-    ports = (*getattr(spec, side), PortSpec("state", index))
-    return lambda: write_program(replace(spec, **{side: ports}))
+    ports: dict[str, Any] = {side: (*getattr(spec, side), PortSpec("state", index))}
+    return lambda: write_program(replace(spec, **ports))
 
 
 def wired(op: int, **fields: Any) -> Change:
