@@ -19,6 +19,7 @@ import torch
 import torch.utils._pytree as pytree
 from alcove.runtime.compiler.rules import KEPT, TEXT_ONLY
 from alcove.runtime.compiler.source import source_of_traceback
+from alcove.runtime.compiler.whole_layers import whole_layers
 from alcove.runtime.errors import ExportError, Finding
 from torch import nn
 from torch.export.graph_signature import InputKind
@@ -105,7 +106,7 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
     }
     said = io.StringIO()
     try:
-        with _calm_torch(said):
+        with _calm_torch(said), whole_layers():
             # Not a tuple of Nones where nothing varies: the arguments of `forward(*args)` count as one.
             varying = shapes if any(entry is not None for entry in shapes) else None
             exported = torch.export.export(module, examples, dynamic_shapes=varying, strict=False)

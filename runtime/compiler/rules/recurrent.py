@@ -127,22 +127,25 @@ def _layers(
     return output, *(b.concat(kept, 0) for kept in last)
 
 
+@rule("alcove.gru.default")
 @rule("aten.gru.input", keep=True)
 def gru(call: Call, b: Builder) -> tuple[Value, ...]:
     """Layers, directions, with or without biases."""
     return _layers(call, b, "gru", [call.tensor("hx")])
 
 
+@rule("alcove.lstm.default")
 @rule("aten.lstm.input", keep=True)
 def lstm(call: Call, b: Builder) -> tuple[Value, ...]:
     """Layers, directions, with or without biases and projections."""
     return _layers(call, b, "lstm", call.tensors("hx"))
 
 
+@rule("alcove.rnn_tanh.default", "alcove.rnn_relu.default")
 @rule("aten.rnn_tanh.input", "aten.rnn_relu.input", keep=True)
 def rnn(call: Call, b: Builder) -> tuple[Value, ...]:
     """Layers, directions, with or without biases."""
-    return _layers(call, b, "rnn", [call.tensor("hx")], (int(call.target == "aten.rnn_relu.input"),))
+    return _layers(call, b, "rnn", [call.tensor("hx")], (int("rnn_relu" in call.target),))
 
 
 # -- cells: one step of a layer ---------------------------------------------------------------------------------------
@@ -171,4 +174,4 @@ def lstm_cell(call: Call, b: Builder) -> tuple[Value, ...]:
 @rule("aten.rnn_tanh_cell.default", "aten.rnn_relu_cell.default", keep=True)
 def rnn_cell(call: Call, b: Builder) -> Value:
     """One step of a plain recurrent layer."""
-    return _cell(call, b, "rnn", [call.tensor("hx")], int(call.target == "aten.rnn_relu_cell.default"))[0]
+    return _cell(call, b, "rnn", [call.tensor("hx")], int("rnn_relu" in call.target))[0]

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from alcove.runtime import ExportError, export
+from alcove.runtime import ExportError, export, load
 from alcove.runtime.compiler.weights import load_state
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 Agrees = Callable[..., None]
 LAYERS: dict[str, Callable[..., nn.Module]] = {
@@ -108,6 +110,17 @@ def test_a_layer_is_one_operator() -> None:
     """Beside the reshape of its states."""
     spec = export(nn.GRU(5, 6).eval(), (torch.randn(7, 1, 5),)).spec
     assert {op.name for op in spec.ops} == {"gru", "reshape"}
+
+
+def test_sequences_of_any_length() -> None:
+    """A length and a batch that vary, up to their bounds; tracing does not fix them."""
+    layers = Several(nn.GRU(5, 6, batch_first=True), nn.LSTM(5, 6, 2, batch_first=True), nn.RNN(5, 6, batch_first=True))
+    shapes = ({0: torch.export.Dim("batch", min=2, max=40), 1: torch.export.Dim("steps", min=2, max=70)},)
+    model = load(bytes(export(layers.eval(), (torch.randn(2, 3, 5),), dynamic_shapes=shapes)))
+    for batch, steps in ((2, 2), (40, 70), (17, 33), (31, 2), (2, 70)):
+        x = torch.randn(batch, steps, 5)
+        for ours, theirs in zip(model(x.numpy()), tree_leaves(layers(x)), strict=True):
+            np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
 def test_weights_come_back_by_name() -> None:
