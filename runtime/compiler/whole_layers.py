@@ -7,7 +7,7 @@ computing, they are torch's own.
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from torch import Tensor
 _STATES: Final = {"gru": 1, "lstm": 2, "rnn_tanh": 1, "rnn_relu": 1}
 """Torch's functions, with the number of states that a layer has."""
 
-_LIBRARY: Final = torch.library.Library("alcove", "FRAGMENT")
+_LIBRARY: Final[Any] = cast("Any", torch.library).Library("alcove", "FRAGMENT")  # torch has no types for it
 _BIASES: Final = 3
 """Position of `has_biases`; for packed sequences another argument stands there."""
 
@@ -60,7 +60,7 @@ def _whole(plain: Callable[..., Any], name: str) -> Callable[..., Any]:
 @contextlib.contextmanager
 def whole_layers() -> Iterator[None]:
     """Let torch.nn's recurrent layers call one operator each; not for two threads at a time."""
-    functions: Any = torch._VF  # type: ignore[attr-defined]  # noqa: SLF001 - what the layers call has no public name
+    functions: Any = torch._VF  # noqa: SLF001 - what the layers call has no public name
     for name in _STATES:
         setattr(functions, name, _whole(getattr(functions, name), name))
     try:
