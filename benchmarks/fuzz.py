@@ -26,6 +26,7 @@ from typing import IO
 from alcove.runtime import _native
 from alcove.runtime.format.reader import read_spec
 from alcove.runtime.testing import samples
+from alcove.runtime.testing_ops import op_samples
 
 from benchmarks.mutations import Mutator
 
@@ -173,7 +174,7 @@ def main() -> None:
     print(f"building; seed {given.seed}", flush=True)
     executable = build(sanitize=given.sanitize)
     drivers = [Driver(executable, isa) for isa in _native.machine_isas()]
-    programs = [(program, read_spec(program)) for program in samples().values()]
+    programs = [(program, read_spec(program)) for program in (samples() | op_samples()).values()]
     counts = fuzz(drivers, Mutator(programs, given.seed), given.seconds)
     accepted = counts.pop("ok", 0)
     print(

@@ -43,6 +43,9 @@ NUMPY_TYPES: Final[dict[DType, type[np.generic]]] = {
 PLAIN_LINEAR: Final = (0, 0, 0.0, 0.0)
 """Attributes of a linear without residual and bounds."""
 
+RELU: Final = (37, 0.0, 0.0, 0.0)
+"""Attributes of a unary that is a relu."""
+
 Shape: TypeAlias = tuple[int | Size, ...]
 """Dimensions: numbers, and sizes that come with the inputs."""
 
@@ -177,7 +180,7 @@ def classifier(
     (ids,) = build.op("ngram_hash", [text], (DType.I32, (capacity,)), attributes=(1, 3, buckets, 2**63 + 5))
     (bag,) = build.op("embedding_bag", [ids, *table], (DType.F32, (1, dim)), attributes=(1,))
     (middle,) = build.op("linear", [bag, first], (DType.F32, (1, hidden)), attributes=PLAIN_LINEAR)
-    (positive,) = build.op("relu", [middle], (DType.F32, (1, hidden)))
+    (positive,) = build.op("unary", [middle], (DType.F32, (1, hidden)), attributes=RELU)
     (logits,) = build.op("linear", [positive, second], (DType.F32, (1, classes)), attributes=PLAIN_LINEAR)
     (shares,) = build.op("softmax", [logits], (DType.F32, (1, classes)), attributes=(0,))
     values, indices = build.op("topk", [shares], (DType.F32, (1, k)), (DType.I64, (1, k)), attributes=(k, 1))
@@ -200,7 +203,7 @@ def counter(*, width: int = 5) -> ProgramSpec:
     before = build.state("before", np.full((1, width), 2, np.float32))
     x = build.input("x", DType.F32, (width,))
     (sums,) = build.op("binary", [x, total], (DType.F32, (width,)), attributes=(1,))
-    (positive,) = build.op("relu", [sums], (DType.F32, (width,)))
+    (positive,) = build.op("unary", [sums], (DType.F32, (width,)), attributes=RELU)
     (row,) = build.op("reshape", [x], (DType.F32, (1, width)))
     (kept,) = build.op("concat", [before], (DType.F32, (1, width)), attributes=(0,))
     build.update(total, positive)
@@ -272,7 +275,10 @@ def reseal(program: bytes) -> bytes:
 
 
 def samples() -> dict[str, bytes]:
-    """Return small valid programs, by name, that together use every operator, type and kind of port."""
+    """Return small valid programs, by name, that together use every type and kind of port.
+
+    Those of `testing_ops.py` use every operator.
+    """
     return {
         "classifier_int8": write_program(classifier(certificate=b'{"samples":[]}')),
         "classifier_float32": write_program(classifier(is_int8=False, dim=3, hidden=1, classes=2, k=2)),
@@ -304,9 +310,9 @@ def _layers() -> bytes:
     weight = build.panels("weight", random.standard_normal((33, 5), np.float32), np.full(33, -0.0, np.float32))
     x = build.input("x", DType.F32, (6, 5))
     (wide,) = build.op("linear", [x, weight], (DType.F32, (6, 33)), attributes=PLAIN_LINEAR)
-    (positive,) = build.op("relu", [wide], (DType.F32, (6, 33)))
+    (positive,) = build.op("unary", [wide], (DType.F32, (6, 33)), attributes=RELU)
     build.output("shares", build.op("softmax", [positive], (DType.F32, (6, 33)), attributes=(0,))[0])
-    build.output("x_positive", build.op("relu", [x], (DType.F32, (6, 5)))[0])
+    build.output("x_positive", build.op("unary", [x], (DType.F32, (6, 5)), attributes=RELU)[0])
     build.output("x", x)
     cube = build.input("cube", DType.F32, (2, 1, 3))
     build.output("cube_shares", build.op("softmax", [cube], (DType.F32, (2, 1, 3)), attributes=(0,))[0])

@@ -4,11 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from alcove.runtime import load
+from alcove.runtime import _native, load
 from alcove.runtime.format.reader import read_spec
 from alcove.runtime.format.spec import DType, Layout, OpSpec, PortSpec, ProgramSpec, Storage, TensorSpec
 from alcove.runtime.format.writer import write_program
 from alcove.runtime.testing import classifier, samples
+from alcove.runtime.testing_ops import op_samples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -82,9 +83,13 @@ def test_whole_models_are_read_back(
 
 
 def test_samples_are_canonical() -> None:
-    """Each sample is what the writer makes of what the reader reads."""
-    for name, program in samples().items():
-        assert write_program(read_spec(program)) == program, name
+    """Each sample is what the writer makes of what the reader reads; together they have every operator."""
+    seen: set[str] = set()
+    for name, program in (samples() | op_samples()).items():
+        spec = read_spec(program)
+        assert write_program(spec) == program, name
+        seen.update(op.name for op in spec.ops)
+    assert seen == {op.name for op in _native.manifest()}
 
 
 def test_memory_ceiling_is_arena_and_bookkeeping() -> None:

@@ -1,0 +1,257 @@
+"""Which small programs use every operator of the manifest?  For tests of the verifier and for the fuzzer.
+
+Each is some kilobytes, takes float32 "x" and what else its operators need, and gives every operator's outputs; numbers
+are telling for the rules (odd sizes, several heads and groups, padding), not for anyone who looks at the answers.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from alcove.runtime.format.spec import DType
+from alcove.runtime.testing import Assembly
+
+F32, I8, I64, U8, BOOL = DType.F32, DType.I8, DType.I64, DType.U8, DType.BOOL
+SCRATCH: Final = (U8, (1 << 16,))
+"""More than any operator here needs."""
+STRIDES: Final = 8
+
+
+class _Program(Assembly):
+    """An assembly that gives the first output of each operator to the caller."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.random = np.random.default_rng(5)
+
+    def show(
+        self,
+        name: str,
+        inputs: list[int],
+        *outputs: tuple[DType, tuple[int, ...]],
+        attributes: tuple[int | float, ...] = (),
+    ) -> int:
+        """Add an operator and an output for each of its results but scratch; return the first."""
+        made = self.op(name, inputs, *outputs, attributes=attributes)
+        for tensor, output in zip(made, outputs, strict=True):
+            if output != SCRATCH:
+                self.output(f"{name} {tensor}", tensor)
+        return made[0]
+
+    def floats(self, name: str, *shape: int) -> int:
+        """Add float32 weights."""
+        return self.constant(name, self.random.standard_normal(shape, np.float32))
+
+    def bytes_of(self, name: str, *shape: int) -> int:
+        """Add int8 weights, any bits."""
+        return self.constant(name, self.random.integers(-128, 128, shape, np.int8))
+
+    def layer(self, name: str, n: int, k: int) -> int:
+        """Add a matrix in panels."""
+        return self.panels(name, self.random.standard_normal((n, k), np.float32), np.ones(n, np.float32))
+
+
+def _strided(offset: int, *strides: int) -> tuple[int, ...]:
+    return (offset, *strides, *(0,) * (STRIDES - len(strides)))
+
+
+def elements() -> bytes:
+    """Return a program of functions of one and two elements, choices and casts."""
+    build = _Program()
+    x = build.input("x", F32, (3, 1, 5))
+    row = build.input("row", F32, (4, 1))
+    whole = build.input("whole", I64, (4, 5))
+    for function in (2, 13, 16, 20, 28, 32, 37, 41, 50):
+        build.show("unary", [x], (F32, (3, 1, 5)), attributes=(function, 0.5, 2.0, -1.0))
+    is_nan = build.show("unary", [x], (BOOL, (3, 1, 5)), attributes=(51, 0.0, 0.0, 0.0))
+    build.show("unary", [whole], (I64, (4, 5)), attributes=(1, 0.0, 0.0, 0.0))
+    for function in (1, 4, 8, 9, 14):
+        build.show("binary", [x, row], (F32, (3, 4, 5)), attributes=(function,))
+    is_less = build.show("binary", [x, row], (BOOL, (3, 4, 5)), attributes=(25,))
+    build.show("binary", [whole, whole], (I64, (4, 5)), attributes=(21,))
+    build.show("where", [is_less, x, row], (F32, (3, 4, 5)))
+    build.show("where", [is_nan, x, row], (F32, (3, 4, 5)))
+    for dtype in (I8, DType.I32, I64, U8, BOOL):
+        build.show("cast", [x], (dtype, (3, 1, 5)))
+    build.show("cast", [whole], (F32, (4, 5)))
+    return build.program()
+
+
+def movement() -> bytes:
+    """Return a program that copies, joins, pads, views and makes tensors."""
+    build = _Program()
+    x = build.input("x", F32, (2, 3, 4))
+    small = build.input("small", F32, (2, 2))
+    build.show("strided_copy", [x], (F32, (4, 3, 2)), attributes=_strided(0, 1, 4, 12))
+    build.show("strided_copy", [x], (F32, (3, 5)), attributes=_strided(8, -4, 0))
+    build.show("strided_scatter", [x, small], (F32, (2, 3, 4)), attributes=_strided(1, 12, 2))
+    build.show("concat", [x, x, x], (F32, (2, 9, 4)), attributes=(1,))
+    for mode in range(4):
+        margins = (0, 1, 2, *(0,) * 5, 0, 2, 1, *(0,) * 5)
+        build.show("pad", [x], (F32, (2, 6, 7)), attributes=(*margins, mode, 0x3F800000 if mode == 0 else 0))
+    flat = build.show("reshape", [x], (F32, (24,)))
+    build.show("reshape", [flat], (F32, (1, 24)))
+    build.show("arange", [], (F32, (7,)), attributes=(0.5, -0.25))
+    build.show("arange", [], (I64, (7,)), attributes=(3.0, 2.0))
+    build.show("fill", [], (F32, (2, 2)), attributes=(0x7FC00000,))
+    for is_upper in (0, 1):
+        build.show("triangle", [x], (F32, (2, 3, 4)), attributes=(1 - is_upper, is_upper))
+    return build.program()
+
+
+def indices() -> bytes:
+    """Return a program whose caller gives indices, offsets and ids."""
+    build = _Program()
+    x = build.input("x", F32, (4, 3))
+    at = build.input("at", I64, (2, 2))
+    rows = build.input("rows", DType.I32, (5,))
+    offsets = build.input("offsets", I64, (3,))
+    table = build.floats("table", 8, 3)
+    update = build.input("update", F32, (2, 2))
+    many = build.input("many", F32, (5, 3))
+    build.show("take", [x, at], (F32, (2, 2, 3)), attributes=(0, 1))
+    build.show("gather", [x, at], (F32, (2, 2)), attributes=(0,))
+    for mode in range(5):
+        build.show("scatter", [x, at, update], (F32, (4, 3)), attributes=(1, mode, 1))
+        build.show("scatter_rows", [x, rows, many], (F32, (4, 3)), attributes=(0, mode, int(mode > 1), 1))
+    build.show("linear_index", [at, at], (I64, (2, 2)), attributes=(4, 3, *(0,) * 6))
+    build.show("searchsorted", [build.floats("boundaries", 9), x], (I64, (4, 3)), attributes=(1,))
+    build.show("embedding_bags", [at, table], (F32, (2, 3)), attributes=(2, -1, 0, 0))
+    build.show("embedding_bags", [rows, table, offsets], (F32, (3, 3)), attributes=(1, 0, 1, 0))
+    build.show("embedding_i8", [at, build.bytes_of("int8", 8, 3), build.floats("scale", 3)], (F32, (2, 2, 3)))
+    return build.program()
+
+
+def reductions() -> bytes:
+    """Return a program that folds, scans, sorts and normalises."""
+    build = _Program()
+    x = build.input("x", F32, (2, 17, 6))
+    for function in range(7):
+        dtype = I64 if function > 4 else F32
+        build.show("reduce", [x], (dtype, (2, 6)), attributes=(function, 1, 1))
+    for function in range(3):
+        build.show("scan", [x], (F32, (2, 17, 6)), attributes=(function, 1))
+    build.show("scan_extreme", [x], (F32, (2, 17, 6)), (I64, (2, 17, 6)), attributes=(1, 2))
+    build.show("sort", [x], (F32, (2, 17, 6)), (I64, (2, 17, 6)), SCRATCH, attributes=(1,))
+    build.show("topk", [x], (F32, (2, 17, 4)), (I64, (2, 17, 4)), attributes=(4, 0))
+    build.show("softmax", [x], (F32, (2, 17, 6)), attributes=(1,))
+    weight, bias = build.floats("weight", 6), build.floats("bias", 6)
+    build.show("layer_norm", [x, weight, bias], (F32, (2, 17, 6)), attributes=(0, 1, 3, 1e-5))
+    build.show("layer_norm", [x], (F32, (2, 17, 6)), attributes=(1, 2, 0, 0.0))
+    build.show("group_norm", [x, bias], (F32, (2, 17, 6)), attributes=(3, 2, 1e-5))
+    return build.program()
+
+
+def products() -> bytes:
+    """Return a program of matrix products and attention."""
+    build = _Program()
+    x = build.input("x", F32, (2, 3, 5))
+    y = build.input("y", F32, (4, 1, 7, 5))
+    build.show("matmul", [x, build.floats("right", 5, 18)], (F32, (2, 3, 18)), SCRATCH, attributes=(0,))
+    build.show("matmul", [x, y], (F32, (4, 2, 3, 7)), SCRATCH, attributes=(1,))
+    mask = build.input("mask", BOOL, (3, 7))
+    query = build.input("query", F32, (1, 4, 3, 5))
+    key, value = build.input("key", F32, (1, 2, 7, 5)), build.input("value", F32, (1, 2, 7, 6))
+    shape = (F32, (1, 4, 3, 6))
+    build.show("attention", [query, key, value], shape, SCRATCH, attributes=(0.25, 1))
+    build.show("attention", [query, key, value, mask], shape, SCRATCH, attributes=(0.5, 0))
+    layer = build.layer("layer", 19, 5)
+    wide = build.show("linear", [x, layer], (F32, (2, 3, 19)), attributes=(0, 1, -1.0, 1.0))
+    build.show("linear", [x, layer, wide], (F32, (2, 3, 19)), attributes=(1, 0, 0.0, 0.0))
+    return build.program()
+
+
+def recurrent() -> bytes:
+    """Return a program of the recurrent layers."""
+    build = _Program()
+    x = build.input("x", F32, (3, 2, 5))
+    h, c = build.input("h", F32, (2, 4)), build.input("c", F32, (2, 4))
+    steps, last = (F32, (3, 2, 4)), (F32, (2, 4))
+    for name, gates, attributes in (("rnn", 1, (1, 0)), ("gru", 3, (0,))):
+        layers = [build.layer(f"{name}.x", 4 * gates, 5), build.layer(f"{name}.h", 4 * gates, 4)]
+        build.show(name, [x, h, *layers], steps, last, SCRATCH, attributes=attributes)
+    layers = [build.layer("lstm.x", 16, 5), build.layer("lstm.h", 16, 4)]
+    build.show("lstm", [x, h, c, *layers], steps, last, last, SCRATCH, attributes=(1,))
+    small = build.input("small", F32, (2, 3))
+    layers = [build.layer("projected.x", 16, 5), build.layer("projected.h", 16, 3), build.layer("projection", 3, 4)]
+    build.show("lstm", [x, small, c, *layers], (F32, (3, 2, 3)), (F32, (2, 3)), last, SCRATCH, attributes=(0,))
+    return build.program()
+
+
+def images() -> bytes:
+    """Return a program of convolutions, pooling and sampling."""
+    build = _Program()
+    x = build.input("x", F32, (1, 6, 7, 4))
+    window = (3, 3, 2, 1, 1, 1, 1, 1, 1, 1)  # kernel, stride, padding, dilation
+    plain = (0, 0.0, 0.0)
+    out = (F32, (1, 3, 7, 6))
+    two = build.floats("two groups", 2, 1, 19, 16)
+    first = build.show("conv2d", [x, two], out, SCRATCH, attributes=(*window, 2, 0, *plain))
+    one = build.layer("one group", 6, 36)
+    build.show("conv2d", [x, one, first], out, SCRATCH, attributes=(*window, 1, 1, 1, -1.0, 1.0))
+    build.show(
+        "depthwise_conv2d", [x, build.floats("depthwise", 10, 8)], (F32, (1, 3, 7, 8)), attributes=(*window, *plain)
+    )
+    transposed = build.floats("transposed", 592)
+    build.show(
+        "conv_transpose2d", [x, transposed], (F32, (1, 8, 9, 2)), SCRATCH, attributes=(3, 3, 1, 1, 0, 0, 1, 1, 1)
+    )
+    for mode in (0, 1):
+        build.show("pool2d", [x], (F32, (1, 3, 4, 4)), attributes=(mode, 2, 2, 2, 2, 0, 1, 1, 1, 1, 0, 0))
+        build.show("adaptive_pool2d", [x], (F32, (1, 4, 3, 4)), attributes=(mode,))
+    build.show("max_pool2d_indices", [x], (I64, (1, 3, 3, 4)), attributes=(0, 2, 2, 2, 2, 0, 0, 1, 1, 0))
+    for mode in range(4):
+        build.show("resize2d", [x], (F32, (1, 9, 5, 4)), attributes=(mode, int(mode == 2), 0.0, 0.0))
+    grid = build.input("grid", F32, (1, 3, 2, 2))
+    for mode in range(3):
+        build.show("grid_sample", [x, grid], (F32, (1, 3, 2, 4)), attributes=(mode, mode, mode % 2))
+    return build.program()
+
+
+def quantised() -> bytes:
+    """Return a program of int8 and int4 operators."""
+    build = _Program()
+    x = build.input("x", F32, (1, 6, 7, 4))
+    image = (1, 6, 7, 4)
+    q = build.show("quantize", [x], (I8, image), attributes=(0.03125, 3))
+    build.show("dequantize", [q], (F32, image), attributes=(0.03125, 3))
+    packed = build.bytes_of("packed", 2, 128 + 64)
+    build.show("linear_i8", [q, packed], (I8, (1, 6, 7, 18)), attributes=(1, -100, 127))
+    window = (3, 3, 1, 1, 1, 1, 1, 1, 1, 1)
+    build.show(
+        "conv2d_i8", [q, build.bytes_of("kernel", 1, 128 + 64 * 9)], (I8, (1, 6, 7, 5)), SCRATCH,
+        attributes=(*window, 1, 3, -2, -128, 127),
+    )  # fmt: skip
+    build.show(
+        "depthwise_conv2d_i8", [q, build.bytes_of("depthwise", 1, 128 + 16 * 9)], (I8, image),
+        attributes=(*window, 3, -2, -128, 127),
+    )  # fmt: skip
+    build.show("add_i8", [q, q], (I8, image), attributes=(0.5, 0.25, 3, 3, 0, -128, 127))
+    build.show("mul_i8", [q, q], (I8, image), attributes=(0.5, 3, 3, 0, -128, 127))
+    build.show("lookup_i8", [q, build.bytes_of("table", 256)], (I8, image))
+    build.show("mean_i8", [q], (I8, (1, 4)), attributes=(1, 2, 0, 0.5, 3, -2, -128, 127))
+    build.show("max_pool2d_i8", [q], (I8, (1, 3, 3, 4)), attributes=(2, 2, 2, 2, 0, 0, 1, 1, 0))
+    row = build.show("reshape", [x], (F32, (2, 84)))
+    bias = build.floats("bias", 18)
+    layer = build.bytes_of("layer", 2, 128 + 64 * 21)
+    build.show("linear_dynamic_i8", [row, layer, bias], (F32, (2, 18)), SCRATCH)
+    build.show("linear_weight_i8", [row, layer], (F32, (2, 18)))
+    build.show("linear_weight_i4", [row, build.bytes_of("int4", 2, 3 * 320), bias], (F32, (2, 18)), attributes=(32,))
+    return build.program()
+
+
+FAMILIES: Final[tuple[Callable[[], bytes], ...]] = (
+    elements,
+    movement,
+    indices,
+    reductions,
+    products,
+    recurrent,
+    images,
+    quantised,
+)
+
+
+def op_samples() -> dict[str, bytes]:
+    """Return the programs by name."""
+    return {family.__name__: family() for family in FAMILIES}
