@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
-from alcove.runtime.compiler.rules.reduction import moments
+from alcove.runtime.compiler.rules.reduction import fold
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
 from alcove.runtime.format.spec import DType
 
@@ -103,9 +103,9 @@ def _affine(call: Call) -> tuple[int, list[Value]]:
 
 def _mean_and_scale(b: Builder, x: Value, axes: Any, eps: float) -> tuple[Value, Value]:
     """Return the mean and 1 / sqrt(variance + eps), as torch's native norms give them beside their result."""
-    mean, squares = moments(b, x, axes)
-    count = math.prod(x.shape[axis] for axis in axes)
-    variance = b.binary("div", squares, b.scalar(count, DType.F32))
+    mean = fold(b, x, "mean", axes, keeps=True)
+    squares = b.unary("square", b.binary("sub", x, mean))
+    variance = fold(b, squares, "mean", axes, keeps=True)
     return mean, b.unary("rsqrt", b.binary("add", variance, b.scalar(eps, DType.F32)))
 
 

@@ -46,6 +46,14 @@ def fold(b: Builder, x: Value, function: str, axes: Sequence[int], *, keeps: boo
     return b.reshape(value, kept) if keeps else value
 
 
+def last_index(b: Builder, size: int) -> Value:
+    """Return the I64 scalar `size - 1`, which follows the sizes where they vary, as a constant could not.
+
+    It is the index -1, brought into [0, size).
+    """
+    return b.op("linear_index", [b.scalar(-1, DType.I64)], DType.I64, (), (size, *[0] * 7))
+
+
 def summable(b: Builder, x: Value, dtype: DType) -> Value:
     """Return `x` in the type in which results of `dtype` are summed up: F32 or I64."""
     return b.cast(b.cast(x, dtype), DType.F32 if dtype is DType.F32 else DType.I64)
@@ -135,9 +143,9 @@ def spread(call: Call, b: Builder) -> Value | tuple[Value, ...]:
         correction = 1.0 if call["unbiased"] else 0.0
     else:
         correction = 1.0 if call["correction"] is None else float(call["correction"])
-    mean, squares = moments(b, x, axes)
-    divisor = max(0.0, count - correction)
-    variance = b.binary("div", squares, b.scalar(divisor, DType.F32))
+    mean = fold(b, x, "mean", axes, keeps=True)
+    squares = fold(b, b.unary("square", b.binary("sub", x, mean)), "sum", axes, keeps=True)
+    variance = b.binary("div", squares, _degrees(b, count, correction))
     name = call.target.split(".")[1]
     result = b.unary("sqrt", variance) if name.startswith("std") else variance
     if not call["keepdim"]:
@@ -145,11 +153,12 @@ def spread(call: Call, b: Builder) -> Value | tuple[Value, ...]:
     return (result, mean) if name.endswith("_mean") else result
 
 
-def moments(b: Builder, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
-    """Return the mean and the sum of the squares of what deviates from it; both with dimensions of 1 for `axes`."""
-    mean = fold(b, x, "mean", axes, keeps=True)
-    deviation = b.binary("sub", x, mean)
-    return mean, fold(b, b.unary("square", deviation), "sum", axes, keeps=True)
+def _degrees(b: Builder, count: int, correction: float) -> Value:
+    """Return max(0, count - correction) as an F32 scalar."""
+    last = b.cast(last_index(b, count), DType.F32)
+    if correction == 1:
+        return last
+    return b.binary("maximum", b.binary("add", last, b.scalar(1 - correction, DType.F32)), b.scalar(0, DType.F32))
 
 
 # -- norms and distances ------------------------------------------------------------------------------------------

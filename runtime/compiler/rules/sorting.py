@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
-from alcove.runtime.compiler.rules.reduction import fold
+from alcove.runtime.compiler.rules.reduction import fold, last_index
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
 from alcove.runtime.format.spec import DType
 
@@ -124,12 +124,16 @@ def _pick(b: Builder, ranked: tuple[Value, Value], index: int) -> tuple[Value, V
 def _median(b: Builder, x: Value) -> tuple[Value, Value]:
     ranked = sort_rows(b, x, descending=False)
     count = x.shape[-1]
-    value, index = _pick(b, ranked, (count - 1) // 2)
+    middle = b.binary("floor_div", last_index(b, count), b.scalar(2, DType.I64))
+    shape = (*x.shape[:-1], 1)
+    axis = len(x.shape) - 1
+    place = b.reshape(middle, (1,))
+    value, index = (b.op("take", [part, place], part.dtype, shape, (axis, 0)) for part in ranked)
     if x.dtype is not DType.F32:
         return value, index
     greatest, _ = _pick(b, ranked, count - 1)
     has_nan = b.unary("isnan", greatest, dtype=DType.BOOL)
-    first = fold(b, x, "argmax", [len(x.shape) - 1], keeps=True)
+    first = fold(b, x, "argmax", [axis], keeps=True)
     return b.where(has_nan, greatest, value), b.where(has_nan, first, index)
 
 
@@ -140,7 +144,7 @@ def _median_of_numbers(b: Builder, x: Value) -> tuple[Value, Value]:
     axis = len(x.shape) - 1
     is_nan = b.cast(b.unary("isnan", x, dtype=DType.BOOL), DType.I64)
     # (numbers - 1) // 2 is the lower middle; where all are NaN, the first.
-    last = b.binary("sub", b.scalar(x.shape[-1] - 1, DType.I64), fold(b, is_nan, "sum", [axis], keeps=True))
+    last = b.binary("sub", last_index(b, x.shape[-1]), fold(b, is_nan, "sum", [axis], keeps=True))
     at_least_none = b.binary("maximum", last, b.scalar(0, DType.I64))
     middle = b.binary("floor_div", at_least_none, b.scalar(2, DType.I64))
     value = b.op("gather", [values, middle], DType.F32, middle.shape, (axis,))

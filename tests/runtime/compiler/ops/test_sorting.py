@@ -32,7 +32,7 @@ def test_sorts_along_every_dimension(agrees: Agrees, dtype: torch.dtype) -> None
     agrees(functions, distinct(dtype, 3, 5, 8))
 
 
-@pytest.mark.parametrize("count", [1, 2, 15, 16, 17, 31, 32, 33, 100, 1000, 4097])
+@pytest.mark.parametrize("count", [1, 16, 17, 33, 4097])
 def test_ties_stay_in_order(agrees: Agrees, count: int) -> None:
     """Stable sorts of few values, zeros of both signs and NaN among them, around the runs of the merge."""
     pool = torch.tensor([0.0, -0.0, 1.5, -1.5, float("inf"), float("-inf"), float("nan")])
