@@ -265,6 +265,8 @@ class Mutator:
         if part == "name":
             return replace(op, name=self._random.choice(_NAMES))
         indices = list(op.outputs if part == "outputs" else op.inputs)
+        if not indices:
+            return op
         indices[self._random.randrange(len(indices))] = self._random.randrange(len(spec.tensors))
         return replace(op, outputs=tuple(indices)) if part == "outputs" else replace(op, inputs=tuple(indices))
 
