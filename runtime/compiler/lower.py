@@ -27,6 +27,8 @@ _FACTORIES: Final = {
     f"aten.{name}.default"
     for name in ("empty_like", "full_like", "new_empty", "new_full", "new_ones", "new_zeros", "ones_like", "zeros_like")
 }
+_UNWRITTEN: Final = ("aten.empty", "aten.new_empty")
+"""What torch leaves in their memory is this process's; a program has zeros."""
 _STORAGE_VIEWS: Final = {f"aten.as_strided{kind}.default" for kind in ("", "_copy", "_scatter")}
 """They count in torch's storage; a program's tensors are row-major."""
 _TRANSPOSES: Final = {"aten.t.default", "aten.permute.default", "aten.transpose.int", "aten.numpy_T.default"}
@@ -178,6 +180,8 @@ class _Lowering:
         args, kwargs = fx.node.map_arg((node.args, node.kwargs), self._known)
         with torch.no_grad():
             result = target(*args, **kwargs)
+            if str(target).startswith(_UNWRITTEN):
+                result.zero_()
         if isinstance(result, Tensor):
             self._constant(node, self._constant_name(node, result), result)
         else:

@@ -152,6 +152,11 @@ def _sweep(spec: ProgramSpec, lifetimes: Mapping[int, Life], places: Sequence[Pl
 
 
 def _may_overwrite(spec: ProgramSpec, op: OpSpec) -> bool:
-    """Return whether output 0 has the shape of input 0 at whatever sizes: planned sizes alone don't say so."""
+    """Return whether output 0 may take the bytes of input 0, which ends here.
+
+    It is read as no other input, and has the shape of the output at whatever sizes: planned sizes alone don't say so.
+    """
+    if op.inputs[0] in op.inputs[1:]:
+        return False
     a, b = spec.tensors[op.inputs[0]], spec.tensors[op.outputs[0]]
     return not spec.symbols or (a.shape, a.dynamic_dims) == (b.shape, b.dynamic_dims)

@@ -1,12 +1,14 @@
 """Do the kernels that move elements agree with numpy, and does the verifier refuse what would reach outside?"""
 
 import struct
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from alcove.runtime import InputError, ProgramError, load
-from alcove.runtime.format.spec import DType
+from alcove.runtime.format.spec import DType, OpSpec, PortSpec
+from alcove.runtime.format.writer import write_program
 from alcove.runtime.testing import NUMPY_TYPES, Assembly
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -247,20 +249,28 @@ def test_wrong_shapes_and_attributes_are_refused(refusal: Refusal) -> None:
     assert refused.value.code == code
 
 
-@pytest.mark.parametrize(
-    ("op", "attributes"),
-    [("strided_scatter", (0, *padded((0, 2, 1)))), ("scatter_rows", (0, 0, 1, 0)), ("scatter", (0, 0, 1))],
-)
-def test_op_that_writes_over_what_it_reads_is_refused(op: str, attributes: tuple[int, ...]) -> None:
-    """Input 0 again as another input: in place it would read what it has just written."""
-    shape = (1, 3, 1) if op == "strided_scatter" else (3, 1)
+def test_plan_that_overwrites_what_the_op_reads_again_is_refused() -> None:
+    """Input 0 again as the source: in place the op would read what it has just written."""
     build = Assembly()
-    x = build.input("x", DType.I64, shape)
-    inputs = [x, x] if op == "strided_scatter" else [x, x, x]
-    build.output("y", build.op(op, inputs, (DType.I64, shape), attributes=attributes)[0])
-    with pytest.raises(ProgramError) as refused:
-        load(build.program())
-    assert refused.value.code in {"op_arity", "op_shape"}
+    x = build.input("x", DType.F32, (3, 4))
+    (middle,) = build.op("fill", [], (DType.F32, (3, 4)), attributes=(0,))
+    for again, is_refused in ((x, False), (middle, True)):
+        attributes = (0, *padded((4, 1)))
+        spec = build.spec()
+        scatter = OpSpec("strided_scatter", (middle, again), (len(spec.tensors),), attributes, source="")
+        place = replace(spec.tensors[middle], name="y")
+        spec = replace(
+            spec,
+            tensors=(*spec.tensors, place),
+            ops=(*spec.ops, scatter),
+            outputs=(PortSpec("y", len(spec.tensors)), PortSpec("x", x)),
+        )
+        if not is_refused:
+            load(write_program(spec))
+            continue
+        with pytest.raises(ProgramError) as refused:
+            load(write_program(spec))
+        assert refused.value.code == "plan_overlap"
 
 
 def test_constant_indices_are_checked_in_the_run() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
-from alcove.runtime.compiler.rules.movement import MAX_RANK, apart, filled
+from alcove.runtime.compiler.rules.movement import MAX_RANK, filled
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule, usable
 from alcove.runtime.format.spec import DType
 
@@ -57,7 +57,7 @@ def _combine(b: Builder, form: _Form, mode: int, tensors: tuple[Value, Value, Va
     if mode != SET and x.dtype not in _COMBINED:
         return b.cast(_combine(b, form, mode, (b.cast(x, DType.I64), indices, b.cast(source, DType.I64))), x.dtype)
     source = b.cast(source, x.dtype)
-    return b.op(form.op, [apart(b, x, indices, source), indices, source], x.dtype, x.shape, form.attributes(mode))
+    return b.op(form.op, [x, indices, source], x.dtype, x.shape, form.attributes(mode))
 
 
 def _reduce(b: Builder, form: _Form, reduce: str, tensors: tuple[Value, Value, Value]) -> Value:

@@ -45,18 +45,10 @@ def padded(
     return b.op("pad", [x], x.dtype, shape, (*before, *rest, *after, *rest, mode, bits))
 
 
-def apart(b: Builder, x: Value, *others: Value) -> Value:
-    """Return `x`, or a copy of it if it is one of `others`: an op that writes over `x` must not read it twice."""
-    if all(other.key != x.key for other in others):
-        return x
-    padding = (0,) * (MAX_RANK - len(x.shape))
-    return b.op("strided_copy", [x], x.dtype, x.shape, (0, *row_major_strides(x.shape), *padding))
-
-
 def strided_scatter(b: Builder, x: Value, source: Value, strides: Sequence[int], offset: int) -> Value:
     """Return `x` with `flat[offset + sum(i * stride)] = source[i...]`; strides in elements, any sign."""
     padding = (0,) * (MAX_RANK - len(source.shape))
-    return b.op("strided_scatter", [apart(b, x, source), source], x.dtype, x.shape, (offset, *strides, *padding))
+    return b.op("strided_scatter", [x, source], x.dtype, x.shape, (offset, *strides, *padding))
 
 
 def section(call: Call, size: int) -> tuple[int, int, int]:

@@ -124,6 +124,12 @@ Status check_extent(const Bucket& bucket) {
   return {};
 }
 
+// Whether input 0 is another input too: an op that overwrites it would read what it has just written.
+bool reads_again(const Op& op) {
+  const uint32_t* end = op.inputs + op.input_count;
+  return std::find(op.inputs + 1, end, op.inputs[0]) != end;
+}
+
 // Gives the outputs of op i their bytes: of their own, or of input 0 where the op may share them.
 Status take_outputs(const Plan& plan, uint32_t i, Held& held) {
   const Op& op = plan.program.ops[i];
@@ -134,7 +140,7 @@ Status take_outputs(const Plan& plan, uint32_t i, Held& held) {
     if (sharing == Sharing::alias) {
       held.join(op.outputs[0], in);
       first = 1;
-    } else if (plan.lives[in].death == i + 1 && held.is_alone(in)) {
+    } else if (plan.lives[in].death == i + 1 && held.is_alone(in) && !reads_again(op)) {
       held.give(in);
     }
   }

@@ -137,7 +137,6 @@ Status check_scatter(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_covers(s, s.op.inputs[0], "input", true));
   ALCOVE_TRY(check_covers(s, s.op.inputs[2], "source", false));
   ALCOVE_TRY(check_like_input(s));
-  ALCOVE_TRY(check_apart(s));
   steps = elements(s.input(0)) + elements(s.input(1)) * 16;
   return {};
 }
@@ -174,7 +173,6 @@ Status check_scatter_rows(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_integer(s, 3, "wraps", 0, 1));
   ALCOVE_TRY(check_rows(s, s.op.inputs[2], "source"));
   ALCOVE_TRY(check_like_input(s));
-  ALCOVE_TRY(check_apart(s));
   steps = elements(s.input(0)) + elements(s.input(2)) * 8 + elements(s.input(1)) * kTensorAlignment;
   return {};
 }

@@ -83,7 +83,6 @@ Status check_strided_scatter(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
   ALCOVE_TRY(check_same_dtype(s, s.op.inputs[1], "source", s.input(0).dtype));
   ALCOVE_TRY(check_like_input(s));
-  ALCOVE_TRY(check_apart(s));
   ALCOVE_TRY(check_reach(s, s.input(1), s.input(0)));
   steps = elements(s.input(0)) + elements(s.input(1));
   return {};

@@ -11,16 +11,6 @@ namespace alcove::ops {
   return check_type(s, index, role, {.dtypes = set_of({dtype})});
 }
 
-// Of an in-place op that reads input 0 before and after it writes: no other input is input 0 itself.
-[[nodiscard]] inline Status check_apart(const Subject& s) {
-  for (uint8_t i = 1; i < s.op.input_count; ++i) {
-    if (s.op.inputs[i] != s.op.inputs[0]) continue;
-    return failure(Code::op_arity, Section::program, "%s: input %u is input 0 again, which the op writes", s.name(), i)
-        .in_tensor(s.op.inputs[0]);
-  }
-  return {};
-}
-
 // Input i as indices.  Precondition: its type is one of kIndices.
 [[nodiscard]] inline kernels::Indices indices_of(const Call& c, uint8_t i) noexcept {
   return {c.in<uint8_t>(i), c.input(i).element_count(), c.input(i).dtype == DType::i64};
