@@ -22,6 +22,7 @@ from alcove.runtime.compiler.orders import (
     inverse,
     is_identity,
     keeps_elements,
+    order_of_ones,
     order_of_strides,
     reshaped,
     steps_of_strides,
@@ -70,11 +71,8 @@ class _Layout:
         self.views.setdefault((base, order), key)
 
     def order(self, key: str) -> Order | None:
-        """Return the order of a view that moves elements, or None."""
-        if key not in self.seen:
-            return None
-        base, order, _ = self.seen[key]
-        return None if keeps_elements(order, self.shape(base)) else order
+        """Return the order of a view, or None."""
+        return self.seen[key][1] if key in self.seen else None
 
     def make(self, key: str) -> str:
         """Make a view a value, for an operator that insists; return its key."""
@@ -255,7 +253,11 @@ def _last_axes(count: Callable[[Node], int]) -> Way:
 def _reshape(walk: _Layout, node: Node) -> bool:
     key, view = node.inputs[0], node.outputs[0]
     if key not in walk.seen:
-        return False
+        moved_ones = order_of_ones(walk.shape(key), walk.shape(view))
+        if moved_ones is None or walk.values[key].constant is not None:
+            return False
+        walk.see(view, key, moved_ones, node.origin)
+        return True
     base, order, _ = walk.seen[key]
     found = reshaped(order, walk.shape(base), walk.shape(view))
     if found is None:

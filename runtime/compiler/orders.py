@@ -40,6 +40,16 @@ def keeps_elements(order: Order, shape: Sequence[int]) -> bool:
     return moved == sorted(moved)
 
 
+def order_of_ones(shape: Sequence[int], out: Sequence[int]) -> Order | None:
+    """Return the order by which a reshape of `shape` to `out` moves dimensions of size 1, or None if it does not."""
+    kept = [axis for axis, size in enumerate(shape) if size != 1]
+    ones = [axis for axis, size in enumerate(shape) if size == 1]
+    is_same = len(shape) == len(out) and [shape[axis] for axis in kept] == [size for size in out if size != 1]
+    if not is_same or tuple(shape) == tuple(out):
+        return None
+    return tuple(ones.pop(0) if size == 1 else kept.pop(0) for size in out)
+
+
 def order_of_strides(shape: Sequence[int], out: Sequence[int], offset: int, strides: Sequence[int]) -> Order | None:
     """Return the order by which a strided copy sees its input of `shape`, or None if it is no permutation."""
     if offset != 0 or sorted(shape) != sorted(out):

@@ -1,0 +1,222 @@
+"""Do the operators of images give the same bits on every instruction set, and keep their word about order?"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from alcove.runtime import ProgramError, _native, load
+from alcove.runtime.format.spec import DType
+from alcove.runtime.testing import Assembly
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+INFINITY = float("inf")
+UNBOUND = (0, -INFINITY, INFINITY)
+CHANNELS = (1, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 65)
+
+
+def numbers(random: np.random.Generator, *shape: int, special: float = 0.0) -> Floats:
+    """Numbers around 0; a share of them zeros, denormals, infinities and NaN with payloads."""
+    values = random.standard_normal(shape, np.float32)
+    odd = random.random(shape) < special
+    pool = np.array([0, 0x80000000, 1, 0x7F800000, 0xFF800000, 0x7F800001, 0xFFC12345], np.uint32).view(np.float32)
+    values[odd] = random.choice(pool, int(odd.sum()))
+    return values
+
+
+def out_size(size: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
+    """Return how many places a kernel has."""
+    return (size + 2 * padding - (kernel - 1) * dilation - 1) // stride + 1
+
+
+def scratch(patch: int, extra: int = 0) -> tuple[DType, tuple[int, ...]]:
+    """Return the scratch of a convolution, as kernels/conv2d/conv2d.h says."""
+    return DType.U8, (max(4, min(64, 32768 // patch // 4 * 4)) * (patch + extra) * 4,)
+
+
+def one(name: str, inputs: list[Floats], outputs: Any, attributes: Any, held: list[Floats] | None = None) -> Any:
+    """Return a program of one op and its inputs; `held` are constants between the first input and the rest."""
+    build = Assembly()
+    given = [build.input(f"x{i}", DType.F32, x.shape) for i, x in enumerate(inputs)]
+    constants = [build.constant(f"c{i}", x) for i, x in enumerate(held or [])]
+    made = build.op(name, [given[0], *constants, *given[1:]], *outputs, attributes=attributes)
+    build.output("y", made[0])
+    return build.program(), inputs
+
+
+def convolution_cases(random: np.random.Generator) -> "dict[str, Any]":
+    """Channels around every vector; borders, strides and dilations; a multiplier; bounds."""
+    cases: dict[str, Any] = {}
+    for channels in CHANNELS:
+        for stride, dilation, multiplier, special in ((1, 1, 1, 0.0), (2, 1, 1, 0.02), (1, 2, 1, 0.0), (1, 1, 2, 0.01)):
+            rows, columns = out_size(7, 3, stride, 1, dilation), out_size(11, 3, stride, 1, dilation)
+            window = (3, 3, stride, stride, 1, 1, 1, 1, dilation, dilation)
+            x = numbers(random, 2, 7, 11, channels, special=special)
+            weight = numbers(random, 10, channels * multiplier, special=special / 2)
+            outputs = [(DType.F32, (2, rows, columns, channels * multiplier))]
+            for name, bound in (("free", UNBOUND), ("bound", (1, -0.5, 1.0))):
+                cases[f"depthwise {channels} {stride} {dilation} {multiplier} {special} {name}"] = one(
+                    "depthwise_conv2d", [x], outputs, (*window, *bound), [weight]
+                )
+    for groups, outputs_each, special in ((1, 17, 0.0), (1, 40, 0.01), (3, 5, 0.0), (3, 18, 0.01)):
+        window = (3, 2, 1, 2, 1, 0, 1, 0, 1, 1, groups, 1, 1, -1.0, INFINITY)
+        shape = (1, 7, 4, groups * outputs_each)
+        weight = np.zeros((groups, -(-outputs_each // 16), 25, 16), np.float32)
+        weight[..., : outputs_each % 16 or 16] = numbers(random, *weight.shape[:3], outputs_each % 16 or 16)
+        x, residual = numbers(random, 1, 7, 9, 4 * groups, special=special), numbers(random, *shape, special=special)
+        cases[f"conv2d {groups} {outputs_each} {special}"] = one(
+            "conv2d",
+            [x, residual],
+            [(DType.F32, shape), scratch(24, outputs_each if groups > 1 else 0)],
+            window,
+            [weight],
+        )
+        floats = groups * -(-outputs_each // 16) * 16 * (9 * 4 + 4)
+        cases[f"conv_transpose2d {groups} {outputs_each}"] = one(
+            "conv_transpose2d",
+            [x],
+            [(DType.F32, (1, 15, 18, groups * outputs_each)), scratch(36, outputs_each)],
+            (3, 3, 2, 2, 0, 1, 1, 1, groups),
+            [numbers(random, floats)],
+        )
+    return cases
+
+
+def window_cases(random: np.random.Generator) -> "dict[str, Any]":
+    """Greatest, means, indices; resizing and grids of every mode; channels around every vector."""
+    cases: dict[str, Any] = {}
+    for channels in CHANNELS:
+        for special in (0.0, 0.05):
+            x = numbers(random, 2, 7, 9, channels, special=special)
+            same = [(DType.F32, (2, 4, 5, channels))]
+            window = (3, 3, 2, 2, 1, 1, 1, 1, 0)
+            for mode in (0, 1):
+                cases[f"pool2d {mode} {channels} {special}"] = one("pool2d", [x], same, (mode, *window, mode, 0))
+                cases[f"adaptive {mode} {channels} {special}"] = one("adaptive_pool2d", [x], same, (mode,))
+            places = [(DType.I64, (2, 4, 5, channels))]
+            cases[f"places {channels} {special}"] = one("max_pool2d_indices", [x], places, (0, *window))
+            large = [(DType.F32, (2, 11, 40, channels))]
+            for mode, align in ((0, 0), (1, 0), (2, 0), (2, 1), (3, 0), (3, 1)):
+                cases[f"resize2d {mode} {align} {channels} {special}"] = one(
+                    "resize2d", [x], large, (mode, align, 0.0, 1.7)
+                )
+            grid = numbers(random, 2, 6, 7, 2, special=special)
+            for mode in range(3):
+                for padding in range(3):
+                    cases[f"grid {mode} {padding} {channels} {special}"] = one(
+                        "grid_sample", [x, grid], [(DType.F32, (2, 6, 7, channels))], (mode, padding, channels % 2)
+                    )
+    return cases
+
+
+def test_every_instruction_set_gives_the_bits_of_the_reference(run_with: Callable[..., Any]) -> None:
+    """Bit for bit; and no NaN comes out but the canonical one, except where bits are moved."""
+    random = np.random.default_rng(63)
+    cases: Mapping[str, Any] = {**convolution_cases(random), **window_cases(random)}
+    reference = run_with("scalar", cases)
+    for isa in [name for name in _native.machine_isas() if name != "scalar"]:
+        answers = run_with(isa, cases)
+        differ = [name for name in cases if answers[name] != reference[name]]
+        assert not differ, f"{isa} differs in {len(differ)} of {len(cases)} cases: {differ[:10]}"
+    moved = ("places", "resize2d 0", "resize2d 1", "grid 1")
+    for name in cases:
+        bits = np.frombuffer(reference[name][0], np.uint32)
+        found = bits[np.isnan(bits.view(np.float32))]
+        assert name.startswith(moved) or (found == 0x7FC00000).all(), name
+
+
+def test_conv2d_is_linear_of_patches() -> None:
+    """The same bits as `linear` of patches that numpy gathers, kernel rows, columns, channels in this order."""
+    random = np.random.default_rng(5)
+    x, weight = numbers(random, 1, 6, 7, 3), numbers(random, 20, 18)
+    bias = numbers(random, 20)
+    padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    patches = np.array(
+        [padded[0, r : r + 3, c : c + 3 : 2].reshape(-1) for r in range(6) for c in range(7)], np.float32
+    )
+    build = Assembly()
+    panels = build.panels("w", weight, bias)
+    image, rows = build.input("x", DType.F32, x.shape), build.input("p", DType.F32, patches.shape)
+    outputs = [(DType.F32, (1, 6, 7, 20)), scratch(18)]
+    attributes: Any = (3, 2, 1, 1, 1, 1, 1, 1, 1, 2, 1, 0, *UNBOUND)
+    build.output("conv", build.op("conv2d", [image, panels], *outputs, attributes=attributes)[0])
+    plain: Any = (0, *UNBOUND)
+    build.output("linear", build.op("linear", [rows, panels], (DType.F32, (42, 20)), attributes=plain)[0])
+    conv, linear = load(build.program())(x, patches)
+    assert conv.tobytes() == linear.tobytes()
+
+
+def conv2d(shape: tuple[int, ...], attributes: dict[int, Any], out: tuple[int, ...] = (1, 6, 7, 4)) -> bytes:
+    """Return a program with one conv2d of 3 channels, some of its attributes changed."""
+    window: list[Any] = [3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, *UNBOUND]
+    for index, value in attributes.items():
+        window[index] = value
+    x, weight = np.zeros((1, 6, 7, 3), np.float32), np.zeros(shape, np.float32)
+    program: bytes = one("conv2d", [x], [(DType.F32, out), scratch(27)], tuple(window), [weight])[0]
+    return program
+
+
+@pytest.mark.parametrize(
+    ("shape", "attributes", "out"),
+    [
+        ((1, 1, 27, 16), {}, (1, 6, 7, 4)),  # a row too few
+        ((1, 2, 28, 16), {}, (1, 6, 7, 4)),  # a panel too many
+        ((1, 1, 28, 16), {2: 0}, (1, 6, 7, 4)),
+        ((1, 1, 28, 16), {0: 2**21}, (1, 6, 7, 4)),
+        ((1, 1, 28, 16), {4: -1}, (1, 6, 7, 4)),
+        ((1, 1, 28, 16), {10: 2}, (1, 6, 7, 4)),
+        ((1, 1, 28, 16), {10: 0}, (1, 6, 7, 4)),
+        ((1, 1, 28, 16), {11: 1}, (1, 6, 7, 4)),  # no residual is given
+        ((1, 1, 28, 16), {13: 1.0, 14: 0.0}, (1, 6, 7, 4)),
+        ((1, 1, 28, 16), {13: float("nan")}, (1, 6, 7, 4)),
+        ((1, 1, 28, 16), {}, (1, 7, 7, 4)),
+        ((1, 1, 28, 16), {}, (2, 6, 7, 4)),
+        ((1, 1, 28, 16), {8: 9}, (1, 6, 7, 4)),  # the kernel does not fit
+    ],
+)
+def test_convolutions_that_would_stray_are_refused(
+    shape: tuple[int, ...], attributes: dict[int, Any], out: tuple[int, ...]
+) -> None:
+    """Each size is computed anew by the verifier."""
+    load(conv2d((1, 1, 28, 16), {}))
+    with pytest.raises(ProgramError):
+        load(conv2d(shape, attributes, out))
+
+
+def test_scratch_that_is_too_small_is_refused() -> None:
+    """By a byte; more than enough is taken."""
+    x, weight = np.zeros((1, 6, 7, 3), np.float32), np.zeros((1, 1, 28, 16), np.float32)
+    attributes = (3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, *UNBOUND)
+    for more in (0, 1, 1000):
+        outputs = [(DType.F32, (1, 6, 7, 4)), (DType.U8, (64 * 27 * 4 + more,))]
+        load(one("conv2d", [x], outputs, attributes, [weight])[0])
+    outputs = [(DType.F32, (1, 6, 7, 4)), (DType.U8, (64 * 27 * 4 - 1,))]
+    with pytest.raises(ProgramError, match="scratch"):
+        load(one("conv2d", [x], outputs, attributes, [weight])[0])
+
+
+def test_other_operators_refuse_shapes_and_numbers_that_do_not_fit() -> None:
+    """One fault each."""
+    x, grid = np.zeros((1, 6, 7, 3), np.float32), np.zeros((1, 4, 4, 2), np.float32)
+    image = [(DType.F32, (1, 3, 3, 3))]
+    window = (2, 2, 2, 2, 0, 0, 1, 1, 0)
+    load(one("pool2d", [x], image, (0, *window, 0, 0))[0])
+    load(one("grid_sample", [x, grid], [(DType.F32, (1, 4, 4, 3))], (0, 0, 0))[0])
+    bad: list[Any] = [
+        ("pool2d", [x], [(DType.F32, (1, 3, 4, 3))], (0, *window, 0, 0)),
+        ("pool2d", [x], image, (2, *window, 0, 0)),
+        ("pool2d", [x], image, (1, 2, 2, 2, 2, 0, 0, 2, 1, 0, 0, 0)),
+        ("pool2d", [x], image, (0, 9, 9, 1, 1, 0, 0, 1, 1, 0, 0, 0)),
+        ("adaptive_pool2d", [x], [(DType.F32, (1, 3, 3, 4))], (0,)),
+        ("max_pool2d_indices", [x], image, (0, *window)),
+        ("resize2d", [x], image, (0, 1, 0.0, 0.0)),
+        ("resize2d", [x], image, (2, 0, -1.0, 0.0)),
+        ("resize2d", [x], image, (2, 0, float("nan"), 0.0)),
+        ("resize2d", [x], [(DType.F32, (2, 3, 3, 3))], (0, 0, 0.0, 0.0)),
+        ("grid_sample", [x, grid], image, (0, 0, 0)),
+        ("grid_sample", [x, grid], [(DType.F32, (1, 4, 4, 3))], (3, 0, 0)),
+    ]
+    for name, inputs, outputs, attributes in bad:
+        with pytest.raises(ProgramError):
+            load(one(name, inputs, outputs, attributes)[0])

@@ -1,0 +1,97 @@
+"""Do resizing and grid sampling give what torch gives?  Every mode, sizes up and down, explicit scales."""
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own custom
+from torch import Tensor
+
+Agrees = Callable[..., None]
+TARGETS: list[dict[str, Any]] = [
+    {"size": (5, 11)},
+    {"size": (40, 14)},
+    {"size": (20, 1)},
+    {"scale_factor": 2},
+    {"scale_factor": (2.05, 1.3)},
+    {"scale_factor": (0.4, 3.0)},
+]
+
+
+def resized(mode: str, align_corners: bool | None, **more: Any) -> dict[str, Callable[[Tensor], Tensor]]:
+    """Return interpolations to all targets."""
+    return {
+        f"{mode} {align_corners} {target}": lambda x, target=target: F.interpolate(
+            x, mode=mode, align_corners=align_corners, **target, **more
+        )
+        for target in TARGETS
+    }
+
+
+def test_nearest_and_exact(agrees: Agrees) -> None:
+    """Torch's two roundings, its shortcut for twice the size included; many channels and one."""
+    functions = resized("nearest", None) | resized("nearest-exact", None)
+    agrees(functions, torch.randn(2, 3, 20, 7), rtol=0, atol=0)
+    agrees(functions, torch.randn(1, 1, 20, 7), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_smooth(agrees: Agrees, mode: str) -> None:
+    """Corners aligned or not, channels around a vector."""
+    for channels in (1, 35):
+        agrees(resized(mode, False) | resized(mode, True), torch.randn(2, channels, 20, 7))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_smooth_with_antialiasing(agrees: Agrees, mode: str) -> None:
+    """A constant matrix a dimension."""
+    functions = resized(mode, False, antialias=True) | resized(mode, True, antialias=True)
+    agrees(functions, torch.randn(2, 3, 20, 7))
+
+
+def test_one_dimension(agrees: Agrees) -> None:
+    """A row: nearest, exact and linear."""
+    functions: dict[str, Any] = {}
+    targets: list[dict[str, Any]] = [{"size": 5}, {"size": 40}, {"scale_factor": 2.05}, {"scale_factor": 0.7}]
+    for number, target in enumerate(targets):
+        for mode, align in (("nearest", None), ("nearest-exact", None), ("linear", False), ("linear", True)):
+            functions[f"{mode} {align} {number}"] = lambda x, mode=mode, align=align, target=target: F.interpolate(
+                x, mode=mode, align_corners=align, **target
+            )
+    agrees(functions, torch.randn(2, 3, 20))
+
+
+def test_an_infinity_spreads_as_in_eager(agrees: Agrees) -> None:
+    """To those that read it, not to those that would multiply it with nothing."""
+    x = torch.randn(1, 2, 6, 6)
+    x[0, 0, 2, 2], x[0, 1, 4, 1] = float("inf"), float("nan")
+    agrees({"2d": lambda x: F.interpolate(x, size=(9, 11), mode="bilinear")}, x)
+    agrees({"1d": lambda x: F.interpolate(x, size=11, mode="linear")}, x[0])
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_grid_sample(agrees: Agrees, mode: str) -> None:
+    """Every padding, points within and far outside, points that are no numbers."""
+    functions: dict[str, Any] = {
+        f"{padding} {align}": lambda x, g, padding=padding, align=align: F.grid_sample(
+            x, g, mode=mode, padding_mode=padding, align_corners=align
+        )
+        for padding, align in product(("zeros", "border", "reflection"), (False, True))
+    }
+    for channels, spread in ((3, 1.0), (40, 3.0)):
+        grid = (torch.rand(2, 6, 5, 2) * 2 - 1) * spread
+        agrees(functions, torch.randn(2, channels, 7, 9), grid, atol=1e-4)
+    odd = torch.tensor([float("nan"), float("inf"), float("-inf"), 1e20, -1e20, -1.0, 1.0, 0.0]).reshape(1, 2, 2, 2)
+    agrees(functions, torch.randn(1, 3, 7, 9), odd, atol=1e-4)
+    agrees(functions, torch.randn(1, 3, 1, 1), torch.rand(1, 2, 2, 2) * 4 - 2, atol=1e-4)
+
+
+def test_affine_grid(agrees: Agrees) -> None:
+    """The grid of a matrix that is an input, then sampling on it."""
+
+    def warped(x: Tensor, theta: Tensor) -> Tensor:
+        return F.grid_sample(x, F.affine_grid(theta, [2, 3, 6, 5], align_corners=False), align_corners=False)
+
+    agrees({"warped": warped}, torch.randn(2, 3, 7, 9), torch.randn(2, 2, 3) * 0.4)
