@@ -268,7 +268,7 @@ def _put_where(call: Call, b: Builder, x: Value, masks: Sequence[Value]) -> Valu
         raise Refused("with a mask, one value for all places that it names: how many they are depends on data")
     values = b.reshape(b.cast(values, x.dtype), shape)
     if call["accumulate"]:
-        values = b.binary("add", x, values)
+        values = b.binary("bitwise_or" if x.dtype is DType.BOOL else "add", x, values)
     mask = b.reshape(b.cast(mask, DType.BOOL), mask.shape + (1,) * len(row))
     return b.expand(b.where(mask, values, x), x.shape)
 
@@ -279,8 +279,8 @@ def masked_scatter(call: Call, b: Builder) -> Value:
     x, source = call.tensor("self"), call.tensor("source")
     if 0 in source.shape:
         raise Refused("a source with elements")
-    mask = b.expand(b.cast(call.tensor("mask"), DType.BOOL), x.shape)
-    flat = b.reshape(b.cast(mask, DType.I64), (math.prod(x.shape),))
+    mask, x = b.expand(b.cast(call.tensor("mask"), DType.BOOL), call.shape), b.expand(x, call.shape)
+    flat = b.reshape(b.cast(mask, DType.I64), (math.prod(call.shape),))
     held = b.op("scan", [flat], DType.I64, flat.shape, (RUNNING_SUM, 0))
     which = b.binary("maximum", b.binary("sub", held, filled(b, (), 1, DType.I64)), filled(b, (), 0, DType.I64))
     elements = take(b, b.reshape(source, (math.prod(source.shape),)), which, 0, wraps=False)

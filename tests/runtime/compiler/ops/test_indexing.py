@@ -105,6 +105,10 @@ def test_masks_choose(agrees: Agrees) -> None:
             "added": lambda x, m: torch.ops.aten.index_put(x, (m,), x[0, 0], True),
             "fill": lambda x, m: (x.masked_fill(m, 4), torch.where(m, x, -x)),
             "scatter": lambda x, m: (x.masked_scatter(m, x.flip(0)), x.masked_scatter(m[0], x * 2)),
+            "spread": lambda x, m: (
+                x[0].masked_scatter(m, x.flip(0)),
+                torch.ops.aten.index_put(m, (m,), m[0, 0], True),
+            ),
         },
         torch.randn(4, 5),
         torch.rand(4, 5) < 0.4,
