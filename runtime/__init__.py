@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from alcove.runtime.errors import (
     AlcoveRuntimeError,
+    CalibrationError,
     CertificateError,
     ExportError,
     Finding,
@@ -22,10 +23,12 @@ from alcove.runtime.errors import (
 
 if TYPE_CHECKING:
     from alcove.runtime.compiler import export
+    from alcove.runtime.compiler.quantise.options import Quantisation
     from alcove.runtime.model import Model, Port, Session, load
 
 __all__ = [
     "AlcoveRuntimeError",
+    "CalibrationError",
     "CertificateError",
     "ExportError",
     "Finding",
@@ -35,6 +38,7 @@ __all__ = [
     "Model",
     "Port",
     "ProgramError",
+    "Quantisation",
     "Session",
     "SessionBusyError",
     "export",
@@ -45,6 +49,7 @@ __all__ = [
 _LAZY = {
     "Model": "alcove.runtime.model",
     "Port": "alcove.runtime.model",
+    "Quantisation": "alcove.runtime.compiler.quantise.options",
     "Session": "alcove.runtime.model",
     "export": "alcove.runtime.compiler",
     "load": "alcove.runtime.model",

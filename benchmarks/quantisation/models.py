@@ -1,7 +1,7 @@
-"""Two small vision models: MobileNetV3-small's blocks for 32x32 images, and a narrow ResNet for scenes.
+"""Two small vision models: the blocks of MobileNetV3-small for 32x32 images, and a narrow ResNet for scenes.
 
-Sources: Howard et al., "Searching for MobileNetV3", ICCV 2019, table 2, with the first strides left out; He et al., "Deep
-residual learning for image recognition", CVPR 2016, with a quarter of the width.
+Sources: Howard et al., "Searching for MobileNetV3", ICCV 2019, table 2, with the first strides left out; He et al.,
+"Deep residual learning for image recognition", CVPR 2016, with a quarter of the width.
 """
 
 from __future__ import annotations
@@ -33,13 +33,17 @@ class SqueezeExcite(nn.Module):
         self.gate = nn.Hardsigmoid()
 
     def forward(self, x: Tensor) -> Tensor:
-        return x * self.gate(self.expand(self.relu(self.reduce(self.pool(x)))))
+        """Return the result for f32 [n, channels, height, width]."""
+        gate: Tensor = self.gate(self.expand(self.relu(self.reduce(self.pool(x)))))
+        return x * gate
 
 
 class Bottleneck(nn.Module):
     """Expansion, depthwise convolution, squeeze and excite, projection, and the input once more."""
 
-    def __init__(self, inputs: int, expanded: int, outputs: int, kernel: int, stride: int, *, se: bool, hs: bool) -> None:
+    def __init__(
+        self, inputs: int, expanded: int, outputs: int, kernel: int, stride: int, *, se: bool, hs: bool
+    ) -> None:
         super().__init__()
         activation = nn.Hardswish if hs else nn.ReLU
         layers: list[nn.Module] = []
@@ -57,6 +61,7 @@ class Bottleneck(nn.Module):
         self.is_residual = stride == 1 and inputs == outputs
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return the result for f32 [n, channels, height, width]."""
         made: Tensor = self.layers(x)
         return x + made if self.is_residual else made
 
@@ -86,6 +91,7 @@ class MobileNetV3Small(nn.Module):
         self.head = nn.Sequential(nn.Linear(576, 1024), nn.Hardswish(), nn.Dropout(0.2), nn.Linear(1024, classes))
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return the result for f32 [n, channels, height, width]."""
         made: Tensor = self.head(self.last(self.blocks(self.stem(x))).mean((2, 3)))
         return made
 
@@ -105,6 +111,7 @@ class BasicBlock(nn.Module):
             self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return the result for f32 [n, channels, height, width]."""
         made = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
         return self.relu(made + self.shortcut(x))  # type: ignore[no-any-return] # modules are untyped calls
 
@@ -128,5 +135,6 @@ class ResNet18Quarter(nn.Module):
         self.head = nn.Linear(inputs, classes)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return the result for f32 [n, channels, height, width]."""
         made: Tensor = self.head(self.pool(self.blocks(self.stem(x))).flatten(1))
         return made

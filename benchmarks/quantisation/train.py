@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -21,6 +20,8 @@ from benchmarks.quantisation import data, models
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import numpy as np
 
 BATCH: Final = 256
 LEARNING_RATE: Final = 0.2
@@ -47,7 +48,10 @@ def main() -> None:
         torch.manual_seed(3)
         model = make()
         accuracy = train(model, images, arguments.epochs or epochs, shift, torch.device(arguments.device))
-        state = {key: value.float().cpu() if value.is_floating_point() else value.cpu() for key, value in model.state_dict().items()}
+        state = {
+            key: value.float().cpu() if value.is_floating_point() else value.cpu()
+            for key, value in model.state_dict().items()
+        }
         torch.save(state, arguments.out / f"{name}.pt")
         sys.stdout.write(f"{name}: accuracy {accuracy:.4f} on {len(images.test)} held-out images\n")
 
@@ -77,7 +81,9 @@ def train(model: nn.Module, images: data.Images, epochs: int, shift: int, device
             total += float(loss.detach()) if start % (16 * BATCH) == 0 else 0.0
         if epoch % 5 == 4 or epoch == epochs - 1:
             elapsed = time.monotonic() - started
-            sys.stdout.write(f"  epoch {epoch + 1}/{epochs}: accuracy {_accuracy(model, images, device):.4f}, {elapsed:.0f} s\n")
+            sys.stdout.write(
+                f"  epoch {epoch + 1}/{epochs}: accuracy {_accuracy(model, images, device):.4f}, {elapsed:.0f} s\n"
+            )
             sys.stdout.flush()
         if not math.isfinite(total):
             raise ArithmeticError(f"the loss is {total} in epoch {epoch}")
@@ -87,7 +93,9 @@ def train(model: nn.Module, images: data.Images, epochs: int, shift: int, device
 def normalised(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], device: torch.device) -> Tensor:
     """Return uint8 [n, h, w, 3] as the models take it, f32 [n, 3, h, w]."""
     x = torch.from_numpy(pixels).to(device).permute(0, 3, 1, 2).float() / 255
-    mean, deviation = (torch.tensor(values, device=device).view(1, 3, 1, 1) for values in (models.MEAN, models.DEVIATION))
+    mean, deviation = (
+        torch.tensor(values, device=device).view(1, 3, 1, 1) for values in (models.MEAN, models.DEVIATION)
+    )
     return ((x - mean) / deviation).contiguous()
 
 
@@ -100,7 +108,9 @@ def _moved(x: Tensor, shift: int, random: torch.Generator) -> Tensor:
     rows = torch.randint(0, 2 * shift + 1, (n, 1), generator=random) + torch.arange(height)
     columns = torch.randint(0, 2 * shift + 1, (n, 1), generator=random) + torch.arange(width)
     index = torch.arange(n, device=x.device)[:, None, None]
-    return padded.permute(0, 2, 3, 1)[index, rows.to(x.device)[:, :, None], columns.to(x.device)[:, None, :]].permute(0, 3, 1, 2)
+    return padded.permute(0, 2, 3, 1)[index, rows.to(x.device)[:, :, None], columns.to(x.device)[:, None, :]].permute(
+        0, 3, 1, 2
+    )
 
 
 @torch.no_grad()

@@ -233,7 +233,7 @@ def _pad(inputs: Sequence[Array], a: Attributes, _shape: tuple[int, ...]) -> Arr
     widths = [(a[f"before{axis}"], a[f"after{axis}"]) for axis in range(x.ndim)]
     mode = ("constant", "reflect", "edge", "wrap")[a["mode"]]
     if mode != "constant":
-        return np.pad(x, widths, mode=mode)  # type: ignore[call-overload] # numpy types each mode apart
+        return np.asarray(np.pad(x, widths, mode=mode))  # type: ignore[call-overload] # numpy types each mode apart
     fill = np.frombuffer(int(a["bits"]).to_bytes(8, "little")[: x.itemsize], x.dtype)[0]
     return np.pad(x, widths, constant_values=fill)
 

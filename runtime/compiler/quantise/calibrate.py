@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+import torch.utils._pytree as pytree
 from alcove.runtime.compiler.finish import finish
 from alcove.runtime.compiler.graph import Graph, Port
 from alcove.runtime.compiler.quantise.observers import Observer
@@ -46,8 +47,6 @@ def checked_samples(graph: Graph, calibration: object) -> list[Sample]:
     Raises:
         CalibrationError: there is none, or one does not fit the inputs.
     """
-    import torch.utils._pytree as pytree
-
     if isinstance(calibration, str | bytes) or not hasattr(calibration, "__iter__"):
         raise CalibrationError(f"calibration must be a sequence of samples, not {type(calibration).__name__}")
     samples = []
@@ -112,9 +111,7 @@ def _parts(graph: Graph, keys: Sequence[str]) -> Iterator[list[str]]:
         yield part
 
 
-def observe(
-    graph: Graph, keys: Sequence[str], samples: Sequence[Sample], clipping: Clipping
-) -> Mapping[str, Observer]:
+def observe(graph: Graph, keys: Sequence[str], samples: Sequence[Sample], clipping: Clipping) -> Mapping[str, Observer]:
     """Return what the samples make of each of `keys`.
 
     Raises:

@@ -109,7 +109,9 @@ class _Weights:
         renamed = {}
         for key, array in self._arrays.items():
             made = renamed[key] = f"{key}:equalised"
-            values[made] = replace(values[key], key=made, name=COMPUTED + made, constant=as_f32(array.astype(np.float32)))
+            values[made] = replace(
+                values[key], key=made, name=COMPUTED + made, constant=as_f32(array.astype(np.float32))
+            )
         nodes = tuple(
             replace(node, inputs=tuple(renamed.get(key, key) for key in node.inputs)) for node in self._graph.nodes
         )

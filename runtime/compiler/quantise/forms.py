@@ -1,11 +1,11 @@
 """Which nodes have an int8 form, and what do they ask of their neighbours?
 
-    layer      linear, conv2d, depthwise_conv2d with constant weights
-    sum        binary add of two computed tensors, or of one and a constant
-    product    binary mul, likewise
-    mean       reduce mean, adaptive average to one pixel, average windows
-    function   anything from one float32 element to one: a table of 256 entries
-    movement   what keeps its elements: reshape, strided_copy, concat, pad, max pooling; one scale for all its tensors
+layer      linear, conv2d, depthwise_conv2d with constant weights
+sum        binary add of two computed tensors, or of one and a constant
+product    binary mul, likewise
+mean       reduce mean, adaptive average to one pixel, average windows
+function   anything from one float32 element to one: a table of 256 entries
+movement   what keeps its elements: reshape, strided_copy, concat, pad, max pooling; one scale for all its tensors
 """
 
 import math
@@ -36,7 +36,7 @@ _NOT_NUMBERS = ("isnan", "isinf", "isfinite", "signbit", "bitwise_not", "logical
 
 def kind_of(graph: Graph, node: Node) -> tuple[Kind | None, str]:
     """Return the kind of a node's int8 form; (None, why it has none) otherwise."""
-    if not all(_is_float(graph, key) for key in (*_operands(graph, node), node.outputs[0])):
+    if not all(_is_float(graph, key) for key in (*_operands(node), node.outputs[0])):
         return None, "not float32"
     if node.op in ACTIVATION:
         reason = _layer_reason(graph, node)
@@ -53,7 +53,7 @@ def kind_of(graph: Graph, node: Node) -> tuple[Kind | None, str]:
 
 def activations(graph: Graph, node: Node) -> tuple[str, ...]:
     """Return the computed tensors that a node's int8 form reads as int8."""
-    return tuple(key for key in _operands(graph, node) if graph.values[key].constant is None)
+    return tuple(key for key in _operands(node) if graph.values[key].constant is None)
 
 
 def bounds(node: Node) -> tuple[float, float] | None:
@@ -68,7 +68,7 @@ def bounds(node: Node) -> tuple[float, float] | None:
     return (low, high) if node.attributes[0] == function_number("unary", "clamp") and low <= high else None
 
 
-def _operands(graph: Graph, node: Node) -> tuple[str, ...]:
+def _operands(node: Node) -> tuple[str, ...]:
     """Return the inputs that are activations or constants of their kind; not weights, not room to work in."""
     if node.op in ACTIVATION:
         return node.inputs[:1]

@@ -38,7 +38,7 @@ class Observer:
         self.high = max(self.high, float(x.max()))
         self.samples += 1
         rows = x.reshape(-1, x.shape[-1] if x.ndim else 1)
-        sums = rows.sum(axis=0, dtype=np.float64)
+        sums = np.asarray(rows.sum(axis=0, dtype=np.float64))
         self._channel_sums = sums if self._channel_sums is None else self._channel_sums + sums
         self._rows += len(rows)
 
@@ -52,7 +52,7 @@ class Observer:
         """The mean of each channel over all samples."""
         if self._channel_sums is None:
             raise ValueError("nothing was seen")
-        return self._channel_sums / self._rows
+        return np.asarray(self._channel_sums / self._rows)
 
     def range(self, clipping: Clipping) -> tuple[float, float]:
         """Return the range to quantise, within what was seen."""
@@ -63,8 +63,7 @@ class Observer:
 
 def _centres(observer: Observer) -> Doubles:
     width = (observer.high - observer.low) / BINS
-    centres: Doubles = observer.low + (np.arange(BINS) + 0.5) * width
-    return centres
+    return np.asarray(observer.low + (np.arange(BINS) + 0.5) * width, np.float64)
 
 
 def _candidates(observer: Observer) -> list[tuple[float, float]]:
@@ -96,9 +95,14 @@ def least_divergence(observer: Observer) -> tuple[float, float]:
     """Return the range whose 256 steps lose the least information (KL divergence from the whole spread).
 
     Source: Migacz, "8-bit inference with TensorRT", GTC 2017: what lies outside is counted at the ends; each step
-    spreads its elements evenly over those of its bins that had any.
+    spreads its elements evenly over those of its bins that had any.  Zeros are left out: every range has a step for
+    them.
     """
-    centres, counts = _centres(observer), observer.counts
+    centres, counts = _centres(observer), observer.counts.copy()
+    width = (observer.high - observer.low) / BINS
+    counts[np.abs(centres) <= width / 2] = 0
+    if not counts.any():
+        return observer.low, observer.high
     best, least = (observer.low, observer.high), np.inf
     for low, high in _candidates(observer):
         inside = (centres >= low) & (centres <= high)

@@ -82,7 +82,7 @@ def quantise_i4(rows: Floats, group: int) -> tuple[Int8s, Floats]:
 
 
 def panels_i4(rows: Int8s, scales: Floats, group: int) -> Int8s:
-    """Return int8 [ceil(n/16), ceil(k/group) * (64 + 8 * group)] of weights [n, k] in [-8, 7] and scales [n, groups]."""
+    """Return int8 [ceil(n/16), ceil(k/group) * (64 + 8 * group)] of [n, k] in [-8, 7] and scales [n, groups]."""
     n, k = rows.shape
     panels, count = _panels(n), scales.shape[1]
     nibbles = np.full((panels * OUTPUTS, count * group), 8, np.uint32)

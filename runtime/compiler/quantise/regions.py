@@ -36,7 +36,7 @@ class Regions:
 
 
 def without_residuals(graph: Graph) -> Graph:
-    """Return the graph with each sum that a linear or convolution does as a node of its own, and its bounds after it."""
+    """Return the graph with each sum that a layer does as a node of its own, and its bounds after it."""
     values = dict(graph.values)
     nodes: list[Node] = []
     for node in graph.nodes:
@@ -54,15 +54,16 @@ def _split(values: dict[str, Value], node: Node) -> list[Node]:
     attributes[HAS_RESIDUAL[node.op]] = 0
     attributes[place : place + 3] = [0, -float("inf"), float("inf")]
     plain, total = f"{out}:plain", f"{out}:sum" if is_clamped else out
+    beside = replace(node.origin, op="aten.add.Tensor")
     for key in (plain, total):
         values[key] = replace(values[out], key=key, name=key) if key != out else values[out]
     made = [
         replace(node, inputs=node.inputs[:3], outputs=(plain, *node.outputs[1:]), attributes=tuple(attributes)),
-        Node("binary", (plain, node.inputs[3]), (total,), (function_number("binary", "add"),), node.origin),
+        Node("binary", (plain, node.inputs[3]), (total,), (function_number("binary", "add"),), beside),
     ]
     if is_clamped:
         clamp = (function_number("unary", "clamp"), float(low), float(high), 0.0)
-        made.append(Node("unary", (total,), (out,), clamp, node.origin))
+        made.append(Node("unary", (total,), (out,), clamp, beside))
     return made
 
 

@@ -1,6 +1,7 @@
 """What did quantising do to a program, layer by layer?"""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -99,8 +100,6 @@ def _range(limits: Sequence[float] | None) -> str:
 
 def decibels(signal: float, noise: float) -> float | None:
     """Return 10 log10(signal / noise); None where there is no noise or no signal."""
-    import math
-
     return None if noise <= 0 or signal <= 0 else 10 * math.log10(signal / noise)
 
 

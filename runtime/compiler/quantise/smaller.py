@@ -46,7 +46,9 @@ def with_smaller_weights(graph: Graph, options: Quantisation) -> tuple[Graph, Qu
             continue
         if reason:
             nodes.append(node)
-            size = sum(base.values[key].array.nbytes for key in node.inputs[1:3] if base.values[key].constant is not None)
+            size = sum(
+                base.values[key].array.nbytes for key in node.inputs[1:3] if base.values[key].constant is not None
+            )
             name = layer_name(node.origin.module_path, node.outputs[0])
             layers.append(LayerReport(name, node.op, "float32", reason, float_bytes=size, stored_bytes=size))
             continue

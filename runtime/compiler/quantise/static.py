@@ -17,7 +17,7 @@ from alcove.runtime.compiler.quantise.equalise import equalise
 from alcove.runtime.compiler.quantise.forms import ACTIVATION, activations
 from alcove.runtime.compiler.quantise.observers import Observer
 from alcove.runtime.compiler.quantise.options import Metric, Quantisation
-from alcove.runtime.compiler.quantise.regions import Regions, choose, tensors, without_residuals
+from alcove.runtime.compiler.quantise.regions import choose, tensors, without_residuals
 from alcove.runtime.compiler.quantise.report import LayerReport, QuantisationReport, decibels, layer_name
 from alcove.runtime.compiler.quantise.scales import scale_of
 from alcove.runtime.compiler.tidy import tidy
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 _PART: Final = 16  # nodes measured in one program
 _MARK: Final = ":measured"
+_TINY: Final = 1e-38  # so that no signal at all divides
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def _noise(base: Graph, settings: Settings, samples: Sequence[Sample]) -> dict[i
     measured = [index for index, kind in sorted(settings.regions.kinds.items()) if kind != "movement"]
     hidden = set(settings.regions.clamps.values())
     measured = [index for index in measured if index not in hidden]
-    energies = {}
+    energies: dict[int, tuple[float, float]] = {}
     for start in range(0, len(measured), _PART):
         part = measured[start : start + _PART]
         emitter = Emitter(base, settings)
@@ -158,7 +159,7 @@ class _Drop:
                     energies = (float(one.size), float((one != other).sum()))
                 signal[place] += energies[0]
                 noise[place] += energies[1]
-        return float((noise / np.maximum(signal, np.finfo(np.float32).tiny)).max())
+        return float((noise / np.maximum(signal, _TINY)).max())
 
 
 def _within_budget(
@@ -175,7 +176,7 @@ def _within_budget(
     drop = drop_of(recipe.apply(graph))
     if max_drop is None or drop <= max_drop:
         return recipe, drop
-    worst = sorted(noise, key=lambda index: -noise[index][1] / max(noise[index][0], np.finfo(np.float32).tiny))
+    worst = sorted(noise, key=lambda index: -noise[index][1] / max(noise[index][0], _TINY))
     tried: dict[int, tuple[Recipe, float]] = {}
 
     def fits(count: int) -> bool:
@@ -214,7 +215,7 @@ def _layer(base: Graph, settings: Settings, index: int, noise: Mapping[int, tupl
     node, regions = base.nodes[index], settings.regions
     is_int8 = index in regions.kinds
     weights = [base.values[key].array for key in node.inputs[1:3]] if node.op in ACTIVATION else []
-    float_bytes = sum(array.size * 4 for array in weights if array is not None)
+    float_bytes = sum(array.nbytes for array in weights)
     report = LayerReport(
         layer_name(node.origin.module_path, node.outputs[0]),
         _op_name(base, index),

@@ -99,8 +99,8 @@ def _linear(random: np.random.Generator) -> Named:
             yield f"linear_i8 {m}x{n}x{k} {low}", case
 
 
-def _out(size: int, kernel: int, stride: int, before: int, after: int, dilation: int) -> int:
-    return (size + before + after - (kernel - 1) * dilation - 1) // stride + 1
+def _out(size: int, kernel: int, stride: int, pads: int, dilation: int) -> int:
+    return (size + pads - (kernel - 1) * dilation - 1) // stride + 1
 
 
 def _convolutions(random: np.random.Generator) -> Named:
@@ -116,7 +116,7 @@ def _convolutions(random: np.random.Generator) -> Named:
         for groups, c_in, c_out in ((1, 3, 5), (1, 16, 17), (2, 8, 6), (3, 3, 48)):
             kh, kw, sh, sw, top, left, bottom, right, dh, dw = window
             x = int8s(random, 2, 9, 11, c_in)
-            shape = (2, _out(9, kh, sh, top, bottom, dh), _out(11, kw, sw, left, right, dw), c_out)
+            shape = (2, _out(9, kh, sh, top + bottom, dh), _out(11, kw, sw, left + right, dw), c_out)
             k = kh * kw * c_in // groups
             packed = np.concatenate([panels(random, c_out // groups, k) for _ in range(groups)])
             scratch = (DType.U8, (packing.conv2d_i8_scratch_bytes(k),))
@@ -136,7 +136,7 @@ def _depthwise(random: np.random.Generator) -> Named:
         for channels in (1, 8, 16, 17, 40):
             kh, kw, sh, sw, top, left, bottom, right, dh, dw = window
             x = int8s(random, 2, 8, 13, channels)
-            shape = (2, _out(8, kh, sh, top, bottom, dh), _out(13, kw, sw, left, right, dw), channels)
+            shape = (2, _out(8, kh, sh, top + bottom, dh), _out(13, kw, sw, left + right, dw), channels)
             scales = (random.random(channels, np.float32) + np.float32(0.01)) / np.float32(200)
             words = random.integers(-5000, 5000, channels).astype(np.int32)
             packed = packing.depthwise_panels_i8(int8s(random, kh * kw, channels), words, scales)
@@ -195,8 +195,9 @@ def _float_linear(random: np.random.Generator) -> Named:
             x = floats(random, m, k, special=special)
             x[-1] = 0
             out = [(DType.F32, (m, n))]
-            for name, biases in (("bias", [(bias, True)]), ("plain", [])):
-                inputs = [(x, False), (packed, True), *biases]
+            for name in ("bias", "plain"):
+                biases: list[tuple[Array, bool]] = [(bias, True)] if name == "bias" else []
+                inputs: list[tuple[Array, bool]] = [(x, False), (packed, True), *biases]
                 scratch = (DType.U8, (packing.linear_dynamic_i8_scratch_bytes(k),))
                 case = f"{m}x{n}x{k} {special} {name}"
                 yield f"linear_dynamic_i8 {case}", one_op("linear_dynamic_i8", inputs, [*out, scratch])

@@ -1,0 +1,88 @@
+"""Do weights of fewer bits keep a network's answers without calibration?"""
+
+import numpy as np
+import pytest
+import torch
+from alcove.runtime import export, load
+from alcove.runtime.compiler.quantise import Quantisation
+from torch import Tensor, nn
+
+from tests.runtime.compiler.quantise.nets import SmallMlp, accuracy, bars, trained
+
+OPS = {"int8_dynamic": "linear_dynamic_i8", "int8_weights": "linear_weight_i8", "int4_weights": "linear_weight_i4"}
+
+
+@pytest.fixture(scope="module")
+def mlp() -> nn.Module:
+    """Trained."""
+    return trained(SmallMlp)
+
+
+@pytest.mark.parametrize(("mode", "share"), [("int8_dynamic", 0.35), ("int8_weights", 0.35), ("int4_weights", 0.25)])
+def test_smaller_weights_keep_the_accuracy(mode: str, share: float, mlp: nn.Module) -> None:
+    """Of a third and a quarter of the size; every linear takes part and is reported."""
+    example = (bars(1, 9)[0],)
+    program, exact = export(mlp, example, quantize=mode), export(mlp, example)
+    names = [op.name for op in program.spec.ops]
+    assert names.count(OPS[mode]) == 3
+    assert "linear" not in names
+    assert accuracy(load(bytes(program))) >= accuracy(load(bytes(exact))) - 0.02
+    report = program.quantisation
+    assert report is not None
+    assert sum(layer.stored_bytes for layer in report.layers) < share * sum(
+        layer.float_bytes for layer in report.layers
+    )
+    assert all(layer.snr_db is not None and layer.snr_db > 15 for layer in report.layers)
+
+
+def test_groups_of_int4_can_be_larger(mlp: nn.Module) -> None:
+    """64 inputs to a scale: smaller, a little rougher."""
+    example = (bars(1, 9)[0],)
+    small, large = (export(mlp, example, quantize=Quantisation("int4_weights", group=group)) for group in (32, 64))
+    assert len(bytes(large)) <= len(bytes(small))
+    assert accuracy(load(bytes(large))) > 0.85
+
+
+class Beside(nn.Module):
+    """A linear with a sum and a bound beside it, and a convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(4, 4, 3, padding=1)
+        self.linear = nn.Linear(6, 6, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return [n, 4, 6]."""
+        result: Tensor = torch.relu(self.linear(self.conv(x)) + x)
+        return result
+
+
+@pytest.mark.parametrize("mode", list(OPS))
+def test_what_a_linear_does_beside_its_product_still_happens(mode: str) -> None:
+    """Sum and bound become nodes of their own; the convolution stays float32 and the report says why."""
+    torch.manual_seed(2)
+    model, x = Beside().eval(), torch.randn(2, 4, 6)
+    program = export(model, (x,), quantize=mode)
+    expected = model(x).detach().numpy()
+    (seen,) = load(bytes(program))(x.numpy())
+    assert np.abs(seen - expected).max() < (0.4 if mode == "int4_weights" else 0.05)
+    assert (seen >= 0).all()
+    report = program.quantisation
+    assert report is not None
+    assert [layer.reason for layer in report.kept_float] == ["only linears have smaller weights without calibration"]
+
+
+def test_one_weight_of_two_linears_is_stored_once() -> None:
+    """As in float32."""
+
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(64, 64, bias=False)
+
+        def forward(self, x: Tensor) -> Tensor:
+            result: Tensor = self.linear(torch.tanh(self.linear(x)))
+            return result
+
+    program = export(Tied().eval(), (torch.randn(1, 64),), quantize="int8_weights")
+    assert sum(len(tensor.data) for tensor in program.spec.tensors) < 64 * 64 * 1.5
