@@ -287,6 +287,7 @@ def samples() -> dict[str, bytes]:
         "every_type": _every_type(),
         "counter": write_program(counter()),
         "rows": write_program(rows()),
+        "places": _places(),
     }
 
 
@@ -316,6 +317,35 @@ def _layers() -> bytes:
     build.output("x", x)
     cube = build.input("cube", DType.F32, (2, 1, 3))
     build.output("cube_shares", build.op("softmax", [cube], (DType.F32, (2, 1, 3)), attributes=(0,))[0])
+    return build.program()
+
+
+def _places() -> bytes:
+    """Every operator that moves elements or goes where indices say, on small tensors of the caller's."""
+    eight = (0,) * 8
+    build = Assembly()
+    x = build.input("x", DType.F32, (4, 3))
+    ids = build.input("ids", DType.I64, (2, 3))
+    narrow = build.input("narrow", DType.I32, (2, 3))
+    pairs = (DType.F32, (2, 3, 3))
+    (made,) = build.op("fill", [], (DType.F32, (4, 3)), attributes=(0x3F800000,))
+    (turned,) = build.op("strided_copy", [x], (DType.F32, (3, 4)), attributes=(2, -1, 3, *eight[2:]))
+    (flat,) = build.op("reshape", [turned], (DType.F32, (4, 3)))
+    (wide,) = build.op("concat", [flat, made], (DType.F32, (4, 6)), attributes=(1,))
+    build.output(
+        "framed", build.op("pad", [wide], (DType.F32, (5, 8)), attributes=(1, 1, *eight[2:], 0, 1, *eight[2:], 1, 0))[0]
+    )
+    (numbers,) = build.op("arange", [], (DType.F32, (3,)), attributes=(0.0, 1.0))
+    (written,) = build.op("strided_scatter", [made, numbers], (DType.F32, (4, 3)), attributes=(3, 1, *eight[1:]))
+    (lower,) = build.op("triangle", [written], (DType.F32, (4, 3)), attributes=(0, 0))
+    (rows,) = build.op("take", [lower, ids], pairs, attributes=(0, 1))
+    (summed,) = build.op("scatter_rows", [x, narrow, rows], (DType.F32, (4, 3)), attributes=(0, 1, 1, 0))
+    (picked,) = build.op("gather", [summed, ids], (DType.F32, (2, 3)), attributes=(0,))
+    build.output("spread", build.op("scatter", [summed, narrow, picked], (DType.F32, (4, 3)), attributes=(0, 3, 0))[0])
+    (places,) = build.op("linear_index", [ids, narrow], (DType.I64, (2, 3)), attributes=(4, 3, *eight[2:]))
+    build.output("places", places)
+    build.output("between", build.op("searchsorted", [numbers, x], (DType.I64, (4, 3)), attributes=(1,))[0])
+    build.output("bags", build.op("embedding_bags", [ids, x], (DType.F32, (2, 3)), attributes=(1, 0, 0, 0))[0])
     return build.program()
 
 

@@ -34,7 +34,7 @@ def try_to_run(model: Model) -> None:
         refusal = str(error)
     else:
         return
-    assert "allowed are 0 to" in refusal
+    assert ", allowed are " in refusal
 
 
 def outcome(program: bytes) -> str:
@@ -106,7 +106,7 @@ def test_counts_of_any_size_are_refused_without_being_believed() -> None:
     offset, _ = section(program, SectionKind.PROGRAM)
     for value in (18, 2**16, 2**24, 2**31, 2**32 - 1):
         assert outcome(reseal(patch(program, 12, "I", value))) in {"section_count", "section_range", "section_kind"}
-        for field in range(6):
+        for field in (0, 1, 2, 3, 4, 5, 8, 9, 10, 11):
             at = offset + 4 * field
             assert outcome(reseal(patch(program, at, "I", value))) in {"count_limit", "program_size"}, (field, value)
     for value in (2**20, 2**32, 2**63, 2**64 - 1):
