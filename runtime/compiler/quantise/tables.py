@@ -1,23 +1,50 @@
 """How are tables of embeddings stored in int8?  One symmetric scale a column; the rule is in `weights.py`."""
 
 from dataclasses import replace
+from typing import Final
 
+import numpy as np
 from alcove.runtime.compiler.graph import Graph, Node, Value
 from alcove.runtime.compiler.tidy import without_unused
-from alcove.runtime.compiler.weights import SCALE, quantise_columns
+from alcove.runtime.compiler.weights import INT8_MAX, LARGEST_SCALE, SCALE, quantise_columns
 from alcove.runtime.errors import ExportError, Finding
 from alcove.runtime.format.spec import DType
 
+_LARGEST: Final = INT8_MAX * LARGEST_SCALE
+
 
 def with_int8_tables(graph: Graph) -> Graph:
-    """Return the graph with the table of every embedding_bag in int8.
+    """Return the graph with the tables that embedding_bag and take pick rows from in int8.
+
+    A table that something else reads too, such as the linear that shares its weight, stays as it is: it would be stored
+    twice.
 
     Raises:
-        ExportError: a table holds a value that is not finite or too large.
+        ExportError: the table of a bag holds a value that is not finite or too large.
     """
     values = dict(graph.values)
-    nodes = [_with_int8_table(values, node) if node.op == "embedding_bag" else node for node in graph.nodes]
+    nodes = [_smaller(graph, values, node) for node in graph.nodes]
     return without_unused(replace(graph, values=values, nodes=tuple(nodes)))
+
+
+def _smaller(graph: Graph, values: dict[str, Value], node: Node) -> Node:
+    if node.op == "embedding_bag":
+        return _with_int8_table(values, node)
+    if node.op == "take" and _is_table(graph, node):
+        table, ids = node.inputs
+        return replace(_with_int8_table(values, replace(node, inputs=(ids, table))), op="embedding_i8", attributes=())
+    return node
+
+
+def _is_table(graph: Graph, node: Node) -> bool:
+    """Return whether a take picks rows, by indices that are computed, from a table that nothing else reads."""
+    axis, wraps = node.attributes
+    table, ids = (graph.values[key] for key in node.inputs)
+    if axis != 0 or wraps != 0 or table.constant is None or table.dtype is not DType.F32 or len(table.shape) != 2:
+        return False
+    is_usable = ids.constant is None and ids.dtype in (DType.I32, DType.I64) and not ids.is_ragged
+    is_sane = bool((np.abs(table.constant) < _LARGEST).all())
+    return is_usable and is_sane and all(reader.op == "take" for reader in graph.consumers(table.key))
 
 
 def _with_int8_table(values: dict[str, Value], node: Node) -> Node:

@@ -72,7 +72,8 @@ def trained(make: Callable[[], nn.Module], steps: int = 120) -> nn.Module:
     for step in range(steps):
         part = slice(step * 128 % 1024, step * 128 % 1024 + 128)
         optimiser.zero_grad()
-        nn.functional.cross_entropy(model(images[part]), labels[part]).backward()
+        loss = nn.functional.cross_entropy(model(images[part]), labels[part])
+        torch.autograd.backward([loss])
         optimiser.step()
     torch.set_num_threads(threads)
     return model.eval()

@@ -34,7 +34,7 @@ def test_equalisation_rescues_channels_of_very_different_ranges(depthwise: bool)
     spread = torch.logspace(-1.5, 1.5, 16)
     with torch.no_grad():
         first.weight *= spread[:, None, None, None]
-        first.bias *= spread
+        first.get_parameter("bias").mul_(spread)
         second.weight /= spread[:, None, None, None] if depthwise else spread[None, :, None, None]
     calibration = [torch.randn(1, 3, 12, 12) for _ in range(16)]
     x = torch.randn(1, 3, 12, 12)

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from alcove.runtime import export, load
+from alcove.runtime import InputError, export, load
 from alcove.runtime.compiler.quantise import Quantisation
+from alcove.runtime.compiler.weights import load_state
 from torch import Tensor, nn
 
 from tests.runtime.compiler.quantise.nets import SmallMlp, accuracy, bars, trained
@@ -86,3 +87,40 @@ def test_one_weight_of_two_linears_is_stored_once() -> None:
 
     program = export(Tied().eval(), (torch.randn(1, 64),), quantize="int8_weights")
     assert sum(len(tensor.data) for tensor in program.spec.tensors) < 64 * 64 * 1.5
+
+
+class Embedded(nn.Module):
+    """A table that only an embedding reads, and one that a linear shares."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alone = nn.Embedding(50, 16)
+        self.shared = nn.Embedding(20, 16)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Return [n, 20]."""
+        both: Tensor = self.alone(ids) + self.shared(ids % 20)
+        return nn.functional.linear(both, self.shared.weight)
+
+
+def test_tables_of_embeddings_become_int8_unless_they_are_shared() -> None:
+    """Close to float32; an id outside the table is a typed error."""
+    torch.manual_seed(3)
+    model, ids = Embedded().eval(), torch.arange(6)[None]
+    program = export(model, (ids,), quantize="int8")
+    names = [op.name for op in program.spec.ops]
+    assert names.count("embedding_i8") == names.count("take") == 1
+    run = load(bytes(program))
+    expected = model(ids).detach().numpy()
+    assert np.abs(run(ids.numpy())[0] - expected).max() < 0.02 * np.abs(expected).max()
+    for wrong in (-1, 50):
+        with pytest.raises(InputError, match="allowed are 0 to 49"):
+            run(np.full((1, 6), wrong, np.int64))
+
+
+def test_int8_tables_come_back_as_parameters() -> None:
+    """By their names, within half a step."""
+    model = nn.Embedding(30, 8).eval()
+    program = export(model, (torch.arange(4),), quantize="int8")
+    state = load_state(program.spec)
+    assert np.abs(state["weight"] - model.weight.detach().numpy()).max() < np.abs(state["weight"]).max() / 250

@@ -177,4 +177,4 @@ def test_options_have_known_values_only() -> None:
     """Mode, clipping and group."""
     for wrong in ({"mode": "int9"}, {"mode": "int8", "clipping": "all"}, {"mode": "int4_weights", "group": 7}):
         with pytest.raises(ValueError, match="must be one of"):
-            Quantisation(**wrong)  # type: ignore[arg-type] # wrong on purpose
+            Quantisation(**wrong)
