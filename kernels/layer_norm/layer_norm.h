@@ -4,8 +4,8 @@
 // Sums are those of kernels/reduce (sixteen lanes and their tree); every step rounds once, none is fused.  A missing weight
 // or bias takes no step.
 //
-// n is rounded to float32.  The caller has checked: sizes are at least 1; input and output are
-// the same bytes or don't overlap.  Any number of threads.
+// n is rounded to float32.  The caller has checked: sizes are at least 1; input and output are the same bytes or don't
+// overlap.  Any number of threads.
 #pragma once
 
 #include <cstddef>

@@ -6,7 +6,7 @@ namespace alcove::ops {
 namespace {
 
 constexpr int64_t kWeight = 1, kBias = 2;  // bits of has_mask
-// An eps of float32 that is not negative; more would leave nothing of the input.
+// More would leave nothing of the input; a negative one, which torch takes too, makes NaN of rows without deviation.
 constexpr double kMostEps = 1e6;
 
 Status check_has_rows(const Subject& s) {
@@ -17,8 +17,9 @@ Status check_has_rows(const Subject& s) {
 }
 
 Status check_eps(const Subject& s, uint8_t i) {
-  if (s.real(i) >= 0.0 && s.real(i) <= kMostEps) return {};
-  return failure(Code::op_attribute, Section::program, "%s: eps is %g, allowed are 0 to %g", s.name(), s.real(i), kMostEps);
+  if (s.real(i) >= -kMostEps && s.real(i) <= kMostEps) return {};
+  return failure(Code::op_attribute, Section::program, "%s: eps is %g, allowed are %g to %g", s.name(), s.real(i), -kMostEps,
+                 kMostEps);
 }
 
 // Attribute i says which of weight and bias follow the input; each has `dims`.

@@ -68,6 +68,7 @@ def test_layer_norm_of_a_constant_row_is_its_bias() -> None:
     x[2, 3] = float("nan")
     close(trained(nn.LayerNorm(20)), x)
     close(trained(nn.LayerNorm(20, eps=0.5)), x)
+    close(nn.LayerNorm(20, eps=-0.5), x)  # as torch: NaN where nothing deviates
     close(trained(nn.RMSNorm(20, eps=0.1)), x)
 
 
