@@ -134,6 +134,20 @@ def many_symbols() -> bytes:
     return reseal(patch(whole, start + 36, "I", 17))
 
 
+def grown() -> ProgramSpec:
+    """Bytes over the float32 that they are made of: an element's place is not its old one."""
+    build = Assembly()
+    n = build.sizes.symbol("n", 1, 8)
+    x = build.input("x", DType.F32, (n,))
+    (is_nan,) = build.op("unary", [x], (DType.BOOL, (n,)), attributes=(51, 0.0, 0.0, 0.0))
+    build.output("y", is_nan)
+    spec = build.spec()
+    (only,) = spec.buckets
+    places = list(only.places)
+    places[is_nan] = places[x]
+    return replace(spec, buckets=(replace(only, places=tuple(places), arena_bytes=64),), arena_bytes=64)
+
+
 def more(*extra: ExpressionSpec) -> Change:
     """Expressions after those of `rows`, which nothing needs."""
     return sized(expressions=(*rows().expressions, *extra))
@@ -242,6 +256,7 @@ CASES: list[tuple[str, Change]] = [
     ("plan_size", bucket(0, arena_bytes=rows().buckets[0].arena_bytes - 64)),
     ("plan_overlap", place(1, 0, 64 * 16)),
     ("plan_overlap", lambda: write_program(spread())),
+    ("plan_overlap", lambda: write_program(grown())),
 ]
 
 
@@ -275,8 +290,9 @@ def test_the_checker_of_the_exporter_looks_at_every_bucket() -> None:
             buckets[at_bucket] = replace(changed, places=wrong)
             with pytest.raises(PlanError):
                 check_plan(replace(spec, buckets=tuple(buckets)))
-    with pytest.raises(PlanError):
-        check_plan(spread())
+    for shared in (spread(), grown()):
+        with pytest.raises(PlanError):
+            check_plan(shared)
 
 
 def test_a_program_that_some_bucket_cannot_run_is_refused() -> None:

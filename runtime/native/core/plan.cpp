@@ -81,8 +81,10 @@ struct Plan {
   const Bucket& bucket;
 };
 
-bool has_dims_of(const Tensor& one, const Tensor& other) {
-  return one.rank == other.rank && one.dynamic_dims == other.dynamic_dims &&
+// At whatever sizes, each element of one has the place of the other's.
+bool has_layout_of(const Tensor& one, const Tensor& other) {
+  return dtype_bytes(one.dtype) == dtype_bytes(other.dtype) && one.rank == other.rank &&
+         one.dynamic_dims == other.dynamic_dims &&
          std::equal(std::begin(one.dims), std::end(one.dims), std::begin(other.dims));
 }
 
@@ -91,9 +93,9 @@ bool is_same_place(const Plan& plan, const Op& op, Sharing sharing) {
   const Place& in = plan.bucket.places[op.inputs[0]];
   const Place& out = plan.bucket.places[op.outputs[0]];
   if (in.size_bytes == 0 || in.offset != out.offset || in.size_bytes != out.size_bytes) return false;
-  // A view has the bytes of its original by its rule; what overwrites must have its shape, unless sizes are known.
+  // A view has the bytes of its original by its rule; what overwrites must have its shape, if sizes are not known.
   return sharing == Sharing::alias || plan.program.symbols.empty() ||
-         has_dims_of(plan.program.tensors[op.inputs[0]], plan.program.tensors[op.outputs[0]]);
+         has_layout_of(plan.program.tensors[op.inputs[0]], plan.program.tensors[op.outputs[0]]);
 }
 
 Status overlap(const Plan& plan, uint32_t index, int64_t other) {
