@@ -37,7 +37,6 @@
 #include "kernels/quantize/quantize.h"
 #include "kernels/recurrent/recurrent.h"
 #include "kernels/reduce/reduce.h"
-#include "kernels/relu/relu.h"
 #include "kernels/reshape/reshape.h"
 #include "kernels/resize2d/resize2d.h"
 #include "kernels/scan/scan.h"
@@ -63,7 +62,6 @@ struct KernelTable {
   EmbeddingBagF32Kernel* embedding_bag_f32;
   EmbeddingBagI8Kernel* embedding_bag_i8;
   LinearF32Kernel* linear_f32;
-  ReluF32Kernel* relu_f32;
   UnaryF32Kernel* unary_f32;
   UnaryI8Kernel* unary_i8;
   UnaryI32Kernel* unary_i32;

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from alcove.runtime import _native
 from alcove.runtime.format.spec import DType
-from alcove.runtime.testing import PLAIN_LINEAR, Assembly
+from alcove.runtime.testing import PLAIN_LINEAR, RELU, Assembly
 
 RANDOM_SEED = 20
 SPECIAL = np.array([0.0, -0.0, 1e-45, -1e-40, 1.2e-38, 3.4e38, -3.4e38, np.inf, -np.inf, 1.0], np.float32)
@@ -84,7 +84,7 @@ def row_cases(random: np.random.Generator) -> "dict[str, Any]":
         for rows in (1, 3):
             build = Assembly()
             x = build.input("x", DType.F32, (rows, count))
-            build.output("relu", build.op("relu", [x], (DType.F32, (rows, count)))[0])
+            build.output("relu", build.op("unary", [x], (DType.F32, (rows, count)), attributes=RELU)[0])
             build.output("softmax", build.op("softmax", [x], (DType.F32, (rows, count)), attributes=(0,))[0])
             build.output("logs", build.op("softmax", [x], (DType.F32, (rows, count)), attributes=(1,))[0])
             k = max(1, count // 2)

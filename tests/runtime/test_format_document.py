@@ -62,6 +62,25 @@ def test_constants_of_the_exponential_are_those_of_the_kernel(page: str, reposit
     assert [tuple(row) for row in rows(page, "constant")] == re.findall(r"float (k\w+) = ([-\d.e]+)f;", source)
 
 
+@pytest.mark.parametrize(("op", "operands"), [("unary", "x"), ("binary", "x and y")])
+def test_functions_of_elements_are_those_of_the_kernels(page: str, repository: Path, op: str, operands: str) -> None:
+    """Number, name and types of each function, in order; those that answer with a bool say so."""
+    source = (repository / f"kernels/{op}/functions.inc").read_text(encoding="utf-8")
+    words = {
+        "f32": "float32",
+        "angle": "float32",
+        "number": "float32, integers",
+        "integer": "integers",
+        "bool": "bool",
+        "logic": "integers, bool",
+        "any": "float32, integers, bool",
+    }
+    found = re.findall(rf"^ALCOVE_{op.upper()}\((\d+), (\w+), (\w+), (\w+)\)$", source, re.MULTILINE)
+    written = rows(page, f"function | name | takes | of {operands}")
+    assert [row[:3] for row in written] == [[number, name, words[types]] for number, name, types, _ in found]
+    assert all(row[3].startswith("bool") for row, (*_, result) in zip(written, found, strict=True) if result == "bool")
+
+
 def test_records_have_the_offsets_of_the_writer(page: str) -> None:
     """Fields tile each record, which has the size and the fields of the writer's struct."""
     heads = {

@@ -123,7 +123,7 @@ def test_states_count_in_the_memory_ceiling() -> None:
 def test_an_update_holds_its_bytes_to_the_end() -> None:
     """A later tensor over an update is refused, and so is a state with a place in the arena."""
     spec = counter()
-    positive = next(op.outputs[0] for op in spec.ops if op.name == "relu")
+    positive = next(op.outputs[0] for op in spec.ops if op.name == "unary")
     kept = spec.ops[-1].outputs[0]
     moved = list(spec.tensors)
     moved[kept] = replace(moved[kept], offset=moved[positive].offset)

@@ -9,7 +9,7 @@ from alcove.runtime import ProgramError, load
 from alcove.runtime.compiler.plan_check import PlanError, check_plan
 from alcove.runtime.format.spec import DType, ProgramSpec
 from alcove.runtime.format.writer import write_program
-from alcove.runtime.testing import Assembly
+from alcove.runtime.testing import RELU, Assembly
 
 X = np.array([[-1, 2], [3, -4]], np.float32)
 
@@ -27,7 +27,7 @@ def program(steps: Sequence[tuple[str, str, str]], outputs: Sequence[str], place
     shapes: dict[str, tuple[int, ...]] = {"x": (2, 2)}
     for op, source, target in steps:
         shapes[target] = shapes[source] if op != "view" else ((4,) if len(shapes[source]) == 2 else (2, 2))
-        name, attributes = ("reshape", ()) if op == "view" else (op, ())
+        name, attributes = ("reshape", ()) if op == "view" else ("unary", RELU)
         (tensors[target],) = build.op(name, [tensors[source]], (DType.F32, shapes[target]), attributes=attributes)
     for name in outputs:
         build.output(name, tensors[name])
@@ -102,7 +102,7 @@ def test_a_view_of_a_constant_or_a_state_is_a_copy() -> None:
     build = Assembly()
     state = build.state("state", X)
     (view,) = build.op("reshape", [state], (DType.F32, (4,)))
-    (positive,) = build.op("relu", [view], (DType.F32, (4,)))
+    (positive,) = build.op("unary", [view], (DType.F32, (4,)), attributes=RELU)
     (back,) = build.op("reshape", [positive], (DType.F32, (2, 2)))
     build.update(state, back)
     build.output("positive", positive)

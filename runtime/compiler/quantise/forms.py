@@ -46,7 +46,7 @@ def kind_of(graph: Graph, node: Node) -> tuple[Kind | None, str]:
         return (None, "a constant among its inputs") if is_constant else ("movement", "")
     if node.op in {"reduce", "adaptive_pool2d", "pool2d"}:
         return ("mean", "") if _is_mean(graph, node) else (None, f"no int8 form of this {node.op}")
-    if node.op == "relu" or (node.op == "unary" and node.attributes[0] not in _numbers("unary", _NOT_NUMBERS)):
+    if node.op == "unary" and node.attributes[0] not in _numbers("unary", _NOT_NUMBERS):
         return "function", ""
     return _binary_kind(graph, node)
 
@@ -58,8 +58,6 @@ def activations(graph: Graph, node: Node) -> tuple[str, ...]:
 
 def bounds(node: Node) -> tuple[float, float] | None:
     """Return what a relu or clamp keeps within; None for all other nodes."""
-    if node.op == "relu":
-        return 0.0, math.inf
     if node.op != "unary":
         return None
     if node.attributes[0] == function_number("unary", "relu"):

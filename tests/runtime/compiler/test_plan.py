@@ -9,6 +9,7 @@ from alcove.runtime.compiler.graph import Graph, Node, Port, Value
 from alcove.runtime.compiler.plan import Buffer, aligned, place, plan
 from alcove.runtime.compiler.plan_check import PlanError, check_plan
 from alcove.runtime.format.spec import DType, OpSpec, PortSpec, ProgramSpec, Storage, TensorSpec
+from alcove.runtime.testing import RELU
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -86,7 +87,7 @@ def _graphs(draw: st.DrawFn) -> Graph:
     nodes = []
     for step in range(draw(st.integers(1, 12))):
         source = values[draw(st.sampled_from([key for key in values if not key.startswith("i")]))]
-        op = draw(st.sampled_from(["relu", "softmax", "topk"]))
+        op = draw(st.sampled_from(["unary", "softmax", "topk"]))
         k = draw(st.integers(1, source.shape[1]))
         shape = (1, k) if op == "topk" else source.shape
         outputs = [Value(f"v{step}", f"v{step}", DType.F32, shape)]
@@ -114,7 +115,7 @@ def _spec() -> ProgramSpec:
 
     return ProgramSpec(
         tensors=(tensor("x", 0), tensor("a", 0), tensor("b", 64)),
-        ops=(OpSpec("relu", (0,), (1,)), OpSpec("relu", (1,), (2,))),
+        ops=(OpSpec("unary", (0,), (1,), RELU), OpSpec("unary", (1,), (2,), RELU)),
         inputs=(PortSpec("x", 0),),
         outputs=(PortSpec("y", 2),),
         arena_bytes=128,
