@@ -51,7 +51,7 @@ def convolution_cases(random: np.random.Generator) -> "dict[str, Any]":
     for channels in CHANNELS:
         for stride, dilation, multiplier, special in ((1, 1, 1, 0.0), (2, 1, 1, 0.02), (1, 2, 1, 0.0), (1, 1, 2, 0.01)):
             rows, columns = out_size(7, 3, stride, 1, dilation), out_size(11, 3, stride, 1, dilation)
-            window = (3, 3, stride, stride, 1, 1, 1, 1, dilation, dilation)
+            window: Any = (3, 3, stride, stride, 1, 1, 1, 1, dilation, dilation)
             x = numbers(random, 2, 7, 11, channels, special=special)
             weight = numbers(random, 10, channels * multiplier, special=special / 2)
             outputs = [(DType.F32, (2, rows, columns, channels * multiplier))]

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from alcove.runtime.compiler.builder import Builder
+from alcove.runtime.compiler.builder import Builder, row_major_strides
 from alcove.runtime.compiler.graph import Node, Value, as_f32
 from alcove.runtime.compiler.pack import packer
 from alcove.runtime.compiler.panels import Transposed, convolution_panels, phases, shape_mark
+from alcove.runtime.compiler.rules import windows
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
 from alcove.runtime.format.spec import PANEL_COLUMNS, DType, Layout
 
@@ -31,7 +32,9 @@ _BLOCK_PIXELS = 64
 def convolution(call: Call, b: Builder) -> Value:
     """Any groups, strides, paddings and dilations; a computed weight too, packed on the device."""
     x, weight, bias = call.tensor("input"), call.tensor("weight"), call.optional("bias")
-    if x.dtype is not DType.F32 or weight.dtype is not DType.F32:
+    if x.dtype is DType.I64:
+        return _of_integers(call, b, x, weight, bias)
+    if x.dtype is not DType.F32:
         raise Refused("a convolution in float32")
     if bias is None:
         bias = b.zeros(call.shape[1])
@@ -189,6 +192,29 @@ def _convolution3d(call: Call, b: Builder, x: Value, weight: Value, bias: Value)
     if made is None:
         raise Refused("a convolution with a kernel")
     return b.permute(b.reshape(made, (n, out_depth, *sizes, outputs)), (0, 4, 1, 2, 3))
+
+
+def _of_integers(call: Call, b: Builder, x: Value, weight: Value, bias: Value | None) -> Value:
+    """Compose a convolution of its taps; a transposed one spreads its input and turns its kernel round."""
+    rank = len(x.shape) - 2
+    groups = int(call["groups"])
+    stride, padding, dilation = (_many(call[name], rank) for name in ("stride", "padding", "dilation"))
+    if call["transposed"]:
+        x = windows.spread(b, x, stride)
+        padding = [d * (k - 1) - p for d, k, p in zip(dilation, weight.shape[2:], padding, strict=True)]
+        if min(padding) < 0:
+            raise Refused("a convolution in float32; one of whole numbers has no more padding than its kernel")
+        stride = [1] * rank
+        inputs, outputs, *kernel = weight.shape
+        parts = b.reshape(weight, (groups, inputs // groups, outputs, *kernel))
+        swapped = b.permute(parts, (0, 2, 1, *range(3, rank + 3)))
+        weight = b.reshape(swapped, (groups * outputs, inputs // groups, *kernel))
+        strides = row_major_strides(weight.shape)
+        turned = (*strides[:2], *(-step for step in strides[2:]))
+        weight = b.strided(weight, weight.shape, turned, math.prod(kernel) - 1)
+    of = windows.Windows(x.shape[2:], call.shape[2:], weight.shape[2:], tuple(stride), tuple(padding), tuple(dilation))
+    made = windows.convolution(b, x, weight, of, groups)
+    return made if bias is None else b.binary("add", made, b.reshape(bias, (bias.shape[0], *(1 for _ in range(rank)))))
 
 
 def _kernel(weight: Value) -> tuple[int, int, int, int]:

@@ -9,6 +9,7 @@ from typing import Final
 
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
+from alcove.runtime.compiler.rules import windows
 from alcove.runtime.compiler.rules.convolution import from_channels_last, image_shape, to_channels_last
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
 from alcove.runtime.format.spec import DType
@@ -22,6 +23,8 @@ _NOT_USED: Final = (0,) * 9
 @rule("aten.max_pool1d_with_indices.default", keep=True)
 def max_pool(call: Call, b: Builder) -> tuple[Value, ...]:
     """Values, and where each stood in its image."""
+    if call.tensor("self").dtype is not DType.F32:
+        return windows.greatest(b, call.tensor("self"), _windows(call, _many(call["dilation"], _rank(call))))
     image = _image(call, b)
     rank = _rank(call)
     window = _window(call, rank, _many(call["dilation"], rank))
@@ -33,21 +36,29 @@ def max_pool(call: Call, b: Builder) -> tuple[Value, ...]:
 
 @rule("aten.max_pool3d_with_indices.default")
 def max_pool3d(call: Call, b: Builder) -> tuple[Value, ...]:
-    """Values alone; indices are refused if anything needs them."""
-    (values,) = _pool3d(call, b, _MAX, _many(call["dilation"], 3), counts_padding=False, divisor=0)
-    refusal = "max_pool3d without its indices"
-    return values, b.refused(call.target, [values], [(DType.I64, call.shape)], (), refusal)[0]
+    """Values as of two dimensions; what finds their places disappears where nothing needs it."""
+    dilation = _many(call["dilation"], 3)
+    if call.tensor("self").dtype is not DType.F32:
+        return windows.greatest(b, call.tensor("self"), _windows(call, dilation))
+    values = _pool3d(call, b, _MAX, dilation, counts_padding=False, divisor=0)
+    try:
+        _, places = windows.greatest(b, call.tensor("self"), _windows(call, dilation))
+    except Refused as refused:
+        (places,) = b.refused(call.target, [values], [(DType.I64, call.shape)], (), str(refused))
+    return values, places
 
 
 @rule("aten.avg_pool2d.default")
 @rule("aten.avg_pool1d.default", keep=True)
 def average_pool(call: Call, b: Builder) -> Value:
     """With or without the padding in the count, or another divisor."""
-    image = _image(call, b)
+    divisor = int(call.arguments.get("divisor_override") or 0)
     rank = _rank(call)
+    if call.tensor("self").dtype is not DType.F32:
+        return _mean(call, b, divisor)
+    image = _image(call, b)
     window = _window(call, rank, [1] * rank)
     shape = image_shape(_batched(call.shape, rank))
-    divisor = int(call.arguments.get("divisor_override") or 0)
     attributes = (_AVERAGE, *window, int(call["count_include_pad"]), divisor)
     return _back(call, b, b.op("pool2d", [image], DType.F32, shape, attributes))
 
@@ -56,8 +67,10 @@ def average_pool(call: Call, b: Builder) -> Value:
 def average_pool3d(call: Call, b: Builder) -> Value:
     """The mean over depth of means over rows and columns; another divisor divides at last."""
     divisor = int(call["divisor_override"] or 0)
+    if call.tensor("self").dtype is not DType.F32:
+        return _mean(call, b, divisor)
     counts_padding = bool(call["count_include_pad"])
-    return _pool3d(call, b, _AVERAGE, [1, 1, 1], counts_padding=counts_padding, divisor=divisor)[0]
+    return _pool3d(call, b, _AVERAGE, [1, 1, 1], counts_padding=counts_padding, divisor=divisor)
 
 
 @rule("aten._adaptive_avg_pool2d.default")
@@ -94,9 +107,7 @@ def adaptive_average_pool3d(call: Call, b: Builder) -> Value:
     return b.reshape(made, call.shape)
 
 
-def _pool3d(
-    call: Call, b: Builder, mode: int, dilation: Sequence[int], *, counts_padding: bool, divisor: int
-) -> tuple[Value]:
+def _pool3d(call: Call, b: Builder, mode: int, dilation: Sequence[int], *, counts_padding: bool, divisor: int) -> Value:
     x = _float(call)
     *outer, depth, height, width = x.shape
     *_, out_depth, out_h, out_w = call.shape
@@ -114,12 +125,28 @@ def _pool3d(
     lines = b.reshape(planes, (count, depth, 1, out_h * out_w))
     second = (mode, *pairs, ceil, int(counts_padding), divisor)
     made = b.op("pool2d", [lines], DType.F32, (count, out_depth, 1, out_h * out_w), second)
-    return (b.reshape(made, call.shape),)
+    return b.reshape(made, call.shape)
+
+
+def _mean(call: Call, b: Builder, divisor: int) -> Value:
+    """Return the mean of whole numbers."""
+    of = _windows(call, [1] * _rank(call))
+    counts_padding = bool(call["count_include_pad"])
+    return windows.mean(b, call.tensor("self"), of, counts_padding=counts_padding, divisor=divisor)
+
+
+def _windows(call: Call, dilation: Sequence[int]) -> windows.Windows:
+    """Return the windows of a call, for what is composed of their taps."""
+    rank = _rank(call)
+    kernel = _many(call["kernel_size"], rank)
+    numbers = (kernel, _many(call["stride"] or kernel, rank), _many(call["padding"], rank), dilation)
+    sizes = call.tensor("self").shape[-rank:]
+    return windows.Windows(sizes, call.shape[-rank:], *(tuple(number) for number in numbers))
 
 
 def _rank(call: Call) -> int:
-    """Return 1 or 2, from the operator's name."""
-    return 1 if "1d" in call.target else 2
+    """Return 1, 2 or 3, from the operator's name."""
+    return next(rank for rank in (1, 2, 3) if f"{rank}d" in call.target)
 
 
 def _float(call: Call) -> Value:

@@ -51,7 +51,7 @@ def test_large_patches(agrees: Agrees) -> None:
 
 
 @pytest.mark.parametrize("mode", ["zeros", "reflect", "replicate", "circular"])
-def test_every_padding_mode(agrees: Agrees, mode: str) -> None:
+def test_every_padding_mode(agrees: Agrees, mode: Any) -> None:
     """In one and two dimensions; "same" with even kernels pads one side more."""
     same = [nn.Conv2d(CHANNELS, 4, k, padding="same", padding_mode=mode) for k in (3, (5, 1))]
     agrees(Many([*same, nn.Conv2d(CHANNELS, 4, 3, 2, 2, padding_mode=mode)]), torch.randn(2, CHANNELS, 7, 8))
@@ -75,7 +75,7 @@ def test_one_and_three_dimensions(agrees: Agrees) -> None:
 @pytest.mark.parametrize("groups", [1, 4])
 def test_transposed(agrees: Agrees, groups: int) -> None:
     """Strides above the kernel leave pixels of bias alone; output padding; stride and dilation with a common factor."""
-    cases = [
+    cases: list[Any] = [
         (3, 2, 1, 1, 1),
         ((2, 3), (3, 1), 0, (1, 0), (1, 2)),
         (2, 4, 0, 3, 1),
@@ -105,6 +105,22 @@ def test_weights_that_are_inputs_or_computed(agrees: Agrees) -> None:
         torch.randn(20, CHANNELS, 3, 3),
         torch.randn(CHANNELS, 20, 3, 2),
         bias,
+    )
+
+
+def test_whole_numbers(agrees: Agrees) -> None:
+    """Exact int64 convolutions, forward and transposed."""
+    agrees(
+        {
+            "plain": lambda x, w, b: F.conv2d(x, w, b, (2, 1), (1, 2), (1, 2)),
+            "groups": lambda x, w, b: F.conv2d(x, w[:, :2], b, groups=3),
+            "row": lambda x, w, b: F.conv1d(x[:, :, 0], w[:, :, 0], padding=1),
+            "transposed": lambda x, w, b: F.conv_transpose2d(x, w, None, (3, 1), (1, 0), (2, 0), dilation=(2, 1)),
+            "groups transposed": lambda x, w, b: F.conv_transpose2d(x, w, None, 2, groups=2),
+        },
+        torch.randint(-(2**30), 2**30, (2, 6, 5, 7)),
+        torch.randint(-9, 10, (6, 6, 3, 2)),
+        torch.randint(-(2**40), 2**40, (6,)),
     )
 
 

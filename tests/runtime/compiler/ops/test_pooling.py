@@ -11,7 +11,7 @@ from alcove.runtime import ExportError, export
 from torch import Tensor, nn
 
 Agrees = Callable[..., None]
-WINDOWS = [
+WINDOWS: list[Any] = [
     ((2, 2), (2, 2), (0, 0), (1, 1)),
     ((3, 2), (1, 2), (1, 1), (1, 1)),
     ((2, 3), (3, 1), (0, 1), (2, 1)),
@@ -31,9 +31,11 @@ def image(*shape: int) -> Tensor:
 @pytest.mark.parametrize("shape", [(2, 3, 9, 8), (33, 7, 10)])
 def test_greatest_of_every_window(agrees: Agrees, shape: tuple[int, ...]) -> None:
     """With indices: the first of equals, the last NaN; windows that hang over the end."""
-    functions = {
-        f"{window} {ceil}": lambda x, window=window, ceil=ceil: F.max_pool2d(x, *window, ceil, return_indices=True)
-        for window, ceil in product(WINDOWS, (False, True))
+    functions: dict[str, Any] = {
+        f"{k} {s} {p} {d} {ceil}": lambda x, k=k, s=s, p=p, d=d, ceil=ceil: F.max_pool2d(
+            x, k, s, p, d, ceil, return_indices=True
+        )
+        for (k, s, p, d), ceil in product(WINDOWS, (False, True))
     }
     agrees(functions, image(*shape))
 
@@ -55,11 +57,11 @@ def test_one_dimension(agrees: Agrees) -> None:
     """A row."""
     functions: dict[str, Any] = {}
     for (kernel, stride, padding, dilation), ceil in product(WINDOWS, (False, True)):
-        numbers = (kernel[0], stride[0], padding[0])
-        functions[f"greatest {numbers} {ceil}"] = lambda x, numbers=numbers, d=dilation[0], ceil=ceil: F.max_pool1d(
-            x, *numbers, d, ceil, return_indices=True
+        k, s, p, d = kernel[0], stride[0], padding[0], dilation[0]
+        functions[f"greatest {k} {s} {p} {d} {ceil}"] = lambda x, k=k, s=s, p=p, d=d, ceil=ceil: F.max_pool1d(
+            x, k, s, p, d, ceil, return_indices=True
         )
-        functions[f"mean {numbers} {ceil}"] = lambda x, numbers=numbers, ceil=ceil: F.avg_pool1d(x, *numbers, ceil)
+        functions[f"mean {k} {s} {p} {d} {ceil}"] = lambda x, k=k, s=s, p=p, ceil=ceil: F.avg_pool1d(x, k, s, p, ceil)
     for shape in ((2, 3, 17), (3, 12)):
         agrees(functions, image(*shape))
 
@@ -100,12 +102,41 @@ def test_power_average(agrees: Agrees) -> None:
     )
 
 
-def test_indices_of_volumes_are_refused() -> None:
-    """Only where they are used."""
+def test_places_in_volumes(agrees: Agrees) -> None:
+    """Composed of the taps, as torch: the first of equals, the last NaN."""
+    functions: dict[str, Any] = {
+        "plain": lambda x: F.max_pool3d(x, 2, return_indices=True),
+        "padded": lambda x: F.max_pool3d(x, (2, 3, 2), (1, 2, 1), (1, 1, 1), (1, 1, 3), True, return_indices=True),
+    }
+    agrees(functions, image(2, 3, 5, 6, 7))
 
-    class Indices(nn.Module):
+
+def test_whole_numbers(agrees: Agrees) -> None:
+    """Greatest of every type, means of int64 toward zero."""
+    greatest: dict[str, Any] = {
+        "2d": lambda x: F.max_pool2d(x, (3, 2), 2, 1, (1, 2), return_indices=True),
+        "3d": lambda x: F.max_pool3d(x, 2, 1, 1, ceil_mode=True, return_indices=True),
+    }
+    for dtype in (torch.int64, torch.int32, torch.int8, torch.uint8):
+        agrees(greatest, torch.randint(-128, 128, (2, 3, 6, 7)).to(dtype))
+    x = torch.randint(-(2**40), 2**40, (2, 3, 6, 7))
+    means: dict[str, Any] = {
+        "1d": lambda x: F.avg_pool1d(x[0], 3, 2, 1),
+        "3d": lambda x: F.avg_pool3d(x, 2, 1, 1, True),
+    }
+    for counts_padding, divisor in product((False, True), (None, 5)):
+        means[f"2d {counts_padding} {divisor}"] = lambda x, c=counts_padding, divisor=divisor: F.avg_pool2d(
+            x, (3, 4), 2, 1, True, c, divisor
+        )
+    agrees(means, x)
+
+
+def test_what_is_refused_says_what_is_taken() -> None:
+    """Means of other whole numbers, and places in windows of hundreds of elements, where they are used."""
+
+    class Places(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
-            return F.max_pool3d(x, 2, return_indices=True)[1]
+            return F.max_pool3d(x, 7, return_indices=True)[1]
 
-    with pytest.raises(ExportError, match="max_pool3d without its indices"):
-        export(Indices().eval(), (torch.randn(1, 2, 4, 4, 4),))
+    with pytest.raises(ExportError, match="windows of at most 256 elements"):
+        export(Places().eval(), (torch.randn(1, 2, 8, 8, 8),))
