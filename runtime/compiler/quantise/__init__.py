@@ -4,13 +4,15 @@
 at every size.
 """
 
+from dataclasses import replace
+
 from alcove.runtime.compiler.graph import Graph
 from alcove.runtime.compiler.quantise.calibrate import checked_samples
 from alcove.runtime.compiler.quantise.options import MODES, Metric, Mode, Quantisation
 from alcove.runtime.compiler.quantise.report import LayerReport, QuantisationReport
 from alcove.runtime.compiler.quantise.smaller import with_smaller_weights
 from alcove.runtime.compiler.quantise.static import Recipe, calibrated
-from alcove.runtime.compiler.quantise.tables import with_int8_tables
+from alcove.runtime.compiler.quantise.tables import table_reports, with_int8_tables
 
 __all__ = [
     "MODES",
@@ -74,9 +76,10 @@ class Quantiser:
             CalibrationError: the samples do not fit, or make numbers that are not finite.
         """
         samples = checked_samples(graph, calibration)
-        recipe, report = calibrated(with_int8_tables(graph), options, samples, max_drop, metric)
+        graph = with_int8_tables(graph)
+        recipe, report = calibrated(graph, options, samples, max_drop, metric)
         made = Quantiser(options, recipe)
-        made.report = report
+        made.report = replace(report, layers=table_reports(graph) + report.layers)
         return made
 
     def __call__(self, graph: Graph) -> Graph:
@@ -90,8 +93,10 @@ class Quantiser:
         graph = with_int8_tables(graph)
         if self._options.mode == "int8":
             if self._recipe is None:
-                self.report = self.report or QuantisationReport("int8", ())
+                self.report = QuantisationReport("int8", table_reports(graph))
                 return graph
             return self._recipe.apply(graph)
-        graph, self.report = with_smaller_weights(graph, self._options)
+        tables = table_reports(graph)
+        graph, report = with_smaller_weights(graph, self._options)
+        self.report = replace(report, layers=tables + report.layers)
         return graph

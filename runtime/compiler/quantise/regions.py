@@ -12,6 +12,7 @@ from alcove.runtime.compiler.builder import function_number
 from alcove.runtime.compiler.graph import Graph, Node, Value
 from alcove.runtime.compiler.quantise.forms import ACTIVATION, HAS_RESIDUAL, Kind, activations, bounds, kind_of
 from alcove.runtime.compiler.tidy import tidy
+from alcove.runtime.format.spec import DType
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class _Choice:
                 self.reasons[index] = "it costs too much accuracy"
             elif kind is not None:
                 self.able[index] = kind
-            elif node.op in ACTIVATION or any(value.constant is not None for value in self._weights(node)):
+            elif node.op in ACTIVATION or self._has_weights(node):
                 self.reasons[index] = reason
         self.chosen = {index for index, kind in self.able.items() if kind == "layer"}
         self._follow()
@@ -114,8 +115,10 @@ class _Choice:
             self._roots(),
         )
 
-    def _weights(self, node: Node) -> list[Value]:
-        return [self.graph.values[key] for key in node.inputs if len(self.graph.values[key].shape) > 1]
+    def _has_weights(self, node: Node) -> bool:
+        """Return whether a node reads a float32 matrix of constants."""
+        values = [self.graph.values[key] for key in node.inputs]
+        return any(value.constant is not None and value.dtype is DType.F32 and len(value.shape) > 1 for value in values)
 
     def _is_int8(self, key: str) -> bool:
         return self.writers.get(key, -1) in self.chosen

@@ -3,8 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass
 
 from rich.table import Table
 
@@ -16,7 +15,7 @@ class LayerReport:
     Attributes:
         layer: where it is in the module, as in `named_modules()`, or the tensor that it writes.
         op: the runtime's operator.
-        precision: "float32", "int8", "int8 dynamic", "int8 weights" or "int4 weights".
+        precision: "float32", "int8", "int8 table", "int8 dynamic", "int8 weights" or "int4 weights".
         reason: why it stayed float32; empty otherwise.
         snr_db: signal to noise of its output with quantised weights on float32 inputs, in dB; of its weights where
             there were no calibration samples; None where nothing was rounded.
@@ -59,7 +58,6 @@ class QuantisationReport:
     samples: int = 0
     drop: float | None = None
     max_drop: float | None = None
-    tables: tuple[str, ...] = field(default=())
 
     @property
     def kept_float(self) -> tuple[LayerReport, ...]:
@@ -106,8 +104,3 @@ def decibels(signal: float, noise: float) -> float | None:
 def layer_name(module_path: str, output: str) -> str:
     """Return what people call a node."""
     return module_path or f"%{output}"
-
-
-def sizes(arrays: Sequence[Any]) -> int:
-    """Return the bytes of arrays."""
-    return sum(int(array.nbytes) for array in arrays)

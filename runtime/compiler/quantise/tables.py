@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 from alcove.runtime.compiler.graph import Graph, Node, Value
+from alcove.runtime.compiler.quantise.report import LayerReport, layer_name
 from alcove.runtime.compiler.tidy import without_unused
 from alcove.runtime.compiler.weights import INT8_MAX, LARGEST_SCALE, SCALE, quantise_columns
 from alcove.runtime.errors import ExportError, Finding
@@ -25,6 +26,22 @@ def with_int8_tables(graph: Graph) -> Graph:
     values = dict(graph.values)
     nodes = [_smaller(graph, values, node) for node in graph.nodes]
     return without_unused(replace(graph, values=values, nodes=tuple(nodes)))
+
+
+def table_reports(graph: Graph) -> tuple[LayerReport, ...]:
+    """Return what is said of a graph's int8 tables."""
+    return tuple(
+        LayerReport(
+            layer_name(node.origin.module_path, node.outputs[0]),
+            node.op,
+            "int8 table",
+            float_bytes=4 * table.size,
+            stored_bytes=table.nbytes + 4 * table.shape[1],
+        )
+        for node in graph.nodes
+        if node.op == "embedding_i8" or (node.op == "embedding_bag" and len(node.inputs) == 3)
+        for table in [graph.values[node.inputs[1]].array]
+    )
 
 
 def _smaller(graph: Graph, values: dict[str, Value], node: Node) -> Node:

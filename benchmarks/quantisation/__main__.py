@@ -1,0 +1,98 @@
+"""What int8 costs on real data: `python -m benchmarks.quantisation [--only MODEL] [--weights DIR] [--write PAGE]`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.__main__ import machine
+from benchmarks.figures import pin
+from benchmarks.quantisation import data
+from benchmarks.quantisation.measure import Measured, language_id, vision
+
+MODELS = ("language_id", "mobilenet", "resnet")
+MARK = "<!-- figures: written by `python -m benchmarks.quantisation --write` -->"
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.quantisation", description=__doc__)
+    parser.add_argument("--only", choices=MODELS, action="append")
+    parser.add_argument(
+        "--weights", type=Path, default=data.CACHE, help="folder of NAME.pt, from ...quantisation.train"
+    )
+    parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the figures into a page, below its mark")
+    arguments = parser.parse_args()
+    pin()
+    torch.set_num_threads(1)
+    console = Console()
+    found = []
+    for name in arguments.only or MODELS:
+        measured = language_id() if name == "language_id" else vision(name, arguments.weights)
+        found.append(measured)
+        console.print(_table(measured))
+        if measured.report is not None:
+            console.print(measured.report)
+    if arguments.write:
+        page = arguments.write.read_text(encoding="utf-8")
+        before = page.partition(MARK)[0]
+        arguments.write.write_text(before + as_markdown(found, machine()), encoding="utf-8")
+
+
+def _table(measured: Measured) -> Table:
+    table = Table(
+        "variant", "bytes", "of float32", "accuracy", "µs", "note", title=f"{measured.title}: {measured.tested}"
+    )
+    for row in measured.rows:
+        share = row.size_bytes / measured.rows[0].size_bytes
+        table.add_row(
+            row.variant, f"{row.size_bytes:,}", f"{share:.0%}", f"{row.accuracy:.4f}", f"{row.time_us:.0f}", row.note
+        )
+    return table
+
+
+def as_markdown(found: list[Measured], where: str) -> str:
+    """Return the part of docs/quantisation.md below its mark."""
+    lines = [MARK, "", f"Measured on: {where}; one thread.  Accuracy is of the native programs.", ""]
+    for measured in found:
+        lines += [f"### {measured.title}", "", f"{measured.tested}.", ""]
+        lines += ["| variant | bytes | of float32 | accuracy | µs an input | |", "|---|---|---|---|---|---|"]
+        for row in measured.rows:
+            share = row.size_bytes / measured.rows[0].size_bytes
+            lines.append(
+                f"| {row.variant} | {row.size_bytes:,} | {share:.0%} | {row.accuracy:.4f} | {row.time_us:.0f} "
+                f"| {row.note} |"
+            )
+        lines += ["", *_layers(measured)]
+    return "\n".join(lines)
+
+
+def _layers(measured: Measured) -> list[str]:
+    if measured.report is None:
+        return []
+    lines = [
+        f"Layers of the int8 variant ({measured.report.samples} calibration samples):",
+        "",
+        "| layer | operator | precision | SNR dB | input range | output range | bytes float32 | bytes | why float32 |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for layer in measured.report.layers:
+        ranges = [
+            "" if limits is None else f"{limits[0]:.3g} … {limits[1]:.3g}"
+            for limits in (layer.input_range, layer.output_range)
+        ]
+        noise = "" if layer.snr_db is None else f"{layer.snr_db:.1f}"
+        sizes = f"{layer.float_bytes} | {layer.stored_bytes}" if layer.float_bytes else " | "
+        lines.append(
+            f"| `{layer.layer}` | {layer.op} | {layer.precision} | {noise} | {ranges[0]} | {ranges[1]} | {sizes} "
+            f"| {layer.reason} |"
+        )
+    return [*lines, ""]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""How do the variants of one model compare: accuracy, size, time?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import torch
+from alcove.features.language_id.build import module_of_program
+from alcove.features.language_id.contract import program_path
+from alcove.features.language_id.evaluate import KINDS, dev_texts, predict
+from alcove.features.language_id.metrics import mean_accuracy
+from alcove.runtime import Quantisation, export, load
+from alcove.runtime.program import Program
+
+from benchmarks.figures import median_us
+from benchmarks.quantisation import data
+from benchmarks.quantisation.train import PLAN, normalised
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from alcove.runtime.compiler.quantise import QuantisationReport
+
+BATCH: Final = 10
+CALIBRATION: Final = 32  # batches
+TITLES: Final = {
+    "mobilenet": "MobileNetV3-small's blocks on CIFAR-10",
+    "resnet": "ResNet-18, quarter width, on Intel scenes",
+}
+LANGUAGE_ID: Final = "2.0.0"
+LANGUAGE_DATA: Final = data.SHARED.parent / "lid"
+LANGUAGE_SAMPLES: Final = 256
+LANGUAGE_TEXTS: Final = 20_000  # of each kind
+
+STATIC: Final[dict[str, dict[str, Any]]] = {
+    "int8": {},
+    "int8, whole ranges": {"clipping": "minmax"},
+    "int8, entropy": {"clipping": "entropy"},
+    "int8, not equalised": {"equalise": False},
+    "int8, biases not corrected": {"correct_bias": False},
+    "int8, neither": {"equalise": False, "correct_bias": False},
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One variant.
+
+    Attributes:
+        variant: what was done.
+        size_bytes: of the program.
+        accuracy: share of right answers on held-out data.
+        time_us: of one input, one thread, lowest median.
+        note: where a budget kept layers in float32: how many.
+    """
+
+    variant: str
+    size_bytes: int
+    accuracy: float
+    time_us: float
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One model.
+
+    Attributes:
+        title: for people.
+        rows: float32 first.
+        report: of the plain int8 variant.
+        tested: what the accuracy is of.
+    """
+
+    title: str
+    rows: tuple[Row, ...]
+    report: QuantisationReport | None
+    tested: str
+
+
+def vision(name: str, folder: Path = data.CACHE) -> Measured:
+    """Return the variants of a vision model with weights from `folder`.
+
+    Raises:
+        FileNotFoundError: it was not trained there.
+    """
+    images = PLAN[name][0](data.SHARED)
+    model = PLAN[name][1]()
+    model.load_state_dict(torch.load(folder / f"{name}.pt", weights_only=True))
+    model.eval()
+    cpu = torch.device("cpu")
+    batches = [normalised(images.train[i * BATCH : (i + 1) * BATCH], cpu) for i in range(CALIBRATION)]
+    half = len(images.test) // 2 // BATCH * BATCH
+
+    def accuracy(run: Callable[..., list[Any]], start: int = 0, stop: int | None = None) -> float:
+        return _accuracy(run, images.test[start:stop], images.test_labels[start:stop])
+
+    programs = {"float32": export(model, (batches[0],))}
+    for variant, options in STATIC.items():
+        quantisation = Quantisation("int8", **options)
+        programs[variant] = export(model, (batches[0],), quantize=quantisation, calibration=batches)
+    programs["int8, at most 0.2 points worse"] = export(
+        model,
+        (batches[0],),
+        quantize="int8",
+        calibration=batches,
+        max_drop=0.002,
+        metric=lambda run: accuracy(run, 0, half),
+    )
+    given = batches[0].numpy()
+    rows = _rows(programs, lambda run: accuracy(run, half), lambda run: lambda: run(given), BATCH)
+    tested = f"{len(images.test) - half} images that neither training nor the budget saw"
+    return Measured(TITLES[name], rows, programs["int8"].quantisation, tested)
+
+
+def language_id() -> Measured:
+    """Return the variants of the committed language_id."""
+    program = Program(program_path(LANGUAGE_ID).read_bytes())
+    module = module_of_program(program, LANGUAGE_ID)
+    kinds = dev_texts(LANGUAGE_DATA)
+    samples = [text for texts in kinds.values() for _, text in texts[:: max(1, len(texts) // LANGUAGE_SAMPLES)]]
+    tests = {kind: texts[1 :: max(2, len(texts) // LANGUAGE_TEXTS)] for kind, texts in kinds.items()}
+    programs = {"float32": export(module, ("text",)), "int8 tables": export(module, ("text",), quantize="int8")}
+    programs["int8"] = export(module, ("text",), quantize="int8", calibration=samples)
+    for mode in ("int8_dynamic", "int8_weights", "int4_weights"):
+        programs[mode.replace("_", " ")] = export(module, ("text",), quantize=mode)
+
+    def accuracy(run: Any) -> float:
+        return float(np.mean([mean_accuracy(predict(run, tests[kind])) for kind in KINDS]))
+
+    sentence = "Ich habe heute leider keine Zeit, vielleicht morgen."
+    rows = _rows(programs, accuracy, lambda run: lambda: run(sentence), 1)
+    tested = f"{sum(map(len, tests.values()))} development texts, mean over kinds"
+    return Measured(f"language_id {LANGUAGE_ID}", rows, programs["int8"].quantisation, tested)
+
+
+def _accuracy(run: Callable[..., list[Any]], pixels: Any, labels: Any) -> float:
+    right = 0
+    whole = len(pixels) // BATCH * BATCH
+    for start in range(0, whole, BATCH):
+        x = normalised(pixels[start : start + BATCH], torch.device("cpu")).numpy()
+        right += int((run(x)[0].argmax(axis=1) == labels[start : start + BATCH]).sum())
+    return right / whole
+
+
+def _rows(
+    programs: dict[str, Program],
+    accuracy: Callable[[Any], float],
+    call: Callable[[Any], Callable[[], object]],
+    inputs: int,
+) -> tuple[Row, ...]:
+    sessions = {variant: load(bytes(program)).session() for variant, program in programs.items()}
+    times = median_us([call(session) for session in sessions.values()], per_repeat=20)
+    return tuple(
+        Row(variant, len(bytes(program)), accuracy(sessions[variant]), time_us / inputs, _note(program))
+        for (variant, program), time_us in zip(programs.items(), times, strict=True)
+    )
+
+
+def _note(program: Program) -> str:
+    report = program.quantisation
+    if report is None or report.max_drop is None:
+        return ""
+    kept: Sequence[str] = [layer.layer for layer in report.kept_float if layer.reason == "it costs too much accuracy"]
+    return "nothing kept in float32" if not kept else f"in float32: {', '.join(kept)}"
