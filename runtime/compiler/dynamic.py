@@ -84,7 +84,7 @@ def choose_buckets(symbols: Sequence[Symbol]) -> list[dict[str, int]]:
         ladders = []
         for symbol in symbols:
             rungs = [symbol.maximum]
-            while rungs[-1] // step >= max(symbol.minimum, 1):
+            while rungs[-1] // step >= max(symbol.minimum, 2):  # rules take shortcuts for a size of 1
                 rungs.append(rungs[-1] // step)
             ladders.append(sorted(rungs))
         chosen = [dict(zip([s.name for s in symbols], sizes, strict=True)) for sizes in product(*ladders)]

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own custom
 from alcove.runtime import ExportError, InputError, export, load
 from torch import Tensor, nn
+from torch.export import Dim
 
 Agrees = Callable[..., None]
 REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
@@ -303,3 +304,40 @@ def test_sizes_that_depend_on_data_are_refused(function: Callable[[Tensor, Tenso
     """With the reason."""
     with pytest.raises(ExportError, match=reason):
         export(Lambda(function), (torch.ones(4), torch.tensor([1, 0, 2, 1])))
+
+
+class Sequences(nn.Module):
+    """Ids of varying number: positions, masks, windows, padded and shifted parts, bags and classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(20, 6), nn.Embedding(31, 6)
+
+    def forward(self, ids: Tensor) -> tuple[Tensor, ...]:
+        """Run."""
+        x = self.words(ids) + self.places(torch.arange(ids.shape[1]))
+        mask = torch.full((ids.shape[1], ids.shape[1]), -1.0).triu(1)
+        return (
+            x.transpose(1, 2).flip(2),
+            torch.cat([x, x.roll(1, 1), torch.zeros_like(x)], -1),
+            mask + x.sum(-1, keepdim=True),
+            F.pad(x, (0, 0, 1, 2))[:, 1:, ::2],
+            x[:, -1].repeat(2, 1),
+            F.one_hot(ids, 20),
+            x.reshape(ids.shape[0], -1),
+            torch.zeros_like(x).scatter_add(1, ids[..., None].expand(-1, -1, 6) * 0, x),
+            F.embedding_bag(ids, self.words.weight, mode="mean"),
+        )
+
+
+def test_numbers_of_ids_vary() -> None:
+    """Within bounds, down to one row: one program, all sizes, each as eager."""
+    module = Sequences().eval()
+    sizes = ({0: Dim("rows", min=1, max=4), 1: Dim("ids", min=2, max=31)},)
+    model = load(bytes(export(module, (places(20, 2, 8),), dynamic_shapes=sizes)))
+    for shape in ((1, 2), (2, 8), (4, 31), (3, 17), (1, 31), (4, 2)):
+        ids = places(20, *shape)
+        with torch.no_grad():
+            expected = module(ids)
+        for wanted, seen in zip(expected, model(ids.numpy()), strict=True):
+            np.testing.assert_allclose(seen, wanted.numpy(), rtol=1e-4, atol=1e-5)
