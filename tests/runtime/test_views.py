@@ -97,6 +97,19 @@ def test_a_bad_sharing_is_refused_by_checker_and_verifier(spec: ProgramSpec) -> 
         load(write_program(spec))
 
 
+def test_an_op_that_reads_a_tensor_twice_never_overwrites_it() -> None:
+    """The sum of x and x, at the place of x: refused by both."""
+    build = Assembly()
+    x = build.input("x", DType.F32, (2, 2))
+    build.output("y", build.op("binary", [x, x], (DType.F32, (2, 2)), attributes=(1,))[0])
+    spec = build.spec()
+    over = replace(spec, tensors=tuple(replace(t, offset=0) for t in spec.tensors), arena_bytes=64)
+    with pytest.raises(PlanError, match="overlap while both live"):
+        check_plan(over)
+    with pytest.raises(ProgramError, match="plan_overlap"):
+        load(write_program(over))
+
+
 def test_a_view_of_a_constant_or_a_state_is_a_copy() -> None:
     """Neither has bytes in the arena; overwriting the copy changes neither."""
     build = Assembly()
