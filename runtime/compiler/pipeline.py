@@ -15,7 +15,7 @@ from alcove.runtime.compiler.layout import layout
 from alcove.runtime.compiler.legalise import legalise
 from alcove.runtime.compiler.lower import lower
 from alcove.runtime.compiler.pack import pack
-from alcove.runtime.compiler.quantise import Metric, Quantisation, Quantiser, options_of
+from alcove.runtime.compiler.quantise import Budget, Metric, Quantisation, Quantiser, options_of
 from alcove.runtime.compiler.tidy import tidy
 from alcove.runtime.program import Program
 from torch import nn
@@ -45,7 +45,7 @@ def export(
             weights and activations; "int8_dynamic", "int8_weights" or "int4_weights" for linears; or a `Quantisation`.
         calibration: real inputs for "int8": a sequence of samples, each as `args` (or the only argument by itself), of
             the shapes of `args`.
-        max_drop: how much worse than float32 the program may be on `metric`; layers stay float32, the worst first, until
+        max_drop: how much worse than float32 the program may be on `metric`; layers stay float32, the worst first, till
             it is not. Needs `calibration`.
         metric: takes a program as a function of its inputs that gives a list of arrays, returns a number, more is
             better; None for the noise of the outputs on the samples, as a share of their energy.
@@ -79,7 +79,7 @@ def export(
 
     quantiser = Quantiser(options)
     if options is not None and calibration is not None:
-        quantiser = Quantiser.calibrated(options, fused_at(captured.largest()), calibration, max_drop, metric)
+        quantiser = Quantiser.calibrated(options, fused_at(captured.largest()), calibration, Budget(max_drop, metric))
 
     def compile_at(sizes: Mapping[str, int], seen: Seen = _unseen) -> Graph:
         return seen("quantise", quantiser(fused_at(sizes, seen)))

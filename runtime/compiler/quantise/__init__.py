@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from alcove.runtime.compiler.graph import Graph
 from alcove.runtime.compiler.quantise.calibrate import checked_samples
-from alcove.runtime.compiler.quantise.options import MODES, Metric, Mode, Quantisation
+from alcove.runtime.compiler.quantise.options import MODES, Budget, Metric, Mode, Quantisation
 from alcove.runtime.compiler.quantise.report import LayerReport, QuantisationReport
 from alcove.runtime.compiler.quantise.smaller import with_smaller_weights
 from alcove.runtime.compiler.quantise.static import Recipe, calibrated
@@ -16,6 +16,7 @@ from alcove.runtime.compiler.quantise.tables import table_reports, with_int8_tab
 
 __all__ = [
     "MODES",
+    "Budget",
     "LayerReport",
     "Metric",
     "Mode",
@@ -67,17 +68,15 @@ class Quantiser:
         self.report: QuantisationReport | None = None
 
     @staticmethod
-    def calibrated(
-        options: Quantisation, graph: Graph, calibration: object, max_drop: float | None, metric: Metric | None
-    ) -> "Quantiser":
+    def calibrated(options: Quantisation, graph: Graph, calibration: object, budget: Budget) -> "Quantiser":
         """Return one that quantises activations, from samples for the inputs of a fused graph.
 
         Raises:
             CalibrationError: the samples do not fit, or make numbers that are not finite.
         """
         samples = checked_samples(graph, calibration)
-        graph = with_int8_tables(graph)
-        recipe, report = calibrated(graph, options, samples, max_drop, metric)
+        exact, graph = graph, with_int8_tables(graph)
+        recipe, report = calibrated(exact, graph, options, samples, budget)
         made = Quantiser(options, recipe)
         made.report = replace(report, layers=table_reports(graph) + report.layers)
         return made

@@ -50,3 +50,16 @@ class Quantisation:
         ):
             if value not in known:
                 raise ValueError(f"{name} must be one of {known}, not {value!r}")
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much worse than float32 a program may be.
+
+    Attributes:
+        max_drop: on the metric; None for any.
+        metric: what counts; None for the noise of the outputs on the samples, as a share of their energy.
+    """
+
+    max_drop: float | None = None
+    metric: Metric | None = None

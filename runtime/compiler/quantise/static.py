@@ -16,7 +16,7 @@ from alcove.runtime.compiler.quantise.emitter import Emitter, Settings, emit
 from alcove.runtime.compiler.quantise.equalise import equalise
 from alcove.runtime.compiler.quantise.forms import ACTIVATION, activations
 from alcove.runtime.compiler.quantise.observers import Observer
-from alcove.runtime.compiler.quantise.options import Metric, Quantisation
+from alcove.runtime.compiler.quantise.options import Budget, Metric, Quantisation
 from alcove.runtime.compiler.quantise.regions import choose, tensors, without_residuals
 from alcove.runtime.compiler.quantise.report import LayerReport, QuantisationReport, decibels, layer_name
 from alcove.runtime.compiler.quantise.scales import scale_of
@@ -75,16 +75,16 @@ def prepared(graph: Graph, options: Quantisation) -> Graph:
 
 
 def calibrated(
-    graph: Graph, options: Quantisation, samples: Sequence[Sample], max_drop: float | None, metric: Metric | None
+    exact: Graph, graph: Graph, options: Quantisation, samples: Sequence[Sample], budget: Budget
 ) -> tuple[Recipe, QuantisationReport]:
     """Return how to quantise a fused graph, and what that does to it.
 
     Args:
-        graph: with fixed sizes.
+        exact: float32 throughout, with fixed sizes.
+        graph: the same, with its tables in int8.
         options: of mode "int8".
         samples: at least one.
-        max_drop: how much worse than float32 the program may be on the metric; None for any.
-        metric: what counts; None for the noise of the outputs on the samples, relative to their energy.
+        budget: nodes stay float32, the worst first, until it is kept.
 
     Raises:
         CalibrationError: a sample makes a number that is not finite.
@@ -93,10 +93,10 @@ def calibrated(
     regions = choose(base)
     recipe = Recipe(options, observe(base, tensors(base, regions), samples, options.clipping))
     noise = _noise(base, recipe.settings(base), samples)
-    drop_of = _Drop(graph, samples, metric)
-    recipe, drop = _within_budget(graph, recipe, noise, drop_of, max_drop)
+    drop_of = _Drop(exact, samples, budget.metric)
+    recipe, drop = _within_budget(graph, recipe, noise, drop_of, budget.max_drop)
     layers = _layers(base, recipe, noise)
-    return recipe, QuantisationReport("int8", layers, len(samples), drop, max_drop)
+    return recipe, QuantisationReport("int8", layers, len(samples), drop, budget.max_drop)
 
 
 # -- errors -------------------------------------------------------------------------------------------------------
