@@ -38,7 +38,7 @@ def test_text_model_becomes_six_operators(text_model: nn.Module) -> None:
     ids = spec.tensors[spec.ops[0].outputs[0]]
     assert (ids.dtype, ids.shape, ids.is_ragged) == (DType.I32, (96,), True)
     assert spec.ops[1].attributes == (1,)
-    assert spec.ops[-1].attributes == (3,)
+    assert spec.ops[-1].attributes == (3, 1)
     assert all(op.source.startswith("conftest.py:") for op in spec.ops)
 
 
