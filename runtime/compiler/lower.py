@@ -330,11 +330,21 @@ class _Lowering:
                     arguments[parameter.name] = node.kwargs[parameter.name]
                 elif parameter.has_default_value():
                     arguments[parameter.name] = parameter.default_value
-        bound = {name: fx.node.map_arg(value, self._argument) for name, value in arguments.items()}
+        bound = {}
+        for name, value in arguments.items():
+            read = self._read(value) if str(target) == "aten.select.int" else None
+            bound[name] = fx.node.map_arg(value, self._argument) if read is None else read
         results = tuple(
             Result(DTYPES[fake.dtype], (1,) if self._is_ragged(fake) else self._shape(fake)) for fake in fakes
         )
         return Call(str(target), bound, results)
+
+    def _read(self, argument: object) -> Value | None:
+        """Return the tensor of which `argument` is the one number, read in torch's run: `x[i]` for a tensor `i`."""
+        if not isinstance(argument, fx.Node) or str(argument.target) != "aten._local_scalar_dense.default":
+            return None
+        (value,) = self.results[cast("fx.Node", argument.args[0])]
+        return value
 
     def _argument(self, node: fx.Node) -> Any:
         fake = node.meta["val"]
@@ -390,7 +400,7 @@ def _is_row_major(argument: object) -> bool:
 
 def _sizes(node: fx.Node) -> list[Any]:
     """Return the sizes in the results and among the arguments of a node."""
-    found = [size for fake in _tensors(node) for size in fake.shape]
+    found: list[Any] = [size for fake in _tensors(node) for size in fake.shape]
     found += [argument.meta.get("val") for argument in node.all_input_nodes if not _tensors(argument)]
     return found
 

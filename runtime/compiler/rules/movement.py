@@ -183,6 +183,11 @@ def select(call: Call, b: Builder) -> Value:
     """One position of one dimension, which goes."""
     x = call.tensor("self")
     axis = call.axis("dim", len(x.shape))
+    if isinstance(call["index"], Value):  # x[i] where i is a tensor of one number
+        place = b.reshape(call.tensor("index"), (1,))
+        place = place if place.dtype in (DType.I32, DType.I64) else b.cast(place, DType.I64)
+        row = b.op("take", [x, place], x.dtype, (*x.shape[:axis], 1, *x.shape[axis + 1 :]), (axis, 1))
+        return b.reshape(row, call.shape)
     index = int(call["index"]) % x.shape[axis]
     return b.reshape(b.slice(x, axis, index, index + 1), call.shape)
 
