@@ -142,6 +142,7 @@ struct KernelTable {
   MaxPool2dI8Kernel* max_pool2d_i8_i8;
   LinearDynamicI8Kernel* linear_dynamic_i8_f32;
   LinearWeightI8Kernel* linear_weight_i8_f32;
+  LinearF32Kernel* linear_weight_i8_panels;
   LinearWeightI4Kernel* linear_weight_i4_f32;
   EmbeddingI8Kernel* embedding_i8_f32;
 };

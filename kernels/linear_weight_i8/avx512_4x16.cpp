@@ -6,5 +6,6 @@
 namespace alcove::kernels {
 
 void linear_weight_i8_avx512_4x16(const LinearWeightI8& a) noexcept { multiply(a); }
+void linear_weight_i8_panels_avx512_4x16(const LinearF32& a) noexcept { multiply_panels(a); }
 
 }  // namespace alcove::kernels

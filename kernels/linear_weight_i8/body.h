@@ -37,7 +37,9 @@ void tile(const LinearWeightI8& a, size_t row, size_t panel) noexcept {
     if (k % 4 > 2) step<kRows, 2>(x, k, fours, acc);
   }
   const size_t lanes = a.n - panel * 16;
-  const Lanes16::Floats bias = a.bias != nullptr ? Lanes16::load_some(a.bias + panel * 16, lanes) : Lanes16::fill(0.0f);
+  Lanes16::Floats bias = Lanes16::fill(0.0f);
+  if (a.bias != nullptr) bias = Lanes16::load_some(a.bias + panel * 16, lanes);
+  if (a.has_head_bias) bias = Lanes16::load(head);
   const Lanes16::Floats scale = Lanes16::load(head + 64);
   for (int r = 0; r < kRows; ++r) {
     Lanes16::store(a.output + (row + static_cast<size_t>(r)) * a.n + panel * 16, lanes, Lanes16::fma(acc[r], scale, bias));
@@ -52,6 +54,10 @@ void multiply(const LinearWeightI8& a) noexcept {
   for (; row < a.m; ++row) {
     for (size_t panel = 0; panel * 16 < a.n; ++panel) tile<1>(a, row, panel);
   }
+}
+
+void multiply_panels(const LinearF32& a) noexcept {
+  multiply({a.input, reinterpret_cast<const int8_t*>(a.panels), nullptr, a.output, a.m, a.n, a.k, true});
 }
 
 }  // namespace

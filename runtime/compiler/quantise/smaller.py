@@ -1,18 +1,20 @@
-"""How do linears get smaller weights without calibration?
+"""How do linears and recurrent layers get smaller weights without calibration?
 
     int8_dynamic   int8 weights; each row of inputs is quantised by its own range as it comes
     int8_weights   int8 weights, one scale an output; the arithmetic stays float32
     int4_weights   weights of 4 bits, a scale for each group of inputs; likewise
 
-What a linear does beside its product (a sum, bounds) becomes nodes of their own again.  Tables that `take` or
-`embedding_bag` read become int8 too.
+What a linear does beside its product (a sum, bounds) becomes nodes of their own again.  Recurrent layers have int8
+weights in all three modes; their arithmetic stays float32, because a state that is rounded at each step drifts.
 """
 
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 from alcove.runtime.compiler.builder import function_number
 from alcove.runtime.compiler.graph import Graph, Node, Value
+from alcove.runtime.compiler.panels import unpanel
 from alcove.runtime.compiler.quantise.forms import ACTIVATION, MAX_PRODUCTS, kind_of
 from alcove.runtime.compiler.quantise.options import Quantisation
 from alcove.runtime.compiler.quantise.packing import (
@@ -26,9 +28,10 @@ from alcove.runtime.compiler.quantise.report import LayerReport, QuantisationRep
 from alcove.runtime.compiler.quantise.scales import quantise_rows, weight_scales
 from alcove.runtime.compiler.tidy import tidy
 from alcove.runtime.compiler.weights import COMPUTED
-from alcove.runtime.format.spec import DType
+from alcove.runtime.format.spec import DType, Layout
 from numpy.typing import NDArray
 
+RECURRENT: Final = ("rnn", "gru", "lstm")
 OPS = {"int8_dynamic": "linear_dynamic_i8", "int8_weights": "linear_weight_i8", "int4_weights": "linear_weight_i4"}
 _PRECISIONS = {"int8_dynamic": "int8 dynamic", "int8_weights": "int8 weights", "int4_weights": "int4 weights"}
 
@@ -40,10 +43,15 @@ def with_smaller_weights(graph: Graph, options: Quantisation) -> tuple[Graph, Qu
     nodes: list[Node] = []
     layers: list[LayerReport] = []
     for node in base.nodes:
-        reason = _reason(base, node)
+        if node.op in RECURRENT:
+            recurrent, layer = _recurrent(values, node)
+            nodes.append(recurrent)
+            layers.append(layer)
+            continue
         if node.op not in ACTIVATION:
             nodes.append(node)
             continue
+        reason = _reason(base, node)
         if reason:
             nodes.append(node)
             size = sum(
@@ -100,6 +108,36 @@ def _smaller(values: dict[str, Value], node: Node, options: Quantisation) -> tup
         stored_bytes=packed.nbytes + bias_bytes,
     )
     return nodes, layer
+
+
+def _recurrent(values: dict[str, Value], node: Node) -> tuple[Node, LayerReport]:
+    """Return a recurrent layer that reads int8 weights, packed with their biases in float32."""
+    inputs = list(node.inputs)
+    signal = noise = 0.0
+    before = after = 0
+    for place, key in enumerate(inputs):
+        value = values[key]
+        if value.layout is not Layout.PANEL16:
+            continue
+        rows, bias = unpanel(value.array.reshape(-1), value.shape[0], value.shape[1])
+        scales = weight_scales(rows, np.zeros(len(rows)), 1.0)
+        integers = quantise_rows(rows, scales)
+        packed = panels_i8(integers, bias.view(np.int32), scales)
+        inputs[place] = made = f"{key}:int8"
+        values[made] = Value(made, COMPUTED + made, DType.I8, packed.shape, constant=packed)
+        wide = rows.astype(np.float64)
+        signal += float((wide**2).sum())
+        noise += float(((wide - integers * scales.astype(np.float64)[:, None]) ** 2).sum())
+        before, after = before + value.array.nbytes, after + packed.nbytes
+    layer = LayerReport(
+        layer_name(node.origin.module_path, node.outputs[0]),
+        node.op,
+        _PRECISIONS["int8_weights"],
+        snr_db=decibels(signal, noise),
+        float_bytes=before,
+        stored_bytes=after,
+    )
+    return replace(node, inputs=tuple(inputs)), layer
 
 
 def _packed(rows: NDArray[np.float32], options: Quantisation) -> tuple[NDArray[np.int8], NDArray[np.float64]]:

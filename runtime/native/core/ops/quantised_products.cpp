@@ -226,7 +226,7 @@ Status check_linear_weight_i8(const Subject& s, Checked& steps) {
 Status run_linear_weight_i8(const Call& c) noexcept {
   const Sizes sizes = linear_sizes(c.input(0), c.output(0));
   c.kernels.linear_weight_i8_f32({c.in<float>(0), c.in<int8_t>(1), c.op.input_count == 3 ? c.in<float>(2) : nullptr,
-                                  c.out<float>(0), sizes.rows, sizes.n, sizes.k});
+                                  c.out<float>(0), sizes.rows, sizes.n, sizes.k, false});
   return {};
 }
 

@@ -1,5 +1,6 @@
 // Recurrent layers: rnn, gru, lstm, one direction over time each.
 #include "core/ops/products.h"
+#include "kernels/requantise.h"
 
 namespace alcove::ops {
 
@@ -19,6 +20,21 @@ constexpr Slots slots_of(Recurrence kind) noexcept {
 
 constexpr uint8_t kIsReversed = 0, kIsRelu = 1;
 
+// The weights of a layer are all float32 panels, or all packed int8 with their biases.
+bool is_int8(const Tensor& input_weight) noexcept { return input_weight.dtype == DType::i8; }
+
+Status check_weight(const Subject& s, const Slots& slots, uint8_t input, const char* role, uint64_t n, uint64_t k) {
+  if (!is_int8(s.input(slots.input_weight))) return check_panels(s, s.op.inputs[input], role, n, k);
+  ALCOVE_TRY(check_type(s, s.op.inputs[input], role, {.dtypes = set_of({DType::i8}), .rank = 2, .is_constant = true}));
+  const uint64_t dims[2] = {(n + 15) / 16, kernels::panel_bytes_i8(k)};
+  return check_shape(s, s.op.inputs[input], role, dims, 2);
+}
+
+// Products of one row with a weight; int8 takes twice as long.
+Checked weight_steps(const Tensor& weight) noexcept {
+  return is_int8(weight) ? Checked(weight.size_bytes) * 2 : Checked(weight.size_bytes / sizeof(float));
+}
+
 Status check_recurrent(const Subject& s, Recurrence kind, Checked& steps) {
   const Slots slots = slots_of(kind);
   const uint64_t gates = kernels::recurrent_gates(kind);
@@ -35,15 +51,15 @@ Status check_recurrent(const Subject& s, Recurrence kind, Checked& steps) {
     ALCOVE_TRY(check_dimension(s, s.op.inputs[slots.cell], "cell", 0, batch));
     if (is_projected) {
       hidden = s.input(slots.cell).dims[1];
-      ALCOVE_TRY(check_panels(s, s.op.inputs[slots.projection], "projection", width, hidden));
+      ALCOVE_TRY(check_weight(s, slots, slots.projection, "projection", width, hidden));
     }
     const uint64_t cells[2] = {batch, hidden};
     ALCOVE_TRY(check_shape(s, s.op.inputs[slots.cell], "cell", cells, 2));
     ALCOVE_TRY(check_type(s, s.op.outputs[slots.last_cell], "last cell", {.dtypes = kFloat}));
     ALCOVE_TRY(check_shape(s, s.op.outputs[slots.last_cell], "last cell", cells, 2));
   }
-  ALCOVE_TRY(check_panels(s, s.op.inputs[slots.input_weight], "input weight", gates * hidden, features));
-  ALCOVE_TRY(check_panels(s, s.op.inputs[slots.state_weight], "state weight", gates * hidden, width));
+  ALCOVE_TRY(check_weight(s, slots, slots.input_weight, "input weight", gates * hidden, features));
+  ALCOVE_TRY(check_weight(s, slots, slots.state_weight, "state weight", gates * hidden, width));
   const uint64_t dims[3] = {length, batch, width};
   ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = kFloat}));
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, 3));
@@ -54,9 +70,9 @@ Status check_recurrent(const Subject& s, Recurrence kind, Checked& steps) {
   const Checked floats = kernels::recurrent_scratch_floats<Checked>(kind, length, batch, hidden, is_projected);
   ALCOVE_TRY(check_scratch(s, slots.scratch, floats * sizeof(float)));
   // The weights once a row, and 32 for each gate's exponential and division.
-  Checked per_row = Checked(s.input(slots.input_weight).size_bytes / sizeof(float)) +
-                    s.input(slots.state_weight).size_bytes / sizeof(float) + Checked(hidden) * 32 * (gates + 1);
-  if (is_projected) per_row = per_row + s.input(slots.projection).size_bytes / sizeof(float);
+  Checked per_row = weight_steps(s.input(slots.input_weight)) + weight_steps(s.input(slots.state_weight)) +
+                    Checked(hidden) * 32 * (gates + 1);
+  if (is_projected) per_row = per_row + weight_steps(s.input(slots.projection));
   steps = Checked(length) * batch * per_row;
   return {};
 }
@@ -65,7 +81,7 @@ kernels::RecurrentF32 arguments_of(const Call& c, Recurrence kind) noexcept {
   const Slots slots = slots_of(kind);
   const Tensor& in = c.input(0);
   kernels::RecurrentF32 args{};
-  args.linear = c.kernels.linear_f32;
+  args.linear = is_int8(c.input(slots.input_weight)) ? c.kernels.linear_weight_i8_panels : c.kernels.linear_f32;
   args.input = c.in<float>(0);
   args.state = c.in<float>(slots.state);
   args.input_panels = c.in<float>(slots.input_weight);

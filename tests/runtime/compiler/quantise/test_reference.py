@@ -4,13 +4,16 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
-from alcove.runtime import _native
+import torch
+from alcove.runtime import _native, export
 from alcove.runtime.compiler import reference
 from alcove.runtime.format.reader import read_spec
+from torch import nn
 
 from tests.runtime.compiler.quantise.cases import Case, cases
 
@@ -21,6 +24,14 @@ cases = pickle.load(open(sys.argv[1], "rb"))
 answers = {name: load(program)(*inputs)[0].tobytes() for name, (program, inputs) in cases.items()}
 pickle.dump(answers, open(sys.argv[2], "wb"))
 """
+
+
+def run_with(isa: str, given: Mapping[str, Case], folder: Path) -> dict[str, bytes]:
+    """Return the first output of each case under one instruction set."""
+    (folder / "cases").write_bytes(pickle.dumps(given))
+    command = [sys.executable, "-c", CHILD, str(folder / "cases"), str(folder / "answers")]
+    subprocess.run(command, check=True, env={**os.environ, "ALCOVE_ISA": isa})
+    return dict(pickle.loads((folder / "answers").read_bytes()))
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +53,21 @@ def test_every_quantised_operator_gives_the_bits_of_the_reference(
     isa: str, all_cases: dict[str, Case], expected: dict[str, bytes], tmp_path: Path
 ) -> None:
     """Bit for bit, in a child process whose kernels are those of one instruction set."""
-    (tmp_path / "cases").write_bytes(pickle.dumps(all_cases))
-    command = [sys.executable, "-c", CHILD, str(tmp_path / "cases"), str(tmp_path / "answers")]
-    subprocess.run(command, check=True, env={**os.environ, "ALCOVE_ISA": isa})
-    answers = pickle.loads((tmp_path / "answers").read_bytes())
+    answers = run_with(isa, all_cases, tmp_path)
     differ = [name for name in all_cases if answers[name] != expected[name]]
     assert not differ, f"{len(differ)} of {len(all_cases)} differ: {differ[:8]}"
+
+
+def test_recurrent_layers_with_int8_weights_give_the_same_bits_everywhere(tmp_path: Path) -> None:
+    """Each instruction set as the scalar kernels; outputs, inputs and states that fill no panel."""
+    given = {}
+    for make, hidden in ((nn.RNN, 5), (nn.GRU, 16), (nn.GRU, 19), (nn.LSTM, 7)):
+        torch.manual_seed(hidden)
+        x = torch.randn(6, 3, 11)
+        program = export(make(11, hidden).eval(), (x,), quantize="int8_weights")
+        given[f"{make.__name__} {hidden}"] = (bytes(program), [x.numpy()])
+    scalar, *others = [run_with(isa, given, tmp_path) for isa in _native.machine_isas()]
+    assert all(other == scalar for other in others)
 
 
 def test_the_cases_cover_every_quantised_operator(all_cases: dict[str, Case]) -> None:
