@@ -249,11 +249,11 @@ def test_integers_divide_and_wrap_at_their_extremes(kind: type[np.integer[Any]])
     a = np.repeat(np.array(values, kind), len(values))
     b = np.tile(np.array(values, kind), len(values))
     a, b = a[b != 0], b[b != 0]
-    bits = 8 * a.itemsize
+    bits = int(8 * a.itemsize)
 
     def wrapped(number: int) -> int:
-        low = number & ((1 << bits) - 1)
-        return low - (1 << bits) if info.min < 0 and low >> (bits - 1) else low
+        low: int = number & ((1 << bits) - 1)
+        return low - (1 << bits) if int(info.min) < 0 and low >> (bits - 1) else low
 
     def quotient(x: int, y: int) -> int:
         return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
@@ -313,9 +313,13 @@ def test_casts_are_those_of_the_page() -> None:
     """Every pair of types, with what does not fit."""
     floats = np.array([[0.0, -0.0, 1.9, -1.9, 127.5, 300.0, -1e9, 3e9, 1e19, -1e30, INF, -INF, NAN]], np.float32)
     whole = np.array([[0, 1, -1, 127, 128, 255, 256, 2**31 - 1, -(2**31)]], np.int64)
-    sources = [floats, whole, *(whole.astype(kind) for kind in (np.int32, np.int8, np.uint8, np.bool_))]
+    sources: list[NDArray[Any]] = [
+        floats,
+        whole,
+        *(whole.astype(kind) for kind in (np.int32, np.int8, np.uint8, np.bool_)),
+    ]
     for x in sources:
-        for dtype, kind in ((to, t.type) for t, to in TYPES.items()):
+        for kind, dtype in TYPES.items():
             build = Assembly()
             build.output("y", build.op("cast", [build.input("x", TYPES[x.dtype], x.shape)], (dtype, x.shape))[0])
             (y,) = load(build.program())(x)
