@@ -1,0 +1,139 @@
+"""Language models from `transformers` configurations, two layers each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+import transformers as t
+from torch import nn
+
+from benchmarks.architectures.registry import Architecture, Call, Picked, tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+VOCABULARY = 120
+SMALL: dict[str, Any] = {
+    "vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "intermediate_size": 64, "max_position_embeddings": 64,
+}  # fmt: skip
+LLAMA: dict[str, Any] = {**SMALL, "num_key_value_heads": 2}
+
+
+def encoder(model: Callable[..., Any], config: Callable[..., Any], **more: Any) -> Callable[[], nn.Module]:
+    """Return a builder of an encoder that takes ids and a mask."""
+    return lambda: Picked(model(config(**{**SMALL, **more})), "last_hidden_state", ("input_ids", "attention_mask"))
+
+
+def causal(model: Callable[..., Any], config: Callable[..., Any], **settings: Any) -> Callable[[], nn.Module]:
+    """Return a builder of a decoder that takes ids and gives scores, without a cache."""
+    return lambda: Picked(model(config(**settings)), "logits", ("input_ids",), use_cache=False)
+
+
+def masked() -> list[Call]:
+    """Return ids of two texts of nine and five tokens, and their mask."""
+    mask = torch.ones(2, 9, dtype=torch.int64)
+    mask[1, 5:] = 0
+    return [(torch.randint(3, VOCABULARY, (2, 9)), mask)]
+
+
+def distilbert() -> nn.Module:
+    """DistilBERT."""
+    config = t.DistilBertConfig(vocab_size=VOCABULARY, dim=32, n_layers=2, n_heads=4, hidden_dim=64)
+    return Picked(t.DistilBertModel(config), "last_hidden_state", ("input_ids", "attention_mask"))
+
+
+def t5_encoder() -> nn.Module:
+    """T5's encoder: relative position buckets, no scale in attention."""
+    config = t.T5Config(vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4)
+    return Picked(t.T5EncoderModel(config), "last_hidden_state", ("input_ids", "attention_mask"))
+
+
+def t5() -> nn.Module:
+    """T5, encoder and decoder in one pass."""
+    config = t.T5Config(
+        vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, decoder_start_token_id=0
+    )
+    return Picked(t.T5ForConditionalGeneration(config), "logits", ("input_ids", "decoder_input_ids"), use_cache=False)
+
+
+def clip_text() -> nn.Module:
+    """CLIP's text encoder: causal, pooled at the end token."""
+    config = t.CLIPTextConfig(
+        **{**SMALL, "max_position_embeddings": 12}, projection_dim=16, eos_token_id=VOCABULARY - 1
+    )
+    return Picked(t.CLIPTextModelWithProjection(config), "text_embeds", ("input_ids",))
+
+
+def bert_classifier() -> nn.Module:
+    """BERT with a pooler and a classifier."""
+    return Picked(t.BertForSequenceClassification(t.BertConfig(**SMALL)), "logits", ("input_ids", "attention_mask"))
+
+
+def bert_tokens_types() -> nn.Module:
+    """BERT that answers questions: two kinds of tokens, starts of answers."""
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    return Picked(t.BertForQuestionAnswering(t.BertConfig(**SMALL)), "start_logits", names)
+
+
+def with_types() -> list[Call]:
+    """Return ids, mask and kinds."""
+    (ids, mask) = masked()[0]
+    return [(ids, mask, (torch.arange(9) > 4).long().expand(2, 9).contiguous())]
+
+
+def text_ids() -> list[Call]:
+    """Return ids that end with the end token."""
+    ids = torch.randint(1, VOCABULARY - 1, (2, 12))
+    ids[0, 5], ids[1, 11] = VOCABULARY - 1, VOCABULARY - 1
+    return [(ids,)]
+
+
+def source_and_target() -> list[Call]:
+    """Return ids of a source and of a target."""
+    return [(torch.randint(3, VOCABULARY, (1, 9)), torch.randint(3, VOCABULARY, (1, 5)))]
+
+
+MOBILEBERT: dict[str, Any] = {
+    "embedding_size": 16, "intra_bottleneck_size": 16, "hidden_size": 32, "num_feedforward_networks": 2
+}  # fmt: skip
+GPT2: dict[str, Any] = {"vocab_size": VOCABULARY, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}
+
+SENTENCE = tokens(VOCABULARY, 1, 8)
+
+ARCHITECTURES = (
+    Architecture("bert", "text", encoder(t.BertModel, t.BertConfig), masked),
+    Architecture("bert-classifier", "text classification", bert_classifier, masked),
+    Architecture("bert-answers", "question answering", bert_tokens_types, with_types),
+    Architecture("distilbert", "text", distilbert, masked),
+    Architecture("mobilebert", "text", encoder(t.MobileBertModel, t.MobileBertConfig, **MOBILEBERT), masked),
+    Architecture("albert", "text", encoder(t.AlbertModel, t.AlbertConfig, embedding_size=16), masked),
+    Architecture("roberta", "text", encoder(t.RobertaModel, t.RobertaConfig), masked),
+    Architecture("electra", "text", encoder(t.ElectraModel, t.ElectraConfig, embedding_size=16), masked),
+    Architecture("squeezebert", "text", encoder(t.SqueezeBertModel, t.SqueezeBertConfig, embedding_size=32), masked),
+    Architecture("mpnet", "text", encoder(t.MPNetModel, t.MPNetConfig), masked),
+    Architecture("deberta-v2", "text", encoder(
+        t.DebertaV2Model, t.DebertaV2Config, relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=8
+    ), masked),
+    Architecture("modernbert", "text", encoder(
+        t.ModernBertModel, t.ModernBertConfig, pad_token_id=0, cls_token_id=1, sep_token_id=2, bos_token_id=1,
+        eos_token_id=2, local_attention=4,
+    ), masked),
+    Architecture("t5-encoder", "text", t5_encoder, masked),
+    Architecture("t5", "translation", t5, source_and_target),
+    Architecture("clip-text", "text embedding", clip_text, text_ids),
+    Architecture("gpt2", "language model", causal(t.GPT2LMHeadModel, t.GPT2Config, **GPT2), SENTENCE),
+    Architecture("llama", "language model", causal(t.LlamaForCausalLM, t.LlamaConfig, **LLAMA), SENTENCE),
+    Architecture("qwen2", "language model", causal(t.Qwen2ForCausalLM, t.Qwen2Config, **LLAMA), SENTENCE),
+    Architecture("gemma", "language model", causal(
+        t.GemmaForCausalLM, t.GemmaConfig, **LLAMA, head_dim=8
+    ), SENTENCE),
+    Architecture("opt", "language model", causal(
+        t.OPTForCausalLM, t.OPTConfig, vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2,
+        num_attention_heads=4, ffn_dim=64, word_embed_proj_dim=32, max_position_embeddings=64,
+    ), SENTENCE),
+    Architecture("gpt-neox", "language model", causal(
+        t.GPTNeoXForCausalLM, t.GPTNeoXConfig, **SMALL
+    ), SENTENCE),
+)  # fmt: skip

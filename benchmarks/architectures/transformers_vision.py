@@ -1,0 +1,170 @@
+"""Vision models from `transformers` configurations, a few layers each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import transformers as t
+from torch import Tensor, nn
+
+from benchmarks.architectures.registry import Architecture, Call, Picked, image
+
+SMALL: dict[str, Any] = {
+    "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64
+}  # fmt: skip
+
+
+def vit() -> nn.Module:
+    """ViT with a class token."""
+    return Picked(
+        t.ViTForImageClassification(t.ViTConfig(image_size=32, patch_size=8, **SMALL)), "logits", ("pixel_values",)
+    )
+
+
+def deit() -> nn.Module:
+    """DeiT: a second token for distillation."""
+    return Picked(
+        t.DeiTModel(t.DeiTConfig(image_size=32, patch_size=8, **SMALL)), "last_hidden_state", ("pixel_values",)
+    )
+
+
+def swin() -> nn.Module:
+    """Swin: shifted windows with relative position biases."""
+    config = t.SwinConfig(image_size=32, patch_size=2, embed_dim=16, depths=[2, 2], num_heads=[2, 4], window_size=4)
+    return Picked(t.SwinForImageClassification(config), "logits", ("pixel_values",))
+
+
+def mobilevit() -> nn.Module:
+    """MobileViT: convolutions, and attention over unfolded patches."""
+    config = t.MobileViTConfig(
+        image_size=64, hidden_sizes=[16, 24, 32], neck_hidden_sizes=[8, 8, 16, 16, 24, 32, 48], num_attention_heads=2
+    )
+    return Picked(t.MobileViTForImageClassification(config), "logits", ("pixel_values",))
+
+
+def mobilevit_v2() -> nn.Module:
+    """MobileViTV2: separable self-attention."""
+    config = t.MobileViTV2Config(image_size=64, width_multiplier=0.25, n_attn_blocks=[1, 1, 1])
+    return Picked(t.MobileViTV2ForImageClassification(config), "logits", ("pixel_values",))
+
+
+def segformer() -> nn.Module:
+    """SegFormer: attention over a reduced map, an all-linear head."""
+    config = t.SegformerConfig(
+        depths=[1, 1, 1, 1], hidden_sizes=[8, 16, 24, 32], num_attention_heads=[1, 2, 3, 4], decoder_hidden_size=16
+    )
+    return Picked(t.SegformerForSemanticSegmentation(config), "logits", ("pixel_values",))
+
+
+def convnext() -> nn.Module:
+    """ConvNeXt as `transformers` writes it."""
+    config = t.ConvNextConfig(hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 2, 1], image_size=64)
+    return Picked(t.ConvNextForImageClassification(config), "logits", ("pixel_values",))
+
+
+def levit() -> nn.Module:
+    """LeViT: attention with biases and batch norm instead of layer norm."""
+    config = t.LevitConfig(
+        image_size=64, hidden_sizes=[16, 24, 32], num_attention_heads=[2, 2, 2], depths=[1, 1, 1], key_dim=[8, 8, 8],
+        patch_size=16,
+    )  # fmt: skip
+    return Picked(t.LevitForImageClassification(config), "logits", ("pixel_values",))
+
+
+def mobilenet_v2() -> nn.Module:
+    """MobileNetV2 with paddings as in TensorFlow."""
+    config = t.MobileNetV2Config(depth_multiplier=0.25, image_size=64, tf_padding=True)
+    return Picked(t.MobileNetV2ForImageClassification(config), "logits", ("pixel_values",))
+
+
+def resnet() -> nn.Module:
+    """ResNet as `transformers` writes it."""
+    config = t.ResNetConfig(embedding_size=8, hidden_sizes=[16, 32], depths=[2, 2], layer_type="bottleneck")
+    return Picked(t.ResNetForImageClassification(config), "logits", ("pixel_values",))
+
+
+def beit() -> nn.Module:
+    """BEiT: a relative position bias table that is gathered."""
+    config = t.BeitConfig(image_size=32, patch_size=8, use_relative_position_bias=True, **SMALL)
+    return Picked(t.BeitModel(config), "last_hidden_state", ("pixel_values",))
+
+
+def dpt() -> nn.Module:
+    """DPT: depth from tokens that are made maps again and fused."""
+    config = t.DPTConfig(
+        image_size=32, patch_size=8, **{**SMALL, "num_hidden_layers": 4}, backbone_out_indices=[0, 1, 2, 3],
+        neck_hidden_sizes=[8, 16, 16, 16], fusion_hidden_size=16, is_hybrid=False, use_auxiliary_head=False,
+    )  # fmt: skip
+    return Picked(t.DPTForDepthEstimation(config), "predicted_depth", ("pixel_values",))
+
+
+def yolos() -> nn.Module:
+    """YOLOS: detection tokens beside the patches."""
+    config = t.YolosConfig(image_size=[32, 32], patch_size=8, num_detection_tokens=5, **SMALL)
+    return Picked(t.YolosForObjectDetection(config), "pred_boxes", ("pixel_values",))
+
+
+def clip_image() -> nn.Module:
+    """CLIP's image encoder with its projection."""
+    config = t.CLIPVisionConfig(image_size=32, patch_size=8, projection_dim=16, **SMALL)
+    return Picked(t.CLIPVisionModelWithProjection(config), "image_embeds", ("pixel_values",))
+
+
+class Clip(nn.Module):
+    """Both encoders of CLIP, and the logits between images and texts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        text = {**SMALL, "vocab_size": 99, "max_position_embeddings": 12, "eos_token_id": 98}
+        config = t.CLIPConfig(
+            text_config=text, vision_config={"image_size": 32, "patch_size": 8, **SMALL}, projection_dim=16
+        )
+        self.model = t.CLIPModel(config)
+
+    def forward(self, ids: Tensor, pixels: Tensor) -> Tensor:
+        """Return [images, texts]."""
+        logits: Tensor = self.model(input_ids=ids, pixel_values=pixels).logits_per_image
+        return logits
+
+
+def siglip() -> nn.Module:
+    """SigLIP's image encoder: pooling by an attention with one learned query."""
+    config = t.SiglipVisionConfig(image_size=32, patch_size=8, **SMALL)
+    return Picked(t.SiglipVisionModel(config), "pooler_output", ("pixel_values",))
+
+
+def pvt() -> nn.Module:
+    """PVT: a pyramid of attention over reduced maps."""
+    config = t.PvtConfig(
+        image_size=64, depths=[1, 1, 1, 1], hidden_sizes=[8, 16, 24, 32], num_attention_heads=[1, 2, 3, 4]
+    )
+    return Picked(t.PvtForImageClassification(config), "logits", ("pixel_values",))
+
+
+def clip_inputs() -> list[Call]:
+    """Return two texts, each with its end token, and two images."""
+    ids = torch.randint(1, 98, (2, 12))
+    ids[0, 5], ids[1, 11] = 98, 98
+    return [(ids, torch.randn(2, 3, 32, 32))]
+
+
+ARCHITECTURES = (
+    Architecture("vit", "image classification", vit, image(1, 3, 32, 32)),
+    Architecture("deit", "image classification", deit, image(1, 3, 32, 32)),
+    Architecture("swin", "image classification", swin, image(1, 3, 32, 32)),
+    Architecture("beit", "image classification", beit, image(1, 3, 32, 32)),
+    Architecture("levit", "image classification", levit, image(2, 3, 64, 64)),
+    Architecture("pvt", "image classification", pvt, image(1, 3, 64, 64)),
+    Architecture("mobilevit", "image classification", mobilevit, image(1, 3, 64, 64)),
+    Architecture("mobilevit-v2", "image classification", mobilevit_v2, image(1, 3, 64, 64)),
+    Architecture("convnext-hf", "image classification", convnext, image(1, 3, 64, 64)),
+    Architecture("mobilenet-v2-hf", "image classification", mobilenet_v2, image(1, 3, 64, 64)),
+    Architecture("resnet-hf", "image classification", resnet, image(1, 3, 64, 64)),
+    Architecture("segformer", "segmentation", segformer, image(1, 3, 64, 64)),
+    Architecture("dpt", "depth", dpt, image(1, 3, 32, 32)),
+    Architecture("yolos", "detection", yolos, image(1, 3, 32, 32)),
+    Architecture("clip-image", "image embedding", clip_image, image(1, 3, 32, 32)),
+    Architecture("siglip-image", "image embedding", siglip, image(1, 3, 32, 32)),
+    Architecture("clip", "image and text", Clip, clip_inputs),
+)

@@ -1,0 +1,13 @@
+"""How much of core ATen runs natively, and is any of it wrong?  `python -m alcove.runtime.coverage` counts.
+
+names.py    which operators torch calls core, and which of them mean nothing at inference
+sources.py  which of torch's own OpInfos reach an operator
+own.py      samples for what no OpInfo reaches
+samples.py  samples of one operator: called through its OpInfo, and as torch.ops.aten.X.overload
+case.py     one sample through export, program and native run, compared with eager
+checking.py all samples of one operator
+workers.py  processes that work on names; one that dies takes nothing with it
+report.py   what was found: table, page, JSON
+
+Needs alcove[export] and the development extra (torch's op database imports expecttest; the table is Rich's).
+"""

@@ -1,0 +1,103 @@
+"""Each small architecture exports, runs without torch, and gives what eager gives."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from benchmarks.architectures import __main__ as command
+from benchmarks.architectures.registry import Architecture, architectures
+from benchmarks.architectures.run import BOUND, eager_outputs, evaluate, largest_difference, native_outputs
+
+SMALL = [entry for entry in architectures() if entry.is_small]
+
+
+@pytest.mark.parametrize("architecture", SMALL, ids=[entry.name for entry in SMALL])
+def test_architecture_gives_without_torch_what_it_gives_with_it(architecture: Architecture) -> None:
+    """Export, a process without torch, all outputs of all calls within the bound."""
+    result = evaluate(architecture)
+    assert result.status == "passed", result.reason
+    assert result.max_difference <= BOUND
+
+
+def test_names_are_unique_and_families_many() -> None:
+    """The registry holds the families that are promised, each name once."""
+    names = [entry.name for entry in architectures()]
+    assert len(names) == len(set(names)) >= 50
+    assert len({entry.family for entry in architectures()}) >= 20
+
+
+def test_models_and_inputs_are_the_same_every_time() -> None:
+    """Two builds have the same weights and the same calls."""
+    entry = next(entry for entry in architectures() if entry.name == "crnn")
+    (one, calls), (other, same) = entry.make(), entry.make()
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(calls[0], same[0], strict=True))
+
+
+@pytest.mark.parametrize("architecture", architectures(), ids=[entry.name for entry in architectures()])
+def test_outputs_depend_on_inputs(architecture: Architecture) -> None:
+    """A comparison shows nothing where a model gives the same for everything: other inputs give other floats."""
+    module, calls = architecture.make()
+    (one, *_), (other, *_) = (eager_outputs(module, given) for given in (calls[:1], architecture.inputs()[:1]))
+    floats = [(a, b) for a, b in zip(one, other, strict=True) if a.dtype.kind == "f"]
+    assert floats
+    assert any(np.abs(a - b).max() > 1e-2 * np.abs(a).max() > 0 for a, b in floats)
+
+
+def test_unsupported_model_is_refused_with_its_reason() -> None:
+    """A model with what no program has comes back as refused, not as wrong."""
+
+    class Unique(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.unique(x)
+
+    result = evaluate(Architecture("unique", "test", Unique, lambda: [(torch.ones(3),)]))
+    assert result.status == "refused"
+    assert result.reason
+
+
+def test_wrong_output_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One element that is off by more than the bound makes the architecture wrong."""
+
+    def spoiled(program: bytes, calls: list[tuple[torch.Tensor, ...]]) -> list[list[np.ndarray]]:
+        outputs = native_outputs(program, calls)
+        outputs[0][0] = outputs[0][0] + np.float32(0.01)
+        return outputs
+
+    monkeypatch.setattr("benchmarks.architectures.run.native_outputs", spoiled)
+    result = evaluate(next(entry for entry in architectures() if entry.name == "lenet"))
+    assert result.status == "wrong"
+    assert "output 0 differs by" in result.reason
+
+
+@pytest.mark.parametrize(
+    ("expected", "given"),
+    [
+        ([1.0, np.nan], [1.0, 1.0]),
+        ([1.0, np.inf], [1.0, 2.0]),
+        ([1.0, 2.0], [1.0, np.nan]),
+        ([1.0, 2.0], [1.0, 2.1]),
+        ([1.0, 2.0], [1.0]),
+    ],
+)
+def test_comparison_finds_what_differs(expected: list[float], given: list[float]) -> None:
+    """NaN and infinities at other places, numbers beyond the bound, and other shapes."""
+    _, reason = largest_difference([[np.float32(expected)]], [[np.float32(given)]])
+    assert reason
+
+
+def test_native_process_cannot_import_torch() -> None:
+    """A process that is broken says so: bytes that are no program end as an error with the process's last line."""
+    with pytest.raises(RuntimeError, match=r"run: .*ProgramError"):
+        native_outputs(b"no program", [(torch.ones(1),)])
+    assert "torch" in sys.modules
+
+
+def test_command_refuses_unknown_names(capsys: pytest.CaptureFixture[str]) -> None:
+    """The error names what is known."""
+    with pytest.raises(SystemExit):
+        command.main(["--only", "nonsense"])
+    assert "resnet18" in capsys.readouterr().err
