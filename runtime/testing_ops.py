@@ -170,6 +170,8 @@ def recurrent() -> bytes:
     for name, gates, attributes in (("rnn", 1, (1, 0)), ("gru", 3, (0,))):
         layers = [build.layer(f"{name}.x", 4 * gates, 5), build.layer(f"{name}.h", 4 * gates, 4)]
         build.show(name, [x, h, *layers], steps, last, SCRATCH, attributes=attributes)
+    int8 = [build.bytes_of("int8.x", 1, 128 + 64 * 2), build.bytes_of("int8.h", 1, 128 + 64)]
+    build.show("gru", [x, h, *int8], steps, last, SCRATCH, attributes=(1,))
     layers = [build.layer("lstm.x", 16, 5), build.layer("lstm.h", 16, 4)]
     build.show("lstm", [x, h, c, *layers], steps, last, last, SCRATCH, attributes=(1,))
     small = build.input("small", F32, (2, 3))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SHARED: Final = Path(__file__).resolve().parents[2].parent / "shared/data/tagging"
 CACHE: Final = Path(os.environ.get("ALCOVE_QUANTISATION_CACHE", Path.home() / ".cache/alcove/quantisation"))
 HELD_OUT: Final = 5000
-SCENE_PIXELS: Final = 112
+SCENE_PIXELS: Final = 64
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def cifar10(folder: Path = SHARED) -> Images:
 
 
 def scenes(folder: Path = SHARED) -> Images:
-    """Return the Intel scenes at 112x112: 4,590 images to train, 510 held out."""
+    """Return the Intel scenes at 64x64: 4,590 images to train, 510 held out."""
     return _cached("scenes", lambda: _scenes(folder))
 
 

@@ -1,6 +1,6 @@
 """Two small vision models: the blocks of MobileNetV3-small for 32x32 images, and a narrow ResNet for scenes.
 
-Sources: Howard et al., "Searching for MobileNetV3", ICCV 2019, table 2, with the first strides left out; He et al.,
+Sources: Howard et al., "Searching for MobileNetV3", ICCV 2019, table 2, with two of the five strides left out; He et al.,
 "Deep residual learning for image recognition", CVPR 2016, with a quarter of the width.
 """
 
@@ -80,12 +80,12 @@ class MobileNetV3Small(nn.Module):
             (40, 240, 40, 5, 1, True, True),
             (40, 120, 48, 5, 1, True, True),
             (48, 144, 48, 5, 1, True, True),
-            (48, 288, 96, 5, 2, True, True),
+            (48, 288, 96, 5, 1, True, True),
             (96, 576, 96, 5, 1, True, True),
             (96, 576, 96, 5, 1, True, True),
         )
         blocks = [Bottleneck(*row[:5], se=row[5], hs=row[6]) for row in rows]
-        self.stem = nn.Sequential(nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.Hardswish())
+        self.stem = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1, bias=False), nn.BatchNorm2d(16), nn.Hardswish())
         self.blocks = nn.Sequential(*blocks)
         self.last = nn.Sequential(nn.Conv2d(96, 576, 1, bias=False), nn.BatchNorm2d(576), nn.Hardswish())
         self.head = nn.Sequential(nn.Linear(576, 1024), nn.Hardswish(), nn.Dropout(0.2), nn.Linear(1024, classes))
@@ -117,7 +117,7 @@ class BasicBlock(nn.Module):
 
 
 class ResNet18Quarter(nn.Module):
-    """Of 112x112 images; 0.7 million parameters."""
+    """Of 64x64 images; 0.7 million parameters."""
 
     def __init__(self, classes: int = 6) -> None:
         super().__init__()

@@ -58,7 +58,7 @@ def main() -> None:
 
 def train(model: nn.Module, images: data.Images, epochs: int, shift: int, device: torch.device) -> float:
     """Train a model in place; return its accuracy on the held-out images."""
-    model.to(device)
+    model.to(device, memory_format=torch.channels_last)
     x, y = normalised(images.train, device), torch.from_numpy(images.train_labels).to(device)
     steps = epochs * (len(x) // BATCH)
     optimiser = torch.optim.SGD(model.parameters(), LEARNING_RATE, 0.9, weight_decay=5e-4, nesterov=True)
@@ -96,7 +96,7 @@ def normalised(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], device: 
     mean, deviation = (
         torch.tensor(values, device=device).view(1, 3, 1, 1) for values in (models.MEAN, models.DEVIATION)
     )
-    return ((x - mean) / deviation).contiguous()
+    return ((x - mean) / deviation).contiguous(memory_format=torch.channels_last)
 
 
 def _moved(x: Tensor, shift: int, random: torch.Generator) -> Tensor:
