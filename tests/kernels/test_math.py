@@ -31,7 +31,7 @@ PARAMETERS = {
 TESTS_BITS = {"isnan", "isinf", "isfinite", "signbit"}
 COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
 NOT_FLOAT = {"bitwise_not", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right"}
-TYPES = {
+TYPES: dict[np.dtype[Any], DType] = {
     np.dtype(np.float32): DType.F32,
     np.dtype(np.int8): DType.I8,
     np.dtype(np.int32): DType.I32,
