@@ -92,7 +92,7 @@ def vision(name: str, folder: Path = data.CACHE) -> Measured:
     model.load_state_dict(torch.load(folder / f"{name}.pt", weights_only=True))
     model.eval()
     cpu = torch.device("cpu")
-    batches = [normalised(images.train[i * BATCH : (i + 1) * BATCH], cpu) for i in range(CALIBRATION)]
+    batches = [normalised(images.train[i * BATCH : (i + 1) * BATCH], cpu).contiguous() for i in range(CALIBRATION)]
     half = len(images.test) // 2 // BATCH * BATCH
 
     def accuracy(run: Callable[..., list[Any]], start: int = 0, stop: int | None = None) -> float:
@@ -141,7 +141,7 @@ def _accuracy(run: Callable[..., list[Any]], pixels: Any, labels: Any) -> float:
     right = 0
     whole = len(pixels) // BATCH * BATCH
     for start in range(0, whole, BATCH):
-        x = normalised(pixels[start : start + BATCH], torch.device("cpu")).numpy()
+        x = normalised(pixels[start : start + BATCH], torch.device("cpu")).contiguous().numpy()
         right += int((run(x)[0].argmax(axis=1) == labels[start : start + BATCH]).sum())
     return right / whole
 

@@ -81,6 +81,20 @@ def test_a_layer_that_cannot_be_int8_stays_float32_among_others() -> None:
     assert np.allclose(seen, model(x).detach().numpy(), atol=0.03)
 
 
+@pytest.mark.parametrize("mode", ["int8", "int8_dynamic", "int8_weights", "int4_weights"])
+def test_sizes_may_vary(mode: str) -> None:
+    """One program for 1 to 40 rows; samples of the largest size."""
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 8)).eval()
+    calibration = [torch.randn(40, 16) for _ in range(6)] if mode == "int8" else None
+    sizes = {"input": {0: torch.export.Dim("n", max=40)}}
+    program = export(model, (torch.randn(5, 16),), dynamic_shapes=sizes, quantize=mode, calibration=calibration)
+    run = load(bytes(program))
+    for rows in (1, 7, 40):
+        x = torch.randn(rows, 16)
+        assert np.abs(run(x.numpy())[0] - model(x).detach().numpy()).max() < (0.3 if mode == "int4_weights" else 0.05)
+
+
 class Movements(nn.Module):
     """What moves elements, between layers: one scale for all of it."""
 
