@@ -16,6 +16,7 @@ from typing import Final
 from alcove.runtime.compiler.builder import row_major_strides
 from alcove.runtime.compiler.graph import Graph, Node, Origin, Value
 from alcove.runtime.compiler.orders import (
+    Copy,
     Order,
     apply,
     compose,
@@ -50,6 +51,7 @@ class _Layout:
         self.views: dict[tuple[str, Order], str] = {}  # the first view of a base by an order
         self.made: set[str] = set()  # views that are values by now
         self.arranged: dict[tuple[str, Order], str] = {}  # (value, order) -> base with that order
+        self.copied: dict[str, tuple[str, Copy]] = {}  # result of a strided copy -> what it reads
 
     def run(self) -> Graph:
         for node in self.graph.nodes:
@@ -146,11 +148,32 @@ class _Layout:
     def _permute(self, base: str, order: Order, out: str, origin: Origin) -> None:
         shape = self.shape(base)
         if keeps_elements(order, shape):
-            self.nodes.append(Node("reshape", (base,), (out,), (), origin))
+            self.reshape(base, out, origin)
             return
-        strides = apply(order, row_major_strides(shape))
-        numbers = (0, *strides, *(0 for _ in range(_RANK - len(strides))))
-        self.nodes.append(Node("strided_copy", (base,), (out,), numbers, origin))
+        self.copy(base, Copy(0, apply(order, row_major_strides(shape))), out, origin)
+
+    def reshape(self, source: str, out: str, origin: Origin) -> None:
+        """Add a reshape; where it moves ones alone, its result is as much a copy as `source` is."""
+        if source in self.copied:
+            first, copy = self.copied[source]
+            strides = [step for step, size in zip(copy.strides, self.shape(source), strict=True) if size != 1]
+            kept = [size for size in self.shape(source) if size != 1]
+            if kept == [size for size in self.shape(out) if size != 1]:
+                steps = iter(strides)
+                moved = tuple(0 if size == 1 else next(steps) for size in self.shape(out))
+                self.copied[out] = (first, Copy(copy.offset, moved))
+        self.nodes.append(Node("reshape", (source,), (out,), (), origin))
+
+    def copy(self, source: str, copy: Copy, out: str, origin: Origin) -> None:
+        """Add a strided copy; of what another one has copied, it reads what that one read."""
+        if source in self.copied and math.prod(self.shape(out)) <= math.prod(self.shape(source)):
+            first_source, first = self.copied[source]
+            both = first.then(self.shape(source), self.shape(out), copy)
+            if both is not None:
+                source, copy = first_source, both
+        self.copied[out] = (source, copy)
+        numbers = (copy.offset, *copy.strides, *(0 for _ in range(_RANK - len(copy.strides))))
+        self.nodes.append(Node("strided_copy", (source,), (out,), numbers, origin))
 
 
 Way = Callable[[_Layout, Node], bool]
@@ -192,7 +215,7 @@ def _widened(walk: _Layout, key: str, rank: int) -> str:
     if value.constant is not None:
         walk.values[wide] = replace(walk.values[wide], name=value.name, constant=value.constant.reshape(shape))
     else:
-        walk.nodes.append(Node("reshape", (walk.make(key),), (wide,), (), Origin("layout")))
+        walk.reshape(walk.make(key), wide, Origin("layout"))
     return wide
 
 
@@ -255,7 +278,8 @@ def _reshape(walk: _Layout, node: Node) -> bool:
     if key not in walk.seen:
         moved_ones = order_of_ones(walk.shape(key), walk.shape(view))
         if moved_ones is None or walk.values[key].constant is not None:
-            return False
+            walk.reshape(key, view, node.origin)
+            return True
         walk.see(view, key, moved_ones, node.origin)
         return True
     base, order, _ = walk.seen[key]
@@ -264,12 +288,12 @@ def _reshape(walk: _Layout, node: Node) -> bool:
         return False
     left, shape = found
     if is_identity(left):
-        walk.nodes.append(replace(node, inputs=(base,)))
+        walk.reshape(base, view, node.origin)
         return True
     moved = base
     if shape != walk.shape(base):
         moved = walk.new(view, walk.values[view], shape)
-        walk.nodes.append(replace(node, inputs=(base,), outputs=(moved,)))
+        walk.reshape(base, moved, node.origin)
     walk.see(view, moved, left, node.origin)
     return True
 
@@ -284,21 +308,39 @@ def _strided_copy(walk: _Layout, node: Node) -> bool:
         base, own, _ = walk.seen.get(key, (key, tuple(range(len(shape))), node.origin))
         both = compose(own, order)
         if is_identity(both):
-            walk.nodes.append(Node("reshape", (base,), (view,), (), node.origin))
+            walk.reshape(base, view, node.origin)
         else:
             walk.see(view, base, both, node.origin)
         return True
+    copy = Copy(offset, tuple(strides[: len(out)]))
     own_order = walk.order(key)
     steps = steps_of_strides(shape, out, offset, strides)
     if own_order is None or steps is None:
-        return False
+        return _copied(walk, node, copy)
     base = walk.base(key, own_order)
     back = inverse(own_order)
     sizes = row_major_strides(walk.shape(base))
     starts, strides_by_axis = (apply_numbers(back, numbers) for numbers in steps)
-    moved = [int(step) * size for step, size in zip(strides_by_axis, sizes, strict=True)]
+    moved = tuple(int(step) * size for step, size in zip(strides_by_axis, sizes, strict=True))
     start = sum(int(first) * size for first, size in zip(starts, sizes, strict=True))
-    return walk.hand_on(node, [base], own_order, (start, *moved, *(0 for _ in range(_RANK - len(moved)))))
+    sliced = walk.new(view, walk.values[view], apply(back, out))
+    walk.copy(base, Copy(start, moved), sliced, node.origin)
+    walk.see(view, sliced, own_order, node.origin)
+    return True
+
+
+def _copied(walk: _Layout, node: Node, copy: Copy) -> bool:
+    """Copy a value, or what a view sees."""
+    key, view = node.inputs[0], node.outputs[0]
+    if key in walk.seen:
+        base, order, _ = walk.seen[key]
+        seen = Copy(0, apply(order, row_major_strides(walk.shape(base))))
+        both = seen.then(walk.shape(key), walk.shape(view), copy)
+        if both is not None and math.prod(walk.shape(view)) <= math.prod(walk.shape(key)):
+            walk.copy(base, both, view, node.origin)
+            return True
+    walk.copy(walk.make(key), copy, view, node.origin)
+    return True
 
 
 _WAYS: Final[Mapping[str, Way]] = {

@@ -5,6 +5,7 @@ An order says how a tensor is seen: `view = base permuted by order` has `view.sh
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from alcove.runtime.compiler.builder import row_major_strides
 
@@ -85,6 +86,54 @@ def steps_of_strides(
         starts.append(start)
         steps.append(step)
     return tuple(starts), tuple(steps)
+
+
+@dataclass(frozen=True)
+class Copy:
+    """What a strided copy reads: `out[i...] = source.flat[offset + sum(i * stride)]`.
+
+    Attributes:
+        offset: in elements of the source.
+        strides: one a dimension of the result, any sign.
+    """
+
+    offset: int
+    strides: tuple[int, ...]
+
+    def then(self, shape: Sequence[int], out: Sequence[int], second: "Copy") -> "Copy | None":
+        """Return this copy and a second one of its result as one copy of the source, or None if none is both.
+
+        Args:
+            shape: of what this copy makes.
+            out: of what the second makes of that.
+            second: reads what this one makes.
+        """
+        own = row_major_strides(shape)
+        low, rest = [], second.offset
+        for stride in own:
+            place, rest = divmod(rest, stride)
+            low.append(place)
+        high = list(low)
+        strides = []
+        for size, stride in zip(out, second.strides, strict=True):
+            if size == 1 or stride == 0:
+                strides.append(0)
+                continue
+            axes = [axis for axis, step in enumerate(own) if shape[axis] > 1 and stride % step == 0]
+            if not axes:
+                return None
+            axis = axes[0]  # the outermost that fits: an inner one would be left
+            step = stride // own[axis]
+            reach = (size - 1) * step
+            low[axis], high[axis] = low[axis] + min(reach, 0), high[axis] + max(reach, 0)
+            strides.append(step * self.strides[axis])
+        if any(first < 0 or last >= size for first, last, size in zip(low, high, shape, strict=True)):
+            return None
+        rest, offset = second.offset, self.offset
+        for stride, step in zip(own, self.strides, strict=True):
+            place, rest = divmod(rest, stride)
+            offset += place * step
+        return Copy(offset, tuple(strides))
 
 
 def reshaped(order: Order, shape: Sequence[int], out: Sequence[int]) -> tuple[Order, tuple[int, ...]] | None:
