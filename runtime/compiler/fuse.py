@@ -164,8 +164,12 @@ class _Fusion:
         is_scale = function in {"mul", "div"}
         if is_scale and (self.readers[product.inputs[1]] > 1 or not np.isfinite(numbers).all()):
             return False  # another product has this weight too: it would be stored twice
+        bias = self.values[product.inputs[2]]
         if is_scale:
             changed = self._scaled(product, numbers)
+        elif function == "add" and not bias.name and self.values[second].shape == bias.shape:
+            # There was no bias: the parameter is one, and keeps its name.
+            changed = replace(product, inputs=(*product.inputs[:2], second, *product.inputs[3:]))
         else:
             changed = self._shifted(product, -numbers if function == "sub" else numbers)
         self._taken(opened, changed, node)
