@@ -45,12 +45,25 @@ def main() -> None:
 
 def _table(measured: Measured) -> Table:
     table = Table(
-        "variant", "bytes", "of float32", "accuracy", "µs", "note", title=f"{measured.title}: {measured.tested}"
+        "variant",
+        "bytes",
+        "of float32",
+        "accuracy",
+        "as float32",
+        "µs",
+        "note",
+        title=f"{measured.title}: {measured.tested}",
     )
     for row in measured.rows:
         share = row.size_bytes / measured.rows[0].size_bytes
         table.add_row(
-            row.variant, f"{row.size_bytes:,}", f"{share:.0%}", f"{row.accuracy:.4f}", f"{row.time_us:.0f}", row.note
+            row.variant,
+            f"{row.size_bytes:,}",
+            f"{share:.0%}",
+            f"{row.accuracy:.4f}",
+            f"{row.agreement:.2%}",
+            f"{row.time_us:.1f}",
+            row.note,
         )
     return table
 
@@ -60,12 +73,15 @@ def as_markdown(found: list[Measured], where: str) -> str:
     lines = [MARK, "", f"Measured on: {where}; one thread.  Accuracy is of the native programs.", ""]
     for measured in found:
         lines += [f"### {measured.title}", "", f"{measured.tested}.", ""]
-        lines += ["| variant | bytes | of float32 | accuracy | µs an input | |", "|---|---|---|---|---|---|"]
+        lines += [
+            "| variant | bytes | of float32 | accuracy | answers as float32 | µs an input | |",
+            "|---|---|---|---|---|---|---|",
+        ]
         for row in measured.rows:
             share = row.size_bytes / measured.rows[0].size_bytes
             lines.append(
-                f"| {row.variant} | {row.size_bytes:,} | {share:.0%} | {row.accuracy:.4f} | {row.time_us:.0f} "
-                f"| {row.note} |"
+                f"| {row.variant} | {row.size_bytes:,} | {share:.0%} | {row.accuracy:.4f} "
+                f"| {row.agreement:.2%} | {row.time_us:.1f} | {row.note} |"
             )
         lines += ["", *_layers(measured)]
     return "\n".join(lines)

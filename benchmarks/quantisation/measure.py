@@ -10,7 +10,7 @@ import torch
 from alcove.features.language_id.build import module_of_program
 from alcove.features.language_id.contract import program_path
 from alcove.features.language_id.evaluate import KINDS, dev_texts, predict
-from alcove.features.language_id.metrics import mean_accuracy
+from alcove.features.language_id.metrics import Prediction, mean_accuracy
 from alcove.runtime import Quantisation, export, load
 from alcove.runtime.program import Program
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from alcove.runtime.compiler.quantise import QuantisationReport
+    from numpy.typing import NDArray
 
 BATCH: Final = 10
 CALIBRATION: Final = 32  # batches
@@ -53,6 +54,7 @@ class Row:
         variant: what was done.
         size_bytes: of the program.
         accuracy: share of right answers on held-out data.
+        agreement: share of answers that are those of float32.
         time_us: of one input, one thread, lowest median.
         note: where a budget kept layers in float32: how many.
     """
@@ -60,6 +62,7 @@ class Row:
     variant: str
     size_bytes: int
     accuracy: float
+    agreement: float
     time_us: float
     note: str = ""
 
@@ -95,8 +98,8 @@ def vision(name: str, folder: Path = data.CACHE) -> Measured:
     batches = [normalised(images.train[i * BATCH : (i + 1) * BATCH], cpu).contiguous() for i in range(CALIBRATION)]
     half = len(images.test) // 2 // BATCH * BATCH
 
-    def accuracy(run: Callable[..., list[Any]], start: int = 0, stop: int | None = None) -> float:
-        return _accuracy(run, images.test[start:stop], images.test_labels[start:stop])
+    def right(run: Any, start: int, stop: int | None = None) -> float:
+        return float((_answers(run, images.test[start:stop]) == images.test_labels[start:stop]).mean())
 
     programs = {"float32": export(model, (batches[0],))}
     for variant, options in STATIC.items():
@@ -108,10 +111,17 @@ def vision(name: str, folder: Path = data.CACHE) -> Measured:
         quantize="int8",
         calibration=batches,
         max_drop=0.002,
-        metric=lambda run: accuracy(run, 0, half),
+        metric=lambda run: right(run, 0, half),
     )
     given = batches[0].numpy()
-    rows = _rows(programs, lambda run: accuracy(run, half), lambda run: lambda: run(given), BATCH)
+    labels = images.test_labels[half:]
+    rows = _rows(
+        programs,
+        lambda run: _answers(run, images.test[half:]),
+        lambda answers: float((answers == labels).mean()),
+        lambda run: lambda: run(given),
+        BATCH,
+    )
     tested = f"{len(images.test) - half} images that neither training nor the budget saw"
     return Measured(TITLES[name], rows, programs["int8"].quantisation, tested)
 
@@ -128,36 +138,51 @@ def language_id() -> Measured:
     for mode in ("int8_dynamic", "int8_weights", "int4_weights"):
         programs[mode.replace("_", " ")] = export(module, ("text",), quantize=mode)
 
-    def accuracy(run: Any) -> float:
-        return float(np.mean([mean_accuracy(predict(run, tests[kind])) for kind in KINDS]))
+    predictions: dict[str, list[Prediction]] = {}
+
+    def answers(run: Any) -> NDArray[Any]:
+        predictions.update({kind: predict(run, tests[kind]) for kind in KINDS})
+        return np.array([prediction.guess for kind in KINDS for prediction in predictions[kind]])
+
+    def accuracy(_answers: NDArray[Any]) -> float:
+        return float(np.mean([mean_accuracy(predictions[kind]) for kind in KINDS]))
 
     sentence = "Ich habe heute leider keine Zeit, vielleicht morgen."
-    rows = _rows(programs, accuracy, lambda run: lambda: run(sentence), 1)
+    rows = _rows(programs, answers, accuracy, lambda run: lambda: run(sentence), 1)
     tested = f"{sum(map(len, tests.values()))} development texts, mean over kinds"
     return Measured(f"language_id {LANGUAGE_ID}", rows, programs["int8"].quantisation, tested)
 
 
-def _accuracy(run: Callable[..., list[Any]], pixels: Any, labels: Any) -> float:
-    right = 0
-    whole = len(pixels) // BATCH * BATCH
-    for start in range(0, whole, BATCH):
-        x = normalised(pixels[start : start + BATCH], torch.device("cpu")).contiguous().numpy()
-        right += int((run(x)[0].argmax(axis=1) == labels[start : start + BATCH]).sum())
-    return right / whole
+def _answers(run: Callable[..., list[Any]], pixels: NDArray[np.uint8]) -> NDArray[Any]:
+    """Return the class that a program gives for each image."""
+    found = []
+    for start in range(0, len(pixels), BATCH):
+        part = pixels[start : start + BATCH]
+        padded = np.concatenate([part, pixels[: BATCH - len(part)]])
+        x = normalised(padded, torch.device("cpu")).contiguous().numpy()
+        found.append(run(x)[0].argmax(axis=1)[: len(part)])
+    return np.concatenate(found)
 
 
 def _rows(
     programs: dict[str, Program],
-    accuracy: Callable[[Any], float],
+    answer: Callable[[Any], NDArray[Any]],
+    accuracy: Callable[[NDArray[Any]], float],
     call: Callable[[Any], Callable[[], object]],
     inputs: int,
 ) -> tuple[Row, ...]:
+    """Return a row for each program; `accuracy` judges the answers that `answer` has just given."""
     sessions = {variant: load(bytes(program)).session() for variant, program in programs.items()}
     times = median_us([call(session) for session in sessions.values()], per_repeat=20)
-    return tuple(
-        Row(variant, len(bytes(program)), accuracy(sessions[variant]), time_us / inputs, _note(program))
-        for (variant, program), time_us in zip(programs.items(), times, strict=True)
-    )
+    rows = []
+    exact: NDArray[Any] | None = None
+    for (variant, program), time_us in zip(programs.items(), times, strict=True):
+        answers = answer(sessions[variant])
+        exact = answers if exact is None else exact
+        agreement = float((answers == exact).mean())
+        row = Row(variant, len(bytes(program)), accuracy(answers), agreement, time_us / inputs, _note(program))
+        rows.append(row)
+    return tuple(rows)
 
 
 def _note(program: Program) -> str:

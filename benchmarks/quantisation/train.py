@@ -58,7 +58,8 @@ def main() -> None:
 
 def train(model: nn.Module, images: data.Images, epochs: int, shift: int, device: torch.device) -> float:
     """Train a model in place; return its accuracy on the held-out images."""
-    model.to(device, memory_format=torch.channels_last)
+    model.to(device=device)
+    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # torch declares it beside a dtype only
     x, y = normalised(images.train, device), torch.from_numpy(images.train_labels).to(device)
     steps = epochs * (len(x) // BATCH)
     optimiser = torch.optim.SGD(model.parameters(), LEARNING_RATE, 0.9, weight_decay=5e-4, nesterov=True)
