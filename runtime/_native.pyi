@@ -36,7 +36,7 @@ class OpInfo:
         """(name, type) of each attribute in order; type is "i64", "u64" or "f64"."""
     @property
     def sharing(self) -> str:
-        """May output 0 have the bytes of input 0?  "none"; "in_place": if nothing uses them later; "alias": while both live."""
+        """May output 0 have the bytes of input 0?  "none"; "in_place": if nothing uses them later; "alias": always."""
 
 @final
 class NativeModel:
@@ -135,7 +135,7 @@ def kernels() -> list[tuple[str, str, str, str]]:
     """Return (op, dtype, isa, function) of each kernel of this build; for an (op, dtype) later lines are preferred."""
 
 def functions(op: str) -> dict[str, int]:
-    """Return the functions of op "unary" or "binary" by name, with their numbers in the file format; {} for any other op."""
+    """Return the functions of op "unary" or "binary" by name, with their numbers in the file format; {} for others."""
 
 def isa() -> str:
     """Return the instruction set that this process uses: the machine's best, or what ALCOVE_ISA names.

@@ -10,9 +10,11 @@ import io
 import logging
 import re
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, cast
 
 import torch
@@ -28,6 +30,9 @@ TRACED_TEXT_BYTES: Final = 8  # length of the stand-in for a text; anything abov
 TEXT_BYTES_BOUND: Final = 2**31 - 1
 TEXT_DIM: Final = "utf8_bytes"
 SIZE_BOUND: Final = 2**31
+
+_TRACING: Final = threading.Lock()
+"""Tracing changes torch for its time (`whole_layers.py`, logs), so modules are traced one after the other."""
 
 _USER_CODE: Final = re.compile(r"# File: (?P<source>[^\n]+?:\d+) in ")
 
@@ -106,11 +111,11 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
     }
     said = io.StringIO()
     try:
-        with _calm_torch(said), whole_layers():
+        with _TRACING, _calm_torch(said), whole_layers():
             # Not a tuple of Nones where nothing varies: the arguments of `forward(*args)` count as one.
             varying = shapes if any(entry is not None for entry in shapes) else None
             exported = torch.export.export(module, examples, dynamic_shapes=varying, strict=False)
-            exported = exported.run_decompositions(_decompositions())
+            exported = exported.run_decompositions(dict(_decompositions()))
     except Exception as error:  # whatever stops the tracer is the finding, and it is chained
         raise ExportError([_finding(error, said.getvalue())]) from error
     sys.stderr.write(said.getvalue())  # what the module itself prints is not lost
@@ -124,9 +129,10 @@ def _example(value: object) -> object:
     return value
 
 
-def _decompositions() -> Any:
-    """Return torch's way to its core operators, without those that have a rule of their own."""
-    table = torch.export.default_decompositions()
+@cache
+def _decompositions() -> dict[Any, Any]:
+    """Return torch's way to its core operators, without those that have a rule of their own; made once, it is slow."""
+    table = dict(torch.export.default_decompositions().items())
     for target in KEPT:
         namespace, name, overload = target.split(".")
         table.pop(getattr(getattr(getattr(torch.ops, namespace), name), overload), None)

@@ -104,3 +104,12 @@ def threshold(call: Call, b: Builder) -> Value:
     # No integer is above a threshold that its floor is not above.
     is_low = b.binary("le", x, b.scalar(math.floor(call["threshold"]), x.dtype), DType.BOOL)
     return b.where(is_low, b.scalar(call["value"], x.dtype), x)
+
+
+@rule("aten.native_dropout.default", keep=True)
+def dropout(call: Call, b: Builder) -> tuple[Value, ...]:
+    """What comes in, and a mask that keeps all; in training it is refused."""
+    x = call.tensor("input")
+    if call["train"] and call["p"] != 0:
+        raise Refused("call module.eval() before export")
+    return x, b.scalar(1, DType.BOOL, x.shape)
