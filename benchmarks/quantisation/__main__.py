@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 import torch
+from alcove.runtime.compiler.quantise.report import COLUMNS, QuantisationReport
 from rich.console import Console
 from rich.table import Table
 
@@ -36,7 +37,7 @@ def main() -> None:
         found.append(measured)
         console.print(_table(measured))
         if measured.report is not None:
-            console.print(measured.report)
+            console.print(_report_table(measured.report))
     if arguments.write:
         page = arguments.write.read_text(encoding="utf-8")
         before = page.partition(MARK)[0]
@@ -87,27 +88,23 @@ def as_markdown(found: list[Measured], where: str) -> str:
     return "\n".join(lines)
 
 
+def _report_table(report: QuantisationReport) -> Table:
+    table = Table(*COLUMNS, title=report.title)
+    for row in report.rows():
+        table.add_row(*row)
+    return table
+
+
 def _layers(measured: Measured) -> list[str]:
     if measured.report is None:
         return []
     lines = [
         f"Layers of the int8 variant ({measured.report.samples} calibration samples):",
         "",
-        "| layer | operator | precision | SNR dB | input range | output range | bytes float32 | bytes | why float32 |",
-        "|---|---|---|---|---|---|---|---|---|",
+        f"| {' | '.join(COLUMNS)} |",
+        "|" + "---|" * len(COLUMNS),
     ]
-    for layer in measured.report.layers:
-        ranges = [
-            "" if limits is None else f"{limits[0]:.3g} … {limits[1]:.3g}"
-            for limits in (layer.input_range, layer.output_range)
-        ]
-        noise = "" if layer.snr_db is None else f"{layer.snr_db:.1f}"
-        sizes = f"{layer.float_bytes} | {layer.stored_bytes}" if layer.float_bytes else " | "
-        lines.append(
-            f"| `{layer.layer}` | {layer.op} | {layer.precision} | {noise} | {ranges[0]} | {ranges[1]} | {sizes} "
-            f"| {layer.reason} |"
-        )
-    return [*lines, ""]
+    return [*lines, *(f"| {' | '.join((f'`{row[0]}`', *row[1:]))} |" for row in measured.report.rows()), ""]
 
 
 if __name__ == "__main__":

@@ -4,8 +4,11 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Final
 
-from rich.table import Table
+COLUMNS: Final = (
+    "layer", "operator", "precision", "SNR dB", "input range", "output range", "float32 bytes", "bytes", "why float32",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -68,28 +71,40 @@ class QuantisationReport:
         """Return everything as JSON, for machines."""
         return json.dumps(asdict(self), indent=2)
 
-    def __rich__(self) -> Table:
-        columns = ("layer", "op", "precision", "SNR dB", "input range", "output range", "bytes", "why float32")
-        table = Table(*columns, title=f"quantisation: {self.mode}{self._caption()}")
-        for layer in self.layers:
-            table.add_row(
+    @property
+    def title(self) -> str:
+        """Mode, samples, and the drop beside what was allowed."""
+        parts = [f"quantisation: {self.mode}"]
+        if self.samples:
+            parts.append(f"{self.samples} samples")
+        if self.drop is not None:
+            allowed = "" if self.max_drop is None else f" of at most {self.max_drop:g}"
+            parts.append(f"drop {self.drop:.4g}{allowed}")
+        return ", ".join(parts)
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return a row for each layer, as texts under `COLUMNS`."""
+        return [
+            (
                 layer.layer,
                 layer.op,
                 layer.precision,
                 "" if layer.snr_db is None else f"{layer.snr_db:.1f}",
                 _range(layer.input_range),
                 _range(layer.output_range),
-                f"{layer.float_bytes} → {layer.stored_bytes}" if layer.float_bytes else "",
+                f"{layer.float_bytes:,}" if layer.float_bytes else "",
+                f"{layer.stored_bytes:,}" if layer.float_bytes else "",
                 layer.reason,
             )
-        return table
+            for layer in self.layers
+        ]
 
-    def _caption(self) -> str:
-        parts = [f", {self.samples} samples"] if self.samples else []
-        if self.drop is not None:
-            allowed = "" if self.max_drop is None else f" of at most {self.max_drop:g}"
-            parts.append(f", drop {self.drop:.4g}{allowed}")
-        return "".join(parts)
+    def __str__(self) -> str:
+        """Everything as a table of plain text."""
+        rows = [COLUMNS, *self.rows()]
+        widths = [max(len(row[place]) for row in rows) for place in range(len(COLUMNS))]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        return "\n".join([self.title, *lines])
 
 
 def _range(limits: Sequence[float] | None) -> str:
