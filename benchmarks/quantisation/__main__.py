@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 import torch
-from alcove.runtime.compiler.quantise.report import COLUMNS, QuantisationReport
+from alcove.runtime.compiler.quantise.report import QuantisationReport
 from rich.console import Console
 from rich.table import Table
 
@@ -89,7 +89,7 @@ def as_markdown(found: list[Measured], where: str) -> str:
 
 
 def _report_table(report: QuantisationReport) -> Table:
-    table = Table(*COLUMNS, title=report.title)
+    table = Table(*report.columns, title=report.title)
     for row in report.rows():
         table.add_row(*row)
     return table
@@ -101,8 +101,8 @@ def _layers(measured: Measured) -> list[str]:
     lines = [
         f"Layers of the int8 variant ({measured.report.samples} calibration samples):",
         "",
-        f"| {' | '.join(COLUMNS)} |",
-        "|" + "---|" * len(COLUMNS),
+        f"| {' | '.join(measured.report.columns)} |",
+        "|" + "---|" * len(measured.report.columns),
     ]
     return [*lines, *(f"| {' | '.join((f'`{row[0]}`', *row[1:]))} |" for row in measured.report.rows()), ""]
 

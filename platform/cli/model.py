@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
 from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
 from alcove.platform.cli.output import AsJson, print_json, print_rows, print_table, when
 
@@ -26,27 +28,49 @@ def export(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the program goes.")],
-    quantize: Annotated[str | None, typer.Option(help="int8: embedding tables with one scale per column.")] = None,
+    quantize: Annotated[
+        str | None,
+        typer.Option(
+            help="int8 (tables; with --calibration weights and activations), int8_dynamic, int8_weights, int4_weights."
+        ),
+    ] = None,
+    calibration: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:FUNCTION", help="Returns real inputs, from which int8 ranges are taken."),
+    ] = None,
+    max_drop: Annotated[
+        float | None,
+        typer.Option(help="Most noise of the outputs, as a share of their energy; layers stay float32 for it."),
+    ] = None,
     licence: Annotated[
         str, typer.Option(help="Of the certificate's samples: 'own text', 'procedural', …")
     ] = "procedural",
     tolerance: Annotated[
-        str, typer.Option(help="Class of the difference between native and torch: exact, tight, standard, quantised.")
-    ] = "standard",
+        str,
+        typer.Option(
+            help="Of native against torch: exact, tight, standard or quantised; chosen by --quantize if empty."
+        ),
+    ] = "",
     explain: Annotated[bool, typer.Option("--explain", help="Show the graph after each pass.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compile a torch module to a certified program; everything unsupported is listed at once."""
-    from alcove.platform.cli.exporting import export_factory  # noqa: PLC0415 - loads torch
+    from alcove.platform.cli.exporting import ExportOptions, export_factory  # noqa: PLC0415 - loads torch
 
-    program = export_factory(factory, quantize=quantize, licence=licence, tolerance=tolerance)
+    program = export_factory(factory, ExportOptions(quantize, calibration, max_drop, licence, tolerance))
     program.save(out)
+    report = program.quantisation
     if explain:
         typer.echo(program.explain(), err=as_json)
-    facts = {"file": str(out), "size_bytes": len(bytes(program)), "digest": program.digest}
+    facts: dict[str, Any] = {"file": str(out), "size_bytes": len(bytes(program)), "digest": program.digest}
     if as_json:
-        print_json(facts)
+        print_json(facts | {"quantisation": None if report is None else json.loads(report.to_json())})
     else:
+        if report is not None:
+            table = Table(*report.columns, title=report.title)
+            for row in report.rows():
+                table.add_row(*row)
+            Console().print(table)
         typer.echo(f"{out}: {facts['size_bytes']} bytes, sha256 {program.digest}")
 
 

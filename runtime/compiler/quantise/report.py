@@ -82,8 +82,13 @@ class QuantisationReport:
             parts.append(f"drop {self.drop:.4g}{allowed}")
         return ", ".join(parts)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What stands in the columns of `rows`."""
+        return COLUMNS
+
     def rows(self) -> list[tuple[str, ...]]:
-        """Return a row for each layer, as texts under `COLUMNS`."""
+        """Return a row for each layer, as texts under `columns`."""
         return [
             (
                 layer.layer,
