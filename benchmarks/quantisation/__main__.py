@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from alcove.runtime.compiler.quantise.report import QuantisationReport
 from rich.console import Console
 from rich.table import Table
 
@@ -14,6 +14,9 @@ from benchmarks.__main__ import machine
 from benchmarks.figures import pin
 from benchmarks.quantisation import data
 from benchmarks.quantisation.measure import Measured, language_id, vision
+
+if TYPE_CHECKING:
+    from alcove.runtime.compiler.quantise.report import QuantisationReport
 
 MODELS = ("language_id", "mobilenet", "resnet")
 MARK = "<!-- figures: written by `python -m benchmarks.quantisation --write` -->"

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
 from alcove.platform.cli.output import AsJson, print_json, print_rows, print_table, when
+from rich.console import Console
+from rich.table import Table
 
 __all__ = ["app"]
 
