@@ -44,6 +44,10 @@ class Program:
     def __repr__(self) -> str:
         return f"Program({len(self._data)} bytes, sha256 {self.digest[:12]}…)"
 
+    def with_bytes(self, data: bytes) -> "Program":
+        """Return another program's bytes with what is known of this one; for one that gained a certificate."""
+        return Program(data, self._passes, self.quantisation)
+
     @property
     def digest(self) -> str:
         """The sha-256 of all bytes, in hex."""

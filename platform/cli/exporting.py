@@ -4,25 +4,49 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import typer
 from alcove.runtime.program import Program
 
-__all__ = ["export_factory", "made_by"]
+__all__ = ["ExportOptions", "export_factory", "made_by"]
+
+LARGE_BYTES: Final = 2048
+"""A certificate has 64 KiB for 16 samples."""
 
 
-def export_factory(name: str, *, quantize: str | None, licence: str, tolerance: str) -> Program:
+@dataclass(frozen=True)
+class ExportOptions:
+    """How a module is exported and certified.
+
+    Attributes:
+        quantize: as `export` takes it.
+        calibration: MODULE:FUNCTION that returns real inputs, or None.
+        max_drop: budget of the quantised program, or None.
+        licence: of the certificate's samples.
+        tolerance: of the certificate; "" chooses "quantised" for int8 activations, else "standard".
+    """
+
+    quantize: str | None
+    calibration: str | None
+    max_drop: float | None
+    licence: str
+    tolerance: str
+
+
+def export_factory(name: str, options: ExportOptions) -> Program:
     """Return the program of the module that `MODULE:FACTORY` makes, with its parity certificate.
 
     Samples of the certificate are what the factory gives as its third value (tuples of inputs), else its example
-    arguments.
+    arguments; of a large tensor only type, shape and range are kept, and a rule makes elements for them.
 
     Raises:
         typer.BadParameter: no such module or function, no torch, or the factory returns something else.
         ExportError: the module holds what no program can.
+        ValueError: options that contradict each other.
         CertificateError: native and torch differ, or a sample is refused.
     """
     try:
@@ -33,18 +57,20 @@ def export_factory(name: str, *, quantize: str | None, licence: str, tolerance: 
         problem = f"needs alcove[export]: pip install 'alcove[export]' ({error})"
         raise typer.BadParameter(problem) from None
     module, args, samples = made_by(name)
-    program = export(module, args, quantize=quantize)
-    if quantize is not None:
+    calibration = None if options.calibration is None else list(_factory(options.calibration)())
+    program = export(module, args, quantize=options.quantize, calibration=calibration, max_drop=options.max_drop)
+    if options.quantize is not None:
         _take_rounded_weights(module, load_state(program.spec))
+    is_rounded = options.quantize not in (None, "int8") or calibration is not None
     source = f"example inputs of {name.rpartition('/')[2]}"
     certificate = certify(
         bytes(program),
         module,
-        [Sample(inputs=tuple(_sample_input(value) for value in sample), source=source) for sample in samples],
-        licence=licence,
-        tolerance=tolerance,
+        [Sample(inputs=_sample_inputs(sample), source=source) for sample in samples],
+        licence=options.licence,
+        tolerance=options.tolerance or ("quantised" if is_rounded else "standard"),
     )
-    return Program(embed_certificate(bytes(program), certificate))
+    return program.with_bytes(embed_certificate(bytes(program), certificate))
 
 
 def made_by(name: str) -> tuple[Any, tuple[Any, ...], Sequence[tuple[Any, ...]]]:
@@ -90,5 +116,22 @@ def _take_rounded_weights(module: Any, state: dict[str, Any]) -> None:
     module.load_state_dict({name: torch.from_numpy(array) for name, array in state.items()}, strict=False)
 
 
-def _sample_input(value: Any) -> Any:
-    return value if isinstance(value, str) else value.detach().cpu().numpy()
+def _sample_inputs(sample: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a sample's texts and tensors, nested ones too, as a certificate takes them."""
+    import torch.utils._pytree as pytree  # noqa: PLC0415 - in alcove[export] only
+
+    leaves = [leaf for leaf in pytree.tree_leaves(sample) if leaf is not None and not isinstance(leaf, int | float)]
+    return tuple(leaf if isinstance(leaf, str) else _sample_array(seed, leaf) for seed, leaf in enumerate(leaves))
+
+
+def _sample_array(seed: int, tensor: Any) -> Any:
+    """Return a small tensor as it is, and of a large one a rule for one of its type, shape and range."""
+    from alcove.runtime.certificate import SAMPLE_DTYPES, Procedural  # noqa: PLC0415 - loads pydantic
+
+    array = tensor.detach().cpu().numpy()
+    if array.nbytes <= LARGE_BYTES:
+        return array
+    low, high = float(array.min()), float(array.max())
+    span = high - low if array.dtype.kind == "f" and high > low else high - low + 1
+    name = next(name for name, dtype in SAMPLE_DTYPES.items() if dtype == array.dtype)
+    return Procedural("smooth" if array.dtype.kind in "fu" else "uniform", name, array.shape, seed, low, low + span)

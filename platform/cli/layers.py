@@ -32,8 +32,17 @@ def verify_layers(path: Path, factory: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"layers": rows, "first": None if first is None else first.layer, "program_difference": program})
     else:
-        shown = ("layer", "op", "source", "difference", "is_within")
-        print_rows([{name: row[name] for name in shown} for row in rows], as_json=False, empty="no layer")
+        shown = [
+            {
+                "layer": layer.layer,
+                "op": layer.op,
+                "source": layer.source,
+                "difference": f"{layer.difference:.2g}",
+                "": "ok" if layer.is_within else "DEPARTS",
+            }
+            for layer in found
+        ]
+        print_rows(shown, as_json=False, empty="no layer")
         typer.echo(f"the program's outputs differ by {program:.3g} at most")
         typer.echo("every layer agrees" if first is None else f"first to depart: {first.layer}, {first.source}")
     if first is not None:

@@ -16,12 +16,14 @@ from alcove.runtime.certificate.check import (
     run_sample,
 )
 from alcove.runtime.certificate.document import MAX_CERTIFICATE_BYTES, MAX_SAMPLES, TOLERANCES
+from alcove.runtime.certificate.samples import DTYPES as SAMPLE_DTYPES
 from alcove.runtime.certificate.samples import LICENCES, Input, Procedural, Sample
 
 __all__ = [
     "LICENCES",
     "MAX_CERTIFICATE_BYTES",
     "MAX_SAMPLES",
+    "SAMPLE_DTYPES",
     "TOLERANCES",
     "CertificateReport",
     "Input",
