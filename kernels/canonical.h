@@ -13,4 +13,10 @@ inline constexpr uint32_t kCanonicalNanBits = 0x7FC00000u;
   return value == value ? value : std::bit_cast<float>(kCanonicalNanBits);
 }
 
+// What is below `low` or above `high` brought there; a NaN stays.  Internal linkage for the same reason.
+[[maybe_unused]] static inline float clamped(float value, float low, float high) noexcept {
+  value = value < low ? low : value;
+  return value > high ? high : value;
+}
+
 }  // namespace alcove::kernels

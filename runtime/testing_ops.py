@@ -136,9 +136,9 @@ def reductions() -> bytes:
     build.show("topk", [x], (F32, (2, 17, 4)), (I64, (2, 17, 4)), attributes=(4, 0))
     build.show("softmax", [x], (F32, (2, 17, 6)), attributes=(1,))
     weight, bias = build.floats("weight", 6), build.floats("bias", 6)
-    build.show("layer_norm", [x, weight, bias], (F32, (2, 17, 6)), attributes=(0, 1, 3, 1e-5))
-    build.show("layer_norm", [x], (F32, (2, 17, 6)), attributes=(1, 2, 0, 0.0))
-    build.show("group_norm", [x, bias], (F32, (2, 17, 6)), attributes=(3, 2, 1e-5))
+    build.show("layer_norm", [x, weight, bias], (F32, (2, 17, 6)), attributes=(0, 1, 3, 1e-5, 1, 0.0, np.inf))
+    build.show("layer_norm", [x], (F32, (2, 17, 6)), attributes=(1, 2, 0, 0.0, 0, 0.0, 0.0))
+    build.show("group_norm", [x, bias], (F32, (2, 17, 6)), attributes=(3, 2, 1e-5, 1, -1.0, 0.5))
     return build.program()
 
 
@@ -153,8 +153,8 @@ def products() -> bytes:
     query = build.input("query", F32, (1, 4, 3, 5))
     key, value = build.input("key", F32, (1, 2, 7, 5)), build.input("value", F32, (1, 2, 7, 6))
     shape = (F32, (1, 4, 3, 6))
-    build.show("attention", [query, key, value], shape, SCRATCH, attributes=(0.25, 1))
-    build.show("attention", [query, key, value, mask], shape, SCRATCH, attributes=(0.5, 0))
+    build.show("attention", [query, key, value], shape, SCRATCH, attributes=(0.25, 1, -np.inf, 0))
+    build.show("attention", [query, key, value, mask], shape, SCRATCH, attributes=(0.5, 0, -1e4, 1))
     layer = build.layer("layer", 19, 5)
     wide = build.show("linear", [x, layer], (F32, (2, 3, 19)), attributes=(0, 1, -1.0, 1.0))
     build.show("linear", [x, layer, wide], (F32, (2, 3, 19)), attributes=(1, 0, 0.0, 0.0))

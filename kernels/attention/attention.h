@@ -1,7 +1,7 @@
 // Scaled dot-product attention, for each index b of the batch dimensions:
 //   score[l][s] = (sum over e of query[b][l][e] * key[b][s][e]) * scale
-//   score[l][s] = -inf if is_causal and s > l; if there is a mask: score + mask (float), or -inf where it is false (bool)
-//   share = softmax of each row of scores; +0 everywhere in a row of -inf alone
+//   score[l][s] = -inf if is_causal and s > l; if there is a mask: score + mask (float), or masked where it is false (bool)
+//   share = softmax of each row of scores; +0 everywhere in a row of -inf alone, but NaN if empty_is_nan
 //   output[b][l][v] = sum over s of share[l][s] * value[b][s][v]
 // Sums have one accumulator each, from +0, in order, fused multiply-add; softmax is that of kernels/softmax.  A NaN comes
 // out as 0x7FC00000.
@@ -43,7 +43,8 @@ struct AttentionF32 {
   size_t group;  // of the last batch dimension so many neighbours share key and value; 1 without batch dimensions
   size_t length, span, width, value_width;
   float scale;
-  bool is_causal;
+  float masked;  // -inf, or what a hand-written mask fills in
+  bool is_causal, empty_is_nan;
 };
 
 using AttentionF32Kernel = void(const AttentionF32&) noexcept;

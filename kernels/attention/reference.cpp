@@ -8,7 +8,7 @@ namespace {
 
 constexpr float kMinusInfinity = -__builtin_inff();
 
-// Scales and masks a row of scores; says whether anything but -inf is left.
+// Scales and masks a row of scores; says whether softmax is to see it: a row of -inf alone may count as empty.
 bool mask_row(const AttentionF32& a, size_t row, size_t mask_at, float* scores) noexcept {
   for (size_t s = 0; s < a.span; ++s) scores[s] *= a.scale;
   const size_t at = mask_at + row * a.mask_row_stride;
@@ -19,12 +19,13 @@ bool mask_row(const AttentionF32& a, size_t row, size_t mask_at, float* scores) 
   if (a.bool_mask != nullptr) {
     const uint8_t* mask = a.bool_mask + at;
     for (size_t s = 0; s < a.span; ++s) {
-      if (mask[s * a.mask_column_stride] == 0) scores[s] = kMinusInfinity;
+      if (mask[s * a.mask_column_stride] == 0) scores[s] = a.masked;
     }
   }
   if (a.is_causal) {
     for (size_t s = row + 1; s < a.span; ++s) scores[s] = kMinusInfinity;
   }
+  if (a.empty_is_nan) return true;
   for (size_t s = 0; s < a.span; ++s) {
     if (scores[s] != kMinusInfinity) return true;
   }

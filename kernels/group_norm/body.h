@@ -19,6 +19,7 @@ struct Columns {
 };
 
 void finish(const GroupNorm& a, const float* x, size_t first, size_t width, const Columns& columns, float* y) {
+  const float low = a.low, high = a.high;
   float bias[kColumns];
   for (size_t c = 0; c < width; ++c) bias[c] = a.bias == nullptr ? 0.0f : a.bias[first + c];
   for (size_t s = 0; s < a.positions; ++s) {
@@ -26,9 +27,13 @@ void finish(const GroupNorm& a, const float* x, size_t first, size_t width, cons
     float* to = y + s * a.channels + first;
     // A bias of +0 would turn -0 into +0.
     if (a.bias == nullptr) {
-      for (size_t c = 0; c < width; ++c) to[c] = canonical((from[c] - columns.mean[c]) * columns.scale[c]);
+      for (size_t c = 0; c < width; ++c) {
+        to[c] = canonical(clamped((from[c] - columns.mean[c]) * columns.scale[c], low, high));
+      }
     } else {
-      for (size_t c = 0; c < width; ++c) to[c] = canonical((from[c] - columns.mean[c]) * columns.scale[c] + bias[c]);
+      for (size_t c = 0; c < width; ++c) {
+        to[c] = canonical(clamped((from[c] - columns.mean[c]) * columns.scale[c] + bias[c], low, high));
+      }
     }
   }
 }

@@ -3,10 +3,10 @@
 // with n = positions * channels / groups elements.  A sum over a group is first that of each channel over the positions,
 // then that of these over the channels of the group; both are those of kernels/reduce (sixteen lanes and their tree).
 // Every step rounds once, none is fused; n is rounded to float32; a missing weight is 1, a missing bias takes no step.
-// With groups == channels this is instance norm.
+// Then y = low if y < low, high if y > high (a NaN stays one).  With groups == channels this is instance norm.
 //
-// The caller has checked: sizes are at least 1, groups divides channels; input and output are the same bytes or don't
-// overlap.  Any number of threads.
+// The caller has checked: sizes are at least 1, groups divides channels, low <= high; input and output are the same bytes
+// or don't overlap.  Any number of threads.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +20,8 @@ struct GroupNorm {
   float* output;        // as the input
   size_t samples, positions, channels, groups;
   float eps;
+  float low = -__builtin_inff();
+  float high = __builtin_inff();
 };
 
 using GroupNormKernel = void(const GroupNorm&) noexcept;

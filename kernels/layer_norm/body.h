@@ -13,11 +13,12 @@ template <bool kHasWeight, bool kHasBias>
 void finish_row(const LayerNorm& a, const float* x, float mean, float r, float* y) {
   const float* weight = a.weight;
   const float* bias = a.bias;
+  const float low = a.low, high = a.high;
   for (size_t i = 0; i < a.n; ++i) {
     float value = (x[i] - mean) * r;
     if constexpr (kHasWeight) value = value * weight[i];
     if constexpr (kHasBias) value = value + bias[i];
-    y[i] = canonical(value);
+    y[i] = canonical(clamped(value, low, high));
   }
 }
 

@@ -2,10 +2,10 @@
 //   layer  y = ((x - mean) * r) * weight + bias,  mean = sum(x) / n,  r = 1 / sqrt(sum((x - mean)^2) / n + eps)
 //   rms    y = (x * r) * weight + bias,           r = 1 / sqrt(sum(x^2) / n + eps)
 // Sums are those of kernels/reduce (sixteen lanes and their tree); every step rounds once, none is fused.  A missing weight
-// or bias takes no step.
+// or bias takes no step.  Then y = low if y < low, high if y > high (a NaN stays one).
 //
-// n is rounded to float32.  The caller has checked: sizes are at least 1; input and output are the same bytes or don't
-// overlap.  Any number of threads.
+// n is rounded to float32.  The caller has checked: sizes are at least 1; low <= high; input and output are the same bytes
+// or don't overlap.  Any number of threads.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +20,8 @@ struct LayerNorm {
   size_t rows, n;
   float eps;
   bool is_rms;
+  float low = -__builtin_inff();
+  float high = __builtin_inff();
 };
 
 using LayerNormKernel = void(const LayerNorm&) noexcept;

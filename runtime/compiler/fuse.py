@@ -1,10 +1,12 @@
-"""What can a product do beside its own work, so that nobody goes over its output again?
+"""What can be one node, so that nobody goes over what is between?
 
-A convolution or linear with constant weights takes over what follows it, as long as nothing else reads what is between:
+First what is written out by hand becomes the operator that it is (`fuse_activation.py`, `fuse_norm.py`,
+`fuse_attention.py`).  Then a convolution or linear with constant weights takes over what follows it, as long as nothing
+else reads what is between:
 
     product * scale + shift   constants by output channel, as a batch norm is: into weight and bias, in float64
     product + other           read by the product itself, just before it writes; it then runs where the sum did
-    relu, clamp               a bound below and above
+    relu, clamp               a bound below and above, which norms of rows and groups have too
 
 A reshape between that keeps the channels last does not hinder.
 """
@@ -16,6 +18,9 @@ from typing import Final
 
 import numpy as np
 from alcove.runtime.compiler.builder import function_number
+from alcove.runtime.compiler.fuse_activation import fuse_activations
+from alcove.runtime.compiler.fuse_attention import fuse_attention
+from alcove.runtime.compiler.fuse_norm import fuse_norms
 from alcove.runtime.compiler.graph import Graph, Node, Value, as_f32
 from alcove.runtime.compiler.tidy import tidy
 from alcove.runtime.compiler.weights import COMPUTED
@@ -31,6 +36,7 @@ class _Form:
 
     has_residual: int | None
     activation: int | None
+    is_product: bool = True
 
 
 _FORMS: Final[Mapping[str, _Form]] = {
@@ -38,6 +44,8 @@ _FORMS: Final[Mapping[str, _Form]] = {
     "conv2d": _Form(11, 12),
     "depthwise_conv2d": _Form(None, 10),
     "conv_transpose2d": _Form(None, None),
+    "layer_norm": _Form(None, 4, is_product=False),
+    "group_norm": _Form(None, 3, is_product=False),
 }
 _CONV_TRANSPOSE_GROUPS: Final = 8
 
@@ -51,7 +59,8 @@ class _Open:
 
 
 def fuse(graph: Graph) -> Graph:
-    """Return the graph with scales, shifts, sums and bounds inside the products before them."""
+    """Return the graph with hand-written operators as one node, and scales, shifts, sums and bounds inside products."""
+    graph = fuse_attention(fuse_norms(fuse_activations(graph)))
     return tidy(_Fusion(graph).run())
 
 
@@ -81,8 +90,10 @@ class _Fusion:
         out = node.outputs[0]
         if self.readers[out] != 1:
             return
-        if node.op in _FORMS and all(self.values[key].constant is not None for key in node.inputs[1:3]):
-            self.open[out] = _Open(here)
+        form = _FORMS.get(node.op)
+        if form is not None:
+            if not form.is_product or all(self.values[key].constant is not None for key in node.inputs[1:3]):
+                self.open[out] = _Open(here)
         elif node.op == "reshape" and node.inputs[0] in self.open:
             opened = self.open[node.inputs[0]]
             is_same = self.values[node.inputs[0]].shape[-1:] == self.values[out].shape[-1:]
@@ -160,7 +171,9 @@ class _Fusion:
             return False
         if function == "div":
             numbers = 1.0 / numbers
-        product, _ = self._product(opened)
+        product, form = self._product(opened)
+        if not form.is_product:
+            return False
         is_scale = function in {"mul", "div"}
         if is_scale and (self.readers[product.inputs[1]] > 1 or not np.isfinite(numbers).all()):
             return False  # another product has this weight too: it would be stored twice

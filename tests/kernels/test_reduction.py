@@ -48,16 +48,27 @@ def fold_program(shape: tuple[int, ...], first: int, count: int, dtype: DType = 
     return build.program()
 
 
-def norm_program(shape: tuple[int, int, int], groups: int, mask: int, weight: Floats, bias: Floats) -> bytes:
+FREE = (0, 0.0, 0.0)
+
+
+def norm_program(
+    shape: tuple[int, int, int],
+    groups: int,
+    mask: int,
+    weight: Floats,
+    bias: Floats,
+    bounds: tuple[int, float, float] = FREE,
+) -> bytes:
     """A layer norm, a root mean square norm and a group norm with the same weights."""
     build = Assembly()
     x = build.input("x", DType.F32, shape)
     affine = [build.constant("weight", weight)] if mask & 1 else []
     affine += [build.constant("bias", bias)] if mask & 2 else []
     for is_rms in (0, 1):
-        made = build.op("layer_norm", [x, *affine], (DType.F32, shape), attributes=(is_rms, 1, mask, EPS))
+        made = build.op("layer_norm", [x, *affine], (DType.F32, shape), attributes=(is_rms, 1, mask, EPS, *bounds))
         build.output(f"layer {is_rms}", made[0])
-    build.output("group", build.op("group_norm", [x, *affine], (DType.F32, shape), attributes=(groups, mask, EPS))[0])
+    made = build.op("group_norm", [x, *affine], (DType.F32, shape), attributes=(groups, mask, EPS, *bounds))
+    build.output("group", made[0])
     return build.program()
 
 
@@ -114,6 +125,21 @@ def test_norms_are_sums_by_lanes_and_single_steps() -> None:
             assert (group == group_norm(x, groups, scale, shift)).all(), (channels, groups, mask)
 
 
+def test_norms_keep_within_bounds_and_nan_stays() -> None:
+    """A norm with bounds is a norm, then a clamp; the bounds of activation 0 count for nothing."""
+    random = np.random.default_rng(35)
+    for channels in (6, 70, 130):
+        weight, bias, x = floats(random, channels), floats(random, channels), floats(random, 2, 5, channels)
+        x[1, 2, 3] = np.nan
+        for mask in range(4):
+            free = load(norm_program(x.shape, 2, mask, weight, bias, (0, 1.0, 2.0)))(x)
+            for low, high in ((0.0, np.inf), (-0.25, 0.5), (-np.inf, 0.125)):
+                kept = load(norm_program(x.shape, 2, mask, weight, bias, (1, low, high)))(x)
+                for one, other in zip(kept, free, strict=True):
+                    np.testing.assert_array_equal(one, np.clip(other, low, high))
+                    assert np.isnan(one).any()
+
+
 def group_norm(x: Floats, groups: int, scale: Floats, shift: Floats) -> Floats:
     """The op's answer, step by step."""
     samples, positions, channels = x.shape
@@ -143,7 +169,7 @@ def cases() -> "dict[str, Any]":
             program = fold_program((2, n, inner), 1, 1)
             weight, bias = floats(random, inner), floats(random, inner)
             groups = max(g for g in (1, 2, 5, 16, 65) if inner % g == 0)
-            norms = norm_program((2, n, inner), groups, 3, weight, bias)
+            norms = norm_program((2, n, inner), groups, 3, weight, bias, (n % 2, -0.5, 0.75))
             plain = floats(random, 2, n, inner)
             odd = np.where(random.random(plain.shape) < 0.1, random.choice(strange, plain.shape), plain)
             for kind, x in (("plain", plain), ("odd", odd)):

@@ -51,7 +51,7 @@ ATTENTION = Product(
     "attention",
     ((F32, 2, 6, 3, 4), (F32, 2, 3, 7, 4), (F32, 2, 3, 7, 5), (BOOL, 3, 7)),
     ((F32, 2, 6, 3, 5), (U8, 4 * (16 * 5 + 16 * 8 + 3 * 7))),
-    (0.5, 0),
+    (0.5, 0, -np.inf, 0),
 )
 GRU = Product(
     "gru",
@@ -100,6 +100,9 @@ INVALID = {
     "attention with a mask of too many": (ATTENTION.changed("inputs", 3, BOOL, 1, 2, 6, 3, 7), "op_shape"),
     "attention with an integer mask": (ATTENTION.changed("inputs", 3, DType.I64, 3, 7), "op_type"),
     "attention with an infinite scale": (ATTENTION.changed("attributes", 0, np.inf), "op_attribute"),
+    "attention that masks with infinity": (ATTENTION.changed("attributes", 2, np.inf), "op_attribute"),
+    "attention that masks with no number": (ATTENTION.changed("attributes", 2, np.nan), "op_attribute"),
+    "attention with a third kind of empty row": (ATTENTION.changed("attributes", 3, 2), "op_attribute"),
     "gru with another state": (GRU.changed("inputs", 1, F32, 2, 5), "op_shape"),
     "gru with a state of other rows": (GRU.changed("inputs", 1, F32, 3, 4), "op_shape"),
     "gru with two gates": (GRU.changed("inputs", 2, "panels", 8, 5), "op_shape"),

@@ -34,6 +34,7 @@ X: Typed = (F32, (2, 3, 4))
 W: Typed = (F32, (4,))
 ROW: Typed = (F32, (2, 3))
 PAIR: tuple[Typed, Typed] = (X, (I64, (2, 3, 4)))
+FREE = (0, 0.0, 0.0)
 
 GOOD = [
     Case("reduce", [X], [ROW], (0, 2, 1)),
@@ -45,9 +46,10 @@ GOOD = [
     Case("sort", [(I64, (2, 3, 4))], [(I64, (2, 3, 4)), PAIR[1], (U8, (128,))], (0,)),
     Case("topk", [X], [(F32, (2, 3, 2)), (I64, (2, 3, 2))], (2, 0)),
     Case("softmax", [X], [X], (1,)),
-    Case("layer_norm", [X, W, W], [X], (0, 1, 3, 1e-5)),
-    Case("layer_norm", [X, (F32, (3, 4))], [X], (1, 2, 2, 0.0)),
-    Case("group_norm", [X, W], [X], (2, 1, 1e-5)),
+    Case("layer_norm", [X, W, W], [X], (0, 1, 3, 1e-5, *FREE)),
+    Case("layer_norm", [X, (F32, (3, 4))], [X], (1, 2, 2, 0.0, *FREE)),
+    Case("group_norm", [X, W], [X], (2, 1, 1e-5, *FREE)),
+    Case("group_norm", [X, W], [X], (2, 1, 1e-5, 1, 0.0, float("inf"))),
 ]
 
 BAD = [
@@ -80,20 +82,23 @@ BAD = [
     ("op_type", Case("topk", [X], [(F32, (2, 3, 2)), (DType.I8, (2, 3, 2))], (2, 1))),
     ("op_attribute", Case("softmax", [X], [X], (2,))),
     ("op_shape", Case("softmax", [(F32, ())], [(F32, ())], (0,))),
-    ("op_attribute", Case("layer_norm", [X, W, W], [X], (0, 4, 3, 1e-5))),
-    ("op_attribute", Case("layer_norm", [X, W, W], [X], (0, 0, 3, 1e-5))),
-    ("op_attribute", Case("layer_norm", [X, W, W], [X], (0, 1, 4, 1e-5))),
-    ("op_attribute", Case("layer_norm", [X, W, W], [X], (0, 1, 3, float("nan")))),
-    ("op_arity", Case("layer_norm", [X, W, W], [X], (0, 1, 1, 1e-5))),
-    ("op_arity", Case("layer_norm", [X], [X], (0, 1, 2, 1e-5))),
-    ("op_shape", Case("layer_norm", [X, (F32, (3,))], [X], (0, 1, 1, 1e-5))),
-    ("op_shape", Case("layer_norm", [X, W], [X], (0, 2, 1, 1e-5))),
-    ("op_type", Case("layer_norm", [X, (I64, (4,))], [X], (0, 1, 1, 1e-5))),
-    ("op_attribute", Case("group_norm", [X, W], [X], (3, 1, 1e-5))),
-    ("op_attribute", Case("group_norm", [X, W], [X], (0, 1, 1e-5))),
-    ("op_attribute", Case("group_norm", [X, W], [X], (8, 1, 1e-5))),
-    ("op_shape", Case("group_norm", [X, (F32, (3,))], [X], (2, 2, 1e-5))),
-    ("op_shape", Case("group_norm", [W], [W], (2, 0, 1e-5))),
+    ("op_attribute", Case("layer_norm", [X, W, W], [X], (0, 4, 3, 1e-5, *FREE))),
+    ("op_attribute", Case("layer_norm", [X, W, W], [X], (0, 0, 3, 1e-5, *FREE))),
+    ("op_attribute", Case("layer_norm", [X, W, W], [X], (0, 1, 4, 1e-5, *FREE))),
+    ("op_attribute", Case("layer_norm", [X, W, W], [X], (0, 1, 3, float("nan"), *FREE))),
+    ("op_attribute", Case("layer_norm", [X], [X], (0, 1, 0, 1e-5, 2, 0.0, 0.0))),
+    ("op_attribute", Case("layer_norm", [X], [X], (0, 1, 0, 1e-5, 1, 0.5, 0.0))),
+    ("op_attribute", Case("group_norm", [X], [X], (2, 0, 1e-5, 1, float("nan"), 0.0))),
+    ("op_arity", Case("layer_norm", [X, W, W], [X], (0, 1, 1, 1e-5, *FREE))),
+    ("op_arity", Case("layer_norm", [X], [X], (0, 1, 2, 1e-5, *FREE))),
+    ("op_shape", Case("layer_norm", [X, (F32, (3,))], [X], (0, 1, 1, 1e-5, *FREE))),
+    ("op_shape", Case("layer_norm", [X, W], [X], (0, 2, 1, 1e-5, *FREE))),
+    ("op_type", Case("layer_norm", [X, (I64, (4,))], [X], (0, 1, 1, 1e-5, *FREE))),
+    ("op_attribute", Case("group_norm", [X, W], [X], (3, 1, 1e-5, *FREE))),
+    ("op_attribute", Case("group_norm", [X, W], [X], (0, 1, 1e-5, *FREE))),
+    ("op_attribute", Case("group_norm", [X, W], [X], (8, 1, 1e-5, *FREE))),
+    ("op_shape", Case("group_norm", [X, (F32, (3,))], [X], (2, 2, 1e-5, *FREE))),
+    ("op_shape", Case("group_norm", [W], [W], (2, 0, 1e-5, *FREE))),
 ]
 
 

@@ -37,4 +37,4 @@ def attention(call: Call, b: Builder) -> Value:
     scratch = attention_scratch_bytes(length, span, width, value_width)
     number = 1 / math.sqrt(width) if scale is None else float(scale)
     outputs = [(DType.F32, call.shape), (DType.U8, (scratch,))]
-    return b.ops("attention", inputs, outputs, (number, int(call["is_causal"])))[0]
+    return b.ops("attention", inputs, outputs, (number, int(call["is_causal"]), -math.inf, 0))[0]

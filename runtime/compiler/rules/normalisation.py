@@ -16,6 +16,8 @@ from alcove.runtime.format.spec import DType
 
 _F32_EPSILON: Final = float(np.finfo(np.float32).eps)  # torch's, where rms_norm is given none
 _WEIGHT, _BIAS = 1, 2  # bits of the ops' mask
+UNBOUNDED: Final = (0, 0.0, 0.0)
+"""What says activation, low and high where a norm has none."""
 _TRAINING: Final = "batch norm with the statistics of training: call module.eval() before the export"
 
 
@@ -56,7 +58,7 @@ def rms_norm(call: Call, b: Builder) -> Value:
 
 def _row_norm(call: Call, b: Builder, x: Value, count: int, eps: float, *, is_rms: bool) -> Value:
     mask, affine = _affine(call)
-    return b.op("layer_norm", [x, *affine], DType.F32, x.shape, (int(is_rms), count, mask, eps))
+    return b.op("layer_norm", [x, *affine], DType.F32, x.shape, (int(is_rms), count, mask, eps, *UNBOUNDED))
 
 
 # -- groups -------------------------------------------------------------------------------------------------------
@@ -89,7 +91,7 @@ def _channels_norm(call: Call, b: Builder, x: Value, groups: int, eps: float) ->
     rank = len(x.shape)
     mask, affine = _affine(call)
     last = b.permute(x, (0, *range(2, rank), 1))
-    normed = b.op("group_norm", [last, *affine], DType.F32, last.shape, (groups, mask, eps))
+    normed = b.op("group_norm", [last, *affine], DType.F32, last.shape, (groups, mask, eps, *UNBOUNDED))
     return b.permute(normed, (0, rank - 1, *range(1, rank - 1)))
 
 
@@ -157,7 +159,7 @@ def _whole_batch_norm(call: Call, b: Builder) -> Value:
     mask, affine = _affine(call)
     last = b.permute(x, (0, *range(2, rank), 1))
     rows = b.reshape(last, (1, math.prod(last.shape[:-1]), x.shape[1]))
-    attributes = (x.shape[1], mask, float(call["eps"]))
+    attributes = (x.shape[1], mask, float(call["eps"]), *UNBOUNDED)
     normed = b.reshape(b.op("group_norm", [rows, *affine], DType.F32, rows.shape, attributes), last.shape)
     return b.permute(normed, (0, rank - 1, *range(1, rank - 1)))
 

@@ -1,11 +1,13 @@
 // Scaled dot-product attention.
+#include <limits>
+
 #include "core/ops/products.h"
 
 namespace alcove::ops {
 
 namespace {
 
-constexpr uint8_t kScale = 0, kIsCausal = 1;
+constexpr uint8_t kScale = 0, kIsCausal = 1, kMasked = 2, kEmptyIsNan = 3;
 constexpr const char* kRoles[] = {"query", "key", "value"};
 
 // What the shapes of query, key and value say together.
@@ -77,6 +79,11 @@ Status check_attention(const Subject& s, Checked& steps) {
   }
   ALCOVE_TRY(check_finite(s, kScale, "scale"));
   ALCOVE_TRY(check_integer(s, kIsCausal, "is_causal", 0, 1));
+  if (!(s.real(kMasked) <= std::numeric_limits<float>::max())) {
+    return failure(Code::op_attribute, Section::program, "attention: masked is %g, allowed are -inf and numbers",
+                   s.real(kMasked));
+  }
+  ALCOVE_TRY(check_integer(s, kEmptyIsNan, "empty_is_nan", 0, 1));
   const Tensor &key = s.input(1), &value = s.input(2);
   Shapes shapes;
   if (!read_shapes(s.input(0), key, value, shapes)) return batch_failure(s);
@@ -133,7 +140,9 @@ Status run_attention(const Call& c) noexcept {
   args.width = shapes.width;
   args.value_width = shapes.value_width;
   args.scale = static_cast<float>(c.real(kScale));
+  args.masked = static_cast<float>(c.real(kMasked));
   args.is_causal = c.integer(kIsCausal) == 1;
+  args.empty_is_nan = c.integer(kEmptyIsNan) == 1;
   c.kernels.attention_f32(args);
   return {};
 }

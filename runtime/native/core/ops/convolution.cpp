@@ -47,14 +47,6 @@ Status check_convolved(const Subject& s, uint64_t channels) {
   return check_shape(s, s.op.outputs[0], "output", dims, 4);
 }
 
-// activation 0 none, 1 clamp to [low, high]; the bounds may be infinite.
-Status check_activation(const Subject& s, uint8_t first) {
-  ALCOVE_TRY(check_integer(s, first, "activation", 0, 1));
-  const double low = s.real(static_cast<uint8_t>(first + 1)), high = s.real(static_cast<uint8_t>(first + 2));
-  if (low <= high) return {};
-  return failure(Code::op_attribute, Section::program, "%s: the clamp's bounds are not in order", s.name());
-}
-
 template <typename Args>
 void set_activation(const Call& c, uint8_t first, Args& args) noexcept {
   args.is_clamped = c.integer(first) == 1;

@@ -1,4 +1,6 @@
 // Rows and groups brought to one scale: softmax, layer_norm, group_norm.
+#include <limits>
+
 #include "core/ops/movement.h"
 
 namespace alcove::ops {
@@ -6,6 +8,7 @@ namespace alcove::ops {
 namespace {
 
 constexpr int64_t kWeight = 1, kBias = 2;  // bits of has_mask
+constexpr uint8_t kLayerActivation = 4, kGroupActivation = 3;
 // More would leave nothing of the input; a negative one, which torch takes too, makes NaN of rows without deviation.
 constexpr double kMostEps = 1e6;
 
@@ -46,6 +49,17 @@ Affine affine_of(const Call& c, int64_t mask) noexcept {
   return {has_weight ? c.in<float>(1) : nullptr, has_bias ? c.in<float>(has_weight ? 2 : 1) : nullptr};
 }
 
+struct Bounds {
+  float low = -std::numeric_limits<float>::infinity();
+  float high = std::numeric_limits<float>::infinity();
+};
+
+Bounds bounds_of(const Call& c, uint8_t first) noexcept {
+  if (c.integer(first) == 0) return {};
+  const double low = c.real(static_cast<uint8_t>(first + 1)), high = c.real(static_cast<uint8_t>(first + 2));
+  return {static_cast<float>(low), static_cast<float>(high)};
+}
+
 }  // namespace
 
 Status check_softmax(const Subject& s, Checked& steps) {
@@ -73,6 +87,7 @@ Status check_layer_norm(const Subject& s, Checked& steps) {
   for (size_t d = 0; d < count; ++d) dims[d] = in.dims[in.rank - count + d];
   ALCOVE_TRY(check_affine(s, 2, dims, count));
   ALCOVE_TRY(check_eps(s, 3));
+  ALCOVE_TRY(check_activation(s, kLayerActivation));
   ALCOVE_TRY(check_like_input(s));
   steps = elements(in) * 8;
   return {};
@@ -83,8 +98,9 @@ Status run_layer_norm(const Call& c) noexcept {
   size_t n = 1;
   for (auto d = static_cast<size_t>(in.rank - c.integer(1)); d < in.rank; ++d) n *= in.dims[d];
   const Affine affine = affine_of(c, c.integer(2));
+  const Bounds bounds = bounds_of(c, kLayerActivation);
   c.kernels.layer_norm_f32({c.in<float>(0), affine.weight, affine.bias, c.out<float>(0), in.element_count() / n, n,
-                            static_cast<float>(c.real(3)), c.integer(0) == 1});
+                            static_cast<float>(c.real(3)), c.integer(0) == 1, bounds.low, bounds.high});
   return {};
 }
 
@@ -103,6 +119,7 @@ Status check_group_norm(const Subject& s, Checked& steps) {
   }
   ALCOVE_TRY(check_affine(s, 1, &channels, 1));
   ALCOVE_TRY(check_eps(s, 2));
+  ALCOVE_TRY(check_activation(s, kGroupActivation));
   ALCOVE_TRY(check_like_input(s));
   steps = elements(in) * 8;
   return {};
@@ -111,11 +128,12 @@ Status check_group_norm(const Subject& s, Checked& steps) {
 Status run_group_norm(const Call& c) noexcept {
   const Tensor& in = c.input(0);
   const Affine affine = affine_of(c, c.integer(1));
+  const Bounds bounds = bounds_of(c, kGroupActivation);
   const size_t samples = in.dims[0];
   const size_t channels = in.dims[in.rank - 1];
   c.kernels.group_norm_f32({c.in<float>(0), affine.weight, affine.bias, c.out<float>(0), samples,
                             in.element_count() / (samples * channels), channels, static_cast<size_t>(c.integer(0)),
-                            static_cast<float>(c.real(2))});
+                            static_cast<float>(c.real(2)), bounds.low, bounds.high});
   return {};
 }
 

@@ -113,6 +113,13 @@ Status check_finite(const Subject& s, uint8_t i, const char* role) {
   return failure(Code::op_attribute, Section::program, "%s: %s must be finite", s.name(), role);
 }
 
+Status check_activation(const Subject& s, uint8_t first) {
+  ALCOVE_TRY(check_integer(s, first, "activation", 0, 1));
+  const double low = s.real(static_cast<uint8_t>(first + 1)), high = s.real(static_cast<uint8_t>(first + 2));
+  if (low <= high) return {};
+  return failure(Code::op_attribute, Section::program, "%s: the clamp's bounds are not in order", s.name());
+}
+
 Status check_scratch(const Subject& s, uint8_t i, const Checked& bytes) {
   ALCOVE_TRY(check_type(s, s.op.outputs[i], "scratch", {.dtypes = set_of({DType::u8}), .rank = 1}));
   if (bytes.is_at_most(s.output(i).dims[0])) return {};

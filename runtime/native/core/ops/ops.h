@@ -108,6 +108,8 @@ struct Expected {
 [[nodiscard]] Status check_integer(const Subject& s, uint8_t i, const char* role, int64_t low, int64_t high);
 // Attribute i is a finite number.
 [[nodiscard]] Status check_finite(const Subject& s, uint8_t i, const char* role);
+// Attributes `first` to first + 2 are activation:i64, 0 none or 1 clamp, and its low:f64 and high:f64, which may be infinite.
+[[nodiscard]] Status check_activation(const Subject& s, uint8_t first);
 // Output i is uint8 [bytes] or more.
 [[nodiscard]] Status check_scratch(const Subject& s, uint8_t i, const Checked& bytes);
 // Counts of the op's tensors; for rules with optional inputs.

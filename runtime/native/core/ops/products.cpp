@@ -78,10 +78,7 @@ Status check_linear(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = kFloat}));
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, in.rank));
   ALCOVE_TRY(check_integer(s, kHasResidual, "has_residual", 0, 1));
-  ALCOVE_TRY(check_integer(s, kActivation, "activation", 0, 1));
-  if (!(s.real(kLow) <= s.real(kHigh))) {
-    return failure(Code::op_attribute, Section::program, "linear: the clamp's bounds are not in order");
-  }
+  ALCOVE_TRY(check_activation(s, kActivation));
   ALCOVE_TRY(check_input_count(s, s.integer(kHasResidual) == 1 ? 3 : 2));
   if (s.op.input_count == 3) {
     ALCOVE_TRY(check_type(s, s.op.inputs[2], "residual", {.dtypes = kFloat}));
