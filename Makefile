@@ -57,3 +57,5 @@ fuzz: $(INSTALLED) ## Feed mutated programs to verifier and runtime, under sanit
 
 docs: $(INSTALLED) ## Write the documents that commands print
 	@$(BIN)/python -m benchmarks --write docs/performance.md
+	@$(BIN)/python -m alcove.runtime.coverage --write docs/coverage.md
+	@$(BIN)/python -m benchmarks.architectures --write docs/architectures.md

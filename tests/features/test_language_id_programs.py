@@ -14,7 +14,7 @@ from alcove.features.language_id.contract import SENTENCES, UNKNOWN_BELOW, progr
 from alcove.features.language_id.evaluate import dev_texts, predict, texts_of_tsv
 from alcove.features.language_id.metrics import mean_accuracy
 from alcove.runtime import InvalidTextError, Model, load
-from alcove.runtime.certificate import check_certificate
+from alcove.runtime.certificate import TOLERANCES, check_certificate
 
 VERSIONS = sorted(CONFIGS)
 LIMIT_BYTES = {"1.0.0": 1_000_000, "2.0.0": 4_000_000}
@@ -199,6 +199,6 @@ def test_native_answers_equal_torch(version: str, models: dict[str, Model]) -> N
         probabilities, languages = models[version](text)
         with torch.no_grad():
             values, indices = module(torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8))
-        assert np.abs(values.numpy() - probabilities).max() <= TOLERANCE
+        assert np.abs(values.numpy() - probabilities).max() <= TOLERANCES[TOLERANCE]
         clear = probabilities[0] > 1e-4
         assert [LANGUAGES[i] for i in indices[0, clear].tolist()] == languages[0, clear].tolist()
