@@ -13,7 +13,7 @@ from typing import Final
 from alcove.runtime.compiler.builder import row_major_strides
 from alcove.runtime.compiler.capture import Captured, Symbol
 from alcove.runtime.compiler.graph import Array, Graph, Node, Value
-from alcove.runtime.compiler.sizes import Expression, Fitter, samples_of
+from alcove.runtime.compiler.sizes import Expression, Fitter, beyond_of, evaluate, ones_of, samples_of
 from alcove.runtime.errors import ExportError, Finding
 from alcove.runtime.format.spec import DType, Layout
 
@@ -56,9 +56,41 @@ def generalise(captured: Captured, compile_at: Callable[[Sizes], Graph], buckets
         ExportError: the graph changes with the sizes in a way that no program has; names the first place.
     """
     bounds = [dict(bucket) for bucket in buckets] or choose_buckets(captured.symbols)
-    samples = samples_of(captured)
-    samples += [bucket for bucket in bounds if bucket not in samples]
-    graphs = [compile_at(sizes) for sizes in samples]
+    graphs: dict[tuple[tuple[str, int], ...], Graph] = {}
+
+    def graph_at(sizes: Sizes) -> Graph:
+        mark = tuple(sizes.items())
+        if mark not in graphs:
+            graphs[mark] = compile_at(sizes)
+        return graphs[mark]
+
+    ones = [_Sample(sizes, graph_at(sizes)) for sizes in ones_of(captured)]
+    wanted = samples_of(captured)
+    wanted += [bucket for bucket in bounds if bucket not in wanted]
+    samples = [_Sample(sizes, graph_at(sizes)) for sizes in wanted]
+    try:
+        return _general(captured, samples + ones, bounds)
+    except ExportError:
+        if not ones:
+            raise
+    # The rules took shortcuts at size 1; what holds for all other sizes holds there too, if its results are the same.
+    samples += [_Sample(sizes, graph_at(sizes)) for sizes in beyond_of(captured)]
+    dynamic = _general(captured, samples, bounds)
+    _check_results(dynamic, ones)
+    return dynamic
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """A graph, and the sizes at which it was compiled."""
+
+    sizes: Sizes
+    graph: Graph
+
+
+def _general(captured: Captured, compiled: Sequence[_Sample], bounds: Sequence[Sizes]) -> Dynamic:
+    """Return what holds for all that was compiled; the first at the largest sizes."""
+    samples, graphs = [sample.sizes for sample in compiled], [sample.graph for sample in compiled]
     _check_structure(samples, graphs)
     graphs = _with_slices(samples, graphs)
     fitter = Fitter(captured, samples)
@@ -74,6 +106,34 @@ def generalise(captured: Captured, compile_at: Callable[[Sizes], Graph], buckets
         dims,
         attributes,
         tuple((bound, _with_largest(graph, graphs[0], scratch)) for bound, graph in at_buckets),
+    )
+
+
+def _check_results(dynamic: Dynamic, ones: Sequence[_Sample]) -> None:
+    """Compare the shapes of outputs and states with those at sizes of 1.
+
+    Raises:
+        ExportError: one differs; names it.
+    """
+    for sample in ones:
+        sizes = [sample.sizes[symbol.name] for symbol in dynamic.symbols]
+        for port, other in zip(dynamic.graph.outputs, sample.graph.outputs, strict=True):
+            shape, expected = shape_at(dynamic, port.value, sizes), sample.graph.values[other.value].shape
+            if shape != expected:
+                reason = (
+                    f"at {dict(sample.sizes)} its shape is {list(expected)}, for larger sizes it follows another rule "
+                    f"(that gives {list(shape)}): give the Dim a min of 2"
+                )
+                raise ExportError([Finding(op=f"output {port.name}", module_path="", source="", nearest=reason)])
+
+
+def shape_at(dynamic: Dynamic, key: str, sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape of a value where the symbols have `sizes`."""
+    shape = dynamic.graph.values[key].shape
+    found = [dynamic.dims.get((key, axis)) for axis in range(len(shape))]
+    return tuple(
+        size if expression is None else evaluate(expression, sizes)
+        for size, expression in zip(shape, found, strict=True)
     )
 
 
@@ -111,7 +171,7 @@ def _with_slices(samples: Sequence[Sizes], graphs: Sequence[Graph]) -> list[Grap
     first = graphs[0]
     constants = {key: value for key, value in first.values.items() if value.constant is not None}
     grown = {
-        key: value
+        key: max((graph.values[key] for graph in graphs), key=lambda value: value.array.size)
         for key, value in constants.items()
         if any(not _same(value.array, graph.values[key].array) for graph in graphs[1:])
     }

@@ -13,6 +13,7 @@ import torch
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.capture import Captured
 from alcove.runtime.compiler.graph import Graph, Origin, Port, State, Value
+from alcove.runtime.compiler.nearest import is_listed
 from alcove.runtime.compiler.rules import DTYPES, RULES, Call, Refused, Result
 from alcove.runtime.compiler.source import source_of_stack
 from alcove.runtime.compiler.weights import COMPUTED, toggle_transposed
@@ -185,8 +186,7 @@ class _Lowering:
         if isinstance(result, Tensor):
             self._constant(node, self._constant_name(node, result), result)
         else:
-            self.folded[node] = tuple(result)
-            self.results[node] = tuple(self._as_value(part, COMPUTED + node.name) for part in result)
+            self._constants(node, tuple(result))
         return True
 
     def _nothing(self, node: fx.Node, fakes: list[Tensor]) -> bool:
@@ -194,7 +194,11 @@ class _Lowering:
         shapes = [self._shape(fake) for fake in fakes if not self._is_ragged(fake)]
         if len(shapes) != len(fakes) or not all(0 in shape for shape in shapes):
             return False
-        self._constant(node, COMPUTED + node.name, torch.empty(shapes[0], dtype=fakes[0].dtype))
+        parts = tuple(torch.empty(shape, dtype=fake.dtype) for shape, fake in zip(shapes, fakes, strict=True))
+        if len(parts) == 1:
+            self._constant(node, COMPUTED + node.name, parts[0])
+        else:
+            self._constants(node, parts)
         return True
 
     def _known(self, node: fx.Node) -> Any:
@@ -222,6 +226,10 @@ class _Lowering:
         self.constants[node] = tensor
         self.results[node] = (self._as_value(tensor, name),)
 
+    def _constants(self, node: fx.Node, tensors: tuple[Tensor, ...]) -> None:
+        self.folded[node] = tensors
+        self.results[node] = tuple(self._as_value(part, COMPUTED + node.name) for part in tensors)
+
     def _as_value(self, tensor: Tensor, name: str) -> Value:
         """Return a torch constant as a value; float64 becomes f32, as torch computes with it beside f32 tensors."""
         array = tensor.detach().cpu().contiguous()
@@ -236,7 +244,9 @@ class _Lowering:
             try:
                 shape = self._shape(fake)
             except Refused as refused:
-                shape, refusal = (1,), refusal or str(refused)
+                shape = (1,)
+                if not is_listed(str(node.target)):
+                    refusal = refusal or str(refused)
             outputs.append((DTYPES.get(fake.dtype, DType.F32), shape))
         inputs = [value for argument in node.all_input_nodes for value in self.results.get(argument, ())]
         numbers = tuple(
@@ -365,6 +375,8 @@ class _Lowering:
         if not isinstance(size, torch.SymInt | torch.SymFloat | torch.SymBool):
             return size
         value = size.node.expr.subs(self.numbers)
+        if value.free_symbols and isinstance(size, torch.SymFloat):
+            raise Refused("it takes a number that was read out of a tensor: leave out item() and float()")
         if value.free_symbols:
             raise Refused("its size depends on data; a program's sizes follow from the sizes of its inputs")
         if isinstance(size, torch.SymBool):

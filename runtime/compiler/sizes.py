@@ -5,9 +5,10 @@ symbols: one of torch's own (every size in its graph has one), or a short combin
 every sample; the device evaluates it and checks every operator's rule again with the result.
 """
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
+from itertools import combinations, combinations_with_replacement
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -57,6 +58,7 @@ class Fitter:
         for vector, base in list(self._bases.values()):
             ceil = _rounded_up(base, 16)
             self._base((vector + 15) // 16 * 16, ceil)
+        self._corners = [(self._columns[i], Expression("symbol", i)) for i in range(len(self._symbols))]
         self._found: dict[bytes, Expression | None] = {}
 
     def fit(self, values: Sequence[int]) -> Expression | None:
@@ -110,6 +112,10 @@ class Fitter:
             found = _affine(vector, one * other, Expression("mul", left, right))
             if found is not None:
                 return found
+        for (one, left), (other, right) in combinations(self._corners, 2):
+            found = _bilinear(vector, (one, left), (other, right))
+            if found is not None:
+                return found
         return None
 
 
@@ -151,6 +157,25 @@ def _affine(vector: Vector, base: Vector, expression: Expression) -> Expression 
     return result if offset == 0 else Expression("add", result, Expression("constant", offset))
 
 
+def _bilinear(vector: Vector, one: tuple[Vector, Expression], other: tuple[Vector, Expression]) -> Expression | None:
+    """Return `p * one * other + q * one + r * other + s` with the values of `vector`, or None; all four are integers.
+
+    So begins the last of some rows of varying length: (rows - 1) * length.
+    """
+    terms = np.stack([one[0] * other[0], one[0], other[0], np.ones_like(vector)], axis=1)
+    if len(vector) <= terms.shape[1]:
+        return None  # anything fits
+    factors = np.rint(np.linalg.lstsq(terms.astype(np.float64), vector.astype(np.float64), rcond=None)[0])
+    if not np.isfinite(factors).all() or not (terms @ factors.astype(np.int64) == vector).all():
+        return None
+    parts: list[Expression] = []
+    for factor, term in zip(factors, (Expression("mul", one[1], other[1]), one[1], other[1], None), strict=True):
+        if factor:
+            number = Expression("constant", int(factor))
+            parts.append(number if term is None else Expression("mul", term, number))
+    return _chain("add", parts)
+
+
 def _rounded_up(expression: Expression, multiple: int) -> Expression:
     raised = Expression("add", expression, Expression("constant", multiple - 1))
     step = Expression("constant", multiple)
@@ -162,6 +187,25 @@ def _chain(kind: Kind, operands: Sequence[Expression]) -> Expression:
     for operand in operands[1:]:
         result = Expression(kind, result, operand)
     return result
+
+
+def evaluate(expression: Expression, sizes: Sequence[int]) -> int:
+    """Return the value of an expression where the symbols have `sizes`, as the device computes it."""
+    if not isinstance(expression.a, Expression):
+        return sizes[expression.a] if expression.kind == "symbol" else expression.a
+    operands = [evaluate(operand, sizes) for operand in (expression.a, expression.b) if operand is not None]
+    return _FUNCTIONS[expression.kind](*operands)
+
+
+_FUNCTIONS: Final[dict[Kind, Callable[[int, int], int]]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "min": min,
+    "max": max,
+}
 
 
 def _expressions(captured: Captured) -> list[Any]:
@@ -183,10 +227,10 @@ def samples_of(captured: Captured) -> list[dict[str, int]]:
 
     Each symbol takes its bounds while the others stay in the middle, then all move together by different strides, so
     that no two symbols keep a fixed relation.  A size of 1 is left out where there are others: rules take shortcuts for
-    it, and what holds for all others holds for it.
+    it (`ones_of`).
     """
     bounds = {s.name: (min(max(s.minimum, 2), s.maximum), s.maximum) for s in captured.symbols}
-    middle = {name: (low + high) // 2 for name, (low, high) in bounds.items()}
+    middle = _middle(captured)
     samples = [{name: high for name, (_, high) in bounds.items()}, {name: low for name, (low, _) in bounds.items()}]
     samples += [middle | {name: bound} for name, pair in bounds.items() for bound in pair]
     for step in range(1, 5):
@@ -196,8 +240,25 @@ def samples_of(captured: Captured) -> list[dict[str, int]]:
                 for place, (name, (low, high)) in enumerate(bounds.items())
             }
         )
-    unique: list[dict[str, int]] = []
-    for sizes in samples:
-        if sizes not in unique:
-            unique.append(sizes)
-    return unique
+    return _unique(samples)
+
+
+def ones_of(captured: Captured) -> list[dict[str, int]]:
+    """Return samples with a size of 1: of all symbols that may be 1, and of each by itself; none if none may."""
+    ones = {s.name: 1 for s in captured.symbols if s.minimum == 1 < s.maximum}
+    return _unique([_middle(captured) | part for part in (ones, *({name: 1} for name in ones)) if part])
+
+
+def beyond_of(captured: Captured) -> list[dict[str, int]]:
+    """Return samples with a size of 3 where only 1 and 2 are allowed: one size by itself shows no rule."""
+    pairs = {s.name: 3 for s in captured.symbols if (s.minimum, s.maximum) == (1, 2)}
+    others = (_middle(captured), captured.largest())
+    return _unique([other | part for part in (pairs, *({name: 3} for name in pairs)) if part for other in others])
+
+
+def _middle(captured: Captured) -> dict[str, int]:
+    return {s.name: (min(max(s.minimum, 2), s.maximum) + s.maximum) // 2 for s in captured.symbols}
+
+
+def _unique(samples: Sequence[dict[str, int]]) -> list[dict[str, int]]:
+    return [sizes for place, sizes in enumerate(samples) if sizes not in samples[:place]]

@@ -22,7 +22,7 @@ _FOREIGN: Final = (
 
 def is_users(filename: str) -> bool:
     """Return whether a frame in `filename` belongs to the user's code."""
-    if filename.startswith("<frozen"):
+    if filename.startswith("<"):
         return False
     path = Path(filename).resolve()
     return not any(path.is_relative_to(folder) for folder in _FOREIGN)
