@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.__main__ import machine
-from benchmarks.figures import pin
 from benchmarks.quantisation import data
 from benchmarks.quantisation.measure import Measured, language_id, vision
 
@@ -31,7 +30,6 @@ def main() -> None:
     )
     parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the figures into a page, below its mark")
     arguments = parser.parse_args()
-    pin()
     torch.set_num_threads(1)
     console = Console()
     found = []
@@ -54,7 +52,6 @@ def _table(measured: Measured) -> Table:
         "of float32",
         "accuracy",
         "as float32",
-        "µs",
         "note",
         title=f"{measured.title}: {measured.tested}",
     )
@@ -66,7 +63,6 @@ def _table(measured: Measured) -> Table:
             f"{share:.0%}",
             f"{row.accuracy:.4f}",
             f"{row.agreement:.2%}",
-            f"{row.time_us:.1f}",
             row.note,
         )
     return table
@@ -74,18 +70,23 @@ def _table(measured: Measured) -> Table:
 
 def as_markdown(found: list[Measured], where: str) -> str:
     """Return the part of docs/quantisation.md below its mark."""
-    lines = [MARK, "", f"Measured on: {where}; one thread.  Accuracy is of the native programs.", ""]
+    lines = [
+        MARK,
+        "",
+        f"Measured on: {where}; every machine gives the same answers.  Accuracy is of the native programs.",
+        "",
+    ]
     for measured in found:
         lines += [f"### {measured.title}", "", f"{measured.tested}.", ""]
         lines += [
-            "| variant | bytes | of float32 | accuracy | answers as float32 | µs an input | |",
-            "|---|---|---|---|---|---|---|",
+            "| variant | bytes | of float32 | accuracy | answers as float32 | |",
+            "|---|---|---|---|---|---|",
         ]
         for row in measured.rows:
             share = row.size_bytes / measured.rows[0].size_bytes
             lines.append(
                 f"| {row.variant} | {row.size_bytes:,} | {share:.0%} | {row.accuracy:.4f} "
-                f"| {row.agreement:.2%} | {row.time_us:.1f} | {row.note} |"
+                f"| {row.agreement:.2%} | {row.note} |"
             )
         lines += ["", *_layers(measured)]
     return "\n".join(lines)

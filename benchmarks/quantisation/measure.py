@@ -1,4 +1,4 @@
-"""How do the variants of one model compare: accuracy, size, time?"""
+"""How do the variants of one model compare in accuracy and size?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from alcove.features.language_id.metrics import Prediction, mean_accuracy
 from alcove.runtime import Quantisation, export, load
 from alcove.runtime.program import Program
 
-from benchmarks.figures import median_us
 from benchmarks.quantisation import data
 from benchmarks.quantisation.train import PLAN, normalised
 
@@ -55,7 +54,6 @@ class Row:
         size_bytes: of the program.
         accuracy: share of right answers on held-out data.
         agreement: share of answers that are those of float32.
-        time_us: of one input, one thread, lowest median.
         note: where a budget kept layers in float32: how many.
     """
 
@@ -63,7 +61,6 @@ class Row:
     size_bytes: int
     accuracy: float
     agreement: float
-    time_us: float
     note: str = ""
 
 
@@ -113,14 +110,11 @@ def vision(name: str, folder: Path = data.CACHE) -> Measured:
         max_drop=0.002,
         metric=lambda run: right(run, 0, half),
     )
-    given = batches[0].numpy()
     labels = images.test_labels[half:]
     rows = _rows(
         programs,
         lambda run: _answers(run, images.test[half:]),
         lambda answers: float((answers == labels).mean()),
-        lambda run: lambda: run(given),
-        BATCH,
     )
     tested = f"{len(images.test) - half} images that neither training nor the budget saw"
     return Measured(TITLES[name], rows, programs["int8"].quantisation, tested)
@@ -147,8 +141,7 @@ def language_id() -> Measured:
     def accuracy(_answers: NDArray[Any]) -> float:
         return float(np.mean([mean_accuracy(predictions[kind]) for kind in KINDS]))
 
-    sentence = "Ich habe heute leider keine Zeit, vielleicht morgen."
-    rows = _rows(programs, answers, accuracy, lambda run: lambda: run(sentence), 1)
+    rows = _rows(programs, answers, accuracy)
     tested = f"{sum(map(len, tests.values()))} development texts, mean over kinds"
     return Measured(f"language_id {LANGUAGE_ID}", rows, programs["int8"].quantisation, tested)
 
@@ -168,19 +161,16 @@ def _rows(
     programs: dict[str, Program],
     answer: Callable[[Any], NDArray[Any]],
     accuracy: Callable[[NDArray[Any]], float],
-    call: Callable[[Any], Callable[[], object]],
-    inputs: int,
 ) -> tuple[Row, ...]:
     """Return a row for each program; `accuracy` judges the answers that `answer` has just given."""
     sessions = {variant: load(bytes(program)).session() for variant, program in programs.items()}
-    times = median_us([call(session) for session in sessions.values()], per_repeat=20)
     rows = []
     exact: NDArray[Any] | None = None
-    for (variant, program), time_us in zip(programs.items(), times, strict=True):
+    for variant, program in programs.items():
         answers = answer(sessions[variant])
         exact = answers if exact is None else exact
         agreement = float((answers == exact).mean())
-        row = Row(variant, len(bytes(program)), accuracy(answers), agreement, time_us / inputs, _note(program))
+        row = Row(variant, len(bytes(program)), accuracy(answers), agreement, _note(program))
         rows.append(row)
     return tuple(rows)
 
