@@ -105,6 +105,8 @@ def _plain(scene: Scene, node: Node) -> _Norm | None:
         if mean is None or abs(eps) > _MOST_EPS:
             continue
         squared, count = mean
+        if scene.shape(scale) != (*scene.shape(x)[:-count], *(1 for _ in range(count))):
+            continue
         centred, other = _centred(scene, x, count), _centred(scene, squared, count)
         if centred is not None and (x == squared or centred == other):
             return _Norm(centred, is_rms=False, axis_count=count, eps=eps)
@@ -115,18 +117,26 @@ def _plain(scene: Scene, node: Node) -> _Norm | None:
 
 def _eps_of_scale(scene: Scene, key: str, *, is_division: bool) -> tuple[str, float] | None:
     """Return m and eps where `key`, which nothing else reads, is rsqrt(m + eps), or sqrt(m + eps) to divide by."""
-    node = scene.only(key)
+    node = _computed(scene, key)
     if not is_division and node is not None and scene.is_a(node, "unary", "reciprocal"):
-        node, is_division = scene.only(node.inputs[0]), True
+        node, is_division = _computed(scene, node.inputs[0]), True
     if node is None or not scene.is_a(node, "unary", "sqrt" if is_division else "rsqrt"):
         return None
-    total = scene.only(node.inputs[0])
+    total = _computed(scene, node.inputs[0])
     return None if total is None else scene.with_number(total, "add")
+
+
+def _computed(scene: Scene, key: str) -> Node | None:
+    """Return what writes the numbers of `key`, one a row, before reshapes and products with 1; others read none."""
+    node = scene.only(key)
+    while node is not None and (node.op == "reshape" or scene.with_number(node, "mul") == (node.inputs[0], 1.0)):
+        node = scene.only(node.inputs[0])
+    return node
 
 
 def _mean_square(scene: Scene, key: str) -> tuple[str, int] | None:
     """Return y and over how many of its last dimensions `key` is the mean of its squares, which nothing else reads."""
-    node = scene.only(key)
+    node = _computed(scene, key)
     if node is None:
         return None
     function = "mean"
@@ -135,7 +145,7 @@ def _mean_square(scene: Scene, key: str) -> tuple[str, int] | None:
         function, count = "sum", _count(scene, node.inputs[1])
         if count is None:
             return None
-        node = scene.only(node.inputs[0])
+        node = _computed(scene, node.inputs[0])
     folded = None if node is None else _folded(scene, node, function)
     squares = None if folded is None else scene.only(folded[0])
     if folded is None or squares is None:
@@ -167,16 +177,11 @@ def _count(scene: Scene, key: str) -> int | None:
 
 
 def _folded(scene: Scene, node: Node, function: str) -> tuple[str, int] | None:
-    """Return what a fold over the last dimensions, which stay as ones, reads, and how many they are."""
-    if node.op != "reshape":
+    """Return what a fold over the last dimensions reads, and how many they are."""
+    if node.op != "reduce" or int(node.attributes[0]) != FOLDS[function]:
         return None
-    fold = scene.only(node.inputs[0])
-    if fold is None or fold.op != "reduce" or int(fold.attributes[0]) != FOLDS[function]:
-        return None
-    first, count = int(fold.attributes[1]), int(fold.attributes[2])
-    shape = scene.shape(fold.inputs[0])
-    is_last = first + count == len(shape) and scene.shape(node.outputs[0]) == (*shape[:first], *(1,) * count)
-    return (fold.inputs[0], count) if is_last else None
+    first, count = int(node.attributes[1]), int(node.attributes[2])
+    return (node.inputs[0], count) if first + count == len(scene.shape(node.inputs[0])) else None
 
 
 def _centred(scene: Scene, key: str, count: int) -> str | None:

@@ -69,6 +69,8 @@ def attention_case(
     mask: Any = None,
     *,
     causal: bool = False,
+    masked: float = -np.inf,
+    empty_is_nan: bool = False,
 ) -> tuple[bytes, list[Any], list[Any]]:
     """An attention with its inputs and expected outputs."""
     arrays: list[Any] = [floats(random, *query), floats(random, *key), floats(random, *value)]
@@ -76,6 +78,12 @@ def attention_case(
     grouped = len(query) > 2 and query[-3] != key[-3]
     torch_mask = None if mask is None else torch.from_numpy(mask)
     expected = scaled_dot_product_attention(q, k, v, torch_mask, is_causal=causal, scale=0.3, enable_gqa=grouped)
+    if empty_is_nan or masked != -np.inf:
+        scores = q @ k.mT * 0.3
+        if torch_mask is not None:
+            is_bool = torch_mask.dtype is torch.bool
+            scores = scores.masked_fill(~torch_mask, masked) if is_bool else scores + torch_mask
+        expected = scores.softmax(-1) @ v
     build = Assembly()
     inputs = [build.input(name, DType.F32, x.shape) for name, x in zip("qkv", arrays, strict=True)]
     if mask is not None:
@@ -84,7 +92,8 @@ def attention_case(
     length, width, span, columns = query[-2], query[-1], key[-2], value[-1]
     panels = -(-span // 16) * (width + 1) * 16 + -(-columns // 16) * (span + 1) * 16
     outputs = (DType.F32, tuple(expected.shape)), (DType.U8, ((panels + min(length, 64) * span) * 4,))
-    build.output("y", build.op("attention", inputs, *outputs, attributes=(0.3, int(causal)))[0])
+    attributes = (0.3, int(causal), masked, int(empty_is_nan))
+    build.output("y", build.op("attention", inputs, *outputs, attributes=attributes)[0])
     return build.program(), arrays, [expected]
 
 
@@ -150,6 +159,11 @@ def all_cases() -> Iterator[tuple[str, tuple[bytes, list[Any], list[Any]]]]:
     bools = random.random((70, 19)) < 0.5
     bools[3] = False
     minus = np.where(bools, np.float32(0), np.float32(-np.inf))
+    heads = (2, 70, 5), (2, 19, 5), (2, 19, 7)
+    for mask, masked in ((bools, -1e4), (bools, 0.25), (bools, -np.inf), (minus, -np.inf), (None, -np.inf)):
+        case = attention_case(random, *heads, mask, masked=masked, empty_is_nan=True)
+        yield f"attention by hand {None if mask is None else mask.dtype} {masked}", case
+    yield "attention with a number for a mask", attention_case(random, *heads, bools, masked=-2.0)
     for mask in (None, bools, minus, bools[:1], minus[:, :1]):
         kind = "none" if mask is None else f"{mask.dtype} {mask.shape}"
         yield f"attention mask {kind}", attention_case(random, (2, 3, 70, 8), (2, 3, 19, 8), (2, 3, 19, 17), mask)
