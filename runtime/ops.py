@@ -133,7 +133,8 @@ class ImageToTensor(nn.Module):
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Return f32 [1, channels, height, width] of uint8 [height, width, channels] `pixels`."""
-        x = (pixels.to(torch.float32) * self.scale + self.shift).permute(2, 0, 1).unsqueeze(0)
+        scale, shift = self.get_buffer("scale"), self.get_buffer("shift")
+        x = (pixels.to(torch.float32) * scale + shift).permute(2, 0, 1).unsqueeze(0)
         height, width = pixels.shape[0], pixels.shape[1]
         target = self.size
         if self.resize is not None:

@@ -139,12 +139,12 @@ def native_outputs(program: bytes, calls: list[Call]) -> list[list[NDArray[Any]]
     with tempfile.TemporaryDirectory() as folder:
         path, given, results = (Path(folder) / name for name in ("model.alc", "given.npz", "results.npz"))
         path.write_bytes(program)
-        arrays = {
+        arrays: dict[str, Any] = {
             f"{index}.{place}": tensor.numpy(force=True)
             for index, call in enumerate(calls)
             for place, tensor in enumerate(call)
         }
-        np.savez(given, **arrays)  # type: ignore[arg-type] - its signature takes the flag that it names for an array
+        np.savez(given, **arrays)
         done = subprocess.run(
             [sys.executable, "-c", _NATIVE, str(path), str(given), str(results)],
             capture_output=True,

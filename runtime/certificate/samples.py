@@ -18,7 +18,7 @@ _GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
 _MIX: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _PERIOD: Final = 4096
 
-DTYPES: Final = {
+DTYPES: Final[dict[str, np.dtype[Any]]] = {
     "f32": np.dtype("<f4"),
     "i8": np.dtype("i1"),
     "i32": np.dtype("<i4"),

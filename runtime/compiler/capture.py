@@ -34,6 +34,9 @@ SIZE_BOUND: Final = 2**31
 _TRACING: Final = threading.Lock()
 """Tracing changes torch for its time (`whole_layers.py`, logs), so modules are traced one after the other."""
 
+_ADVICE: Final = " If you're using mark_dynamic"  # torch's, on other functions than export
+_UNEQUAL: Final = re.compile(r"\] != \d+\.?$")
+"""What torch asks for where a tensor is sliced in two dimensions to a size that may be all of it."""
 _USER_CODE: Final = re.compile(r"# File: (?P<source>[^\n]+?:\d+) in ")
 
 
@@ -132,7 +135,8 @@ def _example(value: object) -> object:
 @cache
 def _decompositions() -> dict[Any, Any]:
     """Return torch's way to its core operators, without those that have a rule of their own; made once, it is slow."""
-    table = dict(torch.export.default_decompositions().items())
+    made: Any = torch.export.default_decompositions()
+    table: dict[Any, Any] = dict(made.items())
     for target in KEPT:
         namespace, name, overload = target.split(".")
         table.pop(getattr(getattr(getattr(torch.ops, namespace), name), overload), None)
@@ -170,7 +174,8 @@ def _symbols(
         fake = node.meta["val"]
         if position in text_inputs or not isinstance(fake, torch.Tensor):
             continue
-        for axis, size in enumerate(cast("list[Any]", list(fake.shape))):
+        sizes: list[Any] = list(fake.shape)  # ints, and symbols where a size varies
+        for axis, size in enumerate(sizes):
             unplaced |= _free_symbols(size)
             if not isinstance(size, torch.SymInt) or not size.node.expr.is_Symbol or size.node.expr in found:
                 continue
@@ -254,8 +259,12 @@ def _finding(error: Exception, said: str) -> Finding:
         source = source or (recorded[-1] if recorded else "")
     elif "Constraints violated" in first_line:
         op = "dynamic_shapes"
-        reasons = [line.strip(" -") for line in str(error).splitlines() if line.startswith("  - ")]
+        reasons = [
+            line.strip(" -").partition(_ADVICE)[0] for line in str(error).splitlines() if line.startswith("  - ")
+        ]
         nearest = f"the module fixes or bounds a size that should vary: {' '.join(reasons) or first_line}"
+        if reasons and all(_UNEQUAL.search(reason) for reason in reasons):
+            nearest += " Keep the Dim below that number, or make the tensor that is sliced to the size one longer."
         if f"{TEXT_DIM}_" in first_line:
             nearest = TEXT_ONLY
     return Finding(op=op, module_path="", source=source, nearest=nearest)

@@ -84,11 +84,13 @@ def _inverse_real_fft(x: Tensor) -> Tensor:
 
 
 def _filled(x: Tensor) -> Tensor:
-    return torch.ops.aten.empty.memory_format([2, 3]).fill_(1.5) + x
+    filled: Tensor = torch.ops.aten.empty.memory_format([2, 3]).fill_(1.5)
+    return filled + x
 
 
 def _filled_strided(x: Tensor) -> Tensor:
-    return torch.ops.aten.empty_strided.default([2, 3], [3, 1]).fill_(1.5) + x
+    filled: Tensor = torch.ops.aten.empty_strided.default([2, 3], [3, 1]).fill_(1.5)
+    return filled + x
 
 
 def _arange() -> list[Call]:

@@ -54,6 +54,7 @@ def in_processes(
     while busy:
         ready = wait([worker.connection for worker in busy], timeout=1.0)
         for worker in list(busy):
+            result: T | None
             reason = ""
             if worker.connection in ready:
                 result, reason = _received(worker)

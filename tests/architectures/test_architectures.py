@@ -52,7 +52,8 @@ def test_unsupported_model_is_refused_with_its_reason() -> None:
 
     class Unique(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.unique(x)
+            values: torch.Tensor = torch.unique(x)
+            return values
 
     result = evaluate(Architecture("unique", "test", Unique, lambda: [(torch.ones(3),)]))
     assert result.status == "refused"
@@ -85,7 +86,7 @@ def test_wrong_output_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_comparison_finds_what_differs(expected: list[float], given: list[float]) -> None:
     """NaN and infinities at other places, numbers beyond the bound, and other shapes."""
-    _, reason = largest_difference([[np.float32(expected)]], [[np.float32(given)]])
+    _, reason = largest_difference([[np.array(expected, np.float32)]], [[np.array(given, np.float32)]])
     assert reason
 
 

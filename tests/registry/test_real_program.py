@@ -55,7 +55,7 @@ def program() -> bytes:
     module = TinyLanguages().eval()
     compiled = bytes(export(module, ("a sample",)))
     samples = [Sample(inputs=(text,), source="written for this test") for text in ("ein Satz", "une phrase", "")]
-    return embed_certificate(compiled, certify(compiled, module, samples, "own text", 1e-4))
+    return embed_certificate(compiled, certify(compiled, module, samples, "own text", "standard"))
 
 
 def package(program: bytes) -> Package:

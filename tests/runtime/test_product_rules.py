@@ -42,7 +42,8 @@ class Product:
         """Return the operator with one tensor or attribute of another kind."""
         items = list(getattr(self, field))
         items[index] = value[0] if field == "attributes" else value
-        return replace(self, **{field: tuple(items)})
+        changes: dict[str, Any] = {field: tuple(items)}
+        return replace(self, **changes)
 
 
 LINEAR = Product("linear", ((F32, 3, 5), ("panels", 7, 5), (F32, 3, 7)), ((F32, 3, 7),), (1, 1, 0.0, 6.0))

@@ -22,12 +22,11 @@ TARGETS: list[dict[str, Any]] = [
 
 def resized(mode: str, align_corners: bool | None, **more: Any) -> dict[str, Callable[[Tensor], Tensor]]:
     """Return interpolations to all targets."""
-    return {
-        f"{mode} {align_corners} {target}": lambda x, target=target: F.interpolate(
-            x, mode=mode, align_corners=align_corners, **target, **more
-        )
-        for target in TARGETS
-    }
+
+    def to(target: Any) -> Callable[[Tensor], Tensor]:
+        return lambda x: F.interpolate(x, mode=mode, align_corners=align_corners, **target, **more)
+
+    return {f"{mode} {align_corners} {target}": to(target) for target in TARGETS}
 
 
 def test_nearest_and_exact(agrees: Agrees) -> None:
