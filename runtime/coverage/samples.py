@@ -27,11 +27,11 @@ MAX_ELEMENTS: Final = 100_000  # of all tensors of a sample together
 SEED: Final = 20260
 
 
-class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call] - torch gives it no types
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch gives it no types
     """Watches eager and keeps the calls of one operator's core overloads, with copies of their arguments."""
 
     def __init__(self, name: str) -> None:
-        super().__init__()  # type: ignore[no-untyped-call] - as above
+        super().__init__()  # type: ignore[no-untyped-call]  # as above
         self._packet = getattr(torch.ops.aten, name)
         self._core = {getattr(self._packet, overload): overload for overload in core_overloads()[name]}
         self.is_reached = False

@@ -54,10 +54,11 @@ def in_processes(
     while busy:
         ready = wait([worker.connection for worker in busy], timeout=1.0)
         for worker in list(busy):
-            result: T | None
+            result: T | None = None
             reason = ""
             if worker.connection in ready:
-                result, reason = _received(worker)
+                received = _received(worker)
+                result, reason = received
             elif time.monotonic() - worker.since_s > timeout_s:
                 result, reason = None, f"no answer for {timeout_s:.0f} s"
             else:
