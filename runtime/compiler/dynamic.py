@@ -159,9 +159,9 @@ def _check_structure(samples: Sequence[Sizes], graphs: Sequence[Graph]) -> None:
         for one, other in zip(first.nodes, graph.nodes, strict=False):
             same = (one.op, one.inputs, one.outputs, len(one.attributes))
             if same != (other.op, other.inputs, other.outputs, len(other.attributes)):
-                raise _refused(
-                    one, f"the steps change with the sizes: {one.op} at {dict(samples[0])}, {other.op} at {dict(sizes)}"
-                )
+                what = f"{one.op} of other tensors" if one.op == other.op else other.op
+                reason = f"the steps change with the sizes: {one.op} at {dict(samples[0])}, {what} at {dict(sizes)}"
+                raise _refused(one, f"{reason}; fix the size, or export a program for each")
         if len(first.nodes) != len(graph.nodes):
             raise _refused(first.nodes[-1], f"the number of steps changes with the sizes: another at {dict(sizes)}")
 
@@ -178,13 +178,15 @@ def _with_slices(samples: Sequence[Sizes], graphs: Sequence[Graph]) -> list[Grap
     for key, value in grown.items():
         for sizes, graph in zip(samples, graphs, strict=True):
             part = graph.values[key].array
+            if _same(value.array, part):
+                continue
             is_part = value.layout is Layout.ROW_MAJOR and part.ndim == value.array.ndim
             if not is_part or not _same(value.array[tuple(slice(0, size) for size in part.shape)], part):
                 reader = first.consumers(key)[0]
                 raise _refused(
                     reader,
-                    f"a constant {list(value.shape)} that it reads is another at {dict(sizes)}; compute it from "
-                    "tensors, or fix the size",
+                    f"a constant {list(value.shape)} that it reads follows from a size, another at {dict(sizes)}; "
+                    "compute it from tensors, or fix the size",
                 )
     return [_sliced(graph, grown) for graph in graphs]
 

@@ -6,15 +6,16 @@ every sample; the device evaluates it and checks every operator's rule again wit
 """
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, combinations_with_replacement
+from itertools import combinations, combinations_with_replacement, product
 from typing import Any, Final, Literal
 
 import numpy as np
 import sympy
 import torch
 from alcove.runtime.compiler.capture import Captured
+from alcove.runtime.compiler.rules.attention import ATTENTION_ROWS
 from numpy.typing import NDArray
 
 Kind = Literal["constant", "symbol", "add", "sub", "mul", "floordiv", "mod", "min", "max"]
@@ -39,6 +40,26 @@ Vector = NDArray[np.int64]
 """A number's values at all samples."""
 
 _LIMIT: Final = 400  # bases; their pairs are tried too
+_FEW: Final = 12  # bases of which sums are tried
+_LARGEST_FACTOR: Final = 2**31  # no overflow in the check
+
+
+@dataclass(frozen=True, eq=False)
+class _Term:
+    """An expression with its values at the samples."""
+
+    vector: Vector
+    expression: Expression
+
+    def times(self, other: "_Term") -> "_Term":
+        return _Term(self.vector * other.vector, Expression("mul", self.expression, other.expression))
+
+    def at_most(self, bound: int) -> "_Term":
+        capped = Expression("min", self.expression, Expression("constant", bound))
+        return _Term(np.minimum(self.vector, bound), capped)
+
+    def in_panels(self) -> "_Term":
+        return _Term((self.vector + 15) // 16 * 16, _rounded_up(self.expression, 16))
 
 
 class Fitter:
@@ -55,10 +76,9 @@ class Fitter:
             self._base(self._columns[index], Expression("symbol", index))
         for expression in _expressions(captured):
             self._torch(expression)
+        self._sizes = [_Term(vector, base) for vector, base in self._bases.values()][:_FEW]
         for vector, base in list(self._bases.values()):
-            ceil = _rounded_up(base, 16)
-            self._base((vector + 15) // 16 * 16, ceil)
-        self._corners = [(self._columns[i], Expression("symbol", i)) for i in range(len(self._symbols))]
+            self._base((vector + 15) // 16 * 16, _rounded_up(base, 16))
         self._found: dict[bytes, Expression | None] = {}
 
     def fit(self, values: Sequence[int]) -> Expression | None:
@@ -112,11 +132,18 @@ class Fitter:
             found = _affine(vector, one * other, Expression("mul", left, right))
             if found is not None:
                 return found
-        for (one, left), (other, right) in combinations(self._corners, 2):
-            found = _bilinear(vector, (one, left), (other, right))
+        for terms in self._sums():
+            found = _combined(vector, terms)
             if found is not None:
                 return found
         return None
+
+    def _sums(self) -> Iterator[list[_Term]]:
+        """Yield what is worth adding up: the last of some rows, (rows - 1) * length, and attention's room to work in."""
+        for first, second in combinations(self._sizes, 2):
+            yield [first.times(second), first, second]
+        for length, span in product(self._sizes, repeat=2):
+            yield [length.at_most(ATTENTION_ROWS).times(span), span.in_panels(), span]
 
 
 _KINDS: Final[dict[str, Kind]] = {
@@ -157,23 +184,20 @@ def _affine(vector: Vector, base: Vector, expression: Expression) -> Expression 
     return result if offset == 0 else Expression("add", result, Expression("constant", offset))
 
 
-def _bilinear(vector: Vector, one: tuple[Vector, Expression], other: tuple[Vector, Expression]) -> Expression | None:
-    """Return `p * one * other + q * one + r * other + s` with the values of `vector`, or None; all four are integers.
-
-    So begins the last of some rows of varying length: (rows - 1) * length.
-    """
-    terms = np.stack([one[0] * other[0], one[0], other[0], np.ones_like(vector)], axis=1)
-    if len(vector) <= terms.shape[1]:
+def _combined(vector: Vector, terms: Sequence[_Term]) -> Expression | None:
+    """Return a sum of whole multiples of `terms` and of 1 with the values of `vector`, or None."""
+    matrix = np.stack([*(term.vector for term in terms), np.ones_like(vector)], axis=1)
+    if len(vector) <= matrix.shape[1]:
         return None  # anything fits
-    factors = np.rint(np.linalg.lstsq(terms.astype(np.float64), vector.astype(np.float64), rcond=None)[0])
-    if not np.isfinite(factors).all() or not (terms @ factors.astype(np.int64) == vector).all():
+    factors = np.rint(np.linalg.lstsq(matrix.astype(np.float64), vector.astype(np.float64), rcond=None)[0])
+    if not (np.abs(factors) < _LARGEST_FACTOR).all() or not (matrix @ factors.astype(np.int64) == vector).all():
         return None
-    parts: list[Expression] = []
-    for factor, term in zip(factors, (Expression("mul", one[1], other[1]), one[1], other[1], None), strict=True):
-        if factor:
-            number = Expression("constant", int(factor))
-            parts.append(number if term is None else Expression("mul", term, number))
-    return _chain("add", parts)
+    multiples = [
+        Expression("mul", term.expression, Expression("constant", int(factor)))
+        for term, factor in zip(terms, factors[:-1], strict=True)
+        if factor
+    ]
+    return _chain("add", [*multiples, Expression("constant", int(factors[-1]))])
 
 
 def _rounded_up(expression: Expression, multiple: int) -> Expression:
