@@ -93,11 +93,17 @@ def buffers_of(graph: Graph, siblings: Sequence[Graph] = ()) -> tuple[list[Buffe
 
 
 def _fit(node: Node, sharing: str, graphs: Sequence[Graph]) -> bool:
-    """Return whether a node's output fits its input's bytes; if it overwrites and sizes vary, in the same shape."""
+    """Return whether a node's output fits its input's bytes; if it overwrites, element by element.
+
+    What overwrites has elements of the same size (four rows of bools have the bytes of one row of floats that they
+    were compared with), and if sizes vary the same shape.
+    """
     source, result = node.inputs[0], node.outputs[0]
-    if sharing == "in_place" and len(graphs) > 1:
-        shapes = [(graph.values[source].shape, graph.values[result].shape) for graph in graphs]
-        if any(one != other for one, other in shapes):
+    if sharing == "in_place":
+        values = [(graph.values[source], graph.values[result]) for graph in graphs]
+        if any(DTYPE_BYTES[one.dtype] != DTYPE_BYTES[other.dtype] for one, other in values):
+            return False
+        if len(graphs) > 1 and any(one.shape != other.shape for one, other in values):
             return False
     return all(size_bytes(graph, source) == size_bytes(graph, result) for graph in graphs)
 

@@ -154,12 +154,12 @@ def _sweep(spec: ProgramSpec, lifetimes: Mapping[int, Life], places: Sequence[Pl
 def _may_overwrite(spec: ProgramSpec, op: OpSpec) -> bool:
     """Return whether output 0 may take the bytes of input 0, which ends here.
 
-    It is read as no other input, and has the elements of the output at whatever sizes: planned sizes alone don't say
-    so.
+    It is read as no other input, has elements of the output's size, and as many at whatever sizes: planned sizes alone
+    don't say so.
     """
     if op.inputs[0] in op.inputs[1:]:
         return False
     a, b = spec.tensors[op.inputs[0]], spec.tensors[op.outputs[0]]
-    if not spec.symbols:
-        return True
-    return (a.shape, a.dynamic_dims) == (b.shape, b.dynamic_dims) and DTYPE_BYTES[a.dtype] == DTYPE_BYTES[b.dtype]
+    if DTYPE_BYTES[a.dtype] != DTYPE_BYTES[b.dtype]:
+        return False
+    return not spec.symbols or (a.shape, a.dynamic_dims) == (b.shape, b.dynamic_dims)

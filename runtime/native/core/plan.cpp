@@ -81,10 +81,9 @@ struct Plan {
   const Bucket& bucket;
 };
 
-// At whatever sizes, each element of one has the place of the other's.
-bool has_layout_of(const Tensor& one, const Tensor& other) {
-  return dtype_bytes(one.dtype) == dtype_bytes(other.dtype) && one.rank == other.rank &&
-         one.dynamic_dims == other.dynamic_dims &&
+// At whatever sizes, there are as many elements of one as of the other.
+bool has_shape_of(const Tensor& one, const Tensor& other) {
+  return one.rank == other.rank && one.dynamic_dims == other.dynamic_dims &&
          std::equal(std::begin(one.dims), std::end(one.dims), std::begin(other.dims));
 }
 
@@ -93,9 +92,13 @@ bool is_same_place(const Plan& plan, const Op& op, Sharing sharing) {
   const Place& in = plan.bucket.places[op.inputs[0]];
   const Place& out = plan.bucket.places[op.outputs[0]];
   if (in.size_bytes == 0 || in.offset != out.offset || in.size_bytes != out.size_bytes) return false;
-  // A view has the bytes of its original by its rule; what overwrites must have its shape, if sizes are not known.
-  return sharing == Sharing::alias || plan.program.symbols.empty() ||
-         has_layout_of(plan.program.tensors[op.inputs[0]], plan.program.tensors[op.outputs[0]]);
+  // A view has the bytes of its original by its rule.  What overwrites goes element by element: four rows of bools have
+  // the bytes of one row of floats, but not its elements.
+  if (sharing == Sharing::alias) return true;
+  const Tensor& source = plan.program.tensors[op.inputs[0]];
+  const Tensor& result = plan.program.tensors[op.outputs[0]];
+  return dtype_bytes(source.dtype) == dtype_bytes(result.dtype) &&
+         (plan.program.symbols.empty() || has_shape_of(source, result));
 }
 
 Status overlap(const Plan& plan, uint32_t index, int64_t other) {

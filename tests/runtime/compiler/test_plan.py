@@ -104,7 +104,7 @@ def _graphs(draw: st.DrawFn) -> Graph:
 @given(_graphs())
 def test_plan_of_any_graph_passes_the_checker(graph: Graph) -> None:
     """Lifetimes, relus in place and unused results, proved again from the program alone."""
-    check_plan(emit(graph, plan(graph)))
+    check_plan(emit(graph, [plan(graph)]))
 
 
 def _spec() -> ProgramSpec:
