@@ -15,6 +15,7 @@ from alcove.runtime.compiler.capture import Captured
 from alcove.runtime.compiler.graph import Graph, Origin, Port, State, Value
 from alcove.runtime.compiler.nearest import is_listed
 from alcove.runtime.compiler.rules import DTYPES, RULES, Call, Refused, Result
+from alcove.runtime.compiler.rules.complex_numbers import COMPLEX_RULES, Pair, pair_of
 from alcove.runtime.compiler.source import source_of_stack
 from alcove.runtime.compiler.weights import COMPUTED, toggle_transposed
 from alcove.runtime.format.spec import DType
@@ -70,6 +71,7 @@ class _Lowering:
         self.states: dict[str, tuple[str, str]] = {}  # buffer -> what nodes read, what a session starts with
         self.updates: list[State] = []
         self.results: dict[fx.Node, tuple[Value, ...]] = {}
+        self.pairs: dict[fx.Node, tuple[Pair, ...]] = {}  # of nodes that give complex tensors, in place of results
         self.constants: dict[fx.Node, Tensor] = {}
         self.folded: dict[fx.Node, tuple[Tensor, ...]] = {}  # of nodes with several results
         self.labels: dict[str, tuple[str, ...]] = {}
@@ -143,6 +145,9 @@ class _Lowering:
     def _call(self, node: fx.Node) -> None:
         if node.target is operator.getitem:
             source, index = cast("tuple[fx.Node, int]", node.args)
+            if source in self.pairs:
+                self.pairs[node] = (self.pairs[source][index],)
+                return
             known = self.results.get(source, ())
             if index < len(known):
                 self.results[node] = (known[index],)
@@ -155,7 +160,7 @@ class _Lowering:
         if not fakes:
             return  # sizes, comparisons of sizes and assertions on them: bounds that the operators keep anyway
         try:
-            if self._fold(node) or self._nothing(node, fakes):
+            if self._fold(node) or self._nothing(node, fakes) or self._complex(node, fakes):
                 return
             rule = RULES.get(str(node.target))
             if rule is None:
@@ -167,6 +172,22 @@ class _Lowering:
             return
         self.results[node] = results if isinstance(results, tuple) else (results,)
         self._label(node)
+
+    def _complex(self, node: fx.Node, fakes: list[Tensor]) -> bool:
+        """Apply the rule of an operator that takes or gives complex tensors; return whether `node` is one."""
+        is_complex = any(fake.dtype is torch.complex64 for fake in fakes)
+        if not is_complex and not any(argument in self.pairs for argument in node.all_input_nodes):
+            return False
+        rule = COMPLEX_RULES.get(str(node.target))
+        if rule is None:
+            raise Refused("no rule for it of complex numbers: torch.view_as_real gives both parts, compute with those")
+        made = rule(self._bind(node, fakes), self.builder)
+        several = made if isinstance(made, tuple) else (made,)
+        if isinstance(several[0], Pair):
+            self.pairs[node] = several
+        else:
+            self.results[node] = several
+        return True
 
     def _fold(self, node: fx.Node) -> bool:
         """Compute `node` now if it follows from constants alone; return whether it did."""
@@ -214,7 +235,7 @@ class _Lowering:
     def _constant_name(self, node: fx.Node, result: Tensor) -> str:
         """Return the parameter's name where it can be found back in the program, else a name that says "computed"."""
         sources = node.all_input_nodes
-        if len(sources) == 1 and sources[0] in self.constants:
+        if len(sources) == 1 and sources[0] in self.constants and sources[0] in self.results:
             before, name = self.constants[sources[0]], self.results[sources[0]][0].name
             if before.dtype == result.dtype and before.shape == result.shape and torch.equal(before, result):
                 return name
@@ -224,7 +245,10 @@ class _Lowering:
 
     def _constant(self, node: fx.Node, name: str, tensor: Tensor) -> None:
         self.constants[node] = tensor
-        self.results[node] = (self._as_value(tensor, name),)
+        if tensor.is_complex():
+            self.pairs[node] = (pair_of(self.builder, tensor.detach().resolve_conj().numpy()),)
+        else:
+            self.results[node] = (self._as_value(tensor, name),)
 
     def _constants(self, node: fx.Node, tensors: tuple[Tensor, ...]) -> None:
         self.folded[node] = tensors
@@ -282,6 +306,9 @@ class _Lowering:
             name = next(names)
             if argument is None:
                 continue
+            if isinstance(argument, fx.Node) and argument in self.pairs:
+                self.outputs.append(Port(name, "", refusal="it is complex; return torch.view_as_real of it"))
+                continue
             if not isinstance(argument, fx.Node) or argument not in self.results:
                 self.outputs.append(Port(name, "", refusal=f"only tensors can be outputs, not {argument!r}"))
                 continue
@@ -325,7 +352,7 @@ class _Lowering:
     def _bind(self, node: fx.Node, fakes: list[Tensor]) -> Call:
         """Return the call's arguments by name, with tensors as values and sizes as numbers."""
         for fake in fakes:
-            if fake.dtype not in DTYPES:
+            if fake.dtype not in DTYPES and fake.dtype is not torch.complex64:
                 raise Refused(f"it gives {fake.dtype}, which has no place in a program; stay in float32")
         target = node.target
         if str(target) in _STORAGE_VIEWS and not _is_row_major(node.args[0]):
@@ -345,7 +372,8 @@ class _Lowering:
             read = self._read(value) if str(target) == "aten.select.int" else None
             bound[name] = fx.node.map_arg(value, self._argument) if read is None else read
         results = tuple(
-            Result(DTYPES[fake.dtype], (1,) if self._is_ragged(fake) else self._shape(fake)) for fake in fakes
+            Result(DTYPES.get(fake.dtype, DType.F32), (1,) if self._is_ragged(fake) else self._shape(fake))
+            for fake in fakes
         )
         return Call(str(target), bound, results)
 
@@ -360,6 +388,8 @@ class _Lowering:
         fake = node.meta["val"]
         if not isinstance(fake, Tensor):
             return self._number(fake)
+        if node in self.pairs:
+            return self.pairs[node][0]
         (value,) = self.results[node]
         return value
 

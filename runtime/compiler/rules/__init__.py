@@ -7,6 +7,7 @@ manifest of the kernels; a test compares.
 from alcove.runtime.compiler.rules import (
     activations,
     attention,
+    complex_numbers,
     convolution,
     elementwise,
     embedding,
@@ -37,6 +38,7 @@ from alcove.runtime.compiler.rules.registry import (
 FAMILIES = (
     activations,
     attention,
+    complex_numbers,
     convolution,
     elementwise,
     embedding,

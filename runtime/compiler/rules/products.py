@@ -7,6 +7,7 @@ run.
 import math
 from collections.abc import Sequence
 
+import numpy as np
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.movement import filled
@@ -188,3 +189,19 @@ def bilinear(call: Call, b: Builder) -> Value:
     made = matmul(b, b.permute(half, (1, 0, 2)), b.reshape(x2, (rows, others, 1)))
     shaped = b.reshape(made, (*x1.shape[:-1], outputs))
     return shaped if bias is None else b.binary("add", shaped, bias)
+
+
+@rule("transformers.grouped_mm_fallback.default")
+def grouped(call: Call, b: Builder) -> Value:
+    """Rows sorted by group, each group with its own matrix: mixtures of experts in transformers.
+
+    Every row meets every matrix, and keeps the product of its own group; rows after the last group are 0.
+    """
+    x, weight, ends = call.tensor("input"), call.tensor("weight"), call.tensor("offs")
+    rows = b.reshape(b.cast(b.constant(np.arange(x.shape[0])), ends.dtype), (x.shape[0], 1))
+    made = b.scalar(0.0, DType.F32, (1, 1))
+    for group in reversed(range(weight.shape[0])):
+        end = b.reshape(b.slice(ends, 0, group, group + 1), (1, 1))
+        matrix = b.reshape(b.slice(weight, 0, group, group + 1), weight.shape[1:])
+        made = b.where(b.binary("lt", rows, end, DType.BOOL), matmul(b, x, matrix), made)
+    return made

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
-from alcove.runtime.compiler.rules.registry import Call, rule
+from alcove.runtime.compiler.rules.registry import Call, Refused, rule
 from alcove.runtime.format.spec import DType
 
 FOLDS: Final = {"sum": 0, "mean": 1, "prod": 2, "max": 3, "min": 4, "argmax": 5, "argmin": 6}
@@ -258,3 +258,23 @@ def running_extreme(call: Call, b: Builder) -> tuple[Value, ...]:
 def _one_axis(call: Call, x: Value) -> tuple[int, ...]:
     """Return the dimension `dim` as a list of one; of none for a scalar."""
     return (call.axis("dim", len(x.shape)),) if x.shape else ()
+
+
+# -- counts -------------------------------------------------------------------------------------------------------
+
+
+@rule("aten.histc.default")
+def histogram(call: Call, b: Builder) -> Value:
+    """How many elements lie in each of equal intervals between two numbers; the last one holds its upper end."""
+    x, bins, low, high = call.tensor("self"), int(call["bins"]), float(call["min"]), float(call["max"])
+    if low >= high:
+        raise Refused("histc with min < max given: bounds that are found in the data are not known at export")
+    flat = b.cast(b.reshape(x, (1, math.prod(x.shape))), DType.F32)
+    lower, upper, last = (b.scalar(number, DType.F32) for number in (low, high, bins - 1))
+    scaled = b.binary("mul", b.binary("sub", flat, lower), b.scalar(bins, DType.F32))
+    share = b.binary("div", scaled, b.scalar(high - low, DType.F32))
+    place = b.binary("minimum", b.unary("floor", share), last)
+    within = [b.binary("ge", flat, lower, DType.BOOL), b.binary("le", flat, upper, DType.BOOL)]
+    intervals = b.constant(np.arange(bins, dtype="<f4").reshape(bins, 1))
+    hits = b.binary("bitwise_and", b.binary("eq", place, intervals, DType.BOOL), b.binary("bitwise_and", *within))
+    return b.cast(b.reshape(fold(b, b.cast(hits, DType.F32), "sum", [1]), (bins,)), call.dtype)

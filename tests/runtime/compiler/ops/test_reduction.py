@@ -206,3 +206,15 @@ def test_sizes_that_vary() -> None:
         x = torch.randn(2, 4, size)
         for got, wanted in zip(program(x.numpy()), module(x), strict=True):
             torch.testing.assert_close(torch.from_numpy(got), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_histograms_count_what_lies_within(agrees: Agrees) -> None:
+    """Both ends belong to an interval, what lies outside to none."""
+    agrees(
+        {
+            "some": lambda x: torch.histc(x, 5, -2, 2),
+            "whole": lambda x: torch.histc(x.round(), 4, 0, 3),
+            "ends": lambda x: torch.histc(torch.cat([x.reshape(-1), torch.tensor([-1.0, 0.5, 1.0])]), 4, -1, 1),
+        },
+        torch.randn(6, 5),
+    )

@@ -1,0 +1,112 @@
+"""Do complex numbers within a program, and Fourier transforms, give what torch gives?"""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from alcove.runtime import ExportError, export
+from torch import Tensor, nn
+
+Agrees = Callable[..., None]
+WINDOW = torch.hann_window(16)
+
+
+def stft(x: Tensor) -> Tensor:
+    """Return a short-time transform."""
+    return torch.stft(x, 16, 4, window=WINDOW, return_complex=True)
+
+
+def test_transforms_of_all_kinds_and_norms(agrees: Agrees) -> None:
+    """Real to complex, complex to complex, back; odd and even sizes, one and two dimensions, each norm."""
+    view = torch.view_as_real
+    agrees(
+        {
+            "rfft": lambda x: view(torch.fft.rfft(x)),
+            "rfft longer": lambda x: view(torch.fft.rfft(x, n=14, dim=0, norm="ortho")),
+            "rfft2": lambda x: view(torch.fft.rfft2(x, norm="forward")),
+            "fft": lambda x: view(torch.fft.fft(x)),
+            "ifft": lambda x: view(torch.fft.ifft(torch.fft.fft(x), norm="ortho")),
+            "fft2 real": lambda x: torch.fft.fft2(x).real,
+            "irfft": lambda x: torch.fft.irfft(torch.fft.rfft(x)),
+            "irfft odd": lambda x: torch.fft.irfft(torch.fft.rfft(x), n=9),
+            "irfft2": lambda x: torch.fft.irfft2(torch.fft.rfft2(x, norm="ortho") * (1 + 2j), s=(7, 10), norm="ortho"),
+            "shift": lambda x: view(torch.fft.fftshift(torch.fft.fft(x), -1)),
+        },
+        torch.randn(7, 10),
+    )
+
+
+def test_short_time_transform_and_its_inverse(agrees: Agrees) -> None:
+    """Magnitudes, powers, phases of frames, and the signal back from masked frames."""
+    agrees(
+        {
+            "magnitude": lambda x: stft(x).abs(),
+            "power": lambda x: stft(x).real ** 2 + stft(x).imag ** 2,
+            "square": lambda x: stft(x).abs().pow(2).clamp(min=1e-5).log(),
+            "masked": lambda x: torch.istft(stft(x) * torch.sigmoid(stft(x).abs()), 16, 4, window=WINDOW, length=64),
+        },
+        torch.randn(2, 64),
+    )
+
+
+def test_arithmetic_of_complex_numbers(agrees: Agrees) -> None:
+    """Real and complex operands on either side, numbers, products of matrices, movements."""
+    agrees(
+        {
+            "rotate": lambda x, y: torch.view_as_real(torch.view_as_complex(x) * torch.polar(torch.ones(3), y)),
+            "angle": lambda x, y: torch.view_as_complex(x).angle(),
+            "sums": lambda x, y: torch.view_as_real(2 - torch.complex(y, y * 2) + y),
+            "quotient": lambda x, y: torch.view_as_real(y / torch.view_as_complex(x)),
+            "half": lambda x, y: torch.view_as_real(torch.view_as_complex(x) / 2),
+            "conjugate": lambda x, y: torch.view_as_real(torch.view_as_complex(x).conj() * (1j * y)),
+            "exp": lambda x, y: torch.view_as_real(torch.exp(1j * y)),
+            "square": lambda x, y: (torch.view_as_complex(x) ** 2).imag,
+            "product": lambda x, y: torch.view_as_real(torch.view_as_complex(x).T @ torch.view_as_complex(x)),
+            "einsum": lambda x, y: torch.einsum("ni,nj->ij", torch.view_as_complex(x), torch.complex(y, y)).real,
+            "moved": lambda x, y: torch.view_as_real(torch.view_as_complex(x).flip(0)[1:, ::2].t().reshape(-1)),
+            "written": lambda x, y: written(torch.view_as_complex(x)).abs(),
+        },
+        torch.randn(4, 3, 2),
+        torch.randn(4, 3),
+    )
+
+
+def written(z: Tensor) -> Tensor:
+    """Return zeros with `z` in one corner."""
+    whole = torch.zeros(6, 5, dtype=torch.cfloat)
+    whole[:4, 2:] = z
+    return whole
+
+
+def test_complex_weights_are_constants(agrees: Agrees) -> None:
+    """A filter in the frequency domain: the parameter holds both parts in its last dimension."""
+
+    class Filter(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(8, 5, 2))
+
+        def forward(self, x: Tensor) -> Tensor:
+            frequencies = torch.fft.rfft2(x, norm="ortho") * torch.view_as_complex(self.weight)
+            return torch.fft.irfft2(frequencies, s=(8, 8), norm="ortho")
+
+    agrees(Filter(), torch.randn(2, 8, 8))
+
+
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        (torch.fft.rfft, "view_as_real"),
+        (lambda x: torch.fft.rfft(x).sinh().real, "view_as_real"),
+        (lambda x: torch.fft.rfft(x.repeat(1, 2000)).abs(), "4096 points"),
+    ],
+)
+def test_complex_results_and_unknown_functions_are_refused(function: Callable[[Tensor], Tensor], sentence: str) -> None:
+    """The refusal tells what to do."""
+
+    class One(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return function(x)
+
+    with pytest.raises(ExportError, match=sentence):
+        export(One(), (torch.randn(1, 4),))
