@@ -139,7 +139,7 @@ class Fitter:
         return None
 
     def _sums(self) -> Iterator[list[_Term]]:
-        """Yield what is worth adding up: the last of some rows, (rows - 1) * length, and attention's room to work in."""
+        """Yield what is worth adding up: where the last of some rows begins, and how much room attention works in."""
         for first, second in combinations(self._sizes, 2):
             yield [first.times(second), first, second]
         for length, span in product(self._sizes, repeat=2):
