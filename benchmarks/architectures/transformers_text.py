@@ -110,30 +110,36 @@ ARCHITECTURES = (
     Architecture("mobilebert", "text", encoder(t.MobileBertModel, t.MobileBertConfig, **MOBILEBERT), masked),
     Architecture("albert", "text", encoder(t.AlbertModel, t.AlbertConfig, embedding_size=16), masked),
     Architecture("roberta", "text", encoder(t.RobertaModel, t.RobertaConfig), masked),
-    Architecture("electra", "text", encoder(t.ElectraModel, t.ElectraConfig, embedding_size=16), masked),
-    Architecture("squeezebert", "text", encoder(t.SqueezeBertModel, t.SqueezeBertConfig, embedding_size=32), masked),
-    Architecture("mpnet", "text", encoder(t.MPNetModel, t.MPNetConfig), masked),
+    Architecture("electra", "text", encoder(t.ElectraModel, t.ElectraConfig, embedding_size=16), masked, is_small=False),
+    Architecture("squeezebert", "text", encoder(t.SqueezeBertModel, t.SqueezeBertConfig, embedding_size=32), masked, is_small=False),
+    Architecture("mpnet", "text", encoder(t.MPNetModel, t.MPNetConfig), masked, is_small=False),
     Architecture("deberta-v2", "text", encoder(
         t.DebertaV2Model, t.DebertaV2Config, relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=8
-    ), masked),
+    ), masked, is_small=False),
     Architecture("modernbert", "text", encoder(
         t.ModernBertModel, t.ModernBertConfig, pad_token_id=0, cls_token_id=1, sep_token_id=2, bos_token_id=1,
         eos_token_id=2, local_attention=4,
-    ), masked),
+    ), masked, is_small=False),
     Architecture("t5-encoder", "text", t5_encoder, masked),
-    Architecture("t5", "translation", t5, source_and_target),
+    Architecture("t5", "translation", t5, source_and_target, is_small=False),
     Architecture("clip-text", "text embedding", clip_text, text_ids),
     Architecture("gpt2", "language model", causal(t.GPT2LMHeadModel, t.GPT2Config, **GPT2), SENTENCE),
     Architecture("llama", "language model", causal(t.LlamaForCausalLM, t.LlamaConfig, **LLAMA), SENTENCE),
-    Architecture("qwen2", "language model", causal(t.Qwen2ForCausalLM, t.Qwen2Config, **LLAMA), SENTENCE),
+    Architecture("qwen2", "language model", causal(t.Qwen2ForCausalLM, t.Qwen2Config, **LLAMA), SENTENCE, is_small=False),
     Architecture("gemma", "language model", causal(
         t.GemmaForCausalLM, t.GemmaConfig, **LLAMA, head_dim=8
-    ), SENTENCE),
+    ), SENTENCE, is_small=False),
     Architecture("opt", "language model", causal(
         t.OPTForCausalLM, t.OPTConfig, vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2,
         num_attention_heads=4, ffn_dim=64, word_embed_proj_dim=32, max_position_embeddings=64,
     ), SENTENCE),
     Architecture("gpt-neox", "language model", causal(
         t.GPTNeoXForCausalLM, t.GPTNeoXConfig, **SMALL
-    ), SENTENCE),
+    ), SENTENCE, is_small=False),
+    Architecture("mixtral", "language model", causal(
+        t.MixtralForCausalLM, t.MixtralConfig, **LLAMA, num_local_experts=4
+    ), SENTENCE, is_small=False),
+    Architecture("gemma3", "language model", causal(
+        t.Gemma3ForCausalLM, t.Gemma3TextConfig, **LLAMA, head_dim=8, sliding_window=4
+    ), SENTENCE, is_small=False),
 )  # fmt: skip

@@ -105,6 +105,19 @@ def yolos() -> nn.Module:
     return Picked(t.YolosForObjectDetection(config), "pred_boxes", ("pixel_values",))
 
 
+def detr() -> nn.Module:
+    """DETR: learned queries look at a convolution's map."""
+    backbone = t.ResNetConfig(
+        embedding_size=8, hidden_sizes=[8, 16, 16, 32], depths=[1, 1, 1, 1], layer_type="basic", out_features=["stage4"]
+    )
+    config = t.DetrConfig(
+        backbone_config=backbone, use_timm_backbone=False, use_pretrained_backbone=False, backbone=None, d_model=32,
+        encoder_layers=1, decoder_layers=1, encoder_ffn_dim=32, decoder_ffn_dim=32, encoder_attention_heads=4,
+        decoder_attention_heads=4, num_queries=5, num_labels=3,
+    )  # fmt: skip
+    return Picked(t.DetrForObjectDetection(config), "pred_boxes", ("pixel_values",))
+
+
 def clip_image() -> nn.Module:
     """CLIP's image encoder with its projection."""
     config = t.CLIPVisionConfig(image_size=32, patch_size=8, projection_dim=16, **SMALL)
@@ -153,18 +166,19 @@ ARCHITECTURES = (
     Architecture("vit", "image classification", vit, image(1, 3, 32, 32)),
     Architecture("deit", "image classification", deit, image(1, 3, 32, 32)),
     Architecture("swin", "image classification", swin, image(1, 3, 32, 32)),
-    Architecture("beit", "image classification", beit, image(1, 3, 32, 32)),
-    Architecture("levit", "image classification", levit, image(2, 3, 64, 64)),
-    Architecture("pvt", "image classification", pvt, image(1, 3, 64, 64)),
+    Architecture("beit", "image classification", beit, image(1, 3, 32, 32), is_small=False),
+    Architecture("levit", "image classification", levit, image(2, 3, 64, 64), is_small=False),
+    Architecture("pvt", "image classification", pvt, image(1, 3, 64, 64), is_small=False),
     Architecture("mobilevit", "image classification", mobilevit, image(1, 3, 64, 64)),
-    Architecture("mobilevit-v2", "image classification", mobilevit_v2, image(1, 3, 64, 64)),
+    Architecture("mobilevit-v2", "image classification", mobilevit_v2, image(1, 3, 64, 64), is_small=False),
     Architecture("convnext-hf", "image classification", convnext, image(1, 3, 64, 64)),
-    Architecture("mobilenet-v2-hf", "image classification", mobilenet_v2, image(1, 3, 64, 64)),
+    Architecture("mobilenet-v2-hf", "image classification", mobilenet_v2, image(1, 3, 64, 64), is_small=False),
     Architecture("resnet-hf", "image classification", resnet, image(1, 3, 64, 64)),
     Architecture("segformer", "segmentation", segformer, image(1, 3, 64, 64)),
-    Architecture("dpt", "depth", dpt, image(1, 3, 32, 32)),
+    Architecture("dpt", "depth", dpt, image(1, 3, 32, 32), is_small=False),
     Architecture("yolos", "detection", yolos, image(1, 3, 32, 32)),
-    Architecture("clip-image", "image embedding", clip_image, image(1, 3, 32, 32)),
+    Architecture("detr", "detection", detr, image(1, 3, 64, 64), is_small=False),
+    Architecture("clip-image", "image embedding", clip_image, image(1, 3, 32, 32), is_small=False),
     Architecture("siglip-image", "image embedding", siglip, image(1, 3, 32, 32)),
     Architecture("clip", "image and text", Clip, clip_inputs),
 )
