@@ -200,6 +200,57 @@ def test_a_program_is_exported_looked_at_verified_and_run(shop: Shop, programs: 
         assert said.out
 
 
+def test_an_export_explains_its_passes(shop: Shop, tmp_path: Path) -> None:
+    """The graph after each pass, with the user's lines, on standard output; with --json on standard error."""
+    factory = f"{shop.folder}/polite_model.py:make"
+    said = alcove("model", "export", factory, "--out", tmp_path / "one.alc", "--explain")
+    assert (said.code, said.err) == (0, "")
+    places = [said.out.index(f"== after {name} ==") for name in ("capture", "lower", "layout", "fuse", "pack", "plan")]
+    assert places == sorted(places)
+    assert "polite_model.py:" in said.out
+    assert "arena: " in said.out
+    as_json = alcove("model", "export", factory, "--out", tmp_path / "two.alc", "--explain", "--json")
+    assert as_json.json["size_bytes"] == (tmp_path / "two.alc").stat().st_size
+    assert "== after plan ==" in as_json.err
+
+
+def test_layers_are_compared_with_torch(
+    shop: Shop, programs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each layer of the module and the whole program; the first layer that departs is named, and the status says so."""
+    factory = f"{shop.folder}/polite_model.py:make"
+    arguments = ("model", "verify", programs[0], "--layers", factory)
+    facts = alcove(*arguments, "--json").json
+    assert facts["first"] is None
+    assert [layer["op"] for layer in facts["layers"]] == [
+        "aten.linear.default",
+        "aten.relu.default",
+        "aten.linear.default",
+        "aten.softmax.int",
+    ]
+    assert facts["layers"][0]["module_path"] == "hidden"
+    assert facts["program_difference"] < 1e-6
+    said = alcove(*arguments)
+    assert said.code == 0
+    assert "every layer agrees" in said.out
+    other = alcove("model", "verify", programs[1], "--layers", factory, "--json").json
+    assert other["first"] is None
+    assert other["program_difference"] > 1e-3
+
+    from alcove.runtime.compiler.rules import RULES
+
+    monkeypatch.setitem(RULES, "aten.relu.default", lambda call, b: b.unary("sigmoid", call.tensor("self")))
+    said = alcove(*arguments)
+    assert said.code == 1
+    assert "first to depart: relu" in said.out
+    assert "polite_model.py:" in said.out
+    assert said.out.count("DEPARTS") >= 1
+    assert alcove(*arguments, "--json").json["first"] == "relu"
+    missing = alcove("model", "verify", programs[0], "--layers", f"{shop.folder}/polite_model.py:nothing")
+    assert missing.code != 0
+    assert "nothing" in missing.err
+
+
 def test_from_push_to_everyone(shop: Shop, programs: tuple[Path, Path]) -> None:
     """Two versions, an experiment without reports, an override, everyone; then a halt, and a sound tree throughout."""
     key = shop.folder / "keys" / "teams" / "writing.pem"

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from alcove.runtime import InvalidTextError, _native
-from alcove.runtime.ops import LabelledTopK, NgramHash, ngram_hash
+import torch.nn.functional as F  # noqa: N812 - torch's own custom
+from alcove.runtime import InvalidTextError, _native, export, load
+from alcove.runtime.ops import ImageToTensor, LabelledTopK, NgramHash, ngram_hash
 
 
 def _utf8(text: str) -> torch.Tensor:
@@ -61,3 +62,71 @@ def test_labelled_topk_ranks_scores() -> None:
     ranked = LabelledTopK(("a", "b", "c"), 2)(torch.tensor([[0.2, 0.5, 0.3]]))
     assert ranked.indices.tolist() == [[1, 2]]
     assert torch.equal(ranked.values, torch.tensor([[0.5, 0.3]]))
+
+
+def _picture(height: int, width: int, channels: int = 3) -> torch.Tensor:
+    return torch.randint(0, 256, (height, width, channels), dtype=torch.uint8)
+
+
+@pytest.mark.parametrize("antialias", [True, False])
+@pytest.mark.parametrize(
+    ("picture", "size", "resize"),
+    [
+        ((40, 31), (16, 16), None),
+        ((9, 13), (24, 20), None),
+        ((40, 61), (16, 16), 20),
+        ((61, 40), (12, 16), 16),
+        ((20, 20), (20, 20), 20),
+        ((33, 33), (8, 8), 9),
+    ],
+)
+def test_picture_becomes_what_torch_makes_of_it(
+    picture: tuple[int, int], size: tuple[int, int], resize: int | None, antialias: bool
+) -> None:
+    """Bytes to a normalised f32 [1, 3, height, width], larger or smaller, cut or not: the program gives torch's."""
+    pixels = _picture(*picture)
+    module = ImageToTensor(size, resize=resize, antialias=antialias).eval()
+    expected = module(pixels)
+    (seen,) = load(bytes(export(module, (pixels,))))(pixels.numpy())
+    assert seen.shape == (1, 3, *size)
+    assert np.abs(seen - expected.numpy()).max() <= 1e-5
+
+
+def test_picture_is_normalised_resized_and_cut_in_the_middle() -> None:
+    """By the formula in its own words: (pixel / 255 - mean) / std, the shorter side to `resize`, then the middle."""
+    pixels = _picture(24, 36)
+    mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+    plain = ((pixels.float() / 255 - mean) / std).permute(2, 0, 1)[None]
+    torch.testing.assert_close(ImageToTensor((24, 36))(pixels), plain, rtol=1e-5, atol=1e-5)
+    resized = F.interpolate(plain, size=(12, 18), mode="bilinear", antialias=True)
+    torch.testing.assert_close(
+        ImageToTensor((8, 10), resize=12)(pixels), resized[:, :, 2:10, 4:14], rtol=1e-5, atol=1e-5
+    )
+
+
+def test_grey_picture_has_one_channel() -> None:
+    """As many channels as there are means."""
+    pixels = _picture(10, 12, 1)
+    module = ImageToTensor((10, 12), mean=(0.5,), std=(0.25,)).eval()
+    (seen,) = load(bytes(export(module, (pixels,))))(pixels.numpy())
+    np.testing.assert_allclose(seen[0, 0], (pixels.numpy()[..., 0] / 255 - 0.5) / 0.25, rtol=1e-5, atol=1e-5)
+
+
+def test_picture_and_model_are_one_program() -> None:
+    """A device takes the camera's bytes; nothing is left to do beside the program."""
+    module = torch.nn.Sequential(ImageToTensor((8, 8)), torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten()).eval()
+    pixels = _picture(17, 19)
+    (seen,) = load(bytes(export(module, (pixels,))))(pixels.numpy())
+    np.testing.assert_allclose(seen, module(pixels).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_picture_of_impossible_sizes_is_refused() -> None:
+    """A size of nothing, a cut larger than what is left, and numbers of channels that differ."""
+    with pytest.raises(ValueError, match="at most resize"):
+        ImageToTensor((0, 4))
+    with pytest.raises(ValueError, match="at most resize"):
+        ImageToTensor((8, 8), resize=7)
+    for std in ((0.5,), (0.5, 0.5, 0.0)):
+        with pytest.raises(ValueError, match="std"):
+            ImageToTensor((8, 8), std=std)
+    assert "resize=9" in repr(ImageToTensor((8, 8), resize=9))
