@@ -51,7 +51,7 @@ def fold_program(shape: tuple[int, ...], first: int, count: int, dtype: DType = 
 FREE = (0, 0.0, 0.0)
 
 
-def norm_program(
+def norm_program(  # noqa: PLR0917 - what the three operators take
     shape: tuple[int, int, int],
     groups: int,
     mask: int,

@@ -110,7 +110,10 @@ def both_parts(call: Call, b: Builder) -> Any:
     ]
     if isinstance(halves[0], tuple):
         return tuple(Pair(re, im) for re, im in zip(*halves, strict=True))
-    return Pair(*halves)
+    re, im = halves
+    if isinstance(re, tuple) or isinstance(im, tuple):
+        raise TypeError(f"{call.target} gives one tensor for one part and several for the other")
+    return Pair(re, im)
 
 
 # -- between real and complex -----------------------------------------------------------------------------------------
@@ -171,8 +174,8 @@ def to_complex(call: Call, b: Builder) -> Pair:
 def absolute(call: Call, b: Builder) -> Value:
     """The square root of the sum of squares."""
     x: Pair = call["self"]
-    squares = [b.binary("mul", part, part) for part in (x.re, x.im)]
-    return b.unary("sqrt", b.binary("add", *squares))
+    real, imaginary = b.binary("mul", x.re, x.re), b.binary("mul", x.im, x.im)
+    return b.unary("sqrt", b.binary("add", real, imaginary))
 
 
 @complex_rule("angle.default")
@@ -215,7 +218,8 @@ def _is_real(given: Any) -> bool:
 def subtract_from(call: Call, b: Builder) -> Pair:
     """The operands change places."""
     swapped = {**call.arguments, "self": call["other"], "other": call["self"]}
-    return add(replace(call, target="aten.sub.Tensor", arguments=swapped), b)
+    difference: Pair = add(replace(call, target="aten.sub.Tensor", arguments=swapped), b)
+    return difference
 
 
 @complex_rule("mul.Tensor", "mul.Scalar")

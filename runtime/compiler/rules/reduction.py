@@ -274,7 +274,8 @@ def histogram(call: Call, b: Builder) -> Value:
     scaled = b.binary("mul", b.binary("sub", flat, lower), b.scalar(bins, DType.F32))
     share = b.binary("div", scaled, b.scalar(high - low, DType.F32))
     place = b.binary("minimum", b.unary("floor", share), last)
-    within = [b.binary("ge", flat, lower, DType.BOOL), b.binary("le", flat, upper, DType.BOOL)]
+    from_lower, to_upper = b.binary("ge", flat, lower, DType.BOOL), b.binary("le", flat, upper, DType.BOOL)
+    within = b.binary("bitwise_and", from_lower, to_upper)
     intervals = b.constant(np.arange(bins, dtype="<f4").reshape(bins, 1))
-    hits = b.binary("bitwise_and", b.binary("eq", place, intervals, DType.BOOL), b.binary("bitwise_and", *within))
+    hits = b.binary("bitwise_and", b.binary("eq", place, intervals, DType.BOOL), within)
     return b.cast(b.reshape(fold(b, b.cast(hits, DType.F32), "sum", [1]), (bins,)), call.dtype)

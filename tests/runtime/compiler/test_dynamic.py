@@ -109,7 +109,7 @@ class Gru(nn.Module):
 
 def folded(_: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return products of the sizes as a size, and back."""
-    batch, length, _ = x.shape
+    batch, length, _width = x.shape
     rows = x.reshape(batch * length, 4).softmax(-1)
     return rows.flatten(), rows.view(batch, length, 2, 2).transpose(1, 2).flatten(2)
 

@@ -70,7 +70,7 @@ class Segmenter(nn.Module):
         z = F.pad(torch.cat([y, self.up(F.gelu(self.deep(y)))], 1), (1, 1, 1, 1), mode="replicate")
         z = torch.where(z > 0, z, z * 0.1)
         z = F.interpolate(torch.softmax(self.join(z), 1), scale_factor=2, mode="bilinear")
-        return self.out(z[:, :, 1:-1, ::2])  # type: ignore[no-any-return]
+        return self.out(z[:, :, 1:-1, ::2])
 
 
 class Patches(nn.Module):
@@ -84,7 +84,7 @@ class Patches(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Run."""
         y = self.mix(self.norm(self.patch(x).flatten(2).transpose(1, 2)))
-        return self.after(y.transpose(1, 2).reshape(x.shape[0], 8, 4, 4))  # type: ignore[no-any-return]
+        return self.after(y.transpose(1, 2).reshape(x.shape[0], 8, 4, 4))
 
 
 class Separator(nn.Module):
@@ -98,7 +98,7 @@ class Separator(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Run."""
         y = F.relu(self.norm(self.first(x)))
-        return self.out(F.glu(y + self.dilated(y), 1)) * x  # type: ignore[no-any-return]
+        return self.out(F.glu(y + self.dilated(y), 1)) * x
 
 
 MODELS: Sequence[tuple[type[nn.Module], tuple[int, ...], int]] = [
