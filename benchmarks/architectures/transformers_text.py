@@ -110,8 +110,12 @@ ARCHITECTURES = (
     Architecture("mobilebert", "text", encoder(t.MobileBertModel, t.MobileBertConfig, **MOBILEBERT), masked),
     Architecture("albert", "text", encoder(t.AlbertModel, t.AlbertConfig, embedding_size=16), masked),
     Architecture("roberta", "text", encoder(t.RobertaModel, t.RobertaConfig), masked),
-    Architecture("electra", "text", encoder(t.ElectraModel, t.ElectraConfig, embedding_size=16), masked, is_small=False),
-    Architecture("squeezebert", "text", encoder(t.SqueezeBertModel, t.SqueezeBertConfig, embedding_size=32), masked, is_small=False),
+    Architecture("electra", "text", encoder(
+        t.ElectraModel, t.ElectraConfig, embedding_size=16
+    ), masked, is_small=False),
+    Architecture("squeezebert", "text", encoder(
+        t.SqueezeBertModel, t.SqueezeBertConfig, embedding_size=32
+    ), masked, is_small=False),
     Architecture("mpnet", "text", encoder(t.MPNetModel, t.MPNetConfig), masked, is_small=False),
     Architecture("deberta-v2", "text", encoder(
         t.DebertaV2Model, t.DebertaV2Config, relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=8
@@ -125,7 +129,9 @@ ARCHITECTURES = (
     Architecture("clip-text", "text embedding", clip_text, text_ids),
     Architecture("gpt2", "language model", causal(t.GPT2LMHeadModel, t.GPT2Config, **GPT2), SENTENCE),
     Architecture("llama", "language model", causal(t.LlamaForCausalLM, t.LlamaConfig, **LLAMA), SENTENCE),
-    Architecture("qwen2", "language model", causal(t.Qwen2ForCausalLM, t.Qwen2Config, **LLAMA), SENTENCE, is_small=False),
+    Architecture("qwen2", "language model", causal(
+        t.Qwen2ForCausalLM, t.Qwen2Config, **LLAMA
+    ), SENTENCE, is_small=False),
     Architecture("gemma", "language model", causal(
         t.GemmaForCausalLM, t.GemmaConfig, **LLAMA, head_dim=8
     ), SENTENCE, is_small=False),
