@@ -325,8 +325,8 @@ def densenet() -> nn.Module:
 
 ARCHITECTURES = (
     Architecture("resnet18", "image classification", resnet18, image(1, 3, 64, 64)),
-    Architecture("resnet50", "image classification", resnet50, image(2, 3, 64, 64)),
-    Architecture("resnext50", "image classification", lambda: resnet50(groups=4), image(1, 3, 64, 64)),
+    Architecture("resnet50", "image classification", resnet50, image(2, 3, 64, 64), is_small=False),
+    Architecture("resnext50", "image classification", lambda: resnet50(groups=4), image(1, 3, 64, 64), is_small=False),
     Architecture("mobilenet-v1", "image classification", mobilenet_v1, image(1, 3, 64, 64)),
     Architecture("mobilenet-v2", "image classification", mobilenet_v2, image(1, 3, 96, 96)),
     Architecture("mobilenet-v3", "image classification", mobilenet_v3, image(1, 3, 96, 96)),
