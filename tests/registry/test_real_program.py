@@ -73,7 +73,7 @@ def test_compiled_program_is_packed_verified_published_and_read(
     signature = packed.manifest.signature
     assert [(port.dtype, port.shape) for port in signature.inputs] == [("text", ())]
     assert signature.outputs[-1] == PortSignature(
-        name=signature.outputs[-1].name, dtype="i32", shape=(1, 2), labels=("aa", "bb", "cc")
+        name=signature.outputs[-1].name, dtype="i64", shape=(1, 2), labels=("aa", "bb", "cc")
     )
     assert packed.manifest.variants[0].memory_ceiling_bytes > 0
     write_package(packed, tmp_path / "package")
