@@ -129,7 +129,7 @@ def _eps_of_scale(scene: Scene, key: str, *, is_division: bool) -> tuple[str, fl
 def _computed(scene: Scene, key: str) -> Node | None:
     """Return what writes the numbers of `key`, one a row, before reshapes and products with 1; others read none."""
     node = scene.only(key)
-    while node is not None and (node.op == "reshape" or scene.with_number(node, "mul") == (node.inputs[0], 1.0)):
+    while node is not None and (node.op == "reshape" or scene.with_number(node, "mul") == (*node.inputs[:1], 1.0)):
         node = scene.only(node.inputs[0])
     return node
 
