@@ -43,7 +43,7 @@ COMPOSITES: Final[dict[str, tuple[str, ...]]] = {
     "mm": ("matmul",),
     "native_group_norm": ("nn.functional.group_norm",),
     "native_layer_norm": ("nn.functional.layer_norm",),
-    "permute": ("movedim", "swapaxes"),
+    "permute": ("movedim", "transpose"),
     "reflection_pad1d": ("nn.functional.pad.reflect",),
     "reflection_pad2d": ("nn.functional.pad.reflect",),
     "reflection_pad3d": ("nn.functional.pad.reflect",),

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from alcove.runtime.compiler.rules import RULES
+from alcove.runtime.compiler.builder import Builder
+from alcove.runtime.compiler.graph import Value
+from alcove.runtime.compiler.rules import RULES, Call
 from alcove.runtime.coverage import __main__ as command
 from alcove.runtime.coverage.case import Outcome, Sample, Status, check, first_difference, run_natively
 from alcove.runtime.coverage.checking import OperatorCheck, lost
 from alcove.runtime.coverage.report import row
+from alcove.runtime.format.spec import DType
 from numpy.typing import NDArray
 
 Run = Callable[[bytes, Sequence[NDArray[Any]]], list[NDArray[Any]]]
@@ -71,7 +74,11 @@ def test_wrong_rule_is_reported(
     count: Callable[..., tuple[int, dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A compiler that makes a sigmoid of every tanh is found out."""
-    monkeypatch.setitem(RULES, "aten.tanh.default", RULES["aten.sigmoid.default"])
+
+    def sigmoid(call: Call, b: Builder) -> Value:
+        return b.unary("sigmoid", b.cast(call.tensor("self"), DType.F32))
+
+    monkeypatch.setitem(RULES, "aten.tanh.default", sigmoid)
     status, found = count("tanh")
     assert (status, found["rows"][0]["status"]) == (1, "wrong")
 
@@ -84,7 +91,7 @@ def test_rule_that_breaks_is_wrong_and_not_refused(
     def broken(*_: object) -> None:
         raise KeyError("left behind")
 
-    monkeypatch.setattr("alcove.runtime.compiler.pipeline.plan", broken)
+    monkeypatch.setattr("alcove.runtime.compiler.pipeline.fuse", broken)
     status, found = count("relu")
     assert status == 1
     assert "export raises KeyError: 'left behind'" in found["rows"][0]["examples"][0]
