@@ -38,8 +38,8 @@ native: $(INSTALLED) ## Build the native runtime and the gRPC messages
 demo: $(INSTALLED) ## The main job, end to end, on real text
 	@$(BIN)/alcove demo $(ARGS)
 
-test: $(INSTALLED) ## All tests
-	@$(BIN)/python -m pytest $(ARGS)
+test: $(INSTALLED) ## All tests, in a process for each core (ARGS="-n0 -k name": in one)
+	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
 lint: $(INSTALLED) ## Ruff: rules and format
 	@$(BIN)/ruff check .

@@ -6,9 +6,18 @@
 #include "kernels/canonical.h"
 #include "kernels/math/f32.h"
 #include "kernels/recurrent/recurrent.h"
+#include "kernels/requantise.h"
 
 namespace alcove::kernels {
 namespace {
+
+void multiply(const RecurrentF32& a, const LinearF32& product) noexcept {
+  if (a.dynamic == nullptr) return a.linear(product);
+  const auto* panels = reinterpret_cast<const int8_t*>(product.panels);
+  const size_t count = (product.n + kPanelOutputs - 1) / kPanelOutputs;
+  const auto* bias = reinterpret_cast<const float*>(panels + count * panel_bytes_i8(product.k));
+  a.dynamic({product.input, panels, bias, product.output, a.quantised, a.integers, product.m, product.n, product.k});
+}
 
 // One row of gates: `a` from the input, `b` from the state.
 void rnn_row(const float* __restrict a, const float* __restrict b, float* __restrict next, size_t hidden,
@@ -51,7 +60,7 @@ template <Recurrence kKind>
 void recurrent_step(const RecurrentF32& a, const float* from_input, float* from_state, float* unprojected,
                     const float* state, float* next) noexcept {
   const size_t columns = recurrent_gates(kKind) * a.hidden;
-  a.linear({state, a.state_panels, from_state, a.batch, columns, a.width});
+  multiply(a, {state, a.state_panels, from_state, a.batch, columns, a.width});
   float* hidden = a.projection_panels != nullptr ? unprojected : next;
   for (size_t row = 0; row < a.batch; ++row) {
     const float* x = from_input + row * columns;
@@ -66,7 +75,7 @@ void recurrent_step(const RecurrentF32& a, const float* from_input, float* from_
     }
   }
   if (a.projection_panels != nullptr) {
-    a.linear({unprojected, a.projection_panels, next, a.batch, a.width, a.hidden});
+    multiply(a, {unprojected, a.projection_panels, next, a.batch, a.width, a.hidden});
   }
 }
 
@@ -82,7 +91,7 @@ void recurrent_f32(const RecurrentF32& a) noexcept {
   for (size_t done = 0; done < a.steps; done += block) {
     const size_t count = a.steps - done < block ? a.steps - done : block;
     const size_t first = a.is_reversed ? a.steps - done - count : done;
-    a.linear({a.input + first * a.batch * a.features, a.input_panels, from_inputs, count * a.batch, columns, a.features});
+    multiply(a, {a.input + first * a.batch * a.features, a.input_panels, from_inputs, count * a.batch, columns, a.features});
     for (size_t i = 0; i < count; ++i) {
       const size_t at = a.is_reversed ? count - 1 - i : i;
       float* next = a.output + (first + at) * a.batch * a.width;

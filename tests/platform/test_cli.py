@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import os
 import shutil
 import stat
 import subprocess
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import typer
@@ -64,9 +66,9 @@ class Said:
 
 
 def alcove(*arguments: object) -> Said:
-    """Run a command line in this process."""
+    """Run a command line in this process, in a terminal so wide that no path is wrapped."""
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with mock.patch.dict(os.environ, COLUMNS="400"), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = entry.main([str(argument) for argument in arguments])
     return Said(code, out.getvalue(), err.getvalue())
 

@@ -26,7 +26,7 @@ class Quantisation:
         mode: "int8": tables of embeddings in int8 and, given calibration samples, weights and activations of all that
             has an int8 form; "int8_dynamic": linears with int8 weights, whose inputs are quantised row by row as they
             come; "int8_weights", "int4_weights": linears with smaller weights, computed in float32.  In
-            these three recurrent layers have int8 weights and are computed in float32.
+            these three recurrent layers have int8 weights; all but the products of "int8_dynamic" is float32.
         clipping: how the range of an activation is chosen from what was seen: all of it, the range with the least
             squared error, or the one that keeps most information (KL divergence).
         equalise: whether pairs of layers share their channels' ranges before they are quantised.

@@ -46,6 +46,29 @@ def panels_i8(rows: Int8s, words: NDArray[Any], scales: Floats) -> Int8s:
     return _with_heads(weights, words, scales)
 
 
+def biased_panels_i8(rows: Int8s, bias: Floats, scales: Floats) -> Int8s:
+    """Return `panels_i8` of a recurrent layer whose arithmetic is float32: the words are the bits of biases [n]."""
+    return panels_i8(rows, bias.view(np.int32), scales)
+
+
+def dynamic_panels_i8(rows: Int8s, bias: Floats, scales: Floats) -> Int8s:
+    """Return what a recurrent layer with quantised rows reads: `panels_i8` with sums of weights, then biases [n].
+
+    Returns:
+        int8 of rank 1.
+    """
+    packed = panels_i8(rows, rows.astype(np.int64).sum(axis=1), scales)
+    padded = np.zeros(len(packed) * OUTPUTS, "<f4")
+    padded[: len(bias)] = bias
+    return np.concatenate([packed.reshape(-1), _bytes(padded, "<f4")])
+
+
+def undynamic_panels_i8(packed: Int8s, n: int, k: int) -> tuple[Int8s, Floats]:
+    """Return the `panels_i8` and the biases [n] of `dynamic_panels_i8`, for k inputs."""
+    end = _panels(n) * (128 + 64 * -(-k // 4))
+    return packed[:end].reshape(_panels(n), -1), np.ascontiguousarray(packed[end:]).view("<f4")[:n]
+
+
 def unpanel_i8(packed: Int8s, n: int, k: int) -> tuple[Int8s, NDArray[np.int32], Floats]:
     """Return rows, words and scales of `panels_i8`."""
     words, scales, weights = _heads(packed, n)

@@ -5,7 +5,8 @@
     int4_weights   weights of 4 bits, a scale for each group of inputs; likewise
 
 What a linear does beside its product (a sum, bounds) becomes nodes of their own again.  Recurrent layers have int8
-weights in all three modes; their arithmetic stays float32, because a state that is rounded at each step drifts.
+weights in all three modes; with int8_dynamic the rows of their inputs and states are quantised for the products, while
+gates and cells stay float32.
 """
 
 from dataclasses import replace
@@ -18,6 +19,8 @@ from alcove.runtime.compiler.panels import unpanel
 from alcove.runtime.compiler.quantise.forms import ACTIVATION, MAX_PRODUCTS, kind_of
 from alcove.runtime.compiler.quantise.options import Quantisation
 from alcove.runtime.compiler.quantise.packing import (
+    biased_panels_i8,
+    dynamic_panels_i8,
     linear_dynamic_i8_scratch_bytes,
     panels_i4,
     panels_i8,
@@ -44,7 +47,7 @@ def with_smaller_weights(graph: Graph, options: Quantisation) -> tuple[Graph, Qu
     layers: list[LayerReport] = []
     for node in base.nodes:
         if node.op in RECURRENT:
-            recurrent, layer = _recurrent(values, node)
+            recurrent, layer = _recurrent(values, node, is_dynamic=options.mode == "int8_dynamic")
             nodes.append(recurrent)
             layers.append(layer)
             continue
@@ -110,9 +113,9 @@ def _smaller(values: dict[str, Value], node: Node, options: Quantisation) -> tup
     return nodes, layer
 
 
-def _recurrent(values: dict[str, Value], node: Node) -> tuple[Node, LayerReport]:
+def _recurrent(values: dict[str, Value], node: Node, *, is_dynamic: bool) -> tuple[Node, LayerReport]:
     """Return a recurrent layer that reads int8 weights, packed with their biases in float32."""
-    inputs = list(node.inputs)
+    inputs, longest = list(node.inputs), 0
     signal = noise = 0.0
     before = after = 0
     for place, key in enumerate(inputs):
@@ -122,17 +125,22 @@ def _recurrent(values: dict[str, Value], node: Node) -> tuple[Node, LayerReport]
         rows, bias = unpanel(value.array.reshape(-1), value.shape[0], value.shape[1])
         scales = weight_scales(rows, np.zeros(len(rows)), 1.0)
         integers = quantise_rows(rows, scales)
-        packed = panels_i8(integers, bias.view(np.int32), scales)
-        inputs[place] = made = f"{key}:int8"
+        pack = dynamic_panels_i8 if is_dynamic else biased_panels_i8
+        packed, longest = pack(integers, bias, scales), max(longest, rows.shape[1])
+        inputs[place] = made = f"{key}:int8_dynamic" if is_dynamic else f"{key}:int8"
         values[made] = Value(made, COMPUTED + made, DType.I8, packed.shape, constant=packed)
         wide = rows.astype(np.float64)
         signal += float((wide**2).sum())
         noise += float(((wide - integers * scales.astype(np.float64)[:, None]) ** 2).sum())
         before, after = before + value.array.nbytes, after + packed.nbytes
+    if is_dynamic:
+        scratch = values[node.outputs[-1]]
+        (size,) = scratch.shape
+        values[scratch.key] = replace(scratch, shape=(size + linear_dynamic_i8_scratch_bytes(longest),))
     layer = LayerReport(
         layer_name(node.origin.module_path, node.outputs[0]),
         node.op,
-        _PRECISIONS["int8_weights"],
+        _PRECISIONS["int8_dynamic" if is_dynamic else "int8_weights"],
         snr_db=decibels(signal, noise),
         float_bytes=before,
         stored_bytes=after,

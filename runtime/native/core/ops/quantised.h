@@ -15,5 +15,7 @@ inline constexpr uint32_t kInt8 = set_of({DType::i8});
 [[nodiscard]] Status check_int8_output(const Subject& s, uint8_t first);
 // Output 0 has the rank and dimensions of input 0, whatever its type.
 [[nodiscard]] Status check_same_shape(const Subject& s);
+// A sum of k products of int8 stays within int32.
+[[nodiscard]] Status check_products(const Subject& s, const Checked& k);
 
 }  // namespace alcove::ops

@@ -15,11 +15,6 @@ constexpr uint8_t kGroups = kDilationW + 1, kConvZero = kGroups + 1, kConvOutput
 constexpr uint8_t kDepthwiseZero = kDilationW + 1, kDepthwiseOutput = kDepthwiseZero + 1;
 constexpr uint8_t kGroupSize = 0;  // of linear_weight_i4
 
-Status check_products(const Subject& s, const Checked& k) {
-  if (k.is_at_most(kernels::kMaxProductsI8)) return {};
-  return failure(Code::op_shape, Section::program, "%s: a sum of more than %zu products", s.name(), kernels::kMaxProductsI8);
-}
-
 // Input 1 is `count` panels of `bytes` each, in int8.
 Status check_packed(const Subject& s, const Checked& count, const Checked& bytes) {
   ALCOVE_TRY(check_type(s, s.op.inputs[1], "weight", {.dtypes = kInt8, .rank = 2, .is_constant = true}));
@@ -130,6 +125,11 @@ void set_images(const Call& c, uint8_t zero, uint8_t output, Args& args) noexcep
 }
 
 }  // namespace
+
+Status check_products(const Subject& s, const Checked& k) {
+  if (k.is_at_most(kernels::kMaxProductsI8)) return {};
+  return failure(Code::op_shape, Section::program, "%s: a sum of more than %zu products", s.name(), kernels::kMaxProductsI8);
+}
 
 Status check_linear_i8(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_linear_shapes(s, kInt8));

@@ -1,5 +1,8 @@
 // Recurrent layers: rnn, gru, lstm, one direction over time each.
+#include <algorithm>
+
 #include "core/ops/products.h"
+#include "core/ops/quantised.h"
 #include "kernels/requantise.h"
 
 namespace alcove::ops {
@@ -19,20 +22,39 @@ constexpr Slots slots_of(Recurrence kind) noexcept {
 }
 
 constexpr uint8_t kIsReversed = 0, kIsRelu = 1;
+constexpr uint64_t kBiasBytes = kernels::kPanelOutputs * sizeof(float);
 
-// The weights of a layer are all float32 panels, or all packed int8 with their biases.
-bool is_int8(const Tensor& input_weight) noexcept { return input_weight.dtype == DType::i8; }
+// The weights of a layer are all float32 panels, or all packed int8 with their biases in the panels, or all packed int8 of
+// rank 1 with their biases behind: then rows are quantised as they come.
+enum class Weights { f32, int8, dynamic_int8 };
+
+Weights weights_of(const Tensor& input_weight) noexcept {
+  if (input_weight.dtype != DType::i8) return Weights::f32;
+  return input_weight.rank == 1 ? Weights::dynamic_int8 : Weights::int8;
+}
 
 Status check_weight(const Subject& s, const Slots& slots, uint8_t input, const char* role, uint64_t n, uint64_t k) {
-  if (!is_int8(s.input(slots.input_weight))) return check_panels(s, s.op.inputs[input], role, n, k);
-  ALCOVE_TRY(check_type(s, s.op.inputs[input], role, {.dtypes = set_of({DType::i8}), .rank = 2, .is_constant = true}));
-  const uint64_t dims[2] = {(n + 15) / 16, kernels::panel_bytes_i8(k)};
-  return check_shape(s, s.op.inputs[input], role, dims, 2);
+  const Weights weights = weights_of(s.input(slots.input_weight));
+  if (weights == Weights::f32) return check_panels(s, s.op.inputs[input], role, n, k);
+  const uint64_t panels = (n + 15) / 16;
+  if (weights == Weights::int8) {
+    ALCOVE_TRY(check_type(s, s.op.inputs[input], role, {.dtypes = set_of({DType::i8}), .rank = 2, .is_constant = true}));
+    const uint64_t dims[2] = {panels, kernels::panel_bytes_i8(k)};
+    return check_shape(s, s.op.inputs[input], role, dims, 2);
+  }
+  ALCOVE_TRY(check_type(s, s.op.inputs[input], role, {.dtypes = set_of({DType::i8}), .rank = 1, .is_constant = true}));
+  ALCOVE_TRY(check_products(s, k));
+  const uint64_t bytes = panels * (kernels::panel_bytes_i8(k) + kBiasBytes);
+  return check_shape(s, s.op.inputs[input], role, &bytes, 1);
+}
+
+uint64_t longest_row(uint64_t features, uint64_t width, uint64_t hidden) noexcept {
+  return std::max({features, width, hidden});
 }
 
 // Products of one row with a weight; int8 takes twice as long.
 Checked weight_steps(const Tensor& weight) noexcept {
-  return is_int8(weight) ? Checked(weight.size_bytes) * 2 : Checked(weight.size_bytes / sizeof(float));
+  return weights_of(weight) == Weights::f32 ? Checked(weight.size_bytes / sizeof(float)) : Checked(weight.size_bytes) * 2;
 }
 
 Status check_recurrent(const Subject& s, Recurrence kind, Checked& steps) {
@@ -67,8 +89,11 @@ Status check_recurrent(const Subject& s, Recurrence kind, Checked& steps) {
   ALCOVE_TRY(check_shape(s, s.op.outputs[slots.last_state], "last state", dims + 1, 2));
   ALCOVE_TRY(check_integer(s, kIsReversed, "is_reversed", 0, 1));
   if (kind == Recurrence::rnn) ALCOVE_TRY(check_integer(s, kIsRelu, "is_relu", 0, 1));
-  const Checked floats = kernels::recurrent_scratch_floats<Checked>(kind, length, batch, hidden, is_projected);
-  ALCOVE_TRY(check_scratch(s, slots.scratch, floats * sizeof(float)));
+  Checked scratch = kernels::recurrent_scratch_floats<Checked>(kind, length, batch, hidden, is_projected) * sizeof(float);
+  if (weights_of(s.input(slots.input_weight)) == Weights::dynamic_int8) {
+    scratch = scratch + kernels::linear_dynamic_i8_scratch_bytes(longest_row(features, width, hidden));
+  }
+  ALCOVE_TRY(check_scratch(s, slots.scratch, scratch));
   // The weights once a row, and 32 for each gate's exponential and division.
   Checked per_row = weight_steps(s.input(slots.input_weight)) + weight_steps(s.input(slots.state_weight)) +
                     Checked(hidden) * 32 * (gates + 1);
@@ -81,7 +106,8 @@ kernels::RecurrentF32 arguments_of(const Call& c, Recurrence kind) noexcept {
   const Slots slots = slots_of(kind);
   const Tensor& in = c.input(0);
   kernels::RecurrentF32 args{};
-  args.linear = is_int8(c.input(slots.input_weight)) ? c.kernels.linear_weight_i8_panels : c.kernels.linear_f32;
+  const Weights weights = weights_of(c.input(slots.input_weight));
+  args.linear = weights == Weights::int8 ? c.kernels.linear_weight_i8_panels : c.kernels.linear_f32;
   args.input = c.in<float>(0);
   args.state = c.in<float>(slots.state);
   args.input_panels = c.in<float>(slots.input_weight);
@@ -100,6 +126,12 @@ kernels::RecurrentF32 arguments_of(const Call& c, Recurrence kind) noexcept {
     args.last_cell = c.out<float>(slots.last_cell);
     args.hidden = c.input(slots.cell).dims[1];
     if (c.op.input_count > slots.projection) args.projection_panels = c.in<float>(slots.projection);
+  }
+  if (weights == Weights::dynamic_int8) {
+    args.dynamic = c.kernels.linear_dynamic_i8_f32;
+    args.integers = c.kernels.linear_i8_i8;
+    const bool is_projected = args.projection_panels != nullptr;
+    args.quantised = args.scratch + kernels::recurrent_scratch_floats(kind, args.steps, args.batch, args.hidden, is_projected);
   }
   return args;
 }

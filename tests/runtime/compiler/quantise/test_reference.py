@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from alcove.runtime import _native, export
+from alcove.runtime import _native, export, load
 from alcove.runtime.compiler import reference
+from alcove.runtime.compiler.quantise import packing
 from alcove.runtime.format.reader import read_spec
 from torch import nn
 
@@ -58,16 +59,43 @@ def test_every_quantised_operator_gives_the_bits_of_the_reference(
     assert not differ, f"{len(differ)} of {len(all_cases)} differ: {differ[:8]}"
 
 
-def test_recurrent_layers_with_int8_weights_give_the_same_bits_everywhere(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["int8_weights", "int8_dynamic"])
+def test_recurrent_layers_with_int8_weights_give_the_same_bits_everywhere(mode: str, tmp_path: Path) -> None:
     """Each instruction set as the scalar kernels; outputs, inputs and states that fill no panel."""
     given = {}
     for make, hidden in ((nn.RNN, 5), (nn.GRU, 16), (nn.GRU, 19), (nn.LSTM, 7)):
         torch.manual_seed(hidden)
         x = torch.randn(6, 3, 11)
-        program = export(make(11, hidden).eval(), (x,), quantize="int8_weights")
+        program = export(make(11, hidden).eval(), (x,), quantize=mode)
         given[f"{make.__name__} {hidden}"] = (bytes(program), [x.numpy()])
     scalar, *others = [run_with(isa, given, tmp_path) for isa in _native.machine_isas()]
     assert all(other == scalar for other in others)
+
+
+def test_a_gru_with_quantised_rows_gives_the_bits_of_the_reference() -> None:
+    """Its two products by the reference in numpy, its gates by the runtime's own sigmoid and tanh."""
+    torch.manual_seed(8)
+    x = torch.randn(6, 3, 11)
+    program = export(nn.GRU(11, 19).eval(), (x,), quantize="int8_dynamic")
+    (gru,) = [op for op in program.spec.ops if op.name == "gru"]
+    product = reference.OPERATORS["linear_dynamic_i8"]
+    constants = [np.frombuffer(program.spec.tensors[index].data, np.int8) for index in gru.inputs[2:]]
+    weights = [packing.undynamic_panels_i8(flat, 57, k) for flat, k in zip(constants, (11, 19), strict=True)]
+    sigmoid, tanh = (load(bytes(export(make(), (torch.zeros(3, 19),)))) for make in (nn.Sigmoid, nn.Tanh))
+    state = np.zeros((3, 19), np.float32)
+    rows = []
+    for step in x.numpy():
+        a, b = (
+            np.split(product((row, *weight), {}, (3, 57)), 3, axis=1)
+            for row, weight in zip((step, state), weights, strict=True)
+        )
+        (reset,), (update,) = sigmoid(a[0] + b[0]), sigmoid(a[1] + b[1])
+        (new,) = tanh(reference.fma(reset, b[2], a[2]))
+        state = reference.fma(state - new, update, new)
+        rows.append(state)
+    output, last = load(bytes(program))(x.numpy())
+    assert output.tobytes() == np.stack(rows).tobytes()
+    assert last.tobytes() == state.tobytes()
 
 
 def test_the_cases_cover_every_quantised_operator(all_cases: dict[str, Case]) -> None:
