@@ -172,6 +172,8 @@ def recurrent() -> bytes:
         build.show(name, [x, h, *layers], steps, last, SCRATCH, attributes=attributes)
     int8 = [build.bytes_of("int8.x", 1, 128 + 64 * 2), build.bytes_of("int8.h", 1, 128 + 64)]
     build.show("gru", [x, h, *int8], steps, last, SCRATCH, attributes=(1,))
+    dynamic = [build.bytes_of("dynamic.x", 192 + 64 * 2), build.bytes_of("dynamic.h", 192 + 64)]
+    build.show("gru", [x, h, *dynamic], steps, last, SCRATCH, attributes=(0,))
     layers = [build.layer("lstm.x", 16, 5), build.layer("lstm.h", 16, 4)]
     build.show("lstm", [x, h, c, *layers], steps, last, last, SCRATCH, attributes=(1,))
     small = build.input("small", F32, (2, 3))

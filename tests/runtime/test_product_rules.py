@@ -12,7 +12,7 @@ from alcove.runtime.testing import Assembly
 
 F32, U8, BOOL = DType.F32, DType.U8, DType.BOOL
 Tensor: TypeAlias = tuple[Any, ...]
-"""Type and shape; "panels" and shape for weights."""
+"""Type and shape; "panels" and shape for weights, "int8" and size for packed ones."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class Product:
             if dtype == "panels":
                 n, k = shape
                 tensors.append(build.panels(f"w{index}", np.ones((n, k), np.float32), np.ones(n, np.float32)))
+            elif dtype == "int8":
+                tensors.append(build.constant(f"w{index}", np.zeros(shape, np.int8)))
             else:
                 tensors.append(build.input(f"x{index}", dtype, tuple(shape)))
         made = build.op(self.op, tensors, *((d, tuple(s)) for d, *s in self.outputs), attributes=self.attributes)
@@ -60,6 +62,12 @@ GRU = Product(
     ((F32, 9, 2, 4), (F32, 2, 4), (U8, 4 * 4 * 3 * (18 + 2))),
     (0,),
 )
+QUANTISED_GRU = Product(
+    "gru",
+    ((F32, 9, 2, 5), (F32, 2, 4), ("int8", 320), ("int8", 256)),
+    ((F32, 9, 2, 4), (F32, 2, 4), (U8, 4 * 4 * 3 * (18 + 2) + 8 * (1024 + 5))),
+    (0,),
+)
 RNN = Product(
     "rnn",
     ((F32, 9, 2, 5), (F32, 2, 4), ("panels", 4, 5), ("panels", 4, 4)),
@@ -72,7 +80,10 @@ LSTM = Product(
     ((F32, 40, 1, 3), (F32, 1, 3), (F32, 1, 4), (U8, 4 * 4 * (4 * (32 + 1) + 1))),
     (1,),
 )
-VALID: Mapping[str, Product] = {p.op: p for p in (LINEAR, MATMUL, ATTENTION, GRU, RNN, LSTM)}
+VALID: Mapping[str, Product] = {
+    **{product.op: product for product in (LINEAR, MATMUL, ATTENTION, GRU, RNN, LSTM)},
+    "quantised gru": QUANTISED_GRU,
+}
 
 INVALID = {
     "linear of other inputs": (LINEAR.changed("inputs", 0, F32, 3, 6), "op_shape"),
@@ -110,6 +121,16 @@ INVALID = {
     "gru with features unknown to its weights": (GRU.changed("inputs", 2, "panels", 12, 6), "op_shape"),
     "gru with another last state": (GRU.changed("outputs", 1, F32, 2, 5), "op_shape"),
     "gru in a third direction": (GRU.changed("attributes", 0, 2), "op_attribute"),
+    "quantised gru with weights that are too short": (QUANTISED_GRU.changed("inputs", 2, "int8", 256), "op_shape"),
+    "quantised gru with weights of rank 2": (QUANTISED_GRU.changed("inputs", 3, "int8", 1, 256), "op_shape"),
+    "quantised gru with weights in float32": (QUANTISED_GRU.changed("inputs", 3, "panels", 12, 4), "op_type"),
+    "quantised gru with too many features": (
+        replace(
+            QUANTISED_GRU,
+            inputs=((F32, 9, 2, 65537), *QUANTISED_GRU.inputs[1:2], ("int8", 192 + 64 * 16385), ("int8", 256)),
+        ),
+        "op_shape",
+    ),
     "rnn with a third function": (RNN.changed("attributes", 1, 2), "op_attribute"),
     "lstm with a cell of other rows": (LSTM.changed("inputs", 2, F32, 2, 4), "op_shape"),
     "lstm with another projection": (LSTM.changed("inputs", 5, "panels", 3, 5), "op_shape"),
