@@ -1,6 +1,7 @@
 """Each small architecture exports, runs without torch, and gives what eager gives."""
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,6 +28,14 @@ def test_names_are_unique_and_families_many() -> None:
     names = [entry.name for entry in architectures()]
     assert len(names) == len(set(names)) >= 50
     assert len({entry.family for entry in architectures()}) >= 20
+
+
+def test_the_page_has_a_row_for_each_and_all_passed(repository: Path) -> None:
+    """docs/architectures.md was written from this registry: `make docs` writes it again."""
+    text = (repository / "docs/architectures.md").read_text(encoding="utf-8")
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ") and not line.startswith("| name")]
+    assert {row[0].removeprefix("| ") for row in rows} == {entry.name for entry in architectures()}
+    assert all("passed" in row for row in rows)
 
 
 def test_models_and_inputs_are_the_same_every_time() -> None:
