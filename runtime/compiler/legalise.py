@@ -9,6 +9,7 @@ from typing import Final
 from alcove.runtime import _native
 from alcove.runtime.compiler.graph import Graph, Node, Port
 from alcove.runtime.compiler.nearest import nearest_form
+from alcove.runtime.compiler.pack import PACKERS, packed_name
 from alcove.runtime.compiler.rules import TEXT_ONLY
 from alcove.runtime.errors import ExportError, Finding
 from alcove.runtime.format.spec import DType
@@ -18,7 +19,7 @@ OPERATORS: Final = frozenset(op.name for op in _native.manifest())
 
 # The format's own caps, runtime/native/core/limits.h.
 MAX_LABEL_BYTES: Final = 255
-MAX_NAME_BYTES: Final = 120  # two names and their marks must fit in 255
+MAX_NAME_BYTES: Final = 200  # a parameter's, or a weight's joined with its bias; its marks must fit in 255
 
 
 def legalise(graph: Graph) -> Graph:
@@ -81,7 +82,11 @@ def _refusal(graph: Graph, node: Node) -> str:
         if any(value.dtype is DType.TEXT for value in values):
             return TEXT_ONLY
         return nearest_form(node.op)
-    if any(len(value.name.encode()) > MAX_NAME_BYTES for value in values if value.constant is not None):
+    constants = [value for value in values if value.constant is not None]
+    names = [value.name for value in constants]
+    if node.op in PACKERS and len(constants) > 1:
+        names.append(packed_name(constants[0], constants[1]))
+    if any(len(name.encode()) > MAX_NAME_BYTES for name in names):
         return f"the names of its parameters are longer than {MAX_NAME_BYTES} bytes; nest modules less deeply"
     empty = next((value for value in values if 0 in value.shape), None)
     if empty is not None:

@@ -12,7 +12,7 @@ from typing import Final
 from alcove.runtime.compiler.graph import Graph, Node, Value
 from alcove.runtime.compiler.panels import panels
 from alcove.runtime.compiler.tidy import without_unused
-from alcove.runtime.compiler.weights import COMPUTED, JOIN
+from alcove.runtime.compiler.weights import COMPUTED, JOIN, joined
 from alcove.runtime.format.spec import DType, Layout
 
 Packer = Callable[[Value, Value, Node], Value]
@@ -67,7 +67,7 @@ def packed_name(weight: Value, bias: Value) -> str:
     if bias.name.startswith(COMPUTED) or weight.name.startswith(COMPUTED):
         computed = weight.name if weight.name.startswith(COMPUTED) else f"{COMPUTED}bias"
         return computed if weight.name.startswith(COMPUTED) else weight.name + JOIN + computed
-    return weight.name + (JOIN + bias.name if bias.name else "")
+    return joined(weight.name, bias.name) if bias.name else weight.name
 
 
 @packer("linear")

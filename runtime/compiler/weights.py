@@ -5,6 +5,7 @@ dequantised and panels undone, and a module loaded from them exports to the same
 
     hidden.weight                   as it is, or the panels of a linear without a bias
     hidden.weight+hidden.bias       the panels of a linear with its bias
+    hidden.weight+.bias             the same where the module's path is long
     projection^T                    stored transposed (the module computes x @ projection)
     bag.weight, bag.weight:scale    an int8 table and its scales, one a column
     =add                            computed at export; belongs to no parameter and does not come back
@@ -26,6 +27,8 @@ from numpy.typing import NDArray
 
 COMPUTED: Final = "="
 JOIN: Final = "+"
+SIBLING: Final = "."
+LONG_PATH: Final = 100  # bytes; both names of a module with such a path would not fit in a tensor's name
 TRANSPOSED: Final = "^T"
 SCALE: Final = ":scale"
 COPY: Final = "#"
@@ -48,6 +51,23 @@ _NUMPY: Final[Mapping[DType, np.dtype[Any]]] = {
 def toggle_transposed(name: str) -> str:
     """Return the name of a constant after one (more) transposition."""
     return name.removesuffix(TRANSPOSED) if name.endswith(TRANSPOSED) else name + TRANSPOSED
+
+
+def joined(weight: str, bias: str) -> str:
+    """Return the name of a weight packed with its bias."""
+    module, dot, leaf = bias.rpartition(".")
+    is_sibling = dot and weight.rpartition(".")[0] == module
+    if is_sibling and len(module.encode()) > LONG_PATH:
+        return weight + JOIN + SIBLING + leaf
+    return weight + JOIN + bias
+
+
+def _parted(name: str) -> tuple[str, str]:
+    """Return the names that `joined` has joined."""
+    weight, _, bias = name.partition(JOIN)
+    if bias.startswith(SIBLING):
+        bias = weight.rpartition(".")[0] + bias
+    return weight, bias
 
 
 def quantise_columns(table: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
@@ -108,7 +128,7 @@ def load_state(spec: ProgramSpec) -> dict[str, NDArray[Any]]:
                 weight, bias = unpack_convolution(array, tensor, shape)
             else:
                 weight, bias = unpanel(array, *tensor.shape)
-            weight_name, _, bias_name = plain.partition(JOIN)
+            weight_name, bias_name = _parted(plain)
             _put(state, weight_name, weight)
             _put(state, bias_name, bias)
         elif tensor.dtype is DType.I8 and name + SCALE in constants:

@@ -8,6 +8,7 @@ import torch
 from alcove.runtime.compiler import export, load_state
 from alcove.runtime.compiler.panels import panels, unpanel
 from alcove.runtime.compiler.weights import quantise_columns
+from alcove.runtime.errors import ExportError
 from alcove.runtime.program import Program
 from hypothesis import given
 from hypothesis import strategies as st
@@ -117,3 +118,24 @@ def test_constants_computed_at_export_are_no_parameters() -> None:
 
     program = export(Summed().eval(), (torch.zeros(1, 4),))
     assert set(load_state(program.spec)) == {"lin.weight"}
+
+
+@pytest.mark.parametrize("length", [90, 140])
+def test_parameters_of_a_deeply_nested_module_come_back(length: int) -> None:
+    """Weight and bias are one constant, and both names together would be longer than a tensor's name may be."""
+    path = "m" * length
+    module = nn.Sequential()
+    module.add_module(path, nn.Linear(3, 2))
+    program = export(module.eval(), (torch.randn(1, 3),))
+    state = load_state(program.spec)
+    assert set(state) == {f"{path}.weight", f"{path}.bias"}
+    for name, parameter in module.state_dict().items():
+        assert np.array_equal(state[name], parameter.numpy())
+
+
+def test_name_that_is_too_long_is_refused() -> None:
+    """The finding names the bound."""
+    module = nn.Sequential()
+    module.add_module("m" * 250, nn.Linear(3, 2))
+    with pytest.raises(ExportError, match="longer than 200 bytes"):
+        export(module.eval(), (torch.randn(1, 3),))
