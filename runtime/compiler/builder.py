@@ -23,6 +23,8 @@ NUMPY: Mapping[DType, np.dtype[np.generic]] = {
     DType.U8: np.dtype("u1"),
     DType.BOOL: np.dtype("?"),
 }
+FOLLOWER = "follower"
+"""Op of a node without a rule that is not to blame: `legalise` reports the one it follows."""
 _DTYPE_OF = {dtype: kind for kind, dtype in NUMPY.items()}
 
 

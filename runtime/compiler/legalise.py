@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from alcove.runtime import _native
+from alcove.runtime.compiler.builder import FOLLOWER
 from alcove.runtime.compiler.graph import Graph, Node, Port
 from alcove.runtime.compiler.nearest import nearest_form
 from alcove.runtime.compiler.pack import PACKERS, packed_name
@@ -78,6 +79,8 @@ def _refusal(graph: Graph, node: Node) -> str:
     values = [graph.values[key] for key in node.inputs]
     if node.refusal:
         return node.refusal
+    if node.op == FOLLOWER:
+        return ""
     if node.op not in OPERATORS:
         if any(value.dtype is DType.TEXT for value in values):
             return TEXT_ONLY

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 import torch
-from alcove.runtime.compiler.builder import Builder
+from alcove.runtime.compiler.builder import FOLLOWER, Builder
 from alcove.runtime.compiler.capture import Captured
 from alcove.runtime.compiler.graph import Graph, Origin, Port, State, Value
 from alcove.runtime.compiler.nearest import is_listed
@@ -75,6 +75,7 @@ class _Lowering:
         self.constants: dict[fx.Node, Tensor] = {}
         self.folded: dict[fx.Node, tuple[Tensor, ...]] = {}  # of nodes with several results
         self.labels: dict[str, tuple[str, ...]] = {}
+        self.unsized: set[fx.Node] = set()  # refused ones whose shapes depend on data: no rule can ask for those
 
     def run(self) -> Graph:
         """Walk the graph once, in order."""
@@ -149,6 +150,8 @@ class _Lowering:
                 self.pairs[node] = (self.pairs[source][index],)
                 return
             known = self.results.get(source, ())
+            if source in self.unsized and any(self._is_ragged(fake) for fake in _tensors(node)):
+                self.unsized.add(node)
             if index < len(known):
                 self.results[node] = (known[index],)
                 if source in self.folded:
@@ -159,6 +162,9 @@ class _Lowering:
         fakes = _tensors(node)
         if not fakes:
             return  # sizes, comparisons of sizes and assertions on them: bounds that the operators keep anyway
+        if self.unsized.intersection(node.all_input_nodes):
+            self._follow(node, fakes)
+            return
         try:
             if self._fold(node) or self._nothing(node, fakes) or self._complex(node, fakes):
                 return
@@ -272,11 +278,23 @@ class _Lowering:
                 if not is_listed(str(node.target)):
                     refusal = refusal or str(refused)
             outputs.append((DTYPES.get(fake.dtype, DType.F32), shape))
+        if any(self._is_ragged(fake) for fake in _tensors(node)):
+            self.unsized.add(node)
         inputs = [value for argument in node.all_input_nodes for value in self.results.get(argument, ())]
         numbers = tuple(
             argument for argument in (*node.args, *node.kwargs.values()) if isinstance(argument, int | float)
         )
         self.results[node] = self.builder.refused(str(node.target), inputs, outputs, numbers, refusal)
+
+    def _follow(self, node: fx.Node, fakes: list[Tensor]) -> None:
+        """Keep a node for the sake of the refused one whose results it takes."""
+        outputs = [
+            (DTYPES.get(fake.dtype, DType.F32), (1,) if self._is_ragged(fake) else self._shape(fake)) for fake in fakes
+        ]
+        if any(self._is_ragged(fake) for fake in fakes):
+            self.unsized.add(node)
+        inputs = [value for argument in node.all_input_nodes for value in self.results.get(argument, ())]
+        self.results[node] = self.builder.ops(FOLLOWER, inputs, outputs)
 
     def _label(self, node: fx.Node) -> None:
         """Remember the labels of a top-k that a `LabelledTopK` asked for."""

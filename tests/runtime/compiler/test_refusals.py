@@ -309,6 +309,24 @@ def test_what_no_program_has_is_told_with_what_to_write(case: str) -> None:
             assert finding.source.startswith(f"{HERE}:"), finding
 
 
+class Picked(nn.Module):
+    """Computes with as many rows as data says, in ways that ask for their shape."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run."""
+        rows = x[x[:, 0] > 0]  # picking line
+        rows = F.pad(rows.transpose(0, 1), (1, 0, 0, 1))
+        values, places = rows.max(0)
+        return (values + places).sum() + rows.permute(1, 0).mean(0)
+
+
+def test_shape_that_depends_on_data_is_one_finding() -> None:
+    """Where it comes from is told; what is computed with it is not to blame."""
+    (finding,) = refusal(Picked(), torch.randn(5, 3)).findings
+    assert finding.source == line_of("picking line")
+    assert "depends on data" in finding.nearest
+
+
 def test_batch_norm_in_training_is_refused() -> None:
     """With statistics of the batch it would change its buffers; a module in training mode is told to call eval()."""
     module = Simple(lambda s, x: s.norm(x), norm=nn.BatchNorm1d(8)).train()
