@@ -94,8 +94,8 @@ class Finding:
 
     Attributes:
         op: name of the operator, as torch calls it.
-        module_path: where it is in the module, as in `named_modules()`.
-        source: "file.py:line".
+        module_path: where it is in the module, as in `named_modules()`; "" for the module itself, and for ports.
+        source: "file.py:line" of the user's code; "" where none of it is at work, as in torch's own layers.
         nearest: the nearest form that is supported, or why there is none.
     """
 
@@ -115,7 +115,7 @@ class ExportError(AlcoveRuntimeError):
     def __init__(self, findings: Sequence[Finding]) -> None:
         self.findings = tuple(findings)
         lines = [
-            f"  {f.op} in {f.module_path or '(root)'} at {f.source or 'unknown source'}: {f.nearest}"
+            f"  {f.op}{f' in {f.module_path}' * bool(f.module_path)}{f' at {f.source}' * bool(f.source)}: {f.nearest}"
             for f in self.findings
         ]
         super().__init__("\n".join([f"{len(lines)} finding(s) keep this module from export:", *lines]))

@@ -6,6 +6,7 @@ line.
 """
 
 import contextlib
+import inspect
 import io
 import logging
 import re
@@ -19,8 +20,17 @@ from typing import Any, Final, cast
 
 import torch
 import torch.utils._pytree as pytree
+from alcove.runtime.compiler.checks import (
+    BRANCH,
+    FORGOTTEN,
+    check_arguments,
+    check_dims,
+    check_tensors,
+    unknown_argument,
+    unwritable,
+)
 from alcove.runtime.compiler.rules import KEPT, TEXT_ONLY
-from alcove.runtime.compiler.source import source_of_traceback
+from alcove.runtime.compiler.source import path_of_traceback, source_of_traceback
 from alcove.runtime.compiler.whole_layers import whole_layers
 from alcove.runtime.errors import ExportError, Finding
 from torch import nn
@@ -37,6 +47,8 @@ _TRACING: Final = threading.Lock()
 _ADVICE: Final = " If you're using mark_dynamic"  # torch's, on other functions than export
 _UNEQUAL: Final = re.compile(r"\] != \d+\.?$")
 """What torch asks for where a tensor is sliced in two dimensions to a size that may be all of it."""
+_ASSIGNED: Final = re.compile(r"\bself\.(\w+(?:\.\w+)*)")
+"""A name in torch's warning of attributes that a trace replaced."""
 _USER_CODE: Final = re.compile(r"# File: (?P<source>[^\n]+?:\d+) in ")
 
 
@@ -91,21 +103,29 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
 
     Raises:
         ExportError: torch could not trace it; one finding with the line that stopped it.
-        TypeError: an argument is neither a tensor nor a `str`, or `dynamic_shapes` has another structure than `args`.
+        TypeError: an argument is neither a tensor nor a `str`, `forward` takes others, or `dynamic_shapes` has another
+            structure than `args`.
     """
+    check_arguments(module, args)
+    check_tensors(module)
     places: list[int] = []  # of each argument, in the flat list of tensors
     leaves: list[object] = []
-    for argument in args:
+    owners: list[int] = []  # of each leaf, the argument that holds it
+    for index, argument in enumerate(args):
         places.append(len(leaves))
         leaves += pytree.tree_leaves(argument)
+        owners += [index] * (len(leaves) - len(owners))
     texts = frozenset(index for index, value in enumerate(args) if isinstance(value, str))
     text_inputs = frozenset(places[index] for index in texts)
     for index, value in enumerate(leaves):
         is_known = isinstance(value, torch.Tensor | int | float | None) or index in text_inputs
         if not is_known:
-            raise TypeError(f"argument {index} of the module must be a tensor or a str, not {type(value).__name__}")
-    examples = tuple(_example(value) for value in args)
+            raise TypeError(unknown_argument(owners[index], args[owners[index]], value))
+        if isinstance(value, torch.Tensor) and value.device.type != "cpu":
+            raise TypeError(f"argument {owners[index]} of the module is on {value.device}; pass a tensor of the cpu")
+    examples = pytree.tree_map(_example, tuple(args))
     shapes = _dynamic_shapes(module, len(examples), texts, dynamic_shapes)
+    check_dims(shapes, args)
     names = {
         (places[index], axis): dim.__name__
         for index, given in enumerate(shapes)
@@ -113,15 +133,19 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
         if hasattr(dim, "__name__")
     }
     said = io.StringIO()
+    replaced: set[str] = set()
     try:
-        with _TRACING, _calm_torch(said), whole_layers():
+        with _TRACING, _calm_torch(said, replaced), whole_layers():
             # Not a tuple of Nones where nothing varies: the arguments of `forward(*args)` count as one.
-            varying = shapes if any(entry is not None for entry in shapes) else None
+            varying = _bound(module, shapes) if any(entry is not None for entry in shapes) else None
             exported = torch.export.export(module, examples, dynamic_shapes=varying, strict=False)
             exported = exported.run_decompositions(dict(_decompositions()))
     except Exception as error:  # whatever stops the tracer is the finding, and it is chained
-        raise ExportError([_finding(error, said.getvalue())]) from error
+        raise ExportError([_finding(error, said.getvalue(), module)]) from error
     sys.stderr.write(said.getvalue())  # what the module itself prints is not lost
+    forgotten = sorted(replaced & set(exported.graph_signature.inputs_to_lifted_tensor_constants.values()))
+    if forgotten:
+        raise ExportError([Finding(f"attribute {name}", name.rpartition(".")[0], "", FORGOTTEN) for name in forgotten])
     symbols = _symbols(exported, text_inputs, names)
     return Captured(exported, module, text_inputs, _output_names(exported), symbols)
 
@@ -129,7 +153,19 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
 def _example(value: object) -> object:
     if isinstance(value, str):
         return torch.full((TRACED_TEXT_BYTES,), ord("a"), dtype=torch.uint8)
+    if isinstance(value, torch.Tensor):  # a copy: torch traces two arguments that are one tensor as one
+        return value.detach().clone().requires_grad_(value.requires_grad)
     return value
+
+
+def _bound(module: nn.Module, shapes: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return `shapes` as `forward` has its parameters: those of `*args` are one entry."""
+    parameters = inspect.signature(module.forward).parameters.values()
+    kinds = [parameter.kind for parameter in parameters]
+    if inspect.Parameter.VAR_POSITIONAL not in kinds:
+        return shapes
+    first = kinds.index(inspect.Parameter.VAR_POSITIONAL)
+    return (*shapes[:first], tuple(shapes[first:])) if len(shapes) > first else shapes
 
 
 @cache
@@ -226,13 +262,26 @@ def _given_dims(given: object) -> list[tuple[int, Any]]:
 
 
 def _argument_names(module: nn.Module) -> list[str]:
-    code = module.forward.__code__
-    return list(code.co_varnames[1 : code.co_argcount])
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(module.forward).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.kind in kinds]
 
 
 @contextlib.contextmanager
-def _calm_torch(said: io.StringIO) -> Iterator[None]:
-    """Keep torch's logs of a failing trace out of the terminal; what it prints goes to `said`, to be made a finding."""
+def _calm_torch(said: io.StringIO, replaced: set[str]) -> Iterator[None]:
+    """Keep torch's logs of a failing trace out of the terminal.
+
+    Args:
+        said: gets what it prints, to be made a finding.
+        replaced: gets the names of tensors that `forward` assigned to attributes, buffers aside.
+    """
+
+    def show(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_rest: object) -> None:
+        assigned = _ASSIGNED.findall(str(message)) if "assigned during export" in str(message) else ()
+        replaced.update(assigned)
+        if not assigned:
+            said.write(warnings.formatwarning(message, category, filename, lineno))
+
     logger = logging.getLogger("torch")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -242,22 +291,24 @@ def _calm_torch(said: io.StringIO) -> Iterator[None]:
             warnings.filterwarnings("ignore", category=FutureWarning, module=r"copyreg|torch\..*")
             # torch's recurrent layers keep a list of their own parameters.
             warnings.filterwarnings("ignore", r"The tensor attributes? self\.[\w.]*_flat_weights\[", UserWarning)
+            warnings.filterwarnings("always", r"The tensor attributes? .* assigned during export", UserWarning)
+            warnings.showwarning = show
             yield
     finally:
         logger.setLevel(level)
 
 
-def _finding(error: Exception, said: str) -> Finding:
+def _finding(error: Exception, said: str, module: nn.Module) -> Finding:
     first_line = str(error).strip().partition("\n")[0] or type(error).__name__
     source = source_of_traceback(error.__traceback__, __file__)
-    op = "torch.export"
-    nearest = f"torch cannot trace this: {first_line}"
+    path = path_of_traceback(error.__traceback__, module)
+    op, nearest = "torch.export", unwritable(error)
     if "data-dependent" in str(error):
         op = "control flow"
-        nearest = "no branches, numbers or sizes that depend on data; compute both sides, or decide outside the module"
+        nearest = BRANCH
         recorded = _USER_CODE.findall(said)
         source = source or (recorded[-1] if recorded else "")
-    elif "Constraints violated" in first_line:
+    elif "Constraints violated" in first_line or "specialized it to be a constant" in first_line:
         op = "dynamic_shapes"
         reasons = [
             line.strip(" -").partition(_ADVICE)[0] for line in str(error).splitlines() if line.startswith("  - ")
@@ -267,7 +318,10 @@ def _finding(error: Exception, said: str) -> Finding:
             nearest += " Keep the Dim below that number, or make the tensor that is sliced to the size one longer."
         if f"{TEXT_DIM}_" in first_line:
             nearest = TEXT_ONLY
-    return Finding(op=op, module_path="", source=source, nearest=nearest)
+    elif nearest is None:
+        told = f"forward stops with {type(error).__name__}" if source else "torch cannot trace it"
+        nearest = f"{told}: {first_line}"
+    return Finding(op=op, module_path=path, source=source, nearest=nearest)
 
 
 def _output_names(exported: torch.export.ExportedProgram) -> tuple[str, ...]:

@@ -112,7 +112,7 @@ class _Lowering:
         if position in self.captured.text_inputs:
             value, refusal = Value(node.name, node.name, DType.TEXT, ()), ""
         else:
-            refusal = "" if fake.dtype in DTYPES else f"{fake.dtype} has no place in a program; pass float32"
+            refusal = _input_refusal(fake)
             try:
                 shape = self._shape(fake)
             except Refused as refused:
@@ -318,8 +318,14 @@ class _Lowering:
             if spec.kind is OutputKind.TOKEN:
                 continue
             if spec.kind is not OutputKind.USER_OUTPUT:
-                refusal = f"the module changes its input {spec.target!r}; return the changed tensor instead"
-                self.outputs.append(Port(f"(input {spec.target})", "", refusal=refusal))
+                is_parameter = spec.kind is OutputKind.PARAMETER_MUTATION
+                kind, advice = (
+                    ("parameter", "a program changes buffers alone")
+                    if is_parameter
+                    else ("input", "return the changed tensor instead")
+                )
+                refusal = f"the module changes its {kind} {spec.target!r}; {advice}"
+                self.outputs.append(Port(f"({kind} {spec.target})", "", refusal=refusal))
                 continue
             name = next(names)
             if argument is None:
@@ -328,7 +334,8 @@ class _Lowering:
                 self.outputs.append(Port(name, "", refusal="it is complex; return torch.view_as_real of it"))
                 continue
             if not isinstance(argument, fx.Node) or argument not in self.results:
-                self.outputs.append(Port(name, "", refusal=f"only tensors can be outputs, not {argument!r}"))
+                what = "a number read out of one" if isinstance(argument, fx.Node) else repr(argument)
+                self.outputs.append(Port(name, "", refusal=f"only tensors can be outputs, not {what}"))
                 continue
             (value,) = self.results[argument]
             labels = self.labels.get(value.key, ())
@@ -370,8 +377,11 @@ class _Lowering:
     def _bind(self, node: fx.Node, fakes: list[Tensor]) -> Call:
         """Return the call's arguments by name, with tensors as values and sizes as numbers."""
         for fake in fakes:
-            if fake.dtype not in DTYPES and fake.dtype is not torch.complex64:
+            if not _has_place(fake):
                 raise Refused(f"it gives {fake.dtype}, which has no place in a program; stay in float32")
+        wrong = next((fake for argument in node.all_input_nodes for fake in self._stored_wrong(argument)), None)
+        if wrong is not None:
+            raise Refused(f"it takes {wrong.dtype}, which has no place in a program; call module.float() before export")
         target = node.target
         if str(target) in _STORAGE_VIEWS and not _is_row_major(node.args[0]):
             raise Refused("as_strided of a contiguous tensor: call contiguous() before it")
@@ -395,6 +405,11 @@ class _Lowering:
         )
         return Call(str(target), bound, results)
 
+    def _stored_wrong(self, argument: fx.Node) -> list[Tensor]:
+        """Return what torch knows of a constant whose type no program has; numbers take the type of their tensors."""
+        known = _tensors(argument) if argument in self.constants else []
+        return [fake for fake in known if fake.dim() and not _has_place(fake)]
+
     def _read(self, argument: object) -> Value | None:
         """Return the tensor of which `argument` is the one number, read in torch's run: `x[i]` for a tensor `i`."""
         if not isinstance(argument, fx.Node) or str(argument.target) != "aten._local_scalar_dense.default":
@@ -412,10 +427,14 @@ class _Lowering:
         return value
 
     def _shape(self, fake: Tensor) -> tuple[int, ...]:
-        return tuple(int(self._number(size)) for size in fake.shape)
+        return tuple(int(self._number(size, is_shape=True)) for size in fake.shape)
 
-    def _number(self, size: Any) -> Any:
+    def _number(self, size: Any, *, is_shape: bool = False) -> Any:
         """Return a size, or what was computed from sizes, as a number.
+
+        Args:
+            size: a number, or torch's symbol for one.
+            is_shape: whether it is a dimension of a tensor; else an argument of an operator.
 
         Raises:
             Refused: it depends on data.
@@ -423,8 +442,11 @@ class _Lowering:
         if not isinstance(size, torch.SymInt | torch.SymFloat | torch.SymBool):
             return size
         value = size.node.expr.subs(self.numbers)
-        if value.free_symbols and isinstance(size, torch.SymFloat):
-            raise Refused("it takes a number that was read out of a tensor: leave out item() and float()")
+        if value.free_symbols and (isinstance(size, torch.SymFloat) or not is_shape):
+            raise Refused(
+                "it takes a number that was read out of a tensor: leave out item(), int(), float() and tolist(), and "
+                "compute with the tensor; a program's sizes follow from the sizes of its inputs alone"
+            )
         if value.free_symbols:
             raise Refused("its size depends on data; a program's sizes follow from the sizes of its inputs")
         if isinstance(size, torch.SymBool):
@@ -437,6 +459,23 @@ class _Lowering:
     def _is_ragged(self, fake: Tensor) -> bool:
         sizes: list[Any] = list(fake.shape)
         return any(isinstance(size, torch.SymInt) and not self._is_known(size) for size in sizes)
+
+
+def _has_place(fake: Tensor) -> bool:
+    return fake.dtype in DTYPES or fake.dtype is torch.complex64
+
+
+def _input_refusal(fake: Tensor) -> str:
+    """Return why a program takes no tensor of this kind; "" if it does."""
+    if fake.layout is not torch.strided:
+        return f"it is sparse ({fake.layout}); pass it dense, to_dense()"
+    if fake.dtype in DTYPES:
+        return ""
+    if fake.dtype.is_complex:
+        advice = "pass its parts, torch.view_as_real(x), and take torch.view_as_complex of them"
+    else:
+        advice = "pass float32" if fake.dtype.is_floating_point else "pass int32 or int64"
+    return f"{fake.dtype} has no place in a program; {advice}"
 
 
 def origin_of(node: fx.Node) -> Origin:

@@ -12,6 +12,9 @@ NEAREST: Final[Mapping[str, str]] = {
     "bernoulli": _RANDOM,
     "bincount": "the size of the result depends on data: (x.unsqueeze(-1) == torch.arange(n)).sum(0)",
     "cond": "compute both sides and choose with torch.where",
+    "embedding_renorm": (
+        "max_norm changes the table in every run: embedding without max_norm, of a table that is renormed before"
+    ),
     "masked_select": "the size of the result depends on data: keep the whole tensor and weight it by the mask",
     "mode": "median, or the argmax of a count of each value: (x.unsqueeze(-1) == values).sum(0)",
     "multinomial": _RANDOM,

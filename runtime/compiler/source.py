@@ -5,11 +5,12 @@ Torch records, of a node's stack, the frames of `forward` methods: for a helper 
 
 import re
 from pathlib import Path
-from traceback import extract_tb
+from traceback import extract_tb, walk_tb
 from types import TracebackType
 from typing import Final
 
 import torch
+from torch import nn
 
 _FRAME: Final = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
 # Frames that are not the user's: torch itself and this package (its modules, its exporter).
@@ -50,6 +51,22 @@ def source_of_traceback(traceback: TracebackType | None, caller: str) -> str:
             is_below, found = True, ""
         elif is_below and is_users(frame.filename):
             found = f"{frame.filename}:{frame.lineno}"
+    return found
+
+
+def path_of_traceback(traceback: TracebackType | None, module: nn.Module) -> str:
+    """Return where in `module` the innermost `forward` ran that was at work when something was raised; "" for its own.
+
+    Args:
+        traceback: of what was raised while tracing.
+        module: what was traced.
+    """
+    names = {id(part): name for name, part in module.named_modules()}
+    found = ""
+    for frame, _ in walk_tb(traceback):
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, nn.Module) and id(owner) in names:
+            found = names[id(owner)]
     return found
 
 

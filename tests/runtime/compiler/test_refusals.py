@@ -196,7 +196,7 @@ REFUSED: dict[str, tuple[nn.Module, object, str]] = {
     "unique": (Simple(lambda _, x: torch.unique(x)), X, "sort, and compare neighbours"),
     "bincount": (Simple(lambda _, x: torch.bincount(x)), IDS, "torch.arange(n)"),
     "repeats": (Simple(lambda _, x: torch.repeat_interleave(x, x)), IDS, "repeat every element the same number"),
-    "range up to a number": (Simple(lambda _, x: torch.arange(x[0].item())), IDS, "its size depends on data"),
+    "range up to a number": (Simple(lambda _, x: torch.arange(x[0].item())), IDS, "leave out item()"),
     "number of a tensor": (Simple(lambda _, x: x * x.sum().item()), X, "leave out item()"),
     "classes by data": (Simple(lambda _, x: F.one_hot(x)), IDS, "no branches, numbers or sizes that depend on data"),
     # control flow

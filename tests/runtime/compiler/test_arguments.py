@@ -1,0 +1,162 @@
+"""What does `export` say to modules and arguments that no trace takes, and does it read the others as they are?"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from alcove.runtime import ExportError, export, load
+from torch import Tensor, nn
+
+X = torch.arange(16.0).reshape(2, 8)
+Dim = torch.export.Dim
+
+
+class Both(nn.Module):
+    """Two arguments, of which the order counts."""
+
+    def forward(self, x: Tensor, y: Tensor | None = None, *, scale: float = 2.0) -> Tensor:
+        """Run."""
+        return x - scale * (x if y is None else y)
+
+
+class Several(nn.Module):
+    """As many arguments as there are."""
+
+    def forward(self, *parts: Tensor) -> Tensor:
+        """Run."""
+        return torch.cat(parts, dim=1)
+
+
+class Packed(nn.Module):
+    """A recurrent layer over a packed sequence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.GRU(8, 4, batch_first=True)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """Run."""
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+        return self.layer(packed)[1]
+
+
+class Replaced(nn.Module):
+    """State that is no buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.h = torch.zeros(2, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run."""
+        self.h = self.h + x
+        return self.h
+
+
+class Remembered(nn.Module):
+    """An attribute that is written for others to look at, and never read."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run."""
+        self.seen = x * 2
+        return self.seen + 1
+
+
+def refusal(module: Any, args: Any, **options: Any) -> ExportError:
+    """Return the error of an export that must fail."""
+    with pytest.raises(ExportError) as caught:
+        export(module, args, **options)
+    return caught.value
+
+
+def test_one_tensor_for_two_arguments_stays_two_inputs() -> None:
+    """Torch traces equal objects as one; a program asked later for two must read both."""
+    model = load(bytes(export(Both(), (X, X))))
+    one, other = X.numpy(), np.ones((2, 8), np.float32)
+    (got,) = model(one, other)
+    assert np.array_equal(got, one - 2 * other)
+
+
+def test_sizes_of_any_number_of_arguments_may_vary() -> None:
+    """One entry for each argument, though `forward` has one parameter for all."""
+    rows = Dim("rows", min=1, max=9)
+    model = load(bytes(export(Several(), (X, X), dynamic_shapes=({0: rows}, {0: rows}))))
+    part = np.ones((5, 8), np.float32)
+    assert model(part, part)[0].shape == (5, 16)
+
+
+MISUSED: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
+    "a function": (torch.relu, (X,), {}, r"must be a torch\.nn\.Module, not"),
+    "a class": (nn.ReLU, (X,), {}, "the class ReLU: make one of it"),
+    "a tensor for args": (nn.ReLU(), X, {}, "args must be a tuple, .* not Tensor"),
+    "a dictionary for args": (nn.ReLU(), {"x": X}, {}, "args must be a tuple, .* not dict"),
+    "too few": (Both(), (), {}, "takes .*args has 0: missing a required argument: 'x'"),
+    "too many": (Both(), (X, X, X), {}, "args has 3: too many positional arguments"),
+    "an array": (nn.ReLU(), (X.numpy(),), {}, r"argument 0 .*not ndarray; pass torch\.from_numpy"),
+    "a text in a list": (Both(), (X, ["a"]), {}, "argument 1 of the module is a list that holds a str"),
+    "another device": (nn.ReLU(), (X.to("meta"),), {}, "argument 0 of the module is on meta"),
+    "an axis too far": (nn.ReLU(), (X,), {"dynamic_shapes": ({5: Dim("n", max=9)},)}, "axis 5, .* has 2 dimensions"),
+    "a word for a size": (nn.ReLU(), (X,), {"dynamic_shapes": ({0: "n"},)}, r"expected a torch\.export\.Dim, not 'n'"),
+}
+
+
+@pytest.mark.parametrize("case", MISUSED)
+def test_wrong_use_is_a_type_error_that_says_what_was_given(case: str) -> None:
+    """Before torch is asked: the thing, what was expected, what was given."""
+    module, args, options, words = MISUSED[case]
+    with pytest.raises(TypeError, match=words):
+        export(module, args, **options)
+
+
+def _on_meta() -> nn.Module:
+    with torch.device("meta"):
+        return nn.Linear(8, 2)
+
+
+REFUSED: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...], str, str]] = {
+    "meta": (_on_meta, (X,), "parameter weight and 1 more", "meta device and holds no numbers"),
+    "lazy": (lambda: nn.LazyLinear(3), (X,), "parameter weight and 1 more", "run the module once before the export"),
+    "half a module": (lambda: nn.Linear(8, 2).half(), (X,), "aten.linear.default", "call module.float()"),
+    "packed": (Packed, (X[None], torch.tensor([2])), "torch.export", "packed sequences have sizes that depend on data"),
+    "replaced": (Replaced, (X,), "attribute h", "register it as a buffer"),
+    "renormed": (
+        lambda: nn.Embedding(4, 8, max_norm=1.0),
+        (torch.tensor([1]),),
+        "embedding_renorm",
+        "without max_norm",
+    ),
+    "sparse": (nn.ReLU, (X.to_sparse(),), "input input", "to_dense"),
+    "integers": (nn.ReLU, (X.to(torch.int16),), "input input", "pass int32 or int64"),
+    "complex": (nn.Sigmoid, (X.to(torch.complex64),), "input input", "view_as_real"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_module_that_no_trace_takes_is_told_in_our_words(case: str) -> None:
+    """A finding that names the parameter, attribute or operator, and what to do."""
+    make, args, op, words = REFUSED[case]
+    finding = refusal(make().eval(), args).findings[0]
+    assert op in finding.op
+    assert words in finding.nearest
+
+
+def test_an_example_outside_its_bounds_is_refused() -> None:
+    """With the size, the dimension and the bounds."""
+    error = refusal(nn.ReLU(), (X,), dynamic_shapes=({0: Dim("n", min=3, max=16)},))
+    assert "its example has 2 in dimension 0, outside the bounds 3 to 16" in str(error)
+
+
+def test_a_mistake_deep_in_a_module_names_the_module() -> None:
+    """The innermost module at work, by its path; no line where no line of the user is at work."""
+    (finding,) = refusal(nn.Sequential(nn.Linear(8, 4), nn.Linear(8, 4)), (X,)).findings
+    assert finding.module_path == "1"
+    assert "unknown" not in str(refusal(nn.Sequential(nn.Linear(8, 4), nn.Linear(8, 4)), (X,)))
+
+
+def test_an_attribute_that_is_only_written_does_no_harm(recwarn: pytest.WarningsRecorder) -> None:
+    """It exports without a word, and the module is as it was."""
+    (got,) = load(bytes(export(Remembered(), (X,))))(X.numpy())
+    assert np.array_equal(got, X.numpy() * 2 + 1)
+    assert not [warning for warning in recwarn if "assigned" in str(warning.message)]
