@@ -1,11 +1,13 @@
 """How does a factory that the user names become a certified program?"""
 
+import contextlib
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
 from typing import Any, Final, cast
 
@@ -57,7 +59,7 @@ def export_factory(name: str, options: ExportOptions) -> Program:
         problem = f"needs alcove[export]: pip install 'alcove[export]' ({error})"
         raise typer.BadParameter(problem) from None
     module, args, samples = made_by(name)
-    calibration = None if options.calibration is None else list(_factory(options.calibration)())
+    calibration = None if options.calibration is None else _samples_of(options.calibration)
     program = export(module, args, quantize=options.quantize, calibration=calibration, max_drop=options.max_drop)
     if options.quantize is not None:
         _take_rounded_weights(module, load_state(program.spec))
@@ -79,11 +81,60 @@ def made_by(name: str) -> tuple[Any, tuple[Any, ...], Sequence[tuple[Any, ...]]]
     Raises:
         typer.BadParameter: no such module or function, or it returns something else.
     """
-    made = _factory(name)()
-    if not isinstance(made, tuple) or len(made) not in (2, 3) or not isinstance(made[1], tuple):
-        raise typer.BadParameter(f"{name} must return (module, args) or (module, args, samples), args being a tuple")
-    module, args = made[0].eval(), made[1]
-    return module, args, made[2] if len(made) == 3 else [args]
+    made = _called(name)
+    if not isinstance(made, tuple) or len(made) not in (2, 3):
+        kind = f"{len(made)} values" if isinstance(made, tuple) else type(made).__name__
+        raise typer.BadParameter(f"{name} must return (module, args) or (module, args, samples), not {kind}")
+    module, args = made[0], made[1]
+    if not hasattr(module, "forward") or not callable(getattr(module, "eval", None)) or isinstance(module, type):
+        raise typer.BadParameter(f"{name} must return a torch module first, not {type(module).__name__}")
+    if not isinstance(args, tuple):
+        raise typer.BadParameter(f"{name} must return its args as a tuple, not as {type(args).__name__}")
+    samples = made[2] if len(made) == 3 else [args]
+    if not isinstance(samples, Sequence) or isinstance(samples, str) or not samples:
+        raise typer.BadParameter(f"{name} must return its samples as a list of tuples like args, not {samples!r:.60}")
+    return module.eval(), args, samples
+
+
+def _called(name: str) -> Any:
+    """Return what the user's function `MODULE:FUNCTION` returns.
+
+    Raises:
+        typer.BadParameter: there is none, or it raises; names the error and the user's line.
+    """
+    function = _factory(name)
+    with _told(name):
+        return function()
+
+
+@contextlib.contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Turn what the user's own code raises into one sentence with its line."""
+    try:
+        yield
+    except typer.BadParameter:
+        raise
+    except (Exception, SystemExit) as error:
+        frames = [frame for frame in extract_tb(error.__traceback__) if frame.filename != __file__]
+        frames = [frame for frame in frames if not frame.filename.startswith("<frozen")] or frames
+        where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+        if isinstance(error, SyntaxError):
+            where = f" at {error.filename}:{error.lineno}"
+        words = str(error.msg if isinstance(error, SyntaxError) else error).strip().partition("\n")[0]
+        raise typer.BadParameter(f"{name} raises {type(error).__name__}: {words}{where}") from error
+
+
+def _samples_of(name: str) -> list[Any]:
+    """Return the calibration samples of `MODULE:FUNCTION`.
+
+    Raises:
+        typer.BadParameter: no such function, it raises, or it returns no samples.
+    """
+    given = _called(name)
+    if isinstance(given, str) or not hasattr(given, "__iter__"):
+        raise typer.BadParameter(f"{name} must return real inputs, one after the other, not {type(given).__name__}")
+    with _told(name):
+        return list(given)
 
 
 def _factory(name: str) -> Callable[[], Any]:
@@ -91,12 +142,18 @@ def _factory(name: str) -> Callable[[], Any]:
     if not (place and colon and function):
         raise typer.BadParameter(f"write MODULE:FACTORY, such as my_model.py:make; got {name!r}")
     try:
-        module = _module_of_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
-        return cast("Callable[[], Any]", getattr(module, function))
-    except (ModuleNotFoundError, FileNotFoundError) as error:
-        raise typer.BadParameter(f"{place}: {error}") from None
-    except AttributeError:
-        raise typer.BadParameter(f"{place} has no function {function!r}") from None
+        with _told(place):
+            module = _module_of_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    except typer.BadParameter as error:
+        if isinstance(error.__cause__, ModuleNotFoundError | FileNotFoundError):
+            raise typer.BadParameter(f"{place}: {error.__cause__}") from None
+        raise
+    made = getattr(module, function, None)
+    if made is None:
+        raise typer.BadParameter(f"{place} has no function {function!r}")
+    if not callable(made):
+        raise typer.BadParameter(f"{name} is no function but {type(made).__name__}")
+    return cast("Callable[[], Any]", made)
 
 
 def _module_of_file(path: Path) -> ModuleType:

@@ -16,21 +16,28 @@ def verify_layers(path: Path, factory: str, *, as_json: bool) -> None:
 
     Raises:
         typer.BadParameter: no such factory, or no torch.
-        typer.Exit: with status 1 if a layer departs.
+        typer.Exit: with status 1 if a layer departs, or a float32 program's outputs are not the module's.
         AlcoveRuntimeError: the program is refused, or the module cannot be exported.
     """
     try:
-        from alcove.runtime.compiler.layers import compare_layers, compare_program  # noqa: PLC0415 - loads torch
+        from alcove.runtime.certificate import TOLERANCES  # noqa: PLC0415 - loads pydantic
+        from alcove.runtime.compiler import layers  # noqa: PLC0415 - loads torch
     except ImportError as error:
         problem = f"needs alcove[export]: pip install 'alcove[export]' ({error})"
         raise typer.BadParameter(problem) from None
     module, args, _ = made_by(factory)
-    found = compare_layers(module, args)
-    program = compare_program(path.read_bytes(), module, args)
+    data = path.read_bytes()
+    program = layers.compare_program(data, module, args)
+    found = layers.compare_layers(module, args)
+    is_quantised = layers.is_quantised(data)
+    is_other = not is_quantised and not program <= TOLERANCES["standard"]
+    step = layers.first_other_step(data, module, args) if is_other else None
+    where = "" if step is None else f"op {step[0]}, {step[1].name}, {step[1].source}".rstrip(", ")
     first = next((layer for layer in found if not layer.is_within), None)
     rows: list[dict[str, Any]] = [asdict(layer) for layer in found]
     if as_json:
-        print_json({"layers": rows, "first": None if first is None else first.layer, "program_difference": program})
+        facts = {"layers": rows, "first": None if first is None else first.layer, "program_difference": program}
+        print_json(facts | {"program_is_other": is_other, "program_first": where or None})
     else:
         shown = [
             {
@@ -43,7 +50,10 @@ def verify_layers(path: Path, factory: str, *, as_json: bool) -> None:
             for layer in found
         ]
         print_rows(shown, as_json=False, empty="no layer")
-        typer.echo(f"the program's outputs differ by {program:.3g} at most")
+        kind = " (its weights are rounded)" if is_quantised else ""
+        typer.echo(f"the program's outputs differ by {program:.3g} at most{kind}")
         typer.echo("every layer agrees" if first is None else f"first to depart: {first.layer}, {first.source}")
-    if first is not None:
+        if is_other:
+            typer.echo(f"the program is not of this module; its first step that differs: {where or 'none'}")
+    if first is not None or is_other:
         raise typer.Exit(1)

@@ -18,7 +18,10 @@ from alcove.runtime.compiler.finish import finish
 from alcove.runtime.compiler.graph import Graph, Origin, Port
 from alcove.runtime.compiler.legalise import legalise
 from alcove.runtime.compiler.lower import lower_with_taps, origin_of
+from alcove.runtime.compiler.pipeline import export
 from alcove.runtime.compiler.tidy import tidy
+from alcove.runtime.format.reader import read_spec
+from alcove.runtime.format.spec import DType, OpSpec, ProgramSpec, Storage
 from alcove.runtime.model import load
 from numpy.typing import NDArray
 from torch import fx, nn
@@ -95,6 +98,40 @@ def compare_program(program: bytes, module: nn.Module, args: Sequence[object]) -
     labels = [port.labels for port in model.outputs]
     pairs = zip(leaves, native, labels, strict=True)
     return max((_difference(expected, seen) for expected, seen, named in pairs if not named), default=0.0)
+
+
+def is_quantised(program: bytes) -> bool:
+    """Return whether a program holds rounded weights, so that it differs from its module by more than float32 does.
+
+    Raises:
+        ProgramError: the bytes are no program.
+    """
+    constants = (tensor for tensor in read_spec(program).tensors if tensor.storage is Storage.CONSTANT)
+    return any(tensor.dtype in (DType.I8, DType.U8) and len(tensor.shape) > 1 for tensor in constants)
+
+
+def first_other_step(program: bytes, module: nn.Module, args: Sequence[object]) -> tuple[int, OpSpec] | None:
+    """Return the index and the first step of a float32 program that an export of the module has not; None if all are the same.
+
+    It is another operator, or has other weights; in a program without sizes that vary also other attributes.
+
+    Raises:
+        ProgramError: the bytes are no program.
+        ExportError: the module cannot become a program.
+    """
+    spec, other = read_spec(program), read_spec(bytes(export(module, args)))
+    takes_attributes = not spec.symbols
+    for index, (step, fresh) in enumerate(zip(spec.ops, other.ops, strict=False)):
+        is_same = step.name == fresh.name and _weights(spec, step) == _weights(other, fresh)
+        if not is_same or (takes_attributes and step.attributes != fresh.attributes):
+            return index, step
+    count = len(other.ops)
+    return (count, spec.ops[count]) if len(spec.ops) > count else None
+
+
+def _weights(spec: ProgramSpec, step: OpSpec) -> list[bytes]:
+    tensors = [spec.tensors[index] for index in step.inputs]
+    return [tensor.data for tensor in tensors if tensor.storage is Storage.CONSTANT]
 
 
 def _native(

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -235,9 +236,14 @@ def test_layers_are_compared_with_torch(
     said = alcove(*arguments)
     assert said.code == 0
     assert "every layer agrees" in said.out
-    other = alcove("model", "verify", programs[1], "--layers", factory, "--json").json
-    assert other["first"] is None
-    assert other["program_difference"] > 1e-3
+    stranger = ("model", "verify", programs[1], "--layers", factory)
+    other = alcove(*stranger, "--json")
+    assert other.code == 1
+    assert other.json["first"] is None
+    assert other.json["program_difference"] > 1e-3
+    assert other.json["program_is_other"]
+    assert other.json["program_first"].startswith("op 0, linear, polite_model.py:")
+    assert "not of this module; its first step that differs: op 0, linear, polite_model.py:" in alcove(*stranger).out
 
     from alcove.runtime.compiler.rules import RULES
 
@@ -251,6 +257,76 @@ def test_layers_are_compared_with_torch(
     missing = alcove("model", "verify", programs[0], "--layers", f"{shop.folder}/polite_model.py:nothing")
     assert missing.code != 0
     assert "nothing" in missing.err
+
+
+BROKEN = """
+import torch
+from torch import nn
+
+
+def raises():
+    raise RuntimeError("no data here")
+
+
+def needs(size):
+    return size
+
+
+def nothing():
+    return None
+
+
+def bare():
+    return nn.ReLU(), torch.ones(1, 16)
+
+
+def swapped():
+    return (torch.ones(1, 16),), nn.ReLU()
+
+
+def counted():
+    return nn.ReLU(), (torch.ones(1, 16),), 3
+
+
+number = 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        ("raises", r"raises RuntimeError: no data here at .*broken\.py:7"),
+        ("needs", "raises TypeError: needs.. missing 1 required positional argument: 'size'"),
+        ("nothing", "must return .module, args. or .module, args, samples., not NoneType"),
+        ("bare", "must return its args as a tuple, not as Tensor"),
+        ("swapped", "must return a torch module first, not tuple"),
+        ("counted", "must return its samples as a list of tuples like args, not 3"),
+        ("number", "is no function but int"),
+        ("absent", "has no function 'absent'"),
+    ],
+)
+def test_what_a_users_function_does_wrong_is_told_with_its_line(function: str, words: str, tmp_path: Path) -> None:
+    """Wrong use, exit code 2, in one sentence; also of the function for calibration, and of a file that has errors."""
+    (tmp_path / "broken.py").write_text(BROKEN)
+    said = alcove("model", "export", f"{tmp_path}/broken.py:{function}", "--out", tmp_path / "x.alc")
+    assert (said.code, said.out) == (2, "")
+    assert re.search(words, said.err)
+    assert "Traceback" not in said.err
+    assert not (tmp_path / "x.alc").exists()
+
+
+def test_a_file_with_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
+    """A syntax error, a package that is not there, and anything that the file raises."""
+    for text, words in (
+        ("def f(:\n", r"raises SyntaxError: invalid syntax at .*\.py:1"),
+        ("import no_such_package\n", "No module named 'no_such_package'"),
+        ("x = 1\nraise ValueError('at once')\n", r"raises ValueError: at once at .*\.py:2"),
+    ):
+        (tmp_path / "broken_file.py").write_text(text)
+        said = alcove("model", "export", f"{tmp_path}/broken_file.py:f", "--out", tmp_path / "x.alc")
+        assert said.code == 2
+        assert re.search(words, said.err)
+        assert "Traceback" not in said.err
 
 
 def test_from_push_to_everyone(shop: Shop, programs: tuple[Path, Path]) -> None:
