@@ -46,20 +46,36 @@ def export_factory(name: str, options: ExportOptions) -> Program:
     arguments; of a large tensor only type, shape and range are kept, and a rule makes elements for them.
 
     Raises:
-        typer.BadParameter: no such module or function, no torch, or the factory returns something else.
+        typer.BadParameter: no such module or function, no torch, the factory raises or returns something else, or
+            options that there are not or that contradict each other.
         ExportError: the module holds what no program can.
-        ValueError: options that contradict each other.
         CertificateError: native and torch differ, or a sample is refused.
     """
     try:
-        from alcove.runtime.certificate import Sample, embed_certificate  # noqa: PLC0415 - torch is optional
+        from alcove.runtime.certificate import (  # noqa: PLC0415 - torch is optional
+            LICENCES,
+            TOLERANCES,
+            Sample,
+            embed_certificate,
+        )
         from alcove.runtime.compiler import export, load_state  # noqa: PLC0415
         from alcove.runtime.compiler.certify import certify  # noqa: PLC0415
+        from alcove.runtime.compiler.quantise import options_of  # noqa: PLC0415
     except ImportError as error:
         problem = f"needs alcove[export]: pip install 'alcove[export]' ({error})"
         raise typer.BadParameter(problem) from None
+    for option, value, known in (
+        ("--tolerance", options.tolerance, ("", *TOLERANCES)),
+        ("--licence", options.licence, LICENCES),
+    ):
+        if value not in known:
+            raise typer.BadParameter(f"{option} is one of {', '.join(filter(None, known))}; got {value!r}")
     module, args, samples = made_by(name)
     calibration = None if options.calibration is None else _samples_of(options.calibration)
+    try:
+        options_of(options.quantize, calibration, options.max_drop, None)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
     program = export(module, args, quantize=options.quantize, calibration=calibration, max_drop=options.max_drop)
     if options.quantize is not None:
         _take_rounded_weights(module, load_state(program.spec))
@@ -161,7 +177,8 @@ def _module_of_file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None or not path.is_file():
         raise FileNotFoundError(f"no file {path}")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    if path.stem not in sys.modules and path.stem not in sys.stdlib_module_names:  # an io.py must not become Python's
+        sys.modules[path.stem] = module
     spec.loader.exec_module(module)
     return module
 

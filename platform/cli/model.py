@@ -57,6 +57,9 @@ def export(
     """Compile a torch module to a certified program; everything unsupported is listed at once."""
     from alcove.platform.cli.exporting import ExportOptions, export_factory  # noqa: PLC0415 - loads torch
 
+    if out.is_dir() or not out.parent.is_dir():
+        problem = "it is a folder; name a file in it" if out.is_dir() else f"there is no folder {out.parent}"
+        raise typer.BadParameter(f"--out {out}: {problem}")
     program = export_factory(factory, ExportOptions(quantize, calibration, max_drop, licence, tolerance))
     program.save(out)
     report = program.quantisation

@@ -34,6 +34,10 @@ def _value(name: str, dtype: str, text: str) -> Any:
     if dtype == "text":
         return text
     try:
-        return np.asarray(json.loads(text), dtype=_NUMPY[dtype])
+        given = np.asarray(json.loads(text))
+        value = np.asarray(json.loads(text), dtype=_NUMPY[dtype])
     except (ValueError, TypeError, OverflowError) as error:
         raise typer.BadParameter(f"input {name!r} is a JSON array of {dtype}: {error}") from None
+    if given.size and given.dtype.kind == "f" and value.dtype.kind != "f":
+        raise typer.BadParameter(f"input {name!r} is a JSON array of {dtype}: {given.flat[0]} is no whole number")
+    return value

@@ -111,7 +111,7 @@ def is_quantised(program: bytes) -> bool:
 
 
 def first_other_step(program: bytes, module: nn.Module, args: Sequence[object]) -> tuple[int, OpSpec] | None:
-    """Return the index and the first step of a float32 program that an export of the module has not; None if all are the same.
+    """Return the first step of a float32 program that an export of the module has not, with its index; None if none.
 
     It is another operator, or has other weights; in a program without sizes that vary also other attributes.
 

@@ -315,6 +315,39 @@ def test_what_a_users_function_does_wrong_is_told_with_its_line(function: str, w
     assert not (tmp_path / "x.alc").exists()
 
 
+def test_options_of_an_export_are_checked_before_it(shop: Shop, tmp_path: Path) -> None:
+    """Wrong use, in one sentence that names the option: modes, budgets, classes, licences, places."""
+    factory = f"{shop.folder}/polite_model.py:make"
+    for options, words in (
+        (("--out", tmp_path / "x.alc", "--quantize", "int16"), "quantize must be one of"),
+        (("--out", tmp_path / "x.alc", "--quantize", "int8", "--max-drop", "0.1"), "max_drop and metric need calibrat"),
+        (("--out", tmp_path / "x.alc", "--tolerance", "loose"), "--tolerance is one of"),
+        (("--out", tmp_path / "x.alc", "--licence", "mine"), "--licence is one of"),
+        (("--out", tmp_path), "it is a folder; name a file in it"),
+        (("--out", tmp_path / "none" / "x.alc"), "there is no folder"),
+    ):
+        said = alcove("model", "export", factory, *options)
+        assert (said.code, said.out) == (2, "")
+        assert words in said.err
+        assert "Traceback" not in said.err
+
+
+def test_a_file_may_be_named_as_a_module_of_python(tmp_path: Path) -> None:
+    """Python's own stays; and a number with a fraction is no index."""
+    (tmp_path / "io.py").write_text(
+        "import torch\n\n\ndef make():\n    return torch.nn.Embedding(4, 2), (torch.tensor([1, 2]),)\n"
+    )
+    said = alcove("model", "export", f"{tmp_path}/io.py:make", "--out", tmp_path / "x.alc")
+    assert said.code == 0, said.err
+    assert sys.modules["io"] is io
+    fraction = alcove("model", "run", tmp_path / "x.alc", "[1.5, 2]")
+    assert fraction.code == 2
+    assert "1.5 is no whole number" in fraction.err
+    beyond = alcove("model", "run", tmp_path / "x.alc", "[1, 9]")
+    assert beyond.code == 1
+    assert "index 1 is 9, allowed are 0 to 3" in beyond.err
+
+
 def test_a_file_with_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
     """A syntax error, a package that is not there, and anything that the file raises."""
     for text, words in (

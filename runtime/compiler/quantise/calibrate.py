@@ -15,7 +15,7 @@ from alcove.runtime.compiler.graph import Graph, Port
 from alcove.runtime.compiler.quantise.observers import Observer
 from alcove.runtime.compiler.quantise.options import Clipping
 from alcove.runtime.compiler.tidy import tidy
-from alcove.runtime.errors import CalibrationError
+from alcove.runtime.errors import CalibrationError, InputError
 from alcove.runtime.format.spec import DType
 from alcove.runtime.model import Model, load
 from numpy.typing import NDArray
@@ -84,11 +84,19 @@ def _misfit(graph: Graph, port: Port, value: Any) -> str:
 
 
 def runs(graph: Graph, keys: Sequence[str], samples: Sequence[Sample]) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yield (tensor, its elements) for each of `keys` and each sample; all samples of some tensors, then of others."""
+    """Yield (tensor, its elements) for each of `keys` and each sample; all samples of some tensors, then of others.
+
+    Raises:
+        CalibrationError: an index in a sample is out of range.
+    """
     for part in _parts(graph, keys):
         model = model_of(graph, part)
-        for sample in samples:
-            yield from zip(part, model(*sample), strict=True)
+        for index, sample in enumerate(samples):
+            try:
+                found = model(*sample)
+            except InputError as error:
+                raise CalibrationError(str(error), sample=index) from error
+            yield from zip(part, found, strict=True)
 
 
 def model_of(graph: Graph, keys: Sequence[str]) -> Model:

@@ -4,9 +4,10 @@ residuals apart → channels equalised → int8 nodes chosen → ranges observed
 (under an accuracy budget: the worst stay float32) → int8 nodes emitted
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, SupportsFloat
 
 import numpy as np
 from alcove.runtime.compiler.finish import finish
@@ -140,12 +141,12 @@ class _Drop:
         self._metric = metric
         float_model = load(finish(graph))
         self._exact = [float_model(*sample) for sample in samples] if metric is None else []
-        self._best = 0.0 if metric is None else float(metric(float_model))
+        self._best = 0.0 if metric is None else _number_of(metric(float_model))
 
     def __call__(self, graph: Graph) -> float:
         model = load(finish(graph))
         if self._metric is not None:
-            return self._best - float(self._metric(model))
+            return self._best - _number_of(self._metric(model))
         return self._relative_noise(model)
 
     def _relative_noise(self, model: Model) -> float:
@@ -250,3 +251,15 @@ def _op_name(base: Graph, index: int) -> str:
 
 def _limits(scale: float, zero_point: int) -> tuple[float, float]:
     return (-128 - zero_point) * scale, (127 - zero_point) * scale
+
+
+def _number_of(given: object) -> float:
+    """Return what a metric gave as a number.
+
+    Raises:
+        ValueError: it is none, or NaN, which no budget bounds.
+    """
+    number = float(given) if isinstance(given, SupportsFloat) else math.nan
+    if math.isnan(number):
+        raise ValueError(f"metric must return a number, more is better, not {given!r}")
+    return number

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from alcove.runtime import ExportError, export, load
+from alcove.runtime import CalibrationError, ExportError, export, load
 from torch import Tensor, nn
 
 X = torch.arange(16.0).reshape(2, 8)
@@ -160,3 +160,18 @@ def test_an_attribute_that_is_only_written_does_no_harm(recwarn: pytest.Warnings
     (got,) = load(bytes(export(Remembered(), (X,))))(X.numpy())
     assert np.array_equal(got, X.numpy() * 2 + 1)
     assert not [warning for warning in recwarn if "assigned" in str(warning.message)]
+
+
+def test_an_index_out_of_range_in_a_sample_names_the_sample() -> None:
+    """As any other misfit of calibration samples; the input, the index and the bound are named too."""
+    module = nn.Sequential(nn.Embedding(4, 8), nn.Linear(8, 2)).eval()
+    samples = [torch.tensor([1, 2]), torch.tensor([1, 9])]
+    with pytest.raises(CalibrationError, match="sample 1: input 'input': .*index 1 is 9, allowed are 0 to 3"):
+        export(module, (samples[0],), quantize="int8", calibration=samples)
+
+
+@pytest.mark.parametrize("given", ["good", float("nan"), None])
+def test_a_metric_that_gives_no_number_is_refused(given: Any) -> None:
+    """Its value is named; NaN would let every budget pass."""
+    with pytest.raises(ValueError, match="metric must return a number"):
+        export(nn.Linear(8, 2), (X,), quantize="int8", calibration=[X], max_drop=0.1, metric=lambda _: given)
