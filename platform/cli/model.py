@@ -121,7 +121,10 @@ def verify(
     path: Annotated[Path, typer.Argument(help="A program (.alc), or a folder with a package.")],
     layers: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:FACTORY", help="Compare each layer of this torch module, native against eager."),
+        typer.Option(
+            metavar="MODULE:FACTORY",
+            help="Compare each layer of this torch module, native against eager, and the program with it.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

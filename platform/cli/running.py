@@ -35,7 +35,7 @@ def _value(name: str, dtype: str, text: str) -> Any:
         return text
     try:
         given = np.asarray(json.loads(text))
-        value = np.asarray(json.loads(text), dtype=_NUMPY[dtype])
+        value: Any = np.asarray(json.loads(text), dtype=_NUMPY[dtype])
     except (ValueError, TypeError, OverflowError) as error:
         raise typer.BadParameter(f"input {name!r} is a JSON array of {dtype}: {error}") from None
     if given.size and given.dtype.kind == "f" and value.dtype.kind != "f":

@@ -90,7 +90,7 @@ def _first(names: Sequence[str]) -> str:
 
 
 def _unreadable(tensor: torch.Tensor) -> str:
-    if isinstance(tensor, nn.parameter.UninitializedTensorMixin):
+    if isinstance(tensor, nn.parameter.UninitializedParameter | nn.parameter.UninitializedBuffer):
         return "a lazy layer has no size yet: run the module once before the export"
     if tensor.device.type == "meta":
         return "it is on the meta device and holds no numbers: module.to_empty(device='cpu'), then load its weights"

@@ -166,7 +166,7 @@ def test_an_index_out_of_range_in_a_sample_names_the_sample() -> None:
     """As any other misfit of calibration samples; the input, the index and the bound are named too."""
     module = nn.Sequential(nn.Embedding(4, 8), nn.Linear(8, 2)).eval()
     samples = [torch.tensor([1, 2]), torch.tensor([1, 9])]
-    with pytest.raises(CalibrationError, match="sample 1: input 'input': .*index 1 is 9, allowed are 0 to 3"):
+    with pytest.raises(CalibrationError, match=r"sample 1: input 'input': .*index 1 is 9, allowed are 0 to 3"):
         export(module, (samples[0],), quantize="int8", calibration=samples)
 
 
