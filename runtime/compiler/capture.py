@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, TextIO, cast
+from typing import Any, Final, cast
 
 import torch
 import torch.utils._pytree as pytree
@@ -29,6 +29,7 @@ from alcove.runtime.compiler.checks import (
     unknown_argument,
     unwritable,
 )
+from alcove.runtime.compiler.known_numbers import with_known_numbers
 from alcove.runtime.compiler.rules import KEPT, TEXT_ONLY
 from alcove.runtime.compiler.source import path_of_traceback, source_of_traceback
 from alcove.runtime.compiler.whole_layers import whole_layers
@@ -138,8 +139,11 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
         with _TRACING, _calm_torch(said, replaced), whole_layers():
             # Not a tuple of Nones where nothing varies: the arguments of `forward(*args)` count as one.
             varying = _bound(module, shapes) if any(entry is not None for entry in shapes) else None
-            exported = torch.export.export(module, examples, dynamic_shapes=varying, strict=False)
-            exported = exported.run_decompositions(dict(_decompositions()))
+            exported = with_known_numbers(
+                lambda: torch.export.export(module, examples, dynamic_shapes=varying, strict=False).run_decompositions(
+                    dict(_decompositions())
+                )
+            )
     except Exception as error:  # whatever stops the tracer is the finding, and it is chained
         raise ExportError([_finding(error, said.getvalue(), module)]) from error
     sys.stderr.write(said.getvalue())  # what the module itself prints is not lost
@@ -213,6 +217,9 @@ def _symbols(
         sizes: list[Any] = list(fake.shape)  # ints, and symbols where a size varies
         for axis, size in enumerate(sizes):
             unplaced |= _free_symbols(size)
+            if not _free_symbols(size) and (position, axis) in names:
+                reason = f"the module fixes dimension {axis} to {size}, such as by what it keeps in a buffer"
+                findings.append(Finding(op=f"input {node.name}", module_path="", source="", nearest=reason))
             if not isinstance(size, torch.SymInt) or not size.node.expr.is_Symbol or size.node.expr in found:
                 continue
             expression = size.node.expr
@@ -276,18 +283,11 @@ def _calm_torch(said: io.StringIO, replaced: set[str]) -> Iterator[None]:
         replaced: gets the names of tensors that `forward` assigned to attributes, buffers aside.
     """
 
-    def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
+    def show(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_rest: object) -> None:
         assigned = _ASSIGNED.findall(str(message)) if "assigned during export" in str(message) else ()
         replaced.update(assigned)
         if not assigned:
-            (file or said).write(warnings.formatwarning(message, category, filename, lineno, line))
+            said.write(warnings.formatwarning(message, category, filename, lineno))
 
     logger = logging.getLogger("torch")
     level = logger.level

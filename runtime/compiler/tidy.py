@@ -1,6 +1,6 @@
 """Which nodes can disappear without changing what the module computes?
 
-What no output and no state needs is left out, and a chain of reshapes is one.
+What no output and no state needs is left out, states that nothing reads among it, and a chain of reshapes is one.
 """
 
 from dataclasses import replace
@@ -9,8 +9,14 @@ from alcove.runtime.compiler.graph import Graph, Node
 
 
 def tidy(graph: Graph) -> Graph:
-    """Return the graph without nodes and values that nothing needs; inputs stay even when unused."""
-    return without_unused(_short_reshapes(graph))
+    """Return the graph without states, nodes and values that nothing needs; inputs stay even when unused."""
+    return without_unused(_read_states(without_unused(_short_reshapes(graph))))
+
+
+def _read_states(graph: Graph) -> Graph:
+    """Leave out states that are written alone: what a module only notes down changes no output."""
+    read = {key for node in graph.nodes for key in node.inputs} | {port.value for port in graph.outputs}
+    return replace(graph, states=tuple(state for state in graph.states if state.refusal or state.value in read))
 
 
 def _short_reshapes(graph: Graph) -> Graph:

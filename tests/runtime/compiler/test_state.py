@@ -187,10 +187,11 @@ def test_state_that_takes_the_size_of_an_input_is_refused() -> None:
 
         def forward(self, x: Tensor) -> Tensor:
             """Run."""
+            made = x + self.last.sum()
             self.last = x * 2
-            return x + 1
+            return made
 
-    with pytest.raises(ExportError):
+    with pytest.raises(ExportError, match="fixes dimension 0 to 4"):
         export(Growing().eval(), (torch.zeros(4, 3),), dynamic_shapes=({0: torch.export.Dim("n", min=2, max=8)},))
 
 
@@ -209,3 +210,29 @@ def test_buffer_of_a_type_that_no_program_has_is_refused() -> None:
 
     with pytest.raises(ExportError, match="float64"):
         export(Double().eval(), (torch.zeros(4),))
+
+
+class Noting(nn.Module):
+    """Writes what it saw into one buffer that it reads after that alone, and into another that it never reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("sum", torch.zeros(1))
+        self.register_buffer("last", torch.zeros(2, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run."""
+        self.get_buffer("sum").copy_(x.sum()[None])
+        self.get_buffer("last").copy_(x)
+        return x + self.get_buffer("sum")
+
+
+def test_buffer_that_is_only_written_is_no_state() -> None:
+    """No call can tell what it holds."""
+    module = Noting().eval()
+    program = export(module, (torch.randn(2, 3),))
+    assert not program.spec.states
+    session = load(bytes(program)).session()
+    for _ in range(2):
+        x = torch.randn(2, 3)
+        np.testing.assert_allclose(session(x.numpy())[0], module(x), rtol=1e-5)
