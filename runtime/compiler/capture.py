@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, cast
+from typing import Any, Final, TextIO, cast
 
 import torch
 import torch.utils._pytree as pytree
@@ -283,7 +283,14 @@ def _calm_torch(said: io.StringIO, replaced: set[str]) -> Iterator[None]:
         replaced: gets the names of tensors that `forward` assigned to attributes, buffers aside.
     """
 
-    def show(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_rest: object) -> None:
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
         assigned = _ASSIGNED.findall(str(message)) if "assigned during export" in str(message) else ()
         replaced.update(assigned)
         if not assigned:
