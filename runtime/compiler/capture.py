@@ -294,7 +294,7 @@ def _calm_torch(said: io.StringIO, replaced: set[str]) -> Iterator[None]:
         assigned = _ASSIGNED.findall(str(message)) if "assigned during export" in str(message) else ()
         replaced.update(assigned)
         if not assigned:
-            said.write(warnings.formatwarning(message, category, filename, lineno))
+            (file or said).write(warnings.formatwarning(message, category, filename, lineno, line))
 
     logger = logging.getLogger("torch")
     level = logger.level
