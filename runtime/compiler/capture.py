@@ -20,6 +20,7 @@ from typing import Any, Final, TextIO, cast
 
 import torch
 import torch.utils._pytree as pytree
+from alcove.runtime.compiler.assumptions import broken_at
 from alcove.runtime.compiler.checks import (
     BRANCH,
     FORGOTTEN,
@@ -127,6 +128,7 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
     examples = pytree.tree_map(_example, tuple(args))
     shapes = _dynamic_shapes(module, len(examples), texts, dynamic_shapes)
     check_dims(shapes, args)
+    examples = tuple(_varied(value, given) for value, given in zip(examples, shapes, strict=True))
     names = {
         (places[index], axis): dim.__name__
         for index, given in enumerate(shapes)
@@ -140,10 +142,10 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
             # Not a tuple of Nones where nothing varies: the arguments of `forward(*args)` count as one.
             varying = _bound(module, shapes) if any(entry is not None for entry in shapes) else None
             exported = with_known_numbers(
-                lambda: torch.export.export(module, examples, dynamic_shapes=varying, strict=False).run_decompositions(
-                    dict(_decompositions())
-                )
+                lambda: _exported(module, examples, varying, names).run_decompositions(dict(_decompositions()))
             )
+    except ExportError:
+        raise
     except Exception as error:  # whatever stops the tracer is the finding, and it is chained
         raise ExportError([_finding(error, said.getvalue(), module)]) from error
     sys.stderr.write(said.getvalue())  # what the module itself prints is not lost
@@ -152,6 +154,32 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
         raise ExportError([Finding(f"attribute {name}", name.rpartition(".")[0], "", FORGOTTEN) for name in forgotten])
     symbols = _symbols(exported, text_inputs, names)
     return Captured(exported, module, text_inputs, _output_names(exported), symbols)
+
+
+def _exported(
+    module: nn.Module, examples: tuple[object, ...], varying: Any, names: Mapping[tuple[int, int], str]
+) -> torch.export.ExportedProgram:
+    """Return torch's graph; what torch cannot prove of sizes is tried for all of them."""
+    try:
+        return torch.export.export(module, examples, dynamic_shapes=varying, strict=False)
+    except Exception as error:
+        if varying is None or not ("Constraints violated" in str(error) or isinstance(error, NotImplementedError)):
+            raise
+        broken = None
+        reasons = _reasons(error)
+        if reasons and all(_UNEQUAL.search(reason) for reason in reasons):
+            raise
+        with contextlib.suppress(Exception):  # the first error says more
+            exported = torch.export.export(
+                module, examples, dynamic_shapes=varying, strict=False, prefer_deferred_runtime_asserts_over_guards=True
+            )
+            broken = broken_at(exported, _symbols(exported, frozenset(), names))
+            if broken is None:
+                return exported
+        if broken is None:
+            raise
+        reason = f"the module takes another way at {broken}: let the Dim end before it or begin after it"
+        raise ExportError([Finding(op="dynamic_shapes", module_path="", source="", nearest=reason)]) from error
 
 
 def _example(value: object) -> object:
@@ -170,6 +198,20 @@ def _bound(module: nn.Module, shapes: tuple[Any, ...]) -> tuple[Any, ...]:
         return shapes
     first = kinds.index(inspect.Parameter.VAR_POSITIONAL)
     return (*shapes[:first], tuple(shapes[first:])) if len(shapes) > first else shapes
+
+
+def _varied(value: Any, given: Any) -> Any:
+    """Return an example of 2 along every dimension that varies where it has 1: torch takes a 1 as fixed."""
+    if isinstance(value, torch.Tensor):
+        for axis, dim in _given_dims(given):
+            if hasattr(dim, "__name__") and -value.dim() <= axis < value.dim() and value.shape[axis] == 1:
+                value = torch.cat([value, value], dim=axis) if dim.max >= 2 else value
+        return value
+    if type(value) is dict and isinstance(given, Mapping):
+        return {key: _varied(part, given.get(key)) for key, part in value.items()}
+    if type(value) in {list, tuple} and isinstance(given, Sequence) and len(given) == len(value):
+        return type(value)(_varied(part, entry) for part, entry in zip(value, given, strict=True))
+    return value
 
 
 @cache
@@ -324,9 +366,7 @@ def _finding(error: Exception, said: str, module: nn.Module) -> Finding:
         source = source or (recorded[-1] if recorded else "")
     elif "Constraints violated" in first_line or "specialized it to be a constant" in first_line:
         op = "dynamic_shapes"
-        reasons = [
-            line.strip(" -").partition(_ADVICE)[0] for line in str(error).splitlines() if line.startswith("  - ")
-        ]
+        reasons = _reasons(error)
         nearest = f"the module fixes or bounds a size that should vary: {' '.join(reasons) or first_line}"
         if reasons and all(_UNEQUAL.search(reason) for reason in reasons):
             nearest += " Keep the Dim below that number, or make the tensor that is sliced to the size one longer."
@@ -336,6 +376,11 @@ def _finding(error: Exception, said: str, module: nn.Module) -> Finding:
         told = f"forward stops with {type(error).__name__}" if source else "torch cannot trace it"
         nearest = f"{told}: {first_line}"
     return Finding(op=op, module_path=path, source=source, nearest=nearest)
+
+
+def _reasons(error: Exception) -> list[str]:
+    """Return what torch says of each size, without its advice."""
+    return [line.strip(" -").partition(_ADVICE)[0] for line in str(error).splitlines() if line.startswith("  - ")]
 
 
 def _output_names(exported: torch.export.ExportedProgram) -> tuple[str, ...]:

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 import torch
-from alcove.runtime.compiler.builder import FOLLOWER, Builder
+from alcove.runtime.compiler.builder import FOLLOWER
 from alcove.runtime.compiler.capture import Captured
+from alcove.runtime.compiler.computed_sizes import Origins, SizedBuilder, computed
 from alcove.runtime.compiler.graph import Graph, Origin, Port, State, Value
 from alcove.runtime.compiler.nearest import is_listed
 from alcove.runtime.compiler.rules import DTYPES, RULES, Call, Refused, Result
@@ -36,14 +37,15 @@ _STORAGE_VIEWS: Final = {f"aten.as_strided{kind}.default" for kind in ("", "_cop
 _TRANSPOSES: Final = {"aten.t.default", "aten.permute.default", "aten.transpose.int", "aten.numpy_T.default"}
 
 
-def lower(captured: Captured, sizes: Mapping[str, int] | None = None) -> Graph:
+def lower(captured: Captured, sizes: Mapping[str, int] | None = None, *, computes_sizes: bool = False) -> Graph:
     """Return the graph of what was captured; nodes, ports and states that no rule took carry their refusal.
 
     Args:
         captured: as `capture` gives it.
         sizes: a number for each of `captured.symbols` by name; None takes the largest.
+        computes_sizes: whether the program computes what follows from sizes that vary, instead of holding constants.
     """
-    return _Lowering(captured, captured.largest() if sizes is None else sizes).run()
+    return _Lowering(captured, captured.largest() if sizes is None else sizes, computes_sizes=computes_sizes).run()
 
 
 def lower_with_taps(captured: Captured) -> tuple[Graph, dict[str, tuple[str, ...]]]:
@@ -62,10 +64,12 @@ def lower_with_taps(captured: Captured) -> tuple[Graph, dict[str, tuple[str, ...
 class _Lowering:
     """One walk over a torch graph."""
 
-    def __init__(self, captured: Captured, sizes: Mapping[str, int]) -> None:
+    def __init__(self, captured: Captured, sizes: Mapping[str, int], *, computes_sizes: bool = False) -> None:
         self.captured = captured
+        self.sizes = tuple(sizes.items())
         self.numbers = captured.substitution(sizes)
-        self.builder = Builder()
+        self.computes_sizes = computes_sizes
+        self.builder = SizedBuilder()
         self.inputs: list[Port] = []
         self.outputs: list[Port] = []
         self.states: dict[str, tuple[str, str]] = {}  # buffer -> what nodes read, what a session starts with
@@ -76,6 +80,7 @@ class _Lowering:
         self.folded: dict[fx.Node, tuple[Tensor, ...]] = {}  # of nodes with several results
         self.labels: dict[str, tuple[str, ...]] = {}
         self.unsized: set[fx.Node] = set()  # refused ones whose shapes depend on data: no rule can ask for those
+        self.keeps = False  # whether the constants of the node at hand are not computed with now
 
     def run(self) -> Graph:
         """Walk the graph once, in order."""
@@ -204,6 +209,8 @@ class _Lowering:
         if str(target) not in _FACTORIES and any(argument not in self.constants for argument in tensors):
             return False
         if any(isinstance(part, torch.SymInt) and not self._is_known(part) for part in _sizes(node)):
+            return False
+        if self.computes_sizes and any(isinstance(part, torch.SymInt | torch.SymFloat) for part in _sizes(node)):
             return False
         args, kwargs = fx.node.map_arg((node.args, node.kwargs), self._known)
         with torch.no_grad():
@@ -395,7 +402,9 @@ class _Lowering:
                     arguments[parameter.name] = node.kwargs[parameter.name]
                 elif parameter.has_default_value():
                     arguments[parameter.name] = parameter.default_value
-        bound = {}
+        bound: dict[str, Any] = {}
+        tensors = [argument for argument in node.all_input_nodes if _tensors(argument)]
+        self.keeps = self.computes_sizes and all(argument in self.constants for argument in tensors)
         for name, value in arguments.items():
             read = self._read(value) if str(target) == "aten.select.int" else None
             bound[name] = fx.node.map_arg(value, self._argument) if read is None else read
@@ -420,11 +429,14 @@ class _Lowering:
     def _argument(self, node: fx.Node) -> Any:
         fake = node.meta["val"]
         if not isinstance(fake, Tensor):
-            return self._number(fake)
+            number = self._number(fake)
+            if self.computes_sizes and isinstance(fake, torch.SymInt | torch.SymFloat):
+                return computed(fake, number, Origins(fake.node.expr, self.captured.symbols, self.sizes))
+            return number
         if node in self.pairs:
             return self.pairs[node][0]
         (value,) = self.results[node]
-        return value
+        return self.builder.kept(value) if self.keeps else value
 
     def _shape(self, fake: Tensor) -> tuple[int, ...]:
         return tuple(int(self._number(size, is_shape=True)) for size in fake.shape)

@@ -4,6 +4,7 @@ capture → lower → tidy → legalise → layout → fuse → quantise → pac
 devices
 """
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 
 from alcove.runtime.compiler.capture import capture
@@ -17,6 +18,7 @@ from alcove.runtime.compiler.lower import lower
 from alcove.runtime.compiler.pack import pack
 from alcove.runtime.compiler.quantise import Budget, Metric, Quantisation, Quantiser, options_of
 from alcove.runtime.compiler.tidy import tidy
+from alcove.runtime.errors import ExportError
 from alcove.runtime.program import Program
 from torch import nn
 
@@ -70,28 +72,41 @@ def export(
     captured = capture(module, args, dynamic_shapes)
     passes.append(("capture", str(captured.program.graph)))
 
-    def fused_at(sizes: Mapping[str, int], seen: Seen = _unseen) -> Graph:
-        graph = seen("lower", lower(captured, sizes))
-        graph = seen("tidy", tidy(graph))
-        graph = legalise(graph)
-        graph = seen("layout", layout(graph))
-        return seen("fuse", fuse(graph))
+    def program_of(*, computes_sizes: bool) -> Program:
+        def fused_at(sizes: Mapping[str, int], seen: Seen = _unseen) -> Graph:
+            graph = seen("lower", lower(captured, sizes, computes_sizes=computes_sizes))
+            graph = seen("tidy", tidy(graph))
+            graph = legalise(graph)
+            graph = seen("layout", layout(graph))
+            return seen("fuse", fuse(graph))
 
-    quantiser = Quantiser(options)
-    if options is not None and calibration is not None:
-        quantiser = Quantiser.calibrated(options, fused_at(captured.largest()), calibration, Budget(max_drop, metric))
+        quantiser = Quantiser(options)
+        if options is not None and calibration is not None:
+            largest = fused_at(captured.largest())
+            quantiser = Quantiser.calibrated(options, largest, calibration, Budget(max_drop, metric))
 
-    def compile_at(sizes: Mapping[str, int], seen: Seen = _unseen) -> Graph:
-        return seen("quantise", quantiser(fused_at(sizes, seen)))
+        def compile_at(sizes: Mapping[str, int], seen: Seen = _unseen) -> Graph:
+            return seen("quantise", quantiser(fused_at(sizes, seen)))
 
-    if captured.symbols:
-        compile_at(captured.largest(), seen)
+        first = compile_at(captured.largest(), seen)
+        if not captured.symbols:
+            return Program(finish(first, seen_text), passes, quantiser.report)
         dynamic = generalise(captured, lambda sizes: pack(compile_at(sizes)))
-        return Program(
-            finish_dynamic(dynamic, lambda name, text: passes.append((name, text))), passes, quantiser.report
-        )
-    graph = compile_at({}, seen)
-    return Program(finish(graph, lambda name, text: passes.append((name, text))), passes, quantiser.report)
+        return Program(finish_dynamic(dynamic, seen_text), passes, quantiser.report)
+
+    def seen_text(name: str, text: str) -> None:
+        passes.append((name, text))
+
+    captures = len(passes)
+    try:
+        return program_of(computes_sizes=False)
+    except ExportError:
+        if not captured.symbols:
+            raise
+        del passes[captures:]  # a program may compute with sizes what cannot be a constant for all of them
+        with contextlib.suppress(ExportError):
+            return program_of(computes_sizes=True)
+        raise
 
 
 def _unseen(_name: str, graph: Graph) -> Graph:

@@ -8,6 +8,7 @@ every sample; the device evaluates it and checks every operator's rule again wit
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, product
 from typing import Any, Final, Literal
 
@@ -41,6 +42,8 @@ Vector = NDArray[np.int64]
 
 _LIMIT: Final = 400  # bases; their pairs are tried too
 _FEW: Final = 12  # bases of which sums are tried
+_PERIODS: Final = 32  # sizes that are tried to tell expressions apart: divisors are small
+_LARGEST_FRACTION: Final = 2**16
 _LARGEST_FACTOR: Final = 2**31  # no overflow in the check
 
 
@@ -109,6 +112,8 @@ class Fitter:
             return Expression("constant", int(expression))
         if expression in self._symbols:
             return Expression("symbol", self._symbols.index(expression))
+        if type(expression).__name__ in {"TruncToInt", "FloorToInt"}:
+            return self._scaled(expression.args[0])
         operands = [self._encode(argument) for argument in expression.args]
         if not operands or any(operand is None for operand in operands):
             return None
@@ -118,6 +123,18 @@ class Fitter:
             return _chain("mul", [known[0]] * int(power)) if power.is_Integer and 1 <= int(power) <= 4 else None
         kind = _KINDS.get(type(expression).__name__)
         return None if kind is None else _chain(kind, known)
+
+    def _scaled(self, expression: Any) -> Expression | None:
+        """Return a size times a fraction, rounded down, or None: what scale factors of images give."""
+        factors = [part for part in expression.args if part.is_Number] if expression.is_Mul else []
+        sizes = [part for part in expression.args if not part.is_Number]
+        if len(factors) != 1 or len(sizes) != 1 or type(sizes[0]).__name__ != "ToFloat":
+            return None
+        scale, size = Fraction(float(factors[0])), self._encode(sizes[0].args[0])
+        if size is None or not 0 < scale.numerator * scale.denominator <= _LARGEST_FRACTION:
+            return None  # a product that floats round is no exact fraction
+        above = Expression("mul", size, Expression("constant", scale.numerator))
+        return Expression("floordiv", above, Expression("constant", scale.denominator))
 
     def _search(self, vector: Vector) -> Expression | None:
         if (vector == vector[0]).all():
@@ -264,7 +281,39 @@ def samples_of(captured: Captured) -> list[dict[str, int]]:
                 for place, (name, (low, high)) in enumerate(bounds.items())
             }
         )
-    return _unique(samples)
+    return _telling(captured, _unique(samples))
+
+
+def _telling(captured: Captured, samples: list[dict[str, int]]) -> list[dict[str, int]]:
+    """Return the samples and those that tell torch's expressions apart that are the same at all of these.
+
+    Quotients and remainders are: `4 - n % 4` and `(4 - n % 4) % 4` differ at every fourth size alone.
+    """
+    names = {symbol.expression: symbol.name for symbol in captured.symbols}
+    alike: dict[tuple[Any, ...], list[Any]] = {}
+    for expression in _expressions(captured):
+        if expression.free_symbols <= set(names):
+            alike.setdefault(tuple(_at(expression, names, sizes) for sizes in samples), []).append(expression)
+    groups = [group for group in alike.values() if len(group) > 1]
+    middle = _middle(captured)
+    for symbol in captured.symbols:
+        first = min(max(symbol.minimum, 2), symbol.maximum)
+        for size in range(first, min(symbol.maximum, first + _PERIODS) + 1):
+            sizes = middle | {symbol.name: size}
+            parts: list[list[Any]] = []
+            for group in groups:
+                values: dict[Any, list[Any]] = {}
+                for expression in group:
+                    values.setdefault(_at(expression, names, sizes), []).append(expression)
+                parts += values.values()
+            if len(parts) > len(groups):
+                samples = [*samples, sizes]
+                groups = [part for part in parts if len(part) > 1]
+    return samples
+
+
+def _at(expression: Any, names: Mapping[Any, str], sizes: Mapping[str, int]) -> Any:
+    return expression.xreplace({symbol: sympy.Integer(sizes[name]) for symbol, name in names.items()})
 
 
 def ones_of(captured: Captured) -> list[dict[str, int]]:

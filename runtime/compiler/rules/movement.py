@@ -458,7 +458,11 @@ def col2im(call: Call, b: Builder) -> Value:
 @rule("aten.arange.start_step")
 def arange(call: Call, b: Builder) -> Value:
     """Numbers at equal distance; only where a size varies, else it is a constant."""
-    return b.op("arange", [], call.dtype, call.shape, (float(call["start"]), float(call["step"])))
+    start, step = call["start"], call["step"]
+    if type(start) in {int, float}:
+        return b.op("arange", [], call.dtype, call.shape, (float(start), float(step)))
+    # It follows from a size.
+    return b.binary("add", b.op("arange", [], call.dtype, call.shape, (0.0, float(step))), b.scalar(start, call.dtype))
 
 
 @rule("aten.full.default", "aten.full_like.default", "aten.new_full.default")

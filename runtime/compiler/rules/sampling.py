@@ -47,9 +47,10 @@ def upsample(call: Call, b: Builder) -> Value:
     sizes, results = x.shape[2:], call.shape[2:]
     scales = _scales(call, len(sizes))
     if mode == _MODES["nearest"] and len(sizes) == 2:
-        # Torch has a shortcut for these sizes, whatever the scale.
+        # Torch has a shortcut for these sizes, whatever the scale; without one the sizes give it anyway.
         scales = [
-            _exact_ratio(size, result) or scale for size, result, scale in zip(sizes, results, scales, strict=True)
+            (scale and _exact_ratio(size, result)) or scale
+            for size, result, scale in zip(sizes, results, scales, strict=True)
         ]
     if len(scales) == 1:
         scales = [0.0, *scales]

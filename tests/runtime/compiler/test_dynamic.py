@@ -300,7 +300,6 @@ REFUSED: dict[str, tuple[Callable[..., object], Tensor, dict[int, Any], str]] = 
         {2: LENGTH},
         "one longer",
     ),
-    "a number": (lambda _, x: x / x.shape[1], torch.zeros(1, 6), {1: LENGTH}, "follows from a size"),
     "a loop": (lambda _, x: sum(x.unbind(1)), torch.zeros(1, 6), {1: LENGTH}, "specialized it to be a constant (6)"),
     "a branch": (
         lambda _, x: x.relu() if x.shape[1] > 8 else x.tanh(),
