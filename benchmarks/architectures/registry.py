@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MODULES: Final = (
     "convnets", "mixers", "dense", "transformers_vision", "transformers_text", "decoders", "speech", "audio", "ranking",
-    "recognition", "spectral",
+    "recognition", "spectral", "families",
 )  # fmt: skip
 
 Call = tuple[Tensor, ...]
