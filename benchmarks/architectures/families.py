@@ -16,6 +16,9 @@ class Codec(nn.Module):
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
+        for name, buffer in model.named_buffers():
+            if name.endswith(("codebook.embed", "codebook.embed_sum")):
+                nn.init.normal_(buffer, std=0.1)  # zeros, until it is trained
 
     def forward(self, sound: Tensor) -> tuple[Tensor, Tensor]:
         """Return int64 codes, and f32 [1, 1, samples]."""

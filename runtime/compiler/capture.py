@@ -292,8 +292,10 @@ def _dynamic_shapes(module: nn.Module, count: int, text_inputs: frozenset[int], 
         if unknown:
             raise TypeError(f"dynamic_shapes names {sorted(unknown)}, but the arguments are {names}")
         shapes = [given.get(name) for name in names]
-    elif isinstance(given, Sequence) and len(given) == count:
+    elif isinstance(given, Sequence) and len(given) == count and not _is_of_all(module, given, count):
         shapes = list(given)
+    elif isinstance(given, Sequence) and _is_of_all(module, given, count):
+        shapes = list(given[0])
     else:
         raise TypeError(f"dynamic_shapes must have one entry for each of the {count} arguments")
     for index in text_inputs:
@@ -301,6 +303,15 @@ def _dynamic_shapes(module: nn.Module, count: int, text_inputs: frozenset[int], 
             raise TypeError(f"argument {index} is a text, which has any length: its dynamic_shapes must be None")
         shapes[index] = {0: torch.export.Dim(f"{TEXT_DIM}_{index}", min=0, max=TEXT_BYTES_BOUND)}
     return tuple(shapes)
+
+
+def _is_of_all(module: nn.Module, given: Sequence[Any], count: int) -> bool:
+    """Return whether one entry holds those of all arguments of `forward(*args)`, as torch has it."""
+    takes_any = any(
+        parameter.kind is inspect.Parameter.VAR_POSITIONAL
+        for parameter in inspect.signature(module.forward).parameters.values()
+    )
+    return takes_any and len(given) == 1 and isinstance(given[0], tuple) and len(given[0]) == count
 
 
 def _given_dims(given: object) -> list[tuple[int, Any]]:
@@ -325,7 +336,7 @@ def _calm_torch(said: io.StringIO, replaced: set[str]) -> Iterator[None]:
         replaced: gets the names of tensors that `forward` assigned to attributes, buffers aside.
     """
 
-    def show(
+    def show(  # noqa: PLR0917 - warnings.showwarning calls it so
         message: Warning | str,
         category: type[Warning],
         filename: str,

@@ -8,7 +8,7 @@ from typing import Final
 
 from alcove.runtime import _native
 from alcove.runtime.compiler.builder import FOLLOWER
-from alcove.runtime.compiler.graph import Graph, Node, Port
+from alcove.runtime.compiler.graph import Graph, Node, Port, Value
 from alcove.runtime.compiler.nearest import nearest_form
 from alcove.runtime.compiler.pack import PACKERS, packed_name
 from alcove.runtime.compiler.rules import TEXT_ONLY
@@ -77,14 +77,14 @@ def _is_label(label: str) -> bool:
 def _refusal(graph: Graph, node: Node) -> str:
     """Return why `node` is no step of a program, with the nearest form that is; "" if it is one."""
     values = [graph.values[key] for key in node.inputs]
-    if node.refusal:
+    if node.refusal or node.op == FOLLOWER:
         return node.refusal
-    if node.op == FOLLOWER:
-        return ""
     if node.op not in OPERATORS:
-        if any(value.dtype is DType.TEXT for value in values):
-            return TEXT_ONLY
-        return nearest_form(node.op)
+        return TEXT_ONLY if any(value.dtype is DType.TEXT for value in values) else nearest_form(node.op)
+    return _refused_constants(node, values)
+
+
+def _refused_constants(node: Node, values: list[Value]) -> str:
     constants = [value for value in values if value.constant is not None]
     names = [value.name for value in constants]
     if node.op in PACKERS and len(constants) > 1:

@@ -150,19 +150,7 @@ class _Lowering:
 
     def _call(self, node: fx.Node) -> None:
         if node.target is operator.getitem:
-            source, index = cast("tuple[fx.Node, int]", node.args)
-            if source in self.pairs:
-                self.pairs[node] = (self.pairs[source][index],)
-                return
-            known = self.results.get(source, ())
-            if source in self.unsized and any(self._is_ragged(fake) for fake in _tensors(node)):
-                self.unsized.add(node)
-            if index < len(known):
-                self.results[node] = (known[index],)
-                if source in self.folded:
-                    self.constants[node] = self.folded[source][index]
-            else:
-                self._opaque(node, f"only the first result of {source.target} is in a program")
+            self._pick(node)
             return
         fakes = _tensors(node)
         if not fakes:
@@ -171,18 +159,35 @@ class _Lowering:
             self._follow(node, fakes)
             return
         try:
-            if self._fold(node) or self._nothing(node, fakes) or self._complex(node, fakes):
-                return
-            rule = RULES.get(str(node.target))
-            if rule is None:
-                self._opaque(node, "")
-                return
-            results = rule(self._bind(node, fakes), self.builder)
+            if not (self._fold(node) or self._nothing(node, fakes) or self._complex(node, fakes)):
+                self._apply_rule(node, fakes)
         except Refused as refused:
             self._opaque(node, str(refused))
+
+    def _apply_rule(self, node: fx.Node, fakes: list[Tensor]) -> None:
+        rule = RULES.get(str(node.target))
+        if rule is None:
+            self._opaque(node, "")
             return
+        results = rule(self._bind(node, fakes), self.builder)
         self.results[node] = results if isinstance(results, tuple) else (results,)
         self._label(node)
+
+    def _pick(self, node: fx.Node) -> None:
+        """Take one of the results of an operator that has several."""
+        source, index = cast("tuple[fx.Node, int]", node.args)
+        if source in self.pairs:
+            self.pairs[node] = (self.pairs[source][index],)
+            return
+        known = self.results.get(source, ())
+        if source in self.unsized and any(self._is_ragged(fake) for fake in _tensors(node)):
+            self.unsized.add(node)
+        if index < len(known):
+            self.results[node] = (known[index],)
+            if source in self.folded:
+                self.constants[node] = self.folded[source][index]
+        else:
+            self._opaque(node, f"only the first result of {source.target} is in a program")
 
     def _complex(self, node: fx.Node, fakes: list[Tensor]) -> bool:
         """Apply the rule of an operator that takes or gives complex tensors; return whether `node` is one."""

@@ -181,6 +181,8 @@ def test_state_that_takes_the_size_of_an_input_is_refused() -> None:
     """A buffer has one size; what varies cannot be kept."""
 
     class Growing(nn.Module):
+        last: Tensor
+
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("last", torch.zeros(4, 3))
