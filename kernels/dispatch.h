@@ -111,6 +111,7 @@ struct KernelTable {
   RecurrentF32Kernel* gru_f32;
   RecurrentF32Kernel* lstm_f32;
   Conv2dF32Kernel* conv2d_f32;
+  Conv2dNarrowKernel* conv2d_narrow;
   DepthwiseConv2dF32Kernel* depthwise_conv2d_f32;
   ConvTranspose2dF32Kernel* conv_transpose2d_f32;
   Pool2dF32Kernel* pool2d_f32;

@@ -44,11 +44,21 @@ struct Lanes16 {
     return r;
   }
   static Words zero() noexcept { return {}; }
-  // sum + x * w, for x and w that fit int8; wraps.
-  static Words multiply_add(const Words& x, const Words& w, const Words& sum) noexcept {
+  // Two int16 in each: the lower halves of both.
+  static Words pair(const Words& low, const Words& high) noexcept {
     Words r;
     for (int c = 0; c < 16; ++c) {
-      r.v[c] = static_cast<int32_t>(static_cast<uint32_t>(sum.v[c]) + static_cast<uint32_t>(x.v[c] * w.v[c]));
+      r.v[c] = static_cast<int32_t>((static_cast<uint32_t>(low.v[c]) & 0xFFFFu) | static_cast<uint32_t>(high.v[c]) << 16);
+    }
+    return r;
+  }
+  // sum + the products of both halves, for halves that fit int8; wraps.
+  static Words multiply_add_pairs(const Words& x, const Words& w, const Words& sum) noexcept {
+    Words r;
+    for (int c = 0; c < 16; ++c) {
+      const int32_t low = static_cast<int16_t>(x.v[c]) * static_cast<int16_t>(w.v[c]);
+      const int32_t high = (x.v[c] >> 16) * (w.v[c] >> 16);
+      r.v[c] = static_cast<int32_t>(static_cast<uint32_t>(sum.v[c]) + static_cast<uint32_t>(low + high));
     }
     return r;
   }

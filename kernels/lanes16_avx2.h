@@ -37,12 +37,15 @@ struct Lanes16 {
   }
   static Words zero() noexcept { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
   static Words fill_words(int32_t value) noexcept { return {_mm256_set1_epi32(value), _mm256_set1_epi32(value)}; }
-  // The upper halves of both are sign bits whose products this multiplication drops only if one is cleared.
-  static __m256i multiply_add8(__m256i x, __m256i w, __m256i sum) noexcept {
-    return _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_and_si256(x, _mm256_set1_epi32(0xFFFF)), w));
+  static __m256i pair8(__m256i low, __m256i high) noexcept {
+    return _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi32(0xFFFF)), _mm256_slli_epi32(high, 16));
   }
-  static Words multiply_add(const Words& x, const Words& w, const Words& sum) noexcept {
-    return {multiply_add8(x.low, w.low, sum.low), multiply_add8(x.high, w.high, sum.high)};
+  static Words pair(const Words& low, const Words& high) noexcept {
+    return {pair8(low.low, high.low), pair8(low.high, high.high)};
+  }
+  static Words multiply_add_pairs(const Words& x, const Words& w, const Words& sum) noexcept {
+    return {_mm256_add_epi32(sum.low, _mm256_madd_epi16(x.low, w.low)),
+            _mm256_add_epi32(sum.high, _mm256_madd_epi16(x.high, w.high))};
   }
   static Floats fma(const Floats& x, const Floats& w, const Floats& sum) noexcept {
     return {_mm256_fmadd_ps(x.low, w.low, sum.low), _mm256_fmadd_ps(x.high, w.high, sum.high)};

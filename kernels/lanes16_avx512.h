@@ -26,9 +26,11 @@ struct Lanes16 {
   }
   static Words zero() noexcept { return _mm512_setzero_si512(); }
   static Words fill_words(int32_t value) noexcept { return _mm512_set1_epi32(value); }
-  // The upper halves of both are sign bits whose products this multiplication drops only if one is cleared.
-  static Words multiply_add(Words x, Words w, Words sum) noexcept {
-    return _mm512_add_epi32(sum, _mm512_madd_epi16(_mm512_and_si512(x, _mm512_set1_epi32(0xFFFF)), w));
+  static Words pair(Words low, Words high) noexcept {
+    return _mm512_or_si512(_mm512_and_si512(low, _mm512_set1_epi32(0xFFFF)), _mm512_slli_epi32(high, 16));
+  }
+  static Words multiply_add_pairs(Words x, Words w, Words sum) noexcept {
+    return _mm512_add_epi32(sum, _mm512_madd_epi16(x, w));
   }
   static Floats fma(Floats x, Floats w, Floats sum) noexcept { return _mm512_fmadd_ps(x, w, sum); }
   template <int kByte>

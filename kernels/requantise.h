@@ -59,9 +59,10 @@ struct GroupsOfFour {
   inline GroupsOfFour(int part, const int8_t* input, size_t stride, size_t k) noexcept
       : groups(part == 0 ? k / 4 : (k % 4 != 0 ? 1 : 0)) {
     for (int r = 0; r < kRows; ++r) {
-      const int8_t* x = input + static_cast<size_t>(r) * stride;
-      for (size_t j = 0; j < 4; ++j) rest[r][j] = part == 1 && j < k % 4 ? x[k / 4 * 4 + j] : int8_t{0};
-      rows[r] = part == 0 ? x : rest[r];
+      rows[r] = input + static_cast<size_t>(r) * stride;
+      if (part == 0) continue;
+      for (size_t j = 0; j < 4; ++j) rest[r][j] = j < k % 4 ? rows[r][k / 4 * 4 + j] : int8_t{0};
+      rows[r] = rest[r];
     }
   }
   GroupsOfFour(const GroupsOfFour&) = delete;  // `rows` may point into it

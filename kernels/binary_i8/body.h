@@ -1,6 +1,9 @@
 // The loops of add_i8 and mul_i8, compiled once for each instruction set.
 #pragma once
 
+#include <cstring>
+
+#include "kernels/binary/broadcast.h"
 #include "kernels/binary_i8/binary_i8.h"
 #include "kernels/requantise.h"
 
@@ -32,38 +35,59 @@ void line(const Terms x, const int8_t* a, const int8_t* b, int8_t* output, size_
   for (size_t i = 0; i < count; ++i) output[i] = requantise(F::of(x, a[i * kA], b[i * kB]), range);
 }
 
+// Lines of `count`; an operand that moves has stride 1.
+template <class F>
+void any_line(const Terms& x, const int8_t* a, bool a_moves, const int8_t* b, bool b_moves, int8_t* output, size_t count,
+              Int8Range range) noexcept {
+  if (a_moves && b_moves) {
+    line<F, 1, 1>(x, a, b, output, count, range);
+  } else if (a_moves) {
+    line<F, 1, 0>(x, a, b, output, count, range);
+  } else if (b_moves) {
+    line<F, 0, 1>(x, a, b, output, count, range);
+  } else {
+    line<F, 0, 0>(x, a, b, output, count, range);
+  }
+}
+
+// A matrix and a row that is repeated: the row is repeated in a block first, so that lines are long.
+constexpr size_t kRepeated = 512;
+
+template <class F>
+void repeated_row(const Terms& x, const int8_t* matrix, const int8_t* row, bool row_is_b, int8_t* output, size_t rows,
+                  size_t columns, Int8Range range) noexcept {
+  int8_t block[kRepeated];
+  const size_t fitting = kRepeated / columns;
+  for (size_t i = 0; i < fitting; ++i) std::memcpy(block + i * columns, row, columns);
+  for (size_t done = 0; done < rows; done += fitting) {
+    const size_t count = (rows - done < fitting ? rows - done : fitting) * columns;
+    const size_t at = done * columns;
+    const int8_t* a = row_is_b ? matrix + at : block;
+    line<F, 1, 1>(x, a, row_is_b ? block : matrix + at, output + at, count, range);
+  }
+}
+
 template <class F>
 void combine(const BinaryI8& x) noexcept {
   const Int8Range range = int8_range(x.low, x.high, x.zero_point);
   const Terms terms = {x.a_zero, x.b_zero, x.a_ratio, x.b_ratio};
-  const size_t last = x.rank == 0 ? 0 : x.rank - 1;
-  const size_t count = x.rank == 0 ? 1 : x.dims[last];
-  const bool a_moves = x.rank != 0 && x.a_strides[last] != 0, b_moves = x.rank != 0 && x.b_strides[last] != 0;
-  size_t lines = 1;
-  for (size_t d = 0; d < last; ++d) lines *= x.dims[d];
-  size_t index[8] = {};
-  int8_t* output = x.output;
-  for (size_t i = 0; i < lines; ++i, output += count) {
-    const int8_t* a = x.a;
-    const int8_t* b = x.b;
-    for (size_t d = 0; d < last; ++d) {
-      a += index[d] * x.a_strides[d];
-      b += index[d] * x.b_strides[d];
+  BroadcastShape shape{x.rank, {}};
+  for (size_t d = 0; d < x.rank; ++d) shape.dims[d] = x.dims[d];
+  const Walk<2> walk = joined<2>(shape, {&x.a_strides, &x.b_strides});
+  const size_t last = walk.rank - 1, count = walk.dims[last];
+  const size_t(&a_strides)[kBroadcastRank] = walk.strides[0];
+  const size_t(&b_strides)[kBroadcastRank] = walk.strides[1];
+  if (walk.rank == 2 && a_strides[1] == 1 && b_strides[1] == 1 && count < kRepeated / 2) {
+    if (a_strides[0] == count && b_strides[0] == 0) {
+      return repeated_row<F>(terms, x.a, x.b, true, x.output, walk.dims[0], count, range);
     }
-    if (a_moves && b_moves) {
-      line<F, 1, 1>(terms, a, b, output, count, range);
-    } else if (a_moves) {
-      line<F, 1, 0>(terms, a, b, output, count, range);
-    } else if (b_moves) {
-      line<F, 0, 1>(terms, a, b, output, count, range);
-    } else {
-      line<F, 0, 0>(terms, a, b, output, count, range);
-    }
-    for (size_t d = last; d-- > 0;) {
-      if (++index[d] < x.dims[d]) break;
-      index[d] = 0;
+    if (b_strides[0] == count && a_strides[0] == 0) {
+      return repeated_row<F>(terms, x.b, x.a, false, x.output, walk.dims[0], count, range);
     }
   }
+  for_runs(walk, [&](const size_t(&offsets)[2], size_t at) {
+    any_line<F>(terms, x.a + offsets[0], a_strides[last] != 0, x.b + offsets[1], b_strides[last] != 0, x.output + at, count, range);
+  });
 }
 
 }  // namespace

@@ -2,11 +2,13 @@
 //   y[n] = bias[n], then y[n] = fma(x, w, y[n]) for kernel row, kernel column and input channel, in this order, with
 //   x = input[oh * stride_h - pad_top + row * dilation_h][ow * stride_w - pad_left + column * dilation_w][g * in_c + c];
 //   a tap outside the input takes part with x = +0;
-//   then y = y + residual (if there is one), then y = low if y < low, high if y > high (if it is clamped; NaN stays).
+//   then the residual and the activation, as in linear.
 // A NaN comes out as 0x7FC00000.
 //
-// Patches of a block of output pixels are gathered into scratch, and `linear` multiplies them.  A 1x1 kernel without
-// stride, padding or groups reads the input where it lies.
+// `linear` multiplies.  It reads the input where it lies, kernel row by kernel row, wherever a row of output pixels looks at
+// nothing outside the input and a kernel's columns lie side by side; other patches are gathered into scratch, a block of
+// pixels at a time.  With up to 4 outputs and lines that are long enough, rows of the input become planes in scratch, and
+// `narrow` multiplies.
 //
 // Panels are those of linear, one set a group: [groups][ceil(out_c/16)][kernel_h * kernel_w * in_c + 1][16].
 // The caller has checked: sizes are at least 1 and below 2^31, the products of sizes fit, low <= high; the output overlaps
@@ -15,6 +17,7 @@
 
 #include <cstddef>
 
+#include "kernels/conv2d/narrow.h"
 #include "kernels/linear/linear.h"
 
 namespace alcove::kernels {
@@ -24,12 +27,12 @@ struct Conv2dF32 {
   const float* panels;    // see above
   const float* residual;  // as the output, or null
   float* output;          // [batch][out_h][out_w][groups * out_c]
-  float* scratch;         // aligned to a float
+  float* scratch;         // aligned to a pointer
   LinearF32Kernel* linear;
+  Conv2dNarrowKernel* narrow;
   size_t batch, in_h, in_w, in_c, out_h, out_w, out_c, groups;  // in_c and out_c: of one group
   size_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, dilation_h, dilation_w;
-  bool is_clamped;
-  float low, high;
+  Activated activation;
 };
 
 using Conv2dF32Kernel = void(const Conv2dF32&) noexcept;
@@ -43,10 +46,28 @@ constexpr size_t conv2d_block_pixels(size_t patch) noexcept {
   return fitting > 64 ? 64 : fitting < 4 ? 4 : fitting;
 }
 
-// Patches and, for groups, the outputs of one block; patch = kernel_h * kernel_w * in_c.  Below 2^63 for patch and out_c
-// below 2^31.
-constexpr size_t conv2d_scratch_bytes(size_t patch, size_t out_c, size_t groups) noexcept {
-  return conv2d_block_pixels(patch) * (patch + (groups > 1 ? out_c : 0)) * sizeof(float);
+struct Conv2dSizes {
+  size_t in_c, out_w, out_c, groups, kernel_h, kernel_w, stride_w, dilation_h, dilation_w;
+};
+
+// Whether lanes may be pixels, which pays from 16 pixels on.
+constexpr bool conv2d_is_narrow(const Conv2dSizes& s) noexcept {
+  return s.groups == 1 && s.out_c <= kNarrowOutputs && s.kernel_w > 1 && s.stride_w == 1 && s.dilation_h == 1 && s.dilation_w == 1;
+}
+
+// Floats of a plane: one line of one channel, with what is left and right of it.
+constexpr size_t conv2d_plane_floats(const Conv2dSizes& s) noexcept {
+  return (s.out_w + s.kernel_w - 1 + kNarrowPixels + 15) / 16 * 16;
+}
+
+// Patches of one block, and kernel_h lines of planes, a plane of zeros and the planes' addresses: enough for either way, so
+// that a lesser size never takes more.  Sizes are below 2^31; of a type that notices overflow.
+template <typename Size>
+constexpr Size conv2d_scratch_bytes(const Conv2dSizes& s, size_t patch) noexcept {
+  const Size block(conv2d_block_pixels(patch) * patch * sizeof(float));
+  if (!conv2d_is_narrow(s)) return block;
+  return block + (Size(s.kernel_h) * s.in_c + 1) * conv2d_plane_floats(s) * sizeof(float) +
+         Size(s.kernel_h) * s.in_c * sizeof(float*);
 }
 
 }  // namespace alcove::kernels

@@ -39,7 +39,10 @@ Conv2dI8Kernel conv2d_i8_reference;
 // Output pixels that are multiplied at a time.
 inline constexpr size_t kConv2dI8Block = 64;
 
+// A patch in scratch: whole groups of 4, as the weights are.
+constexpr size_t conv2d_i8_patch_bytes(size_t patch) noexcept { return (patch + 3) / 4 * 4; }
+
 // patch = kernel_h * kernel_w * in_c, at most 65,536.
-constexpr size_t conv2d_i8_scratch_bytes(size_t patch) noexcept { return kConv2dI8Block * patch; }
+constexpr size_t conv2d_i8_scratch_bytes(size_t patch) noexcept { return kConv2dI8Block * conv2d_i8_patch_bytes(patch); }
 
 }  // namespace alcove::kernels

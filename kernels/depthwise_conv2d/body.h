@@ -1,93 +1,145 @@
-// The loops of depthwise convolution, for vectors V of kWidth channels; each instruction set brings its own V and includes
-// this file.  Everything here has internal linkage, so that no copy for a wide instruction set is chosen for all.
+// The loops of depthwise convolution, for vectors V of channels (kernels/vectors); each instruction set brings its own V and
+// includes this file.  Everything here has internal linkage, so that no copy for a wide instruction set is chosen for all.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/canonical.h"
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
 
 namespace alcove::kernels {
 
 namespace {
 
-// One channel: the reference, and what a multiplier above 1 runs on everywhere.
-struct Scalar {
-  static constexpr size_t kWidth = 1;
-  using Register = float;
-  static Register zero() noexcept { return 0.0f; }
-  static Register fill(float v) noexcept { return v; }
-  static Register load(const float* p, size_t) noexcept { return *p; }
-  static void store(float* p, size_t, Register v) noexcept { *p = canonical(v); }
-  static Register fma(Register x, Register w, Register y) noexcept { return __builtin_fmaf(x, w, y); }
-  static Register clamp(Register y, Register low, Register high) noexcept {
-    const float raised = y < low ? low : y;
-    return raised > high ? high : raised;
-  }
+// Where some neighbours in a row of the output look: the input's row and column of their first tap, channels [o, o + lanes).
+struct Window {
+  size_t batch;
+  int64_t top, left;
+  size_t o, lanes;
+  float* output;  // of the first, channel 0
 };
 
-// kPixels neighbours in a row of the output, channels [o, o + lanes).  Columns are inside the input if kAllInside.
-template <class V, int kPixels, bool kAllInside>
-void tile(const DepthwiseConv2dF32& a, size_t batch, int64_t top, int64_t left, size_t o, size_t lanes,
-          float* output) noexcept {
-  const size_t outputs = a.channels * a.multiplier;
-  const size_t channel = a.multiplier == 1 ? o : o / a.multiplier;
+// The input's row, null outside the input.
+inline const float* line_at(const DepthwiseConv2dF32& a, const Window& at, size_t tap_row) noexcept {
+  const int64_t row = at.top + static_cast<int64_t>(tap_row * a.dilation_h);
+  if (row < 0 || row >= static_cast<int64_t>(a.in_h)) return nullptr;
+  return a.input + (at.batch * a.in_h + static_cast<size_t>(row)) * a.in_w * a.channels;
+}
+
+template <class V>
+typename V::Register input_at(const DepthwiseConv2dF32& a, const Window& at, const float* line, int64_t column) noexcept {
+  if (line == nullptr || column < 0 || column >= static_cast<int64_t>(a.in_w)) return V::fill(0.0f);
+  const size_t channel = a.multiplier == 1 ? at.o : at.o / a.multiplier;
+  return V::load(line + static_cast<size_t>(column) * a.channels + channel, at.lanes);
+}
+
+// Copies columns that lie partly outside the input; code that is rarely run, kept out of the tiles.
+template <class V>
+[[gnu::noinline]] void copy_columns(const DepthwiseConv2dF32& a, const Window& at, const float* line, int columns,
+                                    float* to) noexcept {
+  for (int c = 0; c < columns; ++c, to += V::kWidth) V::store(to, V::kWidth, input_at<V>(a, at, line, at.left + c));
+}
+
+// Kernels of kKernelW columns side by side: each column of the input is loaded once for all pixels that it takes part in.
+template <class V, int kPixels, int kKernelW, int kStride>
+[[gnu::noinline]] void tile(const DepthwiseConv2dF32& a, const Window& at) noexcept {
+  constexpr int kColumns = (kPixels - 1) * kStride + kKernelW;
+  const size_t channels = a.channels;
+  const float* weights = a.weights + at.o;
+  const typename V::Mask used = V::mask(at.lanes);
   typename V::Register y[kPixels];
-  for (int p = 0; p < kPixels; ++p) y[p] = V::load(a.weights + o, lanes);
-  const float* weights = a.weights + outputs + o;
+  const typename V::Register bias = V::load_masked(weights, used);
+  for (int p = 0; p < kPixels; ++p) y[p] = bias;
+  const bool is_inside = at.left >= 0 && at.left + kColumns <= static_cast<int64_t>(a.in_w);
   for (size_t tap_row = 0; tap_row < a.kernel_h; ++tap_row) {
-    const int64_t row = top + static_cast<int64_t>(tap_row * a.dilation_h);
-    const bool is_row = row >= 0 && row < static_cast<int64_t>(a.in_h);
-    const float* line = is_row ? a.input + (batch * a.in_h + static_cast<size_t>(row)) * a.in_w * a.channels : nullptr;
-    int64_t column = left;
-    for (size_t tap = 0; tap < a.kernel_w; ++tap, weights += outputs, column += static_cast<int64_t>(a.dilation_w)) {
-      const typename V::Register w = V::load(weights, lanes);
-      for (int p = 0; p < kPixels; ++p) {
-        const int64_t at = column + p * static_cast<int64_t>(a.stride_w);
-        const bool is_inside = is_row && (kAllInside || (at >= 0 && at < static_cast<int64_t>(a.in_w)));
-        const typename V::Register x =
-            is_inside ? V::load(line + static_cast<size_t>(at) * a.channels + channel, lanes) : V::zero();
-        y[p] = V::fma(x, w, y[p]);
-      }
+    const float* line = line_at(a, at, tap_row);
+    typename V::Register x[kColumns];
+    if (line != nullptr && is_inside) {
+      const float* first = line + static_cast<size_t>(at.left) * channels + at.o;
+#pragma GCC unroll 16
+      for (int c = 0; c < kColumns; ++c) x[c] = V::load_masked(first + static_cast<size_t>(c) * channels, used);
+    } else {
+      float columns[kColumns * V::kWidth];
+      copy_columns<V>(a, at, line, kColumns, columns);
+#pragma GCC unroll 16
+      for (int c = 0; c < kColumns; ++c) x[c] = V::load(columns + static_cast<size_t>(c) * V::kWidth, V::kWidth);
+    }
+#pragma GCC unroll 16
+    for (int tap = 0; tap < kKernelW; ++tap) {
+      const typename V::Register w = V::load_masked(weights += channels, used);
+#pragma GCC unroll 16
+      for (int p = 0; p < kPixels; ++p) y[p] = V::fma(x[p * kStride + tap], w, y[p]);
     }
   }
   for (int p = 0; p < kPixels; ++p) {
-    if (a.is_clamped) y[p] = V::clamp(y[p], V::fill(a.low), V::fill(a.high));
-    V::store(output + static_cast<size_t>(p) * outputs + o, lanes, y[p]);
+    V::store(at.output + static_cast<size_t>(p) * channels + at.o, at.lanes, activated<V>(a.activation, y[p]));
   }
 }
 
-template <class V, int kPixels, bool kAllInside>
-void channels(const DepthwiseConv2dF32& a, size_t batch, int64_t top, int64_t left, float* output) noexcept {
+// One pixel of any kernel.
+template <class V>
+void pixel(const DepthwiseConv2dF32& a, const Window& at) noexcept {
   const size_t outputs = a.channels * a.multiplier;
-  for (size_t o = 0; o < outputs; o += V::kWidth) {
-    const size_t lanes = outputs - o < V::kWidth ? outputs - o : V::kWidth;
-    tile<V, kPixels, kAllInside>(a, batch, top, left, o, lanes, output);
+  const float* weights = a.weights + at.o;
+  typename V::Register y = V::load(weights, at.lanes);
+  for (size_t tap_row = 0; tap_row < a.kernel_h; ++tap_row) {
+    const float* line = line_at(a, at, tap_row);
+    for (size_t tap = 0; tap < a.kernel_w; ++tap) {
+      const typename V::Register x = input_at<V>(a, at, line, at.left + static_cast<int64_t>(tap * a.dilation_w));
+      y = V::fma(x, V::load(weights += outputs, at.lanes), y);
+    }
   }
+  V::store(at.output + at.o, at.lanes, activated<V>(a.activation, y));
+}
+
+using DepthwiseTile = void (*)(const DepthwiseConv2dF32&, const Window&);
+
+// The tiles from one pixel up, and how many there are; none: pixel by pixel.
+struct DepthwiseTiles {
+  const DepthwiseTile* tiles;
+  size_t count;
+};
+
+template <class V, int kKernelW, int kStride, int... kPixels>
+inline constexpr DepthwiseTile kTiles[] = {tile<V, kPixels, kKernelW, kStride>...};
+
+template <class V>
+DepthwiseTiles tiles_of([[maybe_unused]] const DepthwiseConv2dF32& a) noexcept {
+  if constexpr (V::kWidth > 1) {
+    if (a.multiplier != 1 || a.dilation_w != 1) return {nullptr, 1};
+    if (a.kernel_w == 3 && a.stride_w == 1) return {kTiles<V, 3, 1, 1, 2, 3, 4, 5, 6, 7, 8>, 8};
+    if (a.kernel_w == 5 && a.stride_w == 1) return {kTiles<V, 5, 1, 1, 2, 3, 4, 5, 6, 7, 8>, 8};
+    if (a.kernel_w == 3 && a.stride_w == 2) return {kTiles<V, 3, 2, 1, 2, 3, 4>, 4};
+    if (a.kernel_w == 5 && a.stride_w == 2) return {kTiles<V, 5, 2, 1, 2, 3, 4>, 4};
+  }
+  return {nullptr, 1};
 }
 
 template <class V>
 void convolve(const DepthwiseConv2dF32& a) noexcept {
-  constexpr size_t kPixels = 4;
   const size_t outputs = a.channels * a.multiplier;
-  const int64_t reach = static_cast<int64_t>((a.kernel_w - 1) * a.dilation_w);
-  const int64_t stride = static_cast<int64_t>(a.stride_w);
-  float* output = a.output;
-  for (size_t batch = 0; batch < a.batch; ++batch) {
+  const DepthwiseTiles tiles = tiles_of<V>(a);
+  const size_t count = (a.out_w + tiles.count - 1) / tiles.count;
+  const size_t pixels = a.out_w / count;
+  const size_t longer = a.out_w % count;
+  Window at{};
+  for (; at.batch < a.batch; ++at.batch) {
     for (size_t row = 0; row < a.out_h; ++row) {
-      const int64_t top = static_cast<int64_t>(row * a.stride_h) - static_cast<int64_t>(a.pad_top);
-      for (size_t column = 0; column < a.out_w;) {
-        const int64_t left = static_cast<int64_t>(column) * stride - static_cast<int64_t>(a.pad_left);
-        const int64_t last = left + static_cast<int64_t>(kPixels - 1) * stride + reach;
-        if (left >= 0 && last < static_cast<int64_t>(a.in_w) && column + kPixels <= a.out_w) {
-          channels<V, kPixels, true>(a, batch, top, left, output);
-          column += kPixels;
-          output += kPixels * outputs;
-        } else {
-          channels<V, 1, false>(a, batch, top, left, output);
-          column += 1;
-          output += outputs;
+      float* const line = a.output + (at.batch * a.out_h + row) * a.out_w * outputs;
+      at.top = static_cast<int64_t>(row * a.stride_h) - static_cast<int64_t>(a.pad_top);
+      for (at.o = 0; at.o < outputs; at.o += V::kWidth) {
+        at.lanes = outputs - at.o < V::kWidth ? outputs - at.o : V::kWidth;
+        at.left = -static_cast<int64_t>(a.pad_left);
+        at.output = line;
+        for (size_t i = 0; i < count; ++i) {
+          const size_t here = pixels + (i < longer ? 1 : 0);
+          if (tiles.tiles == nullptr) {
+            pixel<V>(a, at);
+          } else {
+            tiles.tiles[here - 1](a, at);
+          }
+          at.left += static_cast<int64_t>(here * a.stride_w);
+          at.output += here * outputs;
         }
       }
     }

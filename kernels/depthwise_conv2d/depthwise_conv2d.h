@@ -2,7 +2,7 @@
 //   y = weights[0][o], then y = fma(x, weights[1 + row * kernel_w + column][o], y) for kernel row and column, in order, with
 //   x = input[oh * stride_h - pad_top + row * dilation_h][ow * stride_w - pad_left + column * dilation_w][c];
 //   a tap outside the input takes part with x = +0;
-//   then y = low if y < low, high if y > high (if it is clamped; NaN stays).
+//   then the activation, as in linear.
 // A NaN comes out as 0x7FC00000.  No pointer needs more alignment than a float.
 //
 // The caller has checked: sizes are at least 1 and below 2^31, the products of sizes fit, low <= high; the output overlaps
@@ -10,6 +10,8 @@
 #pragma once
 
 #include <cstddef>
+
+#include "kernels/activation.h"
 
 namespace alcove::kernels {
 
@@ -19,12 +21,11 @@ struct DepthwiseConv2dF32 {
   float* output;         // [batch][out_h][out_w][channels * multiplier]
   size_t batch, in_h, in_w, channels, multiplier, out_h, out_w;
   size_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, dilation_h, dilation_w;
-  bool is_clamped;
-  float low, high;
+  Activated activation;
 };
 
 using DepthwiseConv2dF32Kernel = void(const DepthwiseConv2dF32&) noexcept;
 
-DepthwiseConv2dF32Kernel depthwise_conv2d_f32_reference, depthwise_conv2d_f32_avx2_4x8, depthwise_conv2d_f32_avx512_4x16;
+DepthwiseConv2dF32Kernel depthwise_conv2d_f32_reference, depthwise_conv2d_f32_avx2_8x8, depthwise_conv2d_f32_avx512_8x16;
 
 }  // namespace alcove::kernels

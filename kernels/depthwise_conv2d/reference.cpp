@@ -1,5 +1,6 @@
 // The truth about depthwise convolution: one channel after the other.
 #include "kernels/depthwise_conv2d/body.h"
+#include "kernels/vectors/scalar.h"
 
 namespace alcove::kernels {
 

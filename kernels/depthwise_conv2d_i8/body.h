@@ -1,6 +1,8 @@
 // The loops of depthwise_conv2d_i8, for the Lanes16 of an instruction set, which the including file brings.
 #pragma once
 
+#include <cstring>
+
 #include "kernels/depthwise_conv2d_i8/depthwise_conv2d_i8.h"
 #include "kernels/requantise.h"
 
@@ -8,62 +10,146 @@ namespace alcove::kernels {
 
 namespace {
 
-// Sixteen channels of kPixels neighbours in a row of the output; their columns are inside the input if kPixels > 1.
-template <int kPixels>
-void tile(const DepthwiseConv2dI8& a, size_t batch, int64_t top, int64_t left, size_t panel, int8_t* output,
-          const Int8Range& range) noexcept {
-  const int8_t* head = a.panels + panel * depthwise_panel_bytes_i8(a.kernel_h * a.kernel_w);
-  const int8_t* weights = head + 128;
-  const size_t first = panel * 16;
-  const size_t lanes = a.channels - first;
-  Lanes16::Words acc[kPixels];
-  for (int p = 0; p < kPixels; ++p) acc[p] = Lanes16::zero();
-  for (size_t i = 0; i < a.kernel_h; ++i) {
-    const int64_t row = top + static_cast<int64_t>(i * a.dilation_h);
-    const bool is_row = row >= 0 && row < static_cast<int64_t>(a.in_h);
-    const int8_t* line = is_row ? a.input + (batch * a.in_h + static_cast<size_t>(row)) * a.in_w * a.channels + first : nullptr;
-    for (size_t j = 0; j < a.kernel_w; ++j, weights += 16) {
-      const Lanes16::Words w = Lanes16::widen(weights);
-      const int64_t column = left + static_cast<int64_t>(j * a.dilation_w);
-      for (int p = 0; p < kPixels; ++p) {
-        const int64_t at = column + p * static_cast<int64_t>(a.stride_w);
-        const bool is_inside = is_row && (kPixels > 1 || (at >= 0 && at < static_cast<int64_t>(a.in_w)));
-        const Lanes16::Words x = is_inside ? Lanes16::widen_some(line + static_cast<size_t>(at) * a.channels, lanes)
-                                           : Lanes16::fill_words(a.input_zero_point);
-        acc[p] = Lanes16::multiply_add(x, w, acc[p]);
-      }
+// Where some neighbours in a row of the output look: the input's row and column of their first tap; 16 channels of a panel.
+struct Window {
+  size_t batch;
+  int64_t top, left;
+  size_t panel;
+  int8_t* output;  // of the first, channel 0
+  Int8Range range;
+};
+
+inline const int8_t* line_at(const DepthwiseConv2dI8& a, const Window& at, size_t tap_row) noexcept {
+  const int64_t row = at.top + static_cast<int64_t>(tap_row * a.dilation_h);
+  if (row < 0 || row >= static_cast<int64_t>(a.in_h)) return nullptr;
+  return a.input + (at.batch * a.in_h + static_cast<size_t>(row)) * a.in_w * a.channels + at.panel * 16;
+}
+
+inline Lanes16::Words input_at(const DepthwiseConv2dI8& a, const int8_t* line, int64_t column, size_t lanes) noexcept {
+  if (line == nullptr || column < 0 || column >= static_cast<int64_t>(a.in_w)) return Lanes16::fill_words(a.input_zero_point);
+  return Lanes16::widen_some(line + static_cast<size_t>(column) * a.channels, lanes);
+}
+
+// Copies columns that lie partly outside the input, or have fewer than 16 channels; kept out of the tiles.
+[[gnu::noinline]] inline void copy_columns(const DepthwiseConv2dI8& a, const int8_t* line, int64_t left, int columns,
+                                           size_t lanes, int8_t* to) noexcept {
+  const size_t used = lanes < 16 ? lanes : 16;
+  for (int64_t column = left; column < left + columns; ++column, to += 16) {
+    if (line == nullptr || column < 0 || column >= static_cast<int64_t>(a.in_w)) {
+      std::memset(to, a.input_zero_point, 16);
+    } else {
+      for (size_t c = 0; c < 16; ++c) to[c] = c < used ? line[static_cast<size_t>(column) * a.channels + c] : int8_t{0};
     }
-  }
-  const Lanes16::Words bias = Lanes16::load_words(head);
-  const Lanes16::Floats scale = Lanes16::load(head + 64);
-  for (int p = 0; p < kPixels; ++p) {
-    const Lanes16::Floats v = Lanes16::multiply(Lanes16::to_floats(Lanes16::add(acc[p], bias)), scale);
-    Lanes16::requantise_store(output + static_cast<size_t>(p) * a.channels, lanes, v, range);
   }
 }
 
-void convolve(const DepthwiseConv2dI8& a) noexcept {
-  constexpr size_t kPixels = 4;
-  const Int8Range range = int8_range(a.low, a.high, a.zero_point);
-  const size_t panels = (a.channels + 15) / 16;
-  const auto stride = static_cast<int64_t>(a.stride_w);
-  const auto reach = static_cast<int64_t>((kPixels - 1) * a.stride_w + (a.kernel_w - 1) * a.dilation_w);
-  int8_t* output = a.output;
-  for (size_t batch = 0; batch < a.batch; ++batch) {
+inline void finish(const DepthwiseConv2dI8& a, const Window& at, const int8_t* head, size_t pixel, size_t lanes,
+                   const Lanes16::Words& acc) noexcept {
+  const Lanes16::Words sum = Lanes16::add(acc, Lanes16::load_words(head));
+  const Lanes16::Floats v = Lanes16::multiply(Lanes16::to_floats(sum), Lanes16::load(head + 64));
+  Lanes16::requantise_store(at.output + pixel * a.channels + at.panel * 16, lanes, v, at.range);
+}
+
+// Kernels of kKernelW columns side by side: each column of the input is loaded once for all pixels that it takes part in, and
+// two neighbouring taps are one product.
+template <int kPixels, int kKernelW, int kStride>
+void tile(const DepthwiseConv2dI8& a, const Window& at) noexcept {
+  constexpr int kColumns = (kPixels - 1) * kStride + kKernelW;
+  constexpr int kPairs = (kKernelW + 1) / 2;
+  const int8_t* head = a.panels + at.panel * depthwise_panel_bytes_i8(a.kernel_h * a.kernel_w);
+  const int8_t* weights = head + 128;
+  const size_t lanes = a.channels - at.panel * 16;
+  const bool is_inside = lanes >= 16 && at.left >= 0 && at.left + kColumns <= static_cast<int64_t>(a.in_w);
+  Lanes16::Words acc[kPixels];
+  for (int p = 0; p < kPixels; ++p) acc[p] = Lanes16::zero();
+  for (size_t i = 0; i < a.kernel_h; ++i, weights += kKernelW * 16) {
+    const int8_t* line = line_at(a, at, i);
+    Lanes16::Words x[kColumns];
+    if (line != nullptr && is_inside) {
+      const int8_t* first = line + static_cast<size_t>(at.left) * a.channels;
+#pragma GCC unroll 16
+      for (int c = 0; c < kColumns; ++c) x[c] = Lanes16::widen(first + static_cast<size_t>(c) * a.channels);
+    } else {
+      int8_t columns[kColumns * 16];
+      copy_columns(a, line, at.left, kColumns, lanes, columns);
+#pragma GCC unroll 16
+      for (int c = 0; c < kColumns; ++c) x[c] = Lanes16::widen(columns + c * 16);
+    }
+    // Tap t beside tap t + 1; the last of an odd number beside a weight of 0.
+#pragma GCC unroll 16
+    for (int c = 0; c < kColumns; ++c) x[c] = Lanes16::pair(x[c], x[c + 1 < kColumns ? c + 1 : c]);
+#pragma GCC unroll 4
+    for (int t = 0; t < kPairs; ++t) {
+      const Lanes16::Words next = 2 * t + 1 < kKernelW ? Lanes16::widen(weights + (2 * t + 1) * 16) : Lanes16::zero();
+      const Lanes16::Words w = Lanes16::pair(Lanes16::widen(weights + 2 * t * 16), next);
+#pragma GCC unroll 16
+      for (int p = 0; p < kPixels; ++p) acc[p] = Lanes16::multiply_add_pairs(x[p * kStride + 2 * t], w, acc[p]);
+    }
+  }
+  for (int p = 0; p < kPixels; ++p) finish(a, at, head, static_cast<size_t>(p), lanes, acc[p]);
+}
+
+// One pixel of any kernel.
+inline void pixel(const DepthwiseConv2dI8& a, const Window& at) noexcept {
+  const int8_t* head = a.panels + at.panel * depthwise_panel_bytes_i8(a.kernel_h * a.kernel_w);
+  const int8_t* weights = head + 128;
+  const size_t lanes = a.channels - at.panel * 16;
+  Lanes16::Words acc = Lanes16::zero();
+  for (size_t i = 0; i < a.kernel_h; ++i) {
+    const int8_t* line = line_at(a, at, i);
+    for (size_t j = 0; j < a.kernel_w; ++j, weights += 16) {
+      const Lanes16::Words x = input_at(a, line, at.left + static_cast<int64_t>(j * a.dilation_w), lanes);
+      acc = Lanes16::multiply_add_pairs(Lanes16::pair(x, Lanes16::zero()), Lanes16::widen(weights), acc);
+    }
+  }
+  finish(a, at, head, 0, lanes, acc);
+}
+
+using DepthwiseTile = void (*)(const DepthwiseConv2dI8&, const Window&);
+
+// The tiles from one pixel up, and how many there are.
+struct DepthwiseTiles {
+  const DepthwiseTile* tiles;
+  size_t count;
+};
+
+template <int kKernelW, int kStride, int... kPixels>
+inline constexpr DepthwiseTile kTiles[] = {tile<kPixels, kKernelW, kStride>...};
+
+inline constexpr DepthwiseTile kPixel[] = {pixel};
+
+inline constexpr DepthwiseTiles kPixelByPixel = {kPixel, 1};
+
+[[maybe_unused]] inline DepthwiseTiles tiles_of(const DepthwiseConv2dI8& a) noexcept {
+  if (a.dilation_w == 1) {
+    if (a.kernel_w == 3 && a.stride_w == 1) return {kTiles<3, 1, 1, 2, 3, 4, 5, 6, 7, 8>, 8};
+    if (a.kernel_w == 5 && a.stride_w == 1) return {kTiles<5, 1, 1, 2, 3, 4, 5, 6, 7, 8>, 8};
+    if (a.kernel_w == 3 && a.stride_w == 2) return {kTiles<3, 2, 1, 2, 3, 4>, 4};
+    if (a.kernel_w == 5 && a.stride_w == 2) return {kTiles<5, 2, 1, 2, 3, 4>, 4};
+  }
+  return kPixelByPixel;
+}
+
+// `tiles`: those of the kernel, or pixel by pixel.
+inline void convolve(const DepthwiseConv2dI8& a, const DepthwiseTiles& tiles) noexcept {
+  const size_t count = (a.out_w + tiles.count - 1) / tiles.count;
+  const size_t pixels = a.out_w / count;
+  const size_t longer = a.out_w % count;
+  Window at{};
+  at.range = int8_range(a.low, a.high, a.zero_point);
+  for (; at.batch < a.batch; ++at.batch) {
     for (size_t row = 0; row < a.out_h; ++row) {
-      const int64_t top = static_cast<int64_t>(row * a.stride_h) - static_cast<int64_t>(a.pad_top);
-      for (size_t column = 0; column < a.out_w;) {
-        const int64_t left = static_cast<int64_t>(column) * stride - static_cast<int64_t>(a.pad_left);
-        const bool is_whole = left >= 0 && left + reach < static_cast<int64_t>(a.in_w) && column + kPixels <= a.out_w;
-        for (size_t panel = 0; panel < panels; ++panel) {
-          if (is_whole) {
-            tile<kPixels>(a, batch, top, left, panel, output + panel * 16, range);
-          } else {
-            tile<1>(a, batch, top, left, panel, output + panel * 16, range);
-          }
+      int8_t* const line = a.output + (at.batch * a.out_h + row) * a.out_w * a.channels;
+      at.top = static_cast<int64_t>(row * a.stride_h) - static_cast<int64_t>(a.pad_top);
+      for (at.panel = 0; at.panel * 16 < a.channels; ++at.panel) {
+        at.left = -static_cast<int64_t>(a.pad_left);
+        at.output = line;
+        for (size_t i = 0; i < count; ++i) {
+          const size_t here = pixels + (i < longer ? 1 : 0);
+          tiles.tiles[here - 1](a, at);
+          at.left += static_cast<int64_t>(here * a.stride_w);
+          at.output += here * a.channels;
         }
-        column += is_whole ? kPixels : 1;
-        output += (is_whole ? kPixels : 1) * a.channels;
       }
     }
   }

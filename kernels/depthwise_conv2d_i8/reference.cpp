@@ -5,6 +5,6 @@
 
 namespace alcove::kernels {
 
-void depthwise_conv2d_i8_reference(const DepthwiseConv2dI8& a) noexcept { convolve(a); }
+void depthwise_conv2d_i8_reference(const DepthwiseConv2dI8& a) noexcept { convolve(a, kPixelByPixel); }
 
 }  // namespace alcove::kernels

@@ -1,13 +1,17 @@
 // output[m][n] = bias[n] + sum over k of input[m][k] * weight[n][k], one accumulator per output, k in order, fused
-// multiply-add: so every instruction set gives the same bits; then output = output + residual (if there is one), then
-// output = low if output < low, high if output > high (a NaN stays one).  A NaN comes out as 0x7FC00000.
+// multiply-add: so every instruction set gives the same bits; then output = output + residual (if there is one), then the
+// activation: clamp (output = low if output < low, high if output > high; a NaN stays one), or the formula of the unary
+// function of its name (kernels/unary).  A NaN comes out as 0x7FC00000.
 //
-// Weights are panels of 16 outputs: [ceil(n/16)][k + 1][16] floats, row 0 the bias, zero beyond n.
-// The caller has checked: sizes are at least 1, a stride that is given is at least its row, low <= high or they are the
-// infinities, and the output overlaps no input.  No pointer needs more alignment than a float.  Any number of threads.
+// Weights are panels of 16 outputs: [ceil(n/16)][k + 1][16] floats, row 0 the bias, zero beyond n.  The input of a row may lie
+// in `runs` pieces of k / runs floats, run_stride floats from piece to piece: the kernel rows of a convolution.
+// The caller has checked: sizes are at least 1, runs divides k, a stride that is given is at least its row, low <= high or they
+// are the infinities, and the output overlaps no input.  No pointer needs more alignment than a float.  Any number of threads.
 #pragma once
 
 #include <cstddef>
+
+#include "kernels/activation.h"
 
 namespace alcove::kernels {
 
@@ -17,15 +21,16 @@ struct LinearF32 {
   float* output;        // [m][n]
   size_t m, n, k;
   const float* residual = nullptr;  // [m][n], with the stride of the output
-  float low = -__builtin_inff();
-  float high = __builtin_inff();
   size_t input_stride = 0;   // floats from row to row; 0: k
   size_t output_stride = 0;  // floats from row to row; 0: n
+  size_t runs = 1;
+  size_t run_stride = 0;
+  Activated activation = {};
 };
 
 using LinearF32Kernel = void(const LinearF32&) noexcept;
 
-LinearF32Kernel linear_f32_reference, linear_f32_avx2_4x16, linear_f32_avx512_4x32;
+LinearF32Kernel linear_f32_reference, linear_f32_avx2_6x16, linear_f32_avx512_8x48;
 
 // Floats of so many panels of k inputs.  For sizes below 2^31, or of a type that notices overflow.
 template <typename Size>

@@ -37,7 +37,7 @@ void tile(const LinearI8& a, size_t row, size_t panel, const Int8Range& range) {
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < 4; ++v) acc[r][v] = _mm256_setzero_si256();
   }
-  for (int part = 0; part < 2; ++part) {
+  for (int part = 0; part < (a.k % 4 == 0 ? 1 : 2); ++part) {
     const GroupsOfFour<kRows> inputs(part, a.input + row * a.input_stride, a.input_stride, a.k);
     for (size_t group = 0; group < inputs.groups; ++group, weights += 64) {
       __m256i x[kRows];

@@ -35,7 +35,7 @@ struct Vnni {
       excess[p] = _mm512_setzero_si512();
       for (int r = 0; r < kRows; ++r) acc[r][p] = _mm512_setzero_si512();
     }
-    for (int part = 0; part < 2; ++part) {
+    for (int part = 0; part < (a.k % 4 == 0 ? 1 : 2); ++part) {
       const GroupsOfFour<kRows> inputs(part, a.input + row * a.input_stride, a.input_stride, a.k);
       for (size_t group = 0; group < inputs.groups; ++group, weights += 64) {
         __m512i w[kPanels];
@@ -64,7 +64,7 @@ struct Pairs {
     for (int p = 0; p < kPanels; ++p) {
       for (int r = 0; r < kRows; ++r) acc[r][p][0] = acc[r][p][1] = _mm512_setzero_si512();
     }
-    for (int part = 0; part < 2; ++part) {
+    for (int part = 0; part < (a.k % 4 == 0 ? 1 : 2); ++part) {
       const GroupsOfFour<kRows> inputs(part, a.input + row * a.input_stride, a.input_stride, a.k);
       for (size_t group = 0; group < inputs.groups; ++group, weights += 64) {
         __m512i w[kPanels][2];

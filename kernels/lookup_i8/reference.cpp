@@ -1,4 +1,4 @@
-// The only lookup: a load for each element.
+// The truth about lookups: a load for each element.
 #include "kernels/lookup_i8/lookup_i8.h"
 
 namespace alcove::kernels {

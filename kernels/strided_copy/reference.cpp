@@ -1,18 +1,11 @@
 // The walk over two strided sides, and the copy that is made of it.
+#include "kernels/copy_run.h"
 #include "kernels/strided_copy/strided_copy.h"
-
-#include <cstring>
+#include "kernels/strided_copy/transpose.h"
 
 namespace alcove::kernels {
 
 namespace {
-
-// One dimension of the walk; strides in bytes.
-struct Axis {
-  size_t count;
-  ptrdiff_t from;
-  ptrdiff_t to;
-};
 
 struct Walk {
   Axis axes[kMaxMovementRank];
@@ -40,104 +33,11 @@ Walk simplify(const StridedMove& m) noexcept {
   return walk;
 }
 
-// Runs of up to 16 bytes, too short for a call of memcpy to pay.
-void copy_run(uint8_t* to, const uint8_t* from, size_t bytes) noexcept {
-  if (bytes > 16) {
-    std::memcpy(to, from, bytes);
-  } else if (bytes >= 8) {  // two halves that may overlap
-    uint64_t head, tail;
-    std::memcpy(&head, from, 8);
-    std::memcpy(&tail, from + bytes - 8, 8);
-    std::memcpy(to, &head, 8);
-    std::memcpy(to + bytes - 8, &tail, 8);
-  } else if (bytes >= 4) {
-    uint32_t head, tail;
-    std::memcpy(&head, from, 4);
-    std::memcpy(&tail, from + bytes - 4, 4);
-    std::memcpy(to, &head, 4);
-    std::memcpy(to + bytes - 4, &tail, 4);
-  } else {
-    for (size_t i = 0; i < bytes; ++i) to[i] = from[i];
-  }
-}
-
 void rows_of_runs(const uint8_t* from, uint8_t* to, const Axis& rows, size_t bytes) noexcept {
   for (size_t i = 0; i < rows.count; ++i) {
     copy_run(to, from, bytes);
     from += rows.from;
     to += rows.to;
-  }
-}
-
-// Elements of type T that lie apart on one side or on both.
-template <typename T>
-void line(const uint8_t* from, uint8_t* to, const Axis& axis) noexcept {
-  if (axis.from == 0) {
-    T value;
-    std::memcpy(&value, from, sizeof(T));
-    for (size_t i = 0; i < axis.count; ++i) {
-      std::memcpy(to, &value, sizeof(T));
-      to += axis.to;
-    }
-    return;
-  }
-  for (size_t i = 0; i < axis.count; ++i) {
-    T value;
-    std::memcpy(&value, from, sizeof(T));
-    std::memcpy(to, &value, sizeof(T));
-    from += axis.from;
-    to += axis.to;
-  }
-}
-
-typedef uint32_t Quad __attribute__((vector_size(16)));
-
-// 4 x 4 elements of 4 bytes: contiguous along `a` in `from`, along `b` in `to`.
-void transpose_quad(const uint8_t* from, ptrdiff_t from_step, uint8_t* to, ptrdiff_t to_step) noexcept {
-  Quad r0, r1, r2, r3;
-  std::memcpy(&r0, from, 16);
-  std::memcpy(&r1, from + from_step, 16);
-  std::memcpy(&r2, from + 2 * from_step, 16);
-  std::memcpy(&r3, from + 3 * from_step, 16);
-  const Quad low01 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
-  const Quad high01 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
-  const Quad low23 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
-  const Quad high23 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
-  const Quad c0 = __builtin_shufflevector(low01, low23, 0, 1, 4, 5);
-  const Quad c1 = __builtin_shufflevector(low01, low23, 2, 3, 6, 7);
-  const Quad c2 = __builtin_shufflevector(high01, high23, 0, 1, 4, 5);
-  const Quad c3 = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
-  std::memcpy(to, &c0, 16);
-  std::memcpy(to + to_step, &c1, 16);
-  std::memcpy(to + 2 * to_step, &c2, 16);
-  std::memcpy(to + 3 * to_step, &c3, 16);
-}
-
-// `a` is contiguous in `from`, `b` in `to`: blocks keep both sides' cache lines until they are used up.
-template <typename T>
-void transpose(const uint8_t* from, uint8_t* to, const Axis& a, const Axis& b) noexcept {
-  constexpr size_t kBlock = 32;
-  const auto at = [](size_t i, ptrdiff_t step) { return static_cast<ptrdiff_t>(i) * step; };
-  for (size_t i0 = 0; i0 < a.count; i0 += kBlock) {
-    const size_t i1 = a.count - i0 < kBlock ? a.count : i0 + kBlock;
-    for (size_t j0 = 0; j0 < b.count; j0 += kBlock) {
-      const size_t j1 = b.count - j0 < kBlock ? b.count : j0 + kBlock;
-      size_t i = i0;
-      if constexpr (sizeof(T) == 4) {
-        for (; i + 4 <= i1; i += 4) {
-          size_t j = j0;
-          for (; j + 4 <= j1; j += 4) {
-            transpose_quad(from + at(i, a.from) + at(j, b.from), b.from, to + at(i, a.to) + at(j, b.to), a.to);
-          }
-          for (size_t k = i; k < i + 4; ++k) {
-            line<T>(from + at(k, a.from) + at(j, b.from), to + at(k, a.to) + at(j, b.to), {j1 - j, b.from, b.to});
-          }
-        }
-      }
-      for (; i < i1; ++i) {
-        line<T>(from + at(i, a.from) + at(j0, b.from), to + at(i, a.to) + at(j0, b.to), {j1 - j0, b.from, b.to});
-      }
-    }
   }
 }
 

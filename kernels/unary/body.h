@@ -4,6 +4,7 @@
 // x is the operand, p holds the parameters a, b, c.
 #pragma once
 
+#include "kernels/activation.h"
 #include "kernels/canonical.h"
 #include "kernels/math/f32.h"
 #include "kernels/math/f64.h"
@@ -77,13 +78,14 @@ ALCOVE_FORMULA(relu, float, x > 0.0f ? x : (x == x ? 0.0f : x))
 ALCOVE_FORMULA(clamp, float, clamped(x, p.a, p.b))
 ALCOVE_FORMULA(leaky_relu, float, x > 0.0f ? x : x * p.a)
 ALCOVE_FORMULA(elu, float, x > 0.0f ? x * p.b : exp_minus_1(x * p.c) * (p.a * p.b))
-ALCOVE_FORMULA(gelu, float, x * 0.5f * (1.0f + erf_f32(x * 0.707106781186547524f)))
+// NaN at both infinities, as torch has it: 0 * x changes nothing else.
+ALCOVE_FORMULA(gelu, float, x * 0.5f * (1.0f + erf_f32(x * 0.707106781186547524f)) + 0.0f * x)
 ALCOVE_FORMULA(gelu_tanh, float,
                0.5f * x * (1.0f + tanh_f32(0.797884560802865356f * (x + 0.044715f * (x * x * x)))))
 ALCOVE_FORMULA(silu, float, x / (1.0f + exp_f32(-x)))
 ALCOVE_FORMULA(mish, float, x * mish_factor(x))
-ALCOVE_FORMULA(hardswish, float, x * between_0_and_6(x + 3.0f) / 6.0f)
-ALCOVE_FORMULA(hardsigmoid, float, between_0_and_6(x + 3.0f) / 6.0f)
+ALCOVE_FORMULA(hardswish, float, x * between_0_and_6(x + 3.0f) * kSixth)
+ALCOVE_FORMULA(hardsigmoid, float, between_0_and_6(x + 3.0f) * kSixth)
 ALCOVE_FORMULA(softshrink, float, x > p.a ? x - p.a : (x < -p.a ? x + p.a : (x == x ? 0.0f : x)))
 ALCOVE_FORMULA(hardshrink, float, x >= -p.a && x <= p.a ? 0.0f : x)
 ALCOVE_FORMULA(threshold, float, x <= p.a ? p.b : x)

@@ -1,7 +1,7 @@
 """In which order do the passes run?
 
-capture → lower → tidy → legalise → layout → fuse → quantise → pack → plan → emit → check → bytes → the verifier of the
-devices
+capture → lower → tidy → legalise → layout → fuse → quantise → gate → pack → plan → emit → check → bytes → the verifier
+of the devices
 """
 
 import contextlib
@@ -11,6 +11,7 @@ from alcove.runtime.compiler.capture import capture
 from alcove.runtime.compiler.dynamic import generalise
 from alcove.runtime.compiler.finish import finish, finish_dynamic
 from alcove.runtime.compiler.fuse import fuse
+from alcove.runtime.compiler.gates import gate
 from alcove.runtime.compiler.graph import Graph, render
 from alcove.runtime.compiler.layout import layout
 from alcove.runtime.compiler.legalise import legalise
@@ -86,7 +87,7 @@ def export(
             quantiser = Quantiser.calibrated(options, largest, calibration, Budget(max_drop, metric))
 
         def compile_at(sizes: Mapping[str, int], seen: Seen = _unseen) -> Graph:
-            return seen("quantise", quantiser(fused_at(sizes, seen)))
+            return seen("gate", gate(seen("quantise", quantiser(fused_at(sizes, seen)))))
 
         first = compile_at(captured.largest(), seen)
         if not captured.symbols:

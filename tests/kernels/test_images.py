@@ -30,9 +30,15 @@ def out_size(size: int, kernel: int, stride: int, padding: int, dilation: int) -
     return (size + 2 * padding - (kernel - 1) * dilation - 1) // stride + 1
 
 
-def scratch(patch: int, extra: int = 0) -> tuple[DType, tuple[int, ...]]:
-    """Return the scratch of a convolution, as kernels/conv2d/conv2d.h says."""
-    return DType.U8, (max(4, min(64, 32768 // patch // 4 * 4)) * (patch + extra) * 4,)
+def scratch(patch: int, extra: int = 0, planes: int = 0) -> tuple[DType, tuple[int, ...]]:
+    """Return the scratch of a convolution, as kernels/conv2d/conv2d.h says; `planes` is what few outputs take more."""
+    return DType.U8, (max(4, min(64, 32768 // patch // 4 * 4)) * (patch + extra) * 4 + planes,)
+
+
+def planes(rows: int, columns: int, channels: int, out_columns: int) -> int:
+    """Return the bytes of a kernel's lines as planes, one of zeros, and their addresses."""
+    plane = -(-(out_columns + columns - 1 + 64) // 16) * 16
+    return (rows * channels + 1) * plane * 4 + rows * channels * 8
 
 
 def one(name: str, inputs: list[Floats], outputs: Any, attributes: Any, held: list[Floats] | None = None) -> Any:
@@ -68,7 +74,7 @@ def convolution_cases(random: np.random.Generator) -> "dict[str, Any]":
         cases[f"conv2d {groups} {outputs_each} {special}"] = one(
             "conv2d",
             [x, residual],
-            [(DType.F32, shape), scratch(24, outputs_each if groups > 1 else 0)],
+            [(DType.F32, shape), scratch(24)],
             window,
             [weight],
         )
@@ -80,7 +86,64 @@ def convolution_cases(random: np.random.Generator) -> "dict[str, Any]":
             (3, 3, 2, 2, 0, 1, 1, 1, groups),
             [numbers(random, floats)],
         )
+    for kernel, stride in ((3, 1), (5, 1), (3, 2), (5, 2), (7, 1)):
+        for channels in (7, 16, 20, 40):
+            side = out_size(17, kernel, stride, kernel // 2, 1)
+            window = (kernel, kernel, stride, stride, *[kernel // 2] * 4, 1, 1)
+            x = numbers(random, 1, 17, 17, channels, special=0.01)
+            weight = numbers(random, kernel * kernel + 1, channels)
+            for function in range(4):
+                cases[f"depthwise {kernel} {stride} {channels} function {function}"] = one(
+                    "depthwise_conv2d",
+                    [x],
+                    [(DType.F32, (1, side, side, channels))],
+                    (*window, function, -1.0, 1.0),
+                    [weight],
+                )
+    for index, (kernel_h, kernel_w, stride, dilation_h) in enumerate(WINDOWS):
+        for outputs in (1, 2, 3, 4, 5, 16, 37, 130):
+            case = dense(random, (kernel_h, kernel_w), stride, dilation_h, outputs, special=0.003 * (index % 2))
+            cases[f"conv2d {kernel_h}x{kernel_w} {stride} {dilation_h} {outputs}"] = case
     return cases
+
+
+WINDOWS = (
+    (1, 1, 1, 1),
+    (1, 1, 2, 1),
+    (3, 3, 1, 1),
+    (3, 3, 2, 1),
+    (5, 3, 1, 2),
+    (1, 7, 1, 1),
+    (9, 9, 1, 1),
+    (2, 2, 3, 1),
+)
+"""Rows and columns of a kernel, its stride, and how far its rows are apart."""
+
+
+def dense(
+    random: np.random.Generator,
+    kernel: tuple[int, int],
+    stride: int,
+    dilation_h: int,
+    outputs: int,
+    *,
+    special: float = 0.0,
+) -> Any:
+    """A padded conv2d of 5 channels with a residual and one of the functions, and what it reads."""
+    (kernel_h, kernel_w), channels = kernel, 5
+    top, left = (kernel_h - 1) * dilation_h // 2, kernel_w // 2
+    rows, columns = out_size(11, kernel_h, stride, top, dilation_h), out_size(23, kernel_w, stride, left, 1)
+    patch = kernel_h * kernel_w * channels
+    weight = np.zeros((1, -(-outputs // 16), patch + 1, 16), np.float32)
+    rows_of = numbers(random, outputs, patch + 1)
+    for output in range(outputs):
+        weight[0, output // 16, :, output % 16] = rows_of[output]
+    is_narrow = outputs <= 4 and kernel_w > 1 and stride == 1 and dilation_h == 1
+    room = scratch(patch, planes=planes(kernel_h, kernel_w, channels, columns) if is_narrow else 0)
+    window = (kernel_h, kernel_w, stride, stride, top, left, top, left, dilation_h, 1, 1, 1, outputs % 4, -1.0, 1.0)
+    shape = (2, rows, columns, outputs)
+    inputs = [numbers(random, 2, 11, 23, channels, special=special), numbers(random, *shape, special=special)]
+    return one("conv2d", inputs, [(DType.F32, shape), room], window, [weight])
 
 
 def window_cases(random: np.random.Generator) -> "dict[str, Any]":
@@ -153,7 +216,8 @@ def conv2d(shape: tuple[int, ...], attributes: dict[int, Any], out: tuple[int, .
     for index, value in attributes.items():
         window[index] = value
     x, weight = np.zeros((1, 6, 7, 3), np.float32), np.zeros(shape, np.float32)
-    program: bytes = one("conv2d", [x], [(DType.F32, out), scratch(27)], tuple(window), [weight])[0]
+    outputs = [(DType.F32, out), scratch(27, planes=planes(3, 3, 3, 7))]
+    program: bytes = one("conv2d", [x], outputs, tuple(window), [weight])[0]
     return program
 
 
@@ -188,10 +252,11 @@ def test_scratch_that_is_too_small_is_refused() -> None:
     """By a byte; more than enough is taken."""
     x, weight = np.zeros((1, 6, 7, 3), np.float32), np.zeros((1, 1, 28, 16), np.float32)
     attributes = (3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, *UNBOUND)
+    needed = 64 * 27 * 4 + planes(3, 3, 3, 7)
     for more in (0, 1, 1000):
-        outputs = [(DType.F32, (1, 6, 7, 4)), (DType.U8, (64 * 27 * 4 + more,))]
+        outputs = [(DType.F32, (1, 6, 7, 4)), (DType.U8, (needed + more,))]
         load(one("conv2d", [x], outputs, attributes, [weight])[0])
-    outputs = [(DType.F32, (1, 6, 7, 4)), (DType.U8, (64 * 27 * 4 - 1,))]
+    outputs = [(DType.F32, (1, 6, 7, 4)), (DType.U8, (needed - 1,))]
     with pytest.raises(ProgramError, match="scratch"):
         load(one("conv2d", [x], outputs, attributes, [weight])[0])
 

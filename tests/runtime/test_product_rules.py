@@ -92,7 +92,7 @@ INVALID = {
     "linear with computed weights": (LINEAR.changed("inputs", 1, F32, 7, 5), "op_type"),
     "linear with a short residual": (LINEAR.changed("inputs", 2, F32, 1, 7), "op_shape"),
     "linear with a residual unsaid": (LINEAR.changed("attributes", 0, 0), "op_arity"),
-    "linear with an unknown activation": (LINEAR.changed("attributes", 1, 2), "op_attribute"),
+    "linear with an unknown activation": (LINEAR.changed("attributes", 1, 4), "op_attribute"),
     "linear with bounds in no order": (LINEAR.changed("attributes", 2, 7.0), "op_attribute"),
     "linear with a bound that is no number": (LINEAR.changed("attributes", 3, np.nan), "op_attribute"),
     "matmul of a vector": (MATMUL.changed("inputs", 1, F32, 5), "op_shape"),

@@ -23,7 +23,7 @@ CONV_BLOCK: Final = 64
 
 def conv2d_i8_scratch_bytes(patch: int) -> int:
     """Return the scratch of a conv2d_i8 whose patches have so many elements."""
-    return CONV_BLOCK * patch
+    return CONV_BLOCK * (-(-patch // 4) * 4)
 
 
 def linear_dynamic_i8_scratch_bytes(inputs: int) -> int:

@@ -25,6 +25,8 @@ NO_ACTIVATION: Final = (0, -math.inf, math.inf)
 """The last three attributes of conv2d and depthwise_conv2d: none or clamp, low, high."""
 
 _SCRATCH_FLOATS = 32768
+_NARROW_OUTPUTS: Final = 4
+_NARROW_PIXELS: Final = 64
 _BLOCK_PIXELS = 64
 
 
@@ -106,9 +108,22 @@ def block_pixels(patch: int) -> int:
     return max(4, min(_BLOCK_PIXELS, _SCRATCH_FLOATS // patch // 4 * 4))
 
 
-def conv2d_scratch_bytes(patch: int, outputs: int, groups: int) -> int:
-    """Return the scratch of a conv2d with patches of so many elements and so many outputs a group."""
-    return block_pixels(patch) * (patch + (outputs if groups > 1 else 0)) * 4
+def conv2d_scratch_bytes(kernel: tuple[int, int, int, int], out_width: int, window: Window) -> int:
+    """Return the scratch of a conv2d; as kernels/conv2d/conv2d.h.
+
+    Args:
+        kernel: (outputs, channels of a group, rows, columns).
+        out_width: columns of the output.
+        window: how the kernel moves.
+    """
+    outputs, channels, kernel_h, kernel_w = kernel
+    patch = kernel_h * kernel_w * channels
+    block = block_pixels(patch) * patch * 4
+    is_dense = window.groups == 1 and window.stride[1] == 1 and window.dilation == (1, 1)
+    if not is_dense or outputs > _NARROW_OUTPUTS or kernel_w == 1:
+        return block
+    plane = -(-(out_width + kernel_w - 1 + _NARROW_PIXELS) // 16) * 16
+    return block + (kernel_h * channels + 1) * plane * 4 + kernel_h * channels * 8
 
 
 def conv_transpose2d_scratch_bytes(patch: int, outputs: int) -> int:
@@ -130,7 +145,7 @@ def emit_conv2d(
         inputs = [_packed(b, rows, operands.bias)]
     if residual is not None:
         inputs.append(residual)
-    scratch = conv2d_scratch_bytes(kernel_h * kernel_w * channels, outputs // groups, groups)
+    scratch = conv2d_scratch_bytes(operands.kernel, shape[2], window)
     return b.ops(
         "conv2d",
         [operands.image, *inputs],

@@ -48,13 +48,6 @@ Status check_convolved(const Subject& s, uint64_t channels) {
 }
 
 template <typename Args>
-void set_activation(const Call& c, uint8_t first, Args& args) noexcept {
-  args.is_clamped = c.integer(first) == 1;
-  args.low = static_cast<float>(c.real(static_cast<uint8_t>(first + 1)));
-  args.high = static_cast<float>(c.real(static_cast<uint8_t>(first + 2)));
-}
-
-template <typename Args>
 void set_images(const Call& c, Args& args) noexcept {
   const Tensor &in = c.input(0), &out = c.output(0);
   args.input = c.in<float>(0);
@@ -100,7 +93,7 @@ Status check_conv2d(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_window(s));
   ALCOVE_TRY(check_groups(s, kGroups));
   ALCOVE_TRY(check_integer(s, kHasResidual, "has_residual", 0, 1));
-  ALCOVE_TRY(check_activation(s, kConvActivation));
+  ALCOVE_TRY(check_activation(s, kConvActivation, Activation::hardsigmoid));
   ALCOVE_TRY(check_input_count(s, s.integer(kHasResidual) == 1 ? 3 : 2));
   const Tensor &in = s.input(0), &weight = s.input(1), &out = s.output(0);
   const auto groups = static_cast<uint64_t>(s.integer(kGroups));
@@ -127,7 +120,10 @@ Status check_conv2d(const Subject& s, Checked& steps) {
     ALCOVE_TRY(check_type(s, s.op.inputs[2], "residual", {.dtypes = kFloat}));
     ALCOVE_TRY(check_shape(s, s.op.inputs[2], "residual", dims, 4));
   }
-  ALCOVE_TRY(check_scratch(s, 1, kernels::conv2d_scratch_bytes(patch.value(), out_c, groups)));
+  const auto size = [&s](uint8_t i) { return static_cast<size_t>(s.integer(i)); };
+  const kernels::Conv2dSizes sizes = {in_c,           out.dims[2],    out_c,           groups,         size(kKernelH),
+                                      size(kKernelW), size(kStrideW), size(kDilationH), size(kDilationW)};
+  ALCOVE_TRY(check_scratch(s, 1, kernels::conv2d_scratch_bytes<Checked>(sizes, patch.value())));
   steps = Checked(out.dims[0]) * out.dims[1] * out.dims[2] * (weight.size_bytes / sizeof(float));
   return {};
 }
@@ -136,7 +132,7 @@ Status run_conv2d(const Call& c) noexcept {
   kernels::Conv2dF32 args{};
   set_images(c, args);
   set_window(c, args);
-  set_activation(c, kConvActivation, args);
+  args.activation = c.activation(kConvActivation);
   args.groups = static_cast<size_t>(c.integer(kGroups));
   args.in_c = c.input(0).dims[3] / args.groups;
   args.out_c = c.output(0).dims[3] / args.groups;
@@ -144,6 +140,7 @@ Status run_conv2d(const Call& c) noexcept {
   args.residual = c.integer(kHasResidual) == 1 ? c.in<float>(2) : nullptr;
   args.scratch = c.out<float>(1);
   args.linear = c.kernels.linear_f32;
+  args.narrow = c.kernels.conv2d_narrow;
   c.kernels.conv2d_f32(args);
   return {};
 }
@@ -153,7 +150,7 @@ Status check_depthwise_conv2d(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_image(s, s.op.outputs[0], "output"));
   ALCOVE_TRY(check_type(s, s.op.inputs[1], "weight", {.dtypes = kFloat, .rank = 2}));
   ALCOVE_TRY(check_window(s));
-  ALCOVE_TRY(check_activation(s, kDepthwiseActivation));
+  ALCOVE_TRY(check_activation(s, kDepthwiseActivation, Activation::hardsigmoid));
   const uint32_t channels = s.input(0).dims[3], outputs = s.output(0).dims[3];
   if (outputs % channels != 0) {
     return failure(Code::op_shape, Section::program, "depthwise_conv2d: %" PRIu32 " outputs for %" PRIu32 " channels", outputs,
@@ -171,7 +168,7 @@ Status run_depthwise_conv2d(const Call& c) noexcept {
   kernels::DepthwiseConv2dF32 args{};
   set_images(c, args);
   set_window(c, args);
-  set_activation(c, kDepthwiseActivation, args);
+  args.activation = c.activation(kDepthwiseActivation);
   args.channels = c.input(0).dims[3];
   args.multiplier = c.output(0).dims[3] / args.channels;
   args.weights = c.in<float>(1);

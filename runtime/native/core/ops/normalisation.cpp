@@ -87,7 +87,7 @@ Status check_layer_norm(const Subject& s, Checked& steps) {
   for (size_t d = 0; d < count; ++d) dims[d] = in.dims[in.rank - count + d];
   ALCOVE_TRY(check_affine(s, 2, dims, count));
   ALCOVE_TRY(check_eps(s, 3));
-  ALCOVE_TRY(check_activation(s, kLayerActivation));
+  ALCOVE_TRY(check_activation(s, kLayerActivation, Activation::clamp));
   ALCOVE_TRY(check_like_input(s));
   steps = elements(in) * 8;
   return {};
@@ -119,7 +119,7 @@ Status check_group_norm(const Subject& s, Checked& steps) {
   }
   ALCOVE_TRY(check_affine(s, 1, &channels, 1));
   ALCOVE_TRY(check_eps(s, 2));
-  ALCOVE_TRY(check_activation(s, kGroupActivation));
+  ALCOVE_TRY(check_activation(s, kGroupActivation, Activation::clamp));
   ALCOVE_TRY(check_like_input(s));
   steps = elements(in) * 8;
   return {};

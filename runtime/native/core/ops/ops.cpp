@@ -113,8 +113,8 @@ Status check_finite(const Subject& s, uint8_t i, const char* role) {
   return failure(Code::op_attribute, Section::program, "%s: %s must be finite", s.name(), role);
 }
 
-Status check_activation(const Subject& s, uint8_t first) {
-  ALCOVE_TRY(check_integer(s, first, "activation", 0, 1));
+Status check_activation(const Subject& s, uint8_t first, Activation most) {
+  ALCOVE_TRY(check_integer(s, first, "activation", 0, static_cast<int64_t>(most)));
   const double low = s.real(static_cast<uint8_t>(first + 1)), high = s.real(static_cast<uint8_t>(first + 2));
   if (low <= high) return {};
   return failure(Code::op_attribute, Section::program, "%s: the clamp's bounds are not in order", s.name());

@@ -20,6 +20,8 @@
 
 namespace alcove::ops {
 
+using kernels::Activation;
+
 // One op with what its rule needs to see.
 struct Subject {
   const Program& program;
@@ -56,6 +58,13 @@ struct Call {
   void set_extent(uint8_t i, uint64_t rows) const noexcept { states[op.outputs[i]].extent = rows; }
   [[nodiscard]] int64_t integer(uint8_t i) const noexcept { return static_cast<int64_t>(op.attributes[i]); }
   [[nodiscard]] double real(uint8_t i) const noexcept { return std::bit_cast<double>(op.attributes[i]); }
+  // Attributes first, first + 1 and first + 2: the function, and the bounds of a clamp.
+  [[nodiscard]] kernels::Activated activation(uint8_t first) const noexcept {
+    const auto function = static_cast<Activation>(integer(first));
+    if (function != Activation::clamp) return {function};
+    return {function, static_cast<float>(real(static_cast<uint8_t>(first + 1))),
+            static_cast<float>(real(static_cast<uint8_t>(first + 2)))};
+  }
 
   // The typed error of an index out of [low, bound): element `position` of input i.
   [[nodiscard]] Status bad_index(uint8_t i, uint64_t position, int64_t value, int64_t low, int64_t bound) const noexcept;
@@ -108,8 +117,9 @@ struct Expected {
 [[nodiscard]] Status check_integer(const Subject& s, uint8_t i, const char* role, int64_t low, int64_t high);
 // Attribute i is a finite number.
 [[nodiscard]] Status check_finite(const Subject& s, uint8_t i, const char* role);
-// Attributes `first` to first + 2 are activation:i64, 0 none or 1 clamp, and its low:f64 and high:f64, which may be infinite.
-[[nodiscard]] Status check_activation(const Subject& s, uint8_t first);
+// Attributes `first` to first + 2 are activation:i64, at most `most`, and the low:f64 and high:f64 of a
+// clamp, which may be infinite.
+[[nodiscard]] Status check_activation(const Subject& s, uint8_t first, Activation most);
 // Output i is uint8 [bytes] or more.
 [[nodiscard]] Status check_scratch(const Subject& s, uint8_t i, const Checked& bytes);
 // Counts of the op's tensors; for rules with optional inputs.

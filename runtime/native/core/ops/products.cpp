@@ -5,7 +5,7 @@ namespace alcove::ops {
 
 namespace {
 
-constexpr uint8_t kHasResidual = 0, kActivation = 1, kLow = 2, kHigh = 3;  // of linear
+constexpr uint8_t kHasResidual = 0, kActivation = 1;  // of linear
 
 // The n, k of a matmul; the rule has checked that both operands agree.
 struct Sizes {
@@ -78,7 +78,7 @@ Status check_linear(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = kFloat}));
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, in.rank));
   ALCOVE_TRY(check_integer(s, kHasResidual, "has_residual", 0, 1));
-  ALCOVE_TRY(check_activation(s, kActivation));
+  ALCOVE_TRY(check_activation(s, kActivation, Activation::hardsigmoid));
   ALCOVE_TRY(check_input_count(s, s.integer(kHasResidual) == 1 ? 3 : 2));
   if (s.op.input_count == 3) {
     ALCOVE_TRY(check_type(s, s.op.inputs[2], "residual", {.dtypes = kFloat}));
@@ -100,10 +100,7 @@ Status run_linear(const Call& c) noexcept {
   args.k = weight.dims[1];
   args.m = c.input(0).element_count() / args.k;
   if (c.integer(kHasResidual) == 1) args.residual = c.in<float>(2);
-  if (c.integer(kActivation) == 1) {
-    args.low = static_cast<float>(c.real(kLow));
-    args.high = static_cast<float>(c.real(kHigh));
-  }
+  args.activation = c.activation(kActivation);
   c.kernels.linear_f32(args);
   return {};
 }

@@ -131,6 +131,8 @@ def _depthwise(random: np.random.Generator) -> Named:
         (5, 3, 2, 2, 2, 1, 2, 1, 1, 1),
         (3, 3, 1, 2, 0, 3, 1, 3, 2, 2),
         (1, 1, 1, 1, 0, 0, 0, 0, 1, 1),
+        (5, 5, 1, 1, 2, 2, 2, 2, 1, 1),
+        (5, 5, 2, 2, 2, 2, 1, 1, 1, 1),
     ]
     for window in windows:
         for channels in (1, 8, 16, 17, 40):
@@ -148,7 +150,7 @@ def _depthwise(random: np.random.Generator) -> Named:
 
 def _binary(random: np.random.Generator) -> Named:
     shapes = [((3, 33), (3, 33)), ((2, 4, 5, 18), (2, 1, 1, 18)), ((4, 1), (1, 7)), ((5,), (2, 5)), ((6, 1), (6, 17))]
-    shapes += [((1,), (130,)), ((), (3,)), ((), ())]
+    shapes += [((1,), (130,)), ((), (3,)), ((), ()), ((300, 5), (5,)), ((5,), (300, 5)), ((3, 70, 16), (3, 1, 16))]
     for a, b in shapes:
         inputs = [(int8s(random, *a), False), (int8s(random, *b), False)]
         out = [(DType.I8, np.broadcast_shapes(a, b))]
@@ -162,9 +164,10 @@ def _binary(random: np.random.Generator) -> Named:
 
 
 def _simple(random: np.random.Generator) -> Named:
-    x = int8s(random, 3, 70)
     table = int8s(random, 256)
-    yield "lookup_i8", one_op("lookup_i8", [(x, False), (table, True)], [(DType.I8, x.shape)])
+    for count in (1, 31, 32, 63, 64, 210, 256):
+        x = int8s(random, count) if count < 256 else np.arange(-128, 128).astype(np.int8)
+        yield f"lookup_i8 {count}", one_op("lookup_i8", [(x, False), (table, True)], [(DType.I8, x.shape)])
     for shape, first, count in (((2, 7, 7, 65), 1, 2), ((2, 5), 1, 1), ((4, 130), 0, 1), ((2, 3, 4), 0, 3)):
         for keeps in (0, 1):
             kept = [1 if first <= d < first + count else size for d, size in enumerate(shape)]

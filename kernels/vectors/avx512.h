@@ -1,7 +1,12 @@
-// AVX-512 depthwise convolution: 4 pixels x 16 channels.
+// 16 floats of AVX-512 as the kernels' bodies want them.  Only files of that instruction set may include it; everything has
+// internal linkage, so that no copy is chosen for all.
+#pragma once
+
 #include <immintrin.h>
 
-#include "kernels/depthwise_conv2d/body.h"
+#include <cstddef>
+
+#include "kernels/canonical.h"
 
 namespace alcove::kernels {
 
@@ -11,16 +16,23 @@ struct Avx512 {
   static constexpr size_t kWidth = 16;
   using Register = __m512;
   static __mmask16 mask(size_t lanes) noexcept { return static_cast<__mmask16>((1u << lanes) - 1u); }
-  static Register zero() noexcept { return _mm512_setzero_ps(); }
   static Register fill(float v) noexcept { return _mm512_set1_ps(v); }
   static Register load(const float* p, size_t lanes) noexcept {
     return lanes == kWidth ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(mask(lanes), p);
   }
+  using Mask = __mmask16;
+  static Register load_masked(const float* p, Mask used) noexcept { return _mm512_maskz_loadu_ps(used, p); }
   static void store(float* p, size_t lanes, Register v) noexcept {
     const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(kCanonicalNanBits)));
     v = _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), nan);
-    _mm512_mask_storeu_ps(p, mask(lanes), v);
+    if (lanes == kWidth) {
+      _mm512_storeu_ps(p, v);
+    } else {
+      _mm512_mask_storeu_ps(p, mask(lanes), v);
+    }
   }
+  static Register add(Register x, Register y) noexcept { return _mm512_add_ps(x, y); }
+  static Register multiply(Register x, Register y) noexcept { return _mm512_mul_ps(x, y); }
   static Register fma(Register x, Register w, Register y) noexcept { return _mm512_fmadd_ps(x, w, y); }
   // Of a NaN, and of two zeros, max and min answer with the second operand: y stays, as the reference has it.
   static Register clamp(Register y, Register low, Register high) noexcept {
@@ -29,13 +41,5 @@ struct Avx512 {
 };
 
 }  // namespace
-
-void depthwise_conv2d_f32_avx512_4x16(const DepthwiseConv2dF32& a) noexcept {
-  if (a.multiplier == 1) {
-    convolve<Avx512>(a);
-  } else {
-    convolve<Scalar>(a);
-  }
-}
 
 }  // namespace alcove::kernels

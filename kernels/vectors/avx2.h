@@ -1,7 +1,12 @@
-// AVX2 depthwise convolution: 4 pixels x 8 channels.
+// 8 floats of AVX2 as the kernels' bodies want them.  Only files of that instruction set may include it; everything has
+// internal linkage, so that no copy is chosen for all.
+#pragma once
+
 #include <immintrin.h>
 
-#include "kernels/depthwise_conv2d/body.h"
+#include <cstddef>
+
+#include "kernels/canonical.h"
 
 namespace alcove::kernels {
 
@@ -13,11 +18,12 @@ struct Avx2 {
   static __m256i mask(size_t lanes) noexcept {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(lanes)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   }
-  static Register zero() noexcept { return _mm256_setzero_ps(); }
   static Register fill(float v) noexcept { return _mm256_set1_ps(v); }
   static Register load(const float* p, size_t lanes) noexcept {
     return lanes == kWidth ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, mask(lanes));
   }
+  using Mask = __m256i;
+  static Register load_masked(const float* p, Mask used) noexcept { return _mm256_maskload_ps(p, used); }
   static void store(float* p, size_t lanes, Register v) noexcept {
     const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(kCanonicalNanBits)));
     v = _mm256_blendv_ps(v, nan, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
@@ -27,6 +33,8 @@ struct Avx2 {
       _mm256_maskstore_ps(p, mask(lanes), v);
     }
   }
+  static Register add(Register x, Register y) noexcept { return _mm256_add_ps(x, y); }
+  static Register multiply(Register x, Register y) noexcept { return _mm256_mul_ps(x, y); }
   static Register fma(Register x, Register w, Register y) noexcept { return _mm256_fmadd_ps(x, w, y); }
   // Of a NaN, and of two zeros, max and min answer with the second operand: y stays, as the reference has it.
   static Register clamp(Register y, Register low, Register high) noexcept {
@@ -35,13 +43,5 @@ struct Avx2 {
 };
 
 }  // namespace
-
-void depthwise_conv2d_f32_avx2_4x8(const DepthwiseConv2dF32& a) noexcept {
-  if (a.multiplier == 1) {
-    convolve<Avx2>(a);
-  } else {
-    convolve<Scalar>(a);
-  }
-}
 
 }  // namespace alcove::kernels
