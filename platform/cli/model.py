@@ -1,12 +1,14 @@
 """`alcove model`: compile, look at, try and push programs."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
 from alcove.platform.cli.output import AsJson, print_json, print_rows, print_table, when
+from alcove.runtime.errors import ExportError
 from rich.console import Console
 from rich.table import Table
 
@@ -60,7 +62,12 @@ def export(
     if out.is_dir() or not out.parent.is_dir():
         problem = "it is a folder; name a file in it" if out.is_dir() else f"there is no folder {out.parent}"
         raise typer.BadParameter(f"--out {out}: {problem}")
-    program = export_factory(factory, ExportOptions(quantize, calibration, max_drop, licence, tolerance))
+    try:
+        program = export_factory(factory, ExportOptions(quantize, calibration, max_drop, licence, tolerance))
+    except ExportError as error:
+        if as_json:
+            print_json({"findings": [asdict(finding) for finding in error.findings]})
+        raise
     program.save(out)
     report = program.quantisation
     if explain:

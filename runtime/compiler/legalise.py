@@ -20,6 +20,8 @@ OPERATORS: Final = frozenset(op.name for op in _native.manifest())
 
 # The format's own caps, runtime/native/core/limits.h.
 MAX_LABEL_BYTES: Final = 255
+MAX_PORTS: Final = 64
+MAX_RANK: Final = 8
 MAX_NAME_BYTES: Final = 200  # a parameter's, or a weight's joined with its bias; its marks must fit in 255
 
 
@@ -54,10 +56,15 @@ def legalise(graph: Graph) -> Graph:
 
 def _port_findings(graph: Graph, kind: str, ports: Sequence[Port]) -> list[Finding]:
     found = []
+    if len(ports) > MAX_PORTS:
+        reason = f"there are {len(ports)}, a program has at most {MAX_PORTS}; join some with torch.stack or torch.cat"
+        found.append(Finding(op=f"{kind}s", module_path="", source="", nearest=reason))
     for port in ports:
-        reason = port.refusal
-        if not reason and 0 in graph.values[port.value].shape:
-            reason = f"it has no elements, its shape is {list(graph.values[port.value].shape)}"
+        reason, shape = port.refusal, graph.values[port.value].shape
+        if not reason and 0 in shape:
+            reason = f"it has no elements, its shape is {list(shape)}"
+        if not reason and len(shape) > MAX_RANK:
+            reason = f"it has {len(shape)} dimensions, a tensor of a program at most {MAX_RANK}"
         bad = next((label for label in port.labels if not _is_label(label)), None)
         if not reason and bad is not None:
             reason = f"label {bad!r} is not printable or has more than {MAX_LABEL_BYTES} bytes"

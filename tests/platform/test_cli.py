@@ -203,6 +203,36 @@ def test_a_program_is_exported_looked_at_verified_and_run(shop: Shop, programs: 
         assert said.out
 
 
+UNSUPPORTED = """
+import torch
+from torch import nn
+
+class Unsupported(nn.Module):
+    def forward(self, x):
+        x = torch.special.i0(x)
+        return x, torch.lgamma(x), torch.rand_like(x)
+
+def make():
+    return Unsupported().eval(), (torch.ones(2),)
+"""
+
+
+def test_what_an_export_finds_is_read_by_people_and_by_programs(tmp_path: Path) -> None:
+    """Each finding with its line: in words on standard error, with --json as data on standard output too."""
+    (tmp_path / "unsupported.py").write_text(UNSUPPORTED)
+    arguments = ("model", "export", f"{tmp_path}/unsupported.py:make", "--out", tmp_path / "x.alc")
+    said, as_json = alcove(*arguments), alcove(*arguments, "--json")
+    assert (said.code, as_json.code, said.out) == (1, 1, "")
+    findings = as_json.json["findings"]
+    assert len(findings) >= 2
+    for finding in findings:
+        assert {"op", "module_path", "source", "nearest"} == finding.keys()
+        assert "unsupported.py:" in finding["source"]
+        assert finding["op"] in said.err
+    assert said.err == as_json.err
+    assert not (tmp_path / "x.alc").exists()
+
+
 def test_an_export_explains_its_passes(shop: Shop, tmp_path: Path) -> None:
     """The graph after each pass, with the user's lines, on standard output; with --json on standard error."""
     factory = f"{shop.folder}/polite_model.py:make"

@@ -56,7 +56,13 @@ def test_a_wrong_number_of_inputs_is_refused(layers: Model, classifier: Model) -
         error = refusal(layers, *inputs)
         assert error.port is None
         assert f"takes 2 inputs, got {len(inputs)}" in str(error)
-    assert "takes 1 inputs, got 0" in str(refusal(classifier))
+    assert "takes 1 input, got 0" in str(refusal(classifier))
+
+
+@pytest.mark.parametrize("dtype", [">f4", object])
+def test_arrays_of_foreign_bytes_are_refused_by_what_they_hold(layers: Model, dtype: Any) -> None:
+    """Not by the name of their class, which is the expected one."""
+    assert f"expected an array of float32, got one of {np.dtype(dtype)}" in str(refusal(layers, X.astype(dtype), CUBE))
 
 
 @pytest.mark.parametrize(

@@ -72,8 +72,11 @@ struct Given {
 
 Status take_array(const Tensor& tensor, size_t port, nb::handle object, Given& given) {
   if (!nb::try_cast(object, given.array)) {
+    // An array that is none to us has foreign bytes or objects for elements.
+    const std::string seen = nb::hasattr(object, "dtype") ? "one of " + std::string(nb::str(object.attr("dtype")).c_str())
+                                                          : std::string(Py_TYPE(object.ptr())->tp_name);
     return failure(Code::input_dtype, Section::file, "expected an array of %s, got %.100s", dtype_name(tensor.dtype),
-                   Py_TYPE(object.ptr())->tp_name)
+                   seen.c_str())
         .at_port(port);
   }
   given.dtype = dtype_of(given.array.dtype());
@@ -114,8 +117,8 @@ nb::list NativeSession::call(nb::args inputs) {
   if (!hold.is_held()) raise(Session::Hold::busy());
   const Program& program = session_->model().program();
   if (inputs.size() != program.inputs.size()) {
-    raise(failure(Code::input_count, Section::file, "the program takes %zu inputs, got %zu", program.inputs.size(),
-                  inputs.size()));
+    raise(failure(Code::input_count, Section::file, "the program takes %zu input%s, got %zu", program.inputs.size(),
+                  program.inputs.size() == 1 ? "" : "s", inputs.size()));
   }
   // Sizes may come from several inputs: all are known before the first is copied.
   std::vector<Given> given(inputs.size());

@@ -289,6 +289,16 @@ REFUSED: dict[str, tuple[nn.Module, object, str]] = {
         TEXT,
         "ngram_hash of at most 99 buckets",
     ),
+    "65 outputs": (
+        Simple(lambda _, x: tuple(x + i for i in range(65))),
+        torch.ones(2),
+        "outputs: there are 65, a program has at most 64; join some",
+    ),
+    "nine dimensions": (
+        Simple(lambda _, x: x.exp()),
+        torch.ones((1,) * 9),
+        "input x: it has 9 dimensions, a tensor of a program at most 8",
+    ),
     "seed below zero": (
         Simple(lambda _, x: F.embedding_bag(ngram_hash(x, 1, 2, 1, -1, 9), torch.ones(1, 4), ZERO)),
         TEXT,
