@@ -60,17 +60,19 @@ def _port_findings(graph: Graph, kind: str, ports: Sequence[Port]) -> list[Findi
         reason = f"there are {len(ports)}, a program has at most {MAX_PORTS}; join some with torch.stack or torch.cat"
         found.append(Finding(op=f"{kind}s", module_path="", source="", nearest=reason))
     for port in ports:
-        reason, shape = port.refusal, graph.values[port.value].shape
-        if not reason and 0 in shape:
-            reason = f"it has no elements, its shape is {list(shape)}"
-        if not reason and len(shape) > MAX_RANK:
-            reason = f"it has {len(shape)} dimensions, a tensor of a program at most {MAX_RANK}"
+        reason = port.refusal or _shape_refusal(graph.values[port.value].shape)
         bad = next((label for label in port.labels if not _is_label(label)), None)
         if not reason and bad is not None:
             reason = f"label {bad!r} is not printable or has more than {MAX_LABEL_BYTES} bytes"
         if reason:
             found.append(Finding(op=f"{kind} {port.name}", module_path="", source="", nearest=reason))
     return found
+
+
+def _shape_refusal(shape: Sequence[int]) -> str:
+    if 0 in shape:
+        return f"it has no elements, its shape is {list(shape)}"
+    return f"it has {len(shape)} dimensions, a tensor of a program at most {MAX_RANK}" if len(shape) > MAX_RANK else ""
 
 
 def _is_label(label: str) -> bool:

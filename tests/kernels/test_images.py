@@ -101,9 +101,9 @@ def convolution_cases(random: np.random.Generator) -> "dict[str, Any]":
                     [weight],
                 )
     for index, (kernel_h, kernel_w, stride, dilation_h) in enumerate(WINDOWS):
-        for outputs in (1, 2, 3, 4, 5, 16, 37, 130):
-            case = dense(random, (kernel_h, kernel_w), stride, dilation_h, outputs, special=0.003 * (index % 2))
-            cases[f"conv2d {kernel_h}x{kernel_w} {stride} {dilation_h} {outputs}"] = case
+        for count in (1, 2, 3, 4, 5, 16, 37, 130):
+            case = dense(random, (kernel_h, kernel_w), stride, dilation_h, count, special=0.003 * (index % 2))
+            cases[f"conv2d {kernel_h}x{kernel_w} {stride} {dilation_h} {count}"] = case
     return cases
 
 

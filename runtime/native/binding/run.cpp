@@ -73,8 +73,11 @@ struct Given {
 Status take_array(const Tensor& tensor, size_t port, nb::handle object, Given& given) {
   if (!nb::try_cast(object, given.array)) {
     // An array that is none to us has foreign bytes or objects for elements.
-    const std::string seen = nb::hasattr(object, "dtype") ? "one of " + std::string(nb::str(object.attr("dtype")).c_str())
-                                                          : std::string(Py_TYPE(object.ptr())->tp_name);
+    std::string seen = Py_TYPE(object.ptr())->tp_name;
+    if (nb::hasattr(object, "dtype")) {
+      const nb::object type = object.attr("dtype");
+      seen = std::string("one of ") + nb::str(type).c_str();
+    }
     return failure(Code::input_dtype, Section::file, "expected an array of %s, got %.100s", dtype_name(tensor.dtype),
                    seen.c_str())
         .at_port(port);

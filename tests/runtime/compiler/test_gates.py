@@ -23,7 +23,7 @@ class Gated(nn.Module):
         return gated + made if self.is_read_twice else gated
 
 
-PRODUCTS = {
+PRODUCTS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "linear": (lambda: nn.Linear(20, 33), (7, 20)),
     "conv2d": (lambda: nn.Conv2d(5, 18, 3, stride=2, padding=1), (1, 5, 9, 14)),
     "depthwise_conv2d": (lambda: nn.Conv2d(19, 19, 5, padding=2, groups=19), (1, 19, 9, 9)),
