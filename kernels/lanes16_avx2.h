@@ -114,10 +114,14 @@ struct Lanes16 {
     for (size_t c = 0; c < count; ++c) lanes[c] = p[c];
     return load(lanes);
   }
+  // Seldom needed, and kept out of the loops.
+  [[gnu::noinline]] static void copy_some(const int8_t* p, size_t count, int8_t (&lanes)[16]) noexcept {
+    for (size_t c = 0; c < 16; ++c) lanes[c] = c < count ? p[c] : int8_t{0};
+  }
   static Words widen_some(const int8_t* p, size_t count) noexcept {
     if (count >= 16) return widen(p);
-    int8_t lanes[16] = {};
-    for (size_t c = 0; c < count; ++c) lanes[c] = p[c];
+    int8_t lanes[16];
+    copy_some(p, count, lanes);
     return widen(lanes);
   }
 };

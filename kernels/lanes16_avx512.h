@@ -53,7 +53,11 @@ struct Lanes16 {
     v = _mm512_max_ps(v, _mm512_set1_ps(range.low));
     v = _mm512_min_ps(v, _mm512_set1_ps(range.high));
     const Words words = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(range.zero_point));
-    _mm_mask_storeu_epi8(p, first(count), _mm512_cvtepi32_epi8(words));
+    if (count >= 16) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(words));
+    } else {
+      _mm_mask_storeu_epi8(p, first(count), _mm512_cvtepi32_epi8(words));
+    }
   }
   static Floats load_some(const float* p, size_t count) noexcept { return _mm512_maskz_loadu_ps(first(count), p); }
   static Words widen_some(const int8_t* p, size_t count) noexcept {

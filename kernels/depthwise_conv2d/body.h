@@ -33,12 +33,8 @@ typename V::Register input_at(const DepthwiseConv2dF32& a, const Window& at, con
   return V::load(line + static_cast<size_t>(column) * a.channels + channel, at.lanes);
 }
 
-// Copies columns that lie partly outside the input; code that is rarely run, kept out of the tiles.
-template <class V>
-[[gnu::noinline]] void copy_columns(const DepthwiseConv2dF32& a, const Window& at, const float* line, int columns,
-                                    float* to) noexcept {
-  for (int c = 0; c < columns; ++c, to += V::kWidth) V::store(to, V::kWidth, input_at<V>(a, at, line, at.left + c));
-}
+// What a column outside the input reads.
+alignas(64) inline constexpr float kOutside[16] = {};
 
 // Kernels of kKernelW columns side by side: each column of the input is loaded once for all pixels that it takes part in.
 template <class V, int kPixels, int kKernelW, int kStride>
@@ -50,19 +46,18 @@ template <class V, int kPixels, int kKernelW, int kStride>
   typename V::Register y[kPixels];
   const typename V::Register bias = V::load_masked(weights, used);
   for (int p = 0; p < kPixels; ++p) y[p] = bias;
-  const bool is_inside = at.left >= 0 && at.left + kColumns <= static_cast<int64_t>(a.in_w);
+  // Columns [begin, begin + inside) of the tile are columns of the input.
+  const int64_t begin = at.left < 0 ? -at.left : 0;
+  const int64_t reach = static_cast<int64_t>(a.in_w) - at.left;
+  const int64_t inside = (reach < kColumns ? reach : kColumns) - begin;
   for (size_t tap_row = 0; tap_row < a.kernel_h; ++tap_row) {
     const float* line = line_at(a, at, tap_row);
+    const uint64_t count = line != nullptr && inside > 0 ? static_cast<uint64_t>(inside) : 0;
     typename V::Register x[kColumns];
-    if (line != nullptr && is_inside) {
-      const float* first = line + static_cast<size_t>(at.left) * channels + at.o;
 #pragma GCC unroll 16
-      for (int c = 0; c < kColumns; ++c) x[c] = V::load_masked(first + static_cast<size_t>(c) * channels, used);
-    } else {
-      float columns[kColumns * V::kWidth];
-      copy_columns<V>(a, at, line, kColumns, columns);
-#pragma GCC unroll 16
-      for (int c = 0; c < kColumns; ++c) x[c] = V::load(columns + static_cast<size_t>(c) * V::kWidth, V::kWidth);
+    for (int c = 0; c < kColumns; ++c) {
+      const bool is_inside = static_cast<uint64_t>(c - begin) < count;
+      x[c] = V::load_masked(is_inside ? line + static_cast<size_t>(at.left + c) * channels + at.o : kOutside, used);
     }
 #pragma GCC unroll 16
     for (int tap = 0; tap < kKernelW; ++tap) {

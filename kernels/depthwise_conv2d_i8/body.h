@@ -30,19 +30,6 @@ inline Lanes16::Words input_at(const DepthwiseConv2dI8& a, const int8_t* line, i
   return Lanes16::widen_some(line + static_cast<size_t>(column) * a.channels, lanes);
 }
 
-// Copies columns that lie partly outside the input, or have fewer than 16 channels; kept out of the tiles.
-[[gnu::noinline]] inline void copy_columns(const DepthwiseConv2dI8& a, const int8_t* line, int64_t left, int columns,
-                                           size_t lanes, int8_t* to) noexcept {
-  const size_t used = lanes < 16 ? lanes : 16;
-  for (int64_t column = left; column < left + columns; ++column, to += 16) {
-    if (line == nullptr || column < 0 || column >= static_cast<int64_t>(a.in_w)) {
-      std::memset(to, a.input_zero_point, 16);
-    } else {
-      for (size_t c = 0; c < 16; ++c) to[c] = c < used ? line[static_cast<size_t>(column) * a.channels + c] : int8_t{0};
-    }
-  }
-}
-
 inline void finish(const DepthwiseConv2dI8& a, const Window& at, const int8_t* head, size_t pixel, size_t lanes,
                    const Lanes16::Words& acc) noexcept {
   const Lanes16::Words sum = Lanes16::add(acc, Lanes16::load_words(head));
@@ -59,21 +46,22 @@ void tile(const DepthwiseConv2dI8& a, const Window& at) noexcept {
   const int8_t* head = a.panels + at.panel * depthwise_panel_bytes_i8(a.kernel_h * a.kernel_w);
   const int8_t* weights = head + 128;
   const size_t lanes = a.channels - at.panel * 16;
-  const bool is_inside = lanes >= 16 && at.left >= 0 && at.left + kColumns <= static_cast<int64_t>(a.in_w);
+  int8_t outside[16];
+  std::memset(outside, a.input_zero_point, sizeof(outside));
+  // Columns [begin, begin + inside) of the tile are columns of the input.
+  const int64_t begin = at.left < 0 ? -at.left : 0;
+  const int64_t reach = static_cast<int64_t>(a.in_w) - at.left;
+  const int64_t inside = (reach < kColumns ? reach : kColumns) - begin;
   Lanes16::Words acc[kPixels];
   for (int p = 0; p < kPixels; ++p) acc[p] = Lanes16::zero();
   for (size_t i = 0; i < a.kernel_h; ++i, weights += kKernelW * 16) {
     const int8_t* line = line_at(a, at, i);
+    const uint64_t count = line != nullptr && inside > 0 ? static_cast<uint64_t>(inside) : 0;
     Lanes16::Words x[kColumns];
-    if (line != nullptr && is_inside) {
-      const int8_t* first = line + static_cast<size_t>(at.left) * a.channels;
 #pragma GCC unroll 16
-      for (int c = 0; c < kColumns; ++c) x[c] = Lanes16::widen(first + static_cast<size_t>(c) * a.channels);
-    } else {
-      int8_t columns[kColumns * 16];
-      copy_columns(a, line, at.left, kColumns, lanes, columns);
-#pragma GCC unroll 16
-      for (int c = 0; c < kColumns; ++c) x[c] = Lanes16::widen(columns + c * 16);
+    for (int c = 0; c < kColumns; ++c) {
+      const bool is_inside = static_cast<uint64_t>(c - begin) < count;
+      x[c] = Lanes16::widen_some(is_inside ? line + static_cast<size_t>(at.left + c) * a.channels : outside, lanes);
     }
     // Tap t beside tap t + 1; the last of an odd number beside a weight of 0.
 #pragma GCC unroll 16

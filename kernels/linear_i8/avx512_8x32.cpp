@@ -2,6 +2,8 @@
 // for each tile); without, bytes widened to 16 bits.  Both are exact, so the machine decides how and not what.
 #include <immintrin.h>
 
+#include <cstring>
+
 #include "kernels/lanes16_avx512.h"
 #include "kernels/linear_i8/linear_i8.h"
 #include "kernels/requantise.h"
@@ -31,26 +33,43 @@ struct Vnni {
     const int8_t* weights = a.panels + panel * stride + kPanelHeadBytes;
     const __m512i shift = _mm512_set1_epi8(-128);
     __m512i acc[kRows][kPanels], excess[kPanels];
+#pragma GCC unroll 16
     for (int p = 0; p < kPanels; ++p) {
       excess[p] = _mm512_setzero_si512();
+#pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) acc[r][p] = _mm512_setzero_si512();
     }
-    for (int part = 0; part < (a.k % 4 == 0 ? 1 : 2); ++part) {
-      const GroupsOfFour<kRows> inputs(part, a.input + row * a.input_stride, a.input_stride, a.k);
-      for (size_t group = 0; group < inputs.groups; ++group, weights += 64) {
-        __m512i w[kPanels];
-        for (int p = 0; p < kPanels; ++p) {
-          w[p] = _mm512_loadu_si512(weights + p * stride);
-          excess[p] = _mm512_dpbusd_epi32(excess[p], shift, w[p]);
-        }
-        for (int r = 0; r < kRows; ++r) {
-          const __m512i x = _mm512_xor_si512(_mm512_set1_epi32(inputs.at(r, group)), shift);
-          for (int p = 0; p < kPanels; ++p) acc[r][p] = _mm512_dpbusd_epi32(acc[r][p], x, w[p]);
-        }
+    const int8_t* x = a.input + row * a.input_stride;
+    size_t step = a.input_stride;
+    const size_t whole = a.k / 4;
+    int8_t rest[kRows][4] = {};
+    for (int r = 0; r < kRows && a.k % 4 != 0; ++r) std::memcpy(rest[r], x + static_cast<size_t>(r) * step + whole * 4, a.k % 4);
+    for (size_t group = 0; group < (a.k + 3) / 4; ++group, x += 4, weights += 64) {
+      if (group == whole) {  // the last inputs, filled up with zeros
+        x = rest[0];
+        step = 4;
+      }
+      __m512i w[kPanels];
+#pragma GCC unroll 16
+      for (int p = 0; p < kPanels; ++p) {
+        w[p] = _mm512_loadu_si512(weights + static_cast<size_t>(p) * stride);
+        excess[p] = _mm512_dpbusd_epi32(excess[p], shift, w[p]);
+      }
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        int32_t four;
+        std::memcpy(&four, x + static_cast<size_t>(r) * step, 4);
+        const __m512i shifted = _mm512_xor_si512(_mm512_set1_epi32(four), shift);
+#pragma GCC unroll 16
+        for (int p = 0; p < kPanels; ++p) acc[r][p] = _mm512_dpbusd_epi32(acc[r][p], shifted, w[p]);
       }
     }
+#pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-      for (int p = 0; p < kPanels; ++p) store(a, row + r, panel + p, _mm512_sub_epi32(acc[r][p], excess[p]), range);
+#pragma GCC unroll 16
+      for (int p = 0; p < kPanels; ++p) {
+        store(a, row + static_cast<size_t>(r), panel + static_cast<size_t>(p), _mm512_sub_epi32(acc[r][p], excess[p]), range);
+      }
     }
   }
 };
@@ -106,22 +125,37 @@ void rows(const LinearI8& a, size_t row, const Int8Range& range) {
   for (; panel < panels; ++panel) Way::template tile<kRows, 1>(a, row, panel, range);
 }
 
-template <class Way>
-void multiply(const LinearI8& a) {
+using Rows = void (*)(const LinearI8&, size_t row, const Int8Range&);
+
+// Rows in tiles of up to 8, as even as can be.
+void multiply_evenly(const LinearI8& a) {
+  static constexpr Rows kRows[] = {rows<Vnni, 1, 4>, rows<Vnni, 2, 2>, rows<Vnni, 3, 2>, rows<Vnni, 4, 2>,
+                                   rows<Vnni, 5, 2>, rows<Vnni, 6, 2>, rows<Vnni, 7, 2>, rows<Vnni, 8, 2>};
+  const Int8Range range = int8_range(a.low, a.high, a.zero_point);
+  const size_t count = (a.m + 7) / 8;
+  const size_t few = a.m / count, longer = a.m % count;
+  size_t row = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t here = few + (i < longer ? 1 : 0);
+    kRows[here - 1](a, row, range);
+    row += here;
+  }
+}
+
+void multiply_pairs(const LinearI8& a) {
   const Int8Range range = int8_range(a.low, a.high, a.zero_point);
   size_t row = 0;
-  for (; row + 8 <= a.m; row += 8) rows<Way, 8, 2>(a, row, range);
-  for (; row + 4 <= a.m; row += 4) rows<Way, 4, 2>(a, row, range);
-  for (; row < a.m; ++row) rows<Way, 1, 4>(a, row, range);
+  for (; row + 4 <= a.m; row += 4) rows<Pairs, 4, 2>(a, row, range);
+  for (; row < a.m; ++row) rows<Pairs, 1, 4>(a, row, range);
 }
 
 }  // namespace
 
 void linear_i8_avx512_8x32(const LinearI8& a) noexcept {
   if (__builtin_cpu_supports("avx512vnni")) {
-    multiply<Vnni>(a);
+    multiply_evenly(a);
   } else {
-    multiply<Pairs>(a);
+    multiply_pairs(a);
   }
 }
 

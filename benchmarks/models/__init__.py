@@ -1,0 +1,1 @@
+"""How fast are six models of on-device kind, beside the peers?"""

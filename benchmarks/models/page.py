@@ -1,0 +1,73 @@
+"""How do the rows read as a table?"""
+
+from collections.abc import Mapping, Sequence
+
+from benchmarks.models.table import Row
+
+COLUMNS = (
+    "model",
+    "alcove",
+    "best peer",
+    "which",
+    "ratio",
+    "floor",
+    "of floor",
+    "from Python",
+    "cold load",
+    "peers' best",
+)
+
+
+def micros(value: float) -> str:
+    """Return a time with three digits or so."""
+    if value >= 1000:
+        return f"{value / 1000:,.2f} ms"
+    return f"{value:,.3f} µs" if value < 10 else f"{value:,.1f} µs"
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """Return the cells of a row, in the order of `COLUMNS`."""
+    name, best = row.best or ("–", 0.0)
+    is_call = row.floor_us < 1e-3
+    return (
+        row.case,
+        micros(row.times.call_us),
+        micros(best) if row.peers else "–",
+        name,
+        f"{row.ratio:.2f}×" if row.ratio else "–",
+        "–" if is_call else micros(row.floor_us),
+        "–" if is_call else f"{row.times.call_us / row.floor_us:.2f}×",
+        micros(row.times.python_us),
+        micros(row.times.cold_us),
+        micros(min(row.cold.values())) if row.cold else "–",
+    )
+
+
+def as_markdown(rows: Sequence[Row], absent: Mapping[str, str]) -> str:
+    """Return the section of docs/performance.md."""
+    lines = [
+        "## Six models beside their peers",
+        "",
+        "Batch 1, one thread, one pinned core, p50: the lowest of the medians of several repeats, peers and",
+        "alcove by turns, each in a process of its own. *call* is x + 1 through the C interface. The floor is",
+        "arithmetic at this core's measured peak or weights at its bandwidth, whichever is longer. Cold load",
+        "is from the path to the first answer, without the weights' digest.",
+        "",
+        "| " + " | ".join(COLUMNS) + " |",
+        "|" + "---|" * len(COLUMNS),
+        *("| " + " | ".join(cells(row)) + " |" for row in rows),
+        "",
+    ]
+    names = sorted({name for row in rows for name in row.peers})
+    if names:
+        lines += ["Each peer, p50:", "", "| model | " + " | ".join(names) + " |", "|" + "---|" * (len(names) + 1)]
+        for row in rows:
+            shown = (micros(row.peers[name]) if name in row.peers else "–" for name in names)
+            lines.append(f"| {row.case} | " + " | ".join(shown) + " |")
+        lines.append("")
+    if absent:
+        lines += ["Not timed: " + "; ".join(f"{name}, {why}" for name, why in sorted(absent.items())) + ".", ""]
+    failed = [f"{name} on {row.case} ({why})" for row in rows for name, why in sorted(row.failed.items())]
+    if failed:
+        lines += ["Gave no time: " + "; ".join(failed) + ".", ""]
+    return "\n".join(lines)

@@ -1,0 +1,82 @@
+"""How long do the peers take?  Scripts of their own say (`../shared/peers`), in the environments made for them."""
+
+import json
+import os
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.models.cases import PEERS, Case
+
+NAMES: Final = ("litert", "openvino", "ort", "ort_c", "et", "et_c", "ncnn", "torch_eager")
+_NATIVE: Final = {"ort_c": "cbench_ort", "et_c": "cbench_et"}
+TIMEOUT_S: Final = 240
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where `setup.sh` and `run.sh` have put the peers and their models."""
+
+    base: Path
+    models: Path
+
+    @classmethod
+    def from_environment(cls) -> "Places":
+        """Read BASE and PEERS_ART as the scripts do."""
+        temporary = Path(tempfile.gettempdir())
+        return cls(
+            Path(os.environ.get("BASE", temporary / "peers")),
+            Path(os.environ.get("PEERS_ART", temporary / "peers_art")),
+        )
+
+
+def missing(places: Places, name: str) -> str:
+    """Return why a peer cannot be timed; "" if it can."""
+    if name in _NATIVE:
+        return "" if (places.base / _NATIVE[name]).exists() else "its timing program is not built (build.sh)"
+    if not (places.base / "venv/bin/python").exists():
+        return "not installed (setup.sh)"
+    return "" if places.models.is_dir() else "its models are not exported (run.sh)"
+
+
+def measure(places: Places, name: str, case: Case, core: int) -> tuple[float, float] | str:
+    """Return p50 and cold load to first answer of one peer, both in microseconds, or why there is none."""
+    found = [_run(places, name + case.peer_suffix, model, core) for model in (case.model, *case.also)]
+    good = [result for result in found if "error" not in result]
+    if not good:
+        return str(found[0]["error"])
+    return min(float(result["p50_us"]) for result in good), min(_cold_us(result) for result in good)
+
+
+def _cold_us(result: dict[str, Any]) -> float:
+    return float(result.get("load_to_first_ms", 0.0)) * 1000
+
+
+def _run(places: Places, name: str, model: str, core: int) -> dict[str, Any]:
+    plain = name.removesuffix("_int8")
+    variants = ["_int8"] if name.endswith("_int8") else []
+    newer = Path(f"{places.models}15")
+    if plain in _NATIVE:
+        folders = [newer, places.models] if plain == "et_c" else [places.models]
+        command = [places.base / _NATIVE[plain], *folders, model, "lat", *variants]
+    else:
+        command = [places.base / "venv/bin/python", "-W", "ignore", PEERS / "bench_one.py", name, model, "lat"]
+    environment = {**os.environ, "PEERS_ART": str(places.models), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        said = subprocess.run(
+            ["taskset", "-c", str(core), *map(str, command)],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            env=environment,
+        )
+    except subprocess.TimeoutExpired:
+        return {"error": f"no answer in {TIMEOUT_S} s"}
+    for line in said.stdout.splitlines():
+        if line.startswith("RESULT "):
+            return dict(json.loads(line.removeprefix("RESULT ")))
+    lines = [line for line in (said.stderr + said.stdout).splitlines() if line.strip()]
+    return {"error": (lines[-1] if lines else f"exit code {said.returncode}")[:120]}
