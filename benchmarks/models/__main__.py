@@ -11,20 +11,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.models.cases import CASES
-from benchmarks.models.page import COLUMNS, as_markdown, cells
+from benchmarks.models.cases import CASES, reference_models
+from benchmarks.models.page import COLUMNS, as_markdown, cells, written
 from benchmarks.models.table import Bench
-
-BEGIN, END = "<!-- models: written by `python -m benchmarks.models --write` -->", "<!-- end of models -->"
-
-
-def written(page: str, section: str) -> str:
-    """Return a page with the section between its marks, or at its end."""
-    block = f"{BEGIN}\n\n{section}\n{END}\n"
-    if BEGIN not in page:
-        return page.rstrip() + "\n\n" + block
-    before, _, rest = page.partition(BEGIN)
-    return before + block + rest.partition(END + "\n")[2]
 
 
 def main() -> int:
@@ -40,6 +29,11 @@ def main() -> int:
     parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the section into a page")
     given = parser.parse_args()
     console = Console()
+    try:
+        reference_models()
+    except FileNotFoundError as missing:
+        console.print(f"Nothing is timed. {missing}", soft_wrap=True)
+        return 0
     with console.status("measuring") as status:
         bench = Bench(given.core, given.rounds, given.seconds, lambda what: status.update(f"measuring {what}"))
         rows, absent = bench.measure(given.only or names)

@@ -15,7 +15,11 @@ COLUMNS = (
     "from Python",
     "cold load",
     "peers' best",
+    "program",
+    "peak memory",
 )
+
+BEGIN, END = "<!-- models: written by `python -m benchmarks.models --write` -->", "<!-- end of models -->"
 
 
 def micros(value: float) -> str:
@@ -40,6 +44,8 @@ def cells(row: Row) -> tuple[str, ...]:
         micros(row.times.python_us),
         micros(row.times.cold_us),
         micros(min(row.cold.values())) if row.cold else "–",
+        f"{row.program_bytes / 1024:,.0f} KiB",
+        f"{row.times.peak_kib / 1024:,.1f} MiB",
     )
 
 
@@ -71,3 +77,17 @@ def as_markdown(rows: Sequence[Row], absent: Mapping[str, str]) -> str:
     if failed:
         lines += ["Gave no time: " + "; ".join(failed) + ".", ""]
     return "\n".join(lines)
+
+
+def written(page: str, section: str) -> str:
+    """Return a page with the section between its marks, or at its end."""
+    block = f"{BEGIN}\n\n{section}\n{END}\n"
+    if BEGIN not in page:
+        return page.rstrip() + "\n\n" + block
+    before, _, rest = page.partition(BEGIN)
+    return before + block + rest.partition(END + "\n")[2]
+
+
+def section_of(page: str) -> str:
+    """Return what stands between the marks of a page, marks included; "" if there is none."""
+    return page[page.index(BEGIN) : page.index(END)] + END + "\n" if BEGIN in page and END in page else ""
