@@ -11,8 +11,6 @@ from typing import Final
 
 from benchmarks.models.cases import BUILT, ROOT
 
-SOURCE: Final = ROOT / "benchmarks/native/latency.c"
-
 PYTHON: Final = """
 import statistics, sys, time
 import numpy as np
@@ -50,13 +48,19 @@ class Times:
 
 
 def timing_program() -> Path:
-    """Compile `latency.c` against the installed library; return the executable."""
+    """Return the program that times calls, compiled."""
+    return compile_native("latency")
+
+
+def compile_native(name: str) -> Path:
+    """Compile a program of benchmarks/native against the installed library; return the executable."""
     spec = find_spec("alcove.runtime")
     places = [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
     (folder,) = {path.parent for place in places for path in (place / "libalcove.so",) if path.exists()} or {_built()}
-    executable = BUILT / "latency"
+    executable = BUILT / name
     BUILT.mkdir(parents=True, exist_ok=True)
-    command = ["gcc", "-O2", f"-I{ROOT}/runtime/native/include", str(SOURCE), f"-L{folder}", "-lalcove"]
+    source = ROOT / f"benchmarks/native/{name}.c"
+    command = ["gcc", "-O2", f"-I{ROOT}/runtime/native/include", str(source), f"-L{folder}", "-lalcove"]
     subprocess.run([*command, f"-Wl,-rpath,{folder}", "-o", str(executable)], check=True)
     return executable
 

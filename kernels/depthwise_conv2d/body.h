@@ -33,9 +33,6 @@ typename V::Register input_at(const DepthwiseConv2dF32& a, const Window& at, con
   return V::load(line + static_cast<size_t>(column) * a.channels + channel, at.lanes);
 }
 
-// What a column outside the input reads.
-alignas(64) inline constexpr float kOutside[16] = {};
-
 // Kernels of kKernelW columns side by side: each column of the input is loaded once for all pixels that it takes part in.
 template <class V, int kPixels, int kKernelW, int kStride>
 [[gnu::noinline]] void tile(const DepthwiseConv2dF32& a, const Window& at) noexcept {
@@ -46,18 +43,25 @@ template <class V, int kPixels, int kKernelW, int kStride>
   typename V::Register y[kPixels];
   const typename V::Register bias = V::load_masked(weights, used);
   for (int p = 0; p < kPixels; ++p) y[p] = bias;
-  // Columns [begin, begin + inside) of the tile are columns of the input.
-  const int64_t begin = at.left < 0 ? -at.left : 0;
-  const int64_t reach = static_cast<int64_t>(a.in_w) - at.left;
-  const int64_t inside = (reach < kColumns ? reach : kColumns) - begin;
+  // Which lanes of a column are read: none of one outside the input, whose address is never used.
+  typename V::Mask inside[kColumns];
+#pragma GCC unroll 16
+  for (int c = 0; c < kColumns; ++c) {
+    const int64_t column = at.left + c;
+    inside[c] = V::mask(column >= 0 && column < static_cast<int64_t>(a.in_w) ? at.lanes : 0);
+  }
+  const int64_t start = at.left * static_cast<int64_t>(channels) + static_cast<int64_t>(at.o);
   for (size_t tap_row = 0; tap_row < a.kernel_h; ++tap_row) {
     const float* line = line_at(a, at, tap_row);
-    const uint64_t count = line != nullptr && inside > 0 ? static_cast<uint64_t>(inside) : 0;
     typename V::Register x[kColumns];
+    if (line != nullptr) {
 #pragma GCC unroll 16
-    for (int c = 0; c < kColumns; ++c) {
-      const bool is_inside = static_cast<uint64_t>(c - begin) < count;
-      x[c] = V::load_masked(is_inside ? line + static_cast<size_t>(at.left + c) * channels + at.o : kOutside, used);
+      for (int c = 0; c < kColumns; ++c) {
+        x[c] = V::load_masked(line + (start + c * static_cast<int64_t>(channels)), inside[c]);
+      }
+    } else {
+#pragma GCC unroll 16
+      for (int c = 0; c < kColumns; ++c) x[c] = V::fill(0.0f);
     }
 #pragma GCC unroll 16
     for (int tap = 0; tap < kKernelW; ++tap) {

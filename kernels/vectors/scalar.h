@@ -15,8 +15,8 @@ struct Scalar {
   static Register fill(float v) noexcept { return v; }
   static Register load(const float* p, size_t) noexcept { return *p; }
   using Mask = bool;
-  static Mask mask(size_t) noexcept { return true; }
-  static Register load_masked(const float* p, Mask) noexcept { return *p; }
+  static Mask mask(size_t lanes) noexcept { return lanes > 0; }
+  static Register load_masked(const float* p, Mask used) noexcept { return used ? *p : 0.0f; }
   static void store(float* p, size_t, Register v) noexcept { *p = canonical(v); }
   static Register add(Register x, Register y) noexcept { return x + y; }
   static Register multiply(Register x, Register y) noexcept { return x * y; }

@@ -1,0 +1,18 @@
+"""Do the hot kernels still take as few instructions as they did?  Counted, not timed: no busy machine can fail it."""
+
+import shutil
+
+import pytest
+
+from benchmarks.instructions import bounds, count, programs
+from benchmarks.models.alcove import compile_native
+
+
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind counts the instructions, and is not installed")
+def test_no_hot_kernel_takes_more_instructions_than_its_bound() -> None:
+    """`python -m benchmarks.instructions --write` makes the bounds anew, for a kernel that became better."""
+    executable = compile_native("run_twice")
+    counted = {name: count(make(), executable) for name, make in programs().items()}
+    stored = bounds()
+    assert counted.keys() == stored.keys()
+    assert not {name: (number, stored[name]) for name, number in counted.items() if number > stored[name]}
