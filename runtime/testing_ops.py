@@ -196,6 +196,19 @@ def images() -> bytes:
     build.show(
         "depthwise_conv2d", [x, build.floats("depthwise", 10, 8)], (F32, (1, 3, 7, 8)), attributes=(*window, *plain)
     )
+    # Lines that are read in place, and outputs few enough for lanes to be pixels; hard gates.
+    wide = build.input("wide", F32, (1, 5, 20, 2))
+    same = (3, 3, 1, 1, 1, 1, 1, 1, 1, 1)
+    for outputs, gate in ((3, 2), (18, 3)):
+        weight = build.layer(f"{outputs} outputs", outputs, 18)
+        attributes = (*same, 1, 0, gate, 0.0, 0.0)
+        build.show("conv2d", [wide, weight], (F32, (1, 5, 20, outputs)), SCRATCH, attributes=attributes)
+    for side, stride in ((3, 1), (5, 2)):
+        columns = 20 // stride
+        weight = build.floats(f"depthwise {side}", side * side + 1, 2)
+        pads = [side // 2] * 4
+        attributes = (side, side, stride, stride, *pads, 1, 1, 2, 0.0, 0.0)
+        build.show("depthwise_conv2d", [wide, weight], (F32, (1, -(-5 // stride), columns, 2)), attributes=attributes)
     transposed = build.floats("transposed", 592)
     build.show(
         "conv_transpose2d", [x, transposed], (F32, (1, 8, 9, 2)), SCRATCH, attributes=(3, 3, 1, 1, 0, 0, 1, 1, 1)
