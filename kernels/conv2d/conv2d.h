@@ -27,7 +27,7 @@ struct Conv2dF32 {
   const float* panels;    // see above
   const float* residual;  // as the output, or null
   float* output;          // [batch][out_h][out_w][groups * out_c]
-  float* scratch;         // aligned to a pointer
+  float* scratch;         // aligned to a size_t
   LinearF32Kernel* linear;
   Conv2dNarrowKernel* narrow;
   size_t batch, in_h, in_w, in_c, out_h, out_w, out_c, groups;  // in_c and out_c: of one group
@@ -60,14 +60,14 @@ constexpr size_t conv2d_plane_floats(const Conv2dSizes& s) noexcept {
   return (s.out_w + s.kernel_w - 1 + kNarrowPixels + 15) / 16 * 16;
 }
 
-// Patches of one block, and kernel_h lines of planes, a plane of zeros and the planes' addresses: enough for either way, so
+// Patches of one block, and kernel_h lines of planes, a plane of zeros and where the planes are: enough for either way, so
 // that a lesser size never takes more.  Sizes are below 2^31; of a type that notices overflow.
 template <typename Size>
 constexpr Size conv2d_scratch_bytes(const Conv2dSizes& s, size_t patch) noexcept {
   const Size block(conv2d_block_pixels(patch) * patch * sizeof(float));
   if (!conv2d_is_narrow(s)) return block;
   return block + (Size(s.kernel_h) * s.in_c + 1) * conv2d_plane_floats(s) * sizeof(float) +
-         Size(s.kernel_h) * s.in_c * sizeof(float*);
+         Size(s.kernel_h) * s.in_c * sizeof(size_t);
 }
 
 }  // namespace alcove::kernels

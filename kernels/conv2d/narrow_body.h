@@ -17,10 +17,10 @@ void narrow_tile(const Conv2dNarrowRow& a, size_t pixel, size_t count) noexcept 
   }
   const float* weights = a.panel + 16;
   for (size_t row = 0; row < a.kernel_h; ++row) {
-    const float* const* planes = a.planes + row * a.in_c;
+    const size_t* planes = a.planes + row * a.in_c;
     for (size_t tap = 0; tap < a.kernel_w; ++tap) {
       for (size_t c = 0; c < a.in_c; ++c, weights += 16) {
-        const float* x = planes[c] + pixel + tap;
+        const float* x = a.base + planes[c] + pixel + tap;
         typename V::Register at[kVectors];
 #pragma GCC unroll 8
         for (int v = 0; v < kVectors; ++v) at[v] = V::load(x + static_cast<size_t>(v) * V::kWidth, V::kWidth);

@@ -138,7 +138,8 @@ void convolve_narrow(const Conv2dF32& a) noexcept {
   const size_t plane = conv2d_plane_floats(sizes_of(a));
   const size_t line_planes = a.in_c * plane;
   float* const zeros = a.scratch + a.kernel_h * line_planes;
-  auto** const planes = reinterpret_cast<const float**>(zeros + plane);
+  // Distances and no addresses: whatever reads scratch sees the same in every run.
+  auto* const planes = reinterpret_cast<size_t*>(zeros + plane);
   std::memset(zeros, 0, plane * sizeof(float));
   const size_t line_floats = a.in_w * a.in_c;
   for (size_t batch = 0; batch < a.batch; ++batch) {
@@ -154,10 +155,11 @@ void convolve_narrow(const Conv2dF32& a) noexcept {
           spread(a, a.input + (batch * a.in_h + line) * line_floats, plane, spread_line);
           next = line + 1;
         }
-        for (size_t c = 0; c < a.in_c; ++c) planes[tap * a.in_c + c] = is_inside ? spread_line + c * plane : zeros;
+        const auto first = static_cast<size_t>((is_inside ? spread_line : zeros) - a.scratch);
+        for (size_t c = 0; c < a.in_c; ++c) planes[tap * a.in_c + c] = first + (is_inside ? c * plane : 0);
       }
       const size_t first = (batch * a.out_h + row) * a.out_w * a.out_c;
-      a.narrow({planes, a.panels, a.residual != nullptr ? a.residual + first : nullptr, a.output + first, a.out_w, a.in_c,
+      a.narrow({a.scratch, planes, a.panels, a.residual != nullptr ? a.residual + first : nullptr, a.output + first, a.out_w, a.in_c,
                 a.out_c, a.kernel_h, a.kernel_w, a.activation});
     }
   }
