@@ -207,8 +207,8 @@ def images() -> bytes:
         columns = 20 // stride
         weight = build.floats(f"depthwise {side}", side * side + 1, 2)
         pads = [side // 2] * 4
-        attributes = (side, side, stride, stride, *pads, 1, 1, 2, 0.0, 0.0)
-        build.show("depthwise_conv2d", [wide, weight], (F32, (1, -(-5 // stride), columns, 2)), attributes=attributes)
+        steps = (side, side, stride, stride, *pads, 1, 1, 2, 0.0, 0.0)
+        build.show("depthwise_conv2d", [wide, weight], (F32, (1, -(-5 // stride), columns, 2)), attributes=steps)
     transposed = build.floats("transposed", 592)
     build.show(
         "conv_transpose2d", [x, transposed], (F32, (1, 8, 9, 2)), SCRATCH, attributes=(3, 3, 1, 1, 0, 0, 1, 1, 1)
