@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "alcove.h"
+#include "ports.h"
 
 enum { MAX_PORTS = 64, REPEATS = 5, MAX_CALLS = 200000 };
 
@@ -20,16 +20,6 @@ static uint64_t now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static void check(alcove_status status) {
-  if (status == ALCOVE_OK) return;
-  fprintf(stderr, "latency: %s\n", alcove_last_error());
-  exit(1);
-}
-
-static size_t element_bytes(alcove_dtype dtype) {
-  return dtype == ALCOVE_F32 || dtype == ALCOVE_I32 ? 4 : dtype == ALCOVE_I64 ? 8 : 1;
 }
 
 static void *read_input(const char *path, size_t size) {
@@ -77,9 +67,7 @@ int main(int count, char **arguments) {
   port_count = alcove_model_input_count(model);
   for (size_t i = 0; i < port_count; ++i) {
     check(alcove_model_input(model, i, &ports[i]));
-    size_t size = element_bytes(ports[i].dtype);
-    for (uint32_t d = 0; d < ports[i].rank; ++d) size *= ports[i].dims[d];
-    inputs[i] = read_input(count > 3 + (int)i ? arguments[3 + i] : NULL, size);
+    inputs[i] = read_input(count > 3 + (int)i ? arguments[3 + i] : NULL, port_bytes(&ports[i]));
   }
   const uint64_t read = now();
   call(session);
