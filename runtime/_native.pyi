@@ -85,13 +85,15 @@ class NativeSession:
 
         Args:
             inputs: one for each input port: `str` or UTF-8 `bytes` for text, else an array of the port's type and
-                shape. An array that is not contiguous is copied; no type is converted.
+                shape: numpy's, or anything with `__dlpack__` or a buffer in the processor's memory. An array that
+                does not lie row-major is copied; no type is converted.
 
         Returns:
             New arrays, one for each output port; a ragged one has as many rows as are in use.
 
         Raises:
-            InputError: wrong number, type or shape, or an index outside the table that it picks from.
+            InputError: wrong number, type or shape, an array on another device, or an index outside the table that it
+                picks from.
             InvalidTextError: a text is not UTF-8.
             SessionBusyError: another thread is in a call of this session.
             MemoryError: the system gave none for these sizes.

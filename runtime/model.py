@@ -4,7 +4,7 @@ load(path | bytes) ─▶ Model ──session()──▶ Session ──(inputs)�
 """
 
 import os
-import threading
+from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -57,12 +57,13 @@ class Session:
         """Return the outputs for one set of inputs, as new arrays.
 
         Args:
-            inputs: one for each input port: text as `str` or UTF-8 `bytes`, else an array of the port's type and shape.
-                Arrays that are not contiguous are copied; no type is converted.
+            inputs: one for each input port: text as `str` or UTF-8 `bytes`, else an array of the port's type and shape:
+                numpy's, or anything with `__dlpack__`, as torch's tensors are, in the processor's memory. Arrays that
+                do not lie row-major are copied; no type is converted.
 
         Raises:
-            InputError: wrong number, type or shape, an index outside the table that it picks from, or sizes that take
-                more memory than the session may.
+            InputError: wrong number, type, shape or device, an index outside the table that it picks from, or sizes that
+                take more memory than the session may.
             InvalidTextError: a text is not UTF-8.
             SessionBusyError: another thread is running it.
             MemoryError: the system gave none for these sizes.
@@ -101,8 +102,8 @@ class Model:
         self.outputs = tuple(map(_port, native.outputs))
         self.states = tuple(native.states)
         self._labels = tuple((index, np.array(port.labels)) for index, port in enumerate(self.outputs) if port.labels)
-        self._idle: list[Session] = []
-        self._lock = threading.Lock()
+        # Appending and popping are atomic, so that threads need no lock; when it is full the oldest goes.
+        self._idle: deque[Session] = deque(maxlen=MAX_IDLE_SESSIONS)
 
     def __call__(self, *inputs: Any) -> "list[NDArray[Any]]":
         """Return the outputs for one set of inputs; see `Session.__call__`. Threads don't wait for each other.
@@ -113,17 +114,16 @@ class Model:
             InputError: wrong number, type or shape, or an index outside the table that it picks from.
             InvalidTextError: a text is not UTF-8.
         """
-        with self._lock:
-            session = self._idle.pop() if self._idle else None
-        session = session or self.session()
+        try:
+            session = self._idle.pop()
+        except IndexError:
+            session = self.session()
         try:
             if self.states:
                 session.reset()
             return session(*inputs)
         finally:
-            with self._lock:
-                if len(self._idle) < MAX_IDLE_SESSIONS:
-                    self._idle.append(session)
+            self._idle.append(session)
 
     def session(self, *, memory_limit_bytes: int | None = None) -> Session:
         """Return a new session.
