@@ -62,8 +62,8 @@ class Session:
                 do not lie row-major are copied; no type is converted.
 
         Raises:
-            InputError: wrong number, type, shape or device, an index outside the table that it picks from, or sizes that
-                take more memory than the session may.
+            InputError: wrong number, type, shape or device, an index outside the table that it picks from, or sizes
+                that take more memory than the session may.
             InvalidTextError: a text is not UTF-8.
             SessionBusyError: another thread is running it.
             MemoryError: the system gave none for these sizes.

@@ -3,7 +3,7 @@
 import sys
 
 import typer
-from alcove.platform.cli import audit, experiment, feature, keys, model, registry, rollout, serve, token
+from alcove.platform.cli import audit, bench, experiment, feature, keys, model, registry, rollout, serve, token
 from alcove.platform.cli.demo.command import demo_command
 from alcove.platform.cli.failures import explain
 
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 app.command("serve")(serve.serve_command)
 app.command("demo")(demo_command)
+app.command("bench")(bench.bench_command)
 app.add_typer(feature.app, name="feature")
 app.add_typer(keys.app, name="keys")
 app.add_typer(token.app, name="token")

@@ -63,9 +63,9 @@ def test_arrays_that_lie_oddly_give_the_answers_of_their_copies(odd: Callable[[A
     model = load(build.program())
     random = np.random.default_rng(3)
     plain = [random.integers(0, 2, (3, 4)).astype(NUMPY_TYPES[port.dtype]) for port in model.inputs]
-    given = [odd(values) for values in plain]
-    assert [array.tolist() for array in model(*given)] == [values.reshape(12).tolist() for values in plain]
-    assert all((array == values).all() for array, values in zip(given, plain, strict=True))
+    arrays = [odd(values) for values in plain]
+    assert [array.tolist() for array in model(*arrays)] == [values.reshape(12).tolist() for values in plain]
+    assert all((array == values).all() for array, values in zip(arrays, plain, strict=True))
 
 
 def test_tensors_of_torch_are_taken_as_arrays(layers: Model) -> None:

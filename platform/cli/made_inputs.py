@@ -1,0 +1,142 @@
+"""Which inputs is a program timed with?  Those of its certificate, or made ones at a few of the sizes that it takes."""
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from alcove.runtime import InputError, Model
+from alcove.runtime.certificate.document import decode_input, parse
+from alcove.runtime.errors import CertificateError
+from alcove.runtime.format.reader import read_spec
+from alcove.runtime.format.spec import DType, ExpressionKind, ExpressionSpec, ProgramSpec
+from alcove.runtime.testing import NUMPY_TYPES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Timed", "timed_inputs"]
+
+SEED: Final = 11
+TEXT: Final = "Wo ist der Bahnhof, bitte? I need to catch my train."
+BOUNDS: Final = (1 << 16, 1 << 12, 256, 16, 2, 1)
+"""Of whole numbers, tried from the greatest: they may be indices of tables whose sizes no signature tells."""
+
+_COMBINES: Final[dict[ExpressionKind, Callable[[int, int], int]]] = {
+    ExpressionKind.ADD: operator.add,
+    ExpressionKind.SUB: operator.sub,
+    ExpressionKind.MUL: operator.mul,
+    ExpressionKind.FLOORDIV: operator.floordiv,
+    ExpressionKind.MOD: operator.mod,
+    ExpressionKind.MIN: min,
+    ExpressionKind.MAX: max,
+}
+_ABOVE: Final = {DType.BOOL: 2, DType.I8: 128, DType.U8: 256}
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One set of inputs.
+
+    Attributes:
+        size: the sizes, as "n=32"; "" for a program whose sizes are all known.
+        origin: "certificate" or "made".
+        inputs: one for each port.
+    """
+
+    size: str
+    origin: str
+    inputs: "tuple[str | NDArray[Any], ...]"
+
+
+def timed_inputs(program: bytes, model: Model) -> list[Timed]:
+    """Return what a program is timed with: least, middle and greatest sizes where they vary; each was tried once.
+
+    Raises:
+        InputError: no inputs made here are taken.
+    """
+    sampled = None if _varies(model) else _of_certificate(model)
+    if sampled is not None:
+        return [sampled]
+    spec = read_spec(program)
+    found: list[Timed] = []
+    problem: InputError | None = None
+    for at in _sizes(spec):
+        try:
+            inputs = _made(model, _shapes(spec, at))
+        except InputError as error:  # sizes within their bounds may still not go together
+            problem = error
+            continue
+        size = ", ".join(f"{symbol.name}={value}" for symbol, value in zip(spec.symbols, at, strict=True))
+        found.append(Timed(size, "made", inputs))
+    if problem is not None and not found:
+        raise problem
+    return found
+
+
+def _varies(model: Model) -> bool:
+    return any(".." in dim for port in model.inputs for dim in port.dims)
+
+
+def _of_certificate(model: Model) -> Timed | None:
+    if not model.certificate:
+        return None
+    try:
+        inputs = tuple(decode_input(0, value) for value in parse(model.certificate).samples[0].inputs)
+        model(*inputs)
+    except (CertificateError, InputError):
+        return None  # `model verify` says what is wrong with it
+    return Timed("", "certificate", inputs)
+
+
+def _sizes(spec: ProgramSpec) -> list[list[int]]:
+    ends = [(symbol.min, math.isqrt(symbol.min * symbol.max), symbol.max) for symbol in spec.symbols]
+    return [list(at) for at in dict.fromkeys(zip(*ends, strict=True))] if ends else [[]]
+
+
+def _shapes(spec: ProgramSpec, sizes: Sequence[int]) -> list[tuple[int, ...]]:
+    values: list[int] = []
+    for expression in spec.expressions:
+        values.append(_value(expression, sizes, values))
+    shapes = []
+    for port in spec.inputs:
+        tensor = spec.tensors[port.tensor]
+        shapes.append(tuple(values[dim] if tensor.dynamic_dims >> d & 1 else dim for d, dim in enumerate(tensor.shape)))
+    return shapes
+
+
+def _value(expression: ExpressionSpec, sizes: Sequence[int], values: Sequence[int]) -> int:
+    if expression.kind is ExpressionKind.CONSTANT:
+        return expression.a
+    if expression.kind is ExpressionKind.SYMBOL:
+        return sizes[expression.a]
+    return _COMBINES[expression.kind](values[expression.a], values[expression.b])
+
+
+def _made(model: Model, shapes: Sequence[tuple[int, ...]]) -> "tuple[str | NDArray[Any], ...]":
+    """Return inputs that the program takes: numbers around 0 for floats, whole numbers as large as it lets them be."""
+    problem: InputError | None = None
+    for bound in BOUNDS:
+        random = np.random.default_rng(SEED)
+        inputs = tuple(
+            _input(random, port.dtype, shape, bound) for port, shape in zip(model.inputs, shapes, strict=True)
+        )
+        try:
+            model(*inputs)
+        except InputError as error:
+            problem = error
+        else:
+            return inputs
+    assert problem is not None  # noqa: S101 - BOUNDS is not empty
+    raise problem
+
+
+def _input(random: np.random.Generator, dtype: DType, shape: tuple[int, ...], bound: int) -> "str | NDArray[Any]":
+    if dtype is DType.TEXT:
+        return TEXT
+    if dtype is DType.F32:
+        return random.standard_normal(shape, np.float32)
+    numbers = random.integers(0, min(bound, _ABOVE.get(dtype, bound)), shape)
+    return np.asarray(numbers, NUMPY_TYPES[dtype])
