@@ -15,12 +15,13 @@ def measure() -> list[Figure]:
     """Return the sizes of the native libraries, stripped."""
     module = Path(native.__file__)
     return [
-        Figure("runtime library libalcove.so", _stripped_bytes(module.parent / "libalcove.so"), "bytes", "stripped"),
-        Figure("Python module of the runtime", _stripped_bytes(module), "bytes", "stripped; statically holds the same"),
+        Figure("runtime library libalcove.so", stripped_bytes(module.parent / "libalcove.so"), "bytes", "stripped"),
+        Figure("Python module of the runtime", stripped_bytes(module), "bytes", "stripped; statically holds the same"),
     ]
 
 
-def _stripped_bytes(library: Path) -> int:
+def stripped_bytes(library: Path) -> int:
+    """Return the size of a library without its symbols."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / library.name
         subprocess.run(["strip", "-o", copy, library], check=True)

@@ -12,7 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.models.cases import CASES, reference_models
+from benchmarks.models.libraries import library_bytes
 from benchmarks.models.page import COLUMNS, as_markdown, cells, written
+from benchmarks.models.peers import Places
 from benchmarks.models.table import Bench
 
 
@@ -29,6 +31,8 @@ def main() -> int:
     parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the section into a page")
     given = parser.parse_args()
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
     try:
         reference_models()
     except FileNotFoundError as missing:
@@ -41,13 +45,16 @@ def main() -> int:
     for row in rows:
         table.add_row(*cells(row))
     console.print(table)
+    libraries = library_bytes(Places.from_environment())
+    for name, size in libraries.items():
+        console.print(f"{name}: {size:,} bytes, stripped")
     for name, why in sorted(absent.items()):
         console.print(f"{name}: {why}")
     if given.json:
         given.json.write_text(json.dumps([row.as_json() for row in rows], indent=2) + "\n", encoding="utf-8")
     if given.write:
         page = given.write.read_text(encoding="utf-8") if given.write.exists() else "# Performance\n"
-        given.write.write_text(written(page, as_markdown(rows, absent)), encoding="utf-8")
+        given.write.write_text(written(page, as_markdown(rows, absent, libraries)), encoding="utf-8")
     return 0
 
 

@@ -16,8 +16,13 @@ COLUMNS = (
     "cold load",
     "peers' best",
     "program",
-    "peak memory",
+    "memory",
+    "allowed",
+    "peers' least",
 )
+
+SPARE_KIB = 4096
+"""What a process may take beyond the program's bytes."""
 
 BEGIN, END = "<!-- models: written by `python -m benchmarks.models --write` -->", "<!-- end of models -->"
 
@@ -27,6 +32,11 @@ def micros(value: float) -> str:
     if value >= 1000:
         return f"{value / 1000:,.2f} ms"
     return f"{value:,.3f} µs" if value < 10 else f"{value:,.1f} µs"
+
+
+def mebibytes(kibibytes: float) -> str:
+    """Return an amount of memory with one digit behind the point."""
+    return f"{kibibytes / 1024:,.1f} MiB"
 
 
 def cells(row: Row) -> tuple[str, ...]:
@@ -45,11 +55,13 @@ def cells(row: Row) -> tuple[str, ...]:
         micros(row.times.cold_us),
         micros(min(row.cold.values())) if row.cold else "–",
         f"{row.program_bytes / 1024:,.0f} KiB",
-        f"{row.times.peak_kib / 1024:,.1f} MiB",
+        mebibytes(row.times.peak_kib),
+        mebibytes(row.program_bytes / 1024 + SPARE_KIB),
+        mebibytes(min(row.memory_kib.values())) if row.memory_kib else "–",
     )
 
 
-def as_markdown(rows: Sequence[Row], absent: Mapping[str, str]) -> str:
+def as_markdown(rows: Sequence[Row], absent: Mapping[str, str], libraries: Mapping[str, int]) -> str:
     """Return the section of docs/performance.md."""
     lines = [
         "## Six models beside their peers",
@@ -57,7 +69,9 @@ def as_markdown(rows: Sequence[Row], absent: Mapping[str, str]) -> str:
         "Batch 1, one thread, one pinned core, p50: the lowest of the medians of several repeats, peers and",
         "alcove by turns, each in a process of its own. *call* is x + 1 through the C interface. The floor is",
         "arithmetic at this core's measured peak or weights at its bandwidth, whichever is longer. Cold load",
-        "is from the path to the first answer, without the weights' digest.",
+        "is from the path to the first answer, without the weights' digest. Memory is all that the process of",
+        "a C program has resident at its peak; allowed are the program's bytes and 4 MiB; the peers' least is that of",
+        "the ones that need no Python.",
         "",
         "| " + " | ".join(COLUMNS) + " |",
         "|" + "---|" * len(COLUMNS),
@@ -71,6 +85,9 @@ def as_markdown(rows: Sequence[Row], absent: Mapping[str, str]) -> str:
             shown = (micros(row.peers[name]) if name in row.peers else "–" for name in names)
             lines.append(f"| {row.case} | " + " | ".join(shown) + " |")
         lines.append("")
+    lines += ["Libraries that an app links, stripped:", "", "| library | bytes |", "|---|---|"]
+    lines += [f"| {name} | {size:,} |" for name, size in libraries.items()]
+    lines.append("")
     if absent:
         lines += ["Not timed: " + "; ".join(f"{name}, {why}" for name, why in sorted(absent.items())) + ".", ""]
     failed = [f"{name} on {row.case} ({why})" for row in rows for name, why in sorted(row.failed.items())]

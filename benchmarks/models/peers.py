@@ -41,17 +41,37 @@ def missing(places: Places, name: str) -> str:
     return "" if places.models.is_dir() else "its models are not exported (run.sh)"
 
 
-def measure(places: Places, name: str, case: Case, core: int) -> tuple[float, float] | str:
-    """Return p50 and cold load to first answer of one peer, both in microseconds, or why there is none."""
+@dataclass(frozen=True)
+class PeerTimes:
+    """Of one turn of a peer.
+
+    Attributes:
+        p50_us: a call.
+        cold_us: from the path to the first answer.
+        peak_kib: the greatest resident memory of its process, Python included where it needs it; 0 if it did not say.
+    """
+
+    p50_us: float
+    cold_us: float
+    peak_kib: float
+
+
+def is_native(name: str) -> bool:
+    """Return whether a peer runs in a C or C++ program, as alcove does here."""
+    return name in _NATIVE
+
+
+def measure(places: Places, name: str, case: Case, core: int) -> PeerTimes | str:
+    """Return what one peer takes, or why there is nothing."""
     found = [_run(places, name + case.peer_suffix, model, core) for model in (case.model, *case.also)]
     good = [result for result in found if "error" not in result]
     if not good:
         return str(found[0]["error"])
-    return min(float(result["p50_us"]) for result in good), min(_cold_us(result) for result in good)
-
-
-def _cold_us(result: dict[str, Any]) -> float:
-    return float(result.get("load_to_first_ms", 0.0)) * 1000
+    return PeerTimes(
+        min(float(result["p50_us"]) for result in good),
+        min(float(result.get("load_to_first_ms", 0.0)) for result in good) * 1000,
+        min(float(result.get("rss_mb", 0.0)) for result in good) * 1024,
+    )
 
 
 def _run(places: Places, name: str, model: str, core: int) -> dict[str, Any]:

@@ -22,6 +22,7 @@ class Row:
         program_bytes: of the program.
         peers: name and p50 of each.
         cold: name and time from load to first answer of each.
+        memory_kib: name and peak memory of each that needs no Python.
         failed: name, and why it gave no time.
         floor_us: what the machine allows.
     """
@@ -31,6 +32,7 @@ class Row:
     program_bytes: int
     peers: dict[str, float]
     cold: dict[str, float]
+    memory_kib: dict[str, float]
     failed: dict[str, str]
     floor_us: float
 
@@ -86,6 +88,7 @@ class Bench:
         ours: list[Times] = []
         p50: dict[str, float] = {}
         cold: dict[str, float] = {}
+        memory: dict[str, float] = {}
         failed: dict[str, str] = {}
         for turn in range(self.rounds):
             self.say(f"{case.name}: alcove, round {turn + 1} of {self.rounds}")
@@ -98,7 +101,9 @@ class Bench:
                 if isinstance(found, str):
                     failed[name] = found
                     continue
-                p50[name] = min(found[0], p50.get(name, found[0]))
-                cold[name] = min(found[1], cold.get(name, found[1]))
+                p50[name] = min(found.p50_us, p50.get(name, found.p50_us))
+                cold[name] = min(found.cold_us, cold.get(name, found.cold_us))
+                if peers.is_native(name) and found.peak_kib > 0:
+                    memory[name] = min(found.peak_kib, memory.get(name, found.peak_kib))
         best = Times(*(min(values) for values in zip(*(astuple(times) for times in ours), strict=True)))
-        return Row(case.name, best, program.stat().st_size, p50, cold, failed, floor)
+        return Row(case.name, best, program.stat().st_size, p50, cold, memory, failed, floor)

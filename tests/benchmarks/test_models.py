@@ -13,24 +13,25 @@ from benchmarks.models.page import BEGIN, END, as_markdown, section_of, written
 from benchmarks.models.table import Row
 
 TIMES = Times(call_us=2.0, python_us=3.5, open_us=40.0, cold_us=90.0, peak_kib=2048)
-ROW = Row("lid", TIMES, 1024, {"litert": 3.0, "ort": 5.0}, {"litert": 900.0}, {"ncnn": "fail"}, 0.5)
+ROW = Row("lid", TIMES, 1024, {"litert": 3.0, "ort": 5.0}, {"litert": 900.0}, {"et_c": 20480.0}, {"ncnn": "fail"}, 0.5)
 
 
 def test_a_row_names_the_fastest_peer_and_the_ratio() -> None:
     """Three microseconds beside two; who gave no time and who is not there is named too."""
-    page = as_markdown([ROW], {"et_c": "its timing program is not built (build.sh)"})
+    page = as_markdown([ROW], {"et_c": "its timing program is not built (build.sh)"}, {"libalcove.so": 1234567})
     times = "| lid | 2.000 µs | 3.000 µs | litert | 1.50× | 0.500 µs | 4.00× | 3.500 µs | 90.0 µs | 900.0 µs |"
-    assert f"{times} 1 KiB | 2.0 MiB |" in page
+    assert f"{times} 1 KiB | 2.0 MiB | 4.0 MiB | 20.0 MiB |" in page
     assert "| lid | 3.000 µs | 5.000 µs |" in page
     assert "Not timed: et_c, its timing program is not built (build.sh)." in page
+    assert "| libalcove.so | 1,234,567 |" in page
     assert "Gave no time: ncnn on lid (fail)." in page
 
 
 def test_without_peers_there_is_no_ratio() -> None:
     """What alcove takes still stands."""
-    alone = Row("call", TIMES, 1024, {}, {}, {}, 1e-9)
+    alone = Row("call", TIMES, 1024, {}, {}, {}, {}, 1e-9)
     assert (alone.best, alone.ratio) == (None, None)
-    assert "| call | 2.000 µs | – | – | – | – | – |" in as_markdown([alone], {})
+    assert "| call | 2.000 µs | – | – | – | – | – |" in as_markdown([alone], {}, {})
 
 
 def test_a_section_takes_the_place_of_the_one_before() -> None:
