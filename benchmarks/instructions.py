@@ -40,17 +40,18 @@ def programs() -> Mapping[str, Callable[[], bytes]]:
     from alcove.runtime import export
     from torch import nn
 
-    def of(module: nn.Module, *shape: int, quantize: str | None = None) -> bytes:
+    def of(module: nn.Module, *shape: int, quantize: str | None = None, growth_bytes: int = 0) -> bytes:
         torch.manual_seed(0)
         x = torch.randn(shape)
         calibration = [(x,)] if quantize == "int8" else None
-        return bytes(export(module.eval(), (x,), quantize=quantize, calibration=calibration))
+        return bytes(export(module.eval(), (x,), quantize=quantize, calibration=calibration, growth_bytes=growth_bytes))
 
     return {
         "linear, 49 rows": lambda: of(nn.Linear(96, 192), 49, 96),
         "linear, one row": lambda: of(nn.Linear(256, 256), 1, 256),
         "conv2d 1x1": lambda: of(nn.Conv2d(24, 72, 1), 1, 24, 14, 14),
         "conv2d 3x3": lambda: of(nn.Conv2d(16, 32, 3, padding=1), 1, 16, 28, 28),
+        "winograd conv2d": lambda: of(nn.Conv2d(16, 32, 3, padding=1), 1, 16, 28, 28, growth_bytes=1 << 20),
         "conv2d 5x5, 3 outputs": lambda: of(nn.Conv2d(8, 3, 5, padding=2), 1, 8, 32, 32),
         "depthwise 3x3": lambda: of(nn.Conv2d(64, 64, 3, padding=1, groups=64), 1, 64, 14, 14),
         "depthwise 5x5": lambda: of(nn.Conv2d(64, 64, 5, padding=2, groups=64), 1, 64, 14, 14),

@@ -52,6 +52,7 @@
 #include "kernels/triangle/triangle.h"
 #include "kernels/unary/unary.h"
 #include "kernels/where/where.h"
+#include "kernels/winograd_conv2d/winograd_conv2d.h"
 
 namespace alcove::kernels {
 
@@ -114,6 +115,7 @@ struct KernelTable {
   Conv2dNarrowKernel* conv2d_narrow;
   DepthwiseConv2dF32Kernel* depthwise_conv2d_f32;
   ConvTranspose2dF32Kernel* conv_transpose2d_f32;
+  WinogradConv2dF32Kernel* winograd_conv2d_f32;
   Pool2dF32Kernel* pool2d_f32;
   MaxPool2dIndicesF32Kernel* max_pool2d_indices_f32;
   Resize2dF32Kernel* resize2d_f32;

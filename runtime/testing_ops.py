@@ -12,7 +12,7 @@ from alcove.runtime.format.spec import DType
 from alcove.runtime.testing import Assembly
 
 F32, I8, I64, U8, BOOL = DType.F32, DType.I8, DType.I64, DType.U8, DType.BOOL
-SCRATCH: Final = (U8, (1 << 16,))
+SCRATCH: Final = (U8, (1 << 18,))
 """More than any operator here needs."""
 STRIDES: Final = 8
 
@@ -203,6 +203,18 @@ def images() -> bytes:
         weight = build.layer(f"{outputs} outputs", outputs, 18)
         attributes = (*same, 1, 0, gate, 0.0, 0.0)
         build.show("conv2d", [wide, weight], (F32, (1, 5, 20, outputs)), SCRATCH, attributes=attributes)
+    # Tiles that end beyond the image, channels that fill no vector.
+    weight = build.floats("winograd", 32 + 36 * 2 * 3 * 16)
+    sums = build.show(
+        "winograd_conv2d", [wide, weight], (F32, (1, 7, 18, 18)), SCRATCH, attributes=(2, 0, 2, 0, 0, 2, 0.0, 0.0)
+    )
+    build.show(
+        "winograd_conv2d",
+        [wide, weight, sums],
+        (F32, (1, 7, 18, 18)),
+        SCRATCH,
+        attributes=(2, 0, 2, 0, 1, 1, -1.0, 1.0),
+    )
     for side, stride in ((3, 1), (5, 2)):
         columns = 20 // stride
         weight = build.floats(f"depthwise {side}", side * side + 1, 2)

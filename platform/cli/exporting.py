@@ -30,6 +30,7 @@ class ExportOptions:
         max_drop: budget of the quantised program, or None.
         licence: of the certificate's samples.
         tolerance: of the certificate; "" chooses "quantised" for int8 activations, else "standard".
+        growth_bytes: as `export` takes it; None for what it does by itself.
     """
 
     quantize: str | None
@@ -37,6 +38,7 @@ class ExportOptions:
     max_drop: float | None
     licence: str
     tolerance: str
+    growth_bytes: int | None = None
 
 
 def export_factory(name: str, options: ExportOptions) -> Program:
@@ -61,6 +63,7 @@ def export_factory(name: str, options: ExportOptions) -> Program:
         from alcove.runtime.compiler import export, load_state  # noqa: PLC0415
         from alcove.runtime.compiler.certify import certify  # noqa: PLC0415
         from alcove.runtime.compiler.quantise import options_of  # noqa: PLC0415
+        from alcove.runtime.compiler.winograd import GROWTH_BYTES  # noqa: PLC0415
     except ImportError as error:
         problem = f"needs alcove[export]: pip install 'alcove[export]' ({error})"
         raise typer.BadParameter(problem) from None
@@ -76,7 +79,14 @@ def export_factory(name: str, options: ExportOptions) -> Program:
         options_of(options.quantize, calibration, options.max_drop, None)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    program = export(module, args, quantize=options.quantize, calibration=calibration, max_drop=options.max_drop)
+    program = export(
+        module,
+        args,
+        quantize=options.quantize,
+        calibration=calibration,
+        max_drop=options.max_drop,
+        growth_bytes=GROWTH_BYTES if options.growth_bytes is None else options.growth_bytes,
+    )
     if options.quantize is not None:
         _take_rounded_weights(module, load_state(program.spec))
     is_rounded = options.quantize not in (None, "int8") or calibration is not None

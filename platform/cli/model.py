@@ -53,6 +53,14 @@ def export(
             help="Of native against torch: exact, tight, standard or quantised; chosen by --quantize if empty."
         ),
     ] = "",
+    growth_bytes: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="By how much weights may grow to be faster (Winograd's form of 3x3 convolutions); 0 for the smallest "
+            "program, 8 MiB if it is not given.",
+        ),
+    ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show the graph after each pass.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -63,7 +71,9 @@ def export(
         problem = "it is a folder; name a file in it" if out.is_dir() else f"there is no folder {out.parent}"
         raise typer.BadParameter(f"--out {out}: {problem}")
     try:
-        program = export_factory(factory, ExportOptions(quantize, calibration, max_drop, licence, tolerance))
+        program = export_factory(
+            factory, ExportOptions(quantize, calibration, max_drop, licence, tolerance, growth_bytes)
+        )
     except ExportError as error:
         if as_json:
             print_json({"findings": [asdict(finding) for finding in error.findings]})

@@ -16,8 +16,12 @@ from numpy.typing import NDArray
 
 SHAPE_MARK: Final = "@"
 _FORM_MARK = ";"
+_WINOGRAD = "winograd"
+WINOGRAD_FORM: Final = _FORM_MARK + _WINOGRAD
+"""What the name of a constant of `winograd_weights` ends with, after the shape."""
 
 Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
 
 
 def panels(weight: Floats, bias: Floats | None) -> Floats:
@@ -57,6 +61,46 @@ def convolution_panels(weight: Floats, bias: Floats, groups: int) -> Floats:
     """
     rows = np.moveaxis(weight, 1, -1).reshape(weight.shape[0], -1)
     return np.stack([panels(*part) for part in zip(np.split(rows, groups), np.split(bias, groups), strict=True)])
+
+
+def winograd_transform() -> Doubles:
+    """Return G of F(4, 3), f64 [6, 3], for the points 0, +-sqrt(2), +-sqrt(1/2) and infinity.
+
+    Row i is (1, p, p^2) over the product of p - q for all other finite points q.  Source: as
+    kernels/winograd_conv2d/winograd_conv2d.h.
+    """
+    points = [0.0, math.sqrt(2), -math.sqrt(2), math.sqrt(0.5), -math.sqrt(0.5)]
+    rows = [
+        [point**power / math.prod(point - other for other in points if other != point) for power in range(3)]
+        for point in points
+    ]
+    return np.array([*rows, [0.0, 0.0, 1.0]])
+
+
+def winograd_weights(weight: Floats, bias: Floats) -> Floats:
+    """Return what winograd_conv2d reads: the bias up to a multiple of 16, then panels of the 36 products, biases 0.
+
+    Args:
+        weight: f32 [n, c, 3, 3].
+        bias: f32 [n].
+    """
+    transform = winograd_transform()
+    products = np.einsum("ir,ncrs,js->ijnc", transform, weight.astype(np.float64), transform).astype(np.float32)
+    first = np.zeros(-(-len(bias) // PANEL_COLUMNS) * PANEL_COLUMNS, np.float32)
+    first[: len(bias)] = bias
+    parts = [panels(product, None).reshape(-1) for product in products.reshape(-1, *products.shape[2:])]
+    return np.concatenate([first, *parts])
+
+
+def _winograd_undone(packed: Floats, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+    """Return weight and bias; the weight to within a few units of the last place of its kernel's largest number."""
+    outputs, inputs = shape[:2]
+    first = -(-outputs // PANEL_COLUMNS) * PANEL_COLUMNS
+    planes = packed[first:].reshape(36, -1)
+    products = np.stack([unpanel(plane, outputs, inputs)[0] for plane in planes]).reshape(6, 6, outputs, inputs)
+    back = np.linalg.pinv(winograd_transform())
+    weight = np.einsum("ri,ijnc,sj->ncrs", back, products.astype(np.float64), back).astype(np.float32)
+    return weight, packed[:outputs].copy()
 
 
 def phases(kernel: int, stride: int, dilation: int) -> list[range]:
@@ -131,6 +175,8 @@ def unpack_convolution(packed: Floats, tensor: TensorSpec, mark: str) -> tuple[F
     """
     sizes, _, form = mark.partition(_FORM_MARK)
     shape = tuple(int(size) for size in sizes.split(","))
+    if form == _WINOGRAD:
+        return _winograd_undone(packed, shape)
     if form:
         groups, *numbers = (int(number) for number in form.split(","))
         kernel = (shape[0], shape[1], shape[2] if len(shape) == 4 else 1, shape[-1])

@@ -1,7 +1,7 @@
 """In which order do the passes run?
 
-capture → lower → tidy → legalise → layout → fuse → quantise → gate → pack → plan → emit → check → bytes → the verifier
-of the devices
+capture → lower → tidy → legalise → layout → fuse → quantise → gate → winograd → pack → plan → emit → check → bytes →
+the verifier of the devices
 """
 
 import contextlib
@@ -19,6 +19,7 @@ from alcove.runtime.compiler.lower import lower
 from alcove.runtime.compiler.pack import pack
 from alcove.runtime.compiler.quantise import Budget, Metric, Quantisation, Quantiser, options_of
 from alcove.runtime.compiler.tidy import tidy
+from alcove.runtime.compiler.winograd import GROWTH_BYTES, choose, winograd
 from alcove.runtime.errors import ExportError
 from alcove.runtime.program import Program
 from torch import nn
@@ -35,6 +36,7 @@ def export(
     calibration: object = None,
     max_drop: float | None = None,
     metric: Metric | None = None,
+    growth_bytes: int = GROWTH_BYTES,
 ) -> Program:
     """Compile a torch module to a program.
 
@@ -52,6 +54,8 @@ def export(
             it is not. Needs `calibration`.
         metric: takes a program as a function of its inputs that gives a list of arrays, returns a number, more is
             better; None for the noise of the outputs on the samples, as a share of their energy.
+        growth_bytes: by how much weights may grow to be faster: those of 3x3 convolutions that take Winograd's form are
+            four times as large. 0 for the smallest program.
 
     Returns:
         The program; the same module gives the same bytes.
@@ -60,10 +64,13 @@ def export(
         ExportError: the module cannot become a program; every reason at once, each with its source line and the nearest
             supported form.
         TypeError: `args` or `dynamic_shapes` is not as above.
-        ValueError: `quantize`, `calibration`, `max_drop` or `metric` is not as above, or they contradict each other.
+        ValueError: `quantize`, `calibration`, `max_drop`, `metric` or `growth_bytes` is not as above, or they
+            contradict each other.
         CalibrationError: the samples do not fit the inputs, or make numbers that are not finite.
     """
     options = options_of(quantize, calibration, max_drop, metric)
+    if growth_bytes < 0:
+        raise ValueError(f"growth_bytes must be 0 or more, not {growth_bytes}")
     passes: list[tuple[str, str]] = []
 
     def seen(name: str, graph: Graph) -> Graph:
@@ -86,10 +93,16 @@ def export(
             largest = fused_at(captured.largest())
             quantiser = Quantiser.calibrated(options, largest, calibration, Budget(max_drop, metric))
 
-        def compile_at(sizes: Mapping[str, int], seen: Seen = _unseen) -> Graph:
+        def gated_at(sizes: Mapping[str, int], seen: Seen = _unseen) -> Graph:
             return seen("gate", gate(seen("quantise", quantiser(fused_at(sizes, seen)))))
 
-        first = compile_at(captured.largest(), seen)
+        largest_graph = gated_at(captured.largest(), seen)
+        chosen = choose(largest_graph, growth_bytes)  # once, so that a program has the same operators at all sizes
+
+        def compile_at(sizes: Mapping[str, int]) -> Graph:
+            return winograd(gated_at(sizes), chosen)
+
+        first = seen("winograd", winograd(largest_graph, chosen))
         if not captured.symbols:
             return Program(finish(first, seen_text), passes, quantiser.report)
         dynamic = generalise(captured, lambda sizes: pack(compile_at(sizes)))

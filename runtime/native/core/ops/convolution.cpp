@@ -1,4 +1,4 @@
-// Convolutions of channels-last images: conv2d, depthwise_conv2d, conv_transpose2d.
+// Convolutions of channels-last images: conv2d, winograd_conv2d, depthwise_conv2d, conv_transpose2d.
 #include "core/ops/ops.h"
 
 namespace alcove::ops {
@@ -82,8 +82,25 @@ Status check_groups(const Subject& s, uint8_t attribute) {
                  s.output(0).dims[3], groups);
 }
 
+// Whether the input after the weights is added to the output.
+Status check_sum(const Subject& s, uint8_t attribute) {
+  ALCOVE_TRY(check_integer(s, attribute, "has_residual", 0, 1));
+  return check_input_count(s, s.integer(attribute) == 1 ? 3 : 2);
+}
+
+Status check_residual(const Subject& s) {
+  if (s.op.input_count < 3) return {};
+  const Tensor& out = s.output(0);
+  const uint64_t dims[4] = {out.dims[0], out.dims[1], out.dims[2], out.dims[3]};
+  ALCOVE_TRY(check_type(s, s.op.inputs[2], "residual", {.dtypes = kFloat}));
+  return check_shape(s, s.op.inputs[2], "residual", dims, 4);
+}
+
 constexpr uint8_t kGroups = kDilationW + 1, kHasResidual = kGroups + 1, kConvActivation = kHasResidual + 1;
 constexpr uint8_t kDepthwiseActivation = kDilationW + 1;
+
+// Attributes of winograd_conv2d.
+enum Winograd : uint8_t { kWPadTop, kWPadLeft, kWPadBottom, kWPadRight, kWHasResidual, kWActivation };
 
 }  // namespace
 
@@ -92,9 +109,8 @@ Status check_conv2d(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_image(s, s.op.outputs[0], "output"));
   ALCOVE_TRY(check_window(s));
   ALCOVE_TRY(check_groups(s, kGroups));
-  ALCOVE_TRY(check_integer(s, kHasResidual, "has_residual", 0, 1));
+  ALCOVE_TRY(check_sum(s, kHasResidual));
   ALCOVE_TRY(check_activation(s, kConvActivation, Activation::hardsigmoid));
-  ALCOVE_TRY(check_input_count(s, s.integer(kHasResidual) == 1 ? 3 : 2));
   const Tensor &in = s.input(0), &weight = s.input(1), &out = s.output(0);
   const auto groups = static_cast<uint64_t>(s.integer(kGroups));
   const uint64_t in_c = in.dims[3] / groups, out_c = out.dims[3] / groups;
@@ -115,11 +131,7 @@ Status check_conv2d(const Subject& s, Checked& steps) {
     ALCOVE_TRY(check_shape(s, s.op.inputs[1], "weight", dims, 4));
   }
   ALCOVE_TRY(check_convolved(s, out.dims[3]));
-  if (s.op.input_count == 3) {
-    const uint64_t dims[4] = {out.dims[0], out.dims[1], out.dims[2], out.dims[3]};
-    ALCOVE_TRY(check_type(s, s.op.inputs[2], "residual", {.dtypes = kFloat}));
-    ALCOVE_TRY(check_shape(s, s.op.inputs[2], "residual", dims, 4));
-  }
+  ALCOVE_TRY(check_residual(s));
   const auto size = [&s](uint8_t i) { return static_cast<size_t>(s.integer(i)); };
   const kernels::Conv2dSizes sizes = {in_c,           out.dims[2],    out_c,           groups,         size(kKernelH),
                                       size(kKernelW), size(kStrideW), size(kDilationH), size(kDilationW)};
@@ -142,6 +154,48 @@ Status run_conv2d(const Call& c) noexcept {
   args.linear = c.kernels.linear_f32;
   args.narrow = c.kernels.conv2d_narrow;
   c.kernels.conv2d_f32(args);
+  return {};
+}
+
+Status check_winograd_conv2d(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_image(s, s.op.inputs[0], "input"));
+  ALCOVE_TRY(check_image(s, s.op.outputs[0], "output"));
+  ALCOVE_TRY(check_pair(s, kWPadTop, "padding", 0));
+  ALCOVE_TRY(check_pair(s, kWPadBottom, "padding", 0));
+  ALCOVE_TRY(check_sum(s, kWHasResidual));
+  ALCOVE_TRY(check_activation(s, kWActivation, Activation::hardsigmoid));
+  const Tensor &in = s.input(0), &out = s.output(0);
+  const uint32_t in_c = in.dims[3], out_c = out.dims[3];
+  const Checked floats = kernels::winograd_weight_floats<Checked>(in_c, out_c);
+  if (!floats.is_at_most(kMaxDimension)) {
+    return failure(Code::op_shape, Section::program, "winograd_conv2d: the weights have too many elements");
+  }
+  ALCOVE_TRY(check_type(s, s.op.inputs[1], "weight", {.dtypes = kFloat, .rank = 1}));
+  ALCOVE_TRY(check_dimension(s, s.op.inputs[1], "weight", 0, floats.value()));
+  const uint64_t dims[4] = {in.dims[0], convolved(in.dims[1], s.integer(kWPadTop), s.integer(kWPadBottom), 3, 1, 1),
+                            convolved(in.dims[2], s.integer(kWPadLeft), s.integer(kWPadRight), 3, 1, 1), out_c};
+  ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, 4));
+  ALCOVE_TRY(check_residual(s));
+  ALCOVE_TRY(check_scratch(s, 1, kernels::winograd_scratch_bytes<Checked>(in_c, out_c)));
+  // Each tile: the products, and a dozen operations a transformed number.
+  steps = Checked(out.dims[0]) * ((out.dims[1] + 3) / 4) * ((out.dims[2] + 3) / 4) *
+          (floats + (Checked(in_c) + out_c) * (kernels::kWinogradPlanes * 12));
+  return {};
+}
+
+Status run_winograd_conv2d(const Call& c) noexcept {
+  kernels::WinogradConv2dF32 args{};
+  set_images(c, args);
+  args.in_c = c.input(0).dims[3];
+  args.out_c = c.output(0).dims[3];
+  args.pad_top = static_cast<size_t>(c.integer(kWPadTop));
+  args.pad_left = static_cast<size_t>(c.integer(kWPadLeft));
+  args.weights = c.in<float>(1);
+  args.residual = c.integer(kWHasResidual) == 1 ? c.in<float>(2) : nullptr;
+  args.scratch = c.out<float>(1);
+  args.linear = c.kernels.linear_f32;
+  args.activation = c.activation(kWActivation);
+  c.kernels.winograd_conv2d_f32(args);
   return {};
 }
 

@@ -1,0 +1,119 @@
+"""Which 3x3 convolutions take Winograd's form, and how do their weights lie?
+
+F(4x4, 3x3) needs a quarter of the products and rounds about twice as much as the direct sum, but its weights are four
+times as large: 36 numbers for 9.  The program records the choice, so its bits are the same everywhere.  Formulas and
+sources are in kernels/winograd_conv2d/winograd_conv2d.h; this comes after quantisation, which knows direct
+convolutions only.
+"""
+
+import math
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Final
+
+import numpy as np
+from alcove.runtime.compiler.costs import Convolution
+from alcove.runtime.compiler.graph import Graph, Node, Value, as_f32
+from alcove.runtime.compiler.pack import packer
+from alcove.runtime.compiler.panels import WINOGRAD_FORM, shape_mark, winograd_weights
+from alcove.runtime.format.spec import PANEL_COLUMNS, DType
+
+GROWTH_BYTES: Final = 8 << 20
+"""How much larger a program may get for speed if nobody says how much."""
+
+_PLAIN: Final = ((0, 3), (1, 3), (2, 1), (3, 1), (8, 1), (9, 1), (10, 1))
+"""Attributes of a conv2d that takes this form: kernel, stride, dilation, groups."""
+_PADDING: Final = slice(4, 8)
+_AFTER_GROUPS: Final = slice(11, 15)
+_LEAST_GAIN: Final = 1.2
+"""Expected times closer than this are within the error of the costs."""
+_LEAST_SAVED_NS: Final = 5000.0
+"""Below this a program is no faster for its user."""
+_BLOCK_CHANNELS: Final = 3072
+_BLOCK_STEP: Final = 12
+_BLOCK_MOST: Final = 60
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A convolution that may take Winograd's form.
+
+    Attributes:
+        place: which conv2d of the graph, from 0.
+        convolution: its sizes.
+        growth_bytes: by how much its weights grow.
+    """
+
+    place: int
+    convolution: Convolution
+    growth_bytes: int
+
+    @property
+    def saved_ns(self) -> float:
+        """Expected."""
+        return self.convolution.direct_ns - self.convolution.winograd_ns
+
+    @property
+    def is_worth(self) -> bool:
+        """Whether the gain is beyond doubt."""
+        is_faster = self.convolution.direct_ns > _LEAST_GAIN * self.convolution.winograd_ns
+        return is_faster and self.saved_ns > _LEAST_SAVED_NS
+
+
+def candidates(graph: Graph) -> list[Candidate]:
+    """Return the convolutions of a graph, before `pack`, that have the form: 3x3, stride 1, constant weights."""
+    found = []
+    for place, node in enumerate(node for node in graph.nodes if node.op == "conv2d"):
+        constants = all(graph.values[key].constant is not None for key in node.inputs[1:3])
+        if not constants or any(node.attributes[index] != value for index, value in _PLAIN):
+            continue
+        images, rows, columns, outputs = graph.values[node.outputs[0]].shape
+        inputs = graph.values[node.inputs[0]].shape[3]
+        panels = -(-outputs // PANEL_COLUMNS)
+        grown = 36 * (inputs + 1) + 1 - (9 * inputs + 1)
+        sizes = Convolution(images, rows, columns, inputs, outputs)
+        found.append(Candidate(place, sizes, panels * PANEL_COLUMNS * 4 * grown))
+    return found
+
+
+def choose(graph: Graph, growth_bytes: int) -> frozenset[int]:
+    """Return the places of the conv2d that take Winograd's form: those that save most a byte, while bytes last."""
+    worth = [each for each in candidates(graph) if each.is_worth]
+    chosen = set()
+    for each in sorted(worth, key=lambda each: (-each.saved_ns / each.growth_bytes, each.place)):
+        if each.growth_bytes <= growth_bytes:
+            chosen.add(each.place)
+            growth_bytes -= each.growth_bytes
+    return frozenset(chosen)
+
+
+def winograd(graph: Graph, chosen: AbstractSet[int]) -> Graph:
+    """Return the graph with the chosen conv2d, by their places among all conv2d, as winograd_conv2d."""
+    values = dict(graph.values)
+    places = count()
+    nodes = [_in_form(values, node) if node.op == "conv2d" and next(places) in chosen else node for node in graph.nodes]
+    return replace(graph, nodes=tuple(nodes), values=values)
+
+
+def _in_form(values: dict[str, Value], node: Node) -> Node:
+    scratch = values[node.outputs[1]]
+    outputs, inputs = values[node.outputs[0]].shape[3], values[node.inputs[0]].shape[3]
+    values[scratch.key] = replace(scratch, shape=(scratch_bytes(inputs, outputs),))
+    numbers = node.attributes
+    return replace(node, op="winograd_conv2d", attributes=(*numbers[_PADDING], *numbers[_AFTER_GROUPS]))
+
+
+def scratch_bytes(inputs: int, outputs: int) -> int:
+    """Return the scratch of a winograd_conv2d; as kernels/winograd_conv2d/winograd_conv2d.h."""
+    fitting = _BLOCK_CHANNELS // (inputs + outputs) // _BLOCK_STEP * _BLOCK_STEP
+    tiles = max(_BLOCK_STEP, min(_BLOCK_MOST, fitting))
+    return (tiles * (inputs + outputs) + 32) * 36 * 4
+
+
+@packer("winograd_conv2d")
+def _pack_winograd(weight: Value, bias: Value, _node: Node) -> Value:
+    """Return f32 [floats]: the bias, then the panels of each of the 36 products."""
+    packed = as_f32(winograd_weights(weight.array, bias.array))
+    mark = shape_mark(weight.shape) + WINOGRAD_FORM
+    return Value("", mark, DType.F32, (math.prod(packed.shape),), constant=np.ascontiguousarray(packed))
