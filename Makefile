@@ -12,7 +12,7 @@ INSTALLED := $(VENV)/.installed
 # What the build reads: a change here builds again, incrementally.
 NATIVE_SOURCES := $(shell find kernels runtime/native proto -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name '*.proto' -o -name CMakeLists.txt -o -name generate.py) CMakeLists.txt
 
-.PHONY: help setup demo test lint types native fuzz bench docs
+.PHONY: help setup demo test arm lint types native fuzz bench docs
 .DEFAULT_GOAL := help
 
 help: ## Show these verbs
@@ -40,6 +40,10 @@ demo: $(INSTALLED) ## The main job, end to end, on real text
 
 test: $(INSTALLED) ## All tests, in a process for each core (ARGS="-n0 -k name": in one)
 	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
+
+arm: $(INSTALLED) ## Build for 64-bit ARM and compare its bits in an emulator (installs Debian's, as root)
+	@tools/arm.sh
+	@$(BIN)/python -m pytest -n0 tests/kernels/test_neon_agreement.py $(ARGS)
 
 lint: $(INSTALLED) ## Ruff: rules and format
 	@$(BIN)/ruff check .

@@ -1,13 +1,19 @@
-// The tables are built at compile time from the manifest; a slot without a kernel stops the build.
+// A table is filled line by line of the manifest, so that one more instruction set costs no table; a slot without a scalar
+// kernel stops the build.
 #include "kernels/dispatch.h"
 
 #include <cstddef>
 
 namespace alcove::kernels {
 
-namespace {
+// Each scalar line fills one slot for every instruction set.
+static constexpr size_t kScalarKernels = 0
+#define ALCOVE_KERNEL(op, dtype, needs, function) +(Isa::needs == Isa::scalar ? 1 : 0)
+#include "kernels/manifest.inc"
+    ;
+static_assert(kScalarKernels == (sizeof(KernelTable) - offsetof(KernelTable, ngram_hash_text)) / sizeof(void*));
 
-constexpr KernelTable make_table(Isa isa) noexcept {
+KernelTable kernels_for(Isa isa) noexcept {
   KernelTable table{};
   table.isa = isa;
 #define ALCOVE_KERNEL(op, dtype, needs, function) \
@@ -15,18 +21,5 @@ constexpr KernelTable make_table(Isa isa) noexcept {
 #include "kernels/manifest.inc"
   return table;
 }
-
-constexpr KernelTable kTables[kIsaCount] = {make_table(Isa::scalar), make_table(Isa::avx2), make_table(Isa::avx512)};
-
-// Each scalar line fills one slot for every instruction set.
-constexpr size_t kScalarKernels = 0
-#define ALCOVE_KERNEL(op, dtype, needs, function) +(Isa::needs == Isa::scalar ? 1 : 0)
-#include "kernels/manifest.inc"
-    ;
-static_assert(kScalarKernels == (sizeof(KernelTable) - offsetof(KernelTable, ngram_hash_text)) / sizeof(void*));
-
-}  // namespace
-
-const KernelTable& kernels_for(Isa isa) noexcept { return kTables[static_cast<int>(isa)]; }
 
 }  // namespace alcove::kernels

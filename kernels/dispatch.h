@@ -150,7 +150,7 @@ struct KernelTable {
   EmbeddingI8Kernel* embedding_i8_f32;
 };
 
-// The table lives as long as the process.  Precondition: machine_has(isa).
-[[nodiscard]] const KernelTable& kernels_for(Isa isa) noexcept;
+// Precondition: machine_has(isa).
+[[nodiscard]] KernelTable kernels_for(Isa isa) noexcept;
 
 }  // namespace alcove::kernels

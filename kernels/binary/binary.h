@@ -34,7 +34,7 @@ struct Binary {
 template <typename T>
 using BinaryKernel = bool(const Binary<T>&) noexcept;
 
-BinaryKernel<float> binary_f32_reference, binary_f32_avx2_auto, binary_f32_avx512_auto;
+BinaryKernel<float> binary_f32_reference, binary_f32_avx2_auto, binary_f32_avx512_auto, binary_f32_neon_auto;
 BinaryKernel<int8_t> binary_i8_reference;
 BinaryKernel<int32_t> binary_i32_reference;
 BinaryKernel<int64_t> binary_i64_reference;

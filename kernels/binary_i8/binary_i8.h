@@ -25,7 +25,7 @@ struct BinaryI8 {
 
 using BinaryI8Kernel = void(const BinaryI8&) noexcept;
 
-BinaryI8Kernel add_i8_reference, add_i8_avx2_auto, add_i8_avx512_auto;
-BinaryI8Kernel mul_i8_reference, mul_i8_avx2_auto, mul_i8_avx512_auto;
+BinaryI8Kernel add_i8_reference, add_i8_avx2_auto, add_i8_avx512_auto, add_i8_neon_auto;
+BinaryI8Kernel mul_i8_reference, mul_i8_avx2_auto, mul_i8_avx512_auto, mul_i8_neon_auto;
 
 }  // namespace alcove::kernels

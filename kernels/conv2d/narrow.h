@@ -26,6 +26,6 @@ struct Conv2dNarrowRow {
 
 using Conv2dNarrowKernel = void(const Conv2dNarrowRow&) noexcept;
 
-Conv2dNarrowKernel conv2d_narrow_reference, conv2d_narrow_avx2, conv2d_narrow_avx512;
+Conv2dNarrowKernel conv2d_narrow_reference, conv2d_narrow_avx2, conv2d_narrow_avx512, conv2d_narrow_neon;
 
 }  // namespace alcove::kernels

@@ -36,7 +36,9 @@ void narrow_tile(const Conv2dNarrowRow& a, size_t pixel, size_t count) noexcept 
   float lanes[kOutputs][kVectors * V::kWidth];
   for (int o = 0; o < kOutputs; ++o) {
     if (a.residual != nullptr) {
-      for (size_t i = 0; i < count; ++i) lanes[o][i] = a.residual[(pixel + i) * kOutputs + static_cast<size_t>(o)];
+      for (size_t i = 0; i < kVectors * V::kWidth; ++i) {
+        lanes[o][i] = i < count ? a.residual[(pixel + i) * kOutputs + static_cast<size_t>(o)] : 0.0f;
+      }
     }
     for (int v = 0; v < kVectors; ++v) {
       float* at = lanes[o] + static_cast<size_t>(v) * V::kWidth;

@@ -35,7 +35,9 @@ struct EmbeddingBagI8 {
 using EmbeddingBagF32Kernel = void(const EmbeddingBagF32&) noexcept;
 using EmbeddingBagI8Kernel = void(const EmbeddingBagI8&) noexcept;
 
-EmbeddingBagF32Kernel embedding_bag_f32_reference, embedding_bag_f32_avx2_32, embedding_bag_f32_avx512_64;
-EmbeddingBagI8Kernel embedding_bag_i8_reference, embedding_bag_i8_avx2_64, embedding_bag_i8_avx512_64;
+EmbeddingBagF32Kernel embedding_bag_f32_reference, embedding_bag_f32_avx2_32, embedding_bag_f32_avx512_64,
+    embedding_bag_f32_neon_32;
+EmbeddingBagI8Kernel embedding_bag_i8_reference, embedding_bag_i8_avx2_64, embedding_bag_i8_avx512_64,
+    embedding_bag_i8_neon_64;
 
 }  // namespace alcove::kernels

@@ -49,6 +49,7 @@ struct EmbeddingBagsResult {
 
 using EmbeddingBagsF32Kernel = EmbeddingBagsResult(const EmbeddingBagsF32&) noexcept;
 
-EmbeddingBagsF32Kernel embedding_bags_f32_reference, embedding_bags_f32_avx2, embedding_bags_f32_avx512;
+EmbeddingBagsF32Kernel embedding_bags_f32_reference, embedding_bags_f32_avx2, embedding_bags_f32_avx512,
+    embedding_bags_f32_neon;
 
 }  // namespace alcove::kernels

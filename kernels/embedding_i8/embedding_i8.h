@@ -20,6 +20,6 @@ struct EmbeddingI8 {
 
 using EmbeddingI8Kernel = size_t(const EmbeddingI8&) noexcept;
 
-EmbeddingI8Kernel embedding_i8_reference, embedding_i8_avx2_auto, embedding_i8_avx512_auto;
+EmbeddingI8Kernel embedding_i8_reference, embedding_i8_avx2_auto, embedding_i8_avx512_auto, embedding_i8_neon_auto;
 
 }  // namespace alcove::kernels

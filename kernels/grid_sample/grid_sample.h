@@ -35,6 +35,7 @@ struct GridSampleF32 {
 
 using GridSampleF32Kernel = void(const GridSampleF32&) noexcept;
 
-GridSampleF32Kernel grid_sample_f32_reference, grid_sample_f32_avx2_auto, grid_sample_f32_avx512_auto;
+GridSampleF32Kernel grid_sample_f32_reference, grid_sample_f32_avx2_auto, grid_sample_f32_avx512_auto,
+    grid_sample_f32_neon_auto;
 
 }  // namespace alcove::kernels

@@ -26,6 +26,6 @@ struct GroupNorm {
 
 using GroupNormKernel = void(const GroupNorm&) noexcept;
 
-GroupNormKernel group_norm_f32_reference, group_norm_f32_avx2_auto, group_norm_f32_avx512_auto;
+GroupNormKernel group_norm_f32_reference, group_norm_f32_avx2_auto, group_norm_f32_avx512_auto, group_norm_f32_neon_auto;
 
 }  // namespace alcove::kernels

@@ -26,6 +26,6 @@ struct LayerNorm {
 
 using LayerNormKernel = void(const LayerNorm&) noexcept;
 
-LayerNormKernel layer_norm_f32_reference, layer_norm_f32_avx2_auto, layer_norm_f32_avx512_auto;
+LayerNormKernel layer_norm_f32_reference, layer_norm_f32_avx2_auto, layer_norm_f32_avx512_auto, layer_norm_f32_neon_auto;
 
 }  // namespace alcove::kernels

@@ -29,7 +29,8 @@ struct LinearDynamicI8 {
 
 using LinearDynamicI8Kernel = void(const LinearDynamicI8&) noexcept;
 
-LinearDynamicI8Kernel linear_dynamic_i8_reference, linear_dynamic_i8_avx2_auto, linear_dynamic_i8_avx512_auto;
+LinearDynamicI8Kernel linear_dynamic_i8_reference, linear_dynamic_i8_avx2_auto, linear_dynamic_i8_avx512_auto,
+    linear_dynamic_i8_neon_auto;
 
 // Rows and outputs that are multiplied at a time.
 inline constexpr size_t kDynamicRows = 8;

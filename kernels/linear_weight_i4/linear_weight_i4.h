@@ -25,7 +25,8 @@ struct LinearWeightI4 {
 
 using LinearWeightI4Kernel = void(const LinearWeightI4&) noexcept;
 
-LinearWeightI4Kernel linear_weight_i4_reference, linear_weight_i4_avx2_4x16, linear_weight_i4_avx512_4x16;
+LinearWeightI4Kernel linear_weight_i4_reference, linear_weight_i4_avx2_4x16, linear_weight_i4_avx512_4x16,
+    linear_weight_i4_neon_4x16;
 
 [[nodiscard]] constexpr size_t panel_bytes_i4(size_t k, size_t group) noexcept {
   return (k + group - 1) / group * (64 + 8 * group);

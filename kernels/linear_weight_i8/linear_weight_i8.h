@@ -26,7 +26,9 @@ struct LinearWeightI8 {
 
 using LinearWeightI8Kernel = void(const LinearWeightI8&) noexcept;
 
-LinearWeightI8Kernel linear_weight_i8_reference, linear_weight_i8_avx2_4x16, linear_weight_i8_avx512_4x16;
-LinearF32Kernel linear_weight_i8_panels_reference, linear_weight_i8_panels_avx2_4x16, linear_weight_i8_panels_avx512_4x16;
+LinearWeightI8Kernel linear_weight_i8_reference, linear_weight_i8_avx2_4x16, linear_weight_i8_avx512_4x16,
+    linear_weight_i8_neon_4x16;
+LinearF32Kernel linear_weight_i8_panels_reference, linear_weight_i8_panels_avx2_4x16, linear_weight_i8_panels_avx512_4x16,
+    linear_weight_i8_panels_neon_4x16;
 
 }  // namespace alcove::kernels

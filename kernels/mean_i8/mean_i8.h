@@ -20,6 +20,6 @@ struct MeanI8 {
 
 using MeanI8Kernel = void(const MeanI8&) noexcept;
 
-MeanI8Kernel mean_i8_reference, mean_i8_avx2_auto, mean_i8_avx512_auto;
+MeanI8Kernel mean_i8_reference, mean_i8_avx2_auto, mean_i8_avx512_auto, mean_i8_neon_auto;
 
 }  // namespace alcove::kernels

@@ -42,7 +42,7 @@ struct MaxPool2dIndicesF32 {
 using Pool2dF32Kernel = void(const Pool2dF32&) noexcept;
 using MaxPool2dIndicesF32Kernel = void(const MaxPool2dIndicesF32&) noexcept;
 
-Pool2dF32Kernel pool2d_f32_reference, pool2d_f32_avx2_auto, pool2d_f32_avx512_auto;
+Pool2dF32Kernel pool2d_f32_reference, pool2d_f32_avx2_auto, pool2d_f32_avx512_auto, pool2d_f32_neon_auto;
 MaxPool2dIndicesF32Kernel max_pool2d_indices_f32_reference;
 
 }  // namespace alcove::kernels

@@ -18,6 +18,6 @@ struct MaxPool2dI8 {
 
 using MaxPool2dI8Kernel = void(const MaxPool2dI8&) noexcept;
 
-MaxPool2dI8Kernel max_pool2d_i8_reference, max_pool2d_i8_avx2_auto, max_pool2d_i8_avx512_auto;
+MaxPool2dI8Kernel max_pool2d_i8_reference, max_pool2d_i8_avx2_auto, max_pool2d_i8_avx512_auto, max_pool2d_i8_neon_auto;
 
 }  // namespace alcove::kernels

@@ -28,7 +28,7 @@ struct DequantizeI8 {
 using QuantizeF32Kernel = void(const QuantizeF32&) noexcept;
 using DequantizeI8Kernel = void(const DequantizeI8&) noexcept;
 
-QuantizeF32Kernel quantize_f32_reference, quantize_f32_avx2_auto, quantize_f32_avx512_auto;
-DequantizeI8Kernel dequantize_i8_reference, dequantize_i8_avx2_auto, dequantize_i8_avx512_auto;
+QuantizeF32Kernel quantize_f32_reference, quantize_f32_avx2_auto, quantize_f32_avx512_auto, quantize_f32_neon_auto;
+DequantizeI8Kernel dequantize_i8_reference, dequantize_i8_avx2_auto, dequantize_i8_avx512_auto, dequantize_i8_neon_auto;
 
 }  // namespace alcove::kernels

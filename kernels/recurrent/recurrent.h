@@ -47,9 +47,9 @@ struct RecurrentF32 {
 
 using RecurrentF32Kernel = void(const RecurrentF32&) noexcept;
 
-RecurrentF32Kernel rnn_f32_reference, rnn_f32_avx2, rnn_f32_avx512;
-RecurrentF32Kernel gru_f32_reference, gru_f32_avx2, gru_f32_avx512;
-RecurrentF32Kernel lstm_f32_reference, lstm_f32_avx2, lstm_f32_avx512;
+RecurrentF32Kernel rnn_f32_reference, rnn_f32_avx2, rnn_f32_avx512, rnn_f32_neon;
+RecurrentF32Kernel gru_f32_reference, gru_f32_avx2, gru_f32_avx512, gru_f32_neon;
+RecurrentF32Kernel lstm_f32_reference, lstm_f32_avx2, lstm_f32_avx512, lstm_f32_neon;
 
 constexpr size_t recurrent_gates(Recurrence kind) noexcept {
   return kind == Recurrence::gru ? 3 : kind == Recurrence::lstm ? 4 : 1;

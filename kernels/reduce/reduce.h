@@ -27,7 +27,7 @@ struct Reduce {
 
 using ReduceKernel = void(const Reduce&) noexcept;
 
-ReduceKernel reduce_f32_reference, reduce_f32_avx2_auto, reduce_f32_avx512_auto;
+ReduceKernel reduce_f32_reference, reduce_f32_avx2_auto, reduce_f32_avx512_auto, reduce_f32_neon_auto;
 ReduceKernel reduce_i32_reference, reduce_i64_reference, reduce_i8_reference;
 ReduceKernel reduce_u8_reference;  // bool too: max is any, min is all
 

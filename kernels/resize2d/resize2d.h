@@ -36,7 +36,7 @@ struct Resize2dF32 {
 
 using Resize2dF32Kernel = void(const Resize2dF32&) noexcept;
 
-Resize2dF32Kernel resize2d_f32_reference, resize2d_f32_avx2_auto, resize2d_f32_avx512_auto;
+Resize2dF32Kernel resize2d_f32_reference, resize2d_f32_avx2_auto, resize2d_f32_avx512_auto, resize2d_f32_neon_auto;
 
 // The step of a dimension, as above.  `scale` is 0 or between 1e-12 and 1e12.
 float resize2d_step(size_t in, size_t out, bool align_corners, double scale) noexcept;

@@ -21,7 +21,7 @@ struct SoftmaxF32 {
 
 using SoftmaxF32Kernel = void(const SoftmaxF32&) noexcept;
 
-SoftmaxF32Kernel softmax_f32_reference, softmax_f32_avx2_16, softmax_f32_avx512_16;
+SoftmaxF32Kernel softmax_f32_reference, softmax_f32_avx2_16, softmax_f32_avx512_16, softmax_f32_neon_16;
 
 // exp(x) for x <= 0: 0 below kExpLowest, NaN for NaN, otherwise
 //   t = fma(x, kLog2E, kRoundMagic);  n = t - kRoundMagic             (x / ln 2, rounded to nearest even)

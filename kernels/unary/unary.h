@@ -26,7 +26,7 @@ struct UnaryF32 {
 
 using UnaryF32Kernel = void(const UnaryF32&) noexcept;
 
-UnaryF32Kernel unary_f32_reference, unary_f32_avx2_auto, unary_f32_avx512_auto;
+UnaryF32Kernel unary_f32_reference, unary_f32_avx2_auto, unary_f32_avx512_auto, unary_f32_neon_auto;
 
 // For i8, i32, i64, u8 and, with logical_not, bool: a byte that is not 0 is true.
 template <typename T>

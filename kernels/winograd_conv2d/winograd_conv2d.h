@@ -36,7 +36,8 @@ struct WinogradConv2dF32 {
 
 using WinogradConv2dF32Kernel = void(const WinogradConv2dF32&) noexcept;
 
-WinogradConv2dF32Kernel winograd_conv2d_f32_reference, winograd_conv2d_f32_avx2_8, winograd_conv2d_f32_avx512_16;
+WinogradConv2dF32Kernel winograd_conv2d_f32_reference, winograd_conv2d_f32_avx2_8, winograd_conv2d_f32_avx512_16,
+    winograd_conv2d_f32_neon_4;
 
 inline constexpr size_t kWinogradOutput = 4, kWinogradInput = 6, kWinogradPlanes = 36;
 

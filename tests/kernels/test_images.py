@@ -1,6 +1,6 @@
 """Do the operators of images give the same bits on every instruction set, and keep their word about order?"""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -173,10 +173,15 @@ def window_cases(random: np.random.Generator) -> "dict[str, Any]":
     return cases
 
 
+def isa_cases() -> "dict[str, Any]":
+    """All of them."""
+    random = np.random.default_rng(63)
+    return {**convolution_cases(random), **window_cases(random)}
+
+
 def test_every_instruction_set_gives_the_bits_of_the_reference(run_with: Callable[..., Any]) -> None:
     """Bit for bit; and no NaN comes out but the canonical one, except where bits are moved."""
-    random = np.random.default_rng(63)
-    cases: Mapping[str, Any] = {**convolution_cases(random), **window_cases(random)}
+    cases = isa_cases()
     reference = run_with("scalar", cases)
     for isa in [name for name in _native.machine_isas() if name != "scalar"]:
         answers = run_with(isa, cases)

@@ -18,6 +18,7 @@ from alcove.runtime.testing import PLAIN_LINEAR, RELU, Assembly
 RANDOM_SEED = 20
 SPECIAL = np.array([0.0, -0.0, 1e-45, -1e-40, 1.2e-38, 3.4e38, -3.4e38, np.inf, -np.inf, 1.0], np.float32)
 NANS = np.array([0x7F800001, 0xFFC00000, 0x7FC00001, 0xFF812345], np.uint32).view(np.float32)
+KNOWN = ["scalar", "avx2", "avx512", "avx512_vnni", "avx512_vbmi", "neon", "neon_dotprod"]
 COLUMNS = [*range(1, 35), 47, 48, 49, 63, 64, 65, 79, 80, 127, 128, 129, 130, 200]
 
 
@@ -106,11 +107,16 @@ def row_cases(random: np.random.Generator) -> "dict[str, Any]":
     return cases
 
 
-@pytest.fixture(scope="module")
-def cases() -> "dict[str, Any]":
+def isa_cases() -> "dict[str, Any]":
     """All of them."""
     random = np.random.default_rng(RANDOM_SEED)
     return {**embedding_bag_cases(random), **linear_cases(random), **row_cases(random)}
+
+
+@pytest.fixture(scope="module")
+def cases() -> "dict[str, Any]":
+    """All of them, made once."""
+    return isa_cases()
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +169,7 @@ def test_the_cases_would_catch_a_kernel_that_changes_the_order(reference: "dict[
 def test_every_kernel_of_the_manifest_is_for_a_known_instruction_set() -> None:
     """The manifest's lines cover each operator with a scalar kernel, and name nothing unknown."""
     kernels = _native.kernels()
-    assert {isa for _, _, isa, _ in kernels} <= {"scalar", "avx2", "avx512"}
+    assert {isa for _, _, isa, _ in kernels} <= set(KNOWN)
     shared = {"adaptive_pool2d", "scan_extreme"}  # run by the kernels of pool2d and scan
     assert {op for op, _, isa, _ in kernels if isa == "scalar"} == {op.name for op in _native.manifest()} - shared
     assert len({function for _, _, _, function in kernels}) == len(kernels)
@@ -192,12 +198,12 @@ def test_an_unknown_instruction_set_is_refused_at_first_use() -> None:
     """An IsaError that names the value and what is known; no silent fallback."""
     for name in ("sse2", "AVX2", "avx2 ", "é" * 40):
         assert refusal_of(name).startswith(f"{name} | "), name
-        assert "known are scalar, avx2, avx512" in refusal_of(name)
+        assert f"known are {', '.join(KNOWN)}" in refusal_of(name)
 
 
 def test_a_lacking_instruction_set_is_refused_at_first_use() -> None:
-    """Each that this machine lacks (on one that has all, there is none to refuse)."""
-    for isa in {"scalar", "avx2", "avx512"} - set(_native.machine_isas()):
+    """Each that this machine lacks: at least those of other processors."""
+    for isa in set(KNOWN) - set(_native.machine_isas()):
         assert "this machine lacks" in refusal_of(isa)
 
 

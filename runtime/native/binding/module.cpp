@@ -185,7 +185,8 @@ NB_MODULE(_native, m) {
   m.def("isa", [] { return kernels::isa_name(checked(process_kernels())->isa); });
   m.def("machine_isas", [] {
     nb::list names;
-    for (const kernels::Isa isa : {kernels::Isa::scalar, kernels::Isa::avx2, kernels::Isa::avx512}) {
+    for (int i = 0; i < kernels::kIsaCount; ++i) {
+      const auto isa = static_cast<kernels::Isa>(i);
       if (kernels::machine_has(isa)) names.append(kernels::isa_name(isa));
     }
     return names;

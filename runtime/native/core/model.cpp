@@ -7,18 +7,25 @@ namespace alcove {
 
 namespace {
 
-Result<const kernels::KernelTable*> choose_kernels() {
+Result<kernels::Isa> choose_isa() {
   kernels::Isa isa = kernels::best_isa();
   const char* forced = std::getenv("ALCOVE_ISA");
-  if (forced == nullptr || *forced == '\0') return &kernels::kernels_for(isa);
+  if (forced == nullptr || *forced == '\0') return isa;
   if (!kernels::isa_from_name(forced, isa)) {
-    return failure(Code::isa_unknown, Section::file, "ALCOVE_ISA is %.40s; known are scalar, avx2, avx512", forced);
+    return failure(Code::isa_unknown, Section::file, "ALCOVE_ISA is %.40s; known are %s", forced, kernels::kIsaNames);
   }
   if (!kernels::machine_has(isa)) {
     return failure(Code::isa_missing, Section::file, "ALCOVE_ISA is %s, which this machine lacks; its best is %s",
                    kernels::isa_name(isa), kernels::isa_name(kernels::best_isa()));
   }
-  return &kernels::kernels_for(isa);
+  return isa;
+}
+
+Result<const kernels::KernelTable*> choose_kernels() {
+  Result<kernels::Isa> isa = choose_isa();
+  if (!isa.is_ok()) return isa.status();
+  static const kernels::KernelTable table = kernels::kernels_for(isa.value());
+  return &table;
 }
 
 }  // namespace
