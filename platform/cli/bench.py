@@ -15,7 +15,7 @@ import typer
 from alcove.platform.cli.output import print_rows
 from alcove.runtime.errors import AlcoveRuntimeError, IsaError
 
-__all__ = ["bench_command"]
+__all__ = ["Subject", "bench_command", "time_once"]
 
 SPARE_BYTES: Final = 4 << 20
 """What a process may take beyond a program's bytes: the promise of the runtime."""
@@ -23,7 +23,14 @@ SPARE_BYTES: Final = 4 << 20
 
 @dataclass(frozen=True)
 class Subject:
-    """A program under one size and its inputs' file."""
+    """A program at one size.
+
+    Attributes:
+        name: for people.
+        path: of the program.
+        size: the sizes, "" if they are fixed.
+        inputs: file of its inputs, an .npz.
+    """
 
     name: str
     path: Path
@@ -93,7 +100,7 @@ def bench_command(
     with tempfile.TemporaryDirectory(prefix="alcove-bench-") as temporary:
         subjects = _subjects(programs, Path(temporary))
         at = core if core is not None else max(cores, default=0)
-        rows = _timed(subjects, _isas(isa), rounds, lambda s, forced: _run(s, forced, seconds, at))
+        rows = _timed(subjects, _isas(isa), rounds, lambda s, forced: time_once(s, forced, seconds, at))
     if json_file is not None:
         json_file.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
     print_rows([_shown(row) for row in rows], as_json=False, empty="", title=_title(rows, at))
@@ -152,7 +159,13 @@ def _isas(asked: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(name for one in asked for name in (_native.machine_isas() if one == "all" else [one])))
 
 
-def _run(subject: Subject, isa: str, seconds: float, core: int) -> dict[str, Any]:
+def time_once(subject: Subject, isa: str, seconds: float, core: int) -> dict[str, Any]:
+    """Return what a process of its own measures (see timing.py); an empty `isa` leaves the choice to the runtime.
+
+    Raises:
+        IsaError: there is no such instruction set here.
+        AlcoveRuntimeError: the program could not be timed.
+    """
     arguments = [str(subject.path), str(subject.inputs), str(seconds), str(core)]
     done = subprocess.run(  # noqa: S603 - our own interpreter and module
         [sys.executable, "-m", "alcove.platform.cli.timing", *arguments],

@@ -1,0 +1,258 @@
+"""Which program stands for a kernel?  One operator each, at a size that mobile models have.
+
+The manifest's kernels with a rival have a case here, which the tests and `python -m benchmarks.kernels` go through.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+from alcove.runtime.format.reader import read_spec
+from alcove.runtime.format.spec import DType
+from alcove.runtime.testing import PLAIN_LINEAR, RELU, Assembly
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+F32, I8, I32, I64, U8 = DType.F32, DType.I8, DType.I32, DType.I64, DType.U8
+SCRATCH: Final = (U8, (1 << 22,))
+PLAIN: Final = (0, 0.0, 0.0)
+"""No activation."""
+WINDOW: Final = (3, 3, 1, 1, 1, 1, 1, 1, 1, 1)
+"""Kernel, stride, padding, dilation."""
+Outputs: TypeAlias = tuple[DType, tuple[int, ...]]
+
+
+class _Case(Assembly):
+    """A program of one operator with weights of ordinary numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.random = np.random.default_rng(17)
+
+    def floats(self, *shape: int) -> int:
+        values = self.random.standard_normal(shape, np.float32)
+        return self.constant(f"floats {shape} {self.random.integers(1 << 30)}", values)
+
+    def layer(self, n: int, k: int) -> int:
+        weight = self.random.standard_normal((n, k), np.float32) / np.float32(k**0.5)
+        return self.panels(f"layer {n}x{k} {self.random.integers(1 << 30)}", weight, np.zeros(n, np.float32))
+
+    def packed(self, n: int, k: int) -> int:
+        """Add panels of int8: an int32 and a scale of each of 16 outputs, then their weights, four inputs together."""
+        head = np.concatenate([np.zeros(16, np.int32).view(np.int8), np.full(16, 1e-3, np.float32).view(np.int8)])
+        rows = [np.concatenate([head, self.bytes_of(16 * -(-k // 4) * 4)]) for _ in range(-(-n // 16))]
+        return self.constant(f"packed {n}x{k} {self.random.integers(1 << 30)}", np.stack(rows))
+
+    def bytes_of(self, count: int) -> "NDArray[np.int8]":
+        return self.random.integers(-127, 128, count).astype(np.int8)
+
+    def result(
+        self, name: str, inputs: list[int], *outputs: Outputs, attributes: "tuple[int | float, ...]" = ()
+    ) -> bytes:
+        """Add the operator, give its first output to the caller, and return the program."""
+        self.output("y", self.op(name, inputs, *outputs, attributes=attributes)[0])
+        return self.program()
+
+
+def _bag(dtype: DType) -> bytes:
+    case = _Case()
+    if dtype is I8:
+        table = [case.constant("table", case.bytes_of(4096 * 64).reshape(4096, 64)), case.floats(64)]
+    else:
+        table = [case.floats(4096, 64)]
+    ids = case.input("ids", I32, (256,), is_ragged=True)
+    return case.result("embedding_bag", [ids, *table], (F32, (1, 64)), attributes=(1,))
+
+
+def _bags() -> bytes:
+    case = _Case()
+    ids = case.input("ids", I64, (32, 16))
+    return case.result("embedding_bags", [ids, case.floats(4096, 64)], (F32, (32, 64)), attributes=(1, -1, 0, 0))
+
+
+def _rows(name: str, shape: tuple[int, ...], *attributes: float, weights: int = 0) -> bytes:
+    case = _Case()
+    x = case.input("x", F32, shape)
+    return case.result(
+        name, [x, *(case.floats(shape[-1]) for _ in range(weights))], (F32, shape), attributes=attributes
+    )
+
+
+def _binary() -> bytes:
+    case = _Case()
+    x, y = case.input("x", F32, (1, 56, 56, 64)), case.input("y", F32, (1, 56, 56, 64))
+    return case.result("binary", [x, y], (F32, (1, 56, 56, 64)), attributes=(1,))
+
+
+def _reduce() -> bytes:
+    case = _Case()
+    return case.result("reduce", [case.input("x", F32, (1, 784, 64))], (F32, (1, 64)), attributes=(0, 1, 1))
+
+
+def _linear(name: str) -> bytes:
+    case = _Case()
+    x, out = case.input("x", F32, (64, 256)), (F32, (64, 256))
+    if name == "linear":
+        return case.result(name, [x, case.layer(256, 256)], out, attributes=PLAIN_LINEAR)
+    if name == "linear_dynamic_i8":
+        return case.result(name, [x, case.packed(256, 256)], out, SCRATCH)
+    if name == "linear_weight_i8":
+        return case.result(name, [x, case.packed(256, 256)], out)
+    block = np.concatenate([np.full(16, 1e-3, np.float32).view(np.int8), case.bytes_of(256)])
+    weight = case.constant("int4", np.tile(block, (16, 8)))
+    return case.result(name, [x, weight], out, attributes=(32,))
+
+
+def _linear_i8() -> bytes:
+    case = _Case()
+    x = case.input("x", I8, (64, 256))
+    return case.result("linear_i8", [x, case.packed(256, 256)], (I8, (64, 256)), attributes=(1, -128, 127))
+
+
+def _matmul() -> bytes:
+    case = _Case()
+    x, y = case.input("x", F32, (4, 64, 64)), case.input("y", F32, (4, 64, 64))
+    return case.result("matmul", [x, y], (F32, (4, 64, 64)), SCRATCH, attributes=(1,))
+
+
+def _attention() -> bytes:
+    case = _Case()
+    shape = (1, 4, 128, 16)
+    qkv = [case.input(name, F32, shape) for name in "qkv"]
+    return case.result("attention", qkv, (F32, shape), SCRATCH, attributes=(0.25, 0, -np.inf, 0))
+
+
+def _recurrent(name: str, gates: int, *attributes: int, is_int8: bool = False) -> bytes:
+    case = _Case()
+    x, h = case.input("x", F32, (16, 1, 64)), case.input("h", F32, (1, 64))
+    make = case.packed if is_int8 else case.layer
+    layers = [make(64 * gates, 64), make(64 * gates, 64)]
+    state, last = [h], [(F32, (1, 64))]
+    if name == "lstm":
+        state, last = [h, case.input("c", F32, (1, 64))], [*last, *last]
+    return case.result(name, [x, *state, *layers], (F32, (16, 1, 64)), *last, SCRATCH, attributes=attributes)
+
+
+def _convolution(channels: int, outputs: int) -> bytes:
+    case = _Case()
+    x = case.input("x", F32, (1, 56, 56, channels))
+    weight, out = case.layer(outputs, 9 * channels), (F32, (1, 56, 56, outputs))
+    return case.result("conv2d", [x, weight], out, SCRATCH, attributes=(*WINDOW, 1, 0, *PLAIN))
+
+
+def _winograd() -> bytes:
+    case = _Case()
+    x, panels = case.input("x", F32, (1, 56, 56, 32)), 2
+    weight = case.floats(panels * 16 + 36 * panels * 16 * (32 + 1))
+    out = (F32, (1, 56, 56, 32))
+    return case.result("winograd_conv2d", [x, weight], out, SCRATCH, attributes=(1, 1, 1, 1, 0, *PLAIN))
+
+
+def _depthwise() -> bytes:
+    case = _Case()
+    x, out = case.input("x", F32, (1, 56, 56, 64)), (F32, (1, 56, 56, 64))
+    return case.result("depthwise_conv2d", [x, case.floats(10, 64)], out, attributes=(*WINDOW, *PLAIN))
+
+
+def _image(name: str, size: int, *attributes: float) -> bytes:
+    case = _Case()
+    x = case.input("x", F32, (1, 56, 56, 32))
+    return case.result(name, [x], (F32, (1, size, size, 32)), attributes=attributes)
+
+
+def _grid_sample() -> bytes:
+    case = _Case()
+    x, grid = case.input("x", F32, (1, 56, 56, 32)), case.input("grid", F32, (1, 28, 28, 2))
+    return case.result("grid_sample", [x, grid], (F32, (1, 28, 28, 32)), attributes=(0, 0, 0))
+
+
+def _int8(name: str, *attributes: float, outputs: int = 64, weight: str = "") -> bytes:
+    """Add an operator over an int8 image of 28 by 28 pixels and 64 channels."""
+    case = _Case()
+    shape = (1, 28, 28, 64)
+    inputs = [case.input("x", I8, shape)]
+    scratch = [SCRATCH] if name == "conv2d_i8" else []
+    if weight == "same":
+        inputs.append(case.input("y", I8, shape))
+    elif weight == "table":
+        inputs.append(case.constant("table", np.arange(-128, 128).astype(np.int8)))
+    elif weight == "packed":
+        inputs.append(case.packed(outputs, 9 * (1 if name.startswith("depthwise") else 64)))
+    out = {"mean_i8": (1, 64), "max_pool2d_i8": (1, 14, 14, 64)}.get(name, (1, 28, 28, outputs))
+    return case.result(name, inputs, (I8, out), *scratch, attributes=attributes)
+
+
+def _depthwise_i8() -> bytes:
+    case = _Case()
+    x, head = case.input("x", I8, (1, 28, 28, 64)), np.zeros(16, np.int32).view(np.int8)
+    scales = np.full(16, 1e-3, np.float32).view(np.int8)
+    weight = np.stack([np.concatenate([head, scales, case.bytes_of(16 * 9)]) for _ in range(4)])
+    inputs, attributes = [x, case.constant("weight", weight)], (*WINDOW, 3, -2, -128, 127)
+    return case.result("depthwise_conv2d_i8", inputs, (I8, (1, 28, 28, 64)), attributes=attributes)
+
+
+def _between(name: str, given: DType, taken: DType) -> bytes:
+    case = _Case()
+    shape = (1, 56, 56, 64)
+    return case.result(name, [case.input("x", given, shape)], (taken, shape), attributes=(0.03125, 3))
+
+
+def _embedding_i8() -> bytes:
+    case = _Case()
+    table = case.constant("table", case.bytes_of(4096 * 64).reshape(4096, 64))
+    ids = case.input("ids", I64, (256,))
+    return case.result("embedding_i8", [ids, table, case.floats(64)], (F32, (256, 64)))
+
+
+CASES: Final[dict[tuple[str, str], Callable[[], bytes]]] = {
+    ("embedding_bag", "f32"): partial(_bag, F32),
+    ("embedding_bag", "i8"): partial(_bag, I8),
+    ("embedding_bags", "f32"): _bags,
+    ("embedding_i8", "f32"): _embedding_i8,
+    ("unary", "f32"): partial(_rows, "unary", (1, 56, 56, 64), *RELU),
+    ("binary", "f32"): _binary,
+    ("softmax", "f32"): partial(_rows, "softmax", (128, 128), 0),
+    ("reduce", "f32"): _reduce,
+    ("layer_norm", "f32"): partial(_rows, "layer_norm", (128, 256), 0, 1, 3, 1e-5, *PLAIN, weights=2),
+    ("group_norm", "f32"): partial(_rows, "group_norm", (1, 28, 28, 64), 8, 3, 1e-5, *PLAIN, weights=2),
+    ("linear", "f32"): partial(_linear, "linear"),
+    ("linear_i8", "i8"): _linear_i8,
+    ("linear_dynamic_i8", "f32"): partial(_linear, "linear_dynamic_i8"),
+    ("linear_weight_i8", "f32"): partial(_linear, "linear_weight_i8"),
+    ("linear_weight_i8", "panels"): partial(_recurrent, "gru", 3, 0, is_int8=True),
+    ("linear_weight_i4", "f32"): partial(_linear, "linear_weight_i4"),
+    ("matmul", "f32"): _matmul,
+    ("attention", "f32"): _attention,
+    ("rnn", "f32"): partial(_recurrent, "rnn", 1, 0, 0),
+    ("gru", "f32"): partial(_recurrent, "gru", 3, 0),
+    ("lstm", "f32"): partial(_recurrent, "lstm", 4, 0),
+    ("conv2d", "f32"): partial(_convolution, 32, 32),
+    ("conv2d", "narrow"): partial(_convolution, 32, 3),
+    ("winograd_conv2d", "f32"): _winograd,
+    ("depthwise_conv2d", "f32"): _depthwise,
+    ("pool2d", "f32"): partial(_image, "pool2d", 28, 0, 2, 2, 2, 2, 0, 0, 1, 1, 0, 0, 0),
+    ("resize2d", "f32"): partial(_image, "resize2d", 112, 1, 0, 0.0, 0.0),
+    ("grid_sample", "f32"): _grid_sample,
+    ("quantize", "f32"): partial(_between, "quantize", F32, I8),
+    ("dequantize", "i8"): partial(_between, "dequantize", I8, F32),
+    ("conv2d_i8", "i8"): partial(_int8, "conv2d_i8", *WINDOW, 1, 3, -2, -128, 127, weight="packed"),
+    ("depthwise_conv2d_i8", "i8"): _depthwise_i8,
+    ("add_i8", "i8"): partial(_int8, "add_i8", 0.5, 0.25, 3, 3, 0, -128, 127, weight="same"),
+    ("mul_i8", "i8"): partial(_int8, "mul_i8", 0.5, 3, 3, 0, -128, 127, weight="same"),
+    ("lookup_i8", "i8"): partial(_int8, "lookup_i8", weight="table"),
+    ("mean_i8", "i8"): partial(_int8, "mean_i8", 1, 2, 0, 2.0**-10, 3, -2, -128, 127),
+    ("max_pool2d_i8", "i8"): partial(_int8, "max_pool2d_i8", 2, 2, 2, 2, 0, 0, 1, 1, 0),
+}
+"""By the operator and the type that the manifest names; those without a rival ride on one that has."""
+
+
+def rivals(kernels: Iterable[tuple[str, str, str, str]]) -> set[tuple[str, str]]:
+    """Return (op, dtype) of the manifest's kernels that stand in for a scalar one on some instruction set."""
+    return {(op, dtype) for op, dtype, isa, _ in kernels if isa != "scalar"}
+
+
+def operators(program: bytes) -> set[str]:
+    """Return the names of the operators of a program."""
+    return {op.name for op in read_spec(program).ops}

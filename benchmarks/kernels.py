@@ -1,0 +1,100 @@
+"""Time each kernel under each instruction set that is here: `python -m benchmarks.kernels [--only OP] [--json FILE]`.
+
+The manifest says which kernels have rivals; `kernel_cases.py` has a program for each.
+"""
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import alcove.runtime._native as native
+import numpy as np
+from alcove.platform.cli.bench import Subject, time_once
+from alcove.platform.cli.made_inputs import timed_inputs
+from alcove.runtime import load
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.kernel_cases import CASES
+from benchmarks.models.page import micros
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kernel.
+
+    Attributes:
+        op: its operator.
+        dtype: its type, as the manifest names it.
+        times_us: the lowest p50 under each instruction set, a call from Python.
+    """
+
+    op: str
+    dtype: str
+    times_us: dict[str, float]
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long the scalar reference takes as the best."""
+        return self.times_us["scalar"] / min(self.times_us.values())
+
+
+def measure(
+    keys: Iterable[tuple[str, str]], rounds: int, seconds: float, core: int, say: Callable[[str], None]
+) -> list[Row]:
+    """Time the cases under every instruction set that this machine has, by turns."""
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="alcove-kernels-") as temporary:
+        for op, dtype in keys:
+            subject = _subject(op, dtype, Path(temporary))
+            times: dict[str, float] = {}
+            for _ in range(rounds):
+                for isa in native.machine_isas():
+                    say(f"{op} {dtype} {isa}")
+                    found = time_once(subject, isa, seconds, core)["p50_us"]
+                    times[isa] = min(found, times.get(isa, found))
+            rows.append(Row(op, dtype, times))
+    return rows
+
+
+def _subject(op: str, dtype: str, folder: Path) -> Subject:
+    program = CASES[op, dtype]()
+    path = folder / f"{op}.{dtype}.alc"
+    path.write_bytes(program)
+    path.chmod(0o444)
+    (timed,) = timed_inputs(program, load(program))
+    np.savez(
+        path.with_suffix(".npz"), allow_pickle=False, **{str(i): np.asarray(v) for i, v in enumerate(timed.inputs)}
+    )
+    return Subject(f"{op} {dtype}", path, "", path.with_suffix(".npz"))
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.kernels", description=__doc__)
+    parser.add_argument("--only", choices=sorted({op for op, _ in CASES}), action="append", help="time this alone")
+    parser.add_argument("--rounds", type=int, default=2, help="turns of each instruction set (2)")
+    parser.add_argument("--seconds", type=float, default=0.1, help="of calls in a turn (0.1)")
+    last = max(os.sched_getaffinity(0))
+    parser.add_argument("--core", type=int, default=last, help=f"which core is timed on (the last, {last})")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows as JSON")
+    given = parser.parse_args()
+    keys = [key for key in CASES if key[0] in (given.only or [key[0]])]
+    console = Console()
+    with console.status("measuring") as status:
+        rows = measure(keys, given.rounds, given.seconds, given.core, lambda what: status.update(f"measuring {what}"))
+    isas = native.machine_isas()
+    table = Table("operator", "type", *isas, "scalar / best")
+    for row in rows:
+        table.add_row(row.op, row.dtype, *(micros(row.times_us[isa]) for isa in isas), f"{row.ratio:.1f}×")
+    console.print(table)
+    if given.json:
+        given.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
