@@ -56,6 +56,8 @@ types: $(INSTALLED) ## mypy --strict over all packages
 bench: $(INSTALLED) ## Print the figures that the documents quote
 	@$(BIN)/python -m benchmarks $(ARGS)
 	@$(BIN)/python -m benchmarks.models
+	@$(BIN)/python -m benchmarks.scale
+	@$(BIN)/python -m benchmarks.kernels
 
 fuzz: $(INSTALLED) ## Feed mutated programs to verifier and runtime, under sanitizers (SECONDS=60)
 	@$(BIN)/python -m benchmarks.fuzz --sanitize --seconds $(or $(SECONDS),60)
@@ -63,5 +65,6 @@ fuzz: $(INSTALLED) ## Feed mutated programs to verifier and runtime, under sanit
 docs: $(INSTALLED) ## Write the documents that commands print
 	@$(BIN)/python -m benchmarks --write docs/performance.md
 	@$(BIN)/python -m benchmarks.models --write docs/performance.md
+	@$(BIN)/python -m benchmarks.scale --write docs/performance.md
 	@$(BIN)/python -m alcove.runtime.coverage --write docs/coverage.md
 	@$(BIN)/python -m benchmarks.architectures --write docs/architectures.md

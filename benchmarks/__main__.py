@@ -14,7 +14,7 @@ from rich.table import Table
 
 from benchmarks import demo, language_id, sizes, sync
 from benchmarks.figures import Figure, pin
-from benchmarks.models.page import section_of
+from benchmarks.sections import sections_of
 
 GROUPS = {
     "language_id": language_id.measure,
@@ -75,7 +75,7 @@ def main() -> None:
         given.json.write_text(json.dumps([figure.as_json() for figure in figures], indent=2) + "\n", encoding="utf-8")
     if given.write:
         before = given.write.read_text(encoding="utf-8") if given.write.exists() else ""
-        kept = section_of(before)
+        kept = sections_of(before)
         given.write.write_text(as_markdown(figures, where) + (f"\n{kept}" if kept else ""), encoding="utf-8")
 
 

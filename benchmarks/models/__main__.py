@@ -13,7 +13,7 @@ from rich.table import Table
 
 from benchmarks.models.cases import CASES, reference_models
 from benchmarks.models.libraries import library_bytes
-from benchmarks.models.page import COLUMNS, as_markdown, cells, written
+from benchmarks.models.page import COLUMNS, SECTION, as_markdown, cells, plot
 from benchmarks.models.peers import Places
 from benchmarks.models.table import Bench
 
@@ -54,7 +54,11 @@ def main() -> int:
         given.json.write_text(json.dumps([row.as_json() for row in rows], indent=2) + "\n", encoding="utf-8")
     if given.write:
         page = given.write.read_text(encoding="utf-8") if given.write.exists() else "# Performance\n"
-        given.write.write_text(written(page, as_markdown(rows, absent, libraries)), encoding="utf-8")
+        given.write.write_text(SECTION.written(page, as_markdown(rows, absent, libraries)), encoding="utf-8")
+        if any(row.peers for row in rows):
+            folder = given.write.parent / "plots"
+            folder.mkdir(exist_ok=True)
+            (folder / "models.svg").write_text(plot(rows), encoding="utf-8")
     return 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from benchmarks.models.cases import BUILT, ROOT
 
@@ -71,12 +71,21 @@ def _built() -> Path:
     return found[-1].parent
 
 
+def measure_native(
+    executable: Path, program: Path, inputs: Sequence[Path], core: int, seconds: float
+) -> dict[str, Any]:
+    """Return what latency.c prints of one program, pinned to a core."""
+    arguments = [str(program), str(seconds), *map(str, inputs)]
+    command = ["taskset", "-c", str(core), str(executable), *arguments]
+    said = subprocess.run(command, check=True, capture_output=True, text=True)
+    return dict(json.loads(said.stdout))
+
+
 def measure(executable: Path, program: Path, inputs: Sequence[Path], core: int, seconds: float) -> Times:
     """Time one program, pinned to a core."""
+    found = measure_native(executable, program, inputs, core, seconds)
     pinned = ["taskset", "-c", str(core)]
     arguments = [str(program), str(seconds), *map(str, inputs)]
-    said = subprocess.run([*pinned, str(executable), *arguments], check=True, capture_output=True, text=True)
-    found = json.loads(said.stdout)
     python = subprocess.run(
         [*pinned, sys.executable, "-c", PYTHON, *arguments], check=True, capture_output=True, text=True
     )

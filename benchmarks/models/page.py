@@ -1,8 +1,11 @@
 """How do the rows read as a table?"""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from benchmarks.models.table import Row
+from benchmarks.sections import Section
+from benchmarks.svg import bars
 
 COLUMNS = (
     "model",
@@ -24,7 +27,7 @@ COLUMNS = (
 SPARE_KIB = 4096
 """What a process may take beyond the program's bytes."""
 
-BEGIN, END = "<!-- models: written by `python -m benchmarks.models --write` -->", "<!-- end of models -->"
+SECTION: Final = Section("models", "python -m benchmarks.models --write")
 
 
 def micros(value: float) -> str:
@@ -80,6 +83,7 @@ def as_markdown(rows: Sequence[Row], absent: Mapping[str, str], libraries: Mappi
     ]
     names = sorted({name for row in rows for name in row.peers})
     if names:
+        lines += ["![time of each peer beside alcove](plots/models.svg)", ""]
         lines += ["Each peer, p50:", "", "| model | " + " | ".join(names) + " |", "|" + "---|" * (len(names) + 1)]
         for row in rows:
             shown = (micros(row.peers[name]) if name in row.peers else "–" for name in names)
@@ -96,15 +100,7 @@ def as_markdown(rows: Sequence[Row], absent: Mapping[str, str], libraries: Mappi
     return "\n".join(lines)
 
 
-def written(page: str, section: str) -> str:
-    """Return a page with the section between its marks, or at its end."""
-    block = f"{BEGIN}\n\n{section}\n{END}\n"
-    if BEGIN not in page:
-        return page.rstrip() + "\n\n" + block
-    before, _, rest = page.partition(BEGIN)
-    return before + block + rest.partition(END + "\n")[2]
-
-
-def section_of(page: str) -> str:
-    """Return what stands between the marks of a page, marks included; "" if there is none."""
-    return page[page.index(BEGIN) : page.index(END)] + END + "\n" if BEGIN in page and END in page else ""
+def plot(rows: Sequence[Row]) -> str:
+    """Return the picture of how many times as long each peer takes."""
+    ratios = {row.case: {name: row.peers[name] / row.times.call_us for name in sorted(row.peers)} for row in rows}
+    return bars("time of each peer, in times of alcove's (logarithmic)", {case: r for case, r in ratios.items() if r})

@@ -63,7 +63,7 @@ def is_native(name: str) -> bool:
 
 def measure(places: Places, name: str, case: Case, core: int) -> PeerTimes | str:
     """Return what one peer takes, or why there is nothing."""
-    found = [_run(places, name + case.peer_suffix, model, core) for model in (case.model, *case.also)]
+    found = [run(places, name + case.peer_suffix, model, core) for model in (case.model, *case.also)]
     good = [result for result in found if "error" not in result]
     if not good:
         return str(found[0]["error"])
@@ -74,7 +74,8 @@ def measure(places: Places, name: str, case: Case, core: int) -> PeerTimes | str
     )
 
 
-def _run(places: Places, name: str, model: str, core: int) -> dict[str, Any]:
+def run(places: Places, name: str, model: str, core: int) -> dict[str, Any]:
+    """Return what a peer's script says of a model, exported to `places.models`; "error" if it gives no time."""
     plain = name.removesuffix("_int8")
     variants = ["_int8"] if name.endswith("_int8") else []
     newer = Path(f"{places.models}15")

@@ -81,7 +81,7 @@ def test_the_cases_give_the_same_bits_on_every_instruction_set(tmp_path: Path) -
 
 def test_a_row_has_a_time_for_each_instruction_set() -> None:
     """And the ratio of the reference to the best."""
-    (row,) = kernels.measure([("softmax", "f32")], rounds=1, seconds=0.001, core=0, say=str)
+    (row,) = kernels.measure([("softmax", "f32")], rounds=1, seconds=0.001, core=0, say=lambda _: None)
     assert (row.op, row.dtype) == ("softmax", "f32")
     assert list(row.times_us) == _native.machine_isas()
     assert row.ratio >= 1

@@ -1,0 +1,130 @@
+"""Which layers are timed, at which sizes?  Torch alone: the peers' environments export the same modules."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import nn
+
+SEED: Final = 4
+IMAGE: Final = 28
+"""Height and width of what convolutions of several channel counts see."""
+
+
+class Separable(nn.Module):
+    """A depthwise 3x3 over 32 channels and a 1x1 to 64, each with a relu."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.deep = nn.Conv2d(32, 32, 3, padding=1, groups=32)
+        self.wide = nn.Conv2d(32, 64, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return [1, 64, h, w] of [1, 32, h, w]."""
+        deep: torch.Tensor = self.deep(x)
+        wide: torch.Tensor = self.wide(torch.relu(deep))
+        return torch.relu(wide)
+
+
+class Attention(nn.Module):
+    """Self-attention of width 64 in 4 heads, with its projections."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given, self.taken = nn.Linear(64, 192), nn.Linear(64, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return [1, n, 64] of [1, n, 64]."""
+        n = x.shape[1]
+        q, k, v = self.given(x).reshape(1, n, 3, 4, 16).permute(2, 0, 3, 1, 4).unbind(0)
+        heads = nn.functional.scaled_dot_product_attention(q, k, v)
+        taken: torch.Tensor = self.taken(heads.transpose(1, 2).reshape(1, n, 64))
+        return taken
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One layer at several sizes.
+
+    Attributes:
+        name: of files and of the plot.
+        title: for people.
+        axis: what varies.
+        sizes: its values.
+        module: makes the layer for a size.
+        shape: of its input, at a size.
+        flops: multiplications and additions at a size.
+    """
+
+    name: str
+    title: str
+    axis: str
+    sizes: Sequence[int]
+    module: Callable[[int], nn.Module]
+    shape: Callable[[int], tuple[int, ...]]
+    flops: Callable[[int], int]
+
+    def model(self, size: int) -> str:
+        """Return the name of one point's files."""
+        return f"{self.name}_{size}"
+
+
+CURVES: Final = (
+    Curve(
+        "conv3x3",
+        "3x3 convolution, 28x28, as many channels in as out",
+        "channels",
+        (16, 32, 64, 128, 256),
+        lambda c: nn.Conv2d(c, c, 3, padding=1),
+        lambda c: (1, c, IMAGE, IMAGE),
+        lambda c: 2 * 9 * c * c * IMAGE * IMAGE,
+    ),
+    Curve(
+        "conv1x1",
+        "1x1 convolution, 28x28, as many channels in as out",
+        "channels",
+        (16, 32, 64, 128, 256, 512),
+        lambda c: nn.Conv2d(c, c, 1),
+        lambda c: (1, c, IMAGE, IMAGE),
+        lambda c: 2 * c * c * IMAGE * IMAGE,
+    ),
+    Curve(
+        "separable",
+        "depthwise 3x3 over 32 channels, then 1x1 to 64",
+        "height and width",
+        (7, 14, 28, 56, 112),
+        lambda _: Separable(),
+        lambda r: (1, 32, r, r),
+        lambda r: 2 * (9 * 32 + 32 * 64) * r * r,
+    ),
+    Curve(
+        "attention",
+        "self-attention, width 64, 4 heads, projections included",
+        "sequence length",
+        (8, 32, 128, 256, 512),
+        lambda _: Attention(),
+        lambda n: (1, n, 64),
+        lambda n: 2 * (n * 64 * 256 + 2 * n * n * 64),
+    ),
+    Curve(
+        "batch",
+        "two linear layers 256 to 256 with a relu between",
+        "batch",
+        (1, 2, 4, 16, 64),
+        lambda _: nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 256)),
+        lambda b: (b, 256),
+        lambda b: 2 * 2 * b * 256 * 256,
+    ),
+)
+
+
+def build(curve: Curve, size: int) -> nn.Module:
+    """Return the layer of a point, with fixed random weights."""
+    torch.manual_seed(SEED)
+    return curve.module(size).eval().requires_grad_(requires_grad=False)
+
+
+def inputs(curve: Curve, size: int) -> tuple[torch.Tensor]:
+    """Return the input of a point."""
+    return (torch.randn(curve.shape(size), generator=torch.Generator().manual_seed(SEED)),)

@@ -1,0 +1,88 @@
+"""Are curves exported, counted and drawn as the page says?  No time is judged here."""
+
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+import torch
+from alcove.runtime import export, load
+
+from benchmarks.models.peers import Places
+from benchmarks.scale import measure
+from benchmarks.scale.layers import CURVES, Curve, build, inputs
+from benchmarks.scale.measure import Point
+from benchmarks.scale.page import SECTION, as_markdown, plots
+from benchmarks.svg import COLOURS, bars, curves
+
+POINTS = [
+    Point("conv3x3", 16, 20.0, 180.5, {"litert": 30.0, "ort": 50.0}, {}),
+    Point("conv3x3", 32, 80.0, 180.6, {"litert": 100.0}, {"ort": "no <answer>"}),
+    Point("batch", 1, 5.0, 55.0, {}, {}),
+]
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.name)
+def test_a_curve_is_a_layer_that_alcove_takes(curve: Curve) -> None:
+    """At its least size: exported, with the answers of torch; sizes rise, and operations with them."""
+    size = curve.sizes[0]
+    module, given = build(curve, size), inputs(curve, size)
+    (native,) = load(bytes(export(module, given)))(given[0].numpy())
+    torch.testing.assert_close(torch.from_numpy(native), module(*given), rtol=1e-4, atol=1e-5)
+    assert list(curve.sizes) == sorted(set(curve.sizes))
+    flops = [curve.flops(size) for size in curve.sizes]
+    assert flops == sorted(flops)
+    assert tuple(given[0].shape) == curve.shape(size)
+
+
+def test_what_grows_is_what_is_promised() -> None:
+    """Channels, resolution, sequence length, batch."""
+    assert [curve.axis for curve in CURVES] == [
+        "channels",
+        "channels",
+        "height and width",
+        "sequence length",
+        "batch",
+    ]
+
+
+def test_a_table_names_the_fastest_peer_and_who_gave_no_time() -> None:
+    """Each curve that was timed has a table and a picture; the others have none."""
+    page = as_markdown(POINTS, {"et": "not installed (setup.sh)"})
+    assert "| 16 | 20.0 µs | 180.5 | 30.0 µs | litert | 1.50× | 30.0 µs | 50.0 µs |" in page
+    assert "| 32 | 80.0 µs | 180.6 | 100.0 µs | litert | 1.25× | 100.0 µs | – |" in page
+    assert "| 1 | 5.000 µs | 55.0 | – | – | – |" in page
+    assert "Not timed: et, not installed (setup.sh)." in page
+    assert "Gave no time: ort on conv3x3 32 (no <answer>)." in page
+    assert list(plots(POINTS)) == ["conv3x3.svg", "batch.svg"]
+    assert "plots/conv3x3.svg" in page
+    assert "plots/attention.svg" not in page
+    assert SECTION.begin in SECTION.written("# Performance\n", page)
+
+
+def test_pictures_are_well_formed_and_the_same_each_time() -> None:
+    """A line for each name, thick for the first; names are escaped; one size alone is drawn too."""
+    for picture in plots(POINTS).values():
+        root = ET.fromstring(picture)
+        assert root.tag.endswith("svg")
+    first = plots(POINTS)["conv3x3.svg"]
+    assert first == plots(POINTS)["conv3x3.svg"]
+    assert first.count("<polyline") == 3
+    assert f'stroke="{COLOURS[0]}" stroke-width="2.5"' in first
+    drawn = curves("a < b", "x & y", {"<one>": [(1.0, 10.0), (8.0, 1000.0)]})
+    assert [e.text for e in ET.fromstring(drawn).iter() if e.text and "one" in e.text] == ["<one>"]
+
+
+def test_bars_grow_with_the_ratio() -> None:
+    """Twice as long is longer than as long; what is faster than alcove stays left of the line at 1."""
+    root = ET.fromstring(bars("times", {"lid": {"a": 0.8, "b": 1.0, "c": 4.0}, "tag": {"a": 40.0}}))
+    widths = [float(e.attrib["width"]) for e in root.iter() if e.tag.endswith("rect") and e.attrib.get("x") == "64"]
+    assert widths == sorted(widths)
+    assert len(widths) == 4
+    (line,) = [float(e.attrib["x1"]) for e in root.iter() if e.tag.endswith("line")]
+    assert line == pytest.approx(64 + widths[1])
+
+
+def test_environments_that_are_not_there_export_nothing(tmp_path: Path) -> None:
+    """No error: who is missing is named when it would be timed."""
+    measure.export_for_peers(Places(tmp_path / "none", tmp_path))
+    assert not list(tmp_path.iterdir())
