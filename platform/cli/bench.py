@@ -79,7 +79,7 @@ def bench_command(
     ] = None,
     isa: Annotated[
         list[str] | None,
-        typer.Option(help="Kernels to compare: scalar, avx2, avx512, neon, or all that the machine has; repeatable."),
+        typer.Option(help="Whose kernels: scalar, avx2, … or all that are here, to compare; repeatable."),
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Turns; each runs every row in a fresh process.")] = 3,
     seconds: Annotated[float, typer.Option(min=0.001, max=60, help="Of calls in a turn of a row.")] = 0.5,
