@@ -82,8 +82,9 @@ def _rows(name: str, shape: tuple[int, ...], *attributes: float, weights: int = 
 
 def _binary() -> bytes:
     case = _Case()
-    x, y = case.input("x", F32, (1, 56, 56, 64)), case.input("y", F32, (1, 56, 56, 64))
-    return case.result("binary", [x, y], (F32, (1, 56, 56, 64)), attributes=(1,))
+    shape = (1, 28, 28, 64)
+    x, y = case.input("x", F32, shape), case.input("y", F32, shape)
+    return case.result("binary", [x, y], (F32, shape), attributes=(1,))
 
 
 def _reduce() -> bytes:
@@ -195,7 +196,7 @@ def _depthwise_i8() -> bytes:
 
 def _between(name: str, given: DType, taken: DType) -> bytes:
     case = _Case()
-    shape = (1, 56, 56, 64)
+    shape = (1, 28, 28, 64)
     return case.result(name, [case.input("x", given, shape)], (taken, shape), attributes=(0.03125, 3))
 
 
@@ -211,7 +212,7 @@ CASES: Final[dict[tuple[str, str], Callable[[], bytes]]] = {
     ("embedding_bag", "i8"): partial(_bag, I8),
     ("embedding_bags", "f32"): _bags,
     ("embedding_i8", "f32"): _embedding_i8,
-    ("unary", "f32"): partial(_rows, "unary", (1, 56, 56, 64), *RELU),
+    ("unary", "f32"): partial(_rows, "unary", (1, 28, 28, 64), *RELU),
     ("binary", "f32"): _binary,
     ("softmax", "f32"): partial(_rows, "softmax", (128, 128), 0),
     ("reduce", "f32"): _reduce,

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import alcove.runtime._native as native
 import numpy as np
-from alcove.platform.cli.bench import Subject, time_once
 from alcove.platform.cli.made_inputs import timed_inputs
 from alcove.runtime import load
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.kernel_cases import CASES
+from benchmarks.models.alcove import measure_native, timing_program
 from benchmarks.models.page import micros
 
 
@@ -30,7 +30,7 @@ class Row:
     Attributes:
         op: its operator.
         dtype: its type, as the manifest names it.
-        times_us: the lowest p50 under each instruction set, a call from Python.
+        times_us: the lowest median under each instruction set, through the C interface: inputs copied in, and a run.
     """
 
     op: str
@@ -47,30 +47,31 @@ def measure(
     keys: Iterable[tuple[str, str]], rounds: int, seconds: float, core: int, say: Callable[[str], None]
 ) -> list[Row]:
     """Time the cases under every instruction set that this machine has, by turns."""
-    rows = []
+    rows, executable = [], timing_program()
     with tempfile.TemporaryDirectory(prefix="alcove-kernels-") as temporary:
         for op, dtype in keys:
-            subject = _subject(op, dtype, Path(temporary))
+            program, inputs = _files(op, dtype, Path(temporary))
             times: dict[str, float] = {}
             for _ in range(rounds):
                 for isa in native.machine_isas():
                     say(f"{op} {dtype} {isa}")
-                    found = time_once(subject, isa, seconds, core)["p50_us"]
-                    times[isa] = min(found, times.get(isa, found))
+                    medians = measure_native(executable, program, inputs, core, seconds, isa=isa)["medians_ns"]
+                    times[isa] = min(min(medians) / 1000, times.get(isa, float("inf")))
             rows.append(Row(op, dtype, times))
     return rows
 
 
-def _subject(op: str, dtype: str, folder: Path) -> Subject:
+def _files(op: str, dtype: str, folder: Path) -> tuple[Path, list[Path]]:
+    """Return the program of a case, read-only so that it is mapped, and the files of its inputs."""
     program = CASES[op, dtype]()
     path = folder / f"{op}.{dtype}.alc"
     path.write_bytes(program)
     path.chmod(0o444)
     (timed,) = timed_inputs(program, load(program))
-    np.savez(
-        path.with_suffix(".npz"), allow_pickle=False, **{str(i): np.asarray(v) for i, v in enumerate(timed.inputs)}
-    )
-    return Subject(f"{op} {dtype}", path, "", path.with_suffix(".npz"))
+    files = [path.with_suffix(f".{index}.bin") for index in range(len(timed.inputs))]
+    for file, values in zip(files, timed.inputs, strict=True):
+        file.write_bytes(np.asarray(values).tobytes())
+    return path, files
 
 
 def main() -> None:
@@ -85,6 +86,8 @@ def main() -> None:
     given = parser.parse_args()
     keys = [key for key in CASES if key[0] in (given.only or [key[0]])]
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
     with console.status("measuring") as status:
         rows = measure(keys, given.rounds, given.seconds, given.core, lambda what: status.update(f"measuring {what}"))
     isas = native.machine_isas()

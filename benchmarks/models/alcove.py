@@ -1,6 +1,7 @@
 """How long does alcove take?  Through the C interface in a process of its own, and through Python in another."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -72,12 +73,13 @@ def _built() -> Path:
 
 
 def measure_native(
-    executable: Path, program: Path, inputs: Sequence[Path], core: int, seconds: float
+    executable: Path, program: Path, inputs: Sequence[Path], core: int, seconds: float, *, isa: str = ""
 ) -> dict[str, Any]:
-    """Return what latency.c prints of one program, pinned to a core."""
+    """Return what latency.c prints of one program, pinned to a core; `isa` forces kernels."""
     arguments = [str(program), str(seconds), *map(str, inputs)]
     command = ["taskset", "-c", str(core), str(executable), *arguments]
-    said = subprocess.run(command, check=True, capture_output=True, text=True)
+    environment = {**os.environ, "ALCOVE_ISA": isa} if isa else None
+    said = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     return dict(json.loads(said.stdout))
 
 
