@@ -43,6 +43,7 @@
 #include "kernels/scatter/scatter.h"
 #include "kernels/scatter_rows/scatter_rows.h"
 #include "kernels/searchsorted/searchsorted.h"
+#include "kernels/separable_conv2d/separable_conv2d.h"
 #include "kernels/softmax/softmax.h"
 #include "kernels/sort/sort.h"
 #include "kernels/strided_copy/strided_copy.h"
@@ -116,6 +117,7 @@ struct KernelTable {
   DepthwiseConv2dF32Kernel* depthwise_conv2d_f32;
   ConvTranspose2dF32Kernel* conv_transpose2d_f32;
   WinogradConv2dF32Kernel* winograd_conv2d_f32;
+  SeparableConv2dF32Kernel* separable_conv2d_f32;
   Pool2dF32Kernel* pool2d_f32;
   MaxPool2dIndicesF32Kernel* max_pool2d_indices_f32;
   Resize2dF32Kernel* resize2d_f32;

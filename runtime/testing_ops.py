@@ -215,6 +215,20 @@ def images() -> bytes:
         SCRATCH,
         attributes=(2, 0, 2, 0, 1, 1, -1.0, 1.0),
     )
+    # With and without an expansion and a residual; rows at a time that do not divide the image.
+    depthwise, project = build.floats("separable depthwise", 10, 5), build.layer("project", 2, 5)
+    gates = (1, 0.0, 6.0, 2, 0.0, 0.0, 3, 0.0, 0.0)
+    expanded = (3, 3, 1, 1, 1, 1, 1, 1, 2, 1, 1, *gates)
+    build.show(
+        "separable_conv2d",
+        [wide, build.layer("expand", 5, 2), depthwise, project, wide],
+        (F32, (1, 5, 20, 2)),
+        SCRATCH,
+        attributes=expanded,
+    )
+    plain_input = (3, 3, 2, 2, 1, 1, 1, 1, 2, 0, 0, *gates)
+    alone = [wide, build.floats("separable alone", 10, 2), build.layer("alone", 18, 2)]
+    build.show("separable_conv2d", alone, (F32, (1, 3, 10, 18)), SCRATCH, attributes=plain_input)
     for side, stride in ((3, 1), (5, 2)):
         columns = 20 // stride
         weight = build.floats(f"depthwise {side}", side * side + 1, 2)

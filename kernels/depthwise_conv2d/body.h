@@ -33,16 +33,31 @@ typename V::Register input_at(const DepthwiseConv2dF32& a, const Window& at, con
   return V::load(line + static_cast<size_t>(column) * a.channels + channel, at.lanes);
 }
 
-// Kernels of kKernelW columns side by side: each column of the input is loaded once for all pixels that it takes part in.
-template <class V, int kPixels, int kKernelW, int kStride>
+// What a tile does that applies another function than a clamp, or ends beyond the last channel.
+template <class V>
+[[gnu::noinline]] void finish(const DepthwiseConv2dF32& a, const Window& at, size_t rows, size_t pixels, const float* sums) noexcept {
+  for (size_t r = 0; r < rows; ++r) {
+    float* output = at.output + r * a.out_w * a.channels + at.o;
+    for (size_t p = 0; p < pixels; ++p, output += a.channels, sums += V::kWidth) {
+      V::store(output, at.lanes, activated<V>(a.activation, V::load(sums, V::kWidth)));
+    }
+  }
+}
+
+// kRows x kPixels neighbours of the output, for kernels of kKernel x kKernel that lie side by side: each column of the input is
+// loaded once for all pixels that it takes part in.
+template <class V, int kRows, int kPixels, int kKernel, int kStride>
 [[gnu::noinline]] void tile(const DepthwiseConv2dF32& a, const Window& at) noexcept {
-  constexpr int kColumns = (kPixels - 1) * kStride + kKernelW;
+  constexpr int kColumns = (kPixels - 1) * kStride + kKernel;
   const size_t channels = a.channels;
-  const float* weights = a.weights + at.o;
   const typename V::Mask used = V::mask(at.lanes);
-  typename V::Register y[kPixels];
-  const typename V::Register bias = V::load_masked(weights, used);
-  for (int p = 0; p < kPixels; ++p) y[p] = bias;
+  typename V::Register y[kRows][kPixels];
+  const typename V::Register bias = V::load_masked(a.weights + at.o, used);
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int p = 0; p < kPixels; ++p) y[r][p] = bias;
+  }
   // Which lanes of a column are read: none of one outside the input, whose address is never used.
   typename V::Mask inside[kColumns];
 #pragma GCC unroll 16
@@ -51,8 +66,10 @@ template <class V, int kPixels, int kKernelW, int kStride>
     inside[c] = V::mask(column >= 0 && column < static_cast<int64_t>(a.in_w) ? at.lanes : 0);
   }
   const int64_t start = at.left * static_cast<int64_t>(channels) + static_cast<int64_t>(at.o);
-  for (size_t tap_row = 0; tap_row < a.kernel_h; ++tap_row) {
-    const float* line = line_at(a, at, tap_row);
+  const float* const weights = a.weights + channels + at.o;
+#pragma GCC unroll 1
+  for (int i = 0; i < (kRows - 1) * kStride + kKernel; ++i) {
+    const float* line = line_at(a, at, static_cast<size_t>(i));
     typename V::Register x[kColumns];
     if (line != nullptr) {
 #pragma GCC unroll 16
@@ -63,16 +80,39 @@ template <class V, int kPixels, int kKernelW, int kStride>
 #pragma GCC unroll 16
       for (int c = 0; c < kColumns; ++c) x[c] = V::fill(0.0f);
     }
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const int tap_row = i - r * kStride;
+      if (tap_row < 0 || tap_row >= kKernel) continue;
+      const float* row_weights = weights + static_cast<size_t>(tap_row * kKernel) * channels;
 #pragma GCC unroll 16
-    for (int tap = 0; tap < kKernelW; ++tap) {
-      const typename V::Register w = V::load_masked(weights += channels, used);
-#pragma GCC unroll 16
-      for (int p = 0; p < kPixels; ++p) y[p] = V::fma(x[p * kStride + tap], w, y[p]);
+      for (int tap = 0; tap < kKernel; ++tap) {
+        const typename V::Register w = V::load_masked(row_weights + static_cast<size_t>(tap) * channels, used);
+#pragma GCC unroll 4
+        for (int p = 0; p < kPixels; ++p) y[r][p] = V::fma(x[p * kStride + tap], w, y[r][p]);
+      }
     }
   }
-  for (int p = 0; p < kPixels; ++p) {
-    V::store(at.output + static_cast<size_t>(p) * channels + at.o, at.lanes, activated<V>(a.activation, y[p]));
+  const size_t row_floats = a.out_w * channels;
+  float* const output = at.output + at.o;
+  if (a.activation.function <= Activation::clamp && at.lanes == V::kWidth) {
+    const typename V::Register low = V::fill(a.activation.low), high = V::fill(a.activation.high);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int p = 0; p < kPixels; ++p) {
+        V::store(output + static_cast<size_t>(r) * row_floats + static_cast<size_t>(p) * channels, V::kWidth, V::clamp(y[r][p], low, high));
+      }
+    }
+    return;
   }
+  float sums[kRows * kPixels * V::kWidth];
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int p = 0; p < kPixels; ++p) V::store(sums + static_cast<size_t>(r * kPixels + p) * V::kWidth, V::kWidth, y[r][p]);
+  }
+  finish<V>(a, at, kRows, kPixels, sums);
 }
 
 // One pixel of any kernel.
@@ -93,54 +133,74 @@ void pixel(const DepthwiseConv2dF32& a, const Window& at) noexcept {
 
 using DepthwiseTile = void (*)(const DepthwiseConv2dF32&, const Window&);
 
-// The tiles from one pixel up, and how many there are; none: pixel by pixel.
+// Tiles of one row and of `rows`, by 1, 3 and 4 pixels; none: pixel by pixel.
 struct DepthwiseTiles {
-  const DepthwiseTile* tiles;
-  size_t count;
+  const DepthwiseTile (*of_rows)[3] = nullptr;
+  size_t rows = 1;
 };
 
-template <class V, int kKernelW, int kStride, int... kPixels>
-inline constexpr DepthwiseTile kTiles[] = {tile<V, kPixels, kKernelW, kStride>...};
+// Rows whose accumulators fill the registers.
+template <class V>
+inline constexpr int kTileRows = V::kRegisters >= 32 ? 4 : 2;
+
+template <class V, int kKernel, int kStride>
+inline constexpr DepthwiseTile kTiles[2][3] = {
+    {tile<V, 1, 1, kKernel, kStride>, tile<V, 1, 3, kKernel, kStride>, tile<V, 1, 4, kKernel, kStride>},
+    {tile<V, kTileRows<V>, 1, kKernel, kStride>, tile<V, kTileRows<V>, 3, kKernel, kStride>,
+     tile<V, kTileRows<V>, 4, kKernel, kStride>}};
 
 template <class V>
 DepthwiseTiles tiles_of([[maybe_unused]] const DepthwiseConv2dF32& a) noexcept {
   if constexpr (V::kWidth > 1) {
-    if (a.multiplier != 1 || a.dilation_w != 1) return {nullptr, 1};
-    if (a.kernel_w == 3 && a.stride_w == 1) return {kTiles<V, 3, 1, 1, 2, 3, 4, 5, 6, 7, 8>, 8};
-    if (a.kernel_w == 5 && a.stride_w == 1) return {kTiles<V, 5, 1, 1, 2, 3, 4, 5, 6, 7, 8>, 8};
-    if (a.kernel_w == 3 && a.stride_w == 2) return {kTiles<V, 3, 2, 1, 2, 3, 4>, 4};
-    if (a.kernel_w == 5 && a.stride_w == 2) return {kTiles<V, 5, 2, 1, 2, 3, 4>, 4};
+    const bool is_square = a.kernel_h == a.kernel_w && a.stride_h == a.stride_w && a.dilation_h == 1 && a.dilation_w == 1;
+    if (a.multiplier != 1 || !is_square) return {};
+    if (a.kernel_w == 3 && a.stride_w == 1) return {kTiles<V, 3, 1>, kTileRows<V>};
+    if (a.kernel_w == 5 && a.stride_w == 1) return {kTiles<V, 5, 1>, kTileRows<V>};
+    if (a.kernel_w == 3 && a.stride_w == 2) return {kTiles<V, 3, 2>, kTileRows<V>};
+    if (a.kernel_w == 5 && a.stride_w == 2) return {kTiles<V, 5, 2>, kTileRows<V>};
   }
-  return {nullptr, 1};
+  return {};
+}
+
+// Pixels of the next tile in a row: threes and fours wherever a width is a sum of them.
+inline size_t tile_pixels(size_t left) noexcept { return left < 3 || left == 5 ? (left == 5 ? 4 : 1) : left % 4 == 0 ? 4 : 3; }
+
+// One row of the output, or as many as a tile has.
+template <class V>
+void convolve_rows(const DepthwiseConv2dF32& a, const DepthwiseTiles& tiles, Window at, bool is_one, float* line) noexcept {
+  const size_t outputs = a.channels * a.multiplier;
+  for (at.o = 0; at.o < outputs; at.o += V::kWidth) {
+    at.lanes = outputs - at.o < V::kWidth ? outputs - at.o : V::kWidth;
+    at.left = -static_cast<int64_t>(a.pad_left);
+    at.output = line;
+    for (size_t left = a.out_w; left > 0;) {
+      const size_t here = tiles.of_rows == nullptr ? 1 : tile_pixels(left);
+      if (tiles.of_rows == nullptr) {
+        pixel<V>(a, at);
+      } else {
+        tiles.of_rows[is_one ? 0 : 1][here / 2](a, at);
+      }
+      at.left += static_cast<int64_t>(here * a.stride_w);
+      at.output += here * outputs;
+      left -= here;
+    }
+  }
 }
 
 template <class V>
 void convolve(const DepthwiseConv2dF32& a) noexcept {
-  const size_t outputs = a.channels * a.multiplier;
   const DepthwiseTiles tiles = tiles_of<V>(a);
-  const size_t count = (a.out_w + tiles.count - 1) / tiles.count;
-  const size_t pixels = a.out_w / count;
-  const size_t longer = a.out_w % count;
+  const size_t row_floats = a.out_w * a.channels * a.multiplier;
   Window at{};
   for (; at.batch < a.batch; ++at.batch) {
-    for (size_t row = 0; row < a.out_h; ++row) {
-      float* const line = a.output + (at.batch * a.out_h + row) * a.out_w * outputs;
+    size_t rows = tiles.rows;
+    for (size_t row = 0; row < a.out_h; row += rows) {
+      const size_t left = a.out_h - row;
+      // What is left is computed in one tile with some rows once more, or row by row, whichever is less work.
+      if (left < rows && a.out_h >= rows && left * 2 > rows) row = a.out_h - rows;
+      if (a.out_h - row < rows) rows = 1;
       at.top = static_cast<int64_t>(row * a.stride_h) - static_cast<int64_t>(a.pad_top);
-      for (at.o = 0; at.o < outputs; at.o += V::kWidth) {
-        at.lanes = outputs - at.o < V::kWidth ? outputs - at.o : V::kWidth;
-        at.left = -static_cast<int64_t>(a.pad_left);
-        at.output = line;
-        for (size_t i = 0; i < count; ++i) {
-          const size_t here = pixels + (i < longer ? 1 : 0);
-          if (tiles.tiles == nullptr) {
-            pixel<V>(a, at);
-          } else {
-            tiles.tiles[here - 1](a, at);
-          }
-          at.left += static_cast<int64_t>(here * a.stride_w);
-          at.output += here * outputs;
-        }
-      }
+      convolve_rows<V>(a, tiles, at, rows == 1, a.output + (at.batch * a.out_h + row) * row_floats);
     }
   }
 }

@@ -26,7 +26,7 @@ struct DepthwiseConv2dF32 {
 
 using DepthwiseConv2dF32Kernel = void(const DepthwiseConv2dF32&) noexcept;
 
-DepthwiseConv2dF32Kernel depthwise_conv2d_f32_reference, depthwise_conv2d_f32_avx2_8x8, depthwise_conv2d_f32_avx512_8x16,
-    depthwise_conv2d_f32_neon_8x4;
+DepthwiseConv2dF32Kernel depthwise_conv2d_f32_reference, depthwise_conv2d_f32_avx2_2x4x8, depthwise_conv2d_f32_avx512_4x4x16,
+    depthwise_conv2d_f32_neon_4x4x4;
 
 }  // namespace alcove::kernels

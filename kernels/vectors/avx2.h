@@ -14,6 +14,7 @@ namespace {
 
 struct Avx2 {
   static constexpr size_t kWidth = 8;
+  static constexpr int kRegisters = 16;
   using Register = __m256;
   static __m256i mask(size_t lanes) noexcept {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(lanes)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));

@@ -14,6 +14,7 @@ namespace {
 
 struct Avx512 {
   static constexpr size_t kWidth = 16;
+  static constexpr int kRegisters = 32;
   using Register = __m512;
   static __mmask16 mask(size_t lanes) noexcept { return static_cast<__mmask16>((1u << lanes) - 1u); }
   static Register fill(float v) noexcept { return _mm512_set1_ps(v); }

@@ -14,6 +14,7 @@ namespace {
 
 struct Neon {
   static constexpr size_t kWidth = 4;
+  static constexpr int kRegisters = 32;
   using Register = float32x4_t;
   // There are no masked loads: a mask is how many lanes are used.
   using Mask = size_t;

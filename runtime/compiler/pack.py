@@ -43,7 +43,7 @@ def packer(*ops: str, reads_attributes: bool = False) -> Callable[[Packer], Pack
 def pack(graph: Graph) -> Graph:
     """Return the graph with every product reading packed constants."""
     values = dict(graph.values)
-    nodes = tuple(_packed(values, node) if _has_constants(graph, node) else node for node in graph.nodes)
+    nodes = tuple(packed(values, node) if _has_constants(graph, node) else node for node in graph.nodes)
     return without_unused(replace(graph, values=values, nodes=nodes))
 
 
@@ -52,13 +52,14 @@ def _has_constants(graph: Graph, node: Node) -> bool:
     return node.op in PACKERS and graph.values[node.inputs[1]].constant is not None
 
 
-def _packed(values: dict[str, Value], node: Node) -> Node:
+def packed(values: dict[str, Value], node: Node) -> Node:
+    """Return a product, of a constant weight and bias, reading them as one constant, which is added to `values`."""
     x, weight_key, bias_key, *rest = node.inputs
     weight, bias = values[weight_key], values[bias_key]
     key = f"{weight_key}{JOIN}{bias_key}:{node.op}{node.attributes if node.op in _READS_ATTRIBUTES else ''}"
     if key not in values:
-        packed = PACKERS[node.op](weight, bias, node)
-        values[key] = replace(packed, key=key, name=packed_name(weight, bias) + packed.name)
+        made = PACKERS[node.op](weight, bias, node)
+        values[key] = replace(made, key=key, name=packed_name(weight, bias) + made.name)
     return replace(node, inputs=(x, key, *rest))
 
 

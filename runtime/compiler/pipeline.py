@@ -1,7 +1,7 @@
 """In which order do the passes run?
 
-capture → lower → tidy → legalise → layout → fuse → quantise → gate → winograd → pack → plan → emit → check → bytes →
-the verifier of the devices
+capture → lower → tidy → legalise → layout → fuse → quantise → gate → winograd → separable → pack → plan → emit →
+check → bytes → the verifier of the devices
 """
 
 import contextlib
@@ -18,8 +18,9 @@ from alcove.runtime.compiler.legalise import legalise
 from alcove.runtime.compiler.lower import lower
 from alcove.runtime.compiler.pack import pack
 from alcove.runtime.compiler.quantise import Budget, Metric, Quantisation, Quantiser, options_of
+from alcove.runtime.compiler.separable import choose_separable, separable
 from alcove.runtime.compiler.tidy import tidy
-from alcove.runtime.compiler.winograd import GROWTH_BYTES, choose, winograd
+from alcove.runtime.compiler.winograd import GROWTH_BYTES, choose_winograd, winograd
 from alcove.runtime.errors import ExportError
 from alcove.runtime.program import Program
 from torch import nn
@@ -97,12 +98,15 @@ def export(
             return seen("gate", gate(seen("quantise", quantiser(fused_at(sizes, seen)))))
 
         largest_graph = gated_at(captured.largest(), seen)
-        chosen = choose(largest_graph, growth_bytes)  # once, so that a program has the same operators at all sizes
+        # Chosen once, so that a program has the same operators at all sizes.
+        in_form = choose_winograd(largest_graph, growth_bytes)
+        by_rows = choose_separable(largest_graph)
 
         def compile_at(sizes: Mapping[str, int]) -> Graph:
-            return winograd(gated_at(sizes), chosen)
+            return separable(winograd(gated_at(sizes), in_form), by_rows)
 
-        first = seen("winograd", winograd(largest_graph, chosen))
+        first = seen("winograd", winograd(largest_graph, in_form))
+        first = seen("separable", separable(first, by_rows))
         if not captured.symbols:
             return Program(finish(first, seen_text), passes, quantiser.report)
         dynamic = generalise(captured, lambda sizes: pack(compile_at(sizes)))

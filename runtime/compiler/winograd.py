@@ -77,7 +77,7 @@ def candidates(graph: Graph) -> list[Candidate]:
     return found
 
 
-def choose(graph: Graph, growth_bytes: int) -> frozenset[int]:
+def choose_winograd(graph: Graph, growth_bytes: int) -> frozenset[int]:
     """Return the places of the conv2d that take Winograd's form: those that save most a byte, while bytes last."""
     worth = [each for each in candidates(graph) if each.is_worth]
     chosen = set()

@@ -1,28 +1,10 @@
-// Convolutions of channels-last images: conv2d, winograd_conv2d, depthwise_conv2d, conv_transpose2d.
-#include "core/ops/ops.h"
+// Convolutions of channels-last images: conv2d, depthwise_conv2d, conv_transpose2d.  Other forms of them are in
+// convolution_forms.cpp.
+#include "core/ops/convolution.h"
 
 namespace alcove::ops {
 
 namespace {
-
-// Kernels, strides, dilations and paddings beyond this make no sense, and their products stay far from 2^64.
-constexpr int64_t kMostExtent = 1 << 20;
-
-// Both sizes of one property stand next to each other among the attributes.
-Status check_pair(const Subject& s, uint8_t first, const char* role, int64_t low) {
-  ALCOVE_TRY(check_integer(s, first, role, low, kMostExtent));
-  return check_integer(s, static_cast<uint8_t>(first + 1), role, low, kMostExtent);
-}
-
-Status check_image(const Subject& s, uint32_t index, const char* role) {
-  return check_type(s, index, role, {.dtypes = kFloat, .rank = 4});
-}
-
-// What follows from input size, paddings, kernel, stride and dilation of one dimension; 0 if the kernel does not fit.
-uint64_t convolved(uint64_t in, int64_t before, int64_t after, int64_t kernel, int64_t stride, int64_t dilation) {
-  const int64_t room = static_cast<int64_t>(in) + before + after - (kernel - 1) * dilation - 1;
-  return room < 0 ? 0 : static_cast<uint64_t>(room / stride) + 1;
-}
 
 // Attributes that conv2d and depthwise_conv2d begin with.
 enum Window : uint8_t { kKernelH, kKernelW, kStrideH, kStrideW, kPadTop, kPadLeft, kPadBottom, kPadRight, kDilationH, kDilationW };
@@ -48,18 +30,6 @@ Status check_convolved(const Subject& s, uint64_t channels) {
 }
 
 template <typename Args>
-void set_images(const Call& c, Args& args) noexcept {
-  const Tensor &in = c.input(0), &out = c.output(0);
-  args.input = c.in<float>(0);
-  args.output = c.out<float>(0);
-  args.batch = in.dims[0];
-  args.in_h = in.dims[1];
-  args.in_w = in.dims[2];
-  args.out_h = out.dims[1];
-  args.out_w = out.dims[2];
-}
-
-template <typename Args>
 void set_window(const Call& c, Args& args) noexcept {
   const auto size = [&c](uint8_t i) { return static_cast<size_t>(c.integer(i)); };
   args.kernel_h = size(kKernelH);
@@ -82,25 +52,8 @@ Status check_groups(const Subject& s, uint8_t attribute) {
                  s.output(0).dims[3], groups);
 }
 
-// Whether the input after the weights is added to the output.
-Status check_sum(const Subject& s, uint8_t attribute) {
-  ALCOVE_TRY(check_integer(s, attribute, "has_residual", 0, 1));
-  return check_input_count(s, s.integer(attribute) == 1 ? 3 : 2);
-}
-
-Status check_residual(const Subject& s) {
-  if (s.op.input_count < 3) return {};
-  const Tensor& out = s.output(0);
-  const uint64_t dims[4] = {out.dims[0], out.dims[1], out.dims[2], out.dims[3]};
-  ALCOVE_TRY(check_type(s, s.op.inputs[2], "residual", {.dtypes = kFloat}));
-  return check_shape(s, s.op.inputs[2], "residual", dims, 4);
-}
-
 constexpr uint8_t kGroups = kDilationW + 1, kHasResidual = kGroups + 1, kConvActivation = kHasResidual + 1;
 constexpr uint8_t kDepthwiseActivation = kDilationW + 1;
-
-// Attributes of winograd_conv2d.
-enum Winograd : uint8_t { kWPadTop, kWPadLeft, kWPadBottom, kWPadRight, kWHasResidual, kWActivation };
 
 }  // namespace
 
@@ -109,7 +62,7 @@ Status check_conv2d(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_image(s, s.op.outputs[0], "output"));
   ALCOVE_TRY(check_window(s));
   ALCOVE_TRY(check_groups(s, kGroups));
-  ALCOVE_TRY(check_sum(s, kHasResidual));
+  ALCOVE_TRY(check_residual(s, kHasResidual, 2));
   ALCOVE_TRY(check_activation(s, kConvActivation, Activation::hardsigmoid));
   const Tensor &in = s.input(0), &weight = s.input(1), &out = s.output(0);
   const auto groups = static_cast<uint64_t>(s.integer(kGroups));
@@ -131,7 +84,6 @@ Status check_conv2d(const Subject& s, Checked& steps) {
     ALCOVE_TRY(check_shape(s, s.op.inputs[1], "weight", dims, 4));
   }
   ALCOVE_TRY(check_convolved(s, out.dims[3]));
-  ALCOVE_TRY(check_residual(s));
   const auto size = [&s](uint8_t i) { return static_cast<size_t>(s.integer(i)); };
   const kernels::Conv2dSizes sizes = {in_c,           out.dims[2],    out_c,           groups,         size(kKernelH),
                                       size(kKernelW), size(kStrideW), size(kDilationH), size(kDilationW)};
@@ -154,48 +106,6 @@ Status run_conv2d(const Call& c) noexcept {
   args.linear = c.kernels.linear_f32;
   args.narrow = c.kernels.conv2d_narrow;
   c.kernels.conv2d_f32(args);
-  return {};
-}
-
-Status check_winograd_conv2d(const Subject& s, Checked& steps) {
-  ALCOVE_TRY(check_image(s, s.op.inputs[0], "input"));
-  ALCOVE_TRY(check_image(s, s.op.outputs[0], "output"));
-  ALCOVE_TRY(check_pair(s, kWPadTop, "padding", 0));
-  ALCOVE_TRY(check_pair(s, kWPadBottom, "padding", 0));
-  ALCOVE_TRY(check_sum(s, kWHasResidual));
-  ALCOVE_TRY(check_activation(s, kWActivation, Activation::hardsigmoid));
-  const Tensor &in = s.input(0), &out = s.output(0);
-  const uint32_t in_c = in.dims[3], out_c = out.dims[3];
-  const Checked floats = kernels::winograd_weight_floats<Checked>(in_c, out_c);
-  if (!floats.is_at_most(kMaxDimension)) {
-    return failure(Code::op_shape, Section::program, "winograd_conv2d: the weights have too many elements");
-  }
-  ALCOVE_TRY(check_type(s, s.op.inputs[1], "weight", {.dtypes = kFloat, .rank = 1}));
-  ALCOVE_TRY(check_dimension(s, s.op.inputs[1], "weight", 0, floats.value()));
-  const uint64_t dims[4] = {in.dims[0], convolved(in.dims[1], s.integer(kWPadTop), s.integer(kWPadBottom), 3, 1, 1),
-                            convolved(in.dims[2], s.integer(kWPadLeft), s.integer(kWPadRight), 3, 1, 1), out_c};
-  ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, 4));
-  ALCOVE_TRY(check_residual(s));
-  ALCOVE_TRY(check_scratch(s, 1, kernels::winograd_scratch_bytes<Checked>(in_c, out_c)));
-  // Each tile: the products, and a dozen operations a transformed number.
-  steps = Checked(out.dims[0]) * ((out.dims[1] + 3) / 4) * ((out.dims[2] + 3) / 4) *
-          (floats + (Checked(in_c) + out_c) * (kernels::kWinogradPlanes * 12));
-  return {};
-}
-
-Status run_winograd_conv2d(const Call& c) noexcept {
-  kernels::WinogradConv2dF32 args{};
-  set_images(c, args);
-  args.in_c = c.input(0).dims[3];
-  args.out_c = c.output(0).dims[3];
-  args.pad_top = static_cast<size_t>(c.integer(kWPadTop));
-  args.pad_left = static_cast<size_t>(c.integer(kWPadLeft));
-  args.weights = c.in<float>(1);
-  args.residual = c.integer(kWHasResidual) == 1 ? c.in<float>(2) : nullptr;
-  args.scratch = c.out<float>(1);
-  args.linear = c.kernels.linear_f32;
-  args.activation = c.activation(kWActivation);
-  c.kernels.winograd_conv2d_f32(args);
   return {};
 }
 

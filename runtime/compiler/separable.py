@@ -1,0 +1,126 @@
+"""Which depthwise convolutions run together with the 1x1 convolutions around them, a few rows at a time?
+
+An image between two convolutions of an inverted residual is several times as large as the ones before and after; where
+it outgrows the caches, writing and reading it costs as much as computing it.  As one operator, only a few of its lines
+exist at a time.  Every number is computed as before, to the bit.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Final
+
+from alcove.runtime.compiler.graph import Graph, Node, Value
+from alcove.runtime.compiler.pack import packed
+from alcove.runtime.format.spec import DType
+
+LEAST_BYTES: Final = 256 << 10
+"""Intermediate images below this stay in a second-level cache by themselves."""
+SCRATCH_BYTES: Final = 192 << 10
+"""Lines at a time fill about this: less than the second-level cache of a phone's large core."""
+
+_POINTWISE: Final = ((0, 1), (1, 1), (2, 1), (3, 1), (4, 0), (5, 0), (6, 0), (7, 0), (10, 1))
+"""Attributes of a conv2d that is 1x1: kernel, stride, padding, groups."""
+_RESIDUAL: Final = 11
+_ACTIVATION: Final = slice(12, 15)
+_WINDOW: Final = slice(0, 8)
+_DILATION: Final = slice(8, 10)
+_DEPTHWISE_ACTIVATION: Final = slice(10, 13)
+_NO_ACTIVATION: Final = (0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """Nodes that become one: a 1x1 convolution or none, a depthwise and a 1x1 convolution."""
+
+    expand: Node | None
+    depthwise: Node
+    project: Node
+
+
+def choose_separable(graph: Graph) -> dict[int, int]:
+    """Return which depthwise convolutions run with their neighbours, by place among all of them, and rows at a time."""
+    chosen = {}
+    for place, chain in _chains(graph).items():
+        above, below = (graph.values[key].shape for key in (chain.depthwise.inputs[0], chain.depthwise.outputs[0]))
+        kernel_h, stride_h = int(chain.depthwise.attributes[0]), int(chain.depthwise.attributes[2])
+        line, row = (shape[2] * shape[3] * 4 for shape in (above, below))
+        images = below[1] * row + (above[1] * line if chain.expand is not None else 0)
+        if images < LEAST_BYTES:
+            continue
+        first, each = (kernel_h * line, stride_h * line) if chain.expand is not None else (0, 0)
+        rows = (SCRATCH_BYTES - first - row) // (each + row) + 1
+        chosen[place] = max(1, min(rows, below[1]))
+    return chosen
+
+
+def separable(graph: Graph, chosen: Mapping[int, int]) -> Graph:
+    """Return the graph with the chosen chains, by place and rows at a time, as separable_conv2d."""
+    values = dict(graph.values)
+    chains = {place: chain for place, chain in _chains(graph).items() if place in chosen}
+    made = {id(chain.project): _joined(values, chain, chosen[place]) for place, chain in chains.items()}
+    gone = {id(node) for chain in chains.values() for node in (chain.expand, chain.depthwise)}
+    nodes = [made.get(id(node), node) for node in graph.nodes if id(node) not in gone]
+    return replace(graph, values=values, nodes=tuple(nodes))
+
+
+def _chains(graph: Graph) -> dict[int, _Chain]:
+    makers = {node.outputs[0]: node for node in graph.nodes}
+    readers = Counter(key for node in graph.nodes for key in node.inputs)
+    readers.update(port.value for port in graph.outputs)
+    readers.update(state.update for state in graph.states)
+    projects = {node.inputs[0]: node for node in graph.nodes if _is_pointwise(graph, node)}
+    places = count()
+    found = {}
+    for node in graph.nodes:
+        if node.op != "depthwise_conv2d":
+            continue
+        place = next(places)
+        project = projects.get(node.outputs[0])
+        if project is None or readers[node.outputs[0]] > 1 or not _fits(graph, node):
+            continue
+        before = makers.get(node.inputs[0])
+        is_expanded = before is not None and readers[node.inputs[0]] == 1 and _is_pointwise(graph, before)
+        expand = before if is_expanded and before is not None and not before.attributes[_RESIDUAL] else None
+        found[place] = _Chain(expand, node, project)
+    return found
+
+
+def _is_pointwise(graph: Graph, node: Node) -> bool:
+    if node.op != "conv2d" or any(node.attributes[index] != value for index, value in _POINTWISE):
+        return False
+    return all(graph.values[key].constant is not None for key in node.inputs[1:3])
+
+
+def _fits(graph: Graph, node: Node) -> bool:
+    """Return whether weights are known, taps side by side, one output a channel, paddings less than the kernel."""
+    kernel, padding = node.attributes[0:2], node.attributes[4:8]
+    is_padded = all(int(pad) < int(size) for pad, size in zip(padding, (*kernel, *kernel), strict=True))
+    is_plain = node.attributes[_DILATION] == (1, 1) and is_padded
+    channels = [graph.values[key].shape[3] for key in (node.inputs[0], node.outputs[0])]
+    is_known = all(graph.values[key].constant is not None for key in node.inputs[1:3])
+    return is_plain and is_known and channels[0] == channels[1]
+
+
+def _joined(values: dict[str, Value], chain: _Chain, rows: int) -> Node:
+    """Return one node for a chain; its scratch is that of the last convolution, with another size."""
+    parts = [packed(values, node) for node in (chain.expand, chain.depthwise, chain.project) if node is not None]
+    project, depthwise = parts[-1], parts[-2]
+    above, below = (values[key].shape for key in (depthwise.inputs[0], depthwise.outputs[0]))
+    has_expand = chain.expand is not None
+    kernel_h, stride_h = int(depthwise.attributes[0]), int(depthwise.attributes[2])
+    lines = (rows - 1) * stride_h + kernel_h if has_expand else 0
+    scratch = (lines * above[2] + rows * below[2]) * below[3] * 4
+    values[project.outputs[1]] = replace(values[project.outputs[1]], dtype=DType.U8, shape=(scratch,))
+    attributes = (
+        *depthwise.attributes[_WINDOW],
+        rows,
+        int(has_expand),
+        project.attributes[_RESIDUAL],
+        *(parts[0].attributes[_ACTIVATION] if has_expand else _NO_ACTIVATION),
+        *depthwise.attributes[_DEPTHWISE_ACTIVATION],
+        *project.attributes[_ACTIVATION],
+    )
+    inputs = (parts[0].inputs[0], *(part.inputs[1] for part in parts), *project.inputs[2:])
+    return replace(project, op="separable_conv2d", inputs=inputs, attributes=attributes)

@@ -1,0 +1,151 @@
+// Convolutions in forms that the exporter chooses: winograd_conv2d, separable_conv2d.
+#include "core/ops/convolution.h"
+#include "core/ops/products.h"
+
+namespace alcove::ops {
+
+namespace {
+
+// Attributes of winograd_conv2d.
+enum Winograd : uint8_t { kWPadTop, kWPadLeft, kWPadBottom, kWPadRight, kWHasResidual, kWActivation };
+
+// Attributes of separable_conv2d; each activation is three.
+enum Separable : uint8_t {
+  kSKernelH,
+  kSKernelW,
+  kSStrideH,
+  kSStrideW,
+  kSPadTop,
+  kSPadLeft,
+  kSPadBottom,
+  kSPadRight,
+  kSRows,
+  kSHasExpand,
+  kSHasResidual,
+  kSAfterExpand,
+  kSAfterDepthwise = kSAfterExpand + 3,
+  kSActivation = kSAfterDepthwise + 3,
+};
+
+// Paddings are less than the kernel, so that every output looks at the input.
+Status check_separable_window(const Subject& s) {
+  ALCOVE_TRY(check_pair(s, kSKernelH, "kernel", 1));
+  ALCOVE_TRY(check_pair(s, kSStrideH, "stride", 1));
+  for (const uint8_t first : {kSPadTop, kSPadBottom}) {
+    ALCOVE_TRY(check_integer(s, first, "padding", 0, s.integer(kSKernelH) - 1));
+    ALCOVE_TRY(check_integer(s, static_cast<uint8_t>(first + 1), "padding", 0, s.integer(kSKernelW) - 1));
+  }
+  return check_integer(s, kSRows, "rows", 1, kMostExtent);
+}
+
+}  // namespace
+
+Status check_winograd_conv2d(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_image(s, s.op.inputs[0], "input"));
+  ALCOVE_TRY(check_image(s, s.op.outputs[0], "output"));
+  ALCOVE_TRY(check_pair(s, kWPadTop, "padding", 0));
+  ALCOVE_TRY(check_pair(s, kWPadBottom, "padding", 0));
+  ALCOVE_TRY(check_residual(s, kWHasResidual, 2));
+  ALCOVE_TRY(check_activation(s, kWActivation, Activation::hardsigmoid));
+  const Tensor &in = s.input(0), &out = s.output(0);
+  const uint32_t in_c = in.dims[3], out_c = out.dims[3];
+  const Checked floats = kernels::winograd_weight_floats<Checked>(in_c, out_c);
+  if (!floats.is_at_most(kMaxDimension)) {
+    return failure(Code::op_shape, Section::program, "winograd_conv2d: the weights have too many elements");
+  }
+  ALCOVE_TRY(check_type(s, s.op.inputs[1], "weight", {.dtypes = kFloat, .rank = 1}));
+  ALCOVE_TRY(check_dimension(s, s.op.inputs[1], "weight", 0, floats.value()));
+  const uint64_t dims[4] = {in.dims[0], convolved(in.dims[1], s.integer(kWPadTop), s.integer(kWPadBottom), 3, 1, 1),
+                            convolved(in.dims[2], s.integer(kWPadLeft), s.integer(kWPadRight), 3, 1, 1), out_c};
+  ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, 4));
+  ALCOVE_TRY(check_scratch(s, 1, kernels::winograd_scratch_bytes<Checked>(in_c, out_c)));
+  // Each tile: the products, and a dozen operations a transformed number.
+  steps = Checked(out.dims[0]) * ((out.dims[1] + 3) / 4) * ((out.dims[2] + 3) / 4) *
+          (floats + (Checked(in_c) + out_c) * (kernels::kWinogradPlanes * 12));
+  return {};
+}
+
+Status run_winograd_conv2d(const Call& c) noexcept {
+  kernels::WinogradConv2dF32 args{};
+  set_images(c, args);
+  args.in_c = c.input(0).dims[3];
+  args.out_c = c.output(0).dims[3];
+  args.pad_top = static_cast<size_t>(c.integer(kWPadTop));
+  args.pad_left = static_cast<size_t>(c.integer(kWPadLeft));
+  args.weights = c.in<float>(1);
+  args.residual = c.integer(kWHasResidual) == 1 ? c.in<float>(2) : nullptr;
+  args.scratch = c.out<float>(1);
+  args.linear = c.kernels.linear_f32;
+  args.activation = c.activation(kWActivation);
+  c.kernels.winograd_conv2d_f32(args);
+  return {};
+}
+
+Status check_separable_conv2d(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_image(s, s.op.inputs[0], "input"));
+  ALCOVE_TRY(check_image(s, s.op.outputs[0], "output"));
+  ALCOVE_TRY(check_separable_window(s));
+  ALCOVE_TRY(check_integer(s, kSHasExpand, "has_expand", 0, 1));
+  const bool has_expand = s.integer(kSHasExpand) == 1;
+  const uint32_t weights = has_expand ? 2 : 1;  // where the depthwise ones are
+  ALCOVE_TRY(check_residual(s, kSHasResidual, weights + 2));
+  for (const uint8_t activation : {kSAfterExpand, kSAfterDepthwise, kSActivation}) {
+    ALCOVE_TRY(check_activation(s, activation, Activation::hardsigmoid));
+  }
+  const Tensor &in = s.input(0), &depthwise = s.input(weights), &out = s.output(0);
+  ALCOVE_TRY(check_type(s, s.op.inputs[weights], "depthwise weight", {.dtypes = kFloat, .rank = 2}));
+  const uint64_t channels = depthwise.dims[1];
+  const auto taps = static_cast<uint64_t>(s.integer(kSKernelH) * s.integer(kSKernelW));
+  ALCOVE_TRY(check_dimension(s, s.op.inputs[weights], "depthwise weight", 0, taps + 1));
+  if (has_expand) {
+    ALCOVE_TRY(check_panels(s, s.op.inputs[1], "expanding weight", channels, in.dims[3]));
+  } else {
+    ALCOVE_TRY(check_dimension(s, s.op.inputs[0], "input", 3, channels));
+  }
+  ALCOVE_TRY(check_panels(s, s.op.inputs[weights + 1], "projecting weight", out.dims[3], channels));
+  const uint64_t dims[4] = {
+      in.dims[0],
+      convolved(in.dims[1], s.integer(kSPadTop), s.integer(kSPadBottom), s.integer(kSKernelH), s.integer(kSStrideH), 1),
+      convolved(in.dims[2], s.integer(kSPadLeft), s.integer(kSPadRight), s.integer(kSKernelW), s.integer(kSStrideW), 1),
+      out.dims[3]};
+  ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, 4));
+  const auto size = [&s](uint8_t i) { return static_cast<size_t>(s.integer(i)); };
+  ALCOVE_TRY(check_scratch(s, 1,
+                           kernels::separable_scratch_bytes<Checked>(has_expand, channels, in.dims[2], out.dims[2], size(kSRows),
+                                                                     size(kSKernelH), size(kSStrideH))));
+  const Checked pixels = Checked(out.dims[0]) * out.dims[1] * out.dims[2];
+  steps = pixels * channels * (taps + 1) + pixels * (s.input(weights + 1).size_bytes / sizeof(float));
+  if (has_expand) steps = steps + Checked(in.dims[0]) * in.dims[1] * in.dims[2] * (s.input(1).size_bytes / sizeof(float));
+  return {};
+}
+
+Status run_separable_conv2d(const Call& c) noexcept {
+  const auto size = [&c](uint8_t i) { return static_cast<size_t>(c.integer(i)); };
+  const uint32_t weights = c.integer(kSHasExpand) == 1 ? 2 : 1;
+  kernels::SeparableConv2dF32 args{};
+  set_images(c, args);
+  args.expand = weights == 2 ? c.in<float>(1) : nullptr;
+  args.depthwise = c.in<float>(weights);
+  args.project = c.in<float>(weights + 1);
+  args.residual = c.integer(kSHasResidual) == 1 ? c.in<float>(weights + 2) : nullptr;
+  args.scratch = c.out<float>(1);
+  args.linear = c.kernels.linear_f32;
+  args.depthwise_conv2d = c.kernels.depthwise_conv2d_f32;
+  args.in_c = c.input(0).dims[3];
+  args.channels = c.input(weights).dims[1];
+  args.out_c = c.output(0).dims[3];
+  args.rows = size(kSRows);
+  args.kernel_h = size(kSKernelH);
+  args.kernel_w = size(kSKernelW);
+  args.stride_h = size(kSStrideH);
+  args.stride_w = size(kSStrideW);
+  args.pad_top = size(kSPadTop);
+  args.pad_left = size(kSPadLeft);
+  args.after_expand = c.activation(kSAfterExpand);
+  args.after_depthwise = c.activation(kSAfterDepthwise);
+  args.activation = c.activation(kSActivation);
+  c.kernels.separable_conv2d_f32(args);
+  return {};
+}
+
+}  // namespace alcove::ops
