@@ -1,6 +1,8 @@
 // The one body of all embedding_bags kernels; each file compiles it for its instruction set.
 #pragma once
 
+#include <cstring>
+
 #include "kernels/canonical.h"
 #include "kernels/embedding_bags/embedding_bags.h"
 
@@ -20,18 +22,55 @@ size_t first_bad_offset(const EmbeddingBagsF32& a) noexcept {
   return a.offsets.count;
 }
 
-// Combines one row into the bag's; count is the number of rows before it.
-void combine_row(const EmbeddingBagsF32& a, size_t i, size_t count, const float* __restrict row, float* __restrict to) {
-  if (a.mode == BagMode::max) {
+constexpr size_t kAhead = 8;  // rows whose first bytes are fetched before they are needed
+
+// Elements of a row that are summed at a time, in registers.
+constexpr size_t kBlock = 16;
+typedef float Block __attribute__((vector_size(kBlock * sizeof(float))));
+
+// Sums elements [d, d + lanes) of the rows of a bag, in order, for kBlock lanes or fewer; returns how many rows there are.
+template <typename Id, bool kIsWhole>
+size_t sum_rows(const EmbeddingBagsF32& a, size_t start, size_t end, size_t d, size_t lanes, float* to) noexcept {
+  const Id* ids = static_cast<const Id*>(a.ids.data);
+  const float* table = a.table + d;
+  Block sum = {};
+  size_t count = 0;
+  for (size_t i = start; i < end; ++i) {
+    if (i + kAhead < end) __builtin_prefetch(table + static_cast<size_t>(ids[i + kAhead]) * a.dim);
+    if (static_cast<int64_t>(ids[i]) == a.padding) continue;
+    const float* row = table + static_cast<size_t>(ids[i]) * a.dim;
+    Block x = {};
+    std::memcpy(&x, row, (kIsWhole ? kBlock : lanes) * sizeof(float));
+    if (a.weights != nullptr) x *= a.weights[i];
+    sum += x;
+    ++count;
+  }
+  std::memcpy(to, &sum, (kIsWhole ? kBlock : lanes) * sizeof(float));
+  return count;
+}
+
+template <typename Id>
+size_t sum_bag(const EmbeddingBagsF32& a, size_t start, size_t end, float* to) noexcept {
+  size_t count = 0;
+  size_t d = 0;
+  for (; d + kBlock <= a.dim; d += kBlock) count = sum_rows<Id, true>(a, start, end, d, kBlock, to + d);
+  if (d < a.dim) count = sum_rows<Id, false>(a, start, end, d, a.dim - d, to + d);
+  return count;
+}
+
+// The greatest of each element, a NaN if there is one, 0 of no rows.
+void greatest(const EmbeddingBagsF32& a, size_t start, size_t end, float* __restrict to) noexcept {
+  for (size_t d = 0; d < a.dim; ++d) to[d] = 0.0f;
+  size_t count = 0;
+  for (size_t i = start; i < end; ++i) {
+    const int64_t id = index_at(a.ids, i);
+    if (id == a.padding) continue;
+    const float* __restrict row = a.table + static_cast<size_t>(id) * a.dim;
     for (size_t d = 0; d < a.dim; ++d) {
       const float there = count == 0 ? row[d] : to[d];
       to[d] = row[d] > there || row[d] != row[d] ? row[d] : there;
     }
-  } else if (a.weights != nullptr) {
-    const float weight = a.weights[i];
-    for (size_t d = 0; d < a.dim; ++d) to[d] += row[d] * weight;
-  } else {
-    for (size_t d = 0; d < a.dim; ++d) to[d] += row[d];
+    ++count;
   }
 }
 
@@ -50,13 +89,11 @@ EmbeddingBagsResult embedding_bags(const EmbeddingBagsF32& a) noexcept {
       end = b + 1 < a.offsets.count ? static_cast<size_t>(index_at(a.offsets, b + 1)) : a.ids.count;
     }
     float* to = a.output + b * a.dim;
-    for (size_t d = 0; d < a.dim; ++d) to[d] = 0.0f;
     size_t count = 0;
-    for (size_t i = start; i < end; ++i) {
-      const int64_t id = index_at(a.ids, i);
-      if (id == a.padding) continue;
-      combine_row(a, i, count, a.table + static_cast<size_t>(id) * a.dim, to);
-      ++count;
+    if (a.mode == BagMode::max) {
+      greatest(a, start, end, to);
+    } else {
+      count = a.ids.is_wide ? sum_bag<int64_t>(a, start, end, to) : sum_bag<int32_t>(a, start, end, to);
     }
     const float factor = a.mode == BagMode::mean && count > 0 ? 1.0f / static_cast<float>(count) : 1.0f;
     for (size_t d = 0; d < a.dim; ++d) to[d] = canonical(to[d] * factor);

@@ -13,12 +13,15 @@ using Two = Tiles<V, 2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12>;
 using Three = Tiles<V, 3, 1, 2, 3, 4, 5, 6, 7, 8>;
 using Four = Tiles<V, 4, 1, 2, 3, 4, 5>;
 using Eight = Tiles<V, 8, 1, 2>;
+using Half = Halves<Avx512Half, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14>;
+constexpr size_t kFewestRows = 6;
 
 }  // namespace
 
 void linear_f32_avx512_8x48(const LinearF32& a) noexcept {
   size_t panel = 0;
-  size_t left = (a.n + 15) / 16;
+  const bool has_half = ends_with_half(a, kFewestRows);
+  size_t left = (a.n + 15) / 16 - (has_half ? 1 : 0);
   const auto take = [&](size_t panels, auto&& run) {
     run(a, panel);
     panel += panels;
@@ -33,6 +36,7 @@ void linear_f32_avx512_8x48(const LinearF32& a) noexcept {
   while (left == 3 || left > 4) take(3, Three::run);
   while (left >= 2) take(2, Two::run);
   if (left == 1) take(1, One::run);
+  if (has_half) Half::run(a, panel);
 }
 
 }  // namespace alcove::kernels

@@ -1,4 +1,5 @@
-// The tiles of linear, for vectors V of an instruction set: kRows rows by kPanels panels, whose accumulators stay in registers.
+// The tiles of linear, for vectors V of an instruction set: kRows rows by kVectors vectors, those of some panels or the first of
+// one panel that is not full, whose accumulators stay in registers.
 // Each instruction set brings its V and includes this file.  Everything here has internal linkage, so that no copy for a wide
 // instruction set is chosen for all.
 //
@@ -17,11 +18,11 @@ inline constexpr int kParts = 16 / static_cast<int>(V::kWidth);
 
 // What a tile does that adds a residual, applies another function than a clamp, or ends beyond the last output.
 template <class V>
-[[gnu::noinline]] void finish(const LinearF32& a, size_t row, size_t rows, size_t panel, size_t panels, const float* sums) noexcept {
+[[gnu::noinline]] void finish(const LinearF32& a, size_t row, size_t rows, size_t panel, size_t held, const float* sums) noexcept {
   const size_t output_stride = a.output_stride > 0 ? a.output_stride : a.n;
   const size_t left = a.n - panel * 16;
-  const size_t columns = left < panels * 16 ? left : panels * 16;
-  for (size_t r = 0; r < rows; ++r, sums += panels * 16) {
+  const size_t columns = left < held ? left : held;
+  for (size_t r = 0; r < rows; ++r, sums += held) {
     const size_t start = (row + r) * output_stride + panel * 16;
     for (size_t c = 0; c < columns; c += V::kWidth) {
       const size_t lanes = columns - c < V::kWidth ? columns - c : V::kWidth;
@@ -32,9 +33,9 @@ template <class V>
   }
 }
 
-template <class V, int kRows, int kPanels>
+template <class V, int kRows, int kVectors>
 [[gnu::noinline]] void tile(const LinearF32& a, size_t row, size_t panel) noexcept {
-  constexpr int kVectors = kPanels * kParts<V>;
+  constexpr size_t kColumns = kVectors * V::kWidth;
   const size_t stride = (a.k + 1) * 16;
   const size_t input_stride = a.input_stride > 0 ? a.input_stride : a.k;
   const size_t output_stride = a.output_stride > 0 ? a.output_stride : a.n;
@@ -64,7 +65,7 @@ template <class V, int kRows, int kPanels>
       }
     }
   }
-  if (a.residual == nullptr && a.activation.function <= Activation::clamp && (panel + kPanels) * 16 <= a.n) {
+  if (a.residual == nullptr && a.activation.function <= Activation::clamp && panel * 16 + kColumns <= a.n) {
     const typename V::Register low = V::fill(a.activation.low), high = V::fill(a.activation.high);
     float* output = a.output + row * output_stride + panel * 16;
 #pragma GCC unroll 16
@@ -76,24 +77,24 @@ template <class V, int kRows, int kPanels>
     }
     return;
   }
-  float sums[kRows][kPanels * 16];
+  float sums[kRows][kColumns];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) V::store(sums[r] + static_cast<size_t>(v) * V::kWidth, V::kWidth, acc[r][v]);
   }
-  finish<V>(a, row, kRows, panel, kPanels, sums[0]);
+  finish<V>(a, row, kRows, panel, kColumns, sums[0]);
 }
 
 using Tile = void (*)(const LinearF32&, size_t row, size_t panel);
 
-// Rows of a tile of so many panels, and the tiles from one row up to that.
-template <class V, int kPanels, int... kRows>
-struct Tiles {
-  static constexpr Tile kTiles[] = {tile<V, kRows, kPanels>...};
+// Tiles of so many vectors, from one row up.
+template <class V, int kVectors, int... kRows>
+struct Vectors {
+  static constexpr Tile kTiles[] = {tile<V, kRows, kVectors>...};
   static constexpr size_t kMostRows = sizeof...(kRows);
 
-  // All rows of kPanels panels, in tiles as even as can be.
+  // All rows, in tiles as even as can be.
   static void run(const LinearF32& a, size_t panel) noexcept {
     const size_t count = (a.m + kMostRows - 1) / kMostRows;
     const size_t rows = a.m / count;
@@ -106,6 +107,19 @@ struct Tiles {
     }
   }
 };
+
+// Of so many panels.
+template <class V, int kPanels, int... kRows>
+using Tiles = Vectors<V, kPanels * kParts<V>, kRows...>;
+
+// Of the first 8 outputs of a panel.
+template <class V, int... kRows>
+using Halves = Vectors<V, (kParts<V> + 1) / 2, kRows...>;
+
+// Whether the last panel has so few outputs.  Few rows wait for the weights, whose cache lines are whole panels.
+inline bool ends_with_half(const LinearF32& a, size_t fewest_rows) noexcept {
+  return a.m >= fewest_rows && (a.n - 1) % 16 < 8;
+}
 
 }  // namespace
 

@@ -12,6 +12,9 @@ namespace alcove::kernels {
 
 namespace {
 
+// Columns of the output whose taps are found at a time, and floats of a line of them.
+constexpr size_t kStrip = 128, kHeldFloats = 2048;
+
 // Where one output position of a dimension reads, and with which weights.
 struct Taps {
   size_t at[4];
@@ -61,24 +64,77 @@ void resize_nearest(const Resize2dF32& a) noexcept {
   }
 }
 
-void bilinear_row(const Resize2dF32& a, const float* line, const Taps& x, float* output) noexcept {
-  const float *left = line + x.at[0] * a.channels, *right = line + x.at[1] * a.channels;
-  const float w0 = x.weight[0], w1 = x.weight[1];
-  for (size_t c = 0; c < a.channels; ++c) output[c] = canonical(__builtin_fmaf(right[c], w1, left[c] * w0));
+// One line of the input at the columns of a strip, in [column][channel].
+void bilinear_across(const Resize2dF32& a, const float* line, const Taps* columns, size_t count, float* across) noexcept {
+  if (a.channels == 1) {
+    for (size_t i = 0; i < count; ++i) {
+      across[i] = __builtin_fmaf(line[columns[i].at[1]], columns[i].weight[1], line[columns[i].at[0]] * columns[i].weight[0]);
+    }
+    return;
+  }
+  for (size_t i = 0; i < count; ++i, across += a.channels) {
+    const float *left = line + columns[i].at[0] * a.channels, *right = line + columns[i].at[1] * a.channels;
+    const float x0 = columns[i].weight[0], x1 = columns[i].weight[1];
+    for (size_t c = 0; c < a.channels; ++c) across[c] = __builtin_fmaf(right[c], x1, left[c] * x0);
+  }
 }
 
 void bilinear_pixel(const Resize2dF32& a, const float* image, const Taps& y, const Taps& x, float* output) noexcept {
   const float *upper = image + y.at[0] * a.in_w * a.channels, *lower = image + y.at[1] * a.in_w * a.channels;
-  if (a.in_h == 1 && a.out_h == 1) {
-    bilinear_row(a, upper, x, output);
-    return;
-  }
   const size_t left = x.at[0] * a.channels, right = x.at[1] * a.channels;
   const float x0 = x.weight[0], x1 = x.weight[1], y0 = y.weight[0], y1 = y.weight[1];
+  const bool is_line = a.in_h == 1 && a.out_h == 1;
   for (size_t c = 0; c < a.channels; ++c) {
     const float top = __builtin_fmaf(upper[right + c], x1, upper[left + c] * x0);
     const float bottom = __builtin_fmaf(lower[right + c], x1, lower[left + c] * x0);
-    output[c] = canonical(__builtin_fmaf(bottom, y1, top * y0));
+    output[c] = canonical(is_line ? top : __builtin_fmaf(bottom, y1, top * y0));
+  }
+}
+
+// A strip of an image: each line of the input is taken across once, for all rows of the output between it and its neighbours.
+void bilinear_strip(const Resize2dF32& a, const float* image, const Taps* columns, size_t count, float* output) noexcept {
+  float held[2][kHeldFloats];
+  size_t lines[2] = {a.in_h, a.in_h};  // which ones are held
+  const auto across = [&](size_t line, size_t other) noexcept -> const float* {
+    for (size_t s = 0; s < 2; ++s) {
+      if (lines[s] == line) return held[s];
+    }
+    const size_t s = lines[0] == other ? 1 : 0;
+    bilinear_across(a, image + line * a.in_w * a.channels, columns, count, held[s]);
+    lines[s] = line;
+    return held[s];
+  };
+  const size_t floats = count * a.channels;
+  for (size_t row = 0; row < a.out_h; ++row, output += a.out_w * a.channels) {
+    const Taps y = linear_taps(row, a.in_h, a.out_h, a.step_h, a.align_corners);
+    const float *upper = across(y.at[0], y.at[1]), *lower = across(y.at[1], y.at[0]);
+    if (a.in_h == 1 && a.out_h == 1) {
+      for (size_t i = 0; i < floats; ++i) output[i] = canonical(upper[i]);
+    } else {
+      const float y0 = y.weight[0], y1 = y.weight[1];
+      for (size_t i = 0; i < floats; ++i) output[i] = canonical(__builtin_fmaf(lower[i], y1, upper[i] * y0));
+    }
+  }
+}
+
+void resize_bilinear(const Resize2dF32& a) noexcept {
+  Taps columns[kStrip];
+  const size_t fitting = kHeldFloats / a.channels;
+  const size_t strip = fitting == 0 ? 1 : fitting < kStrip ? fitting : kStrip;
+  for (size_t first = 0; first < a.out_w; first += strip) {
+    const size_t count = a.out_w - first < strip ? a.out_w - first : strip;
+    for (size_t i = 0; i < count; ++i) columns[i] = linear_taps(first + i, a.in_w, a.out_w, a.step_w, a.align_corners);
+    for (size_t batch = 0; batch < a.batch; ++batch) {
+      const float* image = a.input + batch * a.in_h * a.in_w * a.channels;
+      float* output = a.output + (batch * a.out_h * a.out_w + first) * a.channels;
+      if (fitting > 0) {
+        bilinear_strip(a, image, columns, count, output);
+        continue;
+      }
+      for (size_t row = 0; row < a.out_h; ++row, output += a.out_w * a.channels) {
+        bilinear_pixel(a, image, linear_taps(row, a.in_h, a.out_h, a.step_h, a.align_corners), columns[0], output);
+      }
+    }
   }
 }
 
@@ -96,29 +152,16 @@ void bicubic_pixel(const Resize2dF32& a, const float* image, const Taps& y, cons
 }
 
 // Strips of columns, so that their taps are found once for all rows.
-void resize_smooth(const Resize2dF32& a) noexcept {
-  constexpr size_t kStrip = 32;
-  const bool is_cubic = a.mode == ResizeMode::kBicubic;
+void resize_bicubic(const Resize2dF32& a) noexcept {
   Taps columns[kStrip];
   for (size_t first = 0; first < a.out_w; first += kStrip) {
     const size_t count = a.out_w - first < kStrip ? a.out_w - first : kStrip;
-    for (size_t i = 0; i < count; ++i) {
-      columns[i] = is_cubic ? cubic_taps(first + i, a.in_w, a.step_w, a.align_corners)
-                            : linear_taps(first + i, a.in_w, a.out_w, a.step_w, a.align_corners);
-    }
+    for (size_t i = 0; i < count; ++i) columns[i] = cubic_taps(first + i, a.in_w, a.step_w, a.align_corners);
     for (size_t line = 0; line < a.batch * a.out_h; ++line) {
       const float* image = a.input + line / a.out_h * a.in_h * a.in_w * a.channels;
       float* output = a.output + (line * a.out_w + first) * a.channels;
-      const size_t row = line % a.out_h;
-      const Taps rows = is_cubic ? cubic_taps(row, a.in_h, a.step_h, a.align_corners)
-                                 : linear_taps(row, a.in_h, a.out_h, a.step_h, a.align_corners);
-      for (size_t i = 0; i < count; ++i, output += a.channels) {
-        if (is_cubic) {
-          bicubic_pixel(a, image, rows, columns[i], output);
-        } else {
-          bilinear_pixel(a, image, rows, columns[i], output);
-        }
-      }
+      const Taps rows = cubic_taps(line % a.out_h, a.in_h, a.step_h, a.align_corners);
+      for (size_t i = 0; i < count; ++i, output += a.channels) bicubic_pixel(a, image, rows, columns[i], output);
     }
   }
 }
@@ -126,8 +169,10 @@ void resize_smooth(const Resize2dF32& a) noexcept {
 void resize(const Resize2dF32& a) noexcept {
   if (a.mode == ResizeMode::kNearest || a.mode == ResizeMode::kNearestExact) {
     resize_nearest(a);
+  } else if (a.mode == ResizeMode::kBicubic) {
+    resize_bicubic(a);
   } else {
-    resize_smooth(a);
+    resize_bilinear(a);
   }
 }
 

@@ -41,6 +41,33 @@ struct Avx512 {
   }
 };
 
+// Half of one: 8 floats with the same masks and as many registers.
+struct Avx512Half {
+  static constexpr size_t kWidth = 8;
+  static constexpr int kRegisters = 32;
+  using Register = __m256;
+  static __mmask8 mask(size_t lanes) noexcept { return static_cast<__mmask8>((1u << lanes) - 1u); }
+  static Register fill(float v) noexcept { return _mm256_set1_ps(v); }
+  static Register load(const float* p, size_t lanes) noexcept {
+    return lanes == kWidth ? _mm256_loadu_ps(p) : _mm256_maskz_loadu_ps(mask(lanes), p);
+  }
+  static void store(float* p, size_t lanes, Register v) noexcept {
+    const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(kCanonicalNanBits)));
+    v = _mm256_mask_mov_ps(v, _mm256_cmp_ps_mask(v, v, _CMP_UNORD_Q), nan);
+    if (lanes == kWidth) {
+      _mm256_storeu_ps(p, v);
+    } else {
+      _mm256_mask_storeu_ps(p, mask(lanes), v);
+    }
+  }
+  static Register add(Register x, Register y) noexcept { return _mm256_add_ps(x, y); }
+  static Register multiply(Register x, Register y) noexcept { return _mm256_mul_ps(x, y); }
+  static Register fma(Register x, Register w, Register y) noexcept { return _mm256_fmadd_ps(x, w, y); }
+  static Register clamp(Register y, Register low, Register high) noexcept {
+    return _mm256_min_ps(high, _mm256_max_ps(low, y));
+  }
+};
+
 }  // namespace
 
 }  // namespace alcove::kernels
