@@ -1,9 +1,10 @@
 // Scaled dot-product attention, for each index b of the batch dimensions:
 //   score[l][s] = (sum over e of query[b][l][e] * key[b][s][e]) * scale
 //   score[l][s] = -inf if is_causal and s > l; if there is a mask: score + mask (float), or masked where it is false (bool)
-//   share = softmax of each row of scores; +0 everywhere in a row of -inf alone, but NaN if empty_is_nan
-//   output[b][l][v] = sum over s of share[l][s] * value[b][s][v]
-// Sums have one accumulator each, from +0, in order, fused multiply-add; softmax is that of kernels/softmax.  A NaN comes
+//   e, t = the exponentials of softmax and their sum, for each row of scores; +0 and 1 for a row of -inf alone, but NaN if
+//   empty_is_nan
+//   output[b][l][v] = (sum over s of e[l][s] * value[b][s][v]) / t[l]
+// Sums over e and s have one accumulator each, from +0, in order, fused multiply-add; t is that of kernels/softmax.  A NaN comes
 // out as 0x7FC00000.
 //
 // Key and value are packed into panels and `linear` multiplies them; neighbouring batches that share them (grouped

@@ -1,5 +1,6 @@
 // Packs and masks; linear and softmax do the arithmetic that takes time.
 #include "kernels/attention/attention.h"
+#include "kernels/canonical.h"
 #include "kernels/matmul/batch.h"
 
 namespace alcove::kernels {
@@ -7,6 +8,13 @@ namespace alcove::kernels {
 namespace {
 
 constexpr float kMinusInfinity = -__builtin_inff();
+
+// Rows of scores at a time: as many as stay in the first cache, but enough for a tile of linear.
+size_t block_rows(size_t span) noexcept {
+  constexpr size_t kFloats = 8192, kFewest = 14;
+  const size_t fitting = kFloats / span;
+  return fitting > kAttentionRows ? kAttentionRows : fitting < kFewest ? kFewest : fitting;
+}
 
 // Scales and masks a row of scores; says whether softmax is to see it: a row of -inf alone may count as empty.
 bool mask_row(const AttentionF32& a, size_t row, size_t mask_at, float* scores) noexcept {
@@ -32,14 +40,25 @@ bool mask_row(const AttentionF32& a, size_t row, size_t mask_at, float* scores) 
   return false;
 }
 
-void share_rows(const AttentionF32& a, size_t first, size_t rows, size_t mask_at, float* scores) noexcept {
+// The exponentials of rows of scores and their sums.
+void exponentials(const AttentionF32& a, size_t first, size_t rows, size_t mask_at, float* scores, float* sums) noexcept {
+  const bool is_plain = a.float_mask == nullptr && a.bool_mask == nullptr && !a.is_causal;
   for (size_t r = 0; r < rows; ++r) {
     float* row = scores + r * a.span;
-    if (mask_row(a, first + r, mask_at, row)) {
-      a.softmax({row, row, 1, a.span});
+    if (is_plain && row[0] * a.scale > kMinusInfinity) {
+      a.softmax({row, row, 1, a.span, false, a.scale, sums + r});
+    } else if (mask_row(a, first + r, mask_at, row)) {
+      a.softmax({row, row, 1, a.span, false, 1.0f, sums + r});
     } else {
       for (size_t s = 0; s < a.span; ++s) row[s] = 0.0f;
+      sums[r] = 1.0f;
     }
+  }
+}
+
+void divide_rows(const AttentionF32& a, size_t rows, const float* sums, float* output) noexcept {
+  for (size_t r = 0; r < rows; ++r, output += a.value_width) {
+    for (size_t v = 0; v < a.value_width; ++v) output[v] = canonical(output[v] / sums[r]);
   }
 }
 
@@ -52,6 +71,7 @@ void attention_f32_reference(const AttentionF32& a) noexcept {
   float* value_panels = key_panels + panel_floats((a.span + 15) / 16, a.width);
   float* scores = value_panels + panel_floats((a.value_width + 15) / 16, a.span);
   float* output = a.output;
+  const size_t block = block_rows(a.span);
   // The last batch dimension's own strides are taken by hand below: its key is that of its group.
   size_t key_strides[kMaxBatchRank];
   size_t value_strides[kMaxBatchRank];
@@ -73,11 +93,13 @@ void attention_f32_reference(const AttentionF32& a) noexcept {
     if (value != packed_value) pack_panels_f32(value, 1, a.value_width, a.value_width, a.span, value_panels);
     packed_key = key;
     packed_value = value;
-    for (size_t first = 0; first < a.length; first += kAttentionRows) {
-      const size_t rows = a.length - first < kAttentionRows ? a.length - first : kAttentionRows;
+    for (size_t first = 0; first < a.length; first += block) {
+      const size_t rows = a.length - first < block ? a.length - first : block;
       a.linear({a.query + walk.offsets[0] + first * a.width, key_panels, scores, rows, a.span, a.width});
-      share_rows(a, first, rows, walk.offsets[3], scores);
+      float sums[kAttentionRows];
+      exponentials(a, first, rows, walk.offsets[3], scores, sums);
       a.linear({scores, value_panels, output, rows, a.value_width, a.span});
+      divide_rows(a, rows, sums, output);
       output += rows * a.value_width;
     }
   } while (walk.next(a.batch_rank, a.batch, {a.query_strides, key_strides, value_strides, a.mask_strides}));

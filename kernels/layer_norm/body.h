@@ -22,23 +22,37 @@ void finish_row(const LayerNorm& a, const float* x, float mean, float r, float* 
   }
 }
 
+inline void finish_row(const LayerNorm& a, const float* x, float mean, float r, float* y) {
+  if (a.weight != nullptr && a.bias != nullptr) {
+    finish_row<true, true>(a, x, mean, r, y);
+  } else if (a.weight != nullptr) {
+    finish_row<true, false>(a, x, mean, r, y);
+  } else if (a.bias != nullptr) {
+    finish_row<false, true>(a, x, mean, r, y);
+  } else {
+    finish_row<false, false>(a, x, mean, r, y);
+  }
+}
+
+// Some rows step by step: each step of a row waits for the one before it, but not for other rows.
+constexpr size_t kRowsAtATime = 4;
+
 inline void layer_norm(const LayerNorm& a) {
   const auto count = static_cast<float>(a.n);
-  for (size_t row = 0; row < a.rows; ++row) {
-    const float* x = a.input + row * a.n;
-    float* y = a.output + row * a.n;
+  for (size_t first = 0; first < a.rows; first += kRowsAtATime) {
+    const size_t rows = a.rows - first < kRowsAtATime ? a.rows - first : kRowsAtATime;
+    const float* x = a.input + first * a.n;
     // Taking +0 off changes no bit of a square, nor of a product with r > 0.
-    const float mean = a.is_rms ? 0.0f : fold_row<Sum<float>>(x, a.n, [](float v) { return v; }) / count;
-    const float squares = fold_row<Sum<float>>(x, a.n, [mean](float v) { return (v - mean) * (v - mean); });
-    const float r = 1.0f / __builtin_sqrtf(squares / count + a.eps);
-    if (a.weight != nullptr && a.bias != nullptr) {
-      finish_row<true, true>(a, x, mean, r, y);
-    } else if (a.weight != nullptr) {
-      finish_row<true, false>(a, x, mean, r, y);
-    } else if (a.bias != nullptr) {
-      finish_row<false, true>(a, x, mean, r, y);
-    } else {
-      finish_row<false, false>(a, x, mean, r, y);
+    float means[kRowsAtATime] = {}, squares[kRowsAtATime];
+    if (!a.is_rms) {
+      for (size_t i = 0; i < rows; ++i) means[i] = fold_row<Sum<float>>(x + i * a.n, a.n, [](float v) { return v; }) / count;
+    }
+    for (size_t i = 0; i < rows; ++i) {
+      squares[i] = fold_row<Sum<float>>(x + i * a.n, a.n, [mean = means[i]](float v) { return (v - mean) * (v - mean); });
+    }
+    for (size_t i = 0; i < rows; ++i) {
+      const float r = 1.0f / __builtin_sqrtf(squares[i] / count + a.eps);
+      finish_row(a, x + i * a.n, means[i], r, a.output + (first + i) * a.n);
     }
   }
 }

@@ -1,6 +1,7 @@
 // Panels from a matrix that was computed: movement only, so one compilation does for all instruction sets.
 #include <cstring>
 
+#include "kernels/copy_run.h"
 #include "kernels/linear/linear.h"
 #include "kernels/transpose_quad.h"
 
@@ -19,7 +20,7 @@ void pack_one(const float* weight, size_t n_stride, size_t k_stride, size_t colu
   std::memset(panel, 0, 16 * sizeof(float));
   float* lines = panel + 16;
   if (n_stride == 1) {
-    for (size_t i = 0; i < k; ++i) std::memcpy(lines + i * 16, weight + i * k_stride, columns * sizeof(float));
+    for (size_t i = 0; i < k; ++i) copy_run(lines + i * 16, weight + i * k_stride, columns * sizeof(float));
     return;
   }
   size_t done = 0;

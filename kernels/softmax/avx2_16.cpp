@@ -45,7 +45,8 @@ inline float tree(__m256 low, __m256 high) {
 }
 
 template <bool kIsLog>
-void softmax_row(const float* input, float* output, size_t count) {
+void softmax_row(const float* input, float* output, size_t count, float scale, float* sum_to) {
+  const __m256 factor = _mm256_set1_ps(scale);
   float greatest = kMinusInfinity;
   bool has_nan = false;
   size_t i = 0;
@@ -53,7 +54,7 @@ void softmax_row(const float* input, float* output, size_t count) {
     __m256 best = _mm256_set1_ps(kMinusInfinity);
     __m256 unordered = _mm256_setzero_ps();
     for (; i + 8 <= count; i += 8) {
-      const __m256 x = _mm256_loadu_ps(input + i);
+      const __m256 x = _mm256_mul_ps(_mm256_loadu_ps(input + i), factor);
       best = _mm256_max_ps(best, x);
       unordered = _mm256_or_ps(unordered, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
     }
@@ -63,11 +64,13 @@ void softmax_row(const float* input, float* output, size_t count) {
     for (float lane : lanes) greatest = lane > greatest ? lane : greatest;
   }
   for (; i < count; ++i) {
-    greatest = input[i] > greatest ? input[i] : greatest;
-    has_nan = has_nan || input[i] != input[i];
+    const float x = input[i] * scale;
+    greatest = x > greatest ? x : greatest;
+    has_nan = has_nan || x != x;
   }
   if (has_nan) {
     for (i = 0; i < count; ++i) output[i] = canonical(__builtin_nanf(""));
+    if (sum_to != nullptr) *sum_to = canonical(__builtin_nanf(""));
     return;
   }
 
@@ -75,8 +78,8 @@ void softmax_row(const float* input, float* output, size_t count) {
   __m256 low = _mm256_setzero_ps();
   __m256 high = _mm256_setzero_ps();
   for (i = 0; i + 16 <= count; i += 16) {
-    const __m256 a = exp_nonpositive(_mm256_sub_ps(_mm256_loadu_ps(input + i), shift));
-    const __m256 b = exp_nonpositive(_mm256_sub_ps(_mm256_loadu_ps(input + i + 8), shift));
+    const __m256 a = exp_nonpositive(_mm256_sub_ps(_mm256_mul_ps(_mm256_loadu_ps(input + i), factor), shift));
+    const __m256 b = exp_nonpositive(_mm256_sub_ps(_mm256_mul_ps(_mm256_loadu_ps(input + i + 8), factor), shift));
     if constexpr (!kIsLog) {
       _mm256_storeu_ps(output + i, a);
       _mm256_storeu_ps(output + i + 8, b);
@@ -86,7 +89,7 @@ void softmax_row(const float* input, float* output, size_t count) {
   }
   if (i < count) {
     alignas(32) float block[16];
-    for (size_t lane = 0; lane < 16; ++lane) block[lane] = i + lane < count ? input[i + lane] - greatest : kMinusInfinity;
+    for (size_t lane = 0; lane < 16; ++lane) block[lane] = i + lane < count ? input[i + lane] * scale - greatest : kMinusInfinity;
     const __m256 a = exp_nonpositive(_mm256_load_ps(block));
     const __m256 b = exp_nonpositive(_mm256_load_ps(block + 8));
     low = _mm256_add_ps(low, a);
@@ -99,14 +102,18 @@ void softmax_row(const float* input, float* output, size_t count) {
   }
 
   const float sum = tree(low, high);
+  if (sum_to != nullptr) {
+    *sum_to = sum;
+    return;
+  }
   if constexpr (kIsLog) {
     const float log_sum = static_cast<float>(log_f64(sum));
     const __m256 logarithm = _mm256_set1_ps(log_sum);
     for (i = 0; i + 8 <= count; i += 8) {
-      const __m256 shifted = _mm256_sub_ps(_mm256_loadu_ps(input + i), shift);
+      const __m256 shifted = _mm256_sub_ps(_mm256_mul_ps(_mm256_loadu_ps(input + i), factor), shift);
       _mm256_storeu_ps(output + i, canonical8(_mm256_sub_ps(shifted, logarithm)));
     }
-    for (; i < count; ++i) output[i] = canonical((input[i] - greatest) - log_sum);
+    for (; i < count; ++i) output[i] = canonical((input[i] * scale - greatest) - log_sum);
     return;
   }
   const __m256 divisor = _mm256_set1_ps(sum);
@@ -120,7 +127,9 @@ void softmax_row(const float* input, float* output, size_t count) {
 
 void softmax_f32_avx2_16(const SoftmaxF32& a) noexcept {
   auto* const softmax = a.is_log ? softmax_row<true> : softmax_row<false>;
-  for (size_t row = 0; row < a.rows; ++row) softmax(a.input + row * a.count, a.output + row * a.count, a.count);
+  for (size_t row = 0; row < a.rows; ++row) {
+    softmax(a.input + row * a.count, a.output + row * a.count, a.count, a.scale, a.sums != nullptr ? a.sums + row : nullptr);
+  }
 }
 
 }  // namespace alcove::kernels

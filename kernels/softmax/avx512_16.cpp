@@ -44,18 +44,20 @@ inline __mmask16 lanes_from(size_t i, size_t count) {
 }
 
 template <bool kIsLog>
-void softmax_row(const float* input, float* output, size_t count) {
+void softmax_row(const float* input, float* output, size_t count, float scale, float* sum_to) {
   const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(kCanonicalNanBits)));
+  const __m512 factor = _mm512_set1_ps(scale);
   __m512 best = _mm512_set1_ps(kMinusInfinity);
   __mmask16 unordered = 0;
   for (size_t i = 0; i < count; i += 16) {
     const __mmask16 lanes = lanes_from(i, count);
-    const __m512 x = _mm512_maskz_loadu_ps(lanes, input + i);
+    const __m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, input + i), factor);
     best = _mm512_mask_max_ps(best, lanes, best, x);
     unordered = static_cast<__mmask16>(unordered | _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q));
   }
   if (unordered != 0) {
     for (size_t i = 0; i < count; i += 16) _mm512_mask_storeu_ps(output + i, lanes_from(i, count), nan);
+    if (sum_to != nullptr) *sum_to = _mm512_cvtss_f32(nan);
     return;
   }
 
@@ -63,20 +65,24 @@ void softmax_row(const float* input, float* output, size_t count) {
   __m512 sums = _mm512_setzero_ps();
   for (size_t i = 0; i < count; i += 16) {
     const __mmask16 lanes = lanes_from(i, count);
-    const __m512 x = _mm512_maskz_loadu_ps(lanes, input + i);
+    const __m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, input + i), factor);
     const __m512 y = _mm512_maskz_mov_ps(lanes, exp_nonpositive(_mm512_sub_ps(x, shift)));
     if constexpr (!kIsLog) _mm512_mask_storeu_ps(output + i, lanes, y);
     sums = _mm512_add_ps(sums, y);
   }
 
   const float sum = tree(sums);
+  if (sum_to != nullptr) {
+    *sum_to = sum;
+    return;
+  }
   const __m512 divisor = _mm512_set1_ps(sum);
   const __m512 logarithm = _mm512_set1_ps(kIsLog ? static_cast<float>(log_f64(sum)) : 0.0f);
   for (size_t i = 0; i < count; i += 16) {
     const __mmask16 lanes = lanes_from(i, count);
     __m512 y;
     if constexpr (kIsLog) {
-      y = _mm512_sub_ps(_mm512_sub_ps(_mm512_maskz_loadu_ps(lanes, input + i), shift), logarithm);
+      y = _mm512_sub_ps(_mm512_sub_ps(_mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, input + i), factor), shift), logarithm);
     } else {
       y = _mm512_div_ps(_mm512_maskz_loadu_ps(lanes, output + i), divisor);
     }
@@ -89,7 +95,9 @@ void softmax_row(const float* input, float* output, size_t count) {
 
 void softmax_f32_avx512_16(const SoftmaxF32& a) noexcept {
   auto* const softmax = a.is_log ? softmax_row<true> : softmax_row<false>;
-  for (size_t row = 0; row < a.rows; ++row) softmax(a.input + row * a.count, a.output + row * a.count, a.count);
+  for (size_t row = 0; row < a.rows; ++row) {
+    softmax(a.input + row * a.count, a.output + row * a.count, a.count, a.scale, a.sums != nullptr ? a.sums + row : nullptr);
+  }
 }
 
 }  // namespace alcove::kernels

@@ -40,52 +40,59 @@ inline float tree(const float32x4_t (&lanes)[4]) noexcept {
 }
 
 // The exponentials of 16 elements, added to the lanes and, if `output` is given, stored.
-inline void add_block(const float* input, float32x4_t shift, float* output, float32x4_t (&lanes)[4]) noexcept {
+inline void add_block(const float* input, float32x4_t factor, float32x4_t shift, float* output, float32x4_t (&lanes)[4]) noexcept {
   for (int v = 0; v < 4; ++v) {
-    const float32x4_t e = exp_nonpositive(vsubq_f32(vld1q_f32(input + 4 * v), shift));
+    const float32x4_t e = exp_nonpositive(vsubq_f32(vmulq_f32(vld1q_f32(input + 4 * v), factor), shift));
     if (output != nullptr) vst1q_f32(output + 4 * v, e);
     lanes[v] = vaddq_f32(lanes[v], e);
   }
 }
 
 template <bool kIsLog>
-void softmax_row(const float* input, float* output, size_t count) noexcept {
+void softmax_row(const float* input, float* output, size_t count, float scale, float* sum_to) noexcept {
+  const float32x4_t factor = vdupq_n_f32(scale);
   float32x4_t best = vdupq_n_f32(kMinusInfinity);
   uint32x4_t ordered = vdupq_n_u32(~0u);
   size_t i = 0;
   for (; i + 4 <= count; i += 4) {
-    const float32x4_t x = vld1q_f32(input + i);
+    const float32x4_t x = vmulq_f32(vld1q_f32(input + i), factor);
     best = vmaxq_f32(best, x);
     ordered = vandq_u32(ordered, vceqq_f32(x, x));
   }
   float greatest = vmaxvq_f32(best);
   bool has_nan = vminvq_u32(ordered) == 0;
   for (; i < count; ++i) {
-    greatest = input[i] > greatest ? input[i] : greatest;
-    has_nan = has_nan || input[i] != input[i];
+    const float x = input[i] * scale;
+    greatest = x > greatest ? x : greatest;
+    has_nan = has_nan || x != x;
   }
   if (has_nan) {
     for (i = 0; i < count; ++i) output[i] = canonical(__builtin_nanf(""));
+    if (sum_to != nullptr) *sum_to = canonical(__builtin_nanf(""));
     return;
   }
 
   const float32x4_t shift = vdupq_n_f32(greatest);
   float32x4_t lanes[4];
   for (float32x4_t& lane : lanes) lane = vdupq_n_f32(0.0f);
-  for (i = 0; i + 16 <= count; i += 16) add_block(input + i, shift, kIsLog ? nullptr : output + i, lanes);
+  for (i = 0; i + 16 <= count; i += 16) add_block(input + i, factor, shift, kIsLog ? nullptr : output + i, lanes);
   if (i < count) {
     float block[16], results[16];
-    for (size_t lane = 0; lane < 16; ++lane) block[lane] = i + lane < count ? input[i + lane] : kMinusInfinity;
-    add_block(block, shift, results, lanes);
+    for (size_t lane = 0; lane < 16; ++lane) block[lane] = i + lane < count ? input[i + lane] * scale : kMinusInfinity;
+    add_block(block, vdupq_n_f32(1.0f), shift, results, lanes);
     for (size_t lane = 0; !kIsLog && i + lane < count; ++lane) output[i + lane] = results[lane];
   }
 
   const float sum = tree(lanes);
+  if (sum_to != nullptr) {
+    *sum_to = sum;
+    return;
+  }
   const float32x4_t divisor = vdupq_n_f32(sum);
   const float32x4_t logarithm = vdupq_n_f32(kIsLog ? static_cast<float>(log_f64(sum)) : 0.0f);
   for (i = 0; i < count; i += 4) {
     const size_t left = count - i < 4 ? count - i : 4;
-    const float32x4_t y = kIsLog ? vsubq_f32(vsubq_f32(Neon::load(input + i, left), shift), logarithm)
+    const float32x4_t y = kIsLog ? vsubq_f32(vsubq_f32(vmulq_f32(Neon::load(input + i, left), factor), shift), logarithm)
                                  : vdivq_f32(Neon::load(output + i, left), divisor);
     Neon::store(output + i, left, y);
   }
@@ -95,7 +102,9 @@ void softmax_row(const float* input, float* output, size_t count) noexcept {
 
 void softmax_f32_neon_16(const SoftmaxF32& a) noexcept {
   auto* const softmax = a.is_log ? softmax_row<true> : softmax_row<false>;
-  for (size_t row = 0; row < a.rows; ++row) softmax(a.input + row * a.count, a.output + row * a.count, a.count);
+  for (size_t row = 0; row < a.rows; ++row) {
+    softmax(a.input + row * a.count, a.output + row * a.count, a.count, a.scale, a.sums != nullptr ? a.sums + row : nullptr);
+  }
 }
 
 }  // namespace alcove::kernels

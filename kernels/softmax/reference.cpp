@@ -27,29 +27,35 @@ float exp_nonpositive(float x) noexcept {
   return y * std::bit_cast<float>((exponent + 127u) << 23);
 }
 
-void softmax_row(const float* input, float* output, size_t count, bool is_log) noexcept {
-  float greatest = input[0];
+void softmax_row(const float* input, float* output, size_t count, bool is_log, float scale, float* sum_to) noexcept {
+  float greatest = input[0] * scale;
   bool has_nan = false;
   for (size_t i = 0; i < count; ++i) {
-    if (input[i] > greatest) greatest = input[i];
-    if (input[i] != input[i]) has_nan = true;
+    const float x = input[i] * scale;
+    if (x > greatest) greatest = x;
+    if (x != x) has_nan = true;
   }
   if (has_nan) {
     for (size_t i = 0; i < count; ++i) output[i] = std::bit_cast<float>(kCanonicalNanBits);
+    if (sum_to != nullptr) *sum_to = std::bit_cast<float>(kCanonicalNanBits);
     return;
   }
   float lanes[16] = {};
   for (size_t i = 0; i < count; ++i) {
-    const float e = exp_nonpositive(input[i] - greatest);
+    const float e = exp_nonpositive(input[i] * scale - greatest);
     if (!is_log) output[i] = e;
     lanes[i % 16] += e;
   }
   for (size_t width = 8; width > 0; width /= 2) {
     for (size_t lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
   }
+  if (sum_to != nullptr) {
+    *sum_to = lanes[0];
+    return;
+  }
   if (is_log) {
     const float log_sum = static_cast<float>(log_f64(lanes[0]));
-    for (size_t i = 0; i < count; ++i) output[i] = canonical((input[i] - greatest) - log_sum);
+    for (size_t i = 0; i < count; ++i) output[i] = canonical((input[i] * scale - greatest) - log_sum);
     return;
   }
   for (size_t i = 0; i < count; ++i) output[i] = canonical(output[i] / lanes[0]);
@@ -59,7 +65,8 @@ void softmax_row(const float* input, float* output, size_t count, bool is_log) n
 
 void softmax_f32_reference(const SoftmaxF32& a) noexcept {
   for (size_t row = 0; row < a.rows; ++row) {
-    softmax_row(a.input + row * a.count, a.output + row * a.count, a.count, a.is_log);
+    softmax_row(a.input + row * a.count, a.output + row * a.count, a.count, a.is_log, a.scale,
+                a.sums != nullptr ? a.sums + row : nullptr);
   }
 }
 

@@ -2,7 +2,8 @@
 // (input[row][i] - max(row)) - log(sum), with log_f64 of kernels/math and one rounding of it to float32.
 //
 // The exponential is a polynomial of our own (below) and the sum is one fixed tree of 16 lanes, so every instruction set
-// gives the same bits.  A row with a NaN, with +inf, or of -inf alone gives 0x7FC00000 everywhere, as in torch it gives NaN.
+// gives the same bits.  With `sums`, the exponentials stay undivided and their sums go there; inputs are multiplied by `scale`
+// first, which is rounded.  A row with a NaN, with +inf, or of -inf alone gives 0x7FC00000 everywhere, as in torch it gives NaN.
 //
 // The caller has checked: sizes are at least 1; input and output are the same bytes or don't overlap.  No pointer needs
 // more alignment than a float.  Any number of threads.
@@ -17,6 +18,8 @@ struct SoftmaxF32 {
   float* output;       // [rows][count]
   size_t rows, count;
   bool is_log = false;
+  float scale = 1.0f;
+  float* sums = nullptr;  // [rows]; not with is_log
 };
 
 using SoftmaxF32Kernel = void(const SoftmaxF32&) noexcept;
