@@ -10,6 +10,8 @@ namespace alcove::kernels {
 
 namespace {
 
+constexpr ptrdiff_t kShort = 16;
+
 // One kernel row of a patch that looks beyond the input's line on the left or right, or whose columns are apart.
 void gather_columns(const Conv2dI8& a, const int8_t* line, int64_t left, int8_t* patch) noexcept {
   const size_t channels = a.groups * a.in_c;
@@ -29,6 +31,12 @@ void gather(const Conv2dI8& a, size_t first, size_t count, size_t group) noexcep
   const size_t patch_bytes = conv2d_i8_patch_bytes(a.kernel_h * patch_row);
   const bool is_side_by_side = a.groups == 1 && a.dilation_w == 1;
   const auto height = static_cast<int64_t>(a.in_h), width = static_cast<int64_t>(a.in_w);
+  // Short rows of patches inside the image are copied as 16 bytes where there are as many to read and to write: what is too
+  // much is overwritten by what follows.
+  const bool is_short = is_side_by_side && patch_row <= static_cast<size_t>(kShort);
+  const int8_t* const scratch_end = a.scratch + count * patch_bytes;
+  const int8_t* const end = a.input + a.batch * a.in_h * line_bytes;
+  const auto rows = static_cast<int64_t>((a.kernel_h - 1) * a.dilation_h);
   size_t batch = first / (a.out_w * a.out_h), row = first / a.out_w % a.out_h, column = first % a.out_w;
   int8_t* patch = a.scratch;
   for (size_t i = 0; i < count; ++i) {
@@ -37,7 +45,15 @@ void gather(const Conv2dI8& a, size_t first, size_t count, size_t group) noexcep
     const bool is_inside = is_side_by_side && left >= 0 && left + static_cast<int64_t>(a.kernel_w) <= width;
     const int8_t* image = a.input + batch * a.in_h * line_bytes + group * a.in_c;
     int8_t* to = patch;
-    for (size_t tap = 0; tap < a.kernel_h; ++tap, to += patch_row) {
+    size_t tap = 0;
+    if (is_short && is_inside && top >= 0 && top + rows < height) {
+      const int8_t* from = image + static_cast<size_t>(top) * line_bytes + static_cast<size_t>(left) * channels;
+      for (; tap < a.kernel_h && end - from >= kShort && scratch_end - to >= kShort; ++tap, to += patch_row) {
+        std::memcpy(to, from, static_cast<size_t>(kShort));
+        from += a.dilation_h * line_bytes;
+      }
+    }
+    for (; tap < a.kernel_h; ++tap, to += patch_row) {
       const int64_t at = top + static_cast<int64_t>(tap * a.dilation_h);
       const int8_t* line = image + static_cast<size_t>(at) * line_bytes;
       if (at < 0 || at >= height) {
