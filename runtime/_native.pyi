@@ -68,12 +68,20 @@ class NativeModel:
         Raises:
             ProgramError: code `weights_digest` or `weights_padding`.
         """
-    def session(self, memory_limit_bytes: int | None = None) -> NativeSession:
+    def session(
+        self, memory_limit_bytes: int | None = None, threads: int = 1, part_work: int = 1048576
+    ) -> NativeSession:
         """Return a session of this model, which it keeps alive; it never takes more than `memory_limit_bytes`.
 
+        Args:
+            memory_limit_bytes: None for no limit.
+            threads: how many compute an op together, 1 to 16.
+            part_work: least work that one of them is given, in multiply-adds; for tests.
+
         Raises:
-            InputError: even the smallest sizes take more.
+            InputError: even the smallest sizes take more, or `threads` is out of range.
             MemoryError: the system gave no `memory_ceiling_bytes`.
+            OSError: the system gave no threads.
         """
 
 @final

@@ -125,7 +125,7 @@ class Model:
         finally:
             self._idle.append(session)
 
-    def session(self, *, memory_limit_bytes: int | None = None) -> Session:
+    def session(self, *, memory_limit_bytes: int | None = None, threads: int = 1) -> Session:
         """Return a new session.
 
         It allocates `memory_ceiling_bytes` and nothing after that; where sizes come with the inputs it begins with what
@@ -133,12 +133,16 @@ class Model:
 
         Args:
             memory_limit_bytes: most bytes that it may take; None for no limit but the model's ceiling.
+            threads: how many compute large ops together, with the caller's; 1 to 16. Outputs are the same to the bit.
+                Each beyond the first takes as much scratch memory as the op that needs most, beside
+                `memory_ceiling_bytes`. They live as long as the session; in a forked child it computes alone.
 
         Raises:
-            InputError: even the smallest sizes take more than `memory_limit_bytes`.
+            InputError: even the smallest sizes take more than `memory_limit_bytes`, or `threads` is out of range.
             MemoryError: the system gave none.
+            OSError: the system gave no threads.
         """
-        return Session(self._native.session(memory_limit_bytes), self._labels)
+        return Session(self._native.session(memory_limit_bytes, threads), self._labels)
 
     def verify_weights(self) -> None:
         """Compare the weights with their digest: at installation, not at every load.

@@ -73,12 +73,23 @@ def _built() -> Path:
 
 
 def measure_native(
-    executable: Path, program: Path, inputs: Sequence[Path], core: int, seconds: float, *, isa: str = ""
+    executable: Path,
+    program: Path,
+    inputs: Sequence[Path],
+    core: int,
+    seconds: float,
+    *,
+    isa: str = "",
+    threads: int = 1,
 ) -> dict[str, Any]:
-    """Return what latency.c prints of one program, pinned to a core; `isa` forces kernels."""
+    """Return what latency.c prints of one program, pinned to a core; `isa` forces kernels.
+
+    More `threads` than one take any cores of the machine.
+    """
     arguments = [str(program), str(seconds), *map(str, inputs)]
-    command = ["taskset", "-c", str(core), str(executable), *arguments]
-    environment = {**os.environ, "ALCOVE_ISA": isa} if isa else None
+    cores = str(core) if threads == 1 else f"0-{(os.cpu_count() or 1) - 1}"
+    command = ["taskset", "-c", cores, str(executable), *arguments]
+    environment = {**os.environ, "LATENCY_THREADS": str(threads)} | ({"ALCOVE_ISA": isa} if isa else {})
     said = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     return dict(json.loads(said.stdout))
 

@@ -1,4 +1,4 @@
-/* How long does one call take?  Through the C interface, in one thread.
+/* How long does one call take?  Through the C interface, in one thread, or in as many as LATENCY_THREADS says.
  *
  *   latency MODEL SECONDS [INPUT.bin ...]    raw bytes of each input; without them zeros
  *
@@ -73,7 +73,8 @@ int main(int count, char **arguments) {
   alcove_model *model;
   alcove_session *session;
   check(alcove_model_open_file(arguments[1], &model));
-  check(alcove_session_create(model, &session));
+  const char *threads = getenv("LATENCY_THREADS");
+  check(alcove_session_create_threaded(model, UINT64_MAX, threads == NULL ? 1 : (uint32_t)atoi(threads), &session));
   const uint64_t created = now();
   port_count = alcove_model_input_count(model);
   for (size_t i = 0; i < port_count; ++i) {

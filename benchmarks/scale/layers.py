@@ -55,6 +55,7 @@ class Curve:
         module: makes the layer for a size.
         shape: of its input, at a size.
         flops: multiplications and additions at a size.
+        peers: whether peers are timed too; not where the size is the number of alcove's threads.
     """
 
     name: str
@@ -64,6 +65,11 @@ class Curve:
     module: Callable[[int], nn.Module]
     shape: Callable[[int], tuple[int, ...]]
     flops: Callable[[int], int]
+    peers: bool = True
+
+    def threads(self, size: int) -> int:
+        """Return how many threads run a point."""
+        return 1 if self.peers else size
 
     def model(self, size: int) -> str:
         """Return the name of one point's files."""
@@ -115,6 +121,26 @@ CURVES: Final = (
         lambda _: nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 256)),
         lambda b: (b, 256),
         lambda b: 2 * 2 * b * 256 * 256,
+    ),
+    Curve(
+        "threads_conv3x3",
+        "3x3 convolution, 28x28, 128 channels, by several threads",
+        "threads",
+        (1, 2),
+        lambda _: nn.Conv2d(128, 128, 3, padding=1),
+        lambda _: (1, 128, IMAGE, IMAGE),
+        lambda _: 2 * 9 * 128 * 128 * IMAGE * IMAGE,
+        peers=False,
+    ),
+    Curve(
+        "threads_linear",
+        "linear, 64 rows, 512 to 512, by several threads",
+        "threads",
+        (1, 2),
+        lambda _: nn.Linear(512, 512),
+        lambda _: (64, 512),
+        lambda _: 2 * 64 * 512 * 512,
+        peers=False,
     ),
 )
 

@@ -89,9 +89,11 @@ class Scale:
         failed: dict[str, str] = {}
         for turn in range(self.rounds):
             self.say(f"{curve.name} {size}, round {turn + 1} of {self.rounds}")
-            found = alcove.measure_native(executable, program, [file], self.core, self.seconds)
+            found = alcove.measure_native(
+                executable, program, [file], self.core, self.seconds, threads=curve.threads(size)
+            )
             ours.append(min(found["medians_ns"]) / 1000)
-            for name in present:
+            for name in present if curve.peers else ():
                 result = peers.run(places, name, curve.model(size), self.core)
                 if "error" in result:
                     failed[name] = str(result["error"])

@@ -53,7 +53,8 @@ class Timing:
         allowed_bytes: the program's bytes and 4 MiB.
         program_bytes: of the file.
         ratio: p50 beside that of the fastest instruction set of this program and size.
-        is_pinned: whether it ran on one core alone.
+        threads: that ran it.
+        is_pinned: whether it ran on as many cores alone.
     """
 
     program: str
@@ -66,6 +67,7 @@ class Timing:
     allowed_bytes: int
     program_bytes: int
     ratio: float
+    threads: int
     is_pinned: bool
 
 
@@ -84,13 +86,16 @@ def bench_command(
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Turns; each runs every row in a fresh process.")] = 3,
     seconds: Annotated[float, typer.Option(min=0.001, max=60, help="Of calls in a turn of a row.")] = 0.5,
     core: Annotated[int | None, typer.Option(min=0, help="Which core is timed on; the last.")] = None,
+    threads: Annotated[
+        int, typer.Option(min=1, max=16, help="Of a session; each has a core, if there are enough.")
+    ] = 1,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the rows there.")] = None,
 ) -> None:
     """Time programs on this machine, called from Python: p50, p95, cold load to the first answer, memory, size.
 
     Inputs are those of a program's certificate, else made from its signature: at the least, a middle and the greatest
     size where sizes vary. A program is timed as it is installed, mapped from a file that nobody may write. Rows take
-    turns, each in a process of its own on one core. `make bench` compares with peers.
+    turns, each in a process of its own on one core, or on as many as it has threads. `make bench` compares with peers.
     """
     if json_file is not None and not json_file.absolute().parent.is_dir():
         raise typer.BadParameter(f"{json_file.absolute().parent} is no folder", param_hint="--json")
@@ -100,10 +105,10 @@ def bench_command(
     with tempfile.TemporaryDirectory(prefix="alcove-bench-") as temporary:
         subjects = _subjects(programs, Path(temporary))
         at = core if core is not None else max(cores, default=0)
-        rows = _timed(subjects, _isas(isa), rounds, lambda s, forced: time_once(s, forced, seconds, at))
+        rows = _timed(subjects, _isas(isa), rounds, lambda s, forced: time_once(s, forced, seconds, at, threads))
     if json_file is not None:
         json_file.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
-    print_rows([_shown(row) for row in rows], as_json=False, empty="", title=_title(rows, at))
+    print_rows([_shown(row) for row in rows], as_json=False, empty="", title=_title(rows, at, threads))
 
 
 def _subjects(programs: Sequence[Path] | None, folder: Path) -> list[Subject]:
@@ -159,14 +164,14 @@ def _isas(asked: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(name for one in asked for name in (_native.machine_isas() if one == "all" else [one])))
 
 
-def time_once(subject: Subject, isa: str, seconds: float, core: int) -> dict[str, Any]:
+def time_once(subject: Subject, isa: str, seconds: float, core: int, threads: int = 1) -> dict[str, Any]:
     """Return what a process of its own measures (see timing.py); an empty `isa` leaves the choice to the runtime.
 
     Raises:
         IsaError: there is no such instruction set here.
         AlcoveRuntimeError: the program could not be timed.
     """
-    arguments = [str(subject.path), str(subject.inputs), str(seconds), str(core)]
+    arguments = [str(subject.path), str(subject.inputs), str(seconds), str(core), str(threads)]
     done = subprocess.run(  # noqa: S603 - our own interpreter and module
         [sys.executable, "-m", "alcove.platform.cli.timing", *arguments],
         env={**os.environ, "ALCOVE_ISA": isa},
@@ -217,6 +222,7 @@ def _timing(subject: Subject, times: Sequence[dict[str, Any]], fastest: float) -
         allowed_bytes=size + SPARE_BYTES,
         program_bytes=size,
         ratio=best["p50_us"] / fastest,
+        threads=best["threads"],
         is_pinned=all(one["is_pinned"] for one in times),
     )
 
@@ -236,8 +242,9 @@ def _shown(row: Timing) -> dict[str, str]:
     }
 
 
-def _title(rows: Sequence[Timing], core: int) -> str:
-    where = f"on core {core}" if all(row.is_pinned for row in rows) else "not pinned, so read them with care"
+def _title(rows: Sequence[Timing], core: int, threads: int) -> str:
+    cores = f"on core {core}" if threads == 1 else f"of {threads} threads on as many cores"
+    where = cores if all(row.is_pinned for row in rows) else "not pinned, so read them with care"
     return f"Times {where}; memory is beyond the bare process, beside what is allowed: the program and 4 MiB"
 
 

@@ -34,27 +34,29 @@ def forget_peak() -> None:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
-def pin(core: int) -> bool:
-    """Pin this process to a core; return whether the system lets it."""
+def pin(core: int, threads: int = 1) -> bool:
+    """Pin this process to a core, and to those before it for more threads; return whether the system lets it."""
     if not hasattr(os, "sched_setaffinity"):
         return False
     try:
-        os.sched_setaffinity(0, {core})
+        others = sorted(os.sched_getaffinity(0) - {core}, key=lambda other: (other > core, -other))
+        os.sched_setaffinity(0, {core, *others[: threads - 1]})
     except OSError:
         return False
-    return True
+    return threads <= 1 + len(others)
 
 
-def measure(program: str, inputs_file: str, seconds: float) -> dict[str, Any]:
+def measure(program: str, inputs_file: str, seconds: float, threads: int = 1) -> dict[str, Any]:
     """Load a program, run it, and time calls of it for some seconds.
 
     Args:
         program: its path.
         inputs_file: an .npz with "0", "1", ...; a text is an array of one str.
         seconds: of calls.
+        threads: of the session.
 
     Returns:
-        microseconds `p50_us`, `p95_us`, `cold_us`; `memory_bytes` beyond the bare process or None; `isa`.
+        microseconds `p50_us`, `p95_us`, `cold_us`; `memory_bytes` beyond the bare process or None; `isa`; `threads`.
     """
     import numpy as np  # noqa: PLC0415 - part of the bare process, loaded when it is pinned
     from alcove.runtime import _native  # noqa: PLC0415
@@ -67,7 +69,7 @@ def measure(program: str, inputs_file: str, seconds: float) -> dict[str, Any]:
     bare = resident_bytes("VmRSS")
     start = time.perf_counter_ns()
     model = load(program)
-    session = model.session()
+    session = model.session(threads=threads)
     session(*inputs)
     cold_ns = time.perf_counter_ns() - start
     start = time.perf_counter_ns()
@@ -88,17 +90,18 @@ def measure(program: str, inputs_file: str, seconds: float) -> dict[str, Any]:
         "cold_us": cold_ns / 1000,
         "memory_bytes": None if bare is None or peak is None else max(0, peak - bare),
         "isa": _native.isa(),
+        "threads": threads,
     }
 
 
 def main(arguments: list[str]) -> None:
     """Print one line of JSON: what was measured, or the error that the runtime gave."""
-    program, inputs_file, seconds, core = arguments
-    is_pinned = pin(int(core))
+    program, inputs_file, seconds, core, threads = arguments
+    is_pinned = pin(int(core), int(threads))
     from alcove.runtime.errors import AlcoveRuntimeError  # noqa: PLC0415 - after pinning, as all that is loaded
 
     try:
-        found = measure(program, inputs_file, float(seconds)) | {"is_pinned": is_pinned}
+        found = measure(program, inputs_file, float(seconds), int(threads)) | {"is_pinned": is_pinned}
     except AlcoveRuntimeError as error:
         found = {"error": type(error).__name__, "message": str(error)}
     sys.stdout.write(json.dumps(found) + "\n")

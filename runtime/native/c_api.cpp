@@ -176,10 +176,15 @@ alcove_status alcove_session_create(const alcove_model* model, alcove_session** 
 
 alcove_status alcove_session_create_within(const alcove_model* model, uint64_t memory_limit_bytes,
                                            alcove_session** session) {
+  return alcove_session_create_threaded(model, memory_limit_bytes, 1, session);
+}
+
+alcove_status alcove_session_create_threaded(const alcove_model* model, uint64_t memory_limit_bytes, uint32_t threads,
+                                             alcove_session** session) {
   if (model == nullptr || session == nullptr) return bad_call("model or session is null");
   *session = nullptr;
   return guarded([&] {
-    auto created = alcove::Session::create(model->model, memory_limit_bytes);
+    auto created = alcove::Session::create(model->model, {.memory_limit_bytes = memory_limit_bytes, .threads = threads});
     if (!created.is_ok()) return report(created.status());
     *session = new alcove_session{std::move(created.value())};
     return ALCOVE_OK;

@@ -35,13 +35,15 @@ def test_a_curve_is_a_layer_that_alcove_takes(curve: Curve) -> None:
 
 
 def test_what_grows_is_what_is_promised() -> None:
-    """Channels, resolution, sequence length, batch."""
+    """Channels, resolution, sequence length, batch, threads."""
     assert [curve.axis for curve in CURVES] == [
         "channels",
         "channels",
         "height and width",
         "sequence length",
         "batch",
+        "threads",
+        "threads",
     ]
 
 

@@ -98,6 +98,16 @@ def test_what_is_no_program_is_refused_by_name(tmp_path: Path) -> None:
     assert not (tmp_path / "rows.json").exists()
 
 
+def test_threads_are_of_every_row(tmp_path: Path) -> None:
+    """Two, whether or not there are as many cores; more than a session may have are refused."""
+    (row,) = rows_of(tmp_path, sample(tmp_path, "layers"), "--threads", 2)
+    assert row["threads"] == 2
+    assert row["p50_us"] > 0
+    code, _, err = alcove("bench", sample(tmp_path, "layers"), "--threads", 17)
+    assert code == 2
+    assert "--threads" in err
+
+
 def test_wrong_options_are_named(tmp_path: Path) -> None:
     """A core that is not there, no rounds, no folder for the file."""
     for option, value in (("--core", 10_000), ("--rounds", 0), ("--seconds", 0), ("--json", tmp_path / "no" / "file")):

@@ -154,10 +154,12 @@ NB_MODULE(_native, m) {
                    })
       .def(
           "session",
-          [](const NativeModel& n, std::optional<uint64_t> memory_limit_bytes) {
-            return NativeSession(checked(Session::create(n.model, memory_limit_bytes.value_or(UINT64_MAX))));
+          [](const NativeModel& n, std::optional<uint64_t> memory_limit_bytes, int64_t threads, uint64_t part_work) {
+            return NativeSession(checked(Session::create(n.model, {.memory_limit_bytes = memory_limit_bytes.value_or(UINT64_MAX),
+                                                                   .threads = threads,
+                                                                   .part_work = part_work})));
           },
-          "memory_limit_bytes"_a = nb::none());
+          "memory_limit_bytes"_a = nb::none(), "threads"_a = 1, "part_work"_a = kPartWork);
 
   nb::class_<NativeSession>(m, "NativeSession")
       .def("__call__", &NativeSession::call, "inputs"_a)

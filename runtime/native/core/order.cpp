@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cinttypes>
 
+#include "core/ops/ops.h"
 #include "core/verify.h"
 
 namespace alcove {
@@ -134,7 +135,36 @@ std::vector<int32_t> producers(const Program& program) {
   return result;
 }
 
+namespace {
+
+// What threads leave in scratch depends on how many there are: nothing may see it.
+Status check_scratch_unseen(const Program& program) {
+  std::vector<bool> is_scratch(program.tensors.size());
+  for (const Op& op : program.ops) {
+    if (ops::splits_scratch(op.code)) is_scratch[op.outputs[1]] = true;
+  }
+  const auto seen = [](Code code, const char* by, uint32_t tensor) {
+    return failure(code, Section::program, "%s has the scratch of an op", by).in_tensor(tensor);
+  };
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    for (uint8_t k = 0; k < op.input_count; ++k) {
+      if (is_scratch[op.inputs[k]]) return seen(Code::op_type, "an input", op.inputs[k]).in_op(i);
+    }
+  }
+  for (const Port& port : program.outputs) {
+    if (is_scratch[port.tensor]) return seen(Code::port_tensor, "an output", port.tensor);
+  }
+  for (const State& state : program.states) {
+    if (is_scratch[state.update]) return seen(Code::state_tensor, "a state", state.update);
+  }
+  return {};
+}
+
+}  // namespace
+
 Status check_ports(const Program& program) {
+  ALCOVE_TRY(check_scratch_unseen(program));
   ALCOVE_TRY(check_names(program.inputs, "input"));
   ALCOVE_TRY(check_names(program.outputs, "output"));
   if (program.outputs.empty()) return failure(Code::port_tensor, Section::program, "there is no output");

@@ -5,59 +5,35 @@
 #include <new>
 #include <utility>
 
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-#endif
-
+#include "core/float_mode.h"
 #include "core/ops/ops.h"
 #include "core/sizes.h"
 
 namespace alcove {
-
-namespace {
-
-// Round to nearest even, denormals kept, no traps: whatever the host app has set, a run computes the same.
-class FloatMode {
- public:
-#if defined(__x86_64__)
-  FloatMode() noexcept : saved_(_mm_getcsr()) { _mm_setcsr(0x1F80); }
-  ~FloatMode() { _mm_setcsr(saved_); }
-#elif defined(__aarch64__)
-  FloatMode() noexcept {
-    asm volatile("mrs %0, fpcr" : "=r"(saved_));
-    asm volatile("msr fpcr, %0" : : "r"(uint64_t{0}));
-  }
-  ~FloatMode() { asm volatile("msr fpcr, %0" : : "r"(saved_)); }
-#else
-#error "say here how this processor's rounding and denormal modes are set"
-#endif
-  FloatMode(const FloatMode&) = delete;
-  FloatMode& operator=(const FloatMode&) = delete;
-
- private:
-#if defined(__x86_64__)
-  unsigned saved_;
-#else
-  uint64_t saved_;
-#endif
-};
-
-}  // namespace
 
 Status Session::Hold::busy() noexcept {
   return failure(Code::session_busy, Section::file,
                  "another thread uses this session; make one session for each thread");
 }
 
-Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> model, uint64_t memory_limit_bytes) {
-  std::unique_ptr<Session> session(new Session(std::move(model), memory_limit_bytes));
+Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> model, const SessionOptions& options) {
+  if (options.threads < 1 || options.threads > kMaxThreads) {
+    return failure(Code::thread_count, Section::file, "a session of %" PRId64 " threads; allowed are 1 to %" PRIu32,
+                   options.threads, kMaxThreads);
+  }
+  std::unique_ptr<Session> session(new Session(std::move(model), options));
   ALCOVE_TRY(session->allocate());
+  if (options.threads == 1) return session;
+  Result<Pool::Handle> pool = Pool::create(static_cast<uint32_t>(options.threads), options.part_work);
+  if (!pool.is_ok()) return pool.status();
+  session->pool_ = std::move(pool.value());
+  session->place_scratch();
   return session;
 }
 
 #if defined(ALCOVE_SANITIZE)
-Result<std::unique_ptr<Session>> Session::create_apart(std::shared_ptr<const Model> model) {
-  Result<std::unique_ptr<Session>> created = create(std::move(model));
+Result<std::unique_ptr<Session>> Session::create_apart(std::shared_ptr<const Model> model, const SessionOptions& options) {
+  Result<std::unique_ptr<Session>> created = create(std::move(model), options);
   if (!created.is_ok()) return created;
   Session& session = *created.value();
   session.apart_.resize(session.program().tensors.size());
@@ -80,8 +56,8 @@ void Session::place_apart() {
 }
 #endif
 
-Session::Session(std::shared_ptr<const Model> model, uint64_t memory_limit_bytes)
-    : model_(std::move(model)), memory_limit_bytes_(memory_limit_bytes), is_bound_(!model_->program().symbols.empty()) {
+Session::Session(std::shared_ptr<const Model> model, const SessionOptions& options)
+    : model_(std::move(model)), memory_limit_bytes_(options.memory_limit_bytes), threads_(static_cast<uint64_t>(options.threads)), is_bound_(!model_->program().symbols.empty()) {
   if (!is_bound_) return;
   const Program& program = model_->program();
   bound_ = copy_to_bind(program);
@@ -97,8 +73,26 @@ Session::Memory Session::aligned_memory(uint64_t bytes) noexcept {
   return Memory(memory);
 }
 
+// What one helper takes: the scratch of the op that needs most.
+uint64_t Session::helper_bytes(size_t bucket) const noexcept {
+  const Program& program = model_->program();
+  uint64_t most = 0;
+  for (const Op& op : program.ops) {
+    if (!ops::splits_scratch(op.code)) continue;
+    const uint64_t bytes = program.buckets[bucket].places[op.outputs[1]].size_bytes;
+    most = bytes > most ? bytes : most;
+  }
+  return (most + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+}
+
+// The arena has its cap, the threads theirs: no overflow.
+uint64_t Session::bytes_of(size_t bucket) const noexcept {
+  const uint64_t helpers = threads_ > 1 ? (threads_ - 1) * helper_bytes(bucket) : 0;
+  return session_bytes(model_->program(), bucket) + helpers;
+}
+
 Status Session::too_large(size_t bucket) const noexcept {
-  const uint64_t bytes = session_bytes(model_->program(), bucket);
+  const uint64_t bytes = bytes_of(bucket);
   if (bytes > memory_limit_bytes_) {
     return failure(Code::memory_limit, Section::file, "a session of these sizes takes %" PRIu64 " bytes, its limit is %" PRIu64,
                    bytes, memory_limit_bytes_);
@@ -109,7 +103,7 @@ Status Session::too_large(size_t bucket) const noexcept {
 // The table of tensors, the states, and an arena of the smallest bucket at its bounds, where the verifier has seen it run.
 Status Session::allocate() noexcept {
   const Program& program = model_->program();
-  if (session_bytes(program, 0) > memory_limit_bytes_) return too_large(0);
+  if (bytes_of(0) > memory_limit_bytes_) return too_large(0);
   const uint64_t bound_bytes = kept_bytes(program) - program.states_bytes;  // the copy to bind has the rest of them
   memory_ = aligned_memory(bound_bytes + program.states_bytes);
   if (memory_ == nullptr) return too_large(0);
@@ -131,7 +125,7 @@ Status Session::allocate() noexcept {
 
 // The old arena goes first, so that a session never takes more than it says.
 Status Session::grow(size_t bucket) noexcept {
-  const uint64_t bytes = model_->program().buckets[bucket].arena_bytes;
+  const uint64_t bytes = bytes_of(bucket) - kept_bytes(model_->program());
   if (arena_ != nullptr && bytes <= arena_capacity_) return {};
   const uint64_t before = std::exchange(arena_capacity_, 0);
   arena_ = nullptr;
@@ -147,7 +141,7 @@ Status Session::grow(size_t bucket) noexcept {
 
 // The program at the sizes that the inputs ask for.
 Status Session::bind_wanted(size_t bucket) noexcept {
-  if (session_bytes(model_->program(), bucket) > memory_limit_bytes_) return too_large(bucket);
+  if (bytes_of(bucket) > memory_limit_bytes_) return too_large(bucket);
   Status status = bind(model_->program(), bucket, wanted_, values_.data(), bound_);
   if (status.is_ok()) status = check_signatures(bound_, model_->writers(), bound_.run_steps);
   if (status.is_ok()) return grow(bucket);
@@ -175,8 +169,15 @@ Status Session::rebind() noexcept {
   return status;
 }
 
+// Behind the arena of the sizes in force.
+void Session::place_scratch() noexcept {
+  if (pool_ == nullptr || arena_ == nullptr) return;
+  pool_->set_scratch(arena_.get() + model_->program().buckets[bucket_].arena_bytes, helper_bytes(bucket_));
+}
+
 // Where each tensor of the arena is, for the sizes in force.
 void Session::place_tensors() noexcept {
+  place_scratch();
   const Program& bound = program();
   for (size_t t = 0; t < bound.tensors.size(); ++t) {
     const Tensor& tensor = bound.tensors[t];
@@ -294,9 +295,10 @@ Status Session::run() noexcept {
   set_ = 0;  // the plan may give an input's bytes to others
   has_outputs_ = false;
   const FloatMode mode;
+  Pool* const pool = pool_ != nullptr && pool_->is_here() ? pool_.get() : nullptr;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
-    const ops::Call call = {program, op, states_, model_->kernels(), model_->checks_indices(i)};
+    const ops::Call call = {program, op, states_, model_->kernels(), model_->checks_indices(i), pool};
     if (Status status = ops::run_rule(op.code)(call); !status.is_ok()) return status.in_op(i);
   }
   update_states();

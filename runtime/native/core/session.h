@@ -6,6 +6,9 @@
 // larger arena than any before it.  A run allocates nothing.  States begin as their constants, change when a run has
 // succeeded, and live as long as the session.
 //
+// With threads, large ops are shared out (core/pool.h): the same bits, sooner.  Each thread but the caller's takes as much scratch as
+// the op that needs most; that comes on top of the model's memory ceiling.
+//
 // A caller holds the session (`Hold`) from the first input to the last output; a second thread gets `session_busy`.
 #pragma once
 
@@ -14,19 +17,26 @@
 #include <memory>
 
 #include "core/model.h"
+#include "core/pool.h"
 
 namespace alcove {
 
+struct SessionOptions {
+  uint64_t memory_limit_bytes = UINT64_MAX;
+  int64_t threads = 1;             // with the caller's, at most kMaxThreads
+  uint64_t part_work = kPartWork;  // for tests: the work that is worth a thread
+};
+
 class Session {
  public:
-  // Allocates what the smallest sizes take: the model's memory ceiling, if its sizes are known.  Never takes more than
-  // `memory_limit_bytes`: inputs that would are refused.
-  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Model> model, uint64_t memory_limit_bytes = UINT64_MAX);
+  // Allocates what the smallest sizes take: the model's memory ceiling, if its sizes are known.  Never takes more than the
+  // limit: inputs that would are refused.
+  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Model> model, const SessionOptions& options = {});
 
 #if defined(ALCOVE_SANITIZE)
   // For the fuzzing driver: every tensor in a heap block of its exact size, so that the sanitizer sees a kernel that goes
   // beyond one.  Must give the answers of create(); if not, the memory plan overlaps.
-  static Result<std::unique_ptr<Session>> create_apart(std::shared_ptr<const Model> model);
+  static Result<std::unique_ptr<Session>> create_apart(std::shared_ptr<const Model> model, const SessionOptions& options = {});
 #endif
 
   Session(const Session&) = delete;
@@ -80,12 +90,15 @@ class Session {
   };
   using Memory = std::unique_ptr<uint8_t, Free>;
 
-  Session(std::shared_ptr<const Model> model, uint64_t memory_limit_bytes);
+  Session(std::shared_ptr<const Model> model, const SessionOptions& options);
   Status allocate() noexcept;
   Status grow(size_t bucket) noexcept;
+  [[nodiscard]] uint64_t helper_bytes(size_t bucket) const noexcept;
+  [[nodiscard]] uint64_t bytes_of(size_t bucket) const noexcept;
   Status rebind() noexcept;
   Status bind_wanted(size_t bucket) noexcept;
   void place_tensors() noexcept;
+  void place_scratch() noexcept;
   void update_states() noexcept;
   Status check_port(size_t port, bool is_text) const noexcept;
   [[nodiscard]] Status too_large(size_t bucket) const noexcept;
@@ -93,8 +106,9 @@ class Session {
 
   std::shared_ptr<const Model> model_;
   uint64_t memory_limit_bytes_;
+  uint64_t threads_;
   Memory memory_;        // the table of tensors, then the states; aligned to 64
-  Memory arena_;         // none, if the system gave no memory for a larger one
+  Memory arena_;         // then the helpers' scratch; none, if the system gave no memory for a larger one
   uint64_t arena_capacity_ = 0;
   TensorState* states_ = nullptr;  // one for each tensor
   uint64_t set_ = 0;     // one bit for each input
@@ -106,6 +120,7 @@ class Session {
   uint32_t wanted_[kMaxSymbols] = {};  // of symbols, as the inputs' dimensions say
   bool has_outputs_ = false;
   std::atomic<bool> is_busy_ = false;
+  Pool::Handle pool_;    // none: one thread
 #if defined(ALCOVE_SANITIZE)
   void place_apart();
   std::vector<std::unique_ptr<uint8_t[]>> apart_;  // empty: tensors lie in the arena

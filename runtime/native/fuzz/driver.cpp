@@ -35,6 +35,7 @@ const std::string kTexts[] = {
     std::string(5000, 'x') + "\xF0\x9F\x98\x80 l'eau",
 };
 constexpr int kRounds = 4;
+constexpr int64_t kThreads = 3;
 
 // Small numbers, so that ids often fit, and now and then any bits at all: NaN, infinities, denormals.
 class Values {
@@ -137,6 +138,18 @@ Status run_all(Session& session, std::vector<uint8_t>& answer) {
   return {};
 }
 
+// Aborts if the session gives other answers; returns what refused it.
+Status compare(alcove::Result<std::unique_ptr<Session>> session, const std::vector<uint8_t>& answer, const char* what) {
+  if (!session.is_ok()) return session.status();
+  std::vector<uint8_t> same;
+  ALCOVE_TRY(run_all(*session.value(), same));
+  if (answer != same) {
+    std::fprintf(stderr, "%s the answer\n", what);
+    std::abort();
+  }
+  return {};
+}
+
 // Opens and runs.
 alcove::Code judge(alcove::Bytes bytes) {
   auto model = alcove::Model::open(std::move(bytes));
@@ -149,14 +162,15 @@ alcove::Code judge(alcove::Bytes bytes) {
   if (!session.is_ok()) return session.status().code;
   std::vector<uint8_t> answer;
   if (const Status status = run_all(*session.value(), answer); !status.is_ok()) return status.code;
+  // With threads: each op that can be shared out is.
+  const alcove::SessionOptions threaded = {.threads = kThreads, .part_work = 1};
+  if (const Status status = compare(Session::create(model.value(), threaded), answer, "threads change"); !status.is_ok()) {
+    return status.code;
+  }
 #if defined(ALCOVE_SANITIZE)
-  auto apart = Session::create_apart(model.value());
-  if (!apart.is_ok()) return apart.status().code;
-  std::vector<uint8_t> same;
-  if (const Status status = run_all(*apart.value(), same); !status.is_ok()) return status.code;
-  if (answer != same) {
-    std::fprintf(stderr, "the memory plan changes the answer\n");
-    std::abort();
+  for (const alcove::SessionOptions& options : {alcove::SessionOptions{}, threaded}) {
+    const Status status = compare(Session::create_apart(model.value(), options), answer, "the memory plan changes");
+    if (!status.is_ok()) return status.code;
   }
 #endif
   return weights.code;

@@ -46,6 +46,7 @@ typedef enum alcove_dtype {
 } alcove_dtype;
 
 #define ALCOVE_MAX_RANK 8
+#define ALCOVE_MAX_THREADS 16
 
 /* An input or output.  The name lives as long as the model. */
 typedef struct alcove_port {
@@ -88,6 +89,11 @@ ALCOVE_API alcove_status alcove_session_create(const alcove_model* model, alcove
 /* The same, and inputs whose sizes would take more than `memory_limit_bytes` are refused with ALCOVE_BAD_INPUT. */
 ALCOVE_API alcove_status alcove_session_create_within(const alcove_model* model, uint64_t memory_limit_bytes,
                                                       alcove_session** session);
+/* The same with threads that help the one that calls: 1 to ALCOVE_MAX_THREADS, with the caller's; others are refused with
+ * ALCOVE_BAD_INPUT.  Answers are the same to the bit.  Each thread but the caller's adds the scratch of the op that needs most
+ * to what the session allocates.  They live as long as the session; in the child of a fork the session runs without them. */
+ALCOVE_API alcove_status alcove_session_create_threaded(const alcove_model* model, uint64_t memory_limit_bytes,
+                                                        uint32_t threads, alcove_session** session);
 ALCOVE_API void alcove_session_close(alcove_session* session);
 ALCOVE_API alcove_status alcove_session_set_text(alcove_session* session, size_t input, const char* text, size_t size);
 /* Says what dimensions an input will have.  Needed only where sizes come from several inputs: say all, then set all.  Setting

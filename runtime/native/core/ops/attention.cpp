@@ -66,6 +66,36 @@ void set_mask_strides(const Tensor& mask, kernels::AttentionF32& args) noexcept 
   }
 }
 
+// Indices of the outermost batch dimension that is not 1; neighbours that share key and value stay together.
+void split_batch(const Call& c, const kernels::AttentionF32& args) noexcept {
+  size_t outer = 0;
+  while (outer + 1 < args.batch_rank && args.batch[outer] == 1) ++outer;
+  const bool has_batch = args.batch_rank > 0;
+  const size_t tile = has_batch && outer + 1 == args.batch_rank ? args.group : 1;
+  const size_t count = has_batch ? args.batch[outer] : 1, tiles = (count + tile - 1) / tile;
+  size_t products = args.length * args.span;
+  for (size_t d = 0; d < args.batch_rank; ++d) products *= args.batch[d];
+  size_t inner = args.length * args.value_width;
+  for (size_t d = outer + 1; d < args.batch_rank; ++d) inner *= args.batch[d];
+  constexpr size_t kExponentialWork = 16;
+  const uint64_t work = products * (args.width + args.value_width + kExponentialWork);
+  c.split(tiles, c.parts(tiles, work), [&](size_t first, size_t end, size_t part) noexcept {
+    kernels::AttentionF32 some = args;
+    some.scratch = c.scratch<float>(part);
+    if (has_batch) {
+      const size_t from = first * tile, to = end * tile < count ? end * tile : count;
+      some.batch[outer] = to - from;
+      some.query += from * args.query_strides[outer];
+      some.key += from / tile * args.key_strides[outer];  // each key of the last dimension is that of a group
+      some.value += from / tile * args.value_strides[outer];
+      if (some.float_mask != nullptr) some.float_mask += from * args.mask_strides[outer];
+      if (some.bool_mask != nullptr) some.bool_mask += from * args.mask_strides[outer];
+      some.output += from * inner;
+    }
+    c.kernels.attention_f32(some);
+  });
+}
+
 }  // namespace
 
 Status check_attention(const Subject& s, Checked& steps) {
@@ -119,7 +149,6 @@ Status run_attention(const Call& c) noexcept {
   args.key = c.in<float>(1);
   args.value = c.in<float>(2);
   args.output = c.out<float>(0);
-  args.scratch = c.out<float>(1);
   args.batch_rank = shapes.batch.rank;
   for (size_t d = 0; d < shapes.batch.rank; ++d) args.batch[d] = shapes.batch.dims[d];
   set_strides(query, shapes.batch, args.query_strides);
@@ -143,7 +172,7 @@ Status run_attention(const Call& c) noexcept {
   args.masked = static_cast<float>(c.real(kMasked));
   args.is_causal = c.integer(kIsCausal) == 1;
   args.empty_is_nan = c.integer(kEmptyIsNan) == 1;
-  c.kernels.attention_f32(args);
+  split_batch(c, args);
   return {};
 }
 

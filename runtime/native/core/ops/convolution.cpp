@@ -2,6 +2,9 @@
 // convolution_forms.cpp.
 #include "core/ops/convolution.h"
 
+#include "core/ops/bands.h"
+#include "core/ops/products.h"
+
 namespace alcove::ops {
 
 namespace {
@@ -102,10 +105,19 @@ Status run_conv2d(const Call& c) noexcept {
   args.out_c = c.output(0).dims[3] / args.groups;
   args.panels = c.in<float>(1);
   args.residual = c.integer(kHasResidual) == 1 ? c.in<float>(2) : nullptr;
-  args.scratch = c.out<float>(1);
   args.linear = c.kernels.linear_f32;
   args.narrow = c.kernels.conv2d_narrow;
-  c.kernels.conv2d_f32(args);
+  const uint64_t work = c.output(0).element_count() * args.kernel_h * args.kernel_w * args.in_c;
+  const bool is_product = make_column(args) && args.groups == 1;
+  if (is_product && c.pool != nullptr) {  // the same sums; of few pixels, panels can be shared out
+    split_linear(c, {.input = args.input, .panels = args.panels, .output = args.output, .m = args.out_h, .n = args.out_c,
+                            .k = args.in_c, .residual = args.residual, .activation = args.activation});
+    return {};
+  }
+  split_bands(c, args, rows_of(args), columns_of(args), 1, work, [&c](kernels::Conv2dF32 band, size_t part) noexcept {
+    band.scratch = c.scratch<float>(part);
+    c.kernels.conv2d_f32(band);
+  });
   return {};
 }
 
@@ -136,7 +148,10 @@ Status run_depthwise_conv2d(const Call& c) noexcept {
   args.channels = c.input(0).dims[3];
   args.multiplier = c.output(0).dims[3] / args.channels;
   args.weights = c.in<float>(1);
-  c.kernels.depthwise_conv2d_f32(args);
+  const uint64_t work = c.output(0).element_count() * args.kernel_h * args.kernel_w * kDepthwiseWork;
+  split_bands(c, args, rows_of(args), columns_of(args), 1, work, [&c](const kernels::DepthwiseConv2dF32& band, size_t) noexcept {
+    c.kernels.depthwise_conv2d_f32(band);
+  });
   return {};
 }
 

@@ -8,6 +8,9 @@ namespace alcove::ops {
 // Kernels, strides, dilations and paddings beyond this make no sense, and their products stay far from 2^64.
 inline constexpr int64_t kMostExtent = 1 << 20;
 
+// A tap of a depthwise convolution costs as much as so many multiply-adds of a dense product.
+inline constexpr uint64_t kDepthwiseWork = 4;
+
 // Both sizes of one property stand next to each other among the attributes.
 inline Status check_pair(const Subject& s, uint8_t first, const char* role, int64_t low) {
   ALCOVE_TRY(check_integer(s, first, role, low, kMostExtent));

@@ -1,4 +1,5 @@
 // Convolutions in forms that the exporter chooses: winograd_conv2d, separable_conv2d.
+#include "core/ops/bands.h"
 #include "core/ops/convolution.h"
 #include "core/ops/products.h"
 
@@ -74,10 +75,15 @@ Status run_winograd_conv2d(const Call& c) noexcept {
   args.pad_left = static_cast<size_t>(c.integer(kWPadLeft));
   args.weights = c.in<float>(1);
   args.residual = c.integer(kWHasResidual) == 1 ? c.in<float>(2) : nullptr;
-  args.scratch = c.out<float>(1);
   args.linear = c.kernels.linear_f32;
   args.activation = c.activation(kWActivation);
-  c.kernels.winograd_conv2d_f32(args);
+  // Which numbers are added depends on where a pixel lies in its tile: tiles stay whole.
+  constexpr Slide kSlide = {1, 3};
+  const uint64_t work = c.output(0).element_count() * (args.in_c + args.out_c / 4) * kernels::kWinogradPlanes / 16;
+  split_bands(c, args, kSlide, kSlide, kernels::kWinogradOutput, work, [&c](kernels::WinogradConv2dF32 band, size_t part) noexcept {
+    band.scratch = c.scratch<float>(part);
+    c.kernels.winograd_conv2d_f32(band);
+  });
   return {};
 }
 
@@ -128,7 +134,6 @@ Status run_separable_conv2d(const Call& c) noexcept {
   args.depthwise = c.in<float>(weights);
   args.project = c.in<float>(weights + 1);
   args.residual = c.integer(kSHasResidual) == 1 ? c.in<float>(weights + 2) : nullptr;
-  args.scratch = c.out<float>(1);
   args.linear = c.kernels.linear_f32;
   args.depthwise_conv2d = c.kernels.depthwise_conv2d_f32;
   args.in_c = c.input(0).dims[3];
@@ -144,7 +149,15 @@ Status run_separable_conv2d(const Call& c) noexcept {
   args.after_expand = c.activation(kSAfterExpand);
   args.after_depthwise = c.activation(kSAfterDepthwise);
   args.activation = c.activation(kSActivation);
-  c.kernels.separable_conv2d_f32(args);
+  // Lines of the expanded image that two bands look at are computed in both.
+  const uint64_t pixels = uint64_t{args.batch} * args.out_h * args.out_w;
+  const uint64_t expanded = args.expand != nullptr ? c.input(0).element_count() * args.channels : 0;
+  const uint64_t work = pixels * args.channels * (args.out_c + args.kernel_h * args.kernel_w * kDepthwiseWork) + expanded;
+  split_bands(c, args, {args.stride_h, args.kernel_h}, {args.stride_w, args.kernel_w}, 1, work,
+              [&c](kernels::SeparableConv2dF32 band, size_t part) noexcept {
+                band.scratch = c.scratch<float>(part);
+                c.kernels.separable_conv2d_f32(band);
+              });
   return {};
 }
 

@@ -33,6 +33,17 @@ constexpr RuleTable kRules = make_table();
 }  // namespace
 
 CheckRule* check_rule(OpCode code) noexcept { return kRules.rules[static_cast<uint16_t>(code)].check; }
+bool splits_scratch(OpCode code) noexcept {
+  switch (code) {
+    case OpCode::attention:
+    case OpCode::conv2d:
+    case OpCode::conv2d_i8:
+    case OpCode::linear_dynamic_i8:
+    case OpCode::separable_conv2d:
+    case OpCode::winograd_conv2d: return true;
+    default: return false;
+  }
+}
 RunRule* run_rule(OpCode code) noexcept { return kRules.rules[static_cast<uint16_t>(code)].run; }
 
 Status Call::bad_index(uint8_t i, uint64_t position, int64_t value, int64_t low, int64_t bound) const noexcept {

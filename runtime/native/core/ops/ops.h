@@ -14,6 +14,7 @@
 #include <initializer_list>
 
 #include "core/checked.h"
+#include "core/pool.h"
 #include "core/program.h"
 #include "core/status.h"
 #include "kernels/dispatch.h"
@@ -42,6 +43,7 @@ struct Call {
   TensorState* states;
   const kernels::KernelTable& kernels;
   bool checks_indices;  // false: the rule has proved that they are in range
+  Pool* pool;           // null: one thread
 
   [[nodiscard]] const Tensor& input(uint8_t i) const noexcept { return program.tensors[op.inputs[i]]; }
   [[nodiscard]] const Tensor& output(uint8_t i) const noexcept { return program.tensors[op.outputs[i]]; }
@@ -66,6 +68,29 @@ struct Call {
             static_cast<float>(real(static_cast<uint8_t>(first + 2)))};
   }
 
+  // In how many parts to compute `units`; `work` is what all of them take, in multiply-adds of a dense product.
+  [[nodiscard]] size_t parts(size_t units, uint64_t work) const noexcept { return pool == nullptr ? 1 : pool->parts(units, work); }
+  // Calls compute(first, end, part) for each part: units [first, end), in a thread of its own; at once if it is one part.  Units
+  // must be outputs, or groups of them, that don't depend on each other: sums are never divided, so that bits don't change.
+  template <typename Compute>
+  void split(size_t units, size_t parts, const Compute& compute) const noexcept {
+    if (parts == 1) return compute(0, units, 0);
+    struct Job {
+      const Compute& compute;
+      size_t units, parts;
+    };
+    const Job job = {compute, units, parts};
+    pool->run(parts, [](const void* pointer, size_t part) noexcept {
+      const Job& j = *static_cast<const Job*>(pointer);
+      j.compute(j.units * part / j.parts, j.units * (part + 1) / j.parts, part);
+    }, &job);
+  }
+  // What the op's output 1 is to part 0, to each part.
+  template <typename T>
+  [[nodiscard]] T* scratch(size_t part) const noexcept {
+    return part == 0 ? out<T>(1) : reinterpret_cast<T*>(pool->scratch(part));
+  }
+
   // The typed error of an index out of [low, bound): element `position` of input i.
   [[nodiscard]] Status bad_index(uint8_t i, uint64_t position, int64_t value, int64_t low, int64_t bound) const noexcept;
   // Says which of the caller's inputs input i is, if it is one.
@@ -83,6 +108,8 @@ using RunRule = Status(const Call&) noexcept;
 // Precondition: the op's code is in the manifest.
 [[nodiscard]] CheckRule* check_rule(OpCode code) noexcept;
 [[nodiscard]] RunRule* run_rule(OpCode code) noexcept;
+// Whether its output 1 is scratch of which each part of a split takes as much.
+[[nodiscard]] bool splits_scratch(OpCode code) noexcept;
 
 // -- what rules are made of -------------------------------------------------------------------------------------------
 

@@ -56,6 +56,40 @@ Status batch_failure(const Subject& s) {
   return failure(Code::op_shape, Section::program, "%s: the batch dimensions of its inputs don't fit each other", s.name());
 }
 
+void split_product(const Call& c, const ProductSizes& sizes, bool has_stride, uint64_t gain, BlockRun* run,
+                   const void* context) noexcept {
+  constexpr uint64_t kFewRows = 32, kTileRows = 8;
+  // The weights of so few rows come from memory, not from a cache: that takes longer than the sums.
+  constexpr uint64_t kReadRows = 4, kReadWork = 2;
+  const uint64_t work = sizes.rows * sizes.n * sizes.k / gain * (sizes.rows <= kReadRows ? kReadWork : 1);
+  const bool is_by_panel = sizes.rows == 1 || (has_stride && sizes.rows < kFewRows);
+  const uint64_t tile = is_by_panel ? 16 : sizes.rows < kFewRows ? 1 : kTileRows;
+  const uint64_t extent = is_by_panel ? sizes.n : sizes.rows;
+  const size_t tiles = (extent + tile - 1) / tile;
+  c.split(tiles, c.parts(tiles, work), [&](size_t first, size_t end, size_t part) noexcept {
+    const uint64_t from = first * tile, to = end * tile < extent ? end * tile : extent;
+    Block block = {0, sizes.rows, 0, sizes.n};
+    (is_by_panel ? block.column : block.row) = from;
+    (is_by_panel ? block.columns : block.rows) = to - from;
+    run(context, block, part);
+  });
+}
+
+void split_linear(const Call& c, const kernels::LinearF32& args) noexcept {
+  split_product(c, {args.m, args.n, args.k}, true, 1, [&](const Block& at, size_t) noexcept {
+    kernels::LinearF32 some = args;
+    const size_t first = at.row * args.n + at.column;
+    some.input += at.row * args.k;
+    some.panels += kernels::panel_floats(at.column / 16, args.k);
+    some.output += first;
+    if (some.residual != nullptr) some.residual += first;
+    some.m = at.rows;
+    some.n = at.columns;
+    some.output_stride = args.n;
+    c.kernels.linear_f32(some);
+  });
+}
+
 Status check_panels(const Subject& s, uint32_t index, const char* role, uint64_t n, uint64_t k) {
   ALCOVE_TRY(check_type(s, index, role, {.dtypes = kFloat, .rank = 2, .is_constant = true, .layout = Layout::panel16}));
   if (n > 0) ALCOVE_TRY(check_dimension(s, index, role, 0, n));
@@ -101,7 +135,7 @@ Status run_linear(const Call& c) noexcept {
   args.m = c.input(0).element_count() / args.k;
   if (c.integer(kHasResidual) == 1) args.residual = c.in<float>(2);
   args.activation = c.activation(kActivation);
-  c.kernels.linear_f32(args);
+  split_linear(c, args);
   return {};
 }
 

@@ -1,4 +1,6 @@
 // Products with quantised weights: linear_i8, conv2d_i8, depthwise_conv2d_i8, linear_dynamic_i8, linear_weight_i8, linear_weight_i4.
+#include "core/ops/bands.h"
+#include "core/ops/products.h"
 #include "core/ops/quantised.h"
 #include "kernels/requantise.h"
 
@@ -25,9 +27,18 @@ Status check_packed(const Subject& s, const Checked& count, const Checked& bytes
   return check_shape(s, s.op.inputs[1], "weight", dims, 2);
 }
 
-struct Sizes {
-  uint64_t rows, n, k;
-};
+using Sizes = ProductSizes;
+
+// Int8 products take a fraction of the time of f32's.
+constexpr uint64_t kInt8Gain = 4;
+
+const int8_t* panels_at(const Call& c, const Block& at, size_t panel_bytes) noexcept {
+  return c.in<int8_t>(1) + at.column / 16 * panel_bytes;
+}
+
+const float* bias_at(const Call& c, const Block& at) noexcept {
+  return c.op.input_count == 3 ? c.in<float>(2) + at.column : nullptr;
+}
 
 Sizes linear_sizes(const Tensor& in, const Tensor& out) noexcept {
   const uint64_t k = in.dims[in.rank - 1];
@@ -142,9 +153,18 @@ Status check_linear_i8(const Subject& s, Checked& steps) {
 
 Status run_linear_i8(const Call& c) noexcept {
   const Sizes sizes = linear_sizes(c.input(0), c.output(0));
-  c.kernels.linear_i8_i8({c.in<int8_t>(0), sizes.k, c.in<int8_t>(1), c.out<int8_t>(0), sizes.n, nullptr, sizes.rows, sizes.n,
-                          sizes.k, static_cast<int32_t>(c.integer(0)), static_cast<int32_t>(c.integer(1)),
-                          static_cast<int32_t>(c.integer(2))});
+  const kernels::LinearI8 args = {c.in<int8_t>(0), sizes.k, c.in<int8_t>(1), c.out<int8_t>(0), sizes.n, nullptr, sizes.rows, sizes.n,
+                                  sizes.k, static_cast<int32_t>(c.integer(0)), static_cast<int32_t>(c.integer(1)),
+                                  static_cast<int32_t>(c.integer(2))};
+  split_product(c, sizes, true, kInt8Gain, [&](const Block& at, size_t) noexcept {
+    kernels::LinearI8 some = args;
+    some.input += at.row * sizes.k;
+    some.panels += at.column / 16 * kernels::panel_bytes_i8(sizes.k);
+    some.output += at.row * sizes.n + at.column;
+    some.m = at.rows;
+    some.n = at.columns;
+    c.kernels.linear_i8_i8(some);
+  });
   return {};
 }
 
@@ -174,9 +194,13 @@ Status run_conv2d_i8(const Call& c) noexcept {
   args.groups = static_cast<size_t>(c.integer(kGroups));
   args.in_c = c.input(0).dims[3] / args.groups;
   args.out_c = c.output(0).dims[3] / args.groups;
-  args.scratch = c.out<int8_t>(1);
   args.linear = c.kernels.linear_i8_i8;
-  c.kernels.conv2d_i8_i8(args);
+  const uint64_t work = c.output(0).element_count() * args.kernel_h * args.kernel_w * args.in_c / kInt8Gain;
+  make_column(args);
+  split_bands(c, args, rows_of(args), columns_of(args), 1, work, [&c](kernels::Conv2dI8 band, size_t part) noexcept {
+    band.scratch = c.scratch<int8_t>(part);
+    c.kernels.conv2d_i8_i8(band);
+  });
   return {};
 }
 
@@ -195,7 +219,10 @@ Status run_depthwise_conv2d_i8(const Call& c) noexcept {
   kernels::DepthwiseConv2dI8 args{};
   set_images(c, kDepthwiseZero, kDepthwiseOutput, args);
   args.channels = c.input(0).dims[3];
-  c.kernels.depthwise_conv2d_i8_i8(args);
+  const uint64_t work = c.output(0).element_count() * args.kernel_h * args.kernel_w;
+  split_bands(c, args, rows_of(args), columns_of(args), 1, work, [&c](const kernels::DepthwiseConv2dI8& band, size_t) noexcept {
+    c.kernels.depthwise_conv2d_i8_i8(band);
+  });
   return {};
 }
 
@@ -211,8 +238,11 @@ Status check_linear_dynamic_i8(const Subject& s, Checked& steps) {
 
 Status run_linear_dynamic_i8(const Call& c) noexcept {
   const Sizes sizes = linear_sizes(c.input(0), c.output(0));
-  c.kernels.linear_dynamic_i8_f32({c.in<float>(0), c.in<int8_t>(1), c.op.input_count == 3 ? c.in<float>(2) : nullptr,
-                                   c.out<float>(0), c.out<uint8_t>(1), c.kernels.linear_i8_i8, sizes.rows, sizes.n, sizes.k});
+  split_product(c, sizes, false, kInt8Gain, [&](const Block& at, size_t part) noexcept {
+    c.kernels.linear_dynamic_i8_f32({c.in<float>(0) + at.row * sizes.k, panels_at(c, at, kernels::panel_bytes_i8(sizes.k)),
+                                     bias_at(c, at), c.out<float>(0) + at.row * sizes.n + at.column, c.scratch<uint8_t>(part),
+                                     c.kernels.linear_i8_i8, at.rows, at.columns, sizes.k});
+  });
   return {};
 }
 
@@ -225,8 +255,11 @@ Status check_linear_weight_i8(const Subject& s, Checked& steps) {
 
 Status run_linear_weight_i8(const Call& c) noexcept {
   const Sizes sizes = linear_sizes(c.input(0), c.output(0));
-  c.kernels.linear_weight_i8_f32({c.in<float>(0), c.in<int8_t>(1), c.op.input_count == 3 ? c.in<float>(2) : nullptr,
-                                  c.out<float>(0), sizes.rows, sizes.n, sizes.k, false});
+  split_product(c, sizes, false, 1, [&](const Block& at, size_t) noexcept {
+    c.kernels.linear_weight_i8_f32({c.in<float>(0) + at.row * sizes.k, panels_at(c, at, kernels::panel_bytes_i8(sizes.k)),
+                                    bias_at(c, at), c.out<float>(0) + at.row * sizes.n + at.column, at.rows, at.columns, sizes.k,
+                                    false});
+  });
   return {};
 }
 
@@ -245,8 +278,12 @@ Status check_linear_weight_i4(const Subject& s, Checked& steps) {
 
 Status run_linear_weight_i4(const Call& c) noexcept {
   const Sizes sizes = linear_sizes(c.input(0), c.output(0));
-  c.kernels.linear_weight_i4_f32({c.in<float>(0), c.in<int8_t>(1), c.op.input_count == 3 ? c.in<float>(2) : nullptr,
-                                  c.out<float>(0), sizes.rows, sizes.n, sizes.k, static_cast<size_t>(c.integer(kGroupSize))});
+  const auto group = static_cast<size_t>(c.integer(kGroupSize));
+  split_product(c, sizes, false, 1, [&](const Block& at, size_t) noexcept {
+    c.kernels.linear_weight_i4_f32({c.in<float>(0) + at.row * sizes.k, panels_at(c, at, kernels::panel_bytes_i4(sizes.k, group)),
+                                    bias_at(c, at), c.out<float>(0) + at.row * sizes.n + at.column, at.rows, at.columns, sizes.k,
+                                    group});
+  });
   return {};
 }
 

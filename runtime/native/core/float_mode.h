@@ -1,0 +1,38 @@
+// How does a thread round?  To nearest even, denormals kept, no traps: whatever the host app has set, a run computes the same.
+#pragma once
+
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+namespace alcove {
+
+// For as long as it lives, of the thread that made it.
+class FloatMode {
+ public:
+#if defined(__x86_64__)
+  FloatMode() noexcept : saved_(_mm_getcsr()) { _mm_setcsr(0x1F80); }
+  ~FloatMode() { _mm_setcsr(saved_); }
+#elif defined(__aarch64__)
+  FloatMode() noexcept {
+    asm volatile("mrs %0, fpcr" : "=r"(saved_));
+    asm volatile("msr fpcr, %0" : : "r"(uint64_t{0}));
+  }
+  ~FloatMode() { asm volatile("msr fpcr, %0" : : "r"(saved_)); }
+#else
+#error "say here how this processor's rounding and denormal modes are set"
+#endif
+  FloatMode(const FloatMode&) = delete;
+  FloatMode& operator=(const FloatMode&) = delete;
+
+ private:
+#if defined(__x86_64__)
+  unsigned saved_;
+#else
+  uint64_t saved_;
+#endif
+};
+
+}  // namespace alcove
