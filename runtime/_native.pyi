@@ -69,7 +69,7 @@ class NativeModel:
             ProgramError: code `weights_digest` or `weights_padding`.
         """
     def session(
-        self, memory_limit_bytes: int | None = None, threads: int = 1, part_work: int = 1048576
+        self, memory_limit_bytes: int | None = None, threads: int = 1, part_work: int = 262144
     ) -> NativeSession:
         """Return a session of this model, which it keeps alive; it never takes more than `memory_limit_bytes`.
 

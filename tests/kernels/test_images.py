@@ -290,22 +290,3 @@ def test_other_operators_refuse_shapes_and_numbers_that_do_not_fit() -> None:
     for name, inputs, outputs, attributes in bad:
         with pytest.raises(ProgramError):
             load(one(name, inputs, outputs, attributes)[0])
-
-
-def test_scratch_holds_no_addresses() -> None:
-    """A program may show what a kernel worked in: it is the same in every session, wherever that lies."""
-    random = np.random.default_rng(11)
-    build = Assembly()
-    x, weight = numbers(random, 1, 6, 40, 3), numbers(random, 2, 27)
-    panels = build.panels("w", weight, np.zeros(2, np.float32))
-    outputs = [(DType.F32, (1, 6, 40, 2)), scratch(27, planes=planes(3, 3, 3, 40))]
-    window = (3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, *UNBOUND)
-    made = build.op("conv2d", [build.input("x", DType.F32, x.shape), panels], *outputs, attributes=window)
-    build.output("y", made[0])
-    build.output("scratch", made[1])
-    model = load(build.program())
-    sessions = [model.session() for _ in range(2)]
-    first, second = (session(x) for session in sessions)
-    assert first[0].tobytes() == second[0].tobytes()
-    assert first[1].any()
-    assert first[1].tobytes() == second[1].tobytes()
