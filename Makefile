@@ -42,7 +42,7 @@ test: $(INSTALLED) ## All tests, in a process for each core (ARGS="-n0 -k name":
 	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
 arm: $(INSTALLED) ## Build for 64-bit ARM and compare its bits in an emulator (installs Debian's, as root)
-	@tools/arm.sh
+	@tools/test_packages.sh
 	@$(BIN)/python -m pytest -n0 tests/kernels/test_neon_agreement.py $(ARGS)
 
 lint: $(INSTALLED) ## Ruff: rules and format
