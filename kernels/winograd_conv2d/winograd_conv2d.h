@@ -1,6 +1,6 @@
 // Two-dimensional 3x3 convolution with stride 1, NHWC, as Winograd's F(4x4, 3x3): an output tile of 4 x 4 pixels takes 36
 // products for each pair of channels instead of 144.  The points are 0, +-sqrt(2), +-sqrt(1/2) and infinity, of which the rounding
-// error is about twice that of a direct sum, where the usual 0, +-1, +-2 give eight times (docs/decisions/0010).
+// error is about twice that of a direct sum, where the usual 0, +-1, +-2 give six times (docs/decisions/0010).
 //
 // For the 6 x 6 input pixels d below a tile (pixels outside the image are +0), with B and A as in body.h:
 //   v = transform by B of the columns of d, then of its rows                                 for each input channel
