@@ -72,6 +72,12 @@ def _built() -> Path:
     return found[-1].parent
 
 
+def cores_for(core: int, threads: int) -> str:
+    """Return as many cores as threads, for taskset: this one, then the others, last first."""
+    others = (other for other in reversed(range(os.cpu_count() or 1)) if other != core)
+    return ",".join(map(str, [core, *others][:threads]))
+
+
 def measure_native(
     executable: Path,
     program: Path,
@@ -82,13 +88,9 @@ def measure_native(
     isa: str = "",
     threads: int = 1,
 ) -> dict[str, Any]:
-    """Return what latency.c prints of one program, pinned to a core; `isa` forces kernels.
-
-    More `threads` than one take any cores of the machine.
-    """
+    """Return what latency.c prints of one program, pinned to as many cores as threads; `isa` forces kernels."""
     arguments = [str(program), str(seconds), *map(str, inputs)]
-    cores = str(core) if threads == 1 else f"0-{(os.cpu_count() or 1) - 1}"
-    command = ["taskset", "-c", cores, str(executable), *arguments]
+    command = ["taskset", "-c", cores_for(core, threads), str(executable), *arguments]
     environment = {**os.environ, "LATENCY_THREADS": str(threads)} | ({"ALCOVE_ISA": isa} if isa else {})
     said = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     return dict(json.loads(said.stdout))

@@ -4,11 +4,12 @@ import json
 import os
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.models.cases import PEERS, Case
+from benchmarks.models.cases import PEERS, ROOT, Case
 
 NAMES: Final = ("litert", "openvino", "ort", "ort_c", "et", "et_c", "ncnn", "torch_eager")
 _NATIVE: Final = {"ort_c": "cbench_ort", "et_c": "cbench_et"}
@@ -81,14 +82,20 @@ def run(places: Places, name: str, model: str, core: int) -> dict[str, Any]:
     newer = Path(f"{places.models}15")
     if plain in _NATIVE:
         folders = [newer, places.models] if plain == "et_c" else [places.models]
-        command = [places.base / _NATIVE[plain], *folders, model, "lat", *variants]
+        command: list[str | Path] = [places.base / _NATIVE[plain], *folders, model, "lat", *variants]
     else:
         command = [places.base / "venv/bin/python", "-W", "ignore", PEERS / "bench_one.py", name, model, "lat"]
+    return answer(places, command, str(core))
+
+
+def answer(places: Places, command: Sequence[str | Path], cores: str) -> dict[str, Any]:
+    """Return what a command prints behind RESULT, pinned to `cores`; "error" if it prints nothing."""
     environment = {**os.environ, "PEERS_ART": str(places.models), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         said = subprocess.run(
-            ["taskset", "-c", str(core), *map(str, command)],
+            ["taskset", "-c", cores, *map(str, command)],
             check=False,
+            cwd=ROOT,
             capture_output=True,
             text=True,
             timeout=TIMEOUT_S,

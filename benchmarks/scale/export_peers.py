@@ -23,7 +23,7 @@ def main(jobs: list[str]) -> None:
     sys.path.insert(0, os.environ["PEERS"])
     models: Any = import_module("models")
     export: Any = import_module("export")
-    points = {curve.model(size): (curve, size) for curve in CURVES if curve.peers for size in curve.sizes}
+    points = {curve.model(size): (curve, size) for curve in CURVES for size in curve.sizes}
     models.INPUTS = {name: lambda point=point: inputs(*point) for name, point in points.items()}
     models.INPUT_NAMES = {name: ["x"] for name in points}
     models.build = lambda name: build(*points[name])

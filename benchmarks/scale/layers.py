@@ -55,7 +55,7 @@ class Curve:
         module: makes the layer for a size.
         shape: of its input, at a size.
         flops: multiplications and additions at a size.
-        peers: whether peers are timed too; not where the size is the number of alcove's threads.
+        by_threads: whether the size is how many threads run the layer; one does elsewhere.
     """
 
     name: str
@@ -65,11 +65,11 @@ class Curve:
     module: Callable[[int], nn.Module]
     shape: Callable[[int], tuple[int, ...]]
     flops: Callable[[int], int]
-    peers: bool = True
+    by_threads: bool = False
 
     def threads(self, size: int) -> int:
         """Return how many threads run a point."""
-        return 1 if self.peers else size
+        return size if self.by_threads else 1
 
     def model(self, size: int) -> str:
         """Return the name of one point's files."""
@@ -130,7 +130,7 @@ CURVES: Final = (
         lambda _: nn.Conv2d(128, 128, 3, padding=1),
         lambda _: (1, 128, IMAGE, IMAGE),
         lambda _: 2 * 9 * 128 * 128 * IMAGE * IMAGE,
-        peers=False,
+        by_threads=True,
     ),
     Curve(
         "threads_linear",
@@ -140,7 +140,7 @@ CURVES: Final = (
         lambda _: nn.Linear(512, 512),
         lambda _: (64, 512),
         lambda _: 2 * 64 * 512 * 512,
-        peers=False,
+        by_threads=True,
     ),
 )
 

@@ -17,6 +17,10 @@ NAMES: Final = ("litert", "openvino", "ort", "et")
 JOBS: Final[Mapping[str, tuple[str, ...]]] = {"venv": ("golden", "onnx", "openvino", "et"), "lt": ("litert",)}
 """What each environment of the peers exports."""
 
+LEAST_BUSY: Final = 0.75
+"""Of their cores; a peer that keeps less of them busy has not the threads that it was given, or the machine was not
+quiet: two threads stay on one core while another process has the other."""
+
 
 @dataclass(frozen=True)
 class Point:
@@ -53,7 +57,7 @@ class Scale:
     """How curves are timed.
 
     Attributes:
-        core: that everything timed is pinned to.
+        core: that everything timed is pinned to; more threads than one take others besides.
         rounds: turns of alcove and each peer at a point.
         seconds: of calls in a turn of alcove.
         say: is told what is under way.
@@ -93,14 +97,27 @@ class Scale:
                 executable, program, [file], self.core, self.seconds, threads=curve.threads(size)
             )
             ours.append(min(found["medians_ns"]) / 1000)
-            for name in present if curve.peers else ():
-                result = peers.run(places, name, curve.model(size), self.core)
+            for name in present:
+                result = self._peer(curve, size, places, name)
                 if "error" in result:
                     failed[name] = str(result["error"])
                 else:
                     p50[name] = min(float(result["p50_us"]), p50.get(name, float("inf")))
+        failed = {name: why for name, why in failed.items() if name not in p50}
         best = min(ours)
         return Point(curve.name, size, best, curve.flops(size) / best / 1000, p50, failed)
+
+    def _peer(self, curve: Curve, size: int, places: Places, name: str) -> dict[str, Any]:
+        """Return what a peer takes; "error" too if its threads did not run beside each other."""
+        if not curve.by_threads:
+            return peers.run(places, name, curve.model(size), self.core)
+        threads = curve.threads(size)
+        module = ["-W", "ignore", "-m", "benchmarks.scale.threaded_peer", name, curve.model(size), str(threads)]
+        python = places.base / "venv/bin/python"
+        found = peers.answer(places, [python, *module], alcove.cores_for(self.core, threads))
+        if found.get("busy_cores", threads) < LEAST_BUSY * threads:
+            return {"error": f"kept {found['busy_cores']:.1f} of {threads} cores busy"}
+        return found
 
 
 def export_for_peers(places: Places) -> None:

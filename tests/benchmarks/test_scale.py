@@ -1,19 +1,27 @@
 """Are curves exported, counted and drawn as the page says?  No time is judged here."""
 
+import os
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
+import numpy as np
 import pytest
 import torch
 from alcove.runtime import export, load
 
+from benchmarks.models import peers
+from benchmarks.models.alcove import cores_for
 from benchmarks.models.peers import Places
-from benchmarks.scale import measure
+from benchmarks.scale import measure, threaded_peer
 from benchmarks.scale.layers import CURVES, Curve, build, inputs
-from benchmarks.scale.measure import Point
+from benchmarks.scale.measure import Point, Scale
 from benchmarks.scale.page import SECTION, as_markdown, plots
 from benchmarks.svg import COLOURS, bars, curves
 
+CORES = os.cpu_count() or 1
 POINTS = [
     Point("conv3x3", 16, 20.0, 180.5, {"litert": 30.0, "ort": 50.0}, {}),
     Point("conv3x3", 32, 80.0, 180.6, {"litert": 100.0}, {"ort": "no <answer>"}),
@@ -88,3 +96,52 @@ def test_environments_that_are_not_there_export_nothing(tmp_path: Path) -> None:
     """No error: who is missing is named when it would be timed."""
     measure.export_for_peers(Places(tmp_path / "none", tmp_path))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[float], dict[str, Any]]:
+    """Gives what is made of a peer's answer with two threads, by how many cores it kept busy."""
+    (curve,) = [curve for curve in CURVES if curve.name == "threads_linear"]
+
+    def answer(busy_cores: float) -> dict[str, Any]:
+        said = {"p50_us": 5.0, "busy_cores": busy_cores}
+
+        def answer_of(places: Places, command: Sequence[str | Path], cores: str) -> dict[str, Any]:
+            assert (command[-3:], len(cores.split(","))) == (["ort", "threads_linear_2", "2"], min(2, CORES))
+            return said
+
+        monkeypatch.setattr(peers, "answer", answer_of)
+        return Scale(0, 1, 1.0, print)._peer(curve, 2, Places(tmp_path, tmp_path), "ort")
+
+    return answer
+
+
+def test_a_peer_whose_threads_shared_a_core_gives_no_time(answered: Callable[[float], dict[str, Any]]) -> None:
+    """A time with two threads is one in which two ran."""
+    assert answered(1.9)["p50_us"] == 5.0
+    assert answered(1.1) == {"error": "kept 1.1 of 2 cores busy"}
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 1000])
+def test_threads_are_pinned_to_as_many_cores(threads: int) -> None:
+    """The core that is timed on is one of them; no core twice, none that the machine has not."""
+    cores = [int(core) for core in cores_for(0, threads).split(",")]
+    assert cores[0] == 0
+    assert len(cores) == len(set(cores)) == min(threads, CORES)
+    assert set(cores) <= set(range(CORES))
+
+
+def test_the_threaded_script_prints_what_the_peers_own_does(tmp_path: Path) -> None:
+    """In a process of its own, as peers are run: the error beside torch's answer, and the names that are read here."""
+    np.savez(tmp_path / "double.npz", in0=np.ones((2, 3), np.float32), out0=np.full((2, 3), 2.5, np.float32))
+    code = (
+        "from benchmarks.scale import threaded_peer as t\n"
+        "t.REPEAT_S, t.CALLS = 1e-3, range(2, 4)\n"
+        "t.PEERS['half'] = lambda path, x, threads: (lambda: x + threads, lambda y: y)\n"
+        "t.main('half', 'double', 2)\n"
+    )
+    found = peers.answer(Places(tmp_path, tmp_path), [sys.executable, "-c", code], cores_for(0, 1))
+    assert (found["peer"], found["model"], found["threads"], found["max_abs_err"]) == ("half", "double", 2, 0.5)
+    assert 0 < found["p50_us"] <= found["worst_median_us"]
+    assert found["busy_cores"] > 0
+    assert threaded_peer.PEERS.keys() == set(measure.NAMES)
