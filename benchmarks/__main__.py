@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import platform
 from pathlib import Path
@@ -14,7 +12,8 @@ from rich.table import Table
 
 from benchmarks import demo, language_id, sizes, sync
 from benchmarks.figures import Figure, pin
-from benchmarks.sections import sections_of
+from benchmarks.options import parser, write_json
+from benchmarks.sections import sections_of, table_lines
 
 GROUPS = {
     "language_id": language_id.measure,
@@ -36,7 +35,7 @@ def machine() -> str:
 
 def as_markdown(figures: list[Figure], where: str) -> str:
     """Return the page docs/performance.md."""
-    rows = [f"| {figure.name} | {figure.text()} | {figure.note} |" for figure in figures]
+    rows = [(figure.name, figure.text(), figure.note) for figure in figures]
     return "\n".join(
         [
             "# Performance",
@@ -45,21 +44,16 @@ def as_markdown(figures: list[Figure], where: str) -> str:
             "",
             f"Measured on: {where}; one thread, pinned, lowest median of several interleaved repeats.",
             "",
-            "| what | figure | how |",
-            "|---|---|---|",
-            *rows,
-            "",
+            *table_lines(("what", "figure", "how"), rows),
         ]
     )
 
 
 def main() -> None:
     """Measure, print, write."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--only", choices=sorted(GROUPS), action="append", help="measure this group alone")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
-    parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the figures as a page")
-    given = parser.parse_args()
+    options = parser("benchmarks", __doc__, sorted(GROUPS))
+    options.add_argument("--write", type=Path, metavar="FILE.md", help="write the figures as a page")
+    given = options.parse_args()
     console = Console()
     core = pin()
     figures: list[Figure] = []
@@ -71,8 +65,7 @@ def main() -> None:
     for figure in figures:
         table.add_row(figure.name, figure.text(), figure.note)
     console.print(table)
-    if given.json:
-        given.json.write_text(json.dumps([figure.as_json() for figure in figures], indent=2) + "\n", encoding="utf-8")
+    write_json(given.json, [figure.as_json() for figure in figures])
     if given.write:
         before = given.write.read_text(encoding="utf-8") if given.write.exists() else ""
         kept = sections_of(before)

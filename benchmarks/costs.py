@@ -7,7 +7,6 @@ error of both, and every choice that the present costs would get wrong by more t
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -24,6 +23,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+
+from benchmarks.figures import pin
 
 SIDES: Final = (7, 8, 14, 28, 56)
 CHANNELS: Final = (8, 16, 32, 64, 128)
@@ -48,8 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--json", action="store_true", help="print measurements and costs as JSON")
     options = parser.parse_args()
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    pin()
     measured = [_measured(sizes) for sizes in track(list(_grid()), "timing", disable=options.json)]
     forms = {
         "direct": _fit([(each.sizes.direct_counts(), each.direct_ns) for each in measured], DIRECT_NS),

@@ -3,9 +3,6 @@
 The manifest says which kernels have rivals; `kernel_cases.py` has a program for each.
 """
 
-import argparse
-import json
-import os
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
@@ -15,12 +12,12 @@ import alcove.runtime._native as native
 import numpy as np
 from alcove.platform.cli.made_inputs import timed_inputs
 from alcove.runtime import load
-from rich.console import Console
 from rich.table import Table
 
 from benchmarks.kernel_cases import CASES
 from benchmarks.models.alcove import measure_native, timing_program
-from benchmarks.models.page import micros
+from benchmarks.options import progress, timing_parser, wide_console, write_json
+from benchmarks.sections import micros
 
 
 @dataclass(frozen=True)
@@ -76,27 +73,18 @@ def _files(op: str, dtype: str, folder: Path) -> tuple[Path, list[Path]]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.kernels", description=__doc__)
-    parser.add_argument("--only", choices=sorted({op for op, _ in CASES}), action="append", help="time this alone")
-    parser.add_argument("--rounds", type=int, default=2, help="turns of each instruction set (2)")
-    parser.add_argument("--seconds", type=float, default=0.1, help="of calls in a turn (0.1)")
-    last = max(os.sched_getaffinity(0))
-    parser.add_argument("--core", type=int, default=last, help=f"which core is timed on (the last, {last})")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows as JSON")
-    given = parser.parse_args()
+    names = sorted({op for op, _ in CASES})
+    given = timing_parser("benchmarks.kernels", __doc__, names, rounds=2, seconds=0.1).parse_args()
     keys = [key for key in CASES if key[0] in (given.only or [key[0]])]
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=200)
-    with console.status("measuring") as status:
-        rows = measure(keys, given.rounds, given.seconds, given.core, lambda what: status.update(f"measuring {what}"))
+    console = wide_console()
+    with progress(console) as say:
+        rows = measure(keys, given.rounds, given.seconds, given.core, say)
     isas = native.machine_isas()
     table = Table("operator", "type", *isas, "scalar / best")
     for row in rows:
         table.add_row(row.op, row.dtype, *(micros(row.times_us[isa]) for isa in isas), f"{row.ratio:.1f}×")
     console.print(table)
-    if given.json:
-        given.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
+    write_json(given.json, [asdict(row) for row in rows])
 
 
 if __name__ == "__main__":

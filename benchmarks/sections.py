@@ -1,7 +1,9 @@
 """How do several commands write one page?  Each between marks of its own; what stands around them stays."""
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 _MARKED: Final = re.compile(r"<!-- (\w+): written by [^\n]* -->\n.*?<!-- end of \1 -->\n", re.DOTALL)
@@ -36,6 +38,47 @@ class Section:
             return page.rstrip() + "\n\n" + block
         before, _, rest = page.partition(self.begin)
         return before + block + rest.partition(self.end + "\n")[2]
+
+    def write(self, page: Path, text: str, plots: Mapping[str, str]) -> None:
+        """Write the section into a page, which is begun if it is not there, and its plots into a folder beside it."""
+        before = page.read_text(encoding="utf-8") if page.exists() else "# Performance\n"
+        page.write_text(self.written(before, text), encoding="utf-8")
+        for name, picture in plots.items():
+            folder = page.parent / "plots"
+            folder.mkdir(exist_ok=True)
+            (folder / name).write_text(picture, encoding="utf-8")
+
+
+def micros(value: float) -> str:
+    """Return a time in microseconds with three digits or so."""
+    if value >= 1000:
+        return f"{value / 1000:,.2f} ms"
+    return f"{value:,.3f} µs" if value < 10 else f"{value:,.1f} µs"
+
+
+def table_lines(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return a table and the empty line below it."""
+    return [
+        "| " + " | ".join(columns) + " |",
+        "|" + "---|" * len(columns),
+        *("| " + " | ".join(row) + " |" for row in rows),
+        "",
+    ]
+
+
+def untimed_lines(absent: Mapping[str, str], failed: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Return who is not there and who failed on what, with the reason: nobody is left out silently.
+
+    Args:
+        absent: name and reason.
+        failed: for each thing that was timed, name and reason.
+    """
+    missing = [f"{name}, {why}" for name, why in sorted(absent.items())]
+    silent = [f"{name} on {what} ({why})" for what, reasons in failed.items() for name, why in sorted(reasons.items())]
+    lines = []
+    for title, found in (("Not timed", missing), ("Gave no time", silent)):
+        lines += [f"{title}: " + "; ".join(found) + ".", ""] if found else []
+    return lines
 
 
 def sections_of(page: str) -> str:

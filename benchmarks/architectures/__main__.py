@@ -6,7 +6,6 @@ Exit status 1 if anything is wrong; with --all-pass also if anything is refused.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import Counter
 from pathlib import Path
@@ -19,6 +18,7 @@ from rich.table import Table
 
 from benchmarks.architectures.registry import architectures
 from benchmarks.architectures.run import BOUND, Result, evaluate_named, lost
+from benchmarks.options import write_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,8 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     results = list(found.values())
     _print(console, results)
-    if given.json:
-        given.json.write_text(json.dumps([r.as_json() for r in results], indent=2) + "\n", encoding="utf-8")
+    write_json(given.json, [result.as_json() for result in results])
     if given.write:
         given.write.write_text(as_markdown(results), encoding="utf-8")
     bad = {"wrong", "refused"} if given.all_pass else {"wrong"}

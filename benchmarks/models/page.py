@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from benchmarks.models.table import Row
-from benchmarks.sections import Section
+from benchmarks.sections import Section, micros, table_lines, untimed_lines
 from benchmarks.svg import bars
 
 COLUMNS = (
@@ -28,13 +28,6 @@ SPARE_KIB = 4096
 """What a process may take beyond the program's bytes."""
 
 SECTION: Final = Section("models", "python -m benchmarks.models --write")
-
-
-def micros(value: float) -> str:
-    """Return a time with three digits or so."""
-    if value >= 1000:
-        return f"{value / 1000:,.2f} ms"
-    return f"{value:,.3f} µs" if value < 10 else f"{value:,.1f} µs"
 
 
 def mebibytes(kibibytes: float) -> str:
@@ -76,31 +69,25 @@ def as_markdown(rows: Sequence[Row], absent: Mapping[str, str], libraries: Mappi
         "a C program has resident at its peak; allowed are the program's bytes and 4 MiB; the peers' least is that of",
         "the ones that need no Python.",
         "",
-        "| " + " | ".join(COLUMNS) + " |",
-        "|" + "---|" * len(COLUMNS),
-        *("| " + " | ".join(cells(row)) + " |" for row in rows),
-        "",
+        *table_lines(COLUMNS, map(cells, rows)),
     ]
     names = sorted({name for row in rows for name in row.peers})
     if names:
         lines += ["![time of each peer beside alcove](plots/models.svg)", ""]
-        lines += ["Each peer, p50:", "", "| model | " + " | ".join(names) + " |", "|" + "---|" * (len(names) + 1)]
-        for row in rows:
-            shown = (micros(row.peers[name]) if name in row.peers else "–" for name in names)
-            lines.append(f"| {row.case} | " + " | ".join(shown) + " |")
-        lines.append("")
-    lines += ["Libraries that an app links, stripped:", "", "| library | bytes |", "|---|---|"]
-    lines += [f"| {name} | {size:,} |" for name, size in libraries.items()]
-    lines.append("")
-    if absent:
-        lines += ["Not timed: " + "; ".join(f"{name}, {why}" for name, why in sorted(absent.items())) + ".", ""]
-    failed = [f"{name} on {row.case} ({why})" for row in rows for name, why in sorted(row.failed.items())]
-    if failed:
-        lines += ["Gave no time: " + "; ".join(failed) + ".", ""]
+        lines += ["Each peer, p50:", ""]
+        lines += table_lines(
+            ["model", *names],
+            ([row.case, *(micros(row.peers[name]) if name in row.peers else "–" for name in names)] for row in rows),
+        )
+    lines += ["Libraries that an app links, stripped:", ""]
+    lines += table_lines(["library", "bytes"], ([name, f"{size:,}"] for name, size in libraries.items()))
+    lines += untimed_lines(absent, {row.case: row.failed for row in rows})
     return "\n".join(lines)
 
 
-def plot(rows: Sequence[Row]) -> str:
-    """Return the picture of how many times as long each peer takes."""
+def plots(rows: Sequence[Row]) -> dict[str, str]:
+    """Return the picture of how many times as long each peer takes, by file name; none if no peer was timed."""
     ratios = {row.case: {name: row.peers[name] / row.times.call_us for name in sorted(row.peers)} for row in rows}
-    return bars("time of each peer, in times of alcove's (logarithmic)", {case: r for case, r in ratios.items() if r})
+    timed = {case: those for case, those in ratios.items() if those}
+    title = "time of each peer, in times of alcove's (logarithmic)"
+    return {"models.svg": bars(title, timed)} if timed else {}

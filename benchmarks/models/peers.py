@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -60,6 +60,11 @@ class PeerTimes:
 def is_native(name: str) -> bool:
     """Return whether a peer runs in a C or C++ program, as alcove does here."""
     return name in _NATIVE
+
+
+def fastest(times: Mapping[str, float]) -> tuple[str, float] | None:
+    """Return the peer with the least time, and that; None if there is no peer."""
+    return min(times.items(), key=lambda item: item[1]) if times else None
 
 
 def measure(places: Places, name: str, case: Case, core: int) -> PeerTimes | str:

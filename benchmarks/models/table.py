@@ -39,7 +39,7 @@ class Row:
     @property
     def best(self) -> tuple[str, float] | None:
         """The fastest peer and its time."""
-        return min(self.peers.items(), key=lambda item: item[1]) if self.peers else None
+        return peers.fastest(self.peers)
 
     @property
     def ratio(self) -> float | None:

@@ -45,7 +45,7 @@ class Point:
     @property
     def best(self) -> tuple[str, float] | None:
         """The fastest peer and its time."""
-        return min(self.peers.items(), key=lambda item: item[1]) if self.peers else None
+        return peers.fastest(self.peers)
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields, and the fastest peer."""

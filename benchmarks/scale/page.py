@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from benchmarks.models.page import micros
 from benchmarks.scale.layers import CURVES, Curve
 from benchmarks.scale.measure import Point
-from benchmarks.sections import Section
+from benchmarks.sections import Section, micros, table_lines, untimed_lines
 from benchmarks.svg import curves
 
 SECTION: Final = Section("scale", "python -m benchmarks.scale --write")
+
+COLUMNS: Final = ("alcove", "GFLOP/s", "best peer", "which", "ratio")
+"""Between the size and each peer."""
 
 
 def plots(points: Sequence[Point]) -> dict[str, str]:
@@ -30,16 +32,10 @@ def as_markdown(points: Sequence[Point], absent: Mapping[str, str]) -> str:
     ]
     for curve, found in _by_curve(points):
         names = sorted({name for point in found for name in point.peers})
-        columns = [curve.axis, "alcove", "GFLOP/s", "best peer", "which", "ratio", *names]
+        columns = [curve.axis, *COLUMNS, *names]
         lines += [f"### {curve.title}", "", f"![{curve.title}](plots/{curve.name}.svg)", ""]
-        lines += ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-        lines += ["| " + " | ".join(_cells(point, names)) + " |" for point in found]
-        lines.append("")
-    if absent:
-        lines += ["Not timed: " + "; ".join(f"{name}, {why}" for name, why in sorted(absent.items())) + ".", ""]
-    failed = [f"{name} on {p.curve} {p.size} ({why})" for p in points for name, why in sorted(p.failed.items())]
-    if failed:
-        lines += ["Gave no time: " + "; ".join(failed) + ".", ""]
+        lines += table_lines(columns, (cells(point, names) for point in found))
+    lines += untimed_lines(absent, {f"{point.curve} {point.size}": point.failed for point in points})
     return "\n".join(lines)
 
 
@@ -48,7 +44,8 @@ def _by_curve(points: Sequence[Point]) -> list[tuple[Curve, list[Point]]]:
     return [(curve, theirs) for curve, theirs in found if theirs]
 
 
-def _cells(point: Point, names: Sequence[str]) -> list[str]:
+def cells(point: Point, names: Sequence[str] = ()) -> list[str]:
+    """Return the size, the cells of `COLUMNS`, and the times of the peers of these names."""
     which, best = point.best or ("–", 0.0)
     beside = [micros(best), which, f"{best / point.alcove_us:.2f}×"] if point.peers else ["–", "–", "–"]
     each = [micros(point.peers[name]) if name in point.peers else "–" for name in names]

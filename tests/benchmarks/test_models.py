@@ -9,9 +9,8 @@ from alcove.runtime.testing import samples
 from benchmarks.models import alcove, peers
 from benchmarks.models.alcove import Times
 from benchmarks.models.cases import CASES, PEERS, reference_models
-from benchmarks.models.page import SECTION, as_markdown, plot
+from benchmarks.models.page import as_markdown, plots
 from benchmarks.models.table import Row
-from benchmarks.sections import Section, sections_of
 
 TIMES = Times(call_us=2.0, python_us=3.5, open_us=40.0, cold_us=90.0, peak_kib=2048)
 ROW = Row("lid", TIMES, 1024, {"litert": 3.0, "ort": 5.0}, {"litert": 900.0}, {"et_c": 20480.0}, {"ncnn": "fail"}, 0.5)
@@ -35,29 +34,13 @@ def test_without_peers_there_is_no_ratio() -> None:
     assert "| call | 2.000 µs | – | – | – | – | – |" in as_markdown([alone], {}, {})
 
 
-def test_a_section_takes_the_place_of_the_one_before() -> None:
-    """What stands around it stays, other sections too."""
-    other = Section("other", "somebody")
-    first = SECTION.written("# Performance\n\ntext\n", "one\n")
-    assert first.startswith("# Performance\n\ntext\n")
-    second = SECTION.written(other.written(first, "else\n") + "after\n", "two\n")
-    assert "one" not in second
-    assert second.count(SECTION.begin) == second.count(SECTION.end) == second.count(other.begin) == 1
-    assert second.endswith("after\n")
-    assert SECTION.written(second, "two\n") == second
-    kept = sections_of(second)
-    assert kept.index("two") < kept.index("else")
-    assert "after" not in kept
-    assert SECTION.written("# Performance\n\n" + kept, "two\n") == "# Performance\n\n" + kept
-    assert not sections_of("# Performance\n")
-
-
 def test_the_plot_shows_each_peer_beside_alcove() -> None:
-    """Ratios as bars; the same bytes each time."""
-    picture = plot([ROW])
+    """Ratios as bars; the same bytes each time; no picture without peers."""
+    picture = plots([ROW])["models.svg"]
     assert ">1.50<" in picture
     assert ">2.50<" in picture
-    assert picture == plot([ROW])
+    assert plots([ROW]) == {"models.svg": picture}
+    assert plots([Row("call", TIMES, 1024, {}, {}, {}, {}, 1e-9)]) == {}
 
 
 def test_rows_are_those_that_are_promised() -> None:

@@ -1,0 +1,53 @@
+"""What can each command that times something be asked, and how does it answer?"""
+
+import argparse
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+COLUMNS = 200
+"""How wide a table is where no terminal says."""
+
+
+def parser(command: str, doc: str | None, names: Sequence[str]) -> argparse.ArgumentParser:
+    """Return what reads `--only NAME` (several times, if wished) and `--json FILE`."""
+    made = argparse.ArgumentParser(prog=f"python -m {command}", description=doc)
+    made.add_argument("--only", choices=names, action="append", help="measure this alone")
+    made.add_argument("--json", type=Path, metavar="FILE", help="write what is measured as JSON")
+    return made
+
+
+def timing_parser(
+    command: str, doc: str | None, names: Sequence[str], *, rounds: int, seconds: float
+) -> argparse.ArgumentParser:
+    """Return what reads besides how long, how often and where calls are timed; `rounds` and `seconds` if none says."""
+    made = parser(command, doc, names)
+    last = max(os.sched_getaffinity(0))
+    made.add_argument("--rounds", type=int, default=rounds, help=f"turns of each of those compared ({rounds})")
+    made.add_argument("--seconds", type=float, default=seconds, help=f"of calls in a turn of alcove ({seconds:g})")
+    made.add_argument("--core", type=int, default=last, help=f"which core is timed on (the last, {last})")
+    return made
+
+
+def wide_console() -> Console:
+    """Return standard output, wide enough for a table where it is no terminal."""
+    console = Console()
+    return console if console.is_terminal else Console(width=COLUMNS)
+
+
+@contextmanager
+def progress(console: Console) -> Iterator[Callable[[str], None]]:
+    """Give what is told what is under way; a terminal shows it."""
+    with console.status("measuring") as status:
+        yield lambda what: status.update(f"measuring {what}")
+
+
+def write_json(path: Path | None, rows: Sequence[Any]) -> None:
+    """Write rows where asked: readable, the same bytes for the same rows."""
+    if path is not None:
+        path.write_text(json.dumps(list(rows), indent=2) + "\n", encoding="utf-8")
