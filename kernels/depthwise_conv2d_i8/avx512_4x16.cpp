@@ -5,6 +5,6 @@
 
 namespace alcove::kernels {
 
-void depthwise_conv2d_i8_avx512_4x16(const DepthwiseConv2dI8& a) noexcept { convolve(a, tiles_of<true>(a)); }
+void depthwise_conv2d_i8_avx512_4x16(const DepthwiseConv2dI8& a) noexcept { convolve(a, tiles_of(a)); }
 
 }  // namespace alcove::kernels

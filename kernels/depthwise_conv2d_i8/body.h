@@ -108,21 +108,10 @@ inline constexpr DepthwiseTile kPixel[] = {pixel};
 
 inline constexpr DepthwiseTiles kPixelByPixel = {kPixel, 1};
 
-template <int kKernelW, bool kIsWide>
-DepthwiseTiles dense_tiles() noexcept {
-  if constexpr (kIsWide) {
-    return {kTiles<kKernelW, 1, 1, 2, 3, 4, 5, 6, 7, 8>, 8};
-  } else {
-    return {kTiles<kKernelW, 1, 1, 2, 3, 4>, 4};
-  }
-}
-
-// kIsWide: up to 8 pixels at a time, where there are registers for them.
-template <bool kIsWide>
-DepthwiseTiles tiles_of(const DepthwiseConv2dI8& a) noexcept {
+inline DepthwiseTiles tiles_of(const DepthwiseConv2dI8& a) noexcept {
   if (a.dilation_w == 1) {
-    if (a.kernel_w == 3 && a.stride_w == 1) return dense_tiles<3, kIsWide>();
-    if (a.kernel_w == 5 && a.stride_w == 1) return dense_tiles<5, kIsWide>();
+    if (a.kernel_w == 3 && a.stride_w == 1) return {kTiles<3, 1, 1, 2, 3, 4>, 4};
+    if (a.kernel_w == 5 && a.stride_w == 1) return {kTiles<5, 1, 1, 2, 3, 4>, 4};
     if (a.kernel_w == 3 && a.stride_w == 2) return {kTiles<3, 2, 1, 2, 3, 4>, 4};
     if (a.kernel_w == 5 && a.stride_w == 2) return {kTiles<5, 2, 1, 2, 3, 4>, 4};
   }

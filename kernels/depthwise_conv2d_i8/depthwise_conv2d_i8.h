@@ -27,7 +27,7 @@ struct DepthwiseConv2dI8 {
 using DepthwiseConv2dI8Kernel = void(const DepthwiseConv2dI8&) noexcept;
 
 DepthwiseConv2dI8Kernel depthwise_conv2d_i8_reference, depthwise_conv2d_i8_avx2_4x16, depthwise_conv2d_i8_avx512_4x16,
-    depthwise_conv2d_i8_neon_4x16;
+    depthwise_conv2d_i8_avx512_vnni_4x16, depthwise_conv2d_i8_neon_4x16;
 
 [[nodiscard]] constexpr size_t depthwise_panel_bytes_i8(size_t taps) noexcept { return 128 + 16 * taps; }
 
