@@ -1,36 +1,30 @@
 """`alcove bench`: which rows it prints, which inputs it makes, what it refuses.  No time is judged here."""
 
-import contextlib
-import io
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
-from alcove.platform.cli import entry, made_inputs, timing
+from alcove.platform.cli import made_inputs, timing
 from alcove.runtime import InputError, _native, load
 from alcove.runtime.format.spec import DType, ExpressionKind
 from alcove.runtime.testing import Assembly, samples
 
+from tests.platform.cli.terminal import Said, alcove
+
 QUICK = ("--rounds", 1, "--seconds", 0.001)
 
 
-def alcove(*arguments: object, isa: str = "") -> tuple[int, str, str]:
-    """Run a command line in this process; return its exit code, its output and its errors."""
-    out, err = io.StringIO(), io.StringIO()
-    environment = mock.patch.dict(os.environ, COLUMNS="400", ALCOVE_ISA=isa)
-    with environment, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = entry.main([str(argument) for argument in arguments])
-    return code, out.getvalue(), err.getvalue()
+def bench(*arguments: object, isa: str = "") -> Said:
+    """Run the command with kernels of this instruction set, or of the best."""
+    return alcove("bench", *arguments, ALCOVE_ISA=isa)
 
 
 def rows_of(folder: Path, *arguments: object) -> list[dict[str, Any]]:
     """What `alcove bench` writes as JSON."""
-    code, _, err = alcove("bench", *arguments, *QUICK, "--json", folder / "rows.json")
+    code, _, err = bench(*arguments, *QUICK, "--json", folder / "rows.json")
     assert code == 0, err
     return list(json.loads((folder / "rows.json").read_text()))
 
@@ -69,7 +63,7 @@ def test_each_size_and_each_instruction_set_is_a_row(tmp_path: Path) -> None:
 
 def test_the_table_says_what_a_person_needs(tmp_path: Path) -> None:
     """Columns with units, and on which core."""
-    code, out, _ = alcove("bench", sample(tmp_path, "layers"), *QUICK)
+    code, out, _ = bench(sample(tmp_path, "layers"), *QUICK)
     assert code == 0
     for word in ("layers.alc", "p50", "p95", "cold load", "memory", "allowed", "program size", "µs", "KiB", "core"):
         assert word in out
@@ -79,7 +73,7 @@ def test_the_table_says_what_a_person_needs(tmp_path: Path) -> None:
 def test_an_instruction_set_that_is_not_there_is_refused(tmp_path: Path, isa: str) -> None:
     """In a sentence, with exit code 1; the same where the environment names it."""
     path = sample(tmp_path, "layers")
-    for code, out, err in (alcove("bench", path, *QUICK, "--isa", isa), alcove("bench", path, *QUICK, isa=isa)):
+    for code, out, err in (bench(path, *QUICK, "--isa", isa), bench(path, *QUICK, isa=isa)):
         assert (code, out.strip()) == (1, "")
         assert f"ALCOVE_ISA is {isa}" in err
         assert "Traceback" not in err
@@ -91,7 +85,7 @@ def test_what_is_no_program_is_refused_by_name(tmp_path: Path) -> None:
     text.write_text("hello " * 100)
     cut.write_bytes(samples()["layers"][:-1])
     for path in (tmp_path / "none.alc", text, cut, tmp_path):
-        code, out, err = alcove("bench", path, *QUICK, "--json", tmp_path / "rows.json")
+        code, out, err = bench(path, *QUICK, "--json", tmp_path / "rows.json")
         assert (code, out.strip()) == (1, ""), path
         assert str(path) in err
         assert "Traceback" not in err
@@ -103,7 +97,7 @@ def test_threads_are_of_every_row(tmp_path: Path) -> None:
     (row,) = rows_of(tmp_path, sample(tmp_path, "layers"), "--threads", 2)
     assert row["threads"] == 2
     assert row["p50_us"] > 0
-    code, _, err = alcove("bench", sample(tmp_path, "layers"), "--threads", 17)
+    code, _, err = bench(sample(tmp_path, "layers"), "--threads", 17)
     assert code == 2
     assert "--threads" in err
 
@@ -111,7 +105,7 @@ def test_threads_are_of_every_row(tmp_path: Path) -> None:
 def test_wrong_options_are_named(tmp_path: Path) -> None:
     """A core that is not there, no rounds, no folder for the file."""
     for option, value in (("--core", 10_000), ("--rounds", 0), ("--seconds", 0), ("--json", tmp_path / "no" / "file")):
-        code, _, err = alcove("bench", sample(tmp_path, "layers"), option, value)
+        code, _, err = bench(sample(tmp_path, "layers"), option, value)
         assert code == 2
         assert option in err
 
@@ -162,7 +156,7 @@ def test_a_program_that_no_inputs_fit_is_told(monkeypatch: pytest.MonkeyPatch) -
 def test_a_process_that_dies_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With its last words."""
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    code, _, err = alcove("bench", sample(tmp_path, "layers"), *QUICK)
+    code, _, err = bench(sample(tmp_path, "layers"), *QUICK)
     assert code == 1
     assert "layers.alc was not timed: its process ended with 1: it said nothing" in err
 

@@ -1,0 +1,91 @@
+"""What all commands have in common: their names, `--json`, `--help`, how shares and tokens are given."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from alcove.platform.cli import entry
+from alcove.platform.cli.failures import explain
+from alcove.platform.cli.shares import share_permyriad
+from alcove.platform.client import PlatformClient
+
+from tests.platform.cli.terminal import COMMANDS, Shop, alcove
+
+
+def test_every_promised_verb_is_there() -> None:
+    """What the documents name can be typed."""
+    promised = {
+        "serve", "demo", "keys create", "keys show", "token create", "token list", "token revoke", "audit list",
+        "model export", "model inspect", "model verify", "model run", "model push", "model list",
+        "rollout create", "rollout status", "rollout advance", "rollout pause", "rollout resume", "rollout rollback",
+        "rollout halt", "experiment create", "experiment start", "experiment stop", "experiment results",
+        "experiment list", "registry check", "feature list", "feature run",
+    }  # fmt: skip
+    assert promised <= COMMANDS.keys()
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"serve", "feature run"}))
+def test_every_command_speaks_json(name: str) -> None:
+    """Programs can read what people read as a table."""
+    assert "--json" in [option for parameter in COMMANDS[name].params for option in parameter.opts]
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_and_option_is_explained(name: str) -> None:
+    """`--help` says what a command does, and what each of its options means."""
+    said = alcove(*name.split(), "--help")
+    assert said.code == 0
+    assert COMMANDS[name].help
+    assert all(getattr(parameter, "help", "") for parameter in COMMANDS[name].params)
+
+
+@pytest.mark.parametrize("missing", entry._NEEDED)
+def test_a_bare_install_names_the_missing_extra(missing: str) -> None:
+    """Without the server's libraries the command says what to install, exits with 2, and imports none of them."""
+    code = (
+        "import sys\n"
+        f"sys.modules[{missing!r}] = None\n"
+        "from alcove.platform.cli.entry import main\n"
+        "code = main(['serve'])\n"
+        "assert not [name for name in ('typer', 'grpc', 'sqlalchemy', 'rich') if sys.modules.get(name)]\n"
+        "sys.exit(code)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "needs alcove[platform]: pip install 'alcove[platform]'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "permyriad"),
+    [("0%", 0), ("100%", 10_000), ("12.5%", 1250), ("0.01 %", 1), ("1.15%", 115), ("2500", 2500), ("10000", 10_000)],
+)
+def test_shares_are_exact(text: str, permyriad: int) -> None:
+    """No share is rounded."""
+    assert share_permyriad(text) == permyriad
+
+
+@pytest.mark.parametrize("text", ["", "%", "100.01%", "10001", "-1", "0.001%", "1e2", "half", "50 percent", "٥٠%"])
+def test_what_is_no_share_is_refused(text: str) -> None:
+    """Nothing is guessed."""
+    with pytest.raises(typer.BadParameter):
+        share_permyriad(text)
+
+
+def test_a_fault_of_ours_is_not_explained_away() -> None:
+    """What a user cannot cause keeps its traceback."""
+    assert explain(KeyError("x")) is None
+    assert explain(OSError("no file in it")) is None
+
+
+def test_the_token_is_read_from_a_file_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shop: Shop) -> None:
+    """No option takes the token itself (a process list would show it); the variables name the server and the file."""
+    for name, command in COMMANDS.items():
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert "--token" not in options, name
+    monkeypatch.setenv("ALCOVE_SERVER", shop.server)
+    monkeypatch.setenv("ALCOVE_TOKEN_FILE", str(shop.folder / "operator.token"))
+    assert alcove("model", "list", "--json").code == 0
+    with PlatformClient(shop.server, (shop.folder / "operator.token").read_text().strip()) as client:
+        assert client.rollouts("none") == []

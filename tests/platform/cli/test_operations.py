@@ -1,0 +1,153 @@
+"""Pushing, rollouts, experiments, the audit log and the registry's check, as a team and an operator type them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.platform.cli.terminal import Said, Shop, alcove
+
+Case = tuple[int, str, Callable[[], Said]]
+"""The exit code, words that are read, and the command."""
+
+
+def test_from_push_to_everyone(shop: Shop, programs: tuple[Path, Path]) -> None:
+    """Two versions, an experiment without reports, an override, everyone; then a halt, and a sound tree throughout."""
+    key = shop.folder / "keys" / "teams" / "writing.pem"
+    card = shop.folder / "card.md"
+    card.write_text("# Polite\n")
+    options = ("--feature", "polite", "--team", "writing", "--key", key, "--card", card)
+    for version, program in zip(("1.0.0", "1.1.0"), programs, strict=True):
+        said = shop.team("model", "push", f"f32={program}", "--version", version, *options, "--json")
+        assert said.code == 0, said.err
+        assert (said.json["version"], said.json["variants"][0]["name"]) == (version, "f32")
+    again = shop.team("model", "push", f"f32={programs[1]}", "--version", "1.1.0", *options)
+    assert again.code == 0, again.err
+    other = shop.team("model", "push", f"f32={programs[0]}", "--version", "1.1.0", *options)
+    assert other.code == 1
+    assert "polite 1.1.0 exists already" in other.err
+    assert [row["version"] for row in shop.operator("model", "list", "--feature", "polite", "--json").json] == [
+        "1.0.0",
+        "1.1.0",
+    ]
+
+    arms = ("--arm", "control=1.0.0:50%", "--arm", "new=1.1.0:5000")
+    said = shop.operator("experiment", "create", "--app", "mail", "--feature", "polite", *arms, "--start", "--json")
+    assert said.code == 0, said.err
+    (experiment,) = said.json
+    assert (experiment["state"], [arm["share_permyriad"] for arm in experiment["arms"]]) == ("running", [5000, 5000])
+    shown = shop.operator("experiment", "results", experiment["experiment_id"])
+    assert "inconclusive, hold" in shown.out
+    report = shop.operator("experiment", "results", experiment["experiment_id"], "--json").json
+    assert report["results"]["report_count"] == 0
+    stopped = shop.operator("experiment", "stop", experiment["experiment_id"])
+    assert stopped.code == 0
+    assert "inconclusive, hold" in stopped.out
+
+    (rollout,) = shop.operator(
+        "rollout", "create", "--app", "mail", "--feature", "polite", "--version", "1.1.0", "--json"
+    ).json
+    refused = shop.operator("rollout", "advance", rollout["rollout_id"], "--share", "100%")
+    assert refused.code == 1
+    assert "override_reason" in refused.err
+    why = ("--override-reason", "a trial")
+    (half,) = shop.operator("rollout", "advance", rollout["rollout_id"], "--share", "50%", *why, "--json").json
+    assert half["share_permyriad"] == 5000
+    assert shop.operator("rollout", "pause", rollout["rollout_id"], "--json").json[0]["state"] == "paused"
+    assert shop.operator("rollout", "resume", rollout["rollout_id"], "--json").json[0]["state"] == "running"
+    done = shop.operator("rollout", "advance", rollout["rollout_id"], "--share", "10000", *why)
+    assert "completed" in done.out
+    assert "100 %" in done.out
+    going = ("--app", "mail", "--feature", "polite", "--version", "1.0.0", "--share", "1%", *why)
+    (back,) = shop.operator("rollout", "create", *going, "--json").json
+    taken = shop.operator("rollout", "rollback", back["rollout_id"], "--reason", "it was better before", "--json")
+    assert taken.json[0]["state"] == "rolled_back"
+    listed = shop.operator("rollout", "status", "--app", "mail")
+    assert "rolled back" in listed.out
+    assert "completed" in listed.out
+
+    audit = ("audit", "list", "--data-dir", shop.folder / "server")
+    entries = alcove(*audit, "--object", rollout["rollout_id"], "--json").json
+    assert [entry["action"].split()[0] for entry in entries] == ["create", "advance", "pause", "resume", "advance"]
+    assert [entry["details"]["override_reason"] for entry in entries if entry["action"] == "advance rollout"] == [
+        "a trial"
+    ] * 2
+    assert {entry["who"].partition("/")[0] for entry in entries} == {"operator"}
+    assert all(entry["at_s"] > 0 and entry["object"] == rollout["rollout_id"] for entry in entries)
+    table = alcove(*audit).out
+    assert "create token" in table
+    assert "a trial" in table
+
+    checked = alcove("registry", "check", "--data-dir", shop.folder / "server", "--json")
+    assert (checked.code, checked.json["is_sound"], checked.json["problems"]) == (0, True, [])
+
+
+def test_a_changed_blob_is_found_by_the_check(shop: Shop, programs: tuple[Path, Path]) -> None:
+    """One flipped byte in a published program: exit code 1, and the blob is named."""
+    key = shop.folder / "keys" / "teams" / "writing.pem"
+    options = ("--feature", "kind", "--version", "1.0.0", "--team", "writing", "--key", key)
+    pushed = shop.team("model", "push", programs[0], *options, "--json")
+    assert pushed.code == 0, pushed.err
+    blob = shop.folder / "server" / "tree" / "blobs" / pushed.json["variants"][0]["sha256"]
+    good = blob.read_bytes()
+    blob.chmod(0o644)
+    blob.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    try:
+        for form in ((), ("--json",)):
+            said = alcove("registry", "check", "--data-dir", shop.folder / "server", *form)
+            assert said.code == 1
+            assert blob.name in said.out.replace("\n", "")
+    finally:
+        blob.write_bytes(good)
+
+
+def test_what_goes_wrong_is_told_in_a_sentence(shop: Shop, programs: tuple[Path, Path], tmp_path: Path) -> None:
+    """Exit codes 1 (refused), 2 (wrong use), 3 (no answer); never a traceback; the thing is named."""
+    (tmp_path / "bad.alc").write_bytes(b"not a program")
+    (tmp_path / "latin").write_bytes("é".encode("latin-1"))
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "alcove.db").write_bytes(b"this is not a database, it is a sentence" * 100)
+    (tmp_path / "bare.token").write_text(f"alc_{'0' * 16}_{'0' * 64}")
+    key = shop.folder / "keys" / "teams" / "writing.pem"
+    push = ("model", "push", "--feature", "polite", "--version", "9.0.0", "--team", "writing")
+    operator_file = shop.folder / "operator.token"
+    factory = f"{shop.folder}/polite_model.py"
+    here = ("--server", shop.server, "--token-file")
+    create = ("rollout", "create", "--app", "a", "--version", "1.0.0", "--feature")
+    experiment = ("experiment", "create", "--app", "a", "--feature", "polite", "--arm")
+    cases: list[Case] = [
+        (3, "alcove serve", lambda: alcove("model", "list", "--server", "127.0.0.1:1", "--token-file", operator_file)),
+        (2, "ALCOVE_TOKEN_FILE", lambda: alcove("model", "list", "--server", shop.server)),
+        (1, "absent.token", lambda: alcove("model", "list", "--token-file", tmp_path / "absent.token")),
+        (1, "latin: expected UTF-8 text", lambda: alcove("model", "list", *here, tmp_path / "latin")),
+        (1, "UTF-8 text", lambda: shop.team(*push, programs[0], "--key", key, "--card", tmp_path / "latin")),
+        (1, "put a backup", lambda: alcove("token", "list", "--data-dir", tmp_path / "damaged")),
+        (1, "put a backup", lambda: alcove("audit", "list", "--data-dir", tmp_path / "damaged")),
+        (1, "unknown token", lambda: alcove("model", "list", *here, tmp_path / "bare.token")),
+        (1, "may not create rollouts", lambda: shop.team(*create, "polite")),
+        (1, "no version named", lambda: shop.operator(*create, "nothing")),
+        (2, "a share is written", lambda: shop.operator("rollout", "advance", "ro-1", "--share", "101%")),
+        (1, "no rollout named 'ro-1'", lambda: shop.operator("rollout", "status", "ro-1")),
+        (1, "no experiment named", lambda: shop.operator("experiment", "results", "ex-1")),
+        (2, "NAME=VERSION:SHARE", lambda: shop.operator(*experiment, "1.0.0")),
+        (1, "bad.alc", lambda: alcove("model", "inspect", tmp_path / "absent" / "bad.alc")),
+        (1, "alcove: ", lambda: alcove("model", "inspect", tmp_path / "bad.alc")),
+        (1, "alcove: ", lambda: alcove("model", "verify", tmp_path / "bad.alc")),
+        (2, "JSON array", lambda: alcove("model", "run", programs[0], "hello")),
+        (2, "takes 1 inputs", lambda: alcove("model", "run", programs[0], "[[1]]", "[[1]]")),
+        (1, "alcove: ", lambda: alcove("model", "run", programs[0], "[[1.0]]")),
+        (1, "alcove: ", lambda: shop.team(*push, tmp_path / "bad.alc", "--key", key)),
+        (2, "twice", lambda: shop.team(*push, programs[0], programs[1], "--key", key)),
+        (1, "absent.pem", lambda: shop.team(*push, programs[0], "--key", tmp_path / "absent.pem")),
+        (1, "key of the team", lambda: shop.team(*push, programs[0], "--key", shop.folder / "keys/online/policy.pem")),
+        (2, "MODULE:FACTORY", lambda: alcove("model", "export", "nothing", "--out", tmp_path / "x")),
+        (2, "absent.py", lambda: alcove("model", "export", f"{tmp_path}/absent.py:make", "--out", tmp_path / "x")),
+        (2, "no function 'absent'", lambda: alcove("model", "export", f"{factory}:absent", "--out", tmp_path / "x")),
+        (2, "must return", lambda: alcove("model", "export", f"{factory}:nonsense", "--out", tmp_path / "x")),
+        (2, "no_such_module", lambda: alcove("model", "export", "no_such_module:make", "--out", tmp_path / "x")),
+        (1, "alcove: ", lambda: alcove("registry", "check", "--data-dir", tmp_path)),
+    ]  # fmt: skip
+    for code, words, run in cases:
+        said = run()
+        flat = " ".join((said.out + said.err).replace("│", " ").split())
+        assert (said.code, words in flat or words == "alcove: ") == (code, True), (words, said)
+        assert "Traceback" not in flat
+    assert not (tmp_path / "x").exists()
