@@ -13,6 +13,7 @@ from benchmarks.models.page import COLUMNS, SECTION, as_markdown, cells, plots
 from benchmarks.models.peers import Places
 from benchmarks.models.table import Bench
 from benchmarks.options import progress, timing_parser, wide_console, write_json
+from benchmarks.sections import untimed_lines
 
 
 def main() -> int:
@@ -36,8 +37,8 @@ def main() -> int:
     libraries = library_bytes(Places.from_environment())
     for name, size in libraries.items():
         console.print(f"{name}: {size:,} bytes, stripped")
-    for name, why in sorted(absent.items()):
-        console.print(f"{name}: {why}")
+    for line in filter(None, untimed_lines(absent, {row.case: row.failed for row in rows})):
+        console.print(line)
     write_json(given.json, [row.as_json() for row in rows])
     if given.write:
         SECTION.write(given.write, as_markdown(rows, absent, libraries), plots(rows))

@@ -3,7 +3,8 @@
  *   latency MODEL SECONDS [INPUT.bin ...]    raw bytes of each input; without them zeros
  *
  * Prints one line of JSON: the time from the path to a session and to the first answer, the median of each of several rounds
- * of calls, all in nanoseconds, and the greatest resident memory.  A call sets the inputs, runs, and reads the address of the first output. */
+ * of calls, all in nanoseconds, how many cores were busy in each round, and the greatest resident memory.  A call sets the inputs, runs, and
+ * reads the address of the first output. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
@@ -15,11 +16,16 @@
 
 enum { MAX_PORTS = 64, REPEATS = 5, MAX_CALLS = 200000 };
 
-static uint64_t now(void) {
+static uint64_t read_clock(clockid_t clock) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(clock, &t);
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
+
+static uint64_t now(void) { return read_clock(CLOCK_MONOTONIC); }
+
+/* What all threads of this process have taken. */
+static uint64_t worked(void) { return read_clock(CLOCK_PROCESS_CPUTIME_ID); }
 
 /* Greatest resident memory; getrusage() would tell that of the process that started this one, if it was more. */
 static long peak_kib(void) {
@@ -95,17 +101,22 @@ int main(int count, char **arguments) {
   call(session);
   const uint64_t one = now() - start;
   const size_t group = one < 5000 ? 100 : 1;
+  double busy[REPEATS];
   for (int repeat = 0; repeat < REPEATS; ++repeat) {
     size_t calls = 0;
-    const uint64_t until = now() + (uint64_t)(seconds * 1e9 / REPEATS);
+    const uint64_t begun = now(), working = worked();
+    const uint64_t until = begun + (uint64_t)(seconds * 1e9 / REPEATS);
     do {
       start = now();
       for (size_t i = 0; i < group; ++i) call(session);
       times[calls++] = (now() - start) / group;
     } while (calls < MAX_CALLS && (calls < 5 || now() < until));
+    busy[repeat] = (double)(worked() - working) / (double)(now() - begun);
     qsort(times, calls, sizeof(*times), by_size);
     printf("%s%llu", repeat == 0 ? "" : ", ", (unsigned long long)times[calls / 2]);
   }
+  printf("], \"busy_cores\": [");
+  for (int repeat = 0; repeat < REPEATS; ++repeat) printf("%s%.3f", repeat == 0 ? "" : ", ", busy[repeat]);
   printf("], \"peak_kib\": %ld}\n", peak);
   free(times);
   for (size_t i = 0; i < port_count; ++i) free(inputs[i]);

@@ -10,7 +10,7 @@ from rich.table import Table
 from benchmarks.options import progress, timing_parser, wide_console, write_json
 from benchmarks.scale.layers import CURVES
 from benchmarks.scale.measure import Scale
-from benchmarks.scale.page import COLUMNS, SECTION, as_markdown, cells, plots
+from benchmarks.scale.page import COLUMNS, SECTION, as_markdown, cells, notes, plots
 
 
 def main() -> None:
@@ -27,8 +27,8 @@ def main() -> None:
     for point in points:
         table.add_row(point.curve, *cells(point))
     console.print(table)
-    for name, why in sorted(absent.items()):
-        console.print(f"{name}: {why}")
+    for line in filter(None, notes(points, absent)):
+        console.print(line)
     write_json(given.json, [point.as_json() for point in points])
     if given.write:
         SECTION.write(given.write, as_markdown(points, absent), plots(points))

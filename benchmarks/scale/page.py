@@ -27,7 +27,8 @@ def as_markdown(points: Sequence[Point], absent: Mapping[str, str]) -> str:
         "One layer each, float32, one thread, one pinned core, p50: the lowest of the medians of several repeats,",
         "alcove (through C) and the peers by turns at each point. Of the peers `et` is called from Python, which costs",
         "it some microseconds. Where the axis is threads, alcove and the peers have as many, and as many cores; what",
-        "they win hangs on what else the machine does.",
+        "they win hangs on what else the machine does: two threads stay on one core while another process has the",
+        "other, so it is said below how many cores each kept busy.",
         "",
     ]
     for curve, found in _by_curve(points):
@@ -35,13 +36,21 @@ def as_markdown(points: Sequence[Point], absent: Mapping[str, str]) -> str:
         columns = [curve.axis, *COLUMNS, *names]
         lines += [f"### {curve.title}", "", f"![{curve.title}](plots/{curve.name}.svg)", ""]
         lines += table_lines(columns, (cells(point, names) for point in found))
-    lines += untimed_lines(absent, {f"{point.curve} {point.size}": point.failed for point in points})
-    return "\n".join(lines)
+    return "\n".join(lines + notes(points, absent))
 
 
 def _by_curve(points: Sequence[Point]) -> list[tuple[Curve, list[Point]]]:
     found = [(curve, [point for point in points if point.curve == curve.name]) for curve in CURVES]
     return [(curve, theirs) for curve, theirs in found if theirs]
+
+
+def notes(points: Sequence[Point], absent: Mapping[str, str]) -> list[str]:
+    """Return how many cores each kept busy where several threads ran, and who gave no time."""
+    lines = []
+    for point in points:
+        kept = ", ".join(f"{name} {cores:.1f}" for name, cores in sorted(point.busy.items()))
+        lines += [f"Cores kept busy on {point.curve} {point.size}: {kept}.", ""] if kept else []
+    return lines + untimed_lines(absent, {f"{point.curve} {point.size}": point.failed for point in points})
 
 
 def cells(point: Point, names: Sequence[str] = ()) -> list[str]:

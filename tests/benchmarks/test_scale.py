@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -18,7 +18,7 @@ from benchmarks.models.peers import Places
 from benchmarks.scale import measure, threaded_peer
 from benchmarks.scale.layers import CURVES, Curve, build, inputs
 from benchmarks.scale.measure import Point, Scale
-from benchmarks.scale.page import SECTION, as_markdown, plots
+from benchmarks.scale.page import SECTION, as_markdown, notes, plots
 from benchmarks.svg import COLOURS, bars, curves
 
 CORES = os.cpu_count() or 1
@@ -98,28 +98,30 @@ def test_environments_that_are_not_there_export_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.fixture
-def answered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[float], dict[str, Any]]:
-    """Gives what is made of a peer's answer with two threads, by how many cores it kept busy."""
-    (curve,) = [curve for curve in CURVES if curve.name == "threads_linear"]
+def test_a_peer_gets_as_many_threads_and_cores_as_alcove(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By a script that can give it more than one; elsewhere by the peers' own, on the core that is timed on."""
+    asked: list[tuple[str, str]] = []
 
-    def answer(busy_cores: float) -> dict[str, Any]:
-        said = {"p50_us": 5.0, "busy_cores": busy_cores}
+    def answer(places: Places, command: Sequence[str | Path], cores: str) -> dict[str, Any]:
+        asked.append((" ".join(str(word) for word in command[-3:]), cores))
+        return {"p50_us": 5.0}
 
-        def answer_of(places: Places, command: Sequence[str | Path], cores: str) -> dict[str, Any]:
-            assert (command[-3:], len(cores.split(","))) == (["ort", "threads_linear_2", "2"], min(2, CORES))
-            return said
+    monkeypatch.setattr(peers, "answer", answer)
+    by_name = {curve.name: curve for curve in CURVES}
+    for name, size in (("threads_linear", 1), ("threads_linear", 2), ("batch", 2)):
+        Scale(0, 1, 1.0, print)._peer(by_name[name], size, Places(tmp_path, tmp_path), "ort")
+    assert asked == [
+        ("ort threads_linear_1 1", "0"),
+        ("ort threads_linear_2 2", cores_for(0, 2)),
+        ("ort batch_2 lat", "0"),
+    ]
 
-        monkeypatch.setattr(peers, "answer", answer_of)
-        return Scale(0, 1, 1.0, print)._peer(curve, 2, Places(tmp_path, tmp_path), "ort")
 
-    return answer
-
-
-def test_a_peer_whose_threads_shared_a_core_gives_no_time(answered: Callable[[float], dict[str, Any]]) -> None:
-    """A time with two threads is one in which two ran."""
-    assert answered(1.9)["p50_us"] == 5.0
-    assert answered(1.1) == {"error": "kept 1.1 of 2 cores busy"}
+def test_cores_that_stayed_idle_are_told() -> None:
+    """Who had two threads and kept one core busy is not as slow as its time says."""
+    busy = Point("threads_linear", 2, 5.0, 55.0, {"ort": 9.0}, {}, {"ort": 1.04, "alcove": 1.98})
+    assert notes([*POINTS, busy], {})[0] == "Cores kept busy on threads_linear 2: alcove 2.0, ort 1.0."
+    assert "Cores kept busy" not in as_markdown(POINTS, {})
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 1000])
