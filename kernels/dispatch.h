@@ -46,6 +46,7 @@
 #include "kernels/separable_conv2d/separable_conv2d.h"
 #include "kernels/softmax/softmax.h"
 #include "kernels/sort/sort.h"
+#include "kernels/squeeze_excite_conv2d/squeeze_excite_conv2d.h"
 #include "kernels/strided_copy/strided_copy.h"
 #include "kernels/strided_scatter/strided_scatter.h"
 #include "kernels/take/take.h"
@@ -118,6 +119,7 @@ struct KernelTable {
   ConvTranspose2dF32Kernel* conv_transpose2d_f32;
   WinogradConv2dF32Kernel* winograd_conv2d_f32;
   SeparableConv2dF32Kernel* separable_conv2d_f32;
+  SqueezeExciteConv2dF32Kernel* squeeze_excite_conv2d_f32;
   Pool2dF32Kernel* pool2d_f32;
   MaxPool2dIndicesF32Kernel* max_pool2d_indices_f32;
   Resize2dF32Kernel* resize2d_f32;

@@ -229,6 +229,23 @@ def images() -> bytes:
     plain_input = (3, 3, 2, 2, 1, 1, 1, 1, 2, 0, 0, *gates)
     alone = [wide, build.floats("separable alone", 10, 2), build.layer("alone", 18, 2)]
     build.show("separable_conv2d", alone, (F32, (1, 3, 10, 18)), SCRATCH, attributes=plain_input)
+    # Both functions of a gate, with and without a residual.
+    squeezed = [build.layer("squeeze", 3, 2), build.layer("excite", 2, 3)]
+    none = (0, 0.0, 0.0)
+    excited = build.show(
+        "squeeze_excite_conv2d",
+        [wide, *squeezed, build.layer("excited", 18, 2)],
+        (F32, (1, 5, 20, 18)),
+        SCRATCH,
+        attributes=(0, *none, 43, *none, 34, 2, 0.0, 0.0),
+    )
+    build.show(
+        "squeeze_excite_conv2d",
+        [wide, *squeezed, build.layer("excited again", 18, 2), excited],
+        (F32, (1, 5, 20, 18)),
+        SCRATCH,
+        attributes=(1, 1, 0.0, 6.0, 0, 3, 0.0, 0.0, 0, *none),
+    )
     for side, stride in ((3, 1), (5, 2)):
         columns = 20 // stride
         weight = build.floats(f"depthwise {side}", side * side + 1, 2)

@@ -1,7 +1,7 @@
 """In which order do the passes run?
 
-capture → lower → tidy → legalise → layout → fuse → quantise → gate → winograd → separable → pack → plan → emit →
-check → bytes → the verifier of the devices
+capture → lower → tidy → legalise → layout → fuse → quantise → gate → winograd → separable → squeeze_excite → pack →
+plan → emit → check → bytes → the verifier of the devices
 """
 
 import contextlib
@@ -19,6 +19,7 @@ from alcove.runtime.compiler.lower import lower
 from alcove.runtime.compiler.pack import pack
 from alcove.runtime.compiler.quantise import Budget, Metric, Quantisation, Quantiser, options_of
 from alcove.runtime.compiler.separable import choose_separable, separable
+from alcove.runtime.compiler.squeeze_excite import squeeze_excite
 from alcove.runtime.compiler.tidy import tidy
 from alcove.runtime.compiler.winograd import GROWTH_BYTES, choose_winograd, winograd
 from alcove.runtime.errors import ExportError
@@ -103,10 +104,11 @@ def export(
         by_rows = choose_separable(largest_graph)
 
         def compile_at(sizes: Mapping[str, int]) -> Graph:
-            return separable(winograd(gated_at(sizes), in_form), by_rows)
+            return squeeze_excite(separable(winograd(gated_at(sizes), in_form), by_rows))
 
         first = seen("winograd", winograd(largest_graph, in_form))
         first = seen("separable", separable(first, by_rows))
+        first = seen("squeeze_excite", squeeze_excite(first))
         if not captured.symbols:
             return Program(finish(first, seen_text), passes, quantiser.report)
         dynamic = generalise(captured, lambda sizes: pack(compile_at(sizes)))

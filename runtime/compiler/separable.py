@@ -70,7 +70,7 @@ def _chains(graph: Graph) -> dict[int, _Chain]:
     readers = Counter(key for node in graph.nodes for key in node.inputs)
     readers.update(port.value for port in graph.outputs)
     readers.update(state.update for state in graph.states)
-    projects = {node.inputs[0]: node for node in graph.nodes if _is_pointwise(graph, node)}
+    projects = {node.inputs[0]: node for node in graph.nodes if is_pointwise(graph, node)}
     places = count()
     found = {}
     for node in graph.nodes:
@@ -81,13 +81,14 @@ def _chains(graph: Graph) -> dict[int, _Chain]:
         if project is None or readers[node.outputs[0]] > 1 or not _fits(graph, node):
             continue
         before = makers.get(node.inputs[0])
-        is_expanded = before is not None and readers[node.inputs[0]] == 1 and _is_pointwise(graph, before)
+        is_expanded = before is not None and readers[node.inputs[0]] == 1 and is_pointwise(graph, before)
         expand = before if is_expanded and before is not None and not before.attributes[_RESIDUAL] else None
         found[place] = _Chain(expand, node, project)
     return found
 
 
-def _is_pointwise(graph: Graph, node: Node) -> bool:
+def is_pointwise(graph: Graph, node: Node) -> bool:
+    """Return whether a node is a 1x1 convolution of one group with constant weights."""
     if node.op != "conv2d" or any(node.attributes[index] != value for index, value in _POINTWISE):
         return False
     return all(graph.values[key].constant is not None for key in node.inputs[1:3])

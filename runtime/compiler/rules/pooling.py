@@ -11,6 +11,7 @@ from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules import windows
 from alcove.runtime.compiler.rules.convolution import from_channels_last, image_shape, to_channels_last
+from alcove.runtime.compiler.rules.reduction import FOLDS
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
 from alcove.runtime.format.spec import DType
 
@@ -76,9 +77,12 @@ def average_pool3d(call: Call, b: Builder) -> Value:
 @rule("aten._adaptive_avg_pool2d.default")
 @rule("aten.adaptive_avg_pool1d.default", "aten.adaptive_avg_pool2d.default", keep=True)
 def adaptive_average_pool(call: Call, b: Builder) -> Value:
-    """Torch's windows, which overlap where sizes don't divide."""
+    """Torch's windows, which overlap where sizes don't divide; one window is a mean like any other."""
     image = _image(call, b)
     shape = image_shape(_batched(call.shape, _rank(call)))
+    if shape[1:3] == (1, 1):
+        mean = b.op("reduce", [image], DType.F32, (shape[0], shape[3]), (FOLDS["mean"], 1, 2))
+        return _back(call, b, b.reshape(mean, shape))
     return _back(call, b, b.op("adaptive_pool2d", [image], DType.F32, shape, (_AVERAGE,)))
 
 

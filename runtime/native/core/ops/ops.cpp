@@ -40,6 +40,7 @@ bool splits_scratch(OpCode code) noexcept {
     case OpCode::conv2d_i8:
     case OpCode::linear_dynamic_i8:
     case OpCode::separable_conv2d:
+    case OpCode::squeeze_excite_conv2d:
     case OpCode::winograd_conv2d: return true;
     default: return false;
   }
