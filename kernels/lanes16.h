@@ -105,6 +105,30 @@ struct Lanes16 {
     for (int c = 0; c < 16; ++c) r.v[c] = a.v[c] * b.v[c];
     return r;
   }
+  static Floats add(const Floats& a, const Floats& b) noexcept {
+    Floats r;
+    for (int c = 0; c < 16; ++c) r.v[c] = a.v[c] + b.v[c];
+    return r;
+  }
+  static Floats subtract(const Floats& a, const Floats& b) noexcept {
+    Floats r;
+    for (int c = 0; c < 16; ++c) r.v[c] = a.v[c] - b.v[c];
+    return r;
+  }
+  // Lane l takes lane l + 8, + 4, + 2, + 1.
+  static float sum(const Floats& v) noexcept {
+    Floats r = v;
+    for (int width = 8; width > 0; width /= 2) {
+      for (int c = 0; c < width; ++c) r.v[c] += r.v[c + width];
+    }
+    return r.v[0];
+  }
+  // A NaN stays one.
+  static Floats clamp(const Floats& v, const Floats& low, const Floats& high) noexcept {
+    Floats r;
+    for (int c = 0; c < 16; ++c) r.v[c] = clamped(v.v[c], low.v[c], high.v[c]);
+    return r;
+  }
   // The first `count` lanes, a NaN as the canonical one.
   static void store(float* p, size_t count, const Floats& v) noexcept {
     for (size_t c = 0; c < 16 && c < count; ++c) p[c] = canonical(v.v[c]);

@@ -76,6 +76,22 @@ struct Lanes16 {
   static Floats multiply(const Floats& a, const Floats& b) noexcept {
     return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)};
   }
+  static Floats add(const Floats& a, const Floats& b) noexcept {
+    return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
+  }
+  static Floats subtract(const Floats& a, const Floats& b) noexcept {
+    return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)};
+  }
+  static float sum(const Floats& v) noexcept {
+    const __m256 eight = _mm256_add_ps(v.low, v.high);
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+  }
+  // The second operand of a minimum or maximum is the answer where one of them is NaN.
+  static Floats clamp(const Floats& v, const Floats& low, const Floats& high) noexcept {
+    return {_mm256_min_ps(high.low, _mm256_max_ps(low.low, v.low)), _mm256_min_ps(high.high, _mm256_max_ps(low.high, v.high))};
+  }
   static __m256 canonical8(__m256 v) noexcept {
     const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(kCanonicalNanBits)));
     return _mm256_blendv_ps(v, nan, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));

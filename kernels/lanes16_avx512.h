@@ -45,6 +45,16 @@ struct Lanes16 {
   static Floats to_floats(Words words) noexcept { return _mm512_cvtepi32_ps(words); }
   static Words add(Words a, Words b) noexcept { return _mm512_add_epi32(a, b); }
   static Floats multiply(Floats a, Floats b) noexcept { return _mm512_mul_ps(a, b); }
+  static Floats add(Floats a, Floats b) noexcept { return _mm512_add_ps(a, b); }
+  static Floats subtract(Floats a, Floats b) noexcept { return _mm512_sub_ps(a, b); }
+  static float sum(Floats v) noexcept {
+    const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+  }
+  // The second operand of a minimum or maximum is the answer where one of them is NaN.
+  static Floats clamp(Floats v, Floats low, Floats high) noexcept { return _mm512_min_ps(high, _mm512_max_ps(low, v)); }
   static void store(float* p, size_t count, Floats v) noexcept {
     const Floats nan = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(kCanonicalNanBits)));
     _mm512_mask_storeu_ps(p, first(count), _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), nan));

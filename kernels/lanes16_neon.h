@@ -90,6 +90,26 @@ struct Lanes16 {
   static Floats multiply(const Floats& x, const Floats& y) noexcept {
     return each([](float32x4_t f, float32x4_t g) noexcept { return vmulq_f32(f, g); }, x, y);
   }
+  static Floats add(const Floats& x, const Floats& y) noexcept {
+    return each([](float32x4_t f, float32x4_t g) noexcept { return vaddq_f32(f, g); }, x, y);
+  }
+  static Floats subtract(const Floats& x, const Floats& y) noexcept {
+    return each([](float32x4_t f, float32x4_t g) noexcept { return vsubq_f32(f, g); }, x, y);
+  }
+  static float sum(const Floats& v) noexcept {
+    const float32x4_t four = vaddq_f32(vaddq_f32(v.a, v.c), vaddq_f32(v.b, v.d));
+    const float32x2_t two = vadd_f32(vget_low_f32(four), vget_high_f32(four));
+    return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
+  }
+  // By comparisons, because a minimum of +0 and -0 here is not that of other processors.
+  static Floats clamp(const Floats& v, const Floats& low, const Floats& high) noexcept {
+    return each(
+        [](float32x4_t f, float32x4_t l, float32x4_t h) noexcept {
+          f = vbslq_f32(vcltq_f32(f, l), l, f);
+          return vbslq_f32(vcgtq_f32(f, h), h, f);
+        },
+        v, low, high);
+  }
   static void store(float* p, size_t count, const Floats& v) noexcept {
     const Floats y = each(
         [](float32x4_t f) noexcept {

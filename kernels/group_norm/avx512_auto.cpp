@@ -1,4 +1,6 @@
-// group_norm, compiled for AVX-512: the compiler makes vectors of lanes and of columns.
+// group_norm, compiled for AVX-512.
+#include "kernels/lanes16_avx512.h"
+
 #include "kernels/group_norm/body.h"
 
 namespace alcove::kernels {

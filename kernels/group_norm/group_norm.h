@@ -1,8 +1,8 @@
 // Each group of channels of each sample with its own mean taken off and its own deviation divided out, channels last:
 //   y = (x - mean) * (r * weight) + bias,  mean = sum(x) / n,  r = 1 / sqrt(sum((x - mean)^2) / n + eps)
-// with n = positions * channels / groups elements.  A sum over a group is first that of each channel over the positions,
-// then that of these over the channels of the group; both are those of kernels/reduce (sixteen lanes and their tree).
-// Every step rounds once, none is fused; n is rounded to float32; a missing weight is 1, a missing bias takes no step.
+// with n = positions * channels / groups elements: y = fma(x - k, scale, fma(-rest, scale, bias)), scale = r * weight.
+// Mean and variance are those of kernels/reduce/moments.h, found in one sweep: of each channel over the positions, then of
+// these as one.  n is rounded to float32; a missing weight is 1, a missing bias -0.
 // Then y = low if y < low, high if y > high (a NaN stays one).  With groups == channels this is instance norm.
 //
 // The caller has checked: sizes are at least 1, groups divides channels, low <= high; input and output are the same bytes

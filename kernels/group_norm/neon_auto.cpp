@@ -1,4 +1,6 @@
-// group_norm, compiled for NEON: the compiler makes vectors of lanes and of columns.
+// group_norm, compiled for NEON.
+#include "kernels/lanes16_neon.h"
+
 #include "kernels/group_norm/body.h"
 
 namespace alcove::kernels {

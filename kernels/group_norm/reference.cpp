@@ -1,4 +1,6 @@
 // The truth about group_norm.
+#include "kernels/lanes16.h"
+
 #include "kernels/group_norm/body.h"
 
 namespace alcove::kernels {

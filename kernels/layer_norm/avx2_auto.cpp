@@ -1,4 +1,5 @@
-// layer_norm, compiled for AVX2: the compiler makes vectors of lanes and of columns.
+// layer_norm, compiled for AVX2.
+#include "kernels/lanes16_avx2.h"
 #include "kernels/layer_norm/body.h"
 
 namespace alcove::kernels {

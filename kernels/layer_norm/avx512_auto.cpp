@@ -1,4 +1,5 @@
-// layer_norm, compiled for AVX-512: the compiler makes vectors of lanes and of columns.
+// layer_norm, compiled for AVX-512.
+#include "kernels/lanes16_avx512.h"
 #include "kernels/layer_norm/body.h"
 
 namespace alcove::kernels {

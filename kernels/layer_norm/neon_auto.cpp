@@ -1,4 +1,5 @@
-// layer_norm, compiled for NEON: the compiler makes vectors of lanes and of columns.
+// layer_norm, compiled for NEON.
+#include "kernels/lanes16_neon.h"
 #include "kernels/layer_norm/body.h"
 
 namespace alcove::kernels {

@@ -1,4 +1,5 @@
 // The truth about layer_norm.
+#include "kernels/lanes16.h"
 #include "kernels/layer_norm/body.h"
 
 namespace alcove::kernels {
