@@ -318,8 +318,8 @@ def group_norm(x: Floats, groups: int, scale: Floats, shift: Floats) -> Floats:
             for count, (k2, s2, q2) in parts[1:]:
                 total = so_far + count
                 mean = fma(s + fma(count, k2 - k, s2), np.float32(1) / total, k)
-                (s, q), (s2, q2) = moved(k, s, q, so_far, mean), moved(k2, s2, q2, count, mean)
-                k, s, q, so_far = mean, s + s2, q + q2, total
+                (s, q), (t, u) = moved(k, s, q, so_far, mean), moved(k2, s2, q2, count, mean)
+                k, s, q, so_far = mean, s + t, q + u, total
         r, rest = scaled(s, q, n)
         k, r, rest = (np.repeat(v, size) for v in (k, r, rest))
         made[sample] = fma(x[sample] - k, r * scale, fma(-rest, r * scale, shift))
