@@ -145,7 +145,7 @@ UNKIND = ("offset 1e4", "offset 1e6", "first 1000 sigma off", "some 1000 sigma o
 @pytest.mark.parametrize("kind", UNKIND)
 @pytest.mark.parametrize(("positions", "channels"), [(3, 768), (1, 5000), (4000, 16), (200, 80)])
 def test_norms_of_unkind_numbers_are_as_exact_as_those_of_kind_ones(kind: str, positions: int, channels: int) -> None:
-    """Four units in the last place of an element of size 1, in any order of the elements; two sweeps gave 0.1 at 1e6."""
+    """Four units in the last place of an element of size 1, in any order; two sweeps were 0.1 off at 1e6."""
     random = np.random.default_rng(37)
     x = random.standard_normal((1, positions, channels))
     for axis, count in ((2, channels), (1, positions)):
