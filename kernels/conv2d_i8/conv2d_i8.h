@@ -6,7 +6,8 @@
 // The panels' int32 is the bias in units of input scale * weight scale, less input zero point * sum of weights.
 //
 // Patches of a block of output pixels are gathered into scratch, and linear_i8 multiplies them.  A 1x1 kernel without
-// stride, padding or groups reads the input where it lies.
+// stride, padding or groups reads the input where it lies.  Kernels for one instruction set need no patches where the input has
+// few channels, and leave the rest to the reference.
 //
 // Panels are those of linear_i8, one set a group, with k = kernel_h * kernel_w * in_c.
 // The caller has checked: sizes are at least 1 and below 2^31, the products of sizes fit, k <= 65,536, zero points in
@@ -34,7 +35,7 @@ struct Conv2dI8 {
 
 using Conv2dI8Kernel = void(const Conv2dI8&) noexcept;
 
-Conv2dI8Kernel conv2d_i8_reference;
+Conv2dI8Kernel conv2d_i8_reference, conv2d_i8_avx512_vnni_8x32;
 
 // Output pixels that are multiplied at a time.
 inline constexpr size_t kConv2dI8Block = 64;

@@ -1,4 +1,4 @@
-// The only conv2d_i8: it copies, `linear` computes.
+// conv2d_i8 for any instruction set: it copies, `linear` computes.
 #include "kernels/conv2d_i8/conv2d_i8.h"
 
 #include <cstring>

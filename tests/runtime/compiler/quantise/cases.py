@@ -113,16 +113,23 @@ def _convolutions(random: np.random.Generator) -> Named:
         (1, 1, 2, 2, 0, 0, 0, 0, 1, 1),
     ]
     for window in windows:
-        for groups, c_in, c_out in ((1, 3, 5), (1, 16, 17), (2, 8, 6), (3, 3, 48)):
+        # A wide line of few channels doesn't fit a kernel's buffer.
+        for groups, c_in, c_out, width in (
+            (1, 3, 5, 11),
+            (1, 16, 17, 11),
+            (2, 8, 6, 11),
+            (3, 3, 48, 11),
+            (1, 3, 40, 390),
+        ):
             kh, kw, sh, sw, top, left, bottom, right, dh, dw = window
-            x = int8s(random, 2, 9, 11, c_in)
-            shape = (2, _out(9, kh, sh, top + bottom, dh), _out(11, kw, sw, left + right, dw), c_out)
+            x = int8s(random, 2, 9, width, c_in)
+            shape = (2, _out(9, kh, sh, top + bottom, dh), _out(width, kw, sw, left + right, dw), c_out)
             k = kh * kw * c_in // groups
             packed = np.concatenate([panels(random, c_out // groups, k) for _ in range(groups)])
             scratch = (DType.U8, (packing.conv2d_i8_scratch_bytes(k),))
             attributes = (*window, groups, -7, 4, -128, 100)
             case = one_op("conv2d_i8", [(x, False), (packed, True)], [(DType.I8, shape), scratch], attributes)
-            yield f"conv2d_i8 {window} {groups} {c_in} {c_out}", case
+            yield f"conv2d_i8 {window} {groups} {c_in} {c_out} {width}", case
 
 
 def _depthwise(random: np.random.Generator) -> Named:
