@@ -18,6 +18,13 @@ DIRECT_NS: Final = (0.018, 0.0, 0.0, 250.0)
 WINOGRAD_NS: Final = (0.016, 2.9, 4.3, 14.0)
 """A multiply-add of a panel's column, a store of a panel, 16 channels of a transformed input, a panel's begin."""
 
+SEPARABLE_NS: Final = (0.023, 0.0095, 340.0, 0.014)
+"""A multiply-add of a panel's column, a tap of a depthwise output, a band, a byte out of the cache when it is read."""
+DEPTHWISE_ROWS: Final = 4
+"""Of a tile of depthwise outputs; a tile of fewer costs as much."""
+CACHE_BYTES: Final = 512 << 10
+"""A second-level cache: those of phones' large cores have 256 KiB to 1 MiB."""
+
 
 @dataclass(frozen=True)
 class Convolution:
@@ -59,6 +66,81 @@ class Convolution:
     def winograd_ns(self) -> float:
         """Expected time of winograd_conv2d."""
         return _priced(self.winograd_counts(), WINOGRAD_NS)
+
+
+@dataclass(frozen=True)
+class Separable:
+    """A depthwise convolution between two 1x1 convolutions, or before one.
+
+    Attributes:
+        images: how many.
+        in_rows: of the input.
+        in_columns: of the input.
+        rows: of the output.
+        columns: of the output.
+        inputs: channels; 0 without an expansion.
+        channels: between the convolutions.
+        outputs: channels.
+        kernel: height and width of the depthwise window.
+        stride: of the depthwise window, down the image.
+    """
+
+    images: int
+    in_rows: int
+    in_columns: int
+    rows: int
+    columns: int
+    inputs: int
+    channels: int
+    outputs: int
+    kernel: tuple[int, int]
+    stride: int
+
+    @property
+    def read(self) -> int:
+        """Channels of the input."""
+        return self.inputs or self.channels
+
+    @property
+    def line_bytes(self) -> int:
+        """A line of the expanded image."""
+        return self.in_columns * self.channels * 4
+
+    @property
+    def row_bytes(self) -> int:
+        """A row of the depthwise image."""
+        return self.columns * self.channels * 4
+
+    def held_bytes(self, rows: int) -> int:
+        """Return what exists of both images between the convolutions, so many rows at a time."""
+        lines = (rows - 1) * self.stride + self.kernel[0] if self.inputs else 0
+        return lines * self.line_bytes + rows * self.row_bytes
+
+    def counts(self, rows: int) -> tuple[float, ...]:
+        """Return what is done, in the order of `SEPARABLE_NS`: `rows` at a time, or with 0 image after image."""
+        at_a_time = min(rows, self.rows) or self.rows
+        bands, rest = divmod(self.rows, at_a_time)
+        tiles = bands * -(-at_a_time // DEPTHWISE_ROWS) + -(-rest // DEPTHWISE_ROWS)
+        pixels, above = self.rows * self.columns, self.in_rows * self.in_columns
+        adds = above * _columns(self.channels) * self.inputs + pixels * _columns(self.outputs) * self.channels
+        taps = tiles * DEPTHWISE_ROWS * self.columns * self.channels * self.kernel[0] * self.kernel[1]
+        images = [self.rows * self.row_bytes] + ([self.in_rows * self.line_bytes] if self.inputs else [])
+        far = sum(image * _missed(self.held_bytes(rows) if rows else image) for image in images)
+        counts = (adds, taps, bands + (1 if rest else 0), far)
+        return tuple(float(self.images * count) for count in counts)
+
+    def ns(self, rows: int) -> float:
+        """Return the expected time, as `counts`."""
+        return _priced(self.counts(rows), SEPARABLE_NS)
+
+
+def _columns(channels: int) -> int:
+    return -(-channels // PANEL_COLUMNS) * PANEL_COLUMNS
+
+
+def _missed(held_bytes: int) -> float:
+    """Return which share of an image is no longer in the cache when it is read, if so much is written in between."""
+    return max(0.0, 1 - CACHE_BYTES / held_bytes)
 
 
 def _priced(counts: tuple[float, ...], costs: tuple[float, ...]) -> float:

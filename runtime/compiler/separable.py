@@ -2,7 +2,7 @@
 
 An image between two convolutions of an inverted residual is several times as large as the ones before and after; where
 it outgrows the caches, writing and reading it costs as much as computing it.  As one operator, only a few of its lines
-exist at a time.  Every number is computed as before, to the bit.
+exist at a time; how many, the costs of `costs.py` say.  Every number is computed as before, to the bit.
 """
 
 from collections import Counter
@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
 
+from alcove.runtime.compiler.costs import DEPTHWISE_ROWS, Separable
 from alcove.runtime.compiler.graph import Graph, Node, Value
 from alcove.runtime.compiler.pack import packed
 from alcove.runtime.format.spec import DType
 
-LEAST_BYTES: Final = 256 << 10
-"""Intermediate images below this stay in a second-level cache by themselves."""
-SCRATCH_BYTES: Final = 192 << 10
-"""Lines at a time fill about this: less than the second-level cache of a phone's large core."""
+_MOST_ROWS: Final = 64
+_EQUAL: Final = 1.01
+"""Times that differ by less are taken for equal: then less memory counts."""
 
 _POINTWISE: Final = ((0, 1), (1, 1), (2, 1), (3, 1), (4, 0), (5, 0), (6, 0), (7, 0), (10, 1))
 """Attributes of a conv2d that is 1x1: kernel, stride, padding, groups."""
@@ -41,18 +41,30 @@ class _Chain:
 
 def choose_separable(graph: Graph) -> dict[int, int]:
     """Return which depthwise convolutions run with their neighbours, by place among all of them, and rows at a time."""
-    chosen = {}
-    for place, chain in _chains(graph).items():
-        above, below = (graph.values[key].shape for key in (chain.depthwise.inputs[0], chain.depthwise.outputs[0]))
-        kernel_h, stride_h = int(chain.depthwise.attributes[0]), int(chain.depthwise.attributes[2])
-        line, row = (shape[2] * shape[3] * 4 for shape in (above, below))
-        images = below[1] * row + (above[1] * line if chain.expand is not None else 0)
-        if images < LEAST_BYTES:
-            continue
-        first, each = (kernel_h * line, stride_h * line) if chain.expand is not None else (0, 0)
-        rows = (SCRATCH_BYTES - first - row) // (each + row) + 1
-        chosen[place] = max(1, min(rows, below[1]))
-    return chosen
+    chosen = {place: choose_rows(_sizes(graph.values, chain)) for place, chain in _chains(graph).items()}
+    return {place: rows for place, rows in chosen.items() if rows}
+
+
+def choose_rows(sizes: Separable) -> int:
+    """Return how many rows of the output to make at a time; 0 for one operator after the other.
+
+    The fastest by `Separable.ns`; of those as fast as that, the one that holds the least memory, which is never whole
+    images.
+    """
+    some = range(DEPTHWISE_ROWS, min(sizes.rows, _MOST_ROWS) + 1, DEPTHWISE_ROWS)
+    times = {rows: sizes.ns(rows) for rows in (0, 1, 2, *some) if rows <= sizes.rows}
+    bound = _EQUAL * min(times.values())
+    fast = [rows for rows, spent in times.items() if rows and spent <= bound]
+    return min(fast, key=sizes.held_bytes, default=0)
+
+
+def _sizes(values: Mapping[str, Value], chain: _Chain) -> Separable:
+    keys = (chain.depthwise.inputs[0], chain.depthwise.outputs[0], chain.project.outputs[0])
+    (images, in_rows, in_columns, _), (_, rows, columns, channels), out = (values[key].shape for key in keys)
+    kernel_h, kernel_w, stride, _ = (int(number) for number in chain.depthwise.attributes[:4])
+    inputs = 0 if chain.expand is None else values[chain.expand.inputs[0]].shape[3]
+    window = ((kernel_h, kernel_w), stride)
+    return Separable(images, in_rows, in_columns, rows, columns, inputs, channels, out[3], *window)
 
 
 def separable(graph: Graph, chosen: Mapping[int, int]) -> Graph:
@@ -108,11 +120,8 @@ def _joined(values: dict[str, Value], chain: _Chain, rows: int) -> Node:
     """Return one node for a chain; its scratch is that of the last convolution, with another size."""
     parts = [packed(values, node) for node in (chain.expand, chain.depthwise, chain.project) if node is not None]
     project, depthwise = parts[-1], parts[-2]
-    above, below = (values[key].shape for key in (depthwise.inputs[0], depthwise.outputs[0]))
     has_expand = chain.expand is not None
-    kernel_h, stride_h = int(depthwise.attributes[0]), int(depthwise.attributes[2])
-    lines = (rows - 1) * stride_h + kernel_h if has_expand else 0
-    scratch = (lines * above[2] + rows * below[2]) * below[3] * 4
+    scratch = _sizes(values, chain).held_bytes(rows)
     values[project.outputs[1]] = replace(values[project.outputs[1]], dtype=DType.U8, shape=(scratch,))
     attributes = (
         *depthwise.attributes[_WINDOW],

@@ -1,12 +1,14 @@
 """Do depthwise convolutions run together with their neighbours where that pays, to the same bits?"""
 
 from collections import Counter
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
 from alcove.runtime import ProgramError, load
 from alcove.runtime.compiler import export, separable
+from alcove.runtime.compiler.costs import DEPTHWISE_ROWS, Separable
 from alcove.runtime.format.spec import DType, ProgramSpec
 from alcove.runtime.testing import Assembly
 from torch import nn
@@ -46,19 +48,18 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("sizes", SHAPES)
-@pytest.mark.parametrize("scratch_bytes", [0, 20 << 10, 1 << 20])
+@pytest.mark.parametrize("rows", [1, 3, 8, 19])
 def test_a_block_gives_the_bits_of_its_parts(
-    sizes: tuple[int, int, int, int, int, int], scratch_bytes: int, monkeypatch: pytest.MonkeyPatch
+    sizes: tuple[int, int, int, int, int, int], rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With one row at a time, some, and all; every kernel, stride, padding; batches; heights that rows don't divide."""
     torch.manual_seed(1)
     *numbers, padding = sizes
     block = Block(*numbers, padding=padding).eval()
     x = torch.randn(2, sizes[0], 19, 23)
-    monkeypatch.setattr(separable, "LEAST_BYTES", 1 << 40)
+    monkeypatch.setattr(separable, "choose_rows", lambda _sizes: 0)
     apart = export(block, (x,))
-    monkeypatch.setattr(separable, "LEAST_BYTES", 0)
-    monkeypatch.setattr(separable, "SCRATCH_BYTES", scratch_bytes)
+    monkeypatch.setattr(separable, "choose_rows", lambda _sizes: rows)
     together = export(block, (x,))
     assert ops(apart.spec)["separable_conv2d"] == 0
     assert ops(together.spec)["separable_conv2d"] == 1
@@ -76,9 +77,28 @@ def test_large_images_run_together_in_less_memory_and_small_ones_apart(monkeypat
     together = export(block, (large,))
     assert ops(together.spec)["separable_conv2d"] == 1
     assert ops(export(block, (small,)).spec)["separable_conv2d"] == 0
-    monkeypatch.setattr(separable, "LEAST_BYTES", 1 << 40)
+    monkeypatch.setattr(separable, "choose_rows", lambda _sizes: 0)
     apart = export(block, (large,))
     assert load(bytes(together)).memory_ceiling_bytes < 0.5 * load(bytes(apart)).memory_ceiling_bytes
+
+
+def test_rows_fill_the_tiles_of_the_kernel_and_hold_little() -> None:
+    """Whatever is chosen for large images is a multiple of a tile's rows and far from whole images."""
+    for side, inputs, channels in product((56, 112, 224), (0, 16, 64), (64, 144, 384)):
+        sizes = Separable(1, side, side, side, side, inputs, channels, 32, (3, 3), 1)
+        rows = separable.choose_rows(sizes)
+        assert rows > 0
+        assert rows % DEPTHWISE_ROWS == 0
+        assert sizes.held_bytes(rows) < 0.4 * sizes.held_bytes(side)
+
+
+def test_counts_of_a_block_by_hand() -> None:
+    """Two images of 6 lines, 4 rows at a time: two bands, the second one padded to a tile; nothing leaves the cache."""
+    sizes = Separable(2, 6, 5, 6, 5, 3, 20, 7, (3, 3), 1)
+    adds = 2 * (30 * 32 * 3 + 30 * 16 * 20)
+    assert sizes.counts(4) == (adds, 2 * 8 * 5 * 20 * 9, 2 * 2, 0)
+    assert sizes.counts(0) == (adds, 2 * 8 * 5 * 20 * 9, 2, 0)
+    assert sizes.held_bytes(4) == (6 + 4) * 5 * 20 * 4
 
 
 def test_an_image_that_someone_else_reads_is_made() -> None:
