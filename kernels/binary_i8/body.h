@@ -67,24 +67,36 @@ void repeated_row(const Terms& x, const int8_t* matrix, const int8_t* row, bool 
   }
 }
 
+inline Walk<2> walk_of(const BinaryI8& x) noexcept {
+  BroadcastShape shape{x.rank, {}};
+  for (size_t d = 0; d < x.rank; ++d) shape.dims[d] = x.dims[d];
+  return joined<2>(shape, {&x.a_strides, &x.b_strides});
+}
+
+// A matrix a, and b the same row for all of its rows; or the other way round.
+inline bool row_is_b(const Walk<2>& walk) noexcept {
+  const size_t(&a)[kBroadcastRank] = walk.strides[0];
+  const size_t(&b)[kBroadcastRank] = walk.strides[1];
+  return walk.rank == 2 && a[1] == 1 && b[1] == 1 && a[0] == walk.dims[1] && b[0] == 0;
+}
+inline bool row_is_a(const Walk<2>& walk) noexcept {
+  const size_t(&a)[kBroadcastRank] = walk.strides[0];
+  const size_t(&b)[kBroadcastRank] = walk.strides[1];
+  return walk.rank == 2 && a[1] == 1 && b[1] == 1 && b[0] == walk.dims[1] && a[0] == 0;
+}
+
 template <class F>
 void combine(const BinaryI8& x) noexcept {
   const Int8Range range = int8_range(x.low, x.high, x.zero_point);
   const Terms terms = {x.a_zero, x.b_zero, x.a_ratio, x.b_ratio};
-  BroadcastShape shape{x.rank, {}};
-  for (size_t d = 0; d < x.rank; ++d) shape.dims[d] = x.dims[d];
-  const Walk<2> walk = joined<2>(shape, {&x.a_strides, &x.b_strides});
+  const Walk<2> walk = walk_of(x);
   const size_t last = walk.rank - 1, count = walk.dims[last];
+  if (count < kRepeated / 2) {
+    if (row_is_b(walk)) return repeated_row<F>(terms, x.a, x.b, true, x.output, walk.dims[0], count, range);
+    if (row_is_a(walk)) return repeated_row<F>(terms, x.b, x.a, false, x.output, walk.dims[0], count, range);
+  }
   const size_t(&a_strides)[kBroadcastRank] = walk.strides[0];
   const size_t(&b_strides)[kBroadcastRank] = walk.strides[1];
-  if (walk.rank == 2 && a_strides[1] == 1 && b_strides[1] == 1 && count < kRepeated / 2) {
-    if (a_strides[0] == count && b_strides[0] == 0) {
-      return repeated_row<F>(terms, x.a, x.b, true, x.output, walk.dims[0], count, range);
-    }
-    if (b_strides[0] == count && a_strides[0] == 0) {
-      return repeated_row<F>(terms, x.b, x.a, false, x.output, walk.dims[0], count, range);
-    }
-  }
   for_runs(walk, [&](const size_t(&offsets)[2], size_t at) {
     any_line<F>(terms, x.a + offsets[0], a_strides[last] != 0, x.b + offsets[1], b_strides[last] != 0, x.output + at, count, range);
   });

@@ -159,6 +159,7 @@ def _depthwise(random: np.random.Generator) -> Named:
 def _binary(random: np.random.Generator) -> Named:
     shapes = [((3, 33), (3, 33)), ((2, 4, 5, 18), (2, 1, 1, 18)), ((4, 1), (1, 7)), ((5,), (2, 5)), ((6, 1), (6, 17))]
     shapes += [((1,), (130,)), ((), (3,)), ((), ()), ((300, 5), (5,)), ((5,), (300, 5)), ((3, 70, 16), (3, 1, 16))]
+    shapes += [((301, 16), (16,)), ((150,), (7, 150))]
     for a, b in shapes:
         inputs = [(int8s(random, *a), False), (int8s(random, *b), False)]
         out = [(DType.I8, np.broadcast_shapes(a, b))]
