@@ -79,21 +79,39 @@ inline void deinterleave_3(const uint8_t* from, uint8_t* to, ptrdiff_t plane, si
   }
 }
 
+typedef uint8_t Bytes16 __attribute__((vector_size(16)));
+typedef uint64_t Words64 __attribute__((vector_size(16)));
+
 // The same for planes of bytes.
 inline void interleave_3_bytes(const uint8_t* from, ptrdiff_t plane, uint8_t* to, size_t count) noexcept {
   size_t i = 0;
   if constexpr (std::endian::native == std::endian::little) {
-    for (; i + 4 <= count; i += 4, from += 4, to += 12) {
-      uint32_t a, b, c;
-      std::memcpy(&a, from, 4);
-      std::memcpy(&b, from + plane, 4);
-      std::memcpy(&c, from + 2 * plane, 4);
-      const uint32_t x = (a & 0xFFu) | (b & 0xFFu) << 8 | (c & 0xFFu) << 16 | (a & 0xFF00u) << 16;
-      const uint32_t y = (b >> 8 & 0xFFu) | (c & 0xFF00u) | (a & 0xFF0000u) | (b & 0xFF0000u) << 8;
-      const uint32_t z = (c >> 16 & 0xFFu) | (a >> 16 & 0xFF00u) | (b >> 8 & 0xFF0000u) | (c & 0xFF000000u);
-      std::memcpy(to, &x, 4);
-      std::memcpy(to + 4, &y, 4);
-      std::memcpy(to + 8, &z, 4);
+    // Triples with a byte of nothing behind each, then two of them moved together; what is written beyond them, the next
+    // triple overwrites.
+    for (; i + 17 <= count; i += 16, from += 16) {
+      Bytes16 a, b, c;
+      const Bytes16 none = {};
+      std::memcpy(&a, from, 16);
+      std::memcpy(&b, from + plane, 16);
+      std::memcpy(&c, from + 2 * plane, 16);
+      const Bytes16 pairs[2][2] = {
+          {__builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
+           __builtin_shufflevector(c, none, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)},
+          {__builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31),
+           __builtin_shufflevector(c, none, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)}};
+      for (const auto& [ab, c0] : pairs) {
+        const Bytes16 fours[2] = {__builtin_shufflevector(ab, c0, 0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23),
+                                  __builtin_shufflevector(ab, c0, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31)};
+        for (const Bytes16& four : fours) {
+          Words64 two;
+          std::memcpy(&two, &four, 16);
+          two = (two & 0xFFFFFFu) | (two >> 8 & 0xFFFFFF000000u);
+          std::memcpy(to, &two, 8);
+          const uint64_t upper = two[1];
+          std::memcpy(to + 6, &upper, 8);
+          to += 12;
+        }
+      }
     }
   }
   for (; i < count; ++i, ++from, to += 3) {

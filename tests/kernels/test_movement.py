@@ -74,6 +74,21 @@ def test_strided_copies_are_numpys(walk: tuple[DType, int, tuple[int, ...], tupl
     assert bits(seen) == bits(wanted)
 
 
+@pytest.mark.parametrize("dtype", [DType.U8, DType.I8, DType.F32])
+def test_planes_become_pixels_and_pixels_planes(dtype: DType) -> None:
+    """Pictures of three channels and of any size, which have a copy of their own."""
+    for count in (*range(1, 40), 1000):
+        for shape, strides in (((count, 3), (1, count)), ((3, count), (1, 3))):
+            x = numbers(dtype, 3 * count, 1)
+            wanted = view(x, shape, strides, 0)[None]
+            build = Assembly()
+            source = build.input("x", dtype, x.shape)
+            (out,) = build.op("strided_copy", [source], (dtype, wanted.shape), attributes=(0, *padded((0, *strides))))
+            build.output("y", out)
+            (seen,) = load(build.program())(x)
+            assert bits(seen) == bits(wanted), (count, shape)
+
+
 @settings(max_examples=100, deadline=None)
 @given(walks())
 def test_strided_scatters_are_numpys(walk: tuple[DType, int, tuple[int, ...], tuple[int, ...], int]) -> None:
