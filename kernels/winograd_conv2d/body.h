@@ -134,8 +134,9 @@ struct Winograd {
 
   void run() const noexcept {
     const size_t tiles = a.batch * tiles_h * tiles_w;
-    for (size_t first = 0; first < tiles; first += block) {
-      const size_t count = tiles - first < block ? tiles - first : block;
+    const size_t blocks = (tiles + block - 1) / block;
+    for (size_t i = 0; i < blocks; ++i) {  // as even as can be: a last block of one tile would read all weights too
+      const size_t first = tiles * i / blocks, count = tiles * (i + 1) / blocks - first;
       for (size_t i = 0; i < count; ++i) read(first + i, a.scratch + i * a.in_c);
       multiply(count);
       for (size_t i = 0; i < count; ++i) write(first + i, products + i * a.out_c);
