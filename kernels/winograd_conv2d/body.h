@@ -135,8 +135,8 @@ struct Winograd {
   void run() const noexcept {
     const size_t tiles = a.batch * tiles_h * tiles_w;
     const size_t blocks = (tiles + block - 1) / block;
-    for (size_t i = 0; i < blocks; ++i) {  // as even as can be: a last block of one tile would read all weights too
-      const size_t first = tiles * i / blocks, count = tiles * (i + 1) / blocks - first;
+    for (size_t b = 0; b < blocks; ++b) {  // as even as can be: a last block of one tile would read all weights too
+      const size_t first = tiles * b / blocks, count = tiles * (b + 1) / blocks - first;
       for (size_t i = 0; i < count; ++i) read(first + i, a.scratch + i * a.in_c);
       multiply(count);
       for (size_t i = 0; i < count; ++i) write(first + i, products + i * a.out_c);
