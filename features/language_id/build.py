@@ -1,7 +1,7 @@
 """From trained weights to a committed program, and back: the committed program is the checkpoint.
 
-python -m alcove.features.language_id.build --version 2.0.0 --run runs/language_id-2.0.0   # from a training run
-python -m alcove.features.language_id.build --version 2.0.0                                # again, from the program
+python -m alcove.features.language_id.build --version 3.0.0 --run runs/language_id-3.0.0   # from a training run
+python -m alcove.features.language_id.build --version 3.0.0                                # again, from the program
 """
 
 import argparse

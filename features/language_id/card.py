@@ -24,11 +24,60 @@ def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in [heading, rule, *rows])
 
 
-def figures(results: Sequence[Result]) -> str:
-    """Return the figures of the versions: totals side by side, then the last one's languages and confusions."""
+def figures(
+    results: Sequence[Result], *, held_out: Mapping[str, Any] | None = None, peers: Mapping[str, Any] | None = None
+) -> str:
+    """Return the figures of the versions: totals side by side, then the last one's languages and confusions.
+
+    Args:
+        results: of the versions.
+        held_out: what `evaluate.held_out` gave, if that was measured.
+        peers: what `evaluate.compared` gave, likewise.
+    """
     kinds = list(results[0]["kinds"])
-    parts = [_totals(results, kinds), _languages(results[-1], kinds), _confusions(results[-1], kinds)]
-    return "\n\n".join(parts)
+    parts = [_totals(results, kinds)]
+    if held_out:
+        parts.append(_held_out(held_out))
+    if peers:
+        what = f"at most {peers['per_language']} development texts of each language and kind, one core, one run"
+        parts.append(f"### Beside other libraries\n\nAccuracy in %; {what}.\n\n" + peers_table(peers["rows"]))
+    return "\n\n".join([*parts, _languages(results[-1], kinds), _confusions(results[-1], kinds)])
+
+
+def peers_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the comparison with other libraries as a table, and a list of those that are not in it."""
+    measured = [row for row in rows if "error" not in row]
+    kinds = list(measured[0]["kinds"])
+    heading = ["", *kinds, "mean", "languages it names", "mean over these", "memory (MB)", "words a second"]
+    body = [
+        [
+            f"{row['name']} {row['version'] if row['package'] != 'alcove' else ''}".strip(),
+            *(percent(row["kinds"][kind]["accuracy"]) for kind in kinds),
+            f"**{percent(row['mean_accuracy'])}**",
+            str(row["languages"]),
+            percent(row["mean_accuracy_known"]),
+            f"{row['memory_bytes'] / 1e6:,.0f}",
+            f"{row['kinds'][kinds[0]]['texts_per_s']:,}",
+        ]
+        for row in measured
+    ]
+    left_out = [f"- {row['name']}: {row['error']}" for row in rows if "error" in row]
+    return table(heading, body) + "\n\nNot compared:\n\n" + "\n".join(left_out)
+
+
+def _held_out(result: Mapping[str, Any]) -> str:
+    kinds = list(result["kinds"])
+    rows = [
+        [name, *(percent(result["kinds"][kind][key]) for kind in kinds), percent(result[mean]) if mean else ""]
+        for name, key, mean in (
+            ("accuracy (%)", "accuracy", "mean_accuracy"),
+            ("calibration error (%)", "calibration_error", ""),
+            ("mean probability less accuracy (%)", "over_confidence", ""),
+        )
+    ]
+    title = f"### A source never seen: {result['version']} trained without {result['source']}"
+    what = f"{result['steps']:,} steps; words of 5 letters or more, pairs of such, and sentences of {result['source']}"
+    return f"{title}\n\n{what}, {result['languages']} languages.\n\n" + table(["", *kinds, "mean"], rows)
 
 
 def _totals(results: Sequence[Result], kinds: Sequence[str]) -> str:
@@ -41,8 +90,14 @@ def _totals(results: Sequence[Result], kinds: Sequence[str]) -> str:
     rows.extend(line("right guesses counted as unknown", "right_unknown", kind) for kind in kinds)
     rows.extend(line("wrong guesses counted as unknown", "wrong_unknown", kind) for kind in kinds)
     if "others_unknown" in results[0]:
-        others = "counted as unknown, sentences in 15 languages never seen (%)"
-        rows.append([others, *(percent(r["others_unknown"]) for r in results)])
+        others = "sentences in 15 languages never seen"
+        rows.append([f"counted as unknown, {others} (%)", *(percent(r["others_unknown"]) for r in results)])
+    if "others_auroc" in results[0]:
+        others = "sentences in 15 languages never seen"
+        rows.append([f"AUROC, sentences against {others} (%)", *(percent(r["others_auroc"]) for r in results)])
+    if "spans" in results[0]:
+        spans = "words in the right language, two sentences in one text (`detect_spans`, %)"
+        rows.append([spans, *(percent(r["spans"]) for r in results)])
     rows.extend(
         [f"time of one prediction, {kind}, median (µs)", *(f"{r['kinds'][kind]['latency_us']:.0f}" for r in results)]
         for kind in kinds

@@ -25,6 +25,8 @@ class ModelConfig:
         buckets: rows of the table.
         dim: columns of the table.
         hidden: width of the hidden layer, 0 for none.
+        weighs: the last column of the table is what an n-gram counts for: their sum says how much of a text is known,
+            and so how sure its answer may be (network.py).
         seed: of the hash.
         capacity: most n-grams read of one text; up to 5 characters each, about 800 characters.
         ranked: languages in an answer.
@@ -36,6 +38,7 @@ class ModelConfig:
     buckets: int
     dim: int
     hidden: int
+    weighs: bool = False
     seed: int = 0x616C636F7665
     capacity: int = 4096
     ranked: int = 5
@@ -48,7 +51,8 @@ class ModelConfig:
 CONFIGS = {
     "1.0.0": ModelConfig(version="1.0.0", min_order=1, max_order=3, buckets=4_096, dim=16, hidden=0),
     "2.0.0": ModelConfig(version="2.0.0", min_order=1, max_order=5, buckets=61_440, dim=64, hidden=0),
+    "3.0.0": ModelConfig(version="3.0.0", min_order=1, max_order=5, buckets=45_824, dim=64, hidden=0, weighs=True),
 }
-"""By version. 1.0.0 is the first, small try (90 kB); 2.0.0 fills its 4 MB and is the default."""
+"""By version. 1.0.0 is the first, small try (90 kB); 3.0.0 fills its 3 MB and took the place of 2.0.0 (4 MB)."""
 
 DEFAULT_VERSION = "2.0.0"

@@ -1,11 +1,14 @@
 """What does an app get when it asks for the language of a text?"""
 
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 from alcove.features.language_id.config import DEFAULT_VERSION, LANGUAGES
 from pydantic import BaseModel, ConfigDict, Field
+
+if TYPE_CHECKING:
+    from alcove.features.language_id.spans import LanguageSpan, Run
 
 UNKNOWN_BELOW: Final = 0.4
 """Probability of the best language under which an answer counts as unknown.
@@ -62,6 +65,20 @@ class LanguageId:
     summary: ClassVar[str] = f"Which of {len(LANGUAGES)} languages is a text in?"
     default_version: ClassVar[str] = DEFAULT_VERSION
     default_program: ClassVar[Path] = program_path(DEFAULT_VERSION)
+
+    def parse(self, line: bytes) -> tuple[bytes]:
+        """Return the program's inputs in a line: the text, all of it, as it stands; the program checks its UTF-8."""
+        return (line,)
+
+    def detect_spans(self, session: "Run", text: str) -> "tuple[LanguageSpan, ...]":
+        """Return the languages of a mixed text by stretches; `spans.detect_spans`, which has the details.
+
+        Raises:
+            InvalidTextError: the text holds a lone surrogate.
+        """
+        from alcove.features.language_id.spans import detect_spans  # noqa: PLC0415 - it needs this module
+
+        return detect_spans(session, text)
 
     def decode(self, outputs: list[np.ndarray[Any, Any]]) -> LanguageAnswer:
         """Return the answer in a program's outputs.

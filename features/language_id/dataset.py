@@ -8,6 +8,7 @@ Samples are balanced over languages and imitate what people type: single words, 
 
 import lzma
 import unicodedata
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,6 +158,15 @@ def without_marks(word: str) -> str:
     return "".join(character for character in decomposed if unicodedata.category(character) != "Mn")
 
 
+class HeldOut(NamedTuple):
+    """A line that training does not see; `words` in lower case, `language` by number, `weight` that of its source."""
+
+    language: int
+    weight: float
+    words: list[str]
+    text: str
+
+
 class CorpusReader:
     """Reads the files once and numbers the words.
 
@@ -165,9 +175,13 @@ class CorpusReader:
         without: further sources to leave out, for measuring on a source that was never seen.
         excluded: texts to leave out (the demo's sentences).
         seed: of the cuts of languages without spaces.
+        held_out: share of the lines to keep from training, for fitting how sure the model may be; they are chosen by
+            their text alone and found in `held_out_lines` after reading.
     """
 
-    def __init__(self, folder: Path, *, without: frozenset[str], excluded: frozenset[str], seed: int) -> None:
+    def __init__(
+        self, folder: Path, *, without: frozenset[str], excluded: frozenset[str], seed: int, held_out: float = 0.0
+    ) -> None:
         self.folder = folder
         self.without = without | NON_COMMERCIAL | STRONG_COPYLEFT
         self.excluded = excluded
@@ -175,12 +189,17 @@ class CorpusReader:
         self.numbers: dict[str, int] = {}
         self.separators = separator_table()
         self.rows_read: dict[str, int] = {}
+        self.held_out = held_out
+        self.held_out_lines: list[HeldOut] = []
 
     def split(self, text: str) -> list[int]:
         """Return the word numbers of `text`."""
         numbers = self.numbers
-        words = text.replace("İ", "i").lower().translate(self.separators).split()
-        return [numbers.setdefault(word, len(numbers)) for word in words]
+        return [numbers.setdefault(word, len(numbers)) for word in self.words_of(text)]
+
+    def words_of(self, text: str) -> list[str]:
+        """Return the words of `text` in lower case."""
+        return text.replace("İ", "i").lower().translate(self.separators).split()
 
     def read(self, *, frequency_power: float = 0.5) -> Corpus:
         """Return the corpus. `frequency_power` flattens word frequencies: a word is drawn by frequency ** power."""
@@ -207,6 +226,9 @@ class CorpusReader:
             self.rows_read[source] = self.rows_read.get(source, 0) + 1
             weight = SOURCE_WEIGHTS.get(source, 1.0)
             language = number_of[code]
+            if self._is_held_out(text):
+                self.held_out_lines.append(HeldOut(language, weight, self.words_of(text), text))
+                continue
             numbers = self.split(text)
             if not numbers:
                 continue
@@ -218,6 +240,9 @@ class CorpusReader:
             for number in numbers:
                 counts[language][number] = counts[language].get(number, 0.0) + weight
         return lines
+
+    def _is_held_out(self, text: str) -> bool:
+        return zlib.crc32(text.encode()) < self.held_out * 2**32
 
     def _read_word_lists(self) -> list[dict[int, float]]:
         number_of = {language: i for i, language in enumerate(LANGUAGES)}

@@ -1,34 +1,44 @@
 """How good are the committed programs?  Runs them in the native runtime and writes the figures of CARD.md.
 
 python -m alcove.features.language_id.evaluate --data ../shared/data/lid    # writes the card and its neighbours
+    --peers PEERS              # also beside other libraries, installed in that environment (peers.py)
+    --held-out RUN ntrex       # also a run of `train --without ntrex` on that source
 python -m alcove.features.language_id.evaluate --texts FILE.tsv             # your texts: language<TAB>text; only prints
 python -m alcove.features.language_id.evaluate                              # the demo's sentences; only prints
 """
 
 import argparse
 import json
+import random
 import statistics
 import time
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from alcove.features.language_id.card import accuracy_picture, figures, replace_figures
-from alcove.features.language_id.config import CONFIGS, LANGUAGES
+from alcove.features.language_id.config import CONFIGS, DEFAULT_VERSION, LANGUAGES
 from alcove.features.language_id.contract import SENTENCES, UNKNOWN_BELOW, program_path
-from alcove.features.language_id.dataset import DOUBTED, read_rows
+from alcove.features.language_id.dataset import DOUBTED, SPACELESS, read_rows, separator_table
 from alcove.features.language_id.metrics import (
     Prediction,
     accuracy_by_language,
+    auroc,
     confusions,
     expected_calibration_error,
     mean_accuracy,
     share_below,
 )
+from alcove.features.language_id.peers import compare, sample
+from alcove.features.language_id.spans import WORD, detect_spans
 from alcove.runtime import Session, load
 
 FOLDER: Final = Path(__file__).parent
 LATENCY_TEXTS: Final = 2000
+SEED: Final = 75
+SHORTEST_WORD: Final = 5
+"""Letters of a word that stands alone, as in lid_dev.tsv.xz."""
 KINDS: Final = {"words": "single-words", "pairs": "word-pairs", "sentences": "sentences"}
 """What the card calls them, and what lid_dev.tsv.xz does."""
 
@@ -92,12 +102,87 @@ def summary_of(session: Session, texts: Texts) -> dict[str, Any]:
     }
 
 
+def held_out(run: Path, version: str, source: str, texts: dict[str, Texts]) -> dict[str, Any]:
+    """Return how a run does on the texts of the source that it was trained without, as JSON values.
+
+    Raises:
+        FileNotFoundError: the folder holds no finished run.
+    """
+    from alcove.features.language_id.build import compile_module, module_of_run  # noqa: PLC0415 - loads torch
+
+    record = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    if source in record["rows_read"]:
+        raise ValueError(f"{run} was trained on {source}")
+    session = load(bytes(compile_module(module_of_run(run, version), version))).session()
+    result: dict[str, Any] = {"version": version, "source": source, "steps": record["plan"]["steps"], "kinds": {}}
+    for kind, own in texts.items():
+        predictions = predict(session, own)
+        right = sum(p.is_right for p in predictions) / len(predictions)
+        result["kinds"][kind] = {
+            "accuracy": round(mean_accuracy(predictions), 4),
+            "calibration_error": round(expected_calibration_error(predictions), 4),
+            "over_confidence": round(statistics.mean(p.probability for p in predictions) - right, 4),
+        }
+    result["languages"] = len({language for language, _ in texts["sentences"]})
+    result["mean_accuracy"] = round(statistics.mean(kind["accuracy"] for kind in result["kinds"].values()), 4)
+    return result
+
+
+def source_texts(data: Path, source: str, per_language: int = 150) -> dict[str, Texts]:
+    """Return texts of a source of the training file by kind: sentences, and words and pairs cut from them."""
+    choice = random.Random(SEED)  # noqa: S311 (repeatable, nothing secret)
+    lines: dict[str, list[str]] = {}
+    for language, own_source, text in read_rows(data / "lid_train.tsv.xz"):
+        if own_source == source:
+            lines.setdefault(language, []).append(text)
+    texts: dict[str, list[tuple[str, str]]] = {kind: [] for kind in KINDS}
+    separators = separator_table()
+    for language, own in sorted(lines.items()):
+        choice.shuffle(own)
+        texts["sentences"] += [(language, text) for text in own[:per_language]]
+        if language in SPACELESS:
+            continue
+        found = (word for text in own for word in text.translate(separators).split() if len(word) >= SHORTEST_WORD)
+        words = list(dict.fromkeys(found))
+        choice.shuffle(words)
+        texts["words"] += [(language, word) for word in words[:per_language]]
+        pairs = zip(words[::2], words[1::2], strict=False)
+        texts["pairs"] += [(language, f"{a} {b}") for a, b in islice(pairs, per_language)]
+    return dict(texts)
+
+
+def compared(python: Path, version: str, kinds: dict[str, Texts], per_language: int) -> dict[str, Any]:
+    """Return how other libraries do on a sample of the texts, as JSON values."""
+    chosen = sample(kinds, per_language)
+    return {"per_language": per_language, "rows": compare(python, program_path(version), chosen)}
+
+
+def share_of_spans_right(session: Session, sentences: Texts) -> float:
+    """Return the share of words that `detect_spans` gives the right language, in texts of two sentences in a row.
+
+    The sentences follow each other in an order of chance; two of one language in a row are left out.
+    """
+    order = list(sentences)
+    random.Random(SEED).shuffle(order)  # noqa: S311 (repeatable, nothing secret)
+    right = total = 0
+    for (one, first), (two, second) in zip(order[::2], order[1::2], strict=False):
+        if one == two:
+            continue
+        text = f"{first} {second}"
+        spans = detect_spans(session, text)
+        for match in WORD.finditer(text):
+            found = next(span.language for span in spans if span.start <= match.start() < span.end)
+            right += found == (one if match.start() < len(first) else two)
+            total += 1
+    return right / total
+
+
 def evaluate(version: str, kinds: dict[str, Texts], others: Texts) -> dict[str, Any]:
     """Return the figures of a committed version, as JSON values.
 
     Args:
         version: a committed one.
-        kinds: texts by the name of their kind.
+        kinds: texts by the name of their kind; "sentences" among them if there are `others`.
         others: texts outside the 75 languages, may be empty.
 
     Raises:
@@ -116,7 +201,13 @@ def evaluate(version: str, kinds: dict[str, Texts], others: Texts) -> dict[str, 
     }
     result["mean_accuracy"] = round(statistics.mean(kind["accuracy"] for kind in result["kinds"].values()), 4)
     if others:
-        result["others_unknown"] = round(share_below(predict(session, others), UNKNOWN_BELOW), 4)
+        unknown = predict(session, others)
+        known = [p.probability for p in predict(session, kinds["sentences"])]
+        result["others_unknown"] = round(share_below(unknown, UNKNOWN_BELOW), 4)
+        result["others_auroc"] = round(auroc(known, [p.probability for p in unknown]), 4)
+        result["spans"] = round(
+            share_of_spans_right(session, kinds["sentences"][:: len(kinds["sentences"]) // 3000]), 4
+        )
     return result
 
 
@@ -139,6 +230,9 @@ def main() -> None:
     where.add_argument("--data", type=Path, help="folder with lid_dev.tsv.xz: evaluate on it and write the card")
     where.add_argument("--texts", type=Path, help="file of language<TAB>text: evaluate on it and print")
     parser.add_argument("--json", type=Path, help="also write the figures there")
+    parser.add_argument("--peers", type=Path, help="environment with other libraries, compared with on the same texts")
+    parser.add_argument("--per-language", type=int, default=100, help="texts of a language and kind for these")
+    parser.add_argument("--held-out", nargs=2, metavar=("RUN", "SOURCE"), help="with --data: a run without that source")
     arguments = parser.parse_args()
     kinds: dict[str, Texts]
     if arguments.data:
@@ -147,15 +241,27 @@ def main() -> None:
         path = arguments.texts or SENTENCES
         kinds, others = {path.name: texts_of_tsv(path)}, []
     results = [evaluate(version, kinds, others) for version in sorted(CONFIGS) if program_path(version).exists()]
-    print(figures(results))  # noqa: T201 (what the command is for)
-    document = json.dumps({"results": results}, indent=1, ensure_ascii=False) + "\n"
+    document: dict[str, Any] = {"results": results}
+    measured = FOLDER / "evaluation.json"
+    if arguments.data and measured.exists():  # what takes long is kept until it is measured again
+        earlier = json.loads(measured.read_text(encoding="utf-8"))
+        document |= {key: earlier[key] for key in ("held_out", "peers") if key in earlier}
+    if arguments.data and arguments.held_out:
+        run, source = arguments.held_out
+        document["held_out"] = held_out(Path(run), DEFAULT_VERSION, source, source_texts(arguments.data, source))
+    if arguments.peers:
+        python = arguments.peers / "bin" / "python"
+        document["peers"] = compared(python, DEFAULT_VERSION, kinds, arguments.per_language)
+    text = figures(results, held_out=document.get("held_out"), peers=document.get("peers"))
+    print(text)  # noqa: T201 (what the command is for)
+    written = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
     if arguments.json:
-        arguments.json.write_text(document, encoding="utf-8")
+        arguments.json.write_text(written, encoding="utf-8")
     if arguments.data:
-        (FOLDER / "evaluation.json").write_text(document, encoding="utf-8")
+        measured.write_text(written, encoding="utf-8")
         (FOLDER / "accuracy.svg").write_text(accuracy_picture(results[-1]), encoding="utf-8")
         card = FOLDER / "CARD.md"
-        card.write_text(replace_figures(card.read_text(encoding="utf-8"), figures(results)), encoding="utf-8")
+        card.write_text(replace_figures(card.read_text(encoding="utf-8"), text), encoding="utf-8")
 
 
 if __name__ == "__main__":

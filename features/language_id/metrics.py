@@ -1,5 +1,6 @@
 """How good are answers?  Pure arithmetic over predictions; no model, no files."""
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -72,3 +73,22 @@ def expected_calibration_error(predictions: Sequence[Prediction], bins: int = 15
 def share_below(predictions: Sequence[Prediction], threshold: float) -> float:
     """Return the share of predictions whose probability is under `threshold`: those that count as unknown."""
     return sum(prediction.probability < threshold for prediction in predictions) / max(1, len(predictions))
+
+
+def auroc(known: Sequence[float], others: Sequence[float]) -> float:
+    """Return the share of pairs in which a known text has the higher probability than another, ties half; 1 is best.
+
+    Args:
+        known: probability of the best guess, for texts in our languages.
+        others: the same for texts in languages outside them.
+
+    Source: Hanley and McNeil, "The meaning and use of the area under a ROC curve", 1982.
+
+    Raises:
+        ValueError: one of them is empty.
+    """
+    if not known or not others:
+        raise ValueError("no predictions to tell apart")
+    ordered = sorted(others)
+    below = sum(bisect_left(ordered, value) + bisect_right(ordered, value) for value in known)
+    return below / (2 * len(known) * len(others))

@@ -1,19 +1,20 @@
 """Trains one version of the model on one core, with checkpoints, and writes down how.
 
-    python -m alcove.features.language_id.train --data ../shared/data/lid --version 2.0.0 --run runs/language_id-2.0.0
+    python -m alcove.features.language_id.train --data ../shared/data/lid --version 3.0.0 --run runs/language_id-3.0.0
 
 The same arguments give the same weights on the same machine: every batch depends on the seed and its step alone, so a
 run that was cut off goes on from its last checkpoint as if nothing had happened.  The folder of the run holds
 
     checkpoint.pt   weights, optimiser, step; replaced whole
     progress.jsonl  a line every 100 steps: step, loss, seconds
-    run.json        arguments, shape, rows read by source, versions, final loss
+    run.json        arguments, shape, rows read by source, versions, final loss, temperature
 """
 
 import argparse
 import json
 import platform
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from alcove.features.language_id.calibrate import fit, samples
 from alcove.features.language_id.config import CONFIGS, LANGUAGES, ModelConfig
 from alcove.features.language_id.contract import SENTENCES
-from alcove.features.language_id.dataset import BagTable, Corpus, CorpusReader, Sampler
+from alcove.features.language_id.dataset import BagTable, Corpus, CorpusReader, HeldOut, Sampler
 from alcove.features.language_id.network import LanguageIdNetwork, quantised
 from alcove.runtime import _native
+from rich.progress import Progress, TextColumn
 from torch import Tensor
 from torch.nn import functional
 
@@ -43,6 +46,7 @@ class TrainingPlan:
         other_share: share of texts outside the 75 languages and empty ones, whose target is "equally likely".
         plain_share: share of texts that lose their diacritics.
         frequency_power: words are drawn by frequency ** power.
+        held_out: share of the lines that are kept from training, to fit the temperature to.
         dropped: share of the n-grams of a batch that are left out at random, against learning rare ones by heart.
         seed: of everything random.
         checkpoint_every: steps between checkpoints.
@@ -57,6 +61,7 @@ class TrainingPlan:
     other_share: float = 0.02
     plain_share: float = 0.0
     frequency_power: float = 0.4
+    held_out: float = 0.0
     dropped: float = 0.15
     seed: int = 1
     checkpoint_every: int = 500
@@ -67,7 +72,11 @@ class TrainingPlan:
         return self.learning_rate * min(1.0, (step + 1) / self.warmup_steps) * (1 - step / self.steps)
 
 
-PLANS = {"1.0.0": TrainingPlan(steps=4_000), "2.0.0": TrainingPlan(steps=16_000, plain_share=0.04)}
+PLANS = {
+    "1.0.0": TrainingPlan(steps=4_000),
+    "2.0.0": TrainingPlan(steps=16_000, plain_share=0.04),
+    "3.0.0": TrainingPlan(steps=16_000, plain_share=0.04, held_out=0.02),
+}
 
 
 def loss_of(scores: Tensor, languages: Tensor) -> Tensor:
@@ -117,22 +126,35 @@ class Training:
         """Where the state is kept."""
         return self.folder / "checkpoint.pt"
 
-    def run(self, until: int | None = None) -> float:
-        """Train to the end, or to step `until`, and return the mean loss of the last steps (NaN if there were none)."""
+    def run(self, until: int | None = None, show: Callable[[int, float], None] | None = None) -> float:
+        """Train to the end, or to step `until`, and return the mean loss of the last steps (NaN if there were none).
+
+        Args:
+            until: the last step.
+            show: is told the step and its loss after each.
+        """
         plan, began_s = self.plan, time.monotonic()
         last = plan.steps if until is None else min(until, plan.steps)
         losses: list[float] = []
         while self.step < last:
             losses.append(self._train_batch())
+            if show is not None:
+                show(self.step, losses[-1])
             if self.step % plan.report_every == 0 or self.step == last:
                 mean = float(np.mean(losses[-plan.report_every :]))
                 line = {"step": self.step, "loss": round(mean, 4), "seconds": round(time.monotonic() - began_s, 1)}
                 with (self.folder / "progress.jsonl").open("a", encoding="utf-8") as file:
                     file.write(json.dumps(line) + "\n")
-                print(f"{self.step}/{plan.steps}  loss {mean:.4f}  {line['seconds']} s", flush=True)  # noqa: T201
             if self.step % plan.checkpoint_every == 0 or self.step == last:
                 self._save()
         return float(np.mean(losses[-plan.report_every :])) if losses else float("nan")
+
+    def calibrate(self, lines: Sequence[HeldOut]) -> dict[str, float]:
+        """Fit the temperature to held-out lines, keep it with the weights and return it."""
+        kinds = samples(lines, seed=self.plan.seed)
+        found = fit(self.network, self.config, kinds, _native.ngram_hash_batch)
+        self._save()
+        return found
 
     def _train_batch(self) -> float:
         plan = self.plan
@@ -163,7 +185,7 @@ class Training:
         self.step = state["step"]
 
 
-def record_of(training: Training, loss: float) -> dict[str, Any]:
+def record_of(training: Training, loss: float, temperature: dict[str, float] | None = None) -> dict[str, Any]:
     """Return what is to be known about a run."""
     return {
         "config": training.config.to_json(),
@@ -172,6 +194,7 @@ def record_of(training: Training, loss: float) -> dict[str, Any]:
         "words": len(training.corpus.words),
         "rows_read": training.corpus.rows_read,
         "final_loss": round(loss, 4),
+        "temperature": temperature,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
@@ -199,11 +222,23 @@ def main() -> None:
     if arguments.steps:
         plan = TrainingPlan(**{**asdict(plan), "steps": arguments.steps})
     without = frozenset(arguments.without)
-    reader = CorpusReader(arguments.data, without=without, excluded=excluded_sentences(), seed=plan.seed)
+    reader = CorpusReader(
+        arguments.data, without=without, excluded=excluded_sentences(), seed=plan.seed, held_out=plan.held_out
+    )
     corpus = reader.read(frequency_power=plan.frequency_power)
     training = Training(CONFIGS[arguments.version], plan, corpus, arguments.run)
-    loss = training.run()
-    record = record_of(training, loss)
+    with Progress(*Progress.get_default_columns(), TextColumn("loss {task.fields[loss]:.3f}")) as progress:
+        task = progress.add_task(arguments.version, total=plan.steps, loss=float("nan"))
+        mean = 0.0
+
+        def show(step: int, loss: float) -> None:
+            nonlocal mean
+            mean = 0.98 * mean + 0.02 * loss if mean else loss
+            progress.update(task, completed=step, loss=mean)
+
+        loss = training.run(show=show)
+    temperature = training.calibrate(reader.held_out_lines) if CONFIGS[arguments.version].weighs else None
+    record = record_of(training, loss, temperature)
     (arguments.run / "run.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 

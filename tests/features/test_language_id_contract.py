@@ -64,6 +64,12 @@ def test_outputs_of_another_feature_are_refused(wrong: list[np.ndarray[Any, Any]
         LanguageId().decode(wrong)
 
 
+def test_a_line_is_one_text_as_it_stands() -> None:
+    """Nothing is decoded or cut off: the program sees the bytes and judges their UTF-8."""
+    for line in (b"", "Grüße, Jürgen".encode(), b"\xff\xfe", b"  two words\t"):
+        assert LanguageId().parse(line) == (line,)
+
+
 def test_answers_are_immutable_and_survive_json() -> None:
     """An app may keep and send them to itself."""
     answer = LanguageId().decode(outputs([0.9, 0.1], ["ka", "hy"]))

@@ -1,15 +1,30 @@
 """Are the card's figures computed as it says?"""
 
+import sys
+from pathlib import Path
+
 import pytest
-from alcove.features.language_id.card import BEGIN, END, accuracy_picture, figures, percent, replace_figures
+from alcove.features.language_id.card import (
+    BEGIN,
+    END,
+    accuracy_picture,
+    figures,
+    peers_table,
+    percent,
+    replace_figures,
+)
+from alcove.features.language_id.config import DEFAULT_VERSION
+from alcove.features.language_id.contract import program_path
 from alcove.features.language_id.metrics import (
     Prediction,
     accuracy_by_language,
+    auroc,
     confusions,
     expected_calibration_error,
     mean_accuracy,
     share_below,
 )
+from alcove.features.language_id.peers import compare, sample, summary
 
 PREDICTIONS = [
     Prediction("de", "de", 0.9),
@@ -55,6 +70,63 @@ def test_share_below_counts_what_is_unknown() -> None:
     assert share_below(PREDICTIONS, 0.6) == pytest.approx(2 / 6)
 
 
+def test_auroc_is_the_share_of_pairs_in_order() -> None:
+    """Apart: 1; the wrong way round: 0; all alike: a half; one tie among four pairs counts half."""
+    assert auroc([0.9, 0.8], [0.1, 0.2]) == 1
+    assert auroc([0.1, 0.2], [0.9, 0.8]) == 0
+    assert auroc([0.5, 0.5], [0.5]) == 0.5
+    assert auroc([0.9, 0.4], [0.4, 0.5]) == pytest.approx((2 + 0 + 0.5) / 4)
+    with pytest.raises(ValueError, match="tell apart"):
+        auroc([], [0.5])
+
+
+KNOWN_TEXTS = [("words", "de", "wort"), ("words", "nl", "woord"), ("sentences", "de", "ein satz")]
+
+
+def test_a_library_is_scored_on_all_languages_and_on_those_it_names() -> None:
+    """Each kind by itself, each language the same; a language never named counts as wrong, then not at all."""
+    answers = {
+        "guesses": ["de", "de", ""],
+        "texts": {"words": 2, "sentences": 1},
+        "seconds": {"words": 0.5, "sentences": 0.25},
+        "package": "some-library",
+        "version": "9",
+        "memory_bytes": 5_000_000,
+    }
+    row = summary("some", answers, KNOWN_TEXTS)
+    assert row["kinds"]["words"] == {"accuracy": 0.5, "accuracy_known": 1.0, "texts_per_s": 4}
+    assert row["kinds"]["sentences"]["accuracy"] == 0
+    assert (row["languages"], row["mean_accuracy"], row["mean_accuracy_known"]) == (1, 0.25, 0.5)
+    text = peers_table([row, {"name": "other", "error": "no wheel"}])
+    assert "| some 9 | 50.0 | 0.0 | **25.0** | 1 | 50.0 | 5 | 4 |" in text
+    assert "- other: no wheel" in text
+
+
+def test_the_sample_is_balanced_and_the_same_each_time() -> None:
+    """At most so many texts of each language and kind, kinds one after the other."""
+    kinds = {"words": [("de", f"w{i}") for i in range(9)] + [("nl", "x")], "sentences": [("nl", "y")]}
+    chosen = sample(kinds, 3)
+    assert [(kind, language) for kind, language, _ in chosen] == [("words", "de")] * 3 + [
+        ("words", "nl"),
+        ("sentences", "nl"),
+    ]
+    assert chosen == sample(kinds, 3)
+
+
+def test_a_library_that_is_not_there_is_named_with_its_error() -> None:
+    """Our own program is measured all the same; its guesses are right."""
+    texts = [("sentences", "de", "Ich habe heute leider keine Zeit, vielleicht morgen.")]
+    program = program_path(DEFAULT_VERSION)
+    ours, *others = compare(Path(sys.executable), program, texts)
+    assert ours["mean_accuracy"] == 1
+    assert ours["memory_bytes"] > 0
+    assert {row["name"] for row in others} >= {"lingua, high accuracy", "CLD2"}
+    for row in others:
+        assert "error" in row or row["mean_accuracy"] in {0, 1}
+    absent = next(row for row in others if row["name"] == "CLD2")
+    assert "pycld2" in absent["error"]
+
+
 def result(version: str) -> dict[str, object]:
     """Return a small evaluation."""
     kind = {
@@ -86,6 +158,16 @@ def test_card_figures_name_every_version_language_and_confusion() -> None:
     assert "zh → ja 3" in text
     assert "1,234,567" in text
     assert percent(0.875) in text
+
+
+def test_card_shows_a_source_never_seen_where_it_was_measured() -> None:
+    """By kind, with how far it was too sure."""
+    kind = {"accuracy": 0.75, "calibration_error": 0.03, "over_confidence": -0.02}
+    held_out = {"version": "3.0.0", "source": "ntrex", "steps": 9000, "languages": 70, "mean_accuracy": 0.75}
+    text = figures([result("3.0.0")], held_out=held_out | {"kinds": {"words": kind, "sentences": kind}})
+    assert "trained without ntrex" in text
+    assert "| accuracy (%) | 75.0 | 75.0 | 75.0 |" in text
+    assert "| mean probability less accuracy (%) | -2.0 | -2.0 |  |" in text
 
 
 def test_figures_go_between_the_markers_and_nowhere_else() -> None:

@@ -16,7 +16,7 @@ from alcove.features.language_id.metrics import mean_accuracy
 from alcove.runtime import InvalidTextError, Model, load
 from alcove.runtime.certificate import TOLERANCES, check_certificate
 
-VERSIONS = sorted(CONFIGS)
+VERSIONS = sorted(version for version in CONFIGS if program_path(version).exists())
 LIMIT_BYTES = {"1.0.0": 1_000_000, "2.0.0": 4_000_000}
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "lid"
 WITHOUT_LETTERS = ["", " ", "😀👍🏽❤️", "1234567890", "?!… — „“", "\0\n\t", "١٢٣ ４５６ ๗๘", "'’·"]
