@@ -5,18 +5,22 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import torch
 from alcove.features.language_id.build import module_of_program
-from alcove.features.language_id.contract import LanguageId, program_path
-from alcove.runtime import load
+from alcove.features.language_id.config import CONFIGS
+from alcove.features.language_id.contract import SENTENCES, LanguageId, program_path
+from alcove.features.language_id.evaluate import texts_of_tsv
+from alcove.runtime import Session, load
 from alcove.runtime.program import Program
 
 from benchmarks.figures import Figure, median_us
 
 SENTENCE = "Ich habe heute leider keine Zeit, vielleicht morgen."
 COLD_RUNS = 9
+LOOPS = 20
 
 _COLD = """
 import sys, time
@@ -30,12 +34,34 @@ print(loaded_ns - start_ns, time.perf_counter_ns() - start_ns)
 
 
 def measure() -> list[Figure]:
-    """Return speed and size of both committed versions."""
+    """Return speed and size of the committed versions."""
     torch.set_num_threads(1)
     figures = []
-    for version in ("1.0.0", "2.0.0"):
-        figures += _speed(version) + _cold(version)
+    for version in sorted(version for version in CONFIGS if program_path(version).exists()):
+        figures += _speed(version) + _loop(version) + _cold(version)
     return figures
+
+
+def _loop(version: str) -> list[Figure]:
+    """Answer many different texts one after the other, as an app that reads a list of messages would."""
+    session = load(program_path(version)).session()
+    sentences = [text for _, text in texts_of_tsv(SENTENCES)]
+    openings = [" ".join(text.split()[:2]) for text in sentences]
+    what = f"language_id {version}"
+    figures = []
+    for name, texts in (("two words", openings), ("sentences", sentences)):
+        best_s = min(_seconds(session, texts) for _ in range(LOOPS))
+        length = sum(map(len, texts)) / len(texts)
+        note = f"{len(texts)} texts of {length:.0f} characters on average, one core, best of {LOOPS} rounds"
+        figures.append(Figure(f"{what}: {name} in a loop", len(texts) / best_s, "texts/s", note))
+    return figures
+
+
+def _seconds(session: Session, texts: list[str]) -> float:
+    began_s = time.perf_counter()
+    for text in texts:
+        session(text)
+    return time.perf_counter() - began_s
 
 
 def _speed(version: str) -> list[Figure]:

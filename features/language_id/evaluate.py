@@ -31,7 +31,7 @@ from alcove.features.language_id.metrics import (
     share_below,
 )
 from alcove.features.language_id.peers import compare, sample
-from alcove.features.language_id.spans import WORD, detect_spans
+from alcove.features.language_id.spans import WORD, Run, detect_spans
 from alcove.runtime import Session, load
 
 FOLDER: Final = Path(__file__).parent
@@ -157,7 +157,7 @@ def compared(python: Path, version: str, kinds: dict[str, Texts], per_language: 
     return {"per_language": per_language, "rows": compare(python, program_path(version), chosen)}
 
 
-def share_of_spans_right(session: Session, sentences: Texts) -> float:
+def share_of_spans_right(session: Run, sentences: Texts) -> float:
     """Return the share of words that `detect_spans` gives the right language, in texts of two sentences in a row.
 
     The sentences follow each other in an order of chance; two of one language in a row are left out.

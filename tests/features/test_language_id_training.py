@@ -70,6 +70,24 @@ def test_sources_without_a_free_licence_and_excluded_texts_are_never_read(corpus
     assert corpus.rows_read == {"commonvoice": 150, "aosp": 150, "ntrex": 150}
 
 
+def test_held_out_lines_are_chosen_by_their_text_and_never_drawn(data: Path, corpus: Corpus) -> None:
+    """About the share asked for; the same lines each time; with the rest they are all; their weight is kept."""
+    readers = [CorpusReader(data, without=frozenset(), excluded=frozenset(), seed=3, held_out=0.3) for _ in range(2)]
+    parts = [reader.read() for reader in readers]
+    held = readers[0].held_out_lines
+    assert held == readers[1].held_out_lines
+    assert 0.2 < len(held) / 450 < 0.4
+    assert {line.weight for line in held} == {1.0, 0.35, 2.0}
+    drawn = [len(lines.cumulative) for lines in parts[0].lines]
+    whole = [len(lines.cumulative) for lines in corpus.lines]
+    for language, code in enumerate(LANGUAGES):
+        doubled = 2 if code in {"zh", "ja", "th"} else 1
+        kept = sum(line.language == language for line in held)
+        excluded = code == "de"  # the corpus of the other tests leaves one line out
+        assert drawn[language] == whole[language] + excluded - kept * doubled
+    assert all(line.words == line.text.split() for line in held)
+
+
 def test_a_further_source_can_be_left_out(data: Path) -> None:
     """For measuring on a source that training never saw."""
     corpus = CorpusReader(data, without=frozenset({"ntrex"}), excluded=frozenset(), seed=3).read()
@@ -146,17 +164,20 @@ def test_words_are_cut_as_the_kernel_cuts_them() -> None:
         assert [n for word in words for n in _native.ngram_hash(word, 1, 5, 60_000, 1, 4096).tolist()] == whole
 
 
-def test_a_run_that_was_cut_off_ends_with_the_same_weights(corpus: Corpus, tmp_path: Path) -> None:
+@pytest.mark.parametrize("config", [CONFIG, replace(CONFIG, hidden=0, weighs=True)])
+def test_a_run_that_was_cut_off_ends_with_the_same_weights(config: ModelConfig, corpus: Corpus, tmp_path: Path) -> None:
     """Stop after any checkpoint, start again: bit for bit what one go gives; and the loss falls."""
     from alcove.features.language_id.train import Training, TrainingPlan, record_of
 
     plan = TrainingPlan(steps=12, batch_size=128, warmup_steps=2, checkpoint_every=4, report_every=4)
-    whole = Training(CONFIG, plan, corpus, tmp_path / "whole")
-    loss = whole.run()
+    shown: list[int] = []
+    whole = Training(config, plan, corpus, tmp_path / "whole")
+    loss = whole.run(show=lambda step, _: shown.append(step))
+    assert shown == list(range(1, 13))
     for cut in (4, 8):
         folder = tmp_path / f"cut{cut}"
-        Training(CONFIG, plan, corpus, folder).run(until=cut)
-        resumed = Training(CONFIG, plan, corpus, folder)
+        Training(config, plan, corpus, folder).run(until=cut)
+        resumed = Training(config, plan, corpus, folder)
         assert resumed.step == cut
         resumed.run()
         for name, weights in whole.network.state_dict().items():
@@ -167,6 +188,68 @@ def test_a_run_that_was_cut_off_ends_with_the_same_weights(corpus: Corpus, tmp_p
     record = record_of(whole, loss)
     assert record["plan"]["steps"] == 12
     assert record["rows_read"]["ntrex"] == 150
+
+
+WEIGHS = ModelConfig(version="0.0.2", min_order=1, max_order=3, buckets=2048, dim=9, hidden=0, weighs=True)
+
+
+def test_scores_grow_with_what_is_known_as_the_formula_says() -> None:
+    """Against the formula written out in numpy, for bags of several lengths, an empty one and a negative weight."""
+    from alcove.features.language_id.network import LanguageIdNetwork
+
+    torch.manual_seed(3)
+    network = LanguageIdNetwork(WEIGHS)
+    with torch.no_grad():
+        network.table.weight.normal_()
+        for name, value in (("size", -0.7), ("slope", 0.3), ("t0", 0.2), ("t1", -0.1), ("t2", 0.05)):
+            network.get_parameter(name).fill_(value)
+        ids, offsets = torch.arange(40), torch.tensor([0, 0, 1, 6])
+        found = network(ids, offsets).numpy()
+    table, out = network.table.weight.detach().numpy().astype(np.float64), network.out
+    for row, (first, end) in zip(found, [(0, 0), (0, 1), (1, 6), (6, 40)], strict=True):
+        bag = table[first:end].sum(axis=0)
+        known = np.log(1 + max(bag[-1], 0) / 8)
+        plain = out.weight.detach().numpy() @ (bag[:-1] * np.exp(-0.7 + 0.3 * known)) + out.bias.detach().numpy()
+        assert row == pytest.approx(plain * np.exp(0.2 - 0.1 * known + 0.05 * known**2), rel=1e-4, abs=1e-5)
+
+
+def test_temperature_makes_words_and_sentences_honest_at_once(data: Path, tmp_path: Path) -> None:
+    """Scores made three times too large are brought down: the cross entropy of held-out texts is near its least."""
+    from alcove.features.language_id.calibrate import fit, samples
+    from alcove.features.language_id.train import Training, TrainingPlan
+
+    reader = CorpusReader(data, without=frozenset(), excluded=frozenset(), seed=3, held_out=0.3)
+    plan = TrainingPlan(steps=60, batch_size=512, warmup_steps=2)
+    training = Training(WEIGHS, plan, reader.read(), tmp_path)
+    training.run()
+    kinds = samples(reader.held_out_lines, seed=1)
+    assert len(kinds) == 3
+    assert all("  " not in text for text in kinds[1].texts)
+    assert {len(text.split()) for text in kinds[0].texts} == {1}
+    assert {len(text.split()) for text in kinds[1].texts} == {2}
+    shuffled = np.random.default_rng(1)
+    for kind in kinds:  # a fifth of the labels by chance: certainty can't be right
+        some = shuffled.random(len(kind.languages)) < 0.2
+        kind.languages[some] = shuffled.integers(0, len(LANGUAGES), int(some.sum()))
+    honest = fit(training.network, WEIGHS, kinds, _native.ngram_hash_batch)
+    with torch.no_grad():
+        training.network.out.weight *= 3
+        training.network.out.bias *= 3
+    again = fit(training.network, WEIGHS, kinds, _native.ngram_hash_batch)
+    assert again["t0"] == pytest.approx(honest["t0"] - np.log(3), abs=0.05)
+    assert again["t1"] == pytest.approx(honest["t1"], abs=0.05)
+    found = training.calibrate(reader.held_out_lines)
+    kept = torch.load(training.checkpoint, weights_only=True)["network"]
+    assert {name: round(kept[name].item(), 5) for name in found} == found
+
+
+def test_a_network_without_a_temperature_is_not_calibrated() -> None:
+    """The mean of rows has none: wrong use, said so."""
+    from alcove.features.language_id.calibrate import fit
+    from alcove.features.language_id.network import LanguageIdNetwork
+
+    with pytest.raises(ValueError, match="weighs"):
+        fit(LanguageIdNetwork(CONFIG), CONFIG, [], _native.ngram_hash_batch)
 
 
 def test_quantised_table_is_what_the_program_stores() -> None:
