@@ -76,6 +76,7 @@ class ModelConfig:
         version: of the feature, "MAJOR.MINOR.PATCH".
         width: of the layer that reads the observation.
         hidden: of the recurrent layer.
+        mixed: of the layer behind it.
         quantiles: of the capacity, ascending; the estimate is one of them.
         estimate: number of the quantile that is the estimate: below a half, since too much hurts a call more.
         spread: numbers of the two quantiles whose distance is two standard deviations.
@@ -84,15 +85,16 @@ class ModelConfig:
     version: str
     width: int
     hidden: int
-    quantiles: tuple[float, ...] = (0.16, 0.25, 0.35, 0.5, 0.84)
-    estimate: int = 1
-    spread: tuple[int, int] = (0, 4)
+    mixed: int
+    quantiles: tuple[float, ...] = (0.08, 0.16, 0.25, 0.35, 0.5, 0.84)
+    estimate: int = 2
+    spread: tuple[int, int] = (1, 5)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values, for run records."""
         return asdict(self)
 
 
-CONFIGS: Final = {"1.0.0": ModelConfig(version="1.0.0", width=128, hidden=160)}
+CONFIGS: Final = {"1.0.0": ModelConfig(version="1.0.0", width=128, hidden=160, mixed=64)}
 
 DEFAULT_VERSION: Final = "1.0.0"

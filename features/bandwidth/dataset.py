@@ -1,0 +1,103 @@
+"""What does the model learn from?  Calls over made-up capacities: every scale, every kind of change, no one's trace.
+
+Capacities are drawn, not recorded: the weights then depend on no source of unclear licence, and every recorded source
+is one that training never saw.  Levels from 50 kbps to 100 Mbps, steps, random walks, Markov chains, ramps, scheduling
+noise and outages, held for 60 ms to seconds, as sources differ in this; on paths and with senders of every kind.
+"""
+
+from typing import Final
+
+import numpy as np
+from alcove.features.bandwidth.config import MAX_CAPACITY_BPS, TICK_MS
+from alcove.features.bandwidth.link import Floats
+from alcove.features.bandwidth.replay import Recording, joined, random_paths, record
+from alcove.features.bandwidth.sender import random_streams
+
+LEVELS_BPS: Final = (50e3, 100e6)
+COMMON_BPS: Final = (300e3, 20e6)
+"""Half of the calls are here."""
+
+STEPS, WALK, CHAIN, RAMPS, CONSTANT = range(5)
+KIND_SHARES: Final = (0.25, 0.35, 0.15, 0.1, 0.15)
+
+
+def made_capacities(n: int, ticks: int, rng: np.random.Generator) -> Floats:
+    """Return made-up capacities, bps f64 [n, ticks], from 0 to the most that an estimate can be."""
+    kinds = rng.choice(len(KIND_SHARES), n, p=KIND_SHARES)
+    rows = np.stack([_row(int(kind), ticks, rng) for kind in kinds])
+    low, high = np.log(np.where(np.less(rng.random(n), 0.5)[:, None], LEVELS_BPS, COMMON_BPS)).T
+    levels = np.exp(rows + rng.uniform(low, high)[:, None])
+    made: Floats = np.clip(levels * _scheduling(n, ticks, rng), 0.0, MAX_CAPACITY_BPS)
+    return made
+
+
+def _row(kind: int, ticks: int, rng: np.random.Generator) -> Floats:
+    """Return the logarithm of one capacity, over its level."""
+    if kind == STEPS:
+        return _steps(ticks, rng, np.log(rng.uniform(1.3, 6.0)))
+    if kind == WALK:
+        return _walk(ticks, rng)
+    if kind == CHAIN:
+        levels = rng.normal(0, rng.uniform(0.2, 1.2), rng.integers(2, 5))
+        stay = rng.uniform(5, 150)
+        changes = np.less(rng.random(ticks), 1 / stay)
+        chosen: Floats = levels[rng.integers(0, len(levels), ticks)[np.maximum.accumulate(np.arange(ticks) * changes)]]
+        return chosen
+    if kind == RAMPS:
+        corners = np.sort(rng.integers(0, ticks, rng.integers(2, 8)))
+        return np.interp(np.arange(ticks), corners, rng.normal(0, 0.8, len(corners)))
+    return np.zeros(ticks)
+
+
+def _steps(ticks: int, rng: np.random.Generator, size: float) -> Floats:
+    """Up and down by factors up to exp(size), pulled back to the level."""
+    row, at, value = np.zeros(ticks), 0, 0.0
+    mean_ticks = rng.uniform(15, 250)
+    while at < ticks:
+        length = 1 + int(rng.exponential(mean_ticks))
+        row[at : at + length] = value
+        at += length
+        value = 0.6 * value + rng.choice([-1, 1]) * rng.uniform(0.1, 1.0) * size
+    return row
+
+
+def _walk(ticks: int, rng: np.random.Generator) -> Floats:
+    """An Ornstein-Uhlenbeck process, sampled and held as sources do: for 1 tick to 2 s, or irregularly."""
+    deviation, seconds = rng.uniform(0.05, 0.9), np.exp(rng.uniform(np.log(0.3), np.log(30)))
+    keep = np.exp(-TICK_MS / 1000 / seconds)
+    noise = rng.normal(0, deviation * np.sqrt(1 - keep**2), ticks)
+    row, value = np.empty(ticks), rng.normal(0, deviation)
+    for tick in range(ticks):
+        value = keep * value + noise[tick]
+        row[tick] = value
+    hold = int(rng.choice([1, 2, 8, 17, 17, 33]))
+    kept = np.arange(ticks) // hold * hold if rng.random() < 0.8 else _irregular(ticks, hold, rng)
+    held: Floats = row[kept]
+    return held
+
+
+def _irregular(ticks: int, hold: int, rng: np.random.Generator) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    changes = np.less(rng.random(ticks), 1 / hold)
+    return np.maximum.accumulate(np.arange(ticks) * changes)
+
+
+def _scheduling(n: int, ticks: int, rng: np.random.Generator) -> Floats:
+    """Factors of mean about 1 from tick to tick: none, as of a wired link, up to a busy cell's; and outages."""
+    shape = np.exp(rng.uniform(np.log(1.0), np.log(200.0), (n, 1)))
+    factor = np.where(np.less(rng.random((n, 1)), 0.6), 1.0, rng.gamma(np.broadcast_to(shape, (n, ticks))) / shape)
+    for row in np.flatnonzero(np.less(rng.random(n), 0.12)):
+        for begin in rng.integers(0, ticks, rng.integers(1, 4)):
+            factor[row, begin : begin + rng.integers(2, 60)] *= rng.choice([0.0, 0.02, 0.1])
+    return factor
+
+
+def made_recording(n: int, ticks: int, seed: int, *, chunk: int = 256) -> Recording:
+    """Return a recording of n made-up calls; the same for the same arguments."""
+    parts = []
+    for begin in range(0, n, chunk):
+        rng = np.random.default_rng((seed, begin))
+        count = min(chunk, n - begin)
+        capacity = made_capacities(count, ticks, rng)
+        drawn = int(rng.integers(2**31))
+        parts.append(record(random_paths(capacity, drawn), random_streams(count, rng), drawn))
+    return joined(parts)

@@ -1,0 +1,234 @@
+"""Trains one version of the model on one core, with checkpoints, and writes down how.
+
+    python -m alcove.features.bandwidth.train --version 1.0.0 --run runs/bandwidth-1.0.0
+
+The same arguments give the same weights on the same machine: every batch depends on the seed and its step alone, so a
+run that was cut off goes on from its last checkpoint as if nothing had happened.  The folder of the run holds
+
+    calls-*.npz     the made-up calls, kept so that a run that goes on need not make them again
+    checkpoint.pt   weights, optimiser, step; replaced whole
+    progress.jsonl  a line every 50 steps: step, loss, seconds
+    run.json        arguments, shape, versions, final loss
+
+The loss is the pinball loss of the quantiles (Koenker and Bassett, 1978), on a logarithmic scale and relative to the
+call's mean capacity.  The estimate is a quantile q below a half, so that saying too much costs (1 - q) / q times what
+saying as much too little does: the asymmetric penalty of over-estimation.
+"""
+
+import argparse
+import json
+import platform
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from alcove.features.bandwidth.config import CONFIGS, ModelConfig
+from alcove.features.bandwidth.dataset import made_recording
+from alcove.features.bandwidth.model import BandwidthNetwork
+from alcove.features.bandwidth.observation import observations_of
+from alcove.features.bandwidth.replay import Recording, joined
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from torch import Tensor, nn
+
+PART: Final = 512
+"""Calls in one file of a run's folder."""
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """How long, on what and how fast to learn.
+
+    Attributes:
+        steps: batches in all.
+        calls: made-up calls, a multiple of `PART`.
+        call_ticks: length of each.
+        batch_size: calls in a batch.
+        batch_ticks: consecutive ticks of each; the memory before them is not known but for `warm_ticks`.
+        warm_ticks: of those, at the beginning, without a loss; a third of the batches begins with the call instead.
+        learning_rate: of AdamW, at its peak; it falls to zero by a half cosine.
+        warmup_steps: rising in a straight line before that.
+        seed: of everything random.
+        checkpoint_every: steps between checkpoints.
+        report_every: steps between lines of progress.
+    """
+
+    steps: int
+    calls: int = 6144
+    call_ticks: int = 400
+    batch_size: int = 64
+    batch_ticks: int = 120
+    warm_ticks: int = 20
+    learning_rate: float = 3e-3
+    warmup_steps: int = 100
+    seed: int = 1
+    checkpoint_every: int = 250
+    report_every: int = 50
+
+    def learning_rate_at(self, step: int) -> float:
+        """Return the learning rate of a step."""
+        fall = 0.5 * (1 + np.cos(np.pi * step / self.steps))
+        return float(self.learning_rate * min(1.0, (step + 1) / self.warmup_steps) * fall)
+
+
+PLANS: Final = {"1.0.0": TrainingPlan(steps=9_000)}
+
+
+def pinball(quantiles: Tensor, truth: Tensor, levels: Tensor) -> Tensor:
+    """Return the mean pinball loss of quantiles f32 [..., q] for levels f32 [q] of truths f32 [...]."""
+    off = truth[..., None] - quantiles
+    return torch.maximum(levels * off, (levels - 1) * off).mean()
+
+
+def loss_of(log_quantiles: Tensor, capacity_bps: Tensor, mean_bps: Tensor, levels: Tensor) -> Tensor:
+    """Return the loss of quantiles of log(bit/s), f32 [n, ticks, q], of capacities f32 [n, ticks] of means [n, 1]."""
+    by_ratio = pinball(log_quantiles, torch.log(capacity_bps), levels)
+    share = torch.exp((log_quantiles - torch.log(mean_bps)[..., None]).clamp_max(3.0))
+    return 0.5 * by_ratio + pinball(share, (capacity_bps / mean_bps).clamp_max(20.0), levels)
+
+
+class Training:
+    """One run: the network, its optimiser, its calls, and where they are kept.
+
+    Args:
+        config: shape of the model.
+        plan: how to learn.
+        folder: of the run; continued if it holds a checkpoint.
+    """
+
+    def __init__(self, config: ModelConfig, plan: TrainingPlan, folder: Path) -> None:
+        self.config = config
+        self.plan = plan
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        torch.manual_seed(plan.seed)
+        self.network = BandwidthNetwork(config)
+        self.optimiser = torch.optim.AdamW(self.network.parameters(), lr=plan.learning_rate, weight_decay=1e-3)
+        self.levels = torch.tensor(config.quantiles)
+        self.step = 0
+        self.calls: Recording | None = None
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where the state is kept."""
+        return self.folder / "checkpoint.pt"
+
+    def run(self, progress: Progress, until: int | None = None) -> float:
+        """Train to the end, or to step `until`, and return the mean loss of the last steps (NaN if there were none)."""
+        plan = self.plan
+        last = plan.steps if until is None else min(until, plan.steps)
+        self.calls = self._made_calls(progress)
+        if self.checkpoint.exists():
+            self._restore()
+        else:
+            self.network.normalise(self._some_observations())
+        began_s = time.monotonic()
+        losses: list[float] = []
+        bar = progress.add_task("training", total=plan.steps, completed=self.step)
+        while self.step < last:
+            losses.append(self._train_batch(self.calls))
+            progress.update(bar, completed=self.step, description=f"training, loss {losses[-1]:.4f}")
+            if self.step % plan.report_every == 0 or self.step == last:
+                mean = float(np.mean(losses[-plan.report_every :]))
+                line = {"step": self.step, "loss": round(mean, 5), "seconds": round(time.monotonic() - began_s, 1)}
+                with (self.folder / "progress.jsonl").open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(line) + "\n")
+            if self.step % plan.checkpoint_every == 0 or self.step == last:
+                self._save()
+        return float(np.mean(losses[-plan.report_every :])) if losses else float("nan")
+
+    def _made_calls(self, progress: Progress) -> Recording:
+        plan, parts = self.plan, []
+        count = max(1, plan.calls // PART)
+        bar = progress.add_task("calls", total=count)
+        for number in range(count):
+            path = self.folder / f"calls-{plan.seed}-{min(PART, plan.calls)}x{plan.call_ticks}-{number}.npz"
+            if not path.exists():
+                made = made_recording(min(PART, plan.calls), plan.call_ticks, plan.seed * 1000 + number)
+                new = path.with_suffix(".new.npz")
+                np.savez(new, statistics=made.statistics, capacity_bps=made.capacity_bps, is_scored=made.is_scored)
+                new.replace(path)
+            with np.load(path) as kept:
+                parts.append(Recording(kept["statistics"], kept["capacity_bps"], kept["is_scored"]))
+            progress.advance(bar)
+        return joined(parts)
+
+    def _some_observations(self) -> Tensor:
+        assert self.calls is not None  # noqa: S101 (made just before)
+        rng = np.random.default_rng((self.plan.seed, 7))
+        rows = rng.permutation(len(self.calls.statistics))[:256]
+        observations = observations_of(self.calls.statistics[rows], slice(60, None))
+        return torch.from_numpy(observations[:, ::20].reshape(-1, observations.shape[-1]))
+
+    def _train_batch(self, calls: Recording) -> float:
+        plan = self.plan
+        rng = np.random.default_rng((plan.seed, self.step))
+        rows = rng.integers(0, len(calls.statistics), plan.batch_size)
+        begin = 0 if rng.random() < 1 / 3 else int(rng.integers(0, plan.call_ticks - plan.batch_ticks + 1))
+        ticks = slice(begin, begin + plan.batch_ticks)
+        statistics = calls.statistics[rows]
+        observations = torch.from_numpy(observations_of(statistics, ticks))
+        truth = torch.from_numpy(calls.capacity_bps[rows])
+        mean = truth.mean(dim=1, keepdim=True)
+        for group in self.optimiser.param_groups:
+            group["lr"] = plan.learning_rate_at(self.step)
+        quantiles, _ = self.network(observations)
+        known = plan.warm_ticks
+        loss = loss_of(quantiles[:, known:], truth[:, ticks][:, known:], mean, self.levels)
+        self.optimiser.zero_grad()
+        torch.autograd.backward(loss)
+        nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        self.optimiser.step()
+        self.step += 1
+        return loss.item()
+
+    def _save(self) -> None:
+        state = {"network": self.network.state_dict(), "optimiser": self.optimiser.state_dict(), "step": self.step}
+        new = self.checkpoint.with_suffix(".new")
+        torch.save(state, new)
+        new.replace(self.checkpoint)
+
+    def _restore(self) -> None:
+        state = torch.load(self.checkpoint, weights_only=True)
+        self.network.load_state_dict(state["network"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.step = state["step"]
+
+
+def record_of(training: Training, loss: float) -> dict[str, Any]:
+    """Return what is to be known about a run."""
+    return {
+        "config": training.config.to_json(),
+        "plan": asdict(training.plan),
+        "data": "made-up calls only (dataset.py); no recorded trace",
+        "final_loss": round(loss, 5),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def main() -> None:
+    """Train one version."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", choices=sorted(CONFIGS), required=True)
+    parser.add_argument("--run", type=Path, required=True, help="folder of the run")
+    parser.add_argument("--steps", type=int, help="instead of the plan's")
+    parser.add_argument("--calls", type=int, help="instead of the plan's")
+    parser.add_argument("--threads", type=int, default=1, help="of torch")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    plan = PLANS[arguments.version]
+    plan = replace(plan, steps=arguments.steps or plan.steps, calls=arguments.calls or plan.calls)
+    training = Training(CONFIGS[arguments.version], plan, arguments.run)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns) as progress:
+        loss = training.run(progress)
+    text = json.dumps(record_of(training, loss), indent=2) + "\n"
+    (arguments.run / "run.json").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
