@@ -33,6 +33,13 @@ class Feature(Protocol):
     def default_program(self) -> Path:
         """The program that ships with alcove, to use as a baseline."""
 
+    def parse(self, line: bytes) -> "tuple[str | bytes | np.ndarray[Any, Any], ...]":
+        """Return a program's inputs for one line of a file, without its newline.
+
+        Raises:
+            ValueError: the line is no input of this feature; says what was expected.
+        """
+
     def decode(self, outputs: "list[np.ndarray[Any, Any]]") -> Any:
         """Return the typed value, a frozen pydantic model, of a program's outputs.
 

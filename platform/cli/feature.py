@@ -24,15 +24,18 @@ app = typer.Typer(no_args_is_help=True, help="List the features that come with a
 
 
 def answers(name: str, lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield one answer per input line, for empty and bad lines too; the newline is not part of the text."""
+    """Yield one answer per input line, for empty and bad lines too; the newline is not part of it.
+
+    All lines are of one session: of a feature that remembers, they are the ticks of one call.
+    """
     feature = catalogue()[name]
     model = load(feature.default_program)
     session = model.session()
     for line in lines:
         try:
-            value = feature.decode(session(line.rstrip(b"\r\n")))
+            value = feature.decode(session(*feature.parse(line.rstrip(b"\r\n"))))
             yield {"value": value.model_dump(mode="json"), "version": feature.default_version}
-        except AlcoveRuntimeError as error:
+        except (AlcoveRuntimeError, ValueError) as error:
             problem = {"type": type(error).__name__, "message": str(error)}
             yield {"value": None, "version": feature.default_version, "error": problem}
 

@@ -1,0 +1,194 @@
+"""How do figures look in the card?  Markdown tables and pictures, from what `evaluate.py` measured."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+BEGIN: Final = "<!-- figures: begin (written by evaluate.py) -->"
+END: Final = "<!-- figures: end -->"
+
+Result = Mapping[str, Any]
+"""What `evaluate.evaluate` returns."""
+
+OURS: Final = "bandwidth"
+COLOURS: Final = ("#c0392b", "#1f618d", "#b9770e", "#1e8449")
+LEFT, TOP, WIDTH, HEIGHT = 48, 30, 460, 200
+LEGEND: Final = 150
+
+
+def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table; numbers to the right."""
+    rule = ["---", *["---:"] * (len(heading) - 1)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in [heading, rule, *rows])
+
+
+def figures(result: Result) -> str:
+    """Return all figures of an evaluation."""
+    parts = [goals(result), sources(result)]
+    if "steps" in result:
+        parts.append(steps(result))
+    if "calls" in result:
+        parts.append(calls(result))
+    return "\n\n".join(parts)
+
+
+def goals(result: Result) -> str:
+    """Return how much better the feature is than the best baseline, by source and in the mean of the sources."""
+    rows = []
+    for source, by_name in [*result["sources"].items(), ("**mean**", mean_of_sources(result))]:
+        ours = by_name[OURS]
+        rivals = {name: values for name, values in by_name.items() if name != OURS}
+        best = min(rivals, key=lambda name: rivals[name]["relative_error"])
+        careful = min(rivals, key=lambda name: rivals[name]["over_rate"])
+        rows.append(
+            [
+                source,
+                best,
+                less(ours["relative_error"], rivals[best]["relative_error"]),
+                less(ours["over_rate"], rivals[best]["over_rate"]),
+                careful,
+                less(ours["relative_error"], rivals[careful]["relative_error"]),
+                less(ours["over_rate"], rivals[careful]["over_rate"]),
+            ]
+        )
+    heading = ["source", "most exact baseline", "error", "over-estimation", "most careful baseline", "error"]
+    program = result["program"]
+    size = table(
+        ["program", "bytes", "a tick, median (µs)"],
+        [[name, f"{each['size_bytes']:,}", f"{each['tick_us']:.1f}"] for name, each in program.items()],
+    )
+    return (
+        "### Against the baselines: change of error and of over-estimation rate (goal: both -20 % or less)\n\n"
+        + table([*heading, "over-estimation"], rows)
+        + "\n\n### Size and time\n\n"
+        + size
+    )
+
+
+def less(ours: float, theirs: float) -> str:
+    """Return the change from theirs to ours in percent."""
+    return f"{100 * (ours / theirs - 1):+.0f} %" if theirs > 0 else "–"
+
+
+def mean_of_sources(result: Result) -> dict[str, dict[str, float]]:
+    """Return each estimator's figures, each source counting the same."""
+    found = list(result["sources"].values())
+    return {
+        name: {key: sum(by_name[name][key] for by_name in found) / len(found) for key in found[0][name]}
+        for name in found[0]
+    }
+
+
+def sources(result: Result) -> str:
+    """Return the errors by source."""
+    rows = []
+    for source, by_name in [*result["sources"].items(), ("mean of sources", mean_of_sources(result))]:
+        for name, values in by_name.items():
+            rows.append(
+                [
+                    source,
+                    f"**{name}**" if name == OURS else name,
+                    f"{values['error_bps'] / 1000:,.0f}",
+                    f"{100 * values['relative_error']:.1f}",
+                    f"{100 * values['over_rate']:.1f}",
+                    f"{100 * values['overshoot']:.2f}",
+                ]
+            )
+    heading = ["source", "estimator", "mean absolute error (kbps)", "of the mean capacity (%)"]
+    return "### Error by source\n\n" + table([*heading, "ticks above (%)", "mean overshoot (%)"], rows)
+
+
+def steps(result: Result) -> str:
+    """Return the settling times."""
+    rows = [
+        [
+            factor,
+            f"**{name}**" if name == OURS else name,
+            *(f"{values[key]:.2f}" if values[key] is not None else "> 10" for key in ("p25_s", "median_s", "p75_s")),
+            f"{values['curve_s']:.2f}" if values["curve_s"] is not None else "> 10",
+            f"{100 * values['within_1_s']:.0f}",
+        ]
+        for factor, by_name in result["steps"].items()
+        for name, values in by_name.items()
+    ]
+    heading = ["step", "estimator", "quarter of calls (s)", "median (s)", "three quarters (s)", "median curve (s)"]
+    return "### Settling after a step\n\n" + table([*heading, "calls within 1 s (%)"], rows)
+
+
+def calls(result: Result) -> str:
+    """Return the experience of calls whose sender follows the estimate."""
+    rows = [
+        [
+            f"**{name}**" if name == OURS else name,
+            f"{seen['bitrate_bps'] / 1000:,.0f}",
+            f"{seen['freezes_per_minute']:.2f}",
+            f"{100 * seen['frozen_share']:.2f}",
+            f"{seen['delay_p95_ms']:.0f}",
+            f"{100 * seen['loss']:.2f}",
+        ]
+        for name, seen in result["calls"].items()
+    ]
+    heading = ["sender follows", "bitrate (kbps)", "freezes a minute", "frozen (%)", "delay p95 (ms)", "loss (%)"]
+    return "### Calls whose sender follows the estimate\n\n" + table(heading, rows)
+
+
+def replace_figures(card: str, new: str) -> str:
+    """Return `card` with `new` between its two markers.
+
+    Raises:
+        ValueError: a marker is missing.
+    """
+    before, begin, rest = card.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the card must hold the lines {BEGIN!r} and {END!r}")
+    return f"{before}{BEGIN}\n{new}\n{END}{after}"
+
+
+def step_picture(factor: str, curves: Mapping[str, Sequence[float]], tick_s: float, first_s: float) -> str:
+    """Return an SVG: the median of estimates over the capacity before a step, the capacity itself in black.
+
+    Args:
+        factor: of the step.
+        curves: by estimator, a value each tick.
+        tick_s: seconds between values.
+        first_s: time of the first value, the step is at 0.
+    """
+    count = len(next(iter(curves.values())))
+    last_s = first_s + tick_s * (count - 1)
+    top = 1.2 * max(1.0, float(factor))
+
+    def x(at_s: float) -> float:
+        return LEFT + WIDTH * (at_s - first_s) / (last_s - first_s)
+
+    def y(value: float) -> float:
+        return TOP + HEIGHT * (1 - min(value, top) / top)
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + LEGEND}" height="{TOP + HEIGHT + 40}">',
+        "<style>text { font: 10px sans-serif }</style>",
+        '<rect width="100%" height="100%" fill="white"/>',
+        f'<text x="{LEFT}" y="14">capacity times {factor} at 0 s: median estimate / capacity before</text>',
+    ]
+    for tenth in range(0, int(top * 10) + 1, 5):
+        at = y(tenth / 10)
+        parts.append(f'<line x1="{LEFT}" y1="{at:.1f}" x2="{LEFT + WIDTH}" y2="{at:.1f}" stroke="#ddd"/>')
+        parts.append(f'<text x="{LEFT - 6}" y="{at + 3:.1f}" text-anchor="end">{tenth / 10:g}</text>')
+    parts += [
+        f'<line x1="{x(second):.1f}" y1="{TOP}" x2="{x(second):.1f}" y2="{TOP + HEIGHT}" stroke="#ddd"/>'
+        f'<text x="{x(second):.1f}" y="{TOP + HEIGHT + 14}" text-anchor="middle">{second} s</text>'
+        for second in range(int(first_s), int(last_s) + 1)
+    ]
+    corners = [(first_s, 1.0), (0.0, 1.0), (0.0, float(factor)), (last_s, float(factor))]
+    parts.append(_line([(x(at), y(value)) for at, value in corners], "black", 1.0))
+    for row, ((name, values), colour) in enumerate(zip(curves.items(), COLOURS, strict=False)):
+        points = [(x(first_s + tick_s * i), y(value)) for i, value in enumerate(values)]
+        parts.append(_line(points, colour, 2.5 if name == OURS else 1.3))
+        at = TOP + 8 + 16 * row
+        parts.append(f'<rect x="{LEFT + WIDTH + 14}" y="{at - 8}" width="10" height="8" fill="{colour}"/>')
+        parts.append(f'<text x="{LEFT + WIDTH + 30}" y="{at}">{name}</text>')
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _line(points: Sequence[tuple[float, float]], colour: str, width: float) -> str:
+    places = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    return f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="{width}"/>'

@@ -1,0 +1,185 @@
+"""How good is the committed program?  Runs it natively beside the baselines, and writes the figures of a card.
+
+python -m alcove.features.bandwidth.evaluate --traces FILE.csv                  # any traces in the data folder's form
+python -m alcove.features.bandwidth.evaluate --traces FILE.csv --write CARD.md  # and the card with its pictures
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from alcove.features.bandwidth import card
+from alcove.features.bandwidth.baselines import Estimator
+from alcove.features.bandwidth.call import compare, drawn_segments
+from alcove.features.bandwidth.config import DEFAULT_VERSION, TICK_MS
+from alcove.features.bandwidth.contract import program_path
+from alcove.features.bandwidth.harness import (
+    SETTLED,
+    STEP_TICK,
+    estimates_of,
+    estimators,
+    score,
+    settling_s,
+    step_recording,
+    step_response,
+)
+from alcove.features.bandwidth.link import Floats
+from alcove.features.bandwidth.observation import observations_of
+from alcove.features.bandwidth.replay import Trace, read_traces, record_segments, segments_of
+from alcove.runtime import load
+
+SEGMENT_TICKS: Final = 500
+"""30 s: longer traces are cut."""
+VARIANTS: Final = ("int8", "f32")
+SEED: Final = 11
+CURVE: Final = (-17, 84)
+"""Ticks around a step that a picture shows: 1 s before, 5 s after."""
+
+
+def chosen_segments(traces: list[Trace], split: str, most: int) -> dict[str, list[Floats]]:
+    """Return at most `most` capacities by source: of traces of `split`, or all of a source that has none there."""
+    rng = np.random.default_rng(SEED)
+    found = {}
+    for source in dict.fromkeys(trace.source for trace in traces):
+        of_source = [trace for trace in traces if trace.source == source]
+        chosen = [trace for trace in of_source if trace.split in {split, ""}] or of_source
+        pieces = [piece for _, piece in segments_of(chosen, SEGMENT_TICKS)]
+        if pieces:
+            found[source] = [pieces[i] for i in sorted(rng.permutation(len(pieces))[:most])]
+    return found
+
+
+def by_source(segments: Mapping[str, list[Floats]], makers: Mapping[str, Callable[[int], Estimator]]) -> dict[str, Any]:
+    """Return each estimator's score by source, as JSON values."""
+    result: dict[str, Any] = {}
+    for number, (source, pieces) in enumerate(segments.items()):
+        recording = record_segments(pieces, SEGMENT_TICKS, SEED + 1000 * number)
+        result[source] = {
+            name: asdict(score(estimates_of(make, recording.statistics), recording)) for name, make in makers.items()
+        }
+    return result
+
+
+def of_steps(makers: Mapping[str, Callable[[int], Estimator]], calls: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return settling times, and the median curves around the step, by factor and estimator, as JSON values."""
+    times: dict[str, Any] = {}
+    curves: dict[str, Any] = {}
+    for factor in (2.0, 0.5):
+        recording = step_recording(factor, calls, SEED)
+        times[f"{factor:g}"], curves[f"{factor:g}"] = {}, {}
+        for name, make in makers.items():
+            estimates = estimates_of(make, recording.statistics)
+            settled = settling_s(estimates, recording)
+            curve = step_response(estimates, recording)
+            near = np.abs(curve[STEP_TICK:] / factor - 1) <= SETTLED
+            away = np.flatnonzero(~near)
+            rest = (0 if not len(away) else int(away[-1]) + 1) + 1
+            quarters = [float(value) for value in np.quantile(settled, [0.25, 0.5, 0.75], method="lower")]
+            times[f"{factor:g}"][name] = {
+                **dict(zip(("p25_s", "median_s", "p75_s"), (_finite(value) for value in quarters), strict=True)),
+                "within_1_s": float((settled <= 1.0).mean()),
+                "curve_s": rest * TICK_MS / 1000 if near[-1] else None,
+            }
+            begin, end = CURVE
+            curves[f"{factor:g}"][name] = [round(float(v), 4) for v in curve[STEP_TICK + begin : STEP_TICK + end]]
+    return times, curves
+
+
+def _finite(value: float) -> float | None:
+    return round(value, 3) if np.isfinite(value) else None
+
+
+def tick_us(path: Path) -> float:
+    """Return the median time of one tick of a program, microseconds, the call from Python included."""
+    session = load(path).session()
+    pieces = [np.full(400, 2e6)]
+    observations = observations_of(record_segments(pieces, 400, SEED).statistics)[0]
+    rows = [np.ascontiguousarray(row[None]) for row in observations]
+    times = []
+    for _ in range(10):
+        for row in rows:
+            began = time.perf_counter_ns()
+            session(row)
+            times.append(time.perf_counter_ns() - began)
+    return float(np.median(times)) / 1000
+
+
+def evaluate(
+    traces: Path, *, split: str, most: int, step_calls: int, calls: int, version: str = DEFAULT_VERSION
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return all figures as JSON values, and the curves of the steps.
+
+    Args:
+        traces: file in the data folder's form.
+        split: of the traces; those without one always count.
+        most: segments of a source.
+        step_calls: calls with a step; 0 leaves the steps out.
+        calls: calls whose sender follows the estimate; 0 leaves them out.
+        version: a committed one.
+
+    Raises:
+        ValueError: the file is not in that form, or holds no trace long enough.
+    """
+    path = program_path(version)
+    makers = estimators(load(path))
+    segments = chosen_segments(read_traces(traces), split, most)
+    if not segments:
+        raise ValueError(f"{traces.name} holds no trace of 9 s or more")
+    result: dict[str, Any] = {
+        "version": version,
+        "digest": load(path).digest,
+        "program": {
+            variant: {"size_bytes": file.stat().st_size, "tick_us": round(tick_us(file), 2)}
+            for variant in VARIANTS
+            for file in [program_path(version, variant)]
+        },
+        "sources": by_source(segments, makers),
+    }
+    curves: dict[str, Any] = {}
+    if step_calls:
+        result["steps"], curves = of_steps(makers, step_calls)
+    if calls:
+        found = compare(drawn_segments(traces, calls, split))
+        result["calls"] = {name: asdict(seen) for name, seen in found.items()}
+    return result, curves
+
+
+def main() -> None:
+    """Evaluate the committed version and print, or write a card."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--traces", type=Path, required=True, help="CSV (or .csv.xz) in the form of the data folder")
+    parser.add_argument("--split", default="dev", help="of the traces, where the file has that column")
+    parser.add_argument("--most", type=int, default=64, help="segments of 30 s of each source")
+    parser.add_argument("--steps", type=int, default=200, help="calls with a step of capacity; 0 for none")
+    parser.add_argument("--calls", type=int, default=100, help="calls whose sender follows the estimate; 0 for none")
+    parser.add_argument("--json", type=Path, help="also write the figures there")
+    parser.add_argument("--write", type=Path, metavar="CARD.md", help="write figures and pictures to a card")
+    arguments = parser.parse_args()
+    result, curves = evaluate(
+        arguments.traces,
+        split=arguments.split,
+        most=arguments.most,
+        step_calls=arguments.steps,
+        calls=arguments.calls,
+    )
+    print(card.figures(result))  # noqa: T201 (what the command is for)
+    document = json.dumps({"result": result}, indent=1) + "\n"
+    if arguments.json:
+        arguments.json.write_text(document, encoding="utf-8")
+    if arguments.write:
+        path: Path = arguments.write
+        path.write_text(card.replace_figures(path.read_text(encoding="utf-8"), card.figures(result)), encoding="utf-8")
+        (path.parent / "evaluation.json").write_text(document, encoding="utf-8")
+        for factor, by_name in curves.items():
+            name = f"step_{factor.replace('.', '_')}.svg"
+            picture = card.step_picture(factor, by_name, TICK_MS / 1000, CURVE[0] * TICK_MS / 1000)
+            (path.parent / name).write_text(picture, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
