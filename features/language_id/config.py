@@ -51,7 +51,7 @@ class ModelConfig:
 CONFIGS = {
     "1.0.0": ModelConfig(version="1.0.0", min_order=1, max_order=3, buckets=4_096, dim=16, hidden=0),
     "2.0.0": ModelConfig(version="2.0.0", min_order=1, max_order=5, buckets=61_440, dim=64, hidden=0),
-    "3.0.0": ModelConfig(version="3.0.0", min_order=1, max_order=5, buckets=45_824, dim=64, hidden=0, weighs=True),
+    "3.0.0": ModelConfig(version="3.0.0", min_order=1, max_order=5, buckets=61_056, dim=48, hidden=0, weighs=True),
 }
 """By version. 1.0.0 is the first, small try (90 kB); 3.0.0 fills its 3 MB and took the place of 2.0.0 (4 MB)."""
 

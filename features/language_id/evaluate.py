@@ -107,6 +107,7 @@ def held_out(run: Path, version: str, source: str, texts: dict[str, Texts]) -> d
 
     Raises:
         FileNotFoundError: the folder holds no finished run.
+        ValueError: it was trained on that source.
     """
     from alcove.features.language_id.build import compile_module, module_of_run  # noqa: PLC0415 - loads torch
 

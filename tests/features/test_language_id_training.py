@@ -94,6 +94,34 @@ def test_a_further_source_can_be_left_out(data: Path) -> None:
     assert set(corpus.rows_read) == {"commonvoice", "aosp"}
 
 
+def test_texts_of_a_source_are_its_lines_and_words_and_pairs_cut_from_them(data: Path) -> None:
+    """For measuring on it: long words alone, each once; languages without spaces give sentences; the rest is absent."""
+    from alcove.features.language_id.evaluate import source_texts
+
+    texts = source_texts(data, "ntrex", per_language=2)
+    lines = {text for _, text in source_texts(data, "ntrex", per_language=9)["sentences"]}
+    assert {language for language, _ in texts["sentences"]} == set(LANGUAGES)
+    assert len(texts["sentences"]) == 2 * len(LANGUAGES)
+    assert {text for _, text in texts["sentences"]} == lines  # two of six lines a language are of this source
+    assert not {language for kind in ("words", "pairs") for language, _ in texts[kind]} & {"zh", "ja", "th"}
+    words = [word for _, word in texts["words"]]
+    assert len(words) == len(set(words)) > len(LANGUAGES)
+    for language, text in texts["words"] + texts["pairs"]:
+        for word in text.split():
+            assert len(word) >= 5
+            assert word[-1] == chr(0x4E00 + LANGUAGES.index(language))
+    assert {len(text.split()) for _, text in texts["pairs"]} == {2}
+
+
+def test_a_run_is_not_measured_on_a_source_that_it_saw(tmp_path: Path) -> None:
+    """Its own record says what was read."""
+    from alcove.features.language_id.evaluate import held_out
+
+    (tmp_path / "run.json").write_text(json.dumps({"rows_read": {"ntrex": 5}}), encoding="utf-8")
+    with pytest.raises(ValueError, match="trained on ntrex"):
+        held_out(tmp_path, "1.0.0", "ntrex", {})
+
+
 def test_batches_are_balanced_and_repeatable(corpus: Corpus) -> None:
     """The same seed and step: the same batch. Another step: another. Each language has about its share."""
     sampler = Sampler(corpus, seed=5, other_share=0.1)
