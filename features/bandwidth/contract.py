@@ -70,6 +70,8 @@ class Bandwidth:
             document = json.loads(line)
         except ValueError as error:
             raise ValueError(f"expected JSON, a list of {OBSERVATION_SIZE} numbers; {error}") from None
+        except RecursionError:
+            raise ValueError(f"expected JSON, a list of {OBSERVATION_SIZE} numbers; it is nested too deeply") from None
         return (_observation(document),)
 
     def decode(self, outputs: list[np.ndarray[Any, Any]]) -> BandwidthAnswer:

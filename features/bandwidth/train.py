@@ -73,7 +73,7 @@ class TrainingPlan:
         return float(self.learning_rate * min(1.0, (step + 1) / self.warmup_steps) * fall)
 
 
-PLANS: Final = {"1.0.0": TrainingPlan(steps=9_000)}
+PLANS: Final = {"1.0.0": TrainingPlan(steps=5_500)}
 
 
 def pinball(quantiles: Tensor, truth: Tensor, levels: Tensor) -> Tensor:
