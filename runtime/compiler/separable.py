@@ -85,6 +85,7 @@ def _chains(graph: Graph) -> dict[int, _Chain]:
     projects = {node.inputs[0]: node for node in graph.nodes if is_pointwise(graph, node)}
     places = count()
     found = {}
+    taken: set[int] = set()
     for node in graph.nodes:
         if node.op != "depthwise_conv2d":
             continue
@@ -93,9 +94,11 @@ def _chains(graph: Graph) -> dict[int, _Chain]:
         if project is None or readers[node.outputs[0]] > 1 or not _fits(graph, node):
             continue
         before = makers.get(node.inputs[0])
-        is_expanded = before is not None and readers[node.inputs[0]] == 1 and is_pointwise(graph, before)
+        is_free = before is not None and id(before) not in taken  # a 1x1 convolution belongs to one chain
+        is_expanded = before is not None and is_free and readers[node.inputs[0]] == 1 and is_pointwise(graph, before)
         expand = before if is_expanded and before is not None and not before.attributes[_RESIDUAL] else None
         found[place] = _Chain(expand, node, project)
+        taken.add(id(project))
     return found
 
 

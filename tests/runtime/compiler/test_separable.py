@@ -101,6 +101,19 @@ def test_counts_of_a_block_by_hand() -> None:
     assert sizes.held_bytes(4) == (6 + 4) * 5 * 20 * 4
 
 
+def test_blocks_in_a_row_share_no_convolution(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Depthwise and 1x1 by turns, as MobileNetV1 has them: what ends one block does not begin the next."""
+    torch.manual_seed(3)
+    layers = [nn.Conv2d(12, 12, 3, padding=1, groups=12) if i % 2 else nn.Conv2d(12, 12, 1) for i in range(7)]
+    chain, x = nn.Sequential(*layers).eval(), torch.randn(1, 12, 21, 17)
+    monkeypatch.setattr(separable, "choose_rows", lambda _sizes: 4)
+    program = export(chain, (x,))
+    assert ops(program.spec)["separable_conv2d"] == 3
+    assert ops(program.spec)["conv2d"] == 0
+    with torch.no_grad():
+        np.testing.assert_allclose(load(bytes(program))(x.numpy())[0], chain(x).numpy(), rtol=1e-4, atol=1e-5)
+
+
 def test_an_image_that_someone_else_reads_is_made() -> None:
     """The output of a depthwise convolution that is also an answer."""
 
