@@ -81,14 +81,8 @@ def latest_observation(received: TickSums, tick: int) -> Floats32:
     for name, values in recent.sums.items():
         values[:] = received.sums[name][:, begin : tick + 1]
     recent.min_delay_ms[:] = received.min_delay_ms[:, begin : tick + 1]
-    statistics = statistics_of(recent)
-    if begin:
-        # The least delay of all the call, not only of the window.
-        least = received.min_delay_ms[:, : tick + 1].min(axis=1)
-        seen = np.where(np.isfinite(least), least, 0.0).astype(np.float32)
-        is_there = statistics[..., 1] > 0
-        statistics[..., 3] = np.where(is_there, np.maximum(statistics[..., 4] + 200.0 - seen[:, None, None], 0.0), 0.0)
-        statistics[..., 5] = seen[:, None, None]
+    seen = received.min_delay_ms[:, :begin].min(axis=1) if begin else None
+    statistics = statistics_of(recent, seen)
     last = observations_of(statistics, slice(statistics.shape[1] - 1, None))
     return np.ascontiguousarray(last[:, 0])
 

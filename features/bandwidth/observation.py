@@ -31,9 +31,16 @@ def trailing_min(values: Floats, ticks: int) -> Floats:
     return least
 
 
-def statistics_of(received: TickSums) -> Floats32:
-    """Return the statistics of the short and the long window that end with each tick, f32 [n, ticks, 2, 15]."""
+def statistics_of(received: TickSums, seen_ms: Floats | None = None) -> Floats32:
+    """Return the statistics of the short and the long window that end with each tick, f32 [n, ticks, 2, 15].
+
+    Args:
+        received: what receivers counted.
+        seen_ms: least delay before its first tick, f64 [n], inf for none; None for a call from its beginning.
+    """
     seen = np.minimum.accumulate(received.min_delay_ms, axis=1)
+    if seen_ms is not None:
+        seen = np.minimum(seen, seen_ms[:, None])
     windows = []
     for ticks in (1, TICKS_PER_LONG):
         sums = {name: trailing_sum(values, ticks) if ticks > 1 else values for name, values in received.sums.items()}
