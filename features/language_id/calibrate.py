@@ -120,7 +120,7 @@ def _caution(scores: Tensor, languages: Tensor, counts: Sequence[int]) -> float:
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         probability = functional.softmax(scores * math.exp(middle), dim=1).amax(dim=1)
-        gaps = [part.mean().item() for part in (is_right - probability).split(list(counts))]
+        gaps = [part.mean().item() for part in torch.split(is_right - probability, list(counts))]
         low, high = (middle, high) if max(gaps) > CAUTION else (low, middle)
     return high
 

@@ -106,7 +106,7 @@ def test_texts_of_a_source_are_its_lines_and_words_and_pairs_cut_from_them(data:
     assert not {language for kind in ("words", "pairs") for language, _ in texts[kind]} & {"zh", "ja", "th"}
     words = [word for _, word in texts["words"]]
     assert len(words) == len(set(words)) > len(LANGUAGES)
-    for language, text in texts["words"] + texts["pairs"]:
+    for language, text in [*texts["words"], *texts["pairs"]]:
         for word in text.split():
             assert len(word) >= 5
             assert word[-1] == chr(0x4E00 + LANGUAGES.index(language))
@@ -261,8 +261,8 @@ def test_temperature_makes_words_and_sentences_honest_at_once(data: Path, tmp_pa
         kind.languages[some] = shuffled.integers(0, len(LANGUAGES), int(some.sum()))
     honest = fit(training.network, WEIGHS, kinds, _native.ngram_hash_batch)
     with torch.no_grad():
-        training.network.out.weight *= 3
-        training.network.out.bias *= 3
+        training.network.out.weight.mul_(3)
+        training.network.out.bias.mul_(3)
     again = fit(training.network, WEIGHS, kinds, _native.ngram_hash_batch)
     assert again["t0"] == pytest.approx(honest["t0"] - np.log(3), abs=0.05)
     assert again["t1"] == pytest.approx(honest["t1"], abs=0.05)
