@@ -19,6 +19,7 @@ COMPOSITION_ROOT = "platform/cli"  # the one place that may import everything
 DEVICE_SIDE = {"runtime", "privacy", "registry", "sdk", "features"}
 SERVER_ONLY = {"grpc", "sqlalchemy", "alembic", "aiohttp", "typer", "rich", "structlog"}
 DEVELOPER_TOOLS = ("runtime/coverage/",)  # shipped with the exporter, run by us, never by an app
+FEATURE_TOOLS = {"train.py", "evaluate.py"}  # of each feature: how its weights and its card were made
 SOCKET_MODULES = {"socket", "http", "urllib", "urllib3", "requests", "asyncio.streams", "ssl", "ftplib", "smtplib"}
 EGRESS = "sdk/egress.py"
 
@@ -47,6 +48,11 @@ def arrow_violations(path: Path, relative: str) -> list[str]:
     return [f"{relative} imports alcove.{target}" for target in sorted(targets - ARROWS[package] - {package})]
 
 
+def is_feature_tool(relative: str) -> bool:
+    """Whether a file is one of a feature's tools."""
+    return relative.startswith("features/") and relative.rsplit("/", 1)[-1] in FEATURE_TOOLS
+
+
 def sources(repository: Path) -> list[tuple[Path, str]]:
     """Every Python file of the packages, with its path relative to the repository."""
     files = [path for package in ARROWS for path in sorted((repository / package).rglob("*.py"))]
@@ -62,9 +68,18 @@ def test_arrows_point_one_way(repository: Path) -> None:
 def test_device_side_never_imports_server_libraries(repository: Path) -> None:
     """What an app carries needs no gRPC, no database and no web server."""
     for path, relative in sources(repository):
-        if relative.split("/", 1)[0] in DEVICE_SIDE and not relative.startswith(DEVELOPER_TOOLS):
+        is_tool = relative.startswith(DEVELOPER_TOOLS) or is_feature_tool(relative)
+        if relative.split("/", 1)[0] in DEVICE_SIDE and not is_tool:
             tops = {name.split(".")[0] for name in imported_modules(path)}
             assert not tops & SERVER_ONLY, f"{relative} imports {sorted(tops & SERVER_ONLY)}"
+
+
+def test_what_an_app_runs_imports_no_feature_tool(repository: Path) -> None:
+    """Training and evaluation, which may show progress on a terminal, are imported by each other and by nothing else."""
+    for path, relative in sources(repository):
+        if relative.startswith("features/") and not is_feature_tool(relative):
+            tools = {name for name in imported_modules(path) if name.split(".")[-1] + ".py" in FEATURE_TOOLS}
+            assert not tools, f"{relative} imports {sorted(tools)}"
 
 
 def test_sockets_are_opened_in_one_sdk_module(repository: Path) -> None:
