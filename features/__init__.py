@@ -48,7 +48,10 @@ class Feature(Protocol):
         """
 
 
-_FEATURES = {"language_id": ("alcove.features.language_id.contract", "LanguageId")}
+_FEATURES = {
+    "bandwidth": ("alcove.features.bandwidth.contract", "Bandwidth"),
+    "language_id": ("alcove.features.language_id.contract", "LanguageId"),
+}
 
 
 class _Catalogue(Mapping[str, Feature]):

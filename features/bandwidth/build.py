@@ -5,6 +5,7 @@ python -m alcove.features.bandwidth.build --version 1.0.0                       
 """
 
 import argparse
+import json
 from pathlib import Path
 from typing import Final
 
@@ -120,7 +121,11 @@ def main() -> None:
         program.save(path)
         print(f"{path.name}: {len(bytes(program)):,} bytes, sha256 {program.digest}")  # noqa: T201 (what the command is for)
     if arguments.run:
-        program_path(version).with_suffix(".run.json").write_bytes((arguments.run / "run.json").read_bytes())
+        record = json.loads((arguments.run / "run.json").read_text(encoding="utf-8"))
+        # Which quantiles make the estimate is chosen after training.
+        record["config"] = CONFIGS[version].to_json()
+        text = json.dumps(record, indent=2) + "\n"
+        program_path(version).with_suffix(".run.json").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

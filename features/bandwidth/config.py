@@ -77,8 +77,9 @@ class ModelConfig:
         width: of the layer that reads the observation.
         hidden: of the recurrent layer.
         mixed: of the layer behind it.
-        quantiles: of the capacity, ascending; the estimate is one of them.
-        estimate: number of the quantile that is the estimate: below a half, since too much hurts a call more.
+        quantiles: of the capacity, ascending.
+        estimate: weights of their logarithms that make the estimate: of low ones, since too much hurts a call more.
+        margin: factor of it, just below 1: where the capacity is known to a percent, that decides what is too much.
         spread: numbers of the two quantiles whose distance is two standard deviations.
     """
 
@@ -87,7 +88,8 @@ class ModelConfig:
     hidden: int
     mixed: int
     quantiles: tuple[float, ...] = (0.08, 0.16, 0.25, 0.35, 0.5, 0.84)
-    estimate: int = 2
+    estimate: tuple[float, ...] = (0.7, 0.3, 0.0, 0.0, 0.0, 0.0)
+    margin: float = 0.97
     spread: tuple[int, int] = (1, 5)
 
     def to_json(self) -> dict[str, Any]:

@@ -31,8 +31,8 @@ class BandwidthAnswer(BaseModel):
     """What a path can carry.
 
     Attributes:
-        capacity_bps: what a call can send for long without loss or a growing queue, bit/s, on the careful side: the
-            lower quartile of what the model thinks possible.
+        capacity_bps: what a call can send for long without loss or a growing queue, bit/s, on the careful side: a low
+            quantile of what the model thinks possible, about 0.1 (`config.ModelConfig.estimate`, `margin`).
         std_bps: standard deviation of what it thinks possible, bit/s.
     """
 

@@ -11,7 +11,7 @@ run that was cut off goes on from its last checkpoint as if nothing had happened
     run.json        arguments, shape, versions, final loss
 
 The loss is the pinball loss of the quantiles (Koenker and Bassett, 1978), on a logarithmic scale and relative to the
-call's mean capacity.  The estimate is a quantile q below a half, so that saying too much costs (1 - q) / q times what
+call's mean capacity.  The estimate is made of low quantiles q, for which saying too much costs (1 - q) / q times what
 saying as much too little does: the asymmetric penalty of over-estimation.
 """
 
@@ -73,7 +73,7 @@ class TrainingPlan:
         return float(self.learning_rate * min(1.0, (step + 1) / self.warmup_steps) * fall)
 
 
-PLANS: Final = {"1.0.0": TrainingPlan(steps=5_500)}
+PLANS: Final = {"1.0.0": TrainingPlan(steps=4_250)}
 
 
 def pinball(quantiles: Tensor, truth: Tensor, levels: Tensor) -> Tensor:
