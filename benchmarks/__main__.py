@@ -10,13 +10,14 @@ import alcove.runtime._native as native
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import demo, language_id, sizes, sync
+from benchmarks import bandwidth, demo, language_id, sizes, sync
 from benchmarks.figures import Figure, pin
 from benchmarks.options import parser, write_json
 from benchmarks.sections import sections_of, table_lines
 
 GROUPS = {
     "language_id": language_id.measure,
+    "bandwidth": bandwidth.measure,
     "sizes": sizes.measure,
     "sync": sync.measure,
     "demo": demo.measure,

@@ -75,7 +75,7 @@ def test_device_side_never_imports_server_libraries(repository: Path) -> None:
 
 
 def test_what_an_app_runs_imports_no_feature_tool(repository: Path) -> None:
-    """Training and evaluation, which may show progress on a terminal, are imported by each other and by nothing else."""
+    """Training and evaluation, which may show progress on a terminal, are imported by each other alone."""
     for path, relative in sources(repository):
         if relative.startswith("features/") and not is_feature_tool(relative):
             tools = {name for name in imported_modules(path) if name.split(".")[-1] + ".py" in FEATURE_TOOLS}

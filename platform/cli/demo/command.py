@@ -20,6 +20,7 @@ def demo_command(
     ] = None,
     swap: Annotated[bool, typer.Option("--swap", help="Publish the larger model as the control.")] = False,
     canary: Annotated[str, typer.Option(help="Text added to everything that is typed, to search for.")] = "",
+    every: Annotated[bool, typer.Option("--all", help="Show every feature on real input too.")] = False,
 ) -> None:
     """Show the main job, end to end: publish, try on devices, decide from private reports, ramp, refuse a forgery.
 
@@ -51,4 +52,8 @@ def demo_command(
                 record = json.dumps(story.result.as_json(), indent=2)
                 json_file.write_text(record + "\n", encoding="utf-8")
         screen.show(story.result)
+        if every:
+            from alcove.platform.cli.demo.features import show_all  # noqa: PLC0415
+
+            show_all(screen.console)
         raise typer.Exit(0 if story.result.has_held else 1)

@@ -1,0 +1,41 @@
+"""How fast is `bandwidth`, a tick at a time, beside torch?"""
+
+from __future__ import annotations
+
+from itertools import cycle
+
+import numpy as np
+import torch
+from alcove.features.bandwidth.config import DEFAULT_VERSION, TICK_MS
+from alcove.features.bandwidth.contract import Bandwidth, program_path
+from alcove.features.bandwidth.harness import step_recording
+from alcove.features.bandwidth.observation import observations_of
+from alcove.runtime import load
+
+from benchmarks.figures import Figure, median_us
+
+TICKS = 200
+
+
+def measure() -> list[Figure]:
+    """Return speed and size of the committed programs."""
+    torch.set_num_threads(1)
+    recording = step_recording(2.0, 1, seed=1)
+    ticks = np.ascontiguousarray(observations_of(recording.statistics, slice(0, TICKS))[0])[:, None]
+    figures = []
+    for variant in ("int8", "f32"):
+        path = program_path(DEFAULT_VERSION, variant)
+        session, feature = load(path).session(), Bandwidth()
+        native, typed = cycle(ticks), cycle(ticks)
+        native_us, typed_us = median_us(
+            [lambda s=session, t=native: s(next(t)), lambda s=session, t=typed, f=feature: f.decode(s(next(t)))]
+        )
+        what = f"bandwidth {DEFAULT_VERSION} {variant}"
+        figures += [
+            Figure(
+                f"{what}: a tick, p50", native_us, "µs", f"one observation of 150 values; a tick lasts {TICK_MS} ms"
+            ),
+            Figure(f"{what}: with the typed answer, p50", typed_us, "µs", "decode into pydantic included"),
+            Figure(f"{what}: program", path.stat().st_size, "bytes", "as stored and downloaded"),
+        ]
+    return figures

@@ -1,0 +1,102 @@
+"""What does each feature answer on real input?  For `alcove demo --all`: committed programs, in this process."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from alcove.features import catalogue
+from alcove.platform.cli.demo.people import load_sentences
+from alcove.runtime import load
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from rich.console import Console
+
+LANGUAGES: Final = ("de", "fr", "tr", "uk", "hi", "ja", "sw")
+"""Whose sentences are shown, where there are some."""
+CALL_TICKS: Final = 334
+SHOWN_TICKS: Final = 33
+"""Two seconds between lines."""
+KBPS: Final = 1000
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A feature's answers.
+
+    Attributes:
+        feature: its name.
+        version: of the program that answered.
+        median_us: of one call, typed answer included.
+        columns: names of what a row tells.
+        rows: input, what is true where that is known, and the answer, for people.
+    """
+
+    feature: str
+    version: str
+    median_us: float
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def show_all(console: Console) -> list[Shown]:
+    """Print and return what every feature that comes with alcove answers."""
+    shown = [SHOWS[name](name) for name in sorted(catalogue()) if name in SHOWS]
+    for each in shown:
+        title = f"{each.feature} {each.version}: {each.median_us:.1f} µs an answer"
+        table = Table(*each.columns, title=title, title_justify="left")
+        for row in each.rows:
+            table.add_row(*row)
+        console.print(table)
+    return shown
+
+
+def _language_id(name: str) -> Shown:
+    """Sentences of Common Voice (CC0), which no version was trained on."""
+    feature = catalogue()[name]
+    session = load(feature.default_program).session()
+    sentences = load_sentences()
+    rows, times = [], []
+    for language in (known for known in LANGUAGES if known in sentences):
+        text = sentences[language][0]
+        began_ns = time.perf_counter_ns()
+        answer = feature.decode(session(*feature.parse(text.encode())))
+        times.append(time.perf_counter_ns() - began_ns)
+        ranked = ", ".join(f"{each.language} {each.probability:.0%}" for each in answer.ranked[:2])
+        rows.append((text if len(text) <= 60 else text[:59] + "…", language, ranked))
+    return _shown(name, times, ("text", "is", "answer"), rows)
+
+
+def _bandwidth(name: str) -> Shown:
+    """A call over a link whose capacity halves and comes back; the sender has a policy of its own."""
+    # With the harness's numpy; the feature itself needs none of it.
+    from alcove.features.bandwidth.config import TICK_MS  # noqa: PLC0415
+    from alcove.features.bandwidth.harness import step_recording  # noqa: PLC0415
+    from alcove.features.bandwidth.observation import observations_of  # noqa: PLC0415
+
+    feature = catalogue()[name]
+    session = load(feature.default_program).session()
+    recording = step_recording(0.5, 1, seed=5)
+    observations = observations_of(recording.statistics, slice(0, CALL_TICKS))[0]
+    rows, times = [], []
+    for tick, observation in enumerate(np.ascontiguousarray(observations)):
+        began_ns = time.perf_counter_ns()
+        answer = feature.decode(session(observation[None]))
+        times.append(time.perf_counter_ns() - began_ns)
+        if tick % SHOWN_TICKS == SHOWN_TICKS - 1:
+            truth = f"{recording.capacity_bps[0, tick] / KBPS:,.0f}"
+            answered = f"{answer.capacity_bps / KBPS:,.0f} ± {answer.std_bps / KBPS:,.0f}"
+            rows.append((f"{(tick + 1) * TICK_MS / 1000:.0f} s", truth, answered))
+    return _shown(name, times, ("call", "capacity, kbit/s", "estimate, kbit/s"), rows)
+
+
+def _shown(name: str, times_ns: Sequence[int], columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Shown:
+    return Shown(name, catalogue()[name].default_version, float(np.median(times_ns)) / 1000, columns, tuple(rows))
+
+
+SHOWS: Final[Mapping[str, Callable[[str], Shown]]] = {"language_id": _language_id, "bandwidth": _bandwidth}

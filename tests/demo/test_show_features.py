@@ -1,0 +1,36 @@
+"""Does `alcove demo --all` show every feature, with answers that fit what went in?"""
+
+import pytest
+from alcove.features import catalogue
+from alcove.platform.cli.demo.features import SHOWS, Shown, show_all
+from rich.console import Console
+
+
+@pytest.fixture(scope="module")
+def shown() -> dict[str, Shown]:
+    """What is shown, by feature."""
+    return {each.feature: each for each in show_all(Console(quiet=True))}
+
+
+def test_every_feature_that_comes_with_alcove_is_shown(shown: dict[str, Shown]) -> None:
+    """A feature without a show would be missed by those who look here for what there is."""
+    assert set(shown) == set(SHOWS) == set(catalogue())
+    assert all(each.version == catalogue()[name].default_version for name, each in shown.items())
+    assert all(each.median_us > 0 for each in shown.values())
+
+
+def test_sentences_come_out_in_their_languages(shown: dict[str, Shown]) -> None:
+    """The answer begins with what the writer knows, but for one of them at most."""
+    rows = shown["language_id"].rows
+    assert len(rows) >= 5
+    assert sum(answer.split()[0] == language for _, language, answer in rows) >= len(rows) - 1
+
+
+def test_the_estimate_follows_a_capacity_that_halves(shown: dict[str, Shown]) -> None:
+    """Every two seconds of a call of 20: at its end the estimate is nearer to the half than to the whole."""
+    rows = shown["bandwidth"].rows
+    assert len(rows) == 10
+    truth = [float(capacity.replace(",", "")) for _, capacity, _ in rows]
+    estimates = [float(answer.split()[0].replace(",", "")) for _, _, answer in rows]
+    assert truth[-1] == pytest.approx(truth[0] / 2, rel=0.01)
+    assert abs(estimates[-1] - truth[-1]) < abs(estimates[-1] - truth[0])
