@@ -63,10 +63,10 @@ def steady(link: LinkModel, ticks: int, per_tick: int) -> None:
         link.step(packets(np.broadcast_to((tick + np.arange(per_tick) / per_tick) * TICK_MS, (n, per_tick))))
 
 
-@pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
+@pytest.mark.parametrize("load", [0.3, 0.8])
 def test_mean_wait_of_poisson_arrivals_is_that_of_pollaczek_and_khinchine(load: float) -> None:
     """M/D/1: mean wait = load / (2 (1 - load)) times of service, here 8 ms."""
-    ticks, service_ms = 400, 8.0
+    ticks, service_ms = 200, 8.0
     link = LinkModel(paths(1e6, ticks, n=512), seed=1)
     poisson(link, ticks, load / service_ms)
     sums = link.received.sums
@@ -76,7 +76,7 @@ def test_mean_wait_of_poisson_arrivals_is_that_of_pollaczek_and_khinchine(load: 
 
 def test_packets_in_the_system_are_arrival_rate_times_their_time_there() -> None:
     """Little's law: the backlog, sampled at ticks' ends, against rate x mean delay."""
-    ticks, per_ms, n = 400, 0.07, 512
+    ticks, per_ms, n = 200, 0.07, 512
     link = LinkModel(paths(1e6, ticks, n=n), seed=1)
     rng = np.random.default_rng(2)
     seen = []

@@ -161,7 +161,7 @@ def test_time_that_does_not_go_on_is_refused(
 
 
 def test_estimate_is_nearer_than_every_baseline_on_made_up_calls(models: dict[str, Model]) -> None:
-    """A floor, on calls that no training saw: less error than all, less than half the most exact one's over-estimation."""
+    """On calls that no training saw: the least error, and less than half of the over-estimation of the next."""
     calls = made_recording(64, 200, 31_337)
     ours = score(estimates_of(lambda n: ProgramEstimator(models["int8"], n), calls.statistics), calls)
     theirs = [score(estimates_of(make, calls.statistics), calls) for make in BASELINES.values()]
