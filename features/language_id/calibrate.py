@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 from alcove.features.language_id.config import LANGUAGES, ModelConfig
 from alcove.features.language_id.dataset import SPACELESS, HashBatch, HeldOut
-from alcove.features.language_id.network import TEMPERATURE, LanguageIdNetwork, known_of, quantised
+from alcove.features.language_id.network import TEMPERATURE, LanguageIdNetwork, bounded, known_of, quantised
 from torch import Tensor
 from torch.nn import functional
 
@@ -28,7 +28,7 @@ SHORTEST_WORD: Final = 5
 PER_LANGUAGE: Final = 300
 ROUNDS: Final = 60
 HALVINGS: Final = 12
-CAUTION: Final = 0.015
+CAUTION: Final = 0.025
 """How far the probability of the best language may stay under the share of right guesses, for the kind that is worst.
 
 Held-out lines come from the sources of training; text from elsewhere is guessed right less often at the same scores.
@@ -96,11 +96,20 @@ def fit(
     languages = torch.from_numpy(np.concatenate([kind.languages for kind in kinds]))
     powers = torch.cat([torch.ones_like(known), known, known * known], dim=1)
     found = torch.zeros(3, requires_grad=True)
+    with torch.no_grad():  # begin where the scores have about the right size: far from it a step may go astray
+        starts = torch.linspace(-3, 1, 17)
+        losses = [
+            (functional.cross_entropy(bounded(scores * start.exp()), languages, reduction="none") * weights).sum()
+            for start in starts
+        ]
+        found[0] = starts[int(torch.stack(losses).argmin())]
     optimiser = torch.optim.LBFGS([found], max_iter=ROUNDS, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         optimiser.zero_grad()
-        each = functional.cross_entropy(scores * torch.exp(powers @ found)[:, None], languages, reduction="none")
+        each = functional.cross_entropy(
+            bounded(scores * torch.exp(powers @ found)[:, None]), languages, reduction="none"
+        )
         total = (each * weights).sum() + RIDGE * (found * found).sum()
         torch.autograd.backward(total)
         return total
@@ -119,7 +128,7 @@ def _caution(scores: Tensor, languages: Tensor, counts: Sequence[int]) -> float:
     is_right = (scores.argmax(dim=1) == languages).float()
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        probability = functional.softmax(scores * math.exp(middle), dim=1).amax(dim=1)
+        probability = functional.softmax(bounded(scores * math.exp(middle)), dim=1).amax(dim=1)
         gaps = [part.mean().item() for part in torch.split(is_right - probability, list(counts))]
         low, high = (middle, high) if max(gaps) > CAUTION else (low, middle)
     return high

@@ -10,6 +10,9 @@ from torch.nn import functional
 TEMPERATURE: Final = ("t0", "t1", "t2")
 """Names of the parameters of the temperature."""
 
+BOUND: Final = 80.0
+"""How far under the best score another can be: exp(-80) is still a normal f32."""
+
 COUNTED_FROM: Final = 8.0
 FIRST_WEIGHT, FIRST_SIZE, FIRST_SLOPE = 0.5, -3.0, -0.5
 """At the start a word's rows are about averaged, and longer texts give larger scores."""
@@ -22,10 +25,12 @@ class LanguageIdNetwork(nn.Module):
     sum is divided by the number of n-grams.  With it the last column is how much each n-gram counts, e their sum (or 0,
     where that is negative), and with l = log(1 + e / 8) the scores are
 
-        (W (sum of the other columns) exp(a + b l) + c) exp(t0 + t1 l + t2 l²)
+        s = W (sum of the other columns) exp(a + b l) + c
 
-    a and b are learned with the table; t, the temperature, is fitted afterwards (calibrate.py), so that a word and a
-    page both get honest probabilities.  Until then it is 1.
+    a and b are learned with the table.  An answer is the softmax of h - max h, with h = s exp(t0 + t1 l + t2 l²),
+    bounded below by -80 (`bounded`).  t, the temperature, is fitted afterwards (calibrate.py), so that a word and a
+    page both get honest probabilities.  The bound changes no order, and keeps the least likely language's probability
+    above what f32 can hold: which language comes second never depends on how a machine rounds to zero.
 
     Args:
         config: gives buckets, dim, hidden and weighs.
@@ -51,14 +56,7 @@ class LanguageIdNetwork(nn.Module):
         """Return the scores f32[n, 75] of what the table gives for n bags, f32[n, dim]."""
         if not self.weighs:
             return self._layers(bag)
-        known = known_of(bag)
-        plain = self._layers(bag[:, :-1] * torch.exp(self.slope * known + self.size))
-        return plain * self.temperature(known)
-
-    def temperature(self, known: Tensor) -> Tensor:
-        """Return what the scores of a text with `known` l are multiplied with, f32[n, 1]."""
-        t0, t1, t2 = (self.get_parameter(name) for name in TEMPERATURE)
-        return torch.exp(known * (known * t2 + t1) + t0)
+        return self._layers(bag[:, :-1] * torch.exp(self.slope * known_of(bag) + self.size))
 
     def _layers(self, bag: Tensor) -> Tensor:
         if self.hidden is not None:
@@ -66,16 +64,36 @@ class LanguageIdNetwork(nn.Module):
         scores: Tensor = self.out(bag)
         return scores
 
-    def forward(self, ids: Tensor, offsets: Tensor, table: Tensor | None = None) -> Tensor:
-        """Return the scores f32[n, 75] of n bags.
+    def forward(self, ids: Tensor, offsets: Tensor) -> Tensor:
+        """Return what the probabilities of n bags are the softmax of, f32[n, 75].
 
         Args:
             ids: int32 or int64 ids of all bags, one after the other.
             offsets: where each bag begins.
-            table: used instead of the own one (a quantised copy in training).
+        """
+        bag = functional.embedding_bag(ids, self.table.weight, offsets, mode=self.table.mode)
+        if not self.weighs:
+            return self.scores(bag)
+        known = known_of(bag)
+        t0, t1, t2 = (self.get_parameter(name) for name in TEMPERATURE)
+        return bounded(self.scores(bag) * torch.exp(known * (known * t2 + t1) + t0))
+
+    def learn(self, ids: Tensor, offsets: Tensor, table: Tensor | None = None) -> Tensor:
+        """Return the scores f32[n, 75] that training compares, without temperature and bound.
+
+        Args:
+            ids: as for `forward`.
+            offsets: likewise.
+            table: used instead of the own one (a quantised copy).
         """
         weight = self.table.weight if table is None else table
         return self.scores(functional.embedding_bag(ids, weight, offsets, mode=self.table.mode))
+
+
+def bounded(scores: Tensor) -> Tensor:
+    """Return how far scores are under the best of theirs, in (-80, 0], in the same order, little ones as they are."""
+    under = scores - scores.amax(dim=1, keepdim=True)
+    return under / (1 - under / BOUND)
 
 
 def known_of(bag: Tensor) -> Tensor:

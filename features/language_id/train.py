@@ -74,8 +74,7 @@ class TrainingPlan:
 
 PLANS = {
     "1.0.0": TrainingPlan(steps=4_000),
-    "2.0.0": TrainingPlan(steps=16_000, plain_share=0.04),
-    "3.0.0": TrainingPlan(steps=16_000, plain_share=0.04, held_out=0.02),
+    "3.0.0": TrainingPlan(steps=7_000, plain_share=0.04, held_out=0.02),
 }
 
 
@@ -164,7 +163,7 @@ class Training:
         ids, offsets = drop_some(*self.bags.bags(batch), plan.dropped, (plan.seed, self.step, 1))
         is_quantised = self.step >= plan.quantised_from * plan.steps
         table = quantised(self.network.table.weight) if is_quantised else None
-        scores = self.network(torch.from_numpy(ids), torch.from_numpy(offsets.astype(np.int32)), table)
+        scores = self.network.learn(torch.from_numpy(ids), torch.from_numpy(offsets.astype(np.int32)), table)
         loss = loss_of(scores, torch.from_numpy(batch.languages))
         self.optimiser.zero_grad()
         torch.autograd.backward(loss)

@@ -96,7 +96,7 @@ def test_evidence_is_the_mean_over_the_windows_of_a_word() -> None:
     def run(text: str) -> list[np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
         return [np.array([[sure[text]]], np.float32), np.array([["de"]])]
 
-    found = evidence(run, "a b c", [(0, 1), (2, 3), (4, 5)])
+    found = evidence(run, "a b c", [(0, 1), (2, 3), (4, 5)], widest=2)
     german = found[:, LANGUAGES.index("de")]
     assert german[0] == pytest.approx(np.log([0.5, 0.8]).mean(), rel=1e-5)
     assert german[1] == pytest.approx(np.log([0.9, 0.8, 0.6]).mean(), rel=1e-5)
