@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import cycle
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from alcove.features.bandwidth.config import DEFAULT_VERSION, TICK_MS
-from alcove.features.bandwidth.contract import Bandwidth, program_path
+from alcove.features.bandwidth.contract import Bandwidth, BandwidthAnswer, program_path
 from alcove.features.bandwidth.harness import step_recording
 from alcove.features.bandwidth.observation import observations_of
-from alcove.runtime import load
+from alcove.runtime import Session, load
 
 from benchmarks.figures import Figure, median_us
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
 
 TICKS = 200
 
@@ -26,10 +33,8 @@ def measure() -> list[Figure]:
     for variant in ("int8", "f32"):
         path = program_path(DEFAULT_VERSION, variant)
         session, feature = load(path).session(), Bandwidth()
-        native, typed = cycle(ticks), cycle(ticks)
-        native_us, typed_us = median_us(
-            [lambda s=session, t=native: s(next(t)), lambda s=session, t=typed, f=feature: f.decode(s(next(t)))]
-        )
+        tick = partial(next, cycle(ticks))
+        native_us, typed_us = median_us([partial(_answer, session, tick), partial(_typed, feature, session, tick)])
         what = f"bandwidth {DEFAULT_VERSION} {variant}"
         figures += [
             Figure(
@@ -39,3 +44,11 @@ def measure() -> list[Figure]:
             Figure(f"{what}: program", path.stat().st_size, "bytes", "as stored and downloaded"),
         ]
     return figures
+
+
+def _answer(session: Session, tick: Callable[[], NDArray[np.float32]]) -> list[Any]:
+    return session(tick())
+
+
+def _typed(feature: Bandwidth, session: Session, tick: Callable[[], NDArray[np.float32]]) -> BandwidthAnswer:
+    return feature.decode(session(tick()))
