@@ -70,8 +70,14 @@ def sample_cases() -> Cases:
     for text in TEXTS:
         for name in ("classifier_int8", "classifier_float32"):
             made[f"{name} {text[:4]}"] = (programs[name], [text])
-        for path in sorted(Path(__file__).resolve().parents[2].glob("features/*/programs/*.alc")):
-            made[f"{path.stem} {text[:4]}"] = (path.read_bytes(), [text])
+    for path in sorted(Path(__file__).resolve().parents[2].glob("features/*/programs/*.alc")):
+        program = path.read_bytes()
+        (tensor,) = (spec.tensors[port.tensor] for spec in (read_spec(program),) for port in spec.inputs)
+        # Shares are statistics that can be; odd numbers are not.
+        shares = random.random(tensor.shape, np.float32)
+        given = TEXTS if tensor.dtype is DType.TEXT else [shares, numbers(random, DType.F32, tensor.shape, "odd")]
+        for place, value in enumerate(given):
+            made[f"{path.stem} {place}"] = (program, [value])
     tiny = np.full((6, 5), 1e-39, np.float32)
     made["layers"] = (programs["layers"], [tiny, np.full((2, 1, 3), -1e-45, np.float32)])
     made["counter"] = (programs["counter"], [tiny[0]])
