@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-BEGIN: Final = "<!-- figures: begin (written by evaluate.py) -->"
-END: Final = "<!-- figures: end -->"
+from alcove.features.card_figures import table
 
 Result = Mapping[str, Any]
 """What `evaluate.evaluate` returns."""
@@ -13,12 +12,6 @@ OURS: Final = "bandwidth"
 COLOURS: Final = ("#c0392b", "#1f618d", "#b9770e", "#1e8449")
 LEFT, TOP, WIDTH, HEIGHT = 48, 30, 460, 200
 LEGEND: Final = 150
-
-
-def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table; numbers to the right."""
-    rule = ["---", *["---:"] * (len(heading) - 1)]
-    return "\n".join("| " + " | ".join(row) + " |" for row in [heading, rule, *rows])
 
 
 def figures(result: Result) -> str:
@@ -129,19 +122,6 @@ def calls(result: Result) -> str:
     ]
     heading = ["sender follows", "bitrate (kbps)", "freezes a minute", "frozen (%)", "delay p95 (ms)", "loss (%)"]
     return "### Calls whose sender follows the estimate\n\n" + table(heading, rows)
-
-
-def replace_figures(card: str, new: str) -> str:
-    """Return `card` with `new` between its two markers.
-
-    Raises:
-        ValueError: a marker is missing.
-    """
-    before, begin, rest = card.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the card must hold the lines {BEGIN!r} and {END!r}")
-    return f"{before}{BEGIN}\n{new}\n{END}{after}"
 
 
 def step_picture(factor: str, curves: Mapping[str, Sequence[float]], tick_s: float, first_s: float) -> str:

@@ -31,6 +31,7 @@ from alcove.features.bandwidth.harness import (
 from alcove.features.bandwidth.link import Floats
 from alcove.features.bandwidth.observation import observations_of
 from alcove.features.bandwidth.replay import Trace, read_traces, record_segments, segments_of
+from alcove.features.card_figures import replace_figures
 from alcove.runtime import load
 
 SEGMENT_TICKS: Final = 500
@@ -173,7 +174,7 @@ def main() -> None:
         arguments.json.write_text(document, encoding="utf-8")
     if arguments.write:
         path: Path = arguments.write
-        path.write_text(card.replace_figures(path.read_text(encoding="utf-8"), card.figures(result)), encoding="utf-8")
+        path.write_text(replace_figures(path.read_text(encoding="utf-8"), card.figures(result)), encoding="utf-8")
         (path.parent / "evaluation.json").write_text(document, encoding="utf-8")
         for factor, by_name in curves.items():
             name = f"step_{factor.replace('.', '_')}.svg"

@@ -25,6 +25,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from alcove.features import checkpoint
 from alcove.features.bandwidth.config import CONFIGS, ModelConfig
 from alcove.features.bandwidth.dataset import made_recording
 from alcove.features.bandwidth.model import BandwidthNetwork
@@ -121,7 +122,7 @@ class Training:
         last = plan.steps if until is None else min(until, plan.steps)
         self.calls = self._made_calls(progress)
         if self.checkpoint.exists():
-            self._restore()
+            self.step = checkpoint.restore(self.checkpoint, self.network, self.optimiser)
         else:
             self.network.normalise(self._some_observations())
         began_s = time.monotonic()
@@ -136,7 +137,7 @@ class Training:
                 with (self.folder / "progress.jsonl").open("a", encoding="utf-8") as file:
                     file.write(json.dumps(line) + "\n")
             if self.step % plan.checkpoint_every == 0 or self.step == last:
-                self._save()
+                checkpoint.save(self.checkpoint, self.network, self.optimiser, self.step)
         return float(np.mean(losses[-plan.report_every :])) if losses else float("nan")
 
     def _made_calls(self, progress: Progress) -> Recording:
@@ -183,18 +184,6 @@ class Training:
         self.optimiser.step()
         self.step += 1
         return loss.item()
-
-    def _save(self) -> None:
-        state = {"network": self.network.state_dict(), "optimiser": self.optimiser.state_dict(), "step": self.step}
-        new = self.checkpoint.with_suffix(".new")
-        torch.save(state, new)
-        new.replace(self.checkpoint)
-
-    def _restore(self) -> None:
-        state = torch.load(self.checkpoint, weights_only=True)
-        self.network.load_state_dict(state["network"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        self.step = state["step"]
 
 
 def record_of(training: Training, loss: float) -> dict[str, Any]:

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-BEGIN: Final = "<!-- figures: begin (written by evaluate.py) -->"
-END: Final = "<!-- figures: end -->"
+from alcove.features.card_figures import table
 
 Result = Mapping[str, Any]
 """What `evaluate.evaluate` returns."""
@@ -16,12 +15,6 @@ ROW_HEIGHT, LEFT, WIDTH, TOP = 13, 40, 560, 34
 def percent(share: float) -> str:
     """Return a share as a percentage with one decimal."""
     return f"{100 * share:.1f}"
-
-
-def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table; numbers to the right."""
-    rule = ["---", *["---:"] * (len(heading) - 1)]
-    return "\n".join("| " + " | ".join(row) + " |" for row in [heading, rule, *rows])
 
 
 def figures(
@@ -124,19 +117,6 @@ def _confusions(result: Result, kinds: Sequence[str]) -> str:
     return f"### Most frequent confusions, {result['version']} (true → guess, texts)\n\n" + table(
         ["kind", "which"], rows
     )
-
-
-def replace_figures(card: str, new: str) -> str:
-    """Return `card` with `new` between its two markers.
-
-    Raises:
-        ValueError: a marker is missing.
-    """
-    before, begin, rest = card.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the card must hold the lines {BEGIN!r} and {END!r}")
-    return f"{before}{BEGIN}\n{new}\n{END}{after}"
 
 
 def accuracy_picture(result: Result) -> str:

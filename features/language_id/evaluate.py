@@ -17,7 +17,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from alcove.features.language_id.card import accuracy_picture, figures, replace_figures
+from alcove.features.card_figures import replace_figures
+from alcove.features.language_id.card import accuracy_picture, figures
 from alcove.features.language_id.config import CONFIGS, DEFAULT_VERSION, LANGUAGES
 from alcove.features.language_id.contract import SENTENCES, UNKNOWN_BELOW, program_path
 from alcove.features.language_id.dataset import DOUBTED, SPACELESS, read_rows, separator_table

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from alcove.features import checkpoint
 from alcove.features.language_id.calibrate import fit, samples
 from alcove.features.language_id.config import CONFIGS, LANGUAGES, ModelConfig
 from alcove.features.language_id.contract import SENTENCES
@@ -118,7 +119,7 @@ class Training:
         self.step = 0
         folder.mkdir(parents=True, exist_ok=True)
         if self.checkpoint.exists():
-            self._restore()
+            self.step = checkpoint.restore(self.checkpoint, self.network, self.optimiser)
 
     @property
     def checkpoint(self) -> Path:
@@ -145,14 +146,14 @@ class Training:
                 with (self.folder / "progress.jsonl").open("a", encoding="utf-8") as file:
                     file.write(json.dumps(line) + "\n")
             if self.step % plan.checkpoint_every == 0 or self.step == last:
-                self._save()
+                checkpoint.save(self.checkpoint, self.network, self.optimiser, self.step)
         return float(np.mean(losses[-plan.report_every :])) if losses else float("nan")
 
     def calibrate(self, lines: Sequence[HeldOut]) -> dict[str, float]:
         """Fit the temperature to held-out lines, keep it with the weights and return it."""
         kinds = samples(lines, seed=self.plan.seed)
         found = fit(self.network, self.config, kinds, _native.ngram_hash_batch)
-        self._save()
+        checkpoint.save(self.checkpoint, self.network, self.optimiser, self.step)
         return found
 
     def _train_batch(self) -> float:
@@ -170,18 +171,6 @@ class Training:
         self.optimiser.step()
         self.step += 1
         return loss.item()
-
-    def _save(self) -> None:
-        state = {"network": self.network.state_dict(), "optimiser": self.optimiser.state_dict(), "step": self.step}
-        new = self.checkpoint.with_suffix(".new")
-        torch.save(state, new)
-        new.replace(self.checkpoint)
-
-    def _restore(self) -> None:
-        state = torch.load(self.checkpoint, weights_only=True)
-        self.network.load_state_dict(state["network"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        self.step = state["step"]
 
 
 def record_of(training: Training, loss: float, temperature: dict[str, float] | None = None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 from alcove.features.bandwidth import Bandwidth, BandwidthStream
 from alcove.features.bandwidth.baselines import BASELINES
 from alcove.features.bandwidth.call import CALL_TICKS, compare, latest_observation
-from alcove.features.bandwidth.card import figures, mean_of_sources, replace_figures
+from alcove.features.bandwidth.card import figures, mean_of_sources
 from alcove.features.bandwidth.config import DEFAULT_VERSION, STATISTICS
 from alcove.features.bandwidth.contract import MISSING, PROGRAMS, program_path
 from alcove.features.bandwidth.dataset import made_capacities, made_recording
@@ -19,6 +19,7 @@ from alcove.features.bandwidth.link import LinkModel
 from alcove.features.bandwidth.observation import observations_of, statistics_of
 from alcove.features.bandwidth.replay import random_paths, read_traces, record_segments
 from alcove.features.bandwidth.sender import Sender, random_streams
+from alcove.features.card_figures import replace_figures
 from alcove.runtime import InputError, Model, load
 from alcove.runtime.certificate import check_certificate
 

@@ -4,15 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from alcove.features.language_id.card import (
-    BEGIN,
-    END,
-    accuracy_picture,
-    figures,
-    peers_table,
-    percent,
-    replace_figures,
-)
+from alcove.features.card_figures import BEGIN, END, replace_figures
+from alcove.features.language_id.card import accuracy_picture, figures, peers_table, percent
 from alcove.features.language_id.config import DEFAULT_VERSION
 from alcove.features.language_id.contract import program_path
 from alcove.features.language_id.metrics import (
