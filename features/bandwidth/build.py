@@ -1,7 +1,7 @@
 """From trained weights to committed programs, and back: the committed float32 program is the checkpoint.
 
-python -m alcove.features.bandwidth.build --version 1.0.0 --run runs/bandwidth-1.0.0   # from a training run
-python -m alcove.features.bandwidth.build --version 1.0.0                              # again, from the program
+python -m alcove.features.bandwidth.build --version 1.1.0 --run runs/bandwidth-1.1.0   # from a training run
+python -m alcove.features.bandwidth.build --version 1.1.0                              # again, from the program
 """
 
 import argparse
@@ -49,7 +49,7 @@ def module_of_program(program: Program, version: str) -> BandwidthModule:
     module = BandwidthModule(BandwidthNetwork(CONFIGS[version]))
     state = {name: torch.from_numpy(array) for name, array in load_state(program.spec).items()}
     found = module.load_state_dict(state, strict=False)
-    # The last layer of training is not in the program: its two rows are.
+    # The last layer of training is not in the program: its three rows are.
     missing = [name for name in found.missing_keys if not name.startswith("network.out.")]
     if missing or found.unexpected_keys:
         raise ValueError(f"the program lacks {missing} and has {found.unexpected_keys} besides")
@@ -122,7 +122,7 @@ def main() -> None:
         print(f"{path.name}: {len(bytes(program)):,} bytes, sha256 {program.digest}")  # noqa: T201 (what the command is for)
     if arguments.run:
         record = json.loads((arguments.run / "run.json").read_text(encoding="utf-8"))
-        # Which quantiles make the estimate is chosen after training.
+        # Margin and deviation are chosen after training.
         record["config"] = CONFIGS[version].to_json()
         text = json.dumps(record, indent=2) + "\n"
         program_path(version).with_suffix(".run.json").write_text(text, encoding="utf-8")

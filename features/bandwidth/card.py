@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from alcove.features.bandwidth.config import MIDDLE
 from alcove.features.card_figures import table
 
 Result = Mapping[str, Any]
@@ -16,7 +17,7 @@ LEGEND: Final = 150
 
 def figures(result: Result) -> str:
     """Return all figures of an evaluation."""
-    parts = [goals(result), sources(result)]
+    parts = [goals(result), sources(result), certainty(result)]
     if "steps" in result:
         parts.append(steps(result))
     if "calls" in result:
@@ -88,6 +89,22 @@ def sources(result: Result) -> str:
             )
     heading = ["source", "estimator", "mean absolute error (kbps)", "of the mean capacity (%)"]
     return "### Error by source\n\n" + table([*heading, "ticks above (%)", "mean overshoot (%)"], rows)
+
+
+def certainty(result: Result) -> str:
+    """Return how often the truth is within the deviations of the middle, by source and in the mean of the sources."""
+    found = result["certainty"]
+    mean = {key: sum(values[key] for values in found.values()) / len(found) for key in next(iter(found.values()))}
+    order = ("within_1", "within_2", "below_1", "above_1", "deviation")
+    rows = [
+        [source, *(f"{100 * values[key]:.0f}" for key in order)]
+        for source, values in [*found.items(), ("**mean**", mean)]
+    ]
+    heading = ["source", "truths within 1 deviation (%)", "within 2 (%)", "more than 1 below (%)"]
+    return (
+        f"### How sure it is: truths about the middle, {MIDDLE} deviations above the estimate (goal: 68 %, 95 %)\n\n"
+        + table([*heading, "more than 1 above (%)", "mean deviation of the mean capacity (%)"], rows)
+    )
 
 
 def steps(result: Result) -> str:

@@ -2,7 +2,8 @@
 
 Capacities are drawn, not recorded: the weights then depend on no source of unclear licence, and every recorded source
 is one that training never saw.  Levels from 50 kbps to 100 Mbps, steps, random walks, Markov chains, ramps, scheduling
-noise and outages, held for 60 ms to seconds, as sources differ in this; on paths and with senders of every kind.
+noise and outages, held for 60 ms to seconds, as sources differ in this; on paths and with senders of every kind.  A
+quarter is made like logs of throughput, which is what most collections of traces are: means over bins or downloads.
 """
 
 from typing import Final
@@ -17,8 +18,11 @@ LEVELS_BPS: Final = (50e3, 100e6)
 COMMON_BPS: Final = (300e3, 20e6)
 """Half of the calls are here."""
 
-STEPS, WALK, CHAIN, RAMPS, CONSTANT = range(5)
-KIND_SHARES: Final = (0.25, 0.35, 0.15, 0.1, 0.15)
+STEPS, WALK, CHAIN, RAMPS, CONSTANT, LOG = range(6)
+KIND_SHARES: Final = (0.25, 0.2, 0.1, 0.08, 0.12, 0.25)
+
+BIN_S: Final = (0.5, 1.0, 1.0, 2.0)
+"""Lengths of the bins of a log of throughput, one drawn for each call."""
 
 
 def made_capacities(n: int, ticks: int, rng: np.random.Generator) -> Floats:
@@ -46,13 +50,16 @@ def _row(kind: int, ticks: int, rng: np.random.Generator) -> Floats:
     if kind == RAMPS:
         corners = np.sort(rng.integers(0, ticks, rng.integers(2, 8)))
         return np.interp(np.arange(ticks), corners, rng.normal(0, 0.8, len(corners)))
+    if kind == LOG:
+        return _log(ticks, rng)
     return np.zeros(ticks)
 
 
 def _steps(ticks: int, rng: np.random.Generator, size: float) -> Floats:
     """Up and down by factors up to exp(size), pulled back to the level."""
     row, at, value = np.zeros(ticks), 0, 0.0
-    mean_ticks = rng.uniform(15, 250)
+    # Most calls change often: what follows a change is what an estimator must learn to do fast.
+    mean_ticks = np.exp(rng.uniform(np.log(12), np.log(250)))
     while at < ticks:
         length = 1 + int(rng.exponential(mean_ticks))
         row[at : at + length] = value
@@ -62,18 +69,43 @@ def _steps(ticks: int, rng: np.random.Generator, size: float) -> Floats:
 
 
 def _walk(ticks: int, rng: np.random.Generator) -> Floats:
-    """An Ornstein-Uhlenbeck process, sampled and held as sources do: for 1 tick to 2 s, or irregularly."""
-    deviation, seconds = rng.uniform(0.05, 0.9), np.exp(rng.uniform(np.log(0.3), np.log(30)))
+    """A wandering capacity, sampled and held: for 1 tick to 2 s, or irregularly."""
+    row = _wandering(ticks, rng.uniform(0.05, 0.9), np.exp(rng.uniform(np.log(0.3), np.log(30))), rng)
+    hold = int(rng.choice([1, 2, 8, 17, 17, 33]))
+    kept = np.arange(ticks) // hold * hold if rng.random() < 0.8 else _irregular(ticks, hold, rng)
+    held: Floats = row[kept]
+    return held
+
+
+def _log(ticks: int, rng: np.random.Generator) -> Floats:
+    """A log of throughput: a slow mean, and means over bins or downloads of 1 to 5 s that differ from neighbours.
+
+    In some, a bin collapses now and then, as of a flow that stalled or a link that was idle for a part of it.
+    """
+    slow = _wandering(ticks, rng.uniform(0.05, 0.6), np.exp(rng.uniform(np.log(5), np.log(60))), rng)
+    if rng.random() < 0.5:
+        # Bins do not fall on ticks: they begin anywhere, and 1 s is 16.7 ticks.
+        number = ((np.arange(ticks) * TICK_MS / 1000 + rng.uniform(0, 1)) / rng.choice(BIN_S)).astype(np.int64)
+    else:
+        number = np.cumsum(np.less(rng.random(ticks), TICK_MS / 1000 / rng.uniform(1.0, 5.0)))
+    bins = int(number[-1]) + 1
+    noise = rng.normal(0, rng.uniform(0.02, 0.45), bins)
+    if rng.random() < 0.35:
+        noise += np.where(rng.random(bins) < rng.uniform(0.02, 0.12), np.log(rng.uniform(0.02, 0.5, bins)), 0.0)
+    first = np.searchsorted(number, number)
+    held: Floats = slow[first] + noise[number]
+    return held
+
+
+def _wandering(ticks: int, deviation: float, seconds: float, rng: np.random.Generator) -> Floats:
+    """An Ornstein-Uhlenbeck process of mean 0, f64 [ticks], that forgets within some seconds."""
     keep = np.exp(-TICK_MS / 1000 / seconds)
     noise = rng.normal(0, deviation * np.sqrt(1 - keep**2), ticks)
     row, value = np.empty(ticks), rng.normal(0, deviation)
     for tick in range(ticks):
         value = keep * value + noise[tick]
         row[tick] = value
-    hold = int(rng.choice([1, 2, 8, 17, 17, 33]))
-    kept = np.arange(ticks) // hold * hold if rng.random() < 0.8 else _irregular(ticks, hold, rng)
-    held: Floats = row[kept]
-    return held
+    return row
 
 
 def _irregular(ticks: int, hold: int, rng: np.random.Generator) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:

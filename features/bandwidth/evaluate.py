@@ -21,6 +21,8 @@ from alcove.features.bandwidth.contract import program_path
 from alcove.features.bandwidth.harness import (
     SETTLED,
     STEP_TICK,
+    DeviationOf,
+    certainty,
     estimates_of,
     estimators,
     score,
@@ -32,7 +34,7 @@ from alcove.features.bandwidth.link import Floats
 from alcove.features.bandwidth.observation import observations_of
 from alcove.features.bandwidth.replay import Trace, read_traces, record_segments, segments_of
 from alcove.features.card_figures import replace_figures
-from alcove.runtime import load
+from alcove.runtime import Model, load
 
 SEGMENT_TICKS: Final = 500
 """30 s: longer traces are cut."""
@@ -55,15 +57,19 @@ def chosen_segments(traces: list[Trace], split: str, most: int) -> dict[str, lis
     return found
 
 
-def by_source(segments: Mapping[str, list[Floats]], makers: Mapping[str, Callable[[int], Estimator]]) -> dict[str, Any]:
-    """Return each estimator's score by source, as JSON values."""
-    result: dict[str, Any] = {}
+def by_source(
+    segments: Mapping[str, list[Floats]], makers: Mapping[str, Callable[[int], Estimator]], model: Model
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return each estimator's score, and the certainty of the feature's program, by source, as JSON values."""
+    scores: dict[str, Any] = {}
+    certainties: dict[str, Any] = {}
     for number, (source, pieces) in enumerate(segments.items()):
         recording = record_segments(pieces, SEGMENT_TICKS, SEED + 1000 * number)
-        result[source] = {
-            name: asdict(score(estimates_of(make, recording.statistics), recording)) for name, make in makers.items()
-        }
-    return result
+        estimates = {name: estimates_of(make, recording.statistics) for name, make in makers.items()}
+        scores[source] = {name: asdict(score(given, recording)) for name, given in estimates.items()}
+        deviations = estimates_of(lambda n: DeviationOf(model, n), recording.statistics)
+        certainties[source] = asdict(certainty(estimates[card.OURS], deviations, recording))
+    return scores, certainties
 
 
 def of_steps(makers: Mapping[str, Callable[[int], Estimator]], calls: int) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -126,20 +132,22 @@ def evaluate(
     Raises:
         ValueError: the file is not in that form, or holds no trace long enough.
     """
-    path = program_path(version)
-    makers = estimators(load(path))
+    model = load(program_path(version))
+    makers = estimators(model)
     segments = chosen_segments(read_traces(traces), split, most)
     if not segments:
         raise ValueError(f"{traces.name} holds no trace of 9 s or more")
+    scores, certainties = by_source(segments, makers, model)
     result: dict[str, Any] = {
         "version": version,
-        "digest": load(path).digest,
+        "digest": model.digest,
         "program": {
             variant: {"size_bytes": file.stat().st_size, "tick_us": round(tick_us(file), 2)}
             for variant in VARIANTS
             for file in [program_path(version, variant)]
         },
-        "sources": by_source(segments, makers),
+        "sources": scores,
+        "certainty": certainties,
     }
     curves: dict[str, Any] = {}
     if step_calls:

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 from alcove.features.bandwidth.baselines import BASELINES, Estimator
-from alcove.features.bandwidth.config import TICK_MS
+from alcove.features.bandwidth.config import MAX_CAPACITY_BPS, MIDDLE, TICK_MS
 from alcove.features.bandwidth.observation import Floats32, observations_of
 from alcove.features.bandwidth.replay import Recording, random_paths, record
 from alcove.features.bandwidth.sender import random_streams
@@ -45,6 +45,15 @@ class ProgramEstimator:
             capacity, std = session(observation[row : row + 1])
             estimates[row], self.std_bps[row] = capacity[0, 0], std[0, 0]
         return estimates
+
+
+class DeviationOf(ProgramEstimator):
+    """The same program, for `estimates_of`: what it gives is the deviation beside each estimate, bps."""
+
+    def update(self, observation: Floats32) -> Floats:
+        """Return the deviations, bps f64 [n], after a tick's observations f32 [n, 150]."""
+        super().update(observation)
+        return self.std_bps
 
 
 def estimates_of(make: Callable[[int], Estimator], statistics: Floats32, *, chunk: int = 50) -> Floats:
@@ -90,16 +99,64 @@ def score(estimates: Floats, recording: Recording) -> Score:
     Raises:
         ValueError: nothing is left to score.
     """
-    is_scored = recording.is_scored.copy()
-    is_scored[:, :WARM_UP_TICKS] = False
-    if not is_scored.any():
-        raise ValueError(f"a recording needs more than {WARM_UP_TICKS} ticks")
+    is_scored = scored_ticks(recording)
     truth = recording.capacity_bps[is_scored].astype(np.float64)
     off = estimates[is_scored] - truth
     mean = float(truth.mean())
     error = float(np.abs(off).mean())
     above = np.maximum(off, 0.0)
     return Score(error, error / mean, float((off > 0).mean()), float(above.mean()) / mean, len(truth))
+
+
+def scored_ticks(recording: Recording) -> NDArray[np.bool_]:
+    """Return which ticks count, bool [n, ticks]: those of the trace but for the first second.
+
+    Raises:
+        ValueError: none is left.
+    """
+    is_scored = recording.is_scored.copy()
+    is_scored[:, :WARM_UP_TICKS] = False
+    if not is_scored.any():
+        raise ValueError(f"a recording needs more than {WARM_UP_TICKS} ticks")
+    return is_scored
+
+
+@dataclass(frozen=True)
+class Certainty:
+    """Does the deviation say how far off an estimate can be?
+
+    Attributes:
+        within_1: share of truths within one deviation of the middle (`BandwidthAnswer.middle_bps`); 0.68 of a normal
+            distribution.
+        within_2: within two; 0.95 of a normal distribution.
+        below_1: share of truths more than one deviation below the middle.
+        above_1: share of truths more than one deviation above it.
+        deviation: mean deviation over the mean capacity.
+    """
+
+    within_1: float
+    within_2: float
+    below_1: float
+    above_1: float
+    deviation: float
+
+
+def certainty(estimates: Floats, deviations: Floats, recording: Recording) -> Certainty:
+    """Return how estimates and their deviations, bps f64 [n, ticks], fit the truth of a recording.
+
+    Raises:
+        ValueError: nothing is left to score.
+    """
+    is_scored = scored_ticks(recording)
+    truth, deviation = recording.capacity_bps[is_scored].astype(np.float64), deviations[is_scored]
+    off = truth - np.minimum(estimates[is_scored] + MIDDLE * deviation, MAX_CAPACITY_BPS)
+    return Certainty(
+        within_1=float((np.abs(off) <= deviation).mean()),
+        within_2=float((np.abs(off) <= 2 * deviation).mean()),
+        below_1=float((off < -deviation).mean()),
+        above_1=float((off > deviation).mean()),
+        deviation=float(deviation.mean() / truth.mean()),
+    )
 
 
 def estimators(program: Model | None = None) -> Mapping[str, Callable[[int], Estimator]]:

@@ -27,7 +27,7 @@ START_SPREAD: Final = 1.0
 """Standard deviation then, as a share of the estimate."""
 GROWTH: Final = 1.05
 """By how much the standard deviation grows with every missing tick."""
-SPREADS: Final = (0.01, 2.0)
+SPREADS: Final = (0.01, 5.0)
 """Least and greatest standard deviation, as a share of the estimate."""
 
 _OFFSETS: Final = {"bps": 2e3, "packets": 0.5, "bytes": 15.0, "ms": 0.2, "ratio": 0.02, "probability": 0.02}
@@ -46,10 +46,10 @@ def _each(values: list[float]) -> Tensor:
 
 
 class BandwidthNetwork(nn.Module):
-    """Observations to quantiles of the capacity, over whole sequences.
+    """Observations to quantiles and estimates of the capacity, over whole sequences.
 
     Args:
-        config: width, hidden, quantiles.
+        config: width, hidden, quantiles, penalties.
     """
 
     offset: Tensor
@@ -68,7 +68,7 @@ class BandwidthNetwork(nn.Module):
         self.read = nn.Linear(OBSERVATION_SIZE, config.width)
         self.cell = nn.GRU(config.width, config.hidden, batch_first=True)
         self.mix = nn.Linear(config.hidden, config.mixed)
-        self.out = nn.Linear(config.mixed, len(config.quantiles))
+        self.out = nn.Linear(config.mixed, len(config.quantiles) + len(config.penalties))
 
     @torch.no_grad()
     def normalise(self, observations: Tensor) -> None:
@@ -91,7 +91,7 @@ class BandwidthNetwork(nn.Module):
         return functional.relu(self.read(values))
 
     def forward(self, observation: Tensor, hidden: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return quantiles of the capacity's logarithm, f32 [n, ticks, quantiles], and the last hidden state.
+        """Return the capacity's logarithm, f32 [n, ticks, quantiles + penalties], and the last hidden state.
 
         Args:
             observation: f32 [n, ticks, 150], each value within its bounds.
@@ -106,7 +106,7 @@ class BandwidthModule(nn.Module):
     """What is exported: one tick, with the memory of a call in its buffers.
 
     Args:
-        network: trained; its last layer becomes two rows, the estimate and half the distance of two quantiles.
+        network: trained; its last layer becomes three rows, the estimate and how far two quantiles are from it.
     """
 
     low: Tensor
@@ -119,13 +119,16 @@ class BandwidthModule(nn.Module):
         super().__init__()
         config = network.config
         self.network = network
-        self.answer = nn.Linear(config.mixed, 2)
+        self.deviation = config.deviation
+        self.answer = nn.Linear(config.mixed, 3)
         with torch.no_grad():
-            below, above = config.spread
-            for whole, two in ((network.out.weight, self.answer.weight), (network.out.bias, self.answer.bias)):
-                two[0] = torch.tensordot(torch.tensor(config.estimate), whole, dims=1)
-                two[1] = (whole[above] - whole[below]) / 2
-            self.answer.bias[0] += math.log(config.margin)
+            log_margin = math.log(config.margin)
+            for whole, three in ((network.out.weight, self.answer.weight), (network.out.bias, self.answer.bias)):
+                estimate = whole[len(config.quantiles) + config.estimate]
+                three[0] = estimate
+                for row, quantile in enumerate(config.spread, start=1):
+                    three[row] = whole[quantile] - estimate
+            self.answer.bias.add_(torch.tensor([log_margin, -log_margin, -log_margin]))
         self.register_buffer("low", _each([known.low for known in STATISTICS]))
         self.register_buffer("high", _each([known.high for known in STATISTICS]))
         self.register_buffer("hidden", torch.zeros(1, 1, config.hidden))
@@ -147,7 +150,10 @@ class BandwidthModule(nn.Module):
         answer = self.answer(functional.relu(network.mix(out[:, 0])))
         new = torch.exp(answer[:, :1] + reference).clamp(MIN_CAPACITY_BPS, MAX_CAPACITY_BPS)
         capacity = torch.where(is_known, new, self.capacity)
-        spread = torch.where(is_known, answer[:, 1:], self.spread * GROWTH).clamp(*SPREADS)
+        # Of bit/s, not of logarithms: where the estimate is far below the middle, the deviation is that of the middle.
+        below, above = torch.exp(answer[:, 1:2]), torch.exp(answer[:, 2:])
+        spread = (above - below) * (self.deviation / 2)
+        spread = torch.where(is_known, spread, self.spread * GROWTH).clamp(*SPREADS)
         self.hidden.copy_(torch.where(is_known, hidden, self.hidden))
         self.capacity.copy_(capacity)
         self.spread.copy_(spread)

@@ -1,6 +1,6 @@
 """Trains one version of the model on one core, with checkpoints, and writes down how.
 
-    python -m alcove.features.bandwidth.train --version 1.0.0 --run runs/bandwidth-1.0.0
+    python -m alcove.features.bandwidth.train --version 1.1.0 --run runs/bandwidth-1.1.0
 
 The same arguments give the same weights on the same machine: every batch depends on the seed and its step alone, so a
 run that was cut off goes on from its last checkpoint as if nothing had happened.  The folder of the run holds
@@ -11,8 +11,8 @@ run that was cut off goes on from its last checkpoint as if nothing had happened
     run.json        arguments, shape, versions, final loss
 
 The loss is the pinball loss of the quantiles (Koenker and Bassett, 1978), on a logarithmic scale and relative to the
-call's mean capacity.  The estimate is made of low quantiles q, for which saying too much costs (1 - q) / q times what
-saying as much too little does: the asymmetric penalty of over-estimation.
+call's mean capacity, and the error of the estimates with a penalty for each one above the truth (`penalised`).  In a
+low quantile q, saying too much costs (1 - q) / q times what saying as much too little does.
 """
 
 import argparse
@@ -74,7 +74,13 @@ class TrainingPlan:
         return float(self.learning_rate * min(1.0, (step + 1) / self.warmup_steps) * fall)
 
 
-PLANS: Final = {"1.0.0": TrainingPlan(steps=4_250)}
+PLANS: Final = {"1.1.0": TrainingPlan(steps=7_000, calls=8192, learning_rate=2e-3)}
+
+CLOSE: Final = 0.01
+"""How sharp the edge of the penalty is: an estimate above the truth by this share pays 73 % of it."""
+
+PENALISED_SHARE: Final = 0.3
+"""Weight of the penalised estimates beside the quantiles: their penalty has steep edges, and so large gradients."""
 
 
 def pinball(quantiles: Tensor, truth: Tensor, levels: Tensor) -> Tensor:
@@ -88,6 +94,24 @@ def loss_of(log_quantiles: Tensor, capacity_bps: Tensor, mean_bps: Tensor, level
     by_ratio = pinball(log_quantiles, torch.log(capacity_bps), levels)
     share = torch.exp((log_quantiles - torch.log(mean_bps)[..., None]).clamp_max(3.0))
     return 0.5 * by_ratio + pinball(share, (capacity_bps / mean_bps).clamp_max(20.0), levels)
+
+
+def penalised(log_estimates: Tensor, capacity_bps: Tensor, mean_bps: Tensor, penalties: Tensor) -> Tensor:
+    """Return the mean error of estimates of log(bit/s), f32 [n, ticks, p], plus a penalty for each one that is above.
+
+    A quantile is equally careful everywhere.  This is careful where that is cheap, where the capacity is known to a few
+    percent, and bolder where nobody knows it: so it errs less for the same share of estimates that are above.
+
+    Args:
+        log_estimates: one for each penalty.
+        capacity_bps: f32 [n, ticks].
+        mean_bps: of each call, f32 [n, 1].
+        penalties: cost of one estimate above the truth, in shares of the call's mean capacity, f32 [p].
+    """
+    off = log_estimates - torch.log(capacity_bps)[..., None]
+    share = torch.exp((log_estimates - torch.log(mean_bps)[..., None]).clamp_max(3.0))
+    error = (share - (capacity_bps / mean_bps).clamp_max(20.0)[..., None]).abs() + 0.5 * off.abs()
+    return (error + penalties * torch.sigmoid(off / CLOSE)).mean()
 
 
 class Training:
@@ -108,6 +132,7 @@ class Training:
         self.network = BandwidthNetwork(config)
         self.optimiser = torch.optim.AdamW(self.network.parameters(), lr=plan.learning_rate, weight_decay=1e-3)
         self.levels = torch.tensor(config.quantiles)
+        self.penalties = torch.tensor(config.penalties)
         self.step = 0
         self.calls: Recording | None = None
 
@@ -175,9 +200,12 @@ class Training:
         mean = truth.mean(dim=1, keepdim=True)
         for group in self.optimiser.param_groups:
             group["lr"] = plan.learning_rate_at(self.step)
-        quantiles, _ = self.network(observations)
+        answers, _ = self.network(observations)
         known = plan.warm_ticks
-        loss = loss_of(quantiles[:, known:], truth[:, ticks][:, known:], mean, self.levels)
+        quantiles, estimates = answers[:, known:].split([len(self.levels), len(self.penalties)], dim=-1)
+        scored = truth[:, ticks][:, known:]
+        loss = loss_of(quantiles, scored, mean, self.levels)
+        loss = loss + PENALISED_SHARE * penalised(estimates, scored, mean, self.penalties)
         self.optimiser.zero_grad()
         torch.autograd.backward(loss)
         nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)

@@ -68,6 +68,14 @@ def test_answer_holds_the_programs_numbers() -> None:
         assert Bandwidth().decode(outputs(bound, 1.0)).capacity_bps == pytest.approx(bound)
 
 
+def test_middle_is_above_the_careful_estimate_and_no_more_than_an_estimate_can_be() -> None:
+    """One and a half deviations; it is for apps, and not part of the answer as JSON."""
+    answer = BandwidthAnswer(capacity_bps=2e6, std_bps=4e5)
+    assert answer.middle_bps == pytest.approx(2.6e6)
+    assert BandwidthAnswer(capacity_bps=9e7, std_bps=1e8).middle_bps == MAX_CAPACITY_BPS
+    assert answer.model_dump() == {"capacity_bps": 2e6, "std_bps": 4e5}
+
+
 @pytest.mark.parametrize(
     "wrong",
     [[], outputs(1e6, 1e5)[:1], [*outputs(1e6, 1e5), np.zeros((1, 1))], [np.zeros((1, 2)), np.zeros((1, 2))]],

@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from alcove.features.bandwidth.baselines import BASELINES, START_BPS, GoogCc, RateKalman, WindowMax
-from alcove.features.bandwidth.config import MAX_CAPACITY_BPS, MIN_CAPACITY_BPS, STATISTICS
+from alcove.features.bandwidth.config import MAX_CAPACITY_BPS, MIDDLE, MIN_CAPACITY_BPS, STATISTICS
 from alcove.features.bandwidth.harness import (
     STEP_TICK,
     STEP_TICKS,
     WARM_UP_TICKS,
+    certainty,
     estimates_of,
     score,
     settling_s,
@@ -136,6 +137,22 @@ def test_score_is_that_of_the_definition(steps: dict[float, Recording]) -> None:
     assert score(late, part).error_bps == 0
     with pytest.raises(ValueError, match="more than 17 ticks"):
         score(truth, replace(recording, is_scored=np.zeros_like(recording.is_scored)))
+
+
+def test_certainty_of_an_honest_deviation_is_that_of_a_normal_distribution(steps: dict[float, Recording]) -> None:
+    """Estimates as far below the truth as the contract says: 68 and 95 %; half the deviation: 38 and 68 %."""
+    recording = steps[0.5]
+    truth = recording.capacity_bps.astype(np.float64)
+    deviation = 0.1 * truth
+    middle = truth + deviation * np.random.default_rng(0).normal(size=truth.shape)
+    honest = certainty(middle - MIDDLE * deviation, deviation, recording)
+    assert [honest.within_1, honest.within_2] == pytest.approx([0.683, 0.954], abs=0.02)
+    assert honest.below_1 == pytest.approx(honest.above_1, abs=0.02)
+    assert honest.deviation == pytest.approx(0.1)
+    bold = certainty(middle - MIDDLE * deviation / 2, deviation / 2, recording)
+    assert [bold.within_1, bold.within_2] == pytest.approx([0.383, 0.683], abs=0.02)
+    low = certainty(truth / 2, deviation / 10, recording)
+    assert (low.above_1, low.below_1, low.within_2) == (1.0, 0.0, 0.0)
 
 
 def test_settling_time_is_that_of_the_first_lasting_approach(steps: dict[float, Recording]) -> None:

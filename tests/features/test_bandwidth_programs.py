@@ -20,8 +20,10 @@ from alcove.features.bandwidth.observation import observations_of, statistics_of
 from alcove.features.bandwidth.replay import random_paths, read_traces, record_segments
 from alcove.features.bandwidth.sender import Sender, random_streams
 from alcove.features.card_figures import replace_figures
+from alcove.platform.cli.main import app
 from alcove.runtime import InputError, Model, load
 from alcove.runtime.certificate import check_certificate
+from typer.testing import CliRunner
 
 VARIANTS = ("int8", "f32")
 FOLDER = PROGRAMS.parent
@@ -110,12 +112,12 @@ def test_delay_below_its_base_is_no_bad_value(models: dict[str, Model], observat
 
 
 def test_missing_from_the_first_tick_is_an_answer_too(models: dict[str, Model]) -> None:
-    """Nothing known: the start, with a deviation as large, which grows to a bound."""
+    """Nothing known: the start, with a deviation as large, which grows to five times as much."""
     session = models["int8"].session()
     answers = [Bandwidth().decode(session(MISSING)) for _ in range(400)]
     assert {answer.capacity_bps for answer in answers} == {500e3}
     assert answers[0].std_bps >= 500e3
-    assert answers[-1].std_bps == pytest.approx(1e6)
+    assert answers[-1].std_bps == pytest.approx(2.5e6)
 
 
 def test_input_of_another_shape_is_a_typed_error(models: dict[str, Model]) -> None:
@@ -161,6 +163,27 @@ def test_time_that_does_not_go_on_is_refused(
     assert stream.update(60.0, observations[0, 1]) == calm.update(60.0, observations[0, 1])
 
 
+def test_command_answers_every_line_of_standard_input_with_one_line(observations: np.ndarray) -> None:
+    """Good, empty, broken and wrong ones: the bad get an error or the estimate before, and the call goes on."""
+    good = [json.dumps([round(float(value), 3) for value in row]) for row in observations[0, :24]]
+    numbers = json.loads(good[20])
+    missing = [json.dumps([bad, *numbers[1:]]) for bad in (float("nan"), float("inf"), -5.0, None)]
+    broken = ["", " ", "oops", "[1, 2", "[]", json.dumps(numbers[:149]), json.dumps([*numbers, 0.0]), '{"t_ms": 60}']
+    lines = [*good[:20], *missing, *broken, *good[20:]]
+    run = CliRunner().invoke(app, ["feature", "run", "bandwidth", "--input", "-"], input="\n".join(lines) + "\n")
+    assert run.exit_code == 0
+    answers = [json.loads(line) for line in run.stdout.splitlines()]
+    assert [answer["version"] for answer in answers] == [DEFAULT_VERSION] * len(lines)
+    assert [answer["value"] is None for answer in answers] == [line in broken for line in lines]
+    assert all(answer["error"]["message"] for answer in answers[24:32])
+    before = answers[19]["value"]
+    for times, answer in enumerate(answers[20:24], start=1):
+        assert answer["value"]["capacity_bps"] == before["capacity_bps"]
+        assert answer["value"]["std_bps"] == pytest.approx(before["std_bps"] * 1.05**times, rel=1e-4)
+    calm = CliRunner().invoke(app, ["feature", "run", "bandwidth", "--input", "-"], input="\n".join(good) + "\n")
+    assert [json.loads(line) for line in calm.stdout.splitlines()][20:] == answers[32:]
+
+
 def test_estimate_is_nearer_than_every_baseline_on_made_up_calls(models: dict[str, Model]) -> None:
     """On calls that no training saw: the least error, and less than half of the over-estimation of the next."""
     calls = made_recording(64, 200, 31_337)
@@ -189,9 +212,18 @@ def test_card_shows_what_was_measured_of_this_very_program() -> None:
     card = (FOLDER / "CARD.md").read_text(encoding="utf-8")
     assert replace_figures(card, figures(result)) == card
     ours, *theirs = mean_of_sources(result).values()
-    for figure in ("relative_error", "over_rate"):
-        assert ours[figure] <= 0.8 * min(rival[figure] for rival in theirs)
-    assert all(by_name["bandwidth"]["median_s"] <= 1.0 for by_name in result["steps"].values())
+    for figure, in_the_mean, of_each in (("relative_error", 0.7, 0.85), ("over_rate", 0.65, 0.82)):
+        assert ours[figure] <= in_the_mean * min(rival[figure] for rival in theirs)
+        for source, (own, *rivals) in ((name, found.values()) for name, found in result["sources"].items()):
+            assert own[figure] <= of_each * min(rival[figure] for rival in rivals), source
+    assert result["program"]["int8"]["tick_us"] <= 15
+    certain = list(result["certainty"].values())
+    assert 0.6 <= np.mean([found["within_1"] for found in certain]) <= 0.76
+    assert np.mean([found["within_2"] for found in certain]) >= 0.9
+    for steps in result["steps"].values():
+        assert steps["bandwidth"]["median_s"] <= 1.0
+        assert steps["bandwidth"]["curve_s"] <= 1.0
+        assert steps["bandwidth"]["within_1_s"] >= 0.65
     assert {"step_2.svg", "step_0_5.svg"} <= {path.name for path in FOLDER.iterdir()}
 
 
