@@ -1,18 +1,18 @@
 """How do figures look in the card?  Markdown tables and pictures, from what `evaluate.py` measured."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from alcove.features.bandwidth.config import MIDDLE
+from alcove.features.bandwidth.harness import REACHES
+from alcove.features.bandwidth.picture import Axis, picture
 from alcove.features.card_figures import table
 
 Result = Mapping[str, Any]
 """What `evaluate.evaluate` returns."""
 
 OURS: Final = "bandwidth"
-COLOURS: Final = ("#c0392b", "#1f618d", "#b9770e", "#1e8449")
-LEFT, TOP, WIDTH, HEIGHT = 48, 30, 460, 200
-LEGEND: Final = 150
 
 
 def figures(result: Result) -> str:
@@ -94,8 +94,8 @@ def sources(result: Result) -> str:
 def certainty(result: Result) -> str:
     """Return how often the truth is within the deviations of the middle, by source and in the mean of the sources."""
     found = result["certainty"]
-    mean = {key: sum(values[key] for values in found.values()) / len(found) for key in next(iter(found.values()))}
     order = ("within_1", "within_2", "below_1", "above_1", "deviation")
+    mean = {key: sum(values[key] for values in found.values()) / len(found) for key in order}
     rows = [
         [source, *(f"{100 * values[key]:.0f}" for key in order)]
         for source, values in [*found.items(), ("**mean**", mean)]
@@ -150,42 +150,30 @@ def step_picture(factor: str, curves: Mapping[str, Sequence[float]], tick_s: flo
         tick_s: seconds between values.
         first_s: time of the first value, the step is at 0.
     """
-    count = len(next(iter(curves.values())))
-    last_s = first_s + tick_s * (count - 1)
+    last_s = first_s + tick_s * (len(next(iter(curves.values()))) - 1)
     top = 1.2 * max(1.0, float(factor))
-
-    def x(at_s: float) -> float:
-        return LEFT + WIDTH * (at_s - first_s) / (last_s - first_s)
-
-    def y(value: float) -> float:
-        return TOP + HEIGHT * (1 - min(value, top) / top)
-
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + LEGEND}" height="{TOP + HEIGHT + 40}">',
-        "<style>text { font: 10px sans-serif }</style>",
-        '<rect width="100%" height="100%" fill="white"/>',
-        f'<text x="{LEFT}" y="14">capacity times {factor} at 0 s: median estimate / capacity before</text>',
-    ]
-    for tenth in range(0, int(top * 10) + 1, 5):
-        at = y(tenth / 10)
-        parts.append(f'<line x1="{LEFT}" y1="{at:.1f}" x2="{LEFT + WIDTH}" y2="{at:.1f}" stroke="#ddd"/>')
-        parts.append(f'<text x="{LEFT - 6}" y="{at + 3:.1f}" text-anchor="end">{tenth / 10:g}</text>')
-    parts += [
-        f'<line x1="{x(second):.1f}" y1="{TOP}" x2="{x(second):.1f}" y2="{TOP + HEIGHT}" stroke="#ddd"/>'
-        f'<text x="{x(second):.1f}" y="{TOP + HEIGHT + 14}" text-anchor="middle">{second} s</text>'
-        for second in range(int(first_s), int(last_s) + 1)
-    ]
-    corners = [(first_s, 1.0), (0.0, 1.0), (0.0, float(factor)), (last_s, float(factor))]
-    parts.append(_line([(x(at), y(value)) for at, value in corners], "black", 1.0))
-    for row, ((name, values), colour) in enumerate(zip(curves.items(), COLOURS, strict=False)):
-        points = [(x(first_s + tick_s * i), y(value)) for i, value in enumerate(values)]
-        parts.append(_line(points, colour, 2.5 if name == OURS else 1.3))
-        at = TOP + 8 + 16 * row
-        parts.append(f'<rect x="{LEFT + WIDTH + 14}" y="{at - 8}" width="10" height="8" fill="{colour}"/>')
-        parts.append(f'<text x="{LEFT + WIDTH + 30}" y="{at}">{name}</text>')
-    return "\n".join([*parts, "</svg>", ""])
+    return picture(
+        f"capacity times {factor} at 0 s: median estimate / capacity before",
+        Axis(first_s, last_s, {second: f"{second} s" for second in range(int(first_s), int(last_s) + 1)}),
+        Axis(0.0, top, {tenth / 10: f"{tenth / 10:g}" for tenth in range(0, int(top * 10) + 1, 5)}),
+        {name: [(first_s + tick_s * i, value) for i, value in enumerate(values)] for name, values in curves.items()},
+        reference=[(first_s, 1.0), (0.0, 1.0), (0.0, float(factor)), (last_s, float(factor))],
+        bold=OURS,
+    )
 
 
-def _line(points: Sequence[tuple[float, float]], colour: str, width: float) -> str:
-    places = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    return f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="{width}"/>'
+def certainty_picture(result: Result) -> str:
+    """Return an SVG: the share of truths within so many deviations of the middle, by source; a normal one in black."""
+    most = REACHES[-1]
+    normal = [(most * n / 60, math.erf(most * n / 60 / math.sqrt(2))) for n in range(61)]
+    return picture(
+        "share of truths within so many deviations of the middle; black: a normal distribution",
+        Axis(0.0, most, {float(n): str(n) for n in range(int(most) + 1)}),
+        Axis(0.0, 1.0, {n / 4: f"{25 * n} %" for n in range(5)}),
+        {
+            source: [(0.0, 0.0), *zip(REACHES, found["within"], strict=True)]
+            for source, found in result["certainty"].items()
+        },
+        reference=normal,
+        bold="",
+    )

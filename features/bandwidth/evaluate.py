@@ -184,6 +184,7 @@ def main() -> None:
         path: Path = arguments.write
         path.write_text(replace_figures(path.read_text(encoding="utf-8"), card.figures(result)), encoding="utf-8")
         (path.parent / "evaluation.json").write_text(document, encoding="utf-8")
+        (path.parent / "certainty.svg").write_text(card.certainty_picture(result), encoding="utf-8")
         for factor, by_name in curves.items():
             name = f"step_{factor.replace('.', '_')}.svg"
             picture = card.step_picture(factor, by_name, TICK_MS / 1000, CURVE[0] * TICK_MS / 1000)

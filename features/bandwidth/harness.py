@@ -121,6 +121,10 @@ def scored_ticks(recording: Recording) -> NDArray[np.bool_]:
     return is_scored
 
 
+REACHES: Final = tuple(n / 4 for n in range(1, 17))
+"""Numbers of deviations for which it is counted how many truths are within them."""
+
+
 @dataclass(frozen=True)
 class Certainty:
     """Does the deviation say how far off an estimate can be?
@@ -132,6 +136,7 @@ class Certainty:
         below_1: share of truths more than one deviation below the middle.
         above_1: share of truths more than one deviation above it.
         deviation: mean deviation over the mean capacity.
+        within: share of truths within each of `REACHES` deviations.
     """
 
     within_1: float
@@ -139,6 +144,7 @@ class Certainty:
     below_1: float
     above_1: float
     deviation: float
+    within: tuple[float, ...]
 
 
 def certainty(estimates: Floats, deviations: Floats, recording: Recording) -> Certainty:
@@ -156,6 +162,7 @@ def certainty(estimates: Floats, deviations: Floats, recording: Recording) -> Ce
         below_1=float((off < -deviation).mean()),
         above_1=float((off > deviation).mean()),
         deviation=float(deviation.mean() / truth.mean()),
+        within=tuple(round(float((np.abs(off) <= reach * deviation).mean()), 4) for reach in REACHES),
     )
 
 

@@ -1,5 +1,6 @@
 """Do the baselines do what their descriptions say, and does the harness measure what it says?"""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from alcove.features.bandwidth.baselines import BASELINES, START_BPS, GoogCc, RateKalman, WindowMax
 from alcove.features.bandwidth.config import MAX_CAPACITY_BPS, MIDDLE, MIN_CAPACITY_BPS, STATISTICS
 from alcove.features.bandwidth.harness import (
+    REACHES,
     STEP_TICK,
     STEP_TICKS,
     WARM_UP_TICKS,
@@ -147,6 +149,7 @@ def test_certainty_of_an_honest_deviation_is_that_of_a_normal_distribution(steps
     middle = truth + deviation * np.random.default_rng(0).normal(size=truth.shape)
     honest = certainty(middle - MIDDLE * deviation, deviation, recording)
     assert [honest.within_1, honest.within_2] == pytest.approx([0.683, 0.954], abs=0.02)
+    assert list(honest.within) == pytest.approx([math.erf(reach / math.sqrt(2)) for reach in REACHES], abs=0.02)
     assert honest.below_1 == pytest.approx(honest.above_1, abs=0.02)
     assert honest.deviation == pytest.approx(0.1)
     bold = certainty(middle - MIDDLE * deviation / 2, deviation / 2, recording)

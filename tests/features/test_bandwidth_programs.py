@@ -9,7 +9,7 @@ import pytest
 from alcove.features.bandwidth import Bandwidth, BandwidthStream
 from alcove.features.bandwidth.baselines import BASELINES
 from alcove.features.bandwidth.call import CALL_TICKS, compare, latest_observation
-from alcove.features.bandwidth.card import figures, mean_of_sources
+from alcove.features.bandwidth.card import certainty_picture, figures, mean_of_sources
 from alcove.features.bandwidth.config import DEFAULT_VERSION, STATISTICS
 from alcove.features.bandwidth.contract import MISSING, PROGRAMS, program_path
 from alcove.features.bandwidth.dataset import made_capacities, made_recording
@@ -185,13 +185,12 @@ def test_command_answers_every_line_of_standard_input_with_one_line(observations
 
 
 def test_estimate_is_nearer_than_every_baseline_on_made_up_calls(models: dict[str, Model]) -> None:
-    """On calls that no training saw: the least error, and less than half of the over-estimation of the next."""
+    """On calls that no training saw: a fifth less error and over-estimation than the best of them in each."""
     calls = made_recording(64, 200, 31_337)
     ours = score(estimates_of(lambda n: ProgramEstimator(models["int8"], n), calls.statistics), calls)
     theirs = [score(estimates_of(make, calls.statistics), calls) for make in BASELINES.values()]
-    best = min(theirs, key=lambda found: found.relative_error)
-    assert ours.relative_error < best.relative_error
-    assert ours.over_rate < 0.5 * best.over_rate
+    assert ours.relative_error < 0.8 * min(found.relative_error for found in theirs)
+    assert ours.over_rate < 0.8 * min(found.over_rate for found in theirs)
 
 
 @pytest.mark.skipif(not DATA.is_file(), reason=f"the recorded traces are not beside the checkout ({DATA})")
@@ -201,8 +200,8 @@ def test_error_on_recorded_traces_has_a_ceiling(models: dict[str, Model]) -> Non
     for source in ("norway-hsdpa", "oboe-conviva"):
         calls = record_segments(segments[source], 500, 3)
         ours = score(estimates_of(lambda n: ProgramEstimator(models["int8"], n), calls.statistics), calls)
-        assert ours.relative_error < 0.3, source
-        assert ours.over_rate < 0.4, source
+        assert ours.relative_error < 0.25, source
+        assert ours.over_rate < 0.25, source
 
 
 def test_card_shows_what_was_measured_of_this_very_program() -> None:
@@ -225,6 +224,7 @@ def test_card_shows_what_was_measured_of_this_very_program() -> None:
         assert steps["bandwidth"]["curve_s"] <= 1.0
         assert steps["bandwidth"]["within_1_s"] >= 0.65
     assert {"step_2.svg", "step_0_5.svg"} <= {path.name for path in FOLDER.iterdir()}
+    assert (FOLDER / "certainty.svg").read_text(encoding="utf-8") == certainty_picture(result)
 
 
 def test_any_file_of_traces_is_scored_with_all_baselines(tmp_path: Path) -> None:
