@@ -10,10 +10,12 @@ the reader reads none of those in question.
 """
 
 from collections.abc import Iterable
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from alcove.features.language_id.config import LANGUAGES
-from alcove.features.language_id.contract import LanguageAnswer
+
+if TYPE_CHECKING:
+    from alcove.features.language_id.contract import LanguageAnswer
 
 OFFER_FROM: Final = 0.8
 """Least probability of a language that the reader does not read: a button too many annoys more than one too few."""

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import typer
 from alcove.runtime.program import Program
 
-__all__ = ["ExportOptions", "export_factory", "made_by"]
+__all__ = ["ExportOptions", "called", "checked_out", "export_factory", "made_by", "take_rounded_weights"]
 
 LARGE_BYTES: Final = 2048
 """A certificate has 64 KiB for 16 samples."""
@@ -88,7 +88,7 @@ def export_factory(name: str, options: ExportOptions) -> Program:
         growth_bytes=GROWTH_BYTES if options.growth_bytes is None else options.growth_bytes,
     )
     if options.quantize is not None:
-        _take_rounded_weights(module, load_state(program.spec))
+        take_rounded_weights(module, load_state(program.spec))
     is_rounded = options.quantize not in (None, "int8") or calibration is not None
     source = f"example inputs of {name.rpartition('/')[2]}"
     certificate = certify(
@@ -101,13 +101,24 @@ def export_factory(name: str, options: ExportOptions) -> Program:
     return program.with_bytes(embed_certificate(bytes(program), certificate))
 
 
+def checked_out(out: Path) -> None:
+    """Find out that a program can go to `out` before it is made.
+
+    Raises:
+        typer.BadParameter: it is a folder, or its folder is not there.
+    """
+    if out.is_dir() or not out.parent.is_dir():
+        problem = "it is a folder; name a file in it" if out.is_dir() else f"there is no folder {out.parent}"
+        raise typer.BadParameter(f"--out {out}: {problem}")
+
+
 def made_by(name: str) -> tuple[Any, tuple[Any, ...], Sequence[tuple[Any, ...]]]:
     """Return module, example arguments and samples of the factory `MODULE:FACTORY`.
 
     Raises:
         typer.BadParameter: no such module or function, or it returns something else.
     """
-    made = _called(name)
+    made = called(name)
     if not isinstance(made, tuple) or len(made) not in (2, 3):
         kind = f"{len(made)} values" if isinstance(made, tuple) else type(made).__name__
         raise typer.BadParameter(f"{name} must return (module, args) or (module, args, samples), not {kind}")
@@ -122,15 +133,15 @@ def made_by(name: str) -> tuple[Any, tuple[Any, ...], Sequence[tuple[Any, ...]]]
     return module.eval(), args, samples
 
 
-def _called(name: str) -> Any:
-    """Return what the user's function `MODULE:FUNCTION` returns.
+def called(name: str, **options: Any) -> Any:
+    """Return what the user's function or class `MODULE:FUNCTION` returns, given `options` by name.
 
     Raises:
         typer.BadParameter: there is none, or it raises; names the error and the user's line.
     """
     function = _factory(name)
     with _told(name):
-        return function()
+        return function(**options)
 
 
 @contextlib.contextmanager
@@ -156,14 +167,14 @@ def _samples_of(name: str) -> list[Any]:
     Raises:
         typer.BadParameter: no such function, it raises, or it returns no samples.
     """
-    given = _called(name)
+    given = called(name)
     if isinstance(given, str) or not hasattr(given, "__iter__"):
         raise typer.BadParameter(f"{name} must return real inputs, one after the other, not {type(given).__name__}")
     with _told(name):
         return list(given)
 
 
-def _factory(name: str) -> Callable[[], Any]:
+def _factory(name: str) -> Callable[..., Any]:
     place, colon, function = name.rpartition(":")
     if not (place and colon and function):
         raise typer.BadParameter(f"write MODULE:FACTORY, such as my_model.py:make; got {name!r}")
@@ -179,7 +190,7 @@ def _factory(name: str) -> Callable[[], Any]:
         raise typer.BadParameter(f"{place} has no function {function!r}")
     if not callable(made):
         raise typer.BadParameter(f"{name} is no function but {type(made).__name__}")
-    return cast("Callable[[], Any]", made)
+    return cast("Callable[..., Any]", made)
 
 
 def _module_of_file(path: Path) -> ModuleType:
@@ -193,7 +204,7 @@ def _module_of_file(path: Path) -> ModuleType:
     return module
 
 
-def _take_rounded_weights(module: Any, state: dict[str, Any]) -> None:
+def take_rounded_weights(module: Any, state: dict[str, Any]) -> None:
     """Give the module the weights that the program holds: the certificate promises arithmetic, not rounding."""
     import torch  # noqa: PLC0415 - in alcove[export] only
 

@@ -65,11 +65,9 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Compile a torch module to a certified program; everything unsupported is listed at once."""
-    from alcove.platform.cli.exporting import ExportOptions, export_factory  # noqa: PLC0415 - loads torch
+    from alcove.platform.cli.exporting import ExportOptions, checked_out, export_factory  # noqa: PLC0415 - loads torch
 
-    if out.is_dir() or not out.parent.is_dir():
-        problem = "it is a folder; name a file in it" if out.is_dir() else f"there is no folder {out.parent}"
-        raise typer.BadParameter(f"--out {out}: {problem}")
+    checked_out(out)
     try:
         program = export_factory(
             factory, ExportOptions(quantize, calibration, max_drop, licence, tolerance, growth_bytes)
@@ -92,6 +90,78 @@ def export(
                 table.add_row(*row)
             Console().print(table)
         typer.echo(f"{out}: {facts['size_bytes']} bytes, sha256 {program.digest}")
+
+
+@app.command("import")
+def import_command(
+    *,
+    architecture: Annotated[
+        str,
+        typer.Option(
+            metavar="MODULE:CLASS|CONFIG",
+            help="A module or a .py file and a torch class in it, or a transformers config.json (or its folder).",
+        ),
+    ],
+    weights: Annotated[
+        Path, typer.Option(exists=True, dir_okay=False, help="Its state dict: .pt or .safetensors; no code in it runs.")
+    ],
+    pictures: Annotated[
+        Path,
+        typer.Option(exists=True, file_okay=False, help="A folder of pictures like those that the app will give."),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the program goes.")],
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Argument of the class, as JSON or text; repeatable.")
+    ] = None,
+    size: Annotated[
+        int, typer.Option(min=8, max=2048, help="Side of the square that the model takes, in pixels.")
+    ] = 224,
+    mean: Annotated[str, typer.Option(help="Of red, green and blue, in [0, 1].")] = "0.485,0.456,0.406",
+    std: Annotated[str, typer.Option(help="Likewise.")] = "0.229,0.224,0.225",
+    samples: Annotated[int, typer.Option(min=1, max=4096, help="Most pictures to calibrate on.")] = 64,
+    is_float: Annotated[bool, typer.Option("--float32", help="Not int8: exact, four times the bytes, slower.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compile a trained backbone of yours: architecture, state dict, pictures in; a certified int8 program out."""
+    from alcove.platform.cli.exporting import checked_out  # noqa: PLC0415
+
+    checked_out(out)
+    try:
+        from alcove.platform.cli.importing import (  # noqa: PLC0415 - loads torch
+            Pictures,
+            import_backbone,
+            options_of,
+            three_numbers,
+        )
+    except ImportError as error:
+        raise typer.BadParameter(f"needs alcove[export]: pip install 'alcove[export]' ({error})") from None
+    shape = Pictures(size, three_numbers("--mean", mean), three_numbers("--std", std))
+    with Console(stderr=True).status("reading, exporting, calibrating, certifying"):
+        imported = import_backbone(
+            architecture,
+            options_of(option or []),
+            weights,
+            pictures,
+            shape,
+            samples=samples,
+            is_quantised=not is_float,
+        )
+    imported.program.save(out)
+    facts = {
+        "file": str(out),
+        "size_bytes": len(bytes(imported.program)),
+        "digest": imported.program.digest,
+        "calibrated_on": imported.calibrated_on,
+        "compared_on": imported.compared_on,
+        "same_best": round(imported.same_best, 4),
+    }
+    if as_json:
+        print_json(facts)
+        return
+    typer.echo(f"{out}: {facts['size_bytes']:,} bytes, sha256 {imported.program.digest}")
+    if imported.calibrated_on:
+        typer.echo(f"int8, calibrated on {imported.calibrated_on} pictures")
+    typer.echo(f"same best output as torch in float32: {imported.same_best:.1%} of {imported.compared_on} pictures")
 
 
 @app.command("inspect")
