@@ -67,10 +67,9 @@ MIN_CAPACITY_BPS: Final = 10e3
 MAX_CAPACITY_BPS: Final = 100e6
 """Bounds of an estimate, and of a truth that it is compared with: a call has no use for more."""
 
-
 MIDDLE: Final = 1.5
 """How many of its deviations an estimate lies below the middle of what is thought possible: estimates are careful, and
-a twentieth to a tenth of the truths is below them.  Each version's deviation is fitted with this."""
+about one truth in twenty is below them.  Each version's deviation is fitted with this."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,8 @@ class ModelConfig:
         hidden: of the recurrent layer.
         mixed: of the layer behind it.
         quantiles: of the capacity, ascending.
-        penalties: of estimates that are trained besides (`train.penalised`): the cost of being above, ascending.
+        penalties: of estimates that are trained besides (`train.penalised`): the cost of being above, ascending, in
+            shares of a call's mean capacity.
         estimate: number of the penalised estimate that is given.
         margin: factor of it, about 1: where the capacity is known to a percent, that decides what is too much.
         spread: numbers of the two quantiles whose distance is two standard deviations on made-up calls.
@@ -106,7 +106,7 @@ class ModelConfig:
         return asdict(self)
 
 
-# Margin and deviation were chosen after training, on the `train` split of the recorded traces.
+# Estimate, margin and deviation were chosen after training, on the `train` split of the recorded traces.
 CONFIGS: Final = {
     "1.1.0": ModelConfig(version="1.1.0", width=128, hidden=192, mixed=96, margin=1.025, deviation=1.6),
 }
