@@ -30,7 +30,9 @@ def test_the_estimate_follows_a_capacity_that_halves(shown: dict[str, Shown]) ->
     """Every two seconds of a call of 20: at its end the estimate is nearer to the half than to the whole."""
     rows = shown["bandwidth"].rows
     assert len(rows) == 10
-    truth = [float(capacity.replace(",", "")) for _, capacity, _ in rows]
-    estimates = [float(answer.split()[0].replace(",", "")) for _, _, answer in rows]
+    truth = [float(capacity.replace(",", "")) for _, capacity, _, _ in rows]
+    estimates = [float(safe.replace(",", "")) for _, _, safe, _ in rows]
+    likely = [float(middle.split(" ± ")[0].replace(",", "")) for _, _, _, middle in rows]
+    assert all(safe <= middle for safe, middle in zip(estimates, likely, strict=True))
     assert truth[-1] == pytest.approx(truth[0] / 2, rel=0.01)
     assert abs(estimates[-1] - truth[-1]) < abs(estimates[-1] - truth[0])

@@ -90,9 +90,9 @@ def _bandwidth(name: str) -> Shown:
         times.append(time.perf_counter_ns() - began_ns)
         if tick % SHOWN_TICKS == SHOWN_TICKS - 1:
             truth = f"{recording.capacity_bps[0, tick] / KBPS:,.0f}"
-            answered = f"{answer.capacity_bps / KBPS:,.0f} ± {answer.std_bps / KBPS:,.0f}"
-            rows.append((f"{(tick + 1) * TICK_MS / 1000:.0f} s", truth, answered))
-    return _shown(name, times, ("call", "capacity, kbit/s", "estimate, kbit/s"), rows)
+            middle = f"{answer.middle_bps / KBPS:,.0f} ± {answer.std_bps / KBPS:,.0f}"
+            rows.append((f"{(tick + 1) * TICK_MS / 1000:.0f} s", truth, f"{answer.capacity_bps / KBPS:,.0f}", middle))
+    return _shown(name, times, ("call", "capacity, kbit/s", "safe to send", "most likely"), rows)
 
 
 def _shown(name: str, times_ns: Sequence[int], columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Shown:
