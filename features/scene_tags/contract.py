@@ -1,0 +1,134 @@
+"""What does an app get when it asks what is in a picture?"""
+
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from alcove.features.scene_tags.config import CONFIGS, DEFAULT_VERSION, EMBEDDING, TAGS
+from alcove.features.scene_tags.crop import Crop, box_of, window_of
+from alcove.features.scene_tags.mood import Mood, mood_of
+from alcove.features.scene_tags.picture import MissingPictureError, fit, read_picture
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+RANKED: Final = 8
+"""Tags in an answer."""
+NAMED_FROM: Final = 0.5
+"""Score from which on a picture counts as having a tag: scores are calibrated, so it is more likely than not."""
+
+PROGRAMS: Final = Path(__file__).parent / "programs"
+
+
+def program_path(version: str, variant: str = "int8") -> Path:
+    """Return where the committed program lies, whether or not there is one; variant "int8" or "f32"."""
+    suffix = "" if variant == "int8" else f"-{variant}"
+    return PROGRAMS / f"scene_tags-{version}{suffix}.alc"
+
+
+class SceneTag(BaseModel):
+    """A tag and how likely the picture has it.
+
+    Attributes:
+        tag: one of `config.TAGS`.
+        score: in [0, 1]; of pictures like those of training with score p, about p have the tag.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    tag: str
+    score: float = Field(ge=0, le=1)
+
+
+class SceneAnswer(BaseModel):
+    """What is in a picture.
+
+    Attributes:
+        tags: the eight most likely, best first; `named` are those that it counts as having.
+        embedding: 128 numbers, of length 1: pictures alike have a high cosine. For search, and for a `Vocabulary`.
+        saliency: rows of a coarse map of where the tags come from, >= 0, from the upper left corner.
+        crop: the smallest part that holds most of the map; `crop_to` for a part of a given aspect.
+        mood: of music that goes with it.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    tags: tuple[SceneTag, ...] = Field(min_length=1)
+    embedding: tuple[float, ...] = Field(min_length=EMBEDDING, max_length=EMBEDDING)
+    saliency: tuple[tuple[float, ...], ...] = Field(min_length=1)
+    crop: Crop
+    mood: Mood
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The tags that are more likely than not, best first; perhaps none."""
+        return tuple(each.tag for each in self.tags if each.score >= NAMED_FROM)
+
+    def crop_to(self, width: int, height: int, aspect: float) -> Crop:
+        """Return the part of a width x height picture, width over height = `aspect`, that matters most.
+
+        Raises:
+            ValueError: the aspect is not a positive, finite number, or the picture has no pixels.
+        """
+        return window_of(np.array(self.saliency), width, height, aspect)
+
+
+class SceneTags:
+    """Scene tags: one picture in, `SceneAnswer` out."""
+
+    name: ClassVar[str] = "scene_tags"
+    summary: ClassVar[str] = (
+        f"Which of {len(TAGS)} tags has a picture, which part of it matters, what music goes with it?"
+    )
+    default_version: ClassVar[str] = DEFAULT_VERSION
+    default_program: ClassVar[Path] = program_path(DEFAULT_VERSION)
+
+    def parse(self, line: bytes) -> tuple[NDArray[np.uint8]]:
+        """Return the program's input for a line that holds the path of a picture.
+
+        Raises:
+            PictureError: the line is no path, or there is no picture that can be read (`picture.PictureError`).
+        """
+        try:
+            path = line.decode("utf-8").strip()
+        except UnicodeDecodeError:
+            raise MissingPictureError("a line holds the path of a picture, in UTF-8") from None
+        if not path:
+            raise MissingPictureError("a line holds the path of a picture; this one is empty")
+        return (self.prepare(read_picture(Path(path))),)
+
+    def prepare(self, pixels: NDArray[Any]) -> NDArray[np.uint8]:
+        """Return the program's input for a picture of any size, uint8 [height, width, 3]; `picture.fit`.
+
+        Raises:
+            PictureError: it is no such array, has no pixels or too many.
+        """
+        return fit(pixels, CONFIGS[self.default_version].size)
+
+    def decode(self, outputs: list[np.ndarray[Any, Any]]) -> SceneAnswer:
+        """Return the answer in a program's outputs.
+
+        Args:
+            outputs: scores f32 [1, 31], embedding f32 [1, 128], map f32 [1, rows, columns].
+
+        Raises:
+            ValueError: the outputs are not those, or hold what is no score.
+        """
+        shapes = [output.shape for output in outputs]
+        if len(shapes) != 3 or shapes[:2] != [(1, len(TAGS)), (1, EMBEDDING)] or len(shapes[2]) != 3:
+            wanted = f"[1, {len(TAGS)}], [1, {EMBEDDING}] and [1, rows, columns]"
+            raise ValueError(f"scene_tags expects {wanted}; the program gave {shapes}")
+        scores, embedding, saliency = (np.asarray(output[0]) for output in outputs)
+        if not all(np.isfinite(each).all() for each in (scores, embedding, saliency)):
+            raise ValueError("scene_tags expects finite numbers; the program gave others")
+        by_tag = dict(zip(TAGS, scores.tolist(), strict=True))
+        best = sorted(by_tag, key=lambda tag: -by_tag[tag])[:RANKED]
+        saliency = np.maximum(saliency, 0)
+        return SceneAnswer.model_validate(
+            {
+                "tags": [{"tag": tag, "score": by_tag[tag]} for tag in best],
+                "embedding": embedding.tolist(),
+                "saliency": saliency.tolist(),
+                "crop": box_of(saliency),
+                "mood": mood_of(by_tag),
+            }
+        )

@@ -1,0 +1,104 @@
+"""Which part of a picture should be kept when there is room for a part only?
+
+The program gives a map of where the tags come from, a few cells wide (class activation: Zhou et al., "Learning deep
+features for discriminative localization", 2016).  It is coarse; what is computed from it is no better.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+KEPT: Final = 0.7
+"""Share of the map that a box without a given aspect holds."""
+PLACES: Final = 49
+"""Places of a window that are tried along a picture; odd, so that the middle is one."""
+
+
+class Crop(BaseModel):
+    """A part of a picture, as shares of its width and height from the upper left corner."""
+
+    model_config = ConfigDict(frozen=True)
+
+    left: float = Field(ge=0, le=1)
+    top: float = Field(ge=0, le=1)
+    right: float = Field(ge=0, le=1)
+    bottom: float = Field(ge=0, le=1)
+
+    def pixels(self, width: int, height: int) -> tuple[int, int, int, int]:
+        """Return left, top, right, bottom in pixels; never empty."""
+        left, top = min(int(self.left * width), width - 1), min(int(self.top * height), height - 1)
+        right, bottom = round(self.right * width), round(self.bottom * height)
+        return left, top, max(left + 1, right), max(top + 1, bottom)
+
+
+def box_of(saliency: NDArray[Any], share: float = KEPT) -> Crop:
+    """Return the smallest box of whole cells that holds `share` of a map; the whole picture where the map is empty.
+
+    Of boxes as small, the one that holds the most, then the first from the upper left.
+
+    Args:
+        saliency: f32 [rows, columns], >= 0.
+        share: in (0, 1].
+    """
+    rows, columns = saliency.shape
+    sums = _sums(saliency)
+    total = sums[-1, -1]
+    best = (rows * columns, -float(total), 0, 0, rows, columns)
+    for top in range(rows):
+        for bottom in range(top + 1, rows + 1):
+            for left in range(columns):
+                for right in range(left + 1, columns + 1):
+                    held = float(sums[bottom, right] - sums[top, right] - sums[bottom, left] + sums[top, left])
+                    found = ((bottom - top) * (right - left), -held, top, left, bottom, right)
+                    if held >= share * total and found < best:
+                        best = found
+    _, _, top, left, bottom, right = best
+    if not total > 0:
+        top, left, bottom, right = 0, 0, rows, columns
+    return Crop(left=left / columns, top=top / rows, right=right / columns, bottom=bottom / rows)
+
+
+def window_of(saliency: NDArray[Any], width: int, height: int, aspect: float) -> Crop:
+    """Return the largest part of a picture with a given aspect, where it holds the most of a map.
+
+    Of places that hold as much, the one nearest to the middle.
+
+    Args:
+        saliency: f32 [rows, columns], >= 0.
+        width: of the picture, in pixels, >= 1.
+        height: of the picture, in pixels, >= 1.
+        aspect: width over height of the part, > 0.
+
+    Raises:
+        ValueError: the aspect is not a positive, finite number, or the picture has no pixels.
+    """
+    if not (np.isfinite(aspect) and aspect > 0):
+        raise ValueError(f"aspect must be a positive number, width over height, not {aspect}")
+    if width < 1 or height < 1:
+        raise ValueError(f"a picture has at least one pixel, not {width} x {height}")
+    wide, high = min(1.0, aspect * height / width), min(1.0, width / (aspect * height))
+    left = _best_place(saliency.sum(axis=0), wide)
+    top = _best_place(saliency.sum(axis=1), high)
+    return Crop(left=left, top=top, right=min(1.0, left + wide), bottom=min(1.0, top + high))
+
+
+def _sums(saliency: NDArray[Any]) -> NDArray[np.float64]:
+    rows, columns = saliency.shape
+    sums = np.zeros((rows + 1, columns + 1))
+    sums[1:, 1:] = saliency.cumsum(axis=0).cumsum(axis=1)
+    return sums
+
+
+def _best_place(values: NDArray[Any], length: float) -> float:
+    """Return where a stretch of `length` (a share of the whole) holds the most of `values`, cells of equal width."""
+    if length >= 1.0:
+        return 0.0
+    edges = np.linspace(0, 1, len(values) + 1)
+    before = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
+    places = np.linspace(0, 1 - length, PLACES)
+    held = np.interp(places + length, edges, before) - np.interp(places, edges, before)
+    near = held >= held.max() - 1e-6 * max(1e-12, float(before[-1]))
+    from_middle = np.abs(np.arange(PLACES) - PLACES // 2)
+    return float(places[np.argmin(np.where(near, from_middle, PLACES))])
