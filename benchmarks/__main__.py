@@ -10,7 +10,7 @@ import alcove.runtime._native as native
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import bandwidth, demo, language_id, sizes, sync
+from benchmarks import bandwidth, demo, feed_ranking, language_id, sizes, sync
 from benchmarks.figures import Figure, pin
 from benchmarks.options import parser, write_json
 from benchmarks.sections import sections_of, table_lines
@@ -18,6 +18,7 @@ from benchmarks.sections import sections_of, table_lines
 GROUPS = {
     "language_id": language_id.measure,
     "bandwidth": bandwidth.measure,
+    "feed_ranking": feed_ranking.measure,
     "sizes": sizes.measure,
     "sync": sync.measure,
     "demo": demo.measure,

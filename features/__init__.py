@@ -50,6 +50,7 @@ class Feature(Protocol):
 
 _FEATURES = {
     "bandwidth": ("alcove.features.bandwidth.contract", "Bandwidth"),
+    "feed_ranking": ("alcove.features.feed_ranking.contract", "FeedRanking"),
     "language_id": ("alcove.features.language_id.contract", "LanguageId"),
 }
 

@@ -201,6 +201,14 @@ def of_files(
     return evaluate(lines, questions, attributes, folder, progress, config=config, plan=plan, networks=networks)
 
 
+def _keep(result: dict[str, Any], before: Mapping[str, Any]) -> None:
+    for name, found in before["sets"].items():
+        now = result["sets"].setdefault(name, found)
+        now["scores"] = {**now["scores"], **{k: v for k, v in found["scores"].items() if k not in now["scores"]}}
+        now["seconds"] = {**found["seconds"], **now["seconds"]}
+    result["sets"] = {name: result["sets"][name] for name in [*SETS, *result["sets"]] if name in result["sets"]}
+
+
 def main() -> None:
     """Evaluate one set, or all of a folder, and print, or write a card."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -255,6 +263,11 @@ def main() -> None:
             result["digest"] = load(path).digest
             result["device"] = device_figures(DEFAULT_VERSION)
             result["studies"] = studies(arguments.data, folder, progress, CONFIGS[DEFAULT_VERSION], plan)
+    if arguments.write:
+        kept = arguments.write.parent / "evaluation.json"
+        if kept.exists():
+            # Sets, and models of a set, that were not measured now keep their figures.
+            _keep(result, json.loads(kept.read_text(encoding="utf-8"))["result"])
     print(card.figures(result))  # noqa: T201 (what the command is for)
     document = json.dumps({"result": result}, indent=1) + "\n"
     if arguments.json:

@@ -1,6 +1,6 @@
-"""What do deltas, the adapter and the re-ranking do?  With and without, on ends of histories that training never saw.
+"""What do deltas, the adapter and the re-ranking do?  With and without, on users that training never saw.
 
-One program serves all three: trained on lines without their last `KEPT_BACK` items, and without some items altogether.
+One program serves all three: trained without every fifth user, as the users of devices are, and without some items.
 """
 
 from dataclasses import dataclass
@@ -17,10 +17,14 @@ from alcove.features.feed_ranking.rerank import rerank
 from alcove.runtime import Model
 from numpy.typing import NDArray
 
-KEPT_BACK: Final = 20
-"""Items at the end of a line that training does not see."""
+EACH: Final = 5
+"""One user in so many is studied, and not learned from."""
 LEAST_ITEMS: Final = 40
 """Items of a line that is studied."""
+ASKED: Final = 20
+"""Items at its end that are asked about."""
+FEEDBACK: Final = 100
+"""Items before those that the adapter learned from, at most."""
 LEFT_OUT: Final = 0.05
 """Share of the items that are new on the device."""
 NEGATIVES: Final = 99
@@ -34,18 +38,18 @@ class Split:
     """What a study trains on and asks about, in rows: items of the table first, then those left out of training.
 
     Attributes:
-        known: lines to learn from, in rows.
+        known: lines to learn from, in rows: of the users that are not studied.
         rows: of the table, with row 0.
         new: rows of the items left out, `rows` and on.
         ids: the id of each row from 1.
-        whole: the lines that are studied, to their end, in rows.
+        studied: the lines that are, in rows.
     """
 
     known: Lines
     rows: int
     new: Ids
     ids: Ids
-    whole: tuple[Ids, ...]
+    studied: tuple[Ids, ...]
 
 
 def split_of(lines: Lines, every: Ids) -> Split:
@@ -60,10 +64,10 @@ def split_of(lines: Lines, every: Ids) -> Split:
         return places[rows_of(items, ids[places]) - 1] + 1
 
     whole = [in_rows(items) for items in lines.items]
-    known = [items[: -KEPT_BACK if len(items) >= LEAST_ITEMS else None] for items in whole]
-    kept = tuple(items[items < rows] for items in known)
-    studied = tuple(items for items in whole if len(items) >= LEAST_ITEMS)
-    return Split(Lines(lines.users, kept), rows, np.arange(rows, len(every) + 1), ids, studied)
+    kept = [row for row in range(len(whole)) if row % EACH]
+    known = Lines(tuple(lines.users[row] for row in kept), tuple(whole[row][whole[row] < rows] for row in kept))
+    studied = tuple(items for items in whole[::EACH] if len(items) >= LEAST_ITEMS)
+    return Split(known, rows, np.arange(rows, len(every) + 1), ids, studied)
 
 
 class Asker:
@@ -96,25 +100,29 @@ def _drawn(touched: Ids, target: int, among: Ids, rng: np.random.Generator) -> I
 
 
 def adapter_study(model: Model, split: Split) -> Figures:
-    """Return the figures of the latest ten items of each line, after feedback on the ten before them."""
+    """Return the figures of the end of each line, after feedback on what came before and meanwhile."""
     ask, rng = Asker(model), np.random.default_rng(SEED)
     every = np.arange(1, split.rows)
     scores: dict[str, list[Scores]] = {"history alone": [], "history and adapter": [], "a stranger's adapter": []}
     stranger = Adapter(ask.dim)
-    for items in split.whole:
+    for items in split.studied:
         adapter = Adapter(ask.dim)
-        for place in range(len(items) - KEPT_BACK, len(items)):
+        for place in range(max(1, len(items) - ASKED - FEEDBACK), len(items)):
             if items[place] >= split.rows:
                 continue
             candidates = _drawn(items, int(items[place]), every, rng)
             outputs = ask(items[:place], candidates, adapter)
-            if place >= len(items) - KEPT_BACK // 2:
+            if place >= len(items) - ASKED:
                 scores["history and adapter"].append(outputs[0][0])
                 scores["history alone"].append(ask(items[:place], candidates)[0][0])
                 scores["a stranger's adapter"].append(ask(items[:place], candidates, stranger)[0][0])
             adapter.learn(outputs, int(items[place]))
         stranger = adapter
-    return {"On-device personalisation: ten items after feedback on ten": _figures(scores)}
+    return {
+        "On-device personalisation: the last 20 items of a user new to training, after feedback on 100": _figures(
+            scores
+        )
+    }
 
 
 def delta_study(model: Model, delta: ItemDelta, split: Split) -> Figures:
@@ -122,8 +130,8 @@ def delta_study(model: Model, delta: ItemDelta, split: Split) -> Figures:
     asks = {"random order": None, "new items by a delta": Asker(model, delta)}
     rng = np.random.default_rng(SEED)
     scores: dict[str, list[Scores]] = {name: [] for name in asks}
-    for items in split.whole:
-        for place in range(len(items) - KEPT_BACK, len(items)):
+    for items in split.studied:
+        for place in range(len(items) - ASKED, len(items)):
             if items[place] < split.rows:
                 continue
             candidates = _drawn(items, int(items[place]), split.new, rng)
@@ -140,7 +148,7 @@ def diversity_study(model: Model, split: Split) -> Figures:
     weight = Weights().diversity
     weights = {"relevance alone": 0.0, f"diversity {weight:g} (default)": weight, "diversity 2": 2.0}
     scores: dict[str, list[Scores]] = {name: [] for name in weights}
-    for items in split.whole:
+    for items in split.studied:
         if items[-1] >= split.rows:
             continue
         candidates = _drawn(items, int(items[-1]), every, rng)

@@ -12,7 +12,7 @@ HEAVY = ("torch", "pydantic", "numpy", "tuf", "grpc")
 def test_catalogue_lists_every_feature_with_its_shipped_program() -> None:
     """Each entry knows its name, says what it does, and its program is there."""
     features = catalogue()
-    assert list(features) == ["bandwidth", "language_id"]
+    assert list(features) == ["bandwidth", "feed_ranking", "language_id"]
     for name, feature in features.items():
         assert feature.name == name
         assert feature.summary
@@ -30,7 +30,7 @@ def test_looking_at_the_catalogue_loads_nothing_heavy() -> None:
     """Importing the features and listing them costs no torch, pydantic or numpy."""
     code = (
         "import sys; from alcove.features import catalogue; import alcove.features.language_id;"
-        "import alcove.features.bandwidth; list(catalogue());"
+        "import alcove.features.bandwidth, alcove.features.feed_ranking; list(catalogue());"
         f"loaded = [name for name in {HEAVY} if name in sys.modules]; sys.exit(str(loaded) if loaded else 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -23,6 +24,8 @@ CALL_TICKS: Final = 334
 SHOWN_TICKS: Final = 33
 """Two seconds between lines."""
 KBPS: Final = 1000
+HISTORIES: Final = ([], [1, 2, 3], [2001, 2002, 2003], [1, 2, 3, 2001, 2002, 2003])
+"""Ids of films, the latest last."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +98,31 @@ def _bandwidth(name: str) -> Shown:
     return _shown(name, times, ("call", "capacity, kbit/s", "safe to send", "most likely"), rows)
 
 
+def _feed_ranking(name: str) -> Shown:
+    """Made-up histories over the program's films: none, one genre, another one; a thousand candidates for each."""
+    feature = catalogue()[name]
+    session = load(feature.default_program).session()
+    candidates = list(range(1, 1001))
+    rows, times = [], []
+    for history in HISTORIES:
+        line = json.dumps({"history": history, "candidates": candidates, "limit": 5}).encode()
+        inputs = feature.parse(line)
+        began_ns = time.perf_counter_ns()
+        answer = feature.decode(session(*inputs))
+        times.append(time.perf_counter_ns() - began_ns)
+        first = answer.ranked[0]
+        because = ", ".join(str(reason.item) for reason in first.because) or "popular"
+        shown = ", ".join(str(entry.item) for entry in answer.ranked)
+        rows.append((", ".join(map(str, history)) or "none", shown, because))
+    return _shown(name, times, ("history", "first five of 1,000", "the first because of"), rows)
+
+
 def _shown(name: str, times_ns: Sequence[int], columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Shown:
     return Shown(name, catalogue()[name].default_version, float(np.median(times_ns)) / 1000, columns, tuple(rows))
 
 
-SHOWS: Final[Mapping[str, Callable[[str], Shown]]] = {"language_id": _language_id, "bandwidth": _bandwidth}
+SHOWS: Final[Mapping[str, Callable[[str], Shown]]] = {
+    "language_id": _language_id,
+    "bandwidth": _bandwidth,
+    "feed_ranking": _feed_ranking,
+}

@@ -43,7 +43,8 @@ def test_without_programs_it_times_those_that_come_with_alcove(tmp_path: Path) -
     folders = sorted(feature.default_program.parent for feature in catalogue().values())
     shipped = [path.stem for folder in folders for path in sorted(folder.glob("*.alc"))]
     assert {"bandwidth-1.1.0", "language_id-1.0.0"} <= set(shipped)
-    assert [row["program"] for row in rows] == ["call (x + 1)", *shipped]
+    # A program whose sizes vary has a row for each of some sizes.
+    assert list(dict.fromkeys(row["program"] for row in rows)) == ["call (x + 1)", *shipped]
     for row in rows:
         assert 0 < row["p50_us"] <= row["p95_us"]
         assert row["cold_us"] > 0
