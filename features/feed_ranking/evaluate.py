@@ -27,7 +27,7 @@ from alcove.features.feed_ranking.build import (
     module_of_network,
     rows_of_attributes,
 )
-from alcove.features.feed_ranking.config import CONFIGS, DEFAULT_VERSION, HISTORY, ModelConfig
+from alcove.features.feed_ranking.config import CONFIGS, DEFAULT_VERSION, HISTORY, MAX_CANDIDATES, ModelConfig
 from alcove.features.feed_ranking.contract import FeedRanking, FeedRequest, program_path
 from alcove.features.feed_ranking.dataset import (
     NEGATIVES,
@@ -56,18 +56,21 @@ NETWORKS: Final = ("GRU4Rec", "FPMC")
 
 
 def program_scores(model: Model, questions: Questions) -> Scores:
-    """Return the scores of a program for questions in rows of its table."""
+    """Return the scores of a program for questions in rows of its table; more than 1,000 candidates in several runs."""
     session = model.session()
     width = model.inputs[2].shape[1]
     added, offset = np.zeros((1, width), np.float32), np.zeros((1, width - 1), np.float32)
-    signals = np.full((1, questions.candidates.shape[1], 2), -1, np.float32)
     weights = np.zeros((1, 4), np.float32)
     found = np.empty(questions.candidates.shape, np.float32)
     for number, given in enumerate(questions.histories):
         history = np.zeros((1, HISTORY), np.int64)
         latest = given[-HISTORY:]
         history[0, : len(latest)] = latest
-        found[number] = session(history, questions.candidates[number][None], added, offset, signals, weights)[0][0]
+        for at in range(0, len(questions.candidates[number]), MAX_CANDIDATES):
+            some = questions.candidates[number, at : at + MAX_CANDIDATES]
+            signals = np.full((1, len(some), 2), -1, np.float32)
+            scores = session(history, some[None], added, offset, signals, weights)[0][0]
+            found[number, at : at + MAX_CANDIDATES] = scores
     return found
 
 
@@ -206,6 +209,9 @@ def _keep(result: dict[str, Any], before: Mapping[str, Any]) -> None:
         now = result["sets"].setdefault(name, found)
         now["scores"] = {**now["scores"], **{k: v for k, v in found["scores"].items() if k not in now["scores"]}}
         now["seconds"] = {**found["seconds"], **now["seconds"]}
+    for name in ("digest", "device", "studies"):
+        if name in before:
+            result.setdefault(name, before[name])
     result["sets"] = {name: result["sets"][name] for name in [*SETS, *result["sets"]] if name in result["sets"]}
 
 
@@ -217,6 +223,7 @@ def main() -> None:
     parser.add_argument("--attributes", type=Path, help="JSON: item to list of attributes; .xz or plain")
     parser.add_argument("--data", type=Path, help="the data folder: all of its sets")
     parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS), help="of the data folder")
+    parser.add_argument("--only-sets", action="store_true", help="of a card; its other figures stay")
     parser.add_argument("--negatives", type=int, default=NEGATIVES, help="drawn where there is no test")
     parser.add_argument("--epochs", type=int, help="at most, instead of the plan's")
     parser.add_argument("--baselines", nargs="*", choices=NETWORKS, default=list(NETWORKS), help="that are trained")
@@ -258,7 +265,7 @@ def main() -> None:
                     **common,
                 )
         result: dict[str, Any] = {"version": DEFAULT_VERSION, "sets": sets}
-        if arguments.data:
+        if arguments.data and not arguments.only_sets:
             path = program_path(DEFAULT_VERSION)
             result["digest"] = load(path).digest
             result["device"] = device_figures(DEFAULT_VERSION)

@@ -14,8 +14,8 @@ from typing import Any, Final, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-RATE: Final = 0.05
-FALL: Final = 0.02
+RATE: Final = 1.0
+FALL: Final = 0.05
 RADIUS: Final = 0.5
 
 

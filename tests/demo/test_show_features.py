@@ -36,3 +36,14 @@ def test_the_estimate_follows_a_capacity_that_halves(shown: dict[str, Shown]) ->
     assert all(safe <= middle for safe, middle in zip(estimates, likely, strict=True))
     assert truth[-1] == pytest.approx(truth[0] / 2, rel=0.01)
     assert abs(estimates[-1] - truth[-1]) < abs(estimates[-1] - truth[0])
+
+
+def test_the_feed_follows_the_history(shown: dict[str, Shown]) -> None:
+    """Without one what is popular, without a reason; with one, reasons from it and another order."""
+    rows = shown["feed_ranking"].rows
+    assert rows[0][0] == "none"
+    assert rows[0][2] == "popular"
+    assert len({ranked for _, ranked, _ in rows}) == len(rows)
+    for history, _, because in rows[1:]:
+        assert set(because.split(", ")) <= {*history.split(", "), "popular"}
+    assert any(because != "popular" for _, _, because in rows[1:])

@@ -130,19 +130,22 @@ SHOWN = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]], np.fl
 
 def test_what_is_taken_rises_and_the_bound_holds() -> None:
     """A thousand times the same item: more likely each time till the bound, which is half the user vector's length."""
-    adapter = Adapter(3)
+    adapter = Adapter(3, rate=0.05, fall=0.02)
     assert adapter.is_neutral
     before = -2.0
     for turn in range(1000):
         outputs = outputs_for(adapter, SHOWN)
         margin = float(outputs[0][0, 1] - outputs[0][0, 0])
-        assert turn > 20 or margin > before
+        assert turn > 10 or margin > before
         before = margin
         adapter.learn(outputs, 2)
         assert np.linalg.norm(adapter.offset) <= 0.5 + 1e-6
     assert before > -0.6
     adapter.reset()
     assert adapter.is_neutral
+    for _ in range(1000):
+        adapter.learn(outputs_for(adapter, 100 * SHOWN), 2)
+        assert np.linalg.norm(adapter.offset) <= 0.5 + 1e-6
 
 
 def test_first_step_is_the_gradient_of_the_log_likelihood() -> None:

@@ -1,5 +1,6 @@
 """Does training learn an order that is there, go on where it stopped, and come out as the program that devices run?"""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from rich.progress import Progress
 
 torch = pytest.importorskip("torch", reason="training needs torch: install alcove[export]")
 
+from alcove.features import card_figures  # noqa: E402 (after the check for torch)
 from alcove.features.feed_ranking.build import (  # noqa: E402 (after the check for torch)
     attributes_of_network,
     compile_module,
@@ -19,7 +21,7 @@ from alcove.features.feed_ranking.build import (  # noqa: E402 (after the check 
 from alcove.features.feed_ranking.card import OURS, figures, picture  # noqa: E402
 from alcove.features.feed_ranking.config import HISTORY, ModelConfig  # noqa: E402
 from alcove.features.feed_ranking.dataset import Lines, Questions, questions_of_last  # noqa: E402
-from alcove.features.feed_ranking.evaluate import evaluate, program_scores  # noqa: E402
+from alcove.features.feed_ranking.evaluate import evaluate, main, program_scores  # noqa: E402
 from alcove.features.feed_ranking.harness import counts_of, popularity, score_of  # noqa: E402
 from alcove.features.feed_ranking.network import FeedRankingNetwork  # noqa: E402
 from alcove.features.feed_ranking.rivals import Fpmc, Gru4Rec  # noqa: E402
@@ -269,3 +271,32 @@ def test_any_set_is_scored_with_every_baseline(lines: Lines, questions: Question
     result = {"version": "test", "sets": {"rings": found}}
     assert "| **feed_ranking, int8** |" in figures(result)
     assert picture(result).count("<rect") == 7
+
+
+def test_command_scores_files_with_and_without_a_test(
+    lines: Lines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A user a line, a question a line; without one the last items are asked; a card keeps what was not measured."""
+    given = "\n".join(f"u{user} " + " ".join(map(str, row)) for user, row in zip(lines.users, lines.items, strict=True))
+    (tmp_path / "rings.train.txt").write_text(given)
+    (tmp_path / "rings.test.txt").write_text("u0\t5\t" + " ".join(map(str, range(20, 40))) + "\nwho\t6\t" + "7 " * 20)
+    (tmp_path / "CARD.md").write_text(f"# Rings\n\n{card_figures.BEGIN}\n{card_figures.END}\n")
+
+    def run(*arguments: str) -> dict[str, Any]:
+        common = ["--train", f"{tmp_path}/rings.train.txt", "--epochs", "1", "--json", f"{tmp_path}/found.json"]
+        monkeypatch.setattr("sys.argv", ["evaluate", *common, "--baselines", *arguments])
+        main()
+        found: dict[str, Any] = json.loads((tmp_path / "found.json").read_text())["result"]["sets"]["rings"]
+        return found
+
+    found = run("--test", f"{tmp_path}/rings.test.txt")
+    assert (found["questions"], found["negatives"]) == (2, 20)
+    assert found["interactions"] == sum(len(row) for row in lines.items)
+    found = run("FPMC", "--negatives", "30", "--write", f"{tmp_path}/CARD.md")
+    assert (found["questions"], found["negatives"]) == (300, 30)
+    assert found["interactions"] == sum(len(row) for row in lines.items) - 300
+    assert "FPMC" in found["scores"]
+    run("--negatives", "30", "--write", f"{tmp_path}/CARD.md")
+    assert "| FPMC |" in (tmp_path / "CARD.md").read_text()
+    assert (tmp_path / "ranking.svg").read_text().startswith("<svg")
+    assert "### rings" in capsys.readouterr().out
