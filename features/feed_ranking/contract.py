@@ -27,6 +27,8 @@ MAX_HOURS: Final = 1e6
 MAX_WEIGHT: Final = 100.0
 REASONS: Final = 3
 """Items of the history that an answer names."""
+LEAST_EFFECT: Final = 1e-6
+"""What is less is how numbers round."""
 
 Inputs = tuple[NDArray[Any], ...]
 
@@ -245,7 +247,7 @@ class FeedRanking:
             order.recency.tolist(),
             order.freshness.tolist(),
             order.diversity.tolist(),
-            effects,
+            _reasons(effects, history),
             strict=True,
         )
         ranked = [
@@ -256,21 +258,29 @@ class FeedRanking:
                 "recency": recency,
                 "freshness": freshness,
                 "diversity": diversity,
-                "because": _reasons(effect, history),
+                "because": because,
             }
-            for item, score, relevance, recency, freshness, diversity, effect in columns
+            for item, score, relevance, recency, freshness, diversity, because in columns
         ]
         return FeedAnswer.model_validate(
             {"ranked": ranked, "unknown": unknown.tolist(), "is_cold_start": not known.any()}
         )
 
 
-def _reasons(effects: NDArray[np.float64], history: NDArray[np.int64]) -> list[dict[str, float]]:
-    """Return the items with the greatest effects above 0; the later one first where two are equal."""
-    found: dict[int, float] = {}
-    for place in range(len(effects) - 1, -1, -1):
-        effect, item = float(effects[place]), int(history[place])
-        if effect > 1e-6:
-            found[item] = max(found.get(item, 0.0), effect)
-    best = sorted(found.items(), key=lambda pair: -pair[1])[:REASONS]
-    return [{"item": item, "effect": effect} for item, effect in best]
+def _reasons(effects: NDArray[np.floating[Any]], history: NDArray[np.int64]) -> list[list[dict[str, float]]]:
+    """Return for each row of effects [n, 50] the items with the greatest ones above 0, each item once.
+
+    Of two that are equal the later one comes first.
+    """
+    latest_first = effects[:, ::-1]
+    order = np.argsort(-latest_first, axis=1, kind="stable")
+    items, sizes = history[::-1][order].tolist(), np.take_along_axis(latest_first, order, axis=1).tolist()
+    found: list[list[dict[str, float]]] = []
+    for row, values in zip(items, sizes, strict=True):
+        named: dict[int, float] = {}
+        for item, effect in zip(row, values, strict=True):
+            if effect <= LEAST_EFFECT or len(named) == REASONS:
+                break
+            named.setdefault(item, effect)
+        found.append([{"item": item, "effect": effect} for item, effect in named.items()])
+    return found

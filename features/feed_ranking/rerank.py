@@ -73,7 +73,7 @@ def rerank(
     lost = -recency * _decayed(seen_h, SEEN_HALF_LIFE_H)
     gained = freshness * _decayed(age_h, FRESH_HALF_LIFE_H)
     value = relevance + lost + gained
-    if diversity == 0:
+    if diversity == 0 or not count:
         places = np.argsort(-value, kind="stable")[:count]
         alike = np.zeros(count)
     else:
@@ -89,14 +89,18 @@ def _decayed(hours: Floats, half_life_h: float) -> Floats:
 def _marginal(
     value: Floats, vectors: NDArray[np.float32], diversity: float, count: int
 ) -> tuple[NDArray[np.int64], Floats]:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = vectors / np.maximum(lengths, 1e-12)
-    alike = np.zeros(len(value))
-    left = value.copy()
+    # An item loses at most the weight.  So at each turn one of the first `count` by value is left that beats all whose
+    # value is less than the last of those by more than the weight: they are never shown, and need not be compared.
+    least = np.partition(value, len(value) - count)[len(value) - count] - 1.001 * diversity
+    kept = np.flatnonzero(value >= least)
+    chosen = vectors[kept]
+    unit = chosen / np.maximum(np.linalg.norm(chosen, axis=1, keepdims=True), 1e-12)
+    alike = np.zeros(len(kept))
+    left = value[kept]
     places, costs = np.empty(count, np.int64), np.empty(count)
     for turn in range(count):
         best = int(np.argmax(left - diversity * alike))
-        places[turn], costs[turn] = best, alike[best]
+        places[turn], costs[turn] = kept[best], alike[best]
         left[best] = -np.inf
         np.maximum(alike, unit @ unit[best], out=alike)
     return places, costs

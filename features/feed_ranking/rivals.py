@@ -1,7 +1,7 @@
-"""Which networks is the feature compared with?  GRU4Rec and FPMC, trained like the feature: same loss, draws and stop.
+"""Which networks is the feature compared with?  GRU4Rec and FPMC, trained like the feature: same loss and draws.
 
-No attributes reach them, as in their papers.  The original losses (BPR with one drawn item) leave both far behind; what
-is compared here is what the models see, not what they were once trained with.
+No attributes reach them, as in their papers.  What is compared is what the models see, not the losses with one drawn
+item (BPR) that they were first trained with.
 """
 
 import numpy as np

@@ -178,15 +178,16 @@ def test_diversity_shows_another_kind_before_more_of_the_same() -> None:
     assert [entry.item for entry in plain] == [1, 2, 3]
 
 
-def test_order_agrees_with_its_definition_on_drawn_candidates() -> None:
+@pytest.mark.parametrize("limit", [1, 7, 40])
+def test_order_agrees_with_its_definition_on_drawn_candidates(limit: int) -> None:
     """Each turn takes the greatest value less likeness to what was taken: compared with that, step by step."""
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(limit)
     relevance, vectors = rng.normal(size=40), rng.normal(size=(40, 5)).astype(np.float32)
     none = np.full(40, -1.0)
-    order = rerank(relevance, none, none, vectors, recency=1, freshness=1, diversity=0.8, limit=40)
+    order = rerank(relevance, none, none, vectors, recency=1, freshness=1, diversity=0.8, limit=limit)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     taken: list[int] = []
-    for turn in range(40):
+    for turn in range(limit):
         cost = [max([0.0, *(float(unit[i] @ unit[j]) for j in taken)]) for i in range(40)]
         value = [-np.inf if i in taken else relevance[i] - 0.8 * cost[i] for i in range(40)]
         taken.append(int(np.argmax(value)))
