@@ -1,7 +1,7 @@
 """From trained weights to a committed program, and back: the committed program is the checkpoint.
 
-python -m alcove.features.language_id.build --version 3.0.0 --run runs/language_id-3.0.0   # from a training run
-python -m alcove.features.language_id.build --version 3.0.0                                # again, from the program
+python -m alcove.features.language_id.build --version 3.1.0 --run runs/language_id-3.1.0   # from a training run
+python -m alcove.features.language_id.build --version 3.1.0                                # again, from the program
 """
 
 import argparse
@@ -21,6 +21,9 @@ from alcove.runtime.program import Program
 
 TOLERANCE: Final = "tight"
 """Of a probability: the two sides add the same f32 numbers in different orders."""
+
+QUANTIZE: Final = {"f32": None, "int8": "int8"}
+"""What `export` is asked for, by variant."""
 
 CERTIFICATE_TEXTS: Final = (
     "Where is the nearest railway station?",
@@ -66,17 +69,21 @@ def module_of_run(folder: Path, version: str) -> LanguageIdModule:
     return module.eval()
 
 
-def compile_module(module: LanguageIdModule, version: str, texts: Sequence[str] = CERTIFICATE_TEXTS) -> Program:
-    """Return the certified int8 program of a module; `texts` are the samples of its certificate.
+def compile_module(
+    module: LanguageIdModule, version: str, texts: Sequence[str] = CERTIFICATE_TEXTS, *, variant: str = "int8"
+) -> Program:
+    """Return the certified program of a module; `texts` are the samples of its certificate.
 
-    The certificate compares with the module that comes back from the program, so it promises the arithmetic, not the
-    rounding of the weights; training rounds the table too, so that it costs next to nothing.
+    Variant "int8" is what is committed; "f32" takes four times the bytes and gives the same answers but for the last
+    bits, as training rounds the table too.  The certificate compares with the module that comes back from the program,
+    so it promises the arithmetic, not the rounding of the weights.
 
     Raises:
+        KeyError: there is no such variant.
         ExportError: the module cannot be exported.
         CertificateError: native and torch differ.
     """
-    program = export(module, ("text",), quantize="int8")
+    program = export(module, ("text",), quantize=QUANTIZE[variant])
     samples = [Sample(inputs=(text,), source="written for this certificate") for text in texts]
     certificate = certify(
         bytes(program), module_of_program(program, version), samples, licence="own text", tolerance=TOLERANCE
@@ -102,6 +109,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", choices=sorted(CONFIGS), required=True)
     parser.add_argument("--run", type=Path, help="folder of a training run; without it, the committed program")
+    parser.add_argument("--f32", type=Path, metavar="FILE", help="also write the float32 program there (12 MB)")
     arguments = parser.parse_args()
     version = arguments.version
     program = compile_module(module_of_run(arguments.run, version), version) if arguments.run else build(version)
@@ -110,6 +118,8 @@ def main() -> None:
     program.save(path)
     if arguments.run:
         path.with_suffix(".run.json").write_bytes((arguments.run / "run.json").read_bytes())
+    if arguments.f32:
+        compile_module(module_of_program(program, version), version, variant="f32").save(arguments.f32)
     print(f"{path.name}: {len(bytes(program)):,} bytes, sha256 {program.digest}")  # noqa: T201 (what the command is for)
 
 

@@ -8,6 +8,12 @@ from alcove.features.card_figures import table
 Result = Mapping[str, Any]
 """What `evaluate.evaluate` returns."""
 
+OTHERS: Final = {
+    "taught": "24 languages taught as none of the 75",
+    "never seen": "6 near languages never seen",
+}
+"""What the card calls the texts outside the 75 languages; `evaluate.other_texts` has them."""
+
 COLOURS: Final = ("#c0392b", "#e59866", "#1f618d")
 ROW_HEIGHT, LEFT, WIDTH, TOP = 13, 40, 560, 34
 
@@ -34,11 +40,14 @@ def figures(
     if peers:
         what = f"at most {peers['per_language']} development texts of each language and kind, one core, one run"
         parts.append(f"### Beside other libraries\n\nAccuracy in %; {what}.\n\n" + peers_table(peers["rows"]))
+        parts.append(_not_compared(peers["rows"]))
+    if "others" in results[-1]:
+        parts.append(_others(results[-1]))
     return "\n\n".join([*parts, _languages(results[-1], kinds), _confusions(results[-1], kinds)])
 
 
 def peers_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the comparison with other libraries as a table, and a list of those that are not in it."""
+    """Return the comparison with other libraries as a table."""
     measured = [row for row in rows if "error" not in row]
     kinds = list(measured[0]["kinds"])
     heading = ["", *kinds, "mean", "languages it names", "mean over these", "memory (MB)", "words a second"]
@@ -54,8 +63,22 @@ def peers_table(rows: Sequence[Mapping[str, Any]]) -> str:
         ]
         for row in measured
     ]
-    left_out = [f"- {row['name']}: {row['error']}" for row in rows if "error" in row]
-    return table(heading, body) + "\n\nNot compared:\n\n" + "\n".join(left_out)
+    return table(heading, body)
+
+
+def _not_compared(rows: Sequence[Mapping[str, Any]]) -> str:
+    return "Not compared:\n\n" + "\n".join(f"- {row['name']}: {row['error']}" for row in rows if "error" in row)
+
+
+def _others(result: Result) -> str:
+    """Return how many sentences in each language outside the 75 are counted as unknown."""
+    rows = [
+        [what, ", ".join(f"{code} {100 * share:.0f}" for code, share in by_language.items())]
+        for name, what in OTHERS.items()
+        if (by_language := result["others"].get(name, {}).get("unknown_by_language"))
+    ]
+    title = f"### Sentences outside the 75 languages counted as unknown, {result['version']} (%)"
+    return f"{title}\n\n" + table(["", "by language"], rows)
 
 
 def _held_out(result: Mapping[str, Any]) -> str:
@@ -70,7 +93,13 @@ def _held_out(result: Mapping[str, Any]) -> str:
     ]
     title = f"### A source never seen: {result['version']} trained without {result['source']}"
     what = f"{result['steps']:,} steps; words of 5 letters or more, pairs of such, and sentences of {result['source']}"
-    return f"{title}\n\n{what}, {result['languages']} languages.\n\n" + table(["", *kinds, "mean"], rows)
+    text = f"{title}\n\n{what}, {result['languages']} languages.\n\n" + table(["", *kinds, "mean"], rows)
+    if "peers" not in result:
+        return text
+    beside = (
+        f"Beside other libraries, at most {result['peers']['per_language']} of these texts of each language and kind"
+    )
+    return f"{text}\n\n{beside}:\n\n" + peers_table(result["peers"]["rows"])
 
 
 def _totals(results: Sequence[Result], kinds: Sequence[str]) -> str:
@@ -82,12 +111,11 @@ def _totals(results: Sequence[Result], kinds: Sequence[str]) -> str:
     rows.extend(line("calibration error", "calibration_error", kind) for kind in kinds)
     rows.extend(line("right guesses counted as unknown", "right_unknown", kind) for kind in kinds)
     rows.extend(line("wrong guesses counted as unknown", "wrong_unknown", kind) for kind in kinds)
-    if "others_unknown" in results[0]:
-        others = "sentences in 15 languages never seen"
-        rows.append([f"counted as unknown, {others} (%)", *(percent(r["others_unknown"]) for r in results)])
-    if "others_auroc" in results[0]:
-        others = "sentences in 15 languages never seen"
-        rows.append([f"AUROC, sentences against {others} (%)", *(percent(r["others_auroc"]) for r in results)])
+    for name, what in OTHERS.items():
+        if name in results[0].get("others", {}):
+            own = [r["others"][name] for r in results]
+            rows.append([f"counted as unknown, sentences in {what} (%)", *(percent(o["unknown"]) for o in own)])
+            rows.append([f"AUROC, sentences against those in {what} (%)", *(percent(o["auroc"]) for o in own)])
     if "spans" in results[0]:
         spans = "words in the right language, two sentences in one text (`detect_spans`, %)"
         rows.append([spans, *(percent(r["spans"]) for r in results)])

@@ -11,6 +11,7 @@ import argparse
 import json
 import random
 import statistics
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -21,7 +22,14 @@ from alcove.features.card_figures import replace_figures
 from alcove.features.language_id.card import accuracy_picture, figures
 from alcove.features.language_id.config import CONFIGS, DEFAULT_VERSION, LANGUAGES
 from alcove.features.language_id.contract import SENTENCES, UNKNOWN_BELOW, program_path
-from alcove.features.language_id.dataset import DOUBTED, SPACELESS, read_rows, separator_table
+from alcove.features.language_id.dataset import (
+    KEPT_FROM_TRAINING,
+    NEVER_SHOWN,
+    SPACELESS,
+    is_among,
+    read_rows,
+    separator_table,
+)
 from alcove.features.language_id.metrics import (
     Prediction,
     accuracy_by_language,
@@ -103,8 +111,17 @@ def summary_of(session: Session, texts: Texts) -> dict[str, Any]:
     }
 
 
-def held_out(run: Path, version: str, source: str, texts: dict[str, Texts]) -> dict[str, Any]:
-    """Return how a run does on the texts of the source that it was trained without, as JSON values.
+def held_out(
+    run: Path, source: str, texts: dict[str, Texts], python: Path | None = None, per_language: int = 0
+) -> dict[str, Any]:
+    """Return how a run of the default version does on a source that it was trained without, as JSON values.
+
+    Args:
+        run: folder of the run.
+        source: as in lid_train.tsv.xz.
+        texts: of the source, by kind.
+        python: of the environment with other libraries; None to leave them out.
+        per_language: texts of a language and kind for these.
 
     Raises:
         FileNotFoundError: the folder holds no finished run.
@@ -115,7 +132,9 @@ def held_out(run: Path, version: str, source: str, texts: dict[str, Texts]) -> d
     record = json.loads((run / "run.json").read_text(encoding="utf-8"))
     if source in record["rows_read"]:
         raise ValueError(f"{run} was trained on {source}")
-    session = load(bytes(compile_module(module_of_run(run, version), version))).session()
+    version = DEFAULT_VERSION
+    program = compile_module(module_of_run(run, version), version)
+    session = load(bytes(program)).session()
     result: dict[str, Any] = {"version": version, "source": source, "steps": record["plan"]["steps"], "kinds": {}}
     for kind, own in texts.items():
         predictions = predict(session, own)
@@ -127,6 +146,12 @@ def held_out(run: Path, version: str, source: str, texts: dict[str, Texts]) -> d
         }
     result["languages"] = len({language for language, _ in texts["sentences"]})
     result["mean_accuracy"] = round(statistics.mean(kind["accuracy"] for kind in result["kinds"].values()), 4)
+    if python is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "held_out.alc"
+            program.save(path)
+            rows = compare(python, path, sample(texts, per_language))
+        result["peers"] = {"per_language": per_language, "rows": rows}
     return result
 
 
@@ -179,13 +204,13 @@ def share_of_spans_right(session: Run, sentences: Texts) -> float:
     return right / total
 
 
-def evaluate(version: str, kinds: dict[str, Texts], others: Texts) -> dict[str, Any]:
+def evaluate(version: str, kinds: dict[str, Texts], others: dict[str, Texts]) -> dict[str, Any]:
     """Return the figures of a committed version, as JSON values.
 
     Args:
         version: a committed one.
         kinds: texts by the name of their kind; "sentences" among them if there are `others`.
-        others: texts outside the 75 languages, may be empty.
+        others: texts outside the 75 languages, by what training saw of theirs.
 
     Raises:
         ProgramError: the committed program is damaged.
@@ -203,14 +228,32 @@ def evaluate(version: str, kinds: dict[str, Texts], others: Texts) -> dict[str, 
     }
     result["mean_accuracy"] = round(statistics.mean(kind["accuracy"] for kind in result["kinds"].values()), 4)
     if others:
-        unknown = predict(session, others)
         known = [p.probability for p in predict(session, kinds["sentences"])]
-        result["others_unknown"] = round(share_below(unknown, UNKNOWN_BELOW), 4)
-        result["others_auroc"] = round(auroc(known, [p.probability for p in unknown]), 4)
+        result["others"] = {name: rejection(known, predict(session, texts)) for name, texts in others.items()}
         result["spans"] = round(
             share_of_spans_right(session, kinds["sentences"][:: len(kinds["sentences"]) // 3000]), 4
         )
     return result
+
+
+def rejection(known: Sequence[float], unknown: Sequence[Prediction]) -> dict[str, Any]:
+    """Return how well texts outside the 75 languages are told from sentences of the 75, as JSON values.
+
+    Args:
+        known: probabilities of the best language, of sentences in the 75.
+        unknown: predictions of the others, whose `language` is their own code.
+    """
+    by_language: dict[str, list[Prediction]] = {}
+    for prediction in unknown:
+        by_language.setdefault(prediction.language, []).append(prediction)
+    return {
+        "texts": len(unknown),
+        "unknown": round(share_below(unknown, UNKNOWN_BELOW), 4),
+        "auroc": round(auroc(known, [p.probability for p in unknown]), 4),
+        "unknown_by_language": {
+            code: round(share_below(own, UNKNOWN_BELOW), 4) for code, own in sorted(by_language.items())
+        },
+    }
 
 
 def dev_texts(data: Path) -> dict[str, Texts]:
@@ -219,10 +262,15 @@ def dev_texts(data: Path) -> dict[str, Texts]:
     return {kind: [(row[1], row[2]) for row in rows if row[0] == name] for kind, name in KINDS.items()}
 
 
-def other_texts(data: Path) -> Texts:
-    """Return the texts in languages that training never saw, not even to doubt them."""
-    rows = read_rows(data / "lid_other_languages.tsv.xz")
-    return [("", text) for code, _, text in rows if code not in DOUBTED]
+def other_texts(data: Path) -> dict[str, Texts]:
+    """Return texts outside the 75 languages, none of which training drew: "taught" and "never seen" languages."""
+    texts: dict[str, list[tuple[str, str]]] = {"taught": [], "never seen": []}
+    for code, _, text in read_rows(data / "lid_other_languages.tsv.xz"):
+        if code in NEVER_SHOWN:
+            texts["never seen"].append((code, text))
+        elif is_among(text, KEPT_FROM_TRAINING):
+            texts["taught"].append((code, text))
+    return dict(texts)
 
 
 def main() -> None:
@@ -241,18 +289,19 @@ def main() -> None:
         kinds, others = dev_texts(arguments.data), other_texts(arguments.data)
     else:
         path = arguments.texts or SENTENCES
-        kinds, others = {path.name: texts_of_tsv(path)}, []
+        kinds, others = {path.name: texts_of_tsv(path)}, {}
     results = [evaluate(version, kinds, others) for version in sorted(CONFIGS) if program_path(version).exists()]
     document: dict[str, Any] = {"results": results}
     measured = FOLDER / "evaluation.json"
     if arguments.data and measured.exists():  # what takes long is kept until it is measured again
         earlier = json.loads(measured.read_text(encoding="utf-8"))
         document |= {key: earlier[key] for key in ("held_out", "peers") if key in earlier}
+    python = arguments.peers / "bin" / "python" if arguments.peers else None
     if arguments.data and arguments.held_out:
         run, source = arguments.held_out
-        document["held_out"] = held_out(Path(run), DEFAULT_VERSION, source, source_texts(arguments.data, source))
-    if arguments.peers:
-        python = arguments.peers / "bin" / "python"
+        texts = source_texts(arguments.data, source)
+        document["held_out"] = held_out(Path(run), source, texts, python, arguments.per_language)
+    if python is not None:
         document["peers"] = compared(python, DEFAULT_VERSION, kinds, arguments.per_language)
     text = figures(results, held_out=document.get("held_out"), peers=document.get("peers"))
     print(text)  # noqa: T201 (what the command is for)

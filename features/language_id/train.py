@@ -1,6 +1,6 @@
 """Trains one version of the model on one core, with checkpoints, and writes down how.
 
-    python -m alcove.features.language_id.train --data ../shared/data/lid --version 3.0.0 --run runs/language_id-3.0.0
+    python -m alcove.features.language_id.train --data ../shared/data/lid --version 3.1.0 --run runs/language_id-3.1.0
 
 The same arguments give the same weights on the same machine: every batch depends on the seed and its step alone, so a
 run that was cut off goes on from its last checkpoint as if nothing had happened.  The folder of the run holds
@@ -75,7 +75,7 @@ class TrainingPlan:
 
 PLANS = {
     "1.0.0": TrainingPlan(steps=4_000),
-    "3.0.0": TrainingPlan(steps=7_000, plain_share=0.04, held_out=0.02),
+    "3.1.0": TrainingPlan(steps=6_000, other_share=0.06, plain_share=0.04, held_out=0.02),
 }
 
 

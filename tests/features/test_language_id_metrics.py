@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from alcove.features.card_figures import BEGIN, END, replace_figures
-from alcove.features.language_id.card import accuracy_picture, figures, peers_table, percent
+from alcove.features.language_id.card import accuracy_picture, figures, percent
 from alcove.features.language_id.config import DEFAULT_VERSION
 from alcove.features.language_id.contract import program_path
 from alcove.features.language_id.metrics import (
@@ -90,9 +90,14 @@ def test_a_library_is_scored_on_all_languages_and_on_those_it_names() -> None:
     assert row["kinds"]["words"] == {"accuracy": 0.5, "accuracy_known": 1.0, "texts_per_s": 4}
     assert row["kinds"]["sentences"]["accuracy"] == 0
     assert (row["languages"], row["mean_accuracy"], row["mean_accuracy_known"]) == (1, 0.25, 0.5)
-    text = peers_table([row, {"name": "other", "error": "no wheel"}])
-    assert "| some 9 | 50.0 | 0.0 | **25.0** | 1 | 50.0 | 5 | 4 |" in text
+    peers = {"per_language": 9, "rows": [row, {"name": "other", "error": "no wheel"}]}
+    told = "| some 9 | 50.0 | 0.0 | **25.0** | 1 | 50.0 | 5 | 4 |"
+    text = figures([result("1.0.0")], peers=peers)
+    assert told in text
     assert "- other: no wheel" in text
+    text = figures([result("1.0.0")], held_out=held_out("1.0.0") | {"peers": peers})
+    assert "Beside other libraries, at most 9 of these texts" in text
+    assert told in text
 
 
 def test_the_sample_is_balanced_and_the_same_each_time() -> None:
@@ -138,8 +143,16 @@ def result(version: str) -> dict[str, object]:
         "memory_ceiling_bytes": 20000,
         "kinds": {"words": words, "sentences": kind},
         "mean_accuracy": 0.5,
-        "others_unknown": 0.875,
+        "others": {"taught": {"unknown": 0.875, "auroc": 0.96, "unknown_by_language": {"gl": 0.5, "mt": 1.0}}},
     }
+
+
+def held_out(version: str) -> dict[str, object]:
+    """Return a small evaluation on a source that training never saw."""
+    kind = {"accuracy": 0.75, "calibration_error": 0.03, "over_confidence": -0.02}
+    kinds = {"words": kind, "sentences": kind}
+    what = {"version": version, "source": "ntrex", "steps": 9000, "languages": 70, "mean_accuracy": 0.75}
+    return what | {"kinds": kinds}
 
 
 def test_card_figures_name_every_version_language_and_confusion() -> None:
@@ -148,6 +161,8 @@ def test_card_figures_name_every_version_language_and_confusion() -> None:
     assert "|  | 1.0.0 | 2.0.0 |" in text
     assert "| zh | – | 0.0 |" in text
     assert "| de | 25.0 | 100.0 |" in text
+    assert "counted as unknown, sentences in 24 languages taught as none of the 75 (%) | 87.5 | 87.5 |" in text
+    assert "gl 50, mt 100" in text
     assert "zh → ja 3" in text
     assert "1,234,567" in text
     assert percent(0.875) in text
@@ -155,9 +170,7 @@ def test_card_figures_name_every_version_language_and_confusion() -> None:
 
 def test_card_shows_a_source_never_seen_where_it_was_measured() -> None:
     """By kind, with how far it was too sure."""
-    kind = {"accuracy": 0.75, "calibration_error": 0.03, "over_confidence": -0.02}
-    held_out = {"version": "3.0.0", "source": "ntrex", "steps": 9000, "languages": 70, "mean_accuracy": 0.75}
-    text = figures([result("3.0.0")], held_out=held_out | {"kinds": {"words": kind, "sentences": kind}})
+    text = figures([result("3.0.0")], held_out=held_out("3.0.0"))
     assert "trained without ntrex" in text
     assert "| accuracy (%) | 75.0 | 75.0 | 75.0 |" in text
     assert "| mean probability less accuracy (%) | -2.0 | -2.0 |  |" in text

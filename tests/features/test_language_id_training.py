@@ -3,6 +3,7 @@
 import json
 import lzma
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,13 @@ def made_up_word(language: int, i: int) -> str:
     return "".join(letters[(language * 5 + i * 3 + k * k) % 8] for k in range(size)) + chr(0x4E00 + language)
 
 
+OTHER_ROWS = [
+    *(f"br\tcommonvoice\t{' '.join(f'zz{chr(97 + i)}{chr(97 + k)}' for k in range(12))}" for i in range(26)),
+    "ast\tcommonvoice\tnunca nun vi esto",
+    "ha\tlafand\tba a yarda",
+]
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the files that training reads, six lines a language."""
@@ -48,7 +56,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "lid_train": "lang\tsource\ttext\n" + "\n".join(lines) + "\n",
         "lid_words": "lang\tcount\tword\n"
         + "".join(f"{code}\t7\t{made_up_word(i, 9)}\n" for i, code in enumerate(LANGUAGES)),
-        "lid_other_languages": "code\tsource\ttext\n" + "br\tcommonvoice\tzzyy zzww\ngl\tcommonvoice\tnunca\n",
+        "lid_other_languages": "code\tsource\ttext\n" + "".join(f"{row}\n" for row in OTHER_ROWS),
     }
     for name, text in files.items():
         (folder / f"{name}.tsv.xz").write_bytes(lzma.compress(text.encode()))
@@ -65,8 +73,7 @@ def test_sources_without_a_free_licence_and_excluded_texts_are_never_read(corpus
     """Not a word of them is in the corpus, and the record says what was read."""
     assert "verbotenes" not in corpus.words
     assert "ausgenommener" not in corpus.words
-    assert "zzww" in corpus.words
-    assert "nunca" not in corpus.words
+    assert "yarda" not in corpus.words
     assert corpus.rows_read == {"commonvoice": 150, "aosp": 150, "ntrex": 150}
 
 
@@ -119,7 +126,7 @@ def test_a_run_is_not_measured_on_a_source_that_it_saw(tmp_path: Path) -> None:
 
     (tmp_path / "run.json").write_text(json.dumps({"rows_read": {"ntrex": 5}}), encoding="utf-8")
     with pytest.raises(ValueError, match="trained on ntrex"):
-        held_out(tmp_path, "1.0.0", "ntrex", {})
+        held_out(tmp_path, "ntrex", {})
 
 
 def test_batches_are_balanced_and_repeatable(corpus: Corpus) -> None:
@@ -298,6 +305,33 @@ def test_quantised_table_is_what_the_program_stores() -> None:
     assert integers.abs().max() <= 127.001
     torch.autograd.backward(rounded.sum())
     assert torch.equal(table.grad, torch.ones_like(table))
+
+
+def test_lines_outside_the_75_are_shown_but_for_those_that_measure(corpus: Corpus, data: Path) -> None:
+    """A tenth of the lines of each language, all of some near languages, and sources that are left out: never drawn."""
+    from alcove.features.language_id.evaluate import other_texts
+
+    measured = other_texts(data)
+    assert [text for _, text in measured["never seen"]] == ["nunca nun vi esto"]
+    kept = {text for _, text in measured["taught"]}
+    assert 0 < len(kept) < 10
+    others = corpus.others
+    shown = {" ".join(corpus.words[w] for w in others.words[a:b].tolist()) for a, b in pairwise(others.starts.tolist())}
+    assert shown == {row.split("\t")[2] for row in OTHER_ROWS if row.startswith("br")} - kept
+
+
+def test_text_outside_the_75_is_a_line_a_part_of_it_or_nothing(corpus: Corpus) -> None:
+    """Single words are no such text: they may well be in one of ours."""
+    batch = Sampler(corpus, seed=5, other_share=1.0).batch(0, 2000)
+    lengths = np.diff(batch.starts)
+    assert set(np.unique(lengths)) == {0, 3, 4, 5, 6, 7, 8, 12}
+    assert 0.4 < (lengths == 12).mean() < 0.5
+    assert 0.05 < (lengths == 0).mean() < 0.15
+    for a, b in pairwise(batch.starts.tolist()):
+        if a < b:
+            words = [corpus.words[w] for w in batch.words[a:b].tolist()]
+            assert len({word[:3] for word in words}) == 1
+            assert [word[3] for word in words] == sorted(word[3] for word in words)
 
 
 def test_doubt_is_what_a_text_of_no_language_teaches() -> None:

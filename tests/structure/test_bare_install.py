@@ -84,7 +84,7 @@ def test_the_wheel_holds_what_apps_need_and_no_sources(bare: Path) -> None:
         "runtime/libalcove.so",
         "runtime/_native.pyi",
         "runtime/py.typed",
-        "features/language_id/programs/language_id-3.0.0.alc",
+        "features/language_id/programs/language_id-3.1.0.alc",
         "features/language_id/sentences.tsv",
         "features/language_id/CARD.md",
         "platform/store/migrations/versions/v0001_initial.py",
