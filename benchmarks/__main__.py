@@ -10,7 +10,7 @@ import alcove.runtime._native as native
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import bandwidth, demo, feed_ranking, language_id, sizes, sync
+from benchmarks import bandwidth, demo, feed_ranking, language_id, scene_tags, sizes, sync
 from benchmarks.figures import Figure, pin
 from benchmarks.options import parser, write_json
 from benchmarks.sections import sections_of, table_lines
@@ -19,6 +19,7 @@ GROUPS = {
     "language_id": language_id.measure,
     "bandwidth": bandwidth.measure,
     "feed_ranking": feed_ranking.measure,
+    "scene_tags": scene_tags.measure,
     "sizes": sizes.measure,
     "sync": sync.measure,
     "demo": demo.measure,

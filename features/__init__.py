@@ -52,6 +52,7 @@ _FEATURES = {
     "bandwidth": ("alcove.features.bandwidth.contract", "Bandwidth"),
     "feed_ranking": ("alcove.features.feed_ranking.contract", "FeedRanking"),
     "language_id": ("alcove.features.language_id.contract", "LanguageId"),
+    "scene_tags": ("alcove.features.scene_tags.contract", "SceneTags"),
 }
 
 

@@ -1,7 +1,6 @@
-"""From trained weights to committed programs, and back: the committed float32 program is the checkpoint.
+"""From trained weights to the committed program.
 
-    python -m alcove.features.scene_tags.build --version 1.0.0 --run runs/scene_tags-1.0.0 --data ../shared/data/tagging
-    python -m alcove.features.scene_tags.build --version 1.0.0 --data ../shared/data/tagging        # int8 anew
+    python -m alcove.features.scene_tags.build --version 1.0.0 --run RUN --data ../shared/data/tagging --cache DECODED
 
 Scores and int8 ranges are calibrated on training pictures that were kept from the weights.
 """
@@ -9,7 +8,7 @@ Scores and int8 ranges are calibrated on training pictures that were kept from t
 import argparse
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
@@ -17,12 +16,12 @@ from alcove.features.scene_tags.calibrate import fit_scores
 from alcove.features.scene_tags.config import CONFIGS, ModelConfig
 from alcove.features.scene_tags.contract import program_path
 from alcove.features.scene_tags.dataset import Corpus, Pictures, read
+from alcove.features.scene_tags.drawn import drawings
 from alcove.features.scene_tags.model import SceneModule
 from alcove.features.scene_tags.network import SceneNetwork, normalised
 from alcove.features.scene_tags.picture import fit
-from alcove.runtime import export
+from alcove.runtime import Quantisation, export
 from alcove.runtime.certificate import Procedural, Sample, embed_certificate
-from alcove.runtime.compiler import load_state
 from alcove.runtime.compiler.certify import certify
 from alcove.runtime.program import Program
 from numpy.typing import NDArray
@@ -31,8 +30,9 @@ TOLERANCES: Final = {"f32": "standard", "int8": "quantised"}
 """Of scores, embedding and map, by variant."""
 CALIBRATION: Final = 128
 """Pictures that int8 ranges are observed on."""
-SAMPLES: Final = 12
-CLASSES_OF_TRAINING: Final = "network.classes.weight"
+WAVES: Final = 9
+RANGES: Final = Quantisation("int8", clipping="minmax")
+"""Whole ranges lose a little less than clipped ones."""
 
 
 def module_of_network(network: SceneNetwork, corpus: Corpus, size: int) -> SceneModule:
@@ -59,21 +59,6 @@ def module_of_run(folder: Path, config: ModelConfig, kind: str, corpus: Corpus) 
     return module_of_network(network.eval(), corpus, config.size)
 
 
-def module_of_program(program: Program, version: str) -> SceneModule:
-    """Return the torch module whose weights a float32 program holds.
-
-    Raises:
-        ValueError: the program is quantised or of another shape.
-    """
-    module = SceneModule(SceneNetwork(CONFIGS[version]))
-    state = {name: torch.from_numpy(array) for name, array in load_state(program.spec).items()}
-    found = module.load_state_dict(state, strict=False)
-    missing = [name for name in found.missing_keys if name != CLASSES_OF_TRAINING]
-    if missing or found.unexpected_keys:
-        raise ValueError(f"the program lacks {missing} and has {found.unexpected_keys} besides")
-    return module.eval()
-
-
 def squares(pictures: Pictures, size: int) -> NDArray[np.uint8]:
     """Return pictures as the program takes them, uint8 [n, size, size, 3]."""
     if pictures.pixels.shape[1] == size:
@@ -90,13 +75,11 @@ def logits_of(network: SceneNetwork, pictures: Pictures, size: int) -> NDArray[n
 
 
 def samples(size: int) -> list[Sample]:
-    """Return the inputs of the parity certificate: pictures made by a rule."""
+    """Return the inputs of the parity certificate: one of the drawn pictures, which is what fits, and waves."""
+    drawn = [Sample(inputs=(fit(each, size),), source="drawn by a rule") for each in list(drawings().values())[:1]]
     shape = (size, size, 3)
-    rules: tuple[Any, ...] = ("smooth", "uniform")
-    return [
-        Sample(inputs=(Procedural(rules[seed % 4 == 3], "u8", shape, seed, 0, 256),), source="made by a rule")
-        for seed in range(SAMPLES)
-    ]
+    waves = [Procedural("smooth", "u8", shape, seed, 0, 256) for seed in range(WAVES)]
+    return [*drawn, *(Sample(inputs=(each,), source="made by a rule") for each in waves)]
 
 
 def compile_module(module: SceneModule, size: int, variant: str, ranges: NDArray[np.uint8]) -> Program:
@@ -115,7 +98,7 @@ def compile_module(module: SceneModule, size: int, variant: str, ranges: NDArray
     example = (torch.zeros((size, size, 3), dtype=torch.uint8),)
     if variant == "int8":
         calibration = [(torch.from_numpy(each),) for each in ranges]
-        program = export(module, example, quantize="int8", calibration=calibration)
+        program = export(module, example, quantize=RANGES, calibration=calibration)
     else:
         # No faster form of 3x3 filters that is four times as large: the file is what matters here.
         program = export(module, example, growth_bytes=0)
@@ -131,31 +114,28 @@ def ranges_of(corpus: Corpus, size: int) -> NDArray[np.uint8]:
 
 
 def main() -> None:
-    """Write a version's programs, and the record of its training, to where they are committed."""
+    """Write a version's int8 program, and the record of its training, to where they are committed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", choices=sorted(CONFIGS), required=True)
-    parser.add_argument("--run", type=Path, help="folder of a training run; without it, the committed program")
+    parser.add_argument(
+        "--run", type=Path, required=True, help="folder of a training run; the f32 program stays there"
+    )
     parser.add_argument("--data", type=Path, required=True, help="folder with tiny_imagenet_train.csv and neighbours")
     parser.add_argument("--cache", type=Path, required=True, help="folder of decoded pictures")
     arguments = parser.parse_args()
     version, config = arguments.version, CONFIGS[arguments.version]
     corpus = read(arguments.data, arguments.cache)
-    if arguments.run:
-        module = module_of_run(arguments.run, config, "scene_tags", corpus)
-    else:
-        module = module_of_program(Program(program_path(version, "f32").read_bytes()), version)
+    module = module_of_run(arguments.run, config, "scene_tags", corpus)
     ranges = ranges_of(corpus, config.size)
-    for variant in TOLERANCES:
+    committed = program_path(version)
+    committed.parent.mkdir(exist_ok=True)
+    for variant, path in (("f32", arguments.run / f"{committed.stem}-f32.alc"), ("int8", committed)):
         program = compile_module(module, config.size, variant, ranges)
-        path = program_path(version, variant)
-        path.parent.mkdir(exist_ok=True)
         program.save(path)
         print(f"{path.name}: {len(bytes(program)):,} bytes, sha256 {program.digest}")  # noqa: T201 (what the command is for)
-    if arguments.run:
-        record = json.loads((arguments.run / "run.json").read_text(encoding="utf-8"))
-        record["scores"] = {"slope": float(module.slope[0]), "shift": module.shift.tolist()}
-        text = json.dumps(record, indent=2) + "\n"
-        program_path(version).with_suffix(".run.json").write_text(text, encoding="utf-8")
+    record = json.loads((arguments.run / "run.json").read_text(encoding="utf-8"))
+    record["scores"] = {"slope": float(module.slope[0]), "shift": module.shift.tolist()}
+    committed.with_suffix(".run.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

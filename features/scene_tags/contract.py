@@ -19,10 +19,9 @@ NAMED_FROM: Final = 0.5
 PROGRAMS: Final = Path(__file__).parent / "programs"
 
 
-def program_path(version: str, variant: str = "int8") -> Path:
-    """Return where the committed program lies, whether or not there is one; variant "int8" or "f32"."""
-    suffix = "" if variant == "int8" else f"-{variant}"
-    return PROGRAMS / f"scene_tags-{version}{suffix}.alc"
+def program_path(version: str) -> Path:
+    """Return where the committed int8 program of `version` lies, whether or not there is one."""
+    return PROGRAMS / f"scene_tags-{version}.alc"
 
 
 class SceneTag(BaseModel):
@@ -45,7 +44,8 @@ class SceneAnswer(BaseModel):
     Attributes:
         tags: the eight most likely, best first; `named` are those that it counts as having.
         embedding: 128 numbers, of length 1: pictures alike have a high cosine. For search, and for a `Vocabulary`.
-        saliency: rows of a coarse map of where the tags come from, >= 0, from the upper left corner.
+        saliency: rows of a coarse map of where the tags come from, from the upper left corner: shares, which add up to
+            nearly 1; to nearly 0 where no tag is to be seen.
         crop: the smallest part that holds most of the map; `crop_to` for a part of a given aspect.
         mood: of music that goes with it.
     """

@@ -1,9 +1,8 @@
 """How good is the committed version, beside a plain network of the same cost?  Prints and writes the card's figures.
 
-    python -m alcove.features.scene_tags.evaluate --data ../shared/data/tagging --cache runs/pictures \
-        --run runs/scene_tags-1.0.0 --plain runs/scene_tags-1.0.0-plain --write features/scene_tags/CARD.md
+    python -m alcove.features.scene_tags.evaluate --data ../shared/data/tagging --cache DECODED --run RUN --plain RUN
 
-Pictures of the `dev` splits, which no training saw and nothing was chosen on.  `--sheet DIR` also writes a contact
+Pictures of the `dev` splits, which no training saw.  `--sheet DIR` also writes a contact
 sheet of such pictures with their tags; whose they are is unclear, so that no such sheet is committed.
 """
 
@@ -25,7 +24,7 @@ from alcove.features.scene_tags.dataset import Corpus, Pictures, read
 from alcove.features.scene_tags.drawn import drawings, png_of
 from alcove.features.scene_tags.metrics import by_tag, calibration_error, mean_average_precision, precision_at
 from alcove.features.scene_tags.model import SceneModule
-from alcove.features.scene_tags.network import KINDS, multiply_adds
+from alcove.features.scene_tags.network import KINDS, multiply_adds, normalised
 from alcove.features.scene_tags.vocabulary import Vocabulary
 from alcove.runtime import load
 from numpy.typing import NDArray
@@ -42,8 +41,12 @@ Answers = tuple[NDArray[np.float32], NDArray[np.float32]]
 @torch.no_grad()
 def of_module(module: SceneModule, given: NDArray[np.uint8]) -> Answers:
     """Return scores [n, tags] and embeddings [n, 128] of a torch module; pictures uint8 [n, size, size, 3]."""
-    found = [module(torch.from_numpy(each)) for each in given]
-    return np.concatenate([each[0].numpy() for each in found]), np.concatenate([each[1].numpy() for each in found])
+    scores, embeddings = [], []
+    for each in torch.split(torch.from_numpy(given), 64):
+        _, logits, embedding = module.network.read(normalised(each.permute(0, 3, 1, 2).float()))
+        scores.append(torch.sigmoid(logits * module.slope + module.shift).numpy())
+        embeddings.append(embedding.numpy())
+    return np.concatenate(scores), np.concatenate(embeddings)
 
 
 def of_program(path: Path, given: NDArray[np.uint8]) -> Answers:

@@ -1,10 +1,19 @@
 """What becomes a program: bytes of a picture in; calibrated scores, embedding and map out."""
 
+from typing import Final
+
 import torch
 from alcove.features.scene_tags.config import TAGS
 from alcove.features.scene_tags.network import SceneNetwork, normalised
 from torch import Tensor, nn
 from torch.nn import functional
+
+NOTHING: Final = 0.5
+"""Added to the sum of a map, which is about 10: where nothing adds to any tag the map is nearly 0, not noise."""
+
+
+SHORTEST: Final = 1e-12
+"""Length of an embedding before it is made 1, at least; as `torch.nn.functional.normalize` has it."""
 
 
 class SceneModule(nn.Module):
@@ -23,13 +32,23 @@ class SceneModule(nn.Module):
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return scores f32 [1, tags], embedding f32 [1, 128] and map f32 [1, rows, columns].
 
-        The map: of each place, what it adds to each tag, as far as it adds, weighted by the tag's score.
+        The map: of each place, what it adds to each tag, as far as it adds, weighted by the tag's score; as shares of
+        the whole.
 
         Args:
             pixels: uint8 [size, size, 3].
         """
         x = normalised(pixels.to(torch.float32)).permute(2, 0, 1).unsqueeze(0)
-        found, logits, embedding = self.network.read(x)
+        found: Tensor = self.network.features(x)
+        mean = functional.adaptive_avg_pool2d(found, 1).flatten(1)
+        direction = self.network.embedding(mean)
+        length = torch.linalg.vector_norm(direction, dim=1, keepdim=True)
+        embedding = direction / length.clamp_min(SHORTEST)
+        # One, but not known before a picture is: weights that are computed stay float32, and so do the logits. In int8
+        # they have a hundred values, and ranking by them loses a point to ties.
+        one = length.clamp(1.0, 1.0)
+        logits = functional.linear(mean, self.network.tags.weight * one, self.network.tags.bias)
         scores = torch.sigmoid(logits * self.slope + self.shift)
         by_tag = functional.relu(functional.conv2d(found, self.network.tags.weight[:, :, None, None]))
-        return scores, embedding, (by_tag * scores[:, :, None, None]).sum(dim=1)
+        added = (by_tag * scores[:, :, None, None]).sum(dim=1)
+        return scores, embedding, added / (added.sum(dim=(1, 2), keepdim=True) + NOTHING)
