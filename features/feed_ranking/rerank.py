@@ -70,7 +70,7 @@ def rerank(
         limit: 1 or more.
     """
     count = min(limit, len(relevance))
-    lost = -recency * _decayed(seen_h, SEEN_HALF_LIFE_H)
+    lost = 0.0 - recency * _decayed(seen_h, SEEN_HALF_LIFE_H)
     gained = freshness * _decayed(age_h, FRESH_HALF_LIFE_H)
     value = relevance + lost + gained
     if diversity == 0 or not count:
