@@ -117,9 +117,7 @@ def main() -> None:
     """Write a version's int8 program, and the record of its training, to where they are committed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", choices=sorted(CONFIGS), required=True)
-    parser.add_argument(
-        "--run", type=Path, required=True, help="folder of a training run; the f32 program stays there"
-    )
+    parser.add_argument("--run", type=Path, required=True, help="folder of a training run; the f32 program stays there")
     parser.add_argument("--data", type=Path, required=True, help="folder with tiny_imagenet_train.csv and neighbours")
     parser.add_argument("--cache", type=Path, required=True, help="folder of decoded pictures")
     arguments = parser.parse_args()
