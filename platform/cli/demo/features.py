@@ -24,7 +24,7 @@ CALL_TICKS: Final = 334
 SHOWN_TICKS: Final = 33
 """Two seconds between lines."""
 KBPS: Final = 1000
-HISTORIES: Final = ([], [1, 2, 3], [2001, 2002, 2003], [1, 2, 3, 2001, 2002, 2003])
+HISTORIES: Final[tuple[list[int], ...]] = ([], [1, 2, 3], [2001, 2002, 2003], [1, 2, 3, 2001, 2002, 2003])
 """Ids of films, the latest last."""
 
 
