@@ -59,17 +59,10 @@ def module_of_run(folder: Path, config: ModelConfig, kind: str, corpus: Corpus) 
     return module_of_network(network.eval(), corpus, config.size)
 
 
-def squares(pictures: Pictures, size: int) -> NDArray[np.uint8]:
-    """Return pictures as the program takes them, uint8 [n, size, size, 3]."""
-    if pictures.pixels.shape[1] == size:
-        return np.array(pictures.pixels)
-    return np.stack([fit(np.array(each), size) for each in pictures.pixels])
-
-
 @torch.no_grad()
 def logits_of(network: SceneNetwork, pictures: Pictures, size: int) -> NDArray[np.float32]:
     """Return the uncalibrated logits of tags, f32 [n, tags]."""
-    given = torch.from_numpy(squares(pictures, size)).permute(0, 3, 1, 2).float()
+    given = torch.from_numpy(pictures.squares(size)).permute(0, 3, 1, 2).float()
     parts = [network.read(normalised(each))[1].numpy() for each in torch.split(given, 64)]
     return np.concatenate(parts)
 
@@ -108,7 +101,7 @@ def compile_module(module: SceneModule, size: int, variant: str, ranges: NDArray
 
 def ranges_of(corpus: Corpus, size: int) -> NDArray[np.uint8]:
     """Return the pictures that int8 ranges are observed on: evenly from those kept back."""
-    kept = np.concatenate([squares(each, size) for each in corpus.calibration.values()])
+    kept = np.concatenate([each.squares(size) for each in corpus.calibration.values()])
     chosen = np.linspace(0, len(kept) - 1, CALIBRATION).astype(int)
     return np.ascontiguousarray(kept[chosen])
 

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from alcove.features.scene_tags.config import CLASSES, LEFT_OUT, TAGS
 from alcove.features.scene_tags.network import normalised
+from alcove.features.scene_tags.picture import fit
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
@@ -61,6 +62,12 @@ class Pictures:
     def where(self, mask: NDArray[np.bool_]) -> "Pictures":
         """Return those of a mask."""
         return Pictures(self.pixels[mask], self.classes[mask], self.tags[mask])
+
+    def squares(self, size: int) -> NDArray[np.uint8]:
+        """Return the pictures as the program takes them, uint8 [n, size, size, 3]."""
+        if self.pixels.shape[1] == size:
+            return np.array(self.pixels)
+        return np.stack([fit(np.array(each), size) for each in self.pixels])
 
     def __len__(self) -> int:
         return len(self.classes)

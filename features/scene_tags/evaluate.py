@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from alcove.features.card_figures import replace_figures
 from alcove.features.scene_tags import card
-from alcove.features.scene_tags.build import module_of_run, squares
+from alcove.features.scene_tags.build import module_of_run
 from alcove.features.scene_tags.config import CONFIGS, DEFAULT_VERSION, EMBEDDING, LEFT_OUT, TAGS
 from alcove.features.scene_tags.contract import NAMED_FROM, SceneTags, program_path
 from alcove.features.scene_tags.dataset import Corpus, Pictures, read
@@ -138,7 +138,7 @@ def evaluate(corpus: Corpus, run: Path, plain: Path, version: str = DEFAULT_VERS
     """
     config = CONFIGS[version]
     sets = {**corpus.dev, "left_out": corpus.left_out}
-    given = {name: squares(each, config.size) for name, each in sets.items()}
+    given = {name: each.squares(config.size) for name, each in sets.items()}
     result: dict[str, Any] = {"version": version, "size": config.size, "left_out": list(LEFT_OUT), "networks": {}}
     for kind, folder in zip(KINDS, (run, plain), strict=True):
         module = module_of_run(folder, config, kind, corpus)

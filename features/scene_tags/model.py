@@ -41,12 +41,13 @@ class SceneModule(nn.Module):
         x = normalised(pixels.to(torch.float32)).permute(2, 0, 1).unsqueeze(0)
         found: Tensor = self.network.features(x)
         mean = functional.adaptive_avg_pool2d(found, 1).flatten(1)
-        direction = self.network.embedding(mean)
+        # One, but not known before a picture is: weights that are computed stay float32, and so do what they give. In
+        # int8 logits have a hundred values, and ranking by them loses a point to ties; and an embedding's directions
+        # are of so different lengths that the short ones would be lost.
+        one = mean[:, :1].clamp(1.0, 1.0)
+        direction = functional.linear(mean, self.network.embedding.weight * one, self.network.embedding.bias)
         length = torch.linalg.vector_norm(direction, dim=1, keepdim=True)
         embedding = direction / length.clamp_min(SHORTEST)
-        # One, but not known before a picture is: weights that are computed stay float32, and so do the logits. In int8
-        # they have a hundred values, and ranking by them loses a point to ties.
-        one = length.clamp(1.0, 1.0)
         logits = functional.linear(mean, self.network.tags.weight * one, self.network.tags.bias)
         scores = torch.sigmoid(logits * self.slope + self.shift)
         by_tag = functional.relu(functional.conv2d(found, self.network.tags.weight[:, :, None, None]))

@@ -7,7 +7,7 @@ The second is the plain network of the comparison: the same data, steps, losses 
 The same arguments give the same weights on the same machine; a run that was cut off goes on from its last checkpoint.
 The folder of the run holds
 
-    checkpoint.pt   weights, their running average, optimiser, step; replaced whole
+    checkpoint.pt   weights, their running average, optimiser, step; replaced whole, last with embedding.py's layer
     progress.jsonl  a line every 100 steps: step, loss, seconds
     run.json        arguments, shape, pictures read by set, versions, final loss
 
@@ -30,6 +30,7 @@ import torch
 from alcove.features import checkpoint
 from alcove.features.scene_tags.config import CONFIGS, ModelConfig
 from alcove.features.scene_tags.dataset import Batch, Corpus, Pictures, Sampler, read, summary
+from alcove.features.scene_tags.embedding import refit
 from alcove.features.scene_tags.network import KINDS, SceneNetwork, multiply_adds
 from rich.progress import Progress, TextColumn
 from torch import Tensor, nn
@@ -131,6 +132,7 @@ class Training:
         self.plan = plan
         self.folder = folder
         self.kind = kind
+        self.pictures = pictures
         torch.manual_seed(plan.seed)
         self.model = Averaged(config, kind)
         weights = list(self.model.network.parameters())
@@ -172,6 +174,11 @@ class Training:
             if self.step % plan.checkpoint_every == 0 or self.step == last:
                 checkpoint.save(self.checkpoint, self.model, self.optimiser, self.step)
         return float(np.mean(losses[-plan.report_every :])) if losses else float("nan")
+
+    def refit_embedding(self) -> None:
+        """Set the layer of the averaged network's embedding in closed form (embedding.py) and keep it."""
+        refit(self.model.average, self.pictures, self.config.size)
+        checkpoint.save(self.checkpoint, self.model, self.optimiser, self.step)
 
     def _train_batch(self) -> float:
         plan = self.plan
@@ -233,6 +240,7 @@ def main() -> None:
             progress.update(task, completed=step, loss=loss)
 
         loss = training.run(show=show)
+    training.refit_embedding()
     record = record_of(training, loss, corpus)
     (arguments.run / "run.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 

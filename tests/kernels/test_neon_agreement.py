@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from alcove.runtime import _native, load
+from alcove.runtime.certificate.document import decode_input, parse
 from alcove.runtime.errors import ProgramError
 from alcove.runtime.format.reader import read_spec
 from alcove.runtime.format.spec import DType
@@ -52,6 +53,23 @@ def numbers(random: np.random.Generator, dtype: DType, shape: tuple[int, ...], k
     return random.integers(0, 3, shape).astype(NUMPY_TYPES[dtype])
 
 
+def inputs_of(program: bytes, random: np.random.Generator) -> list[list[Any]]:
+    """What a committed program is run with: two samples of its certificate, texts, statistics plain and odd."""
+    samples_of = parse(load(program).certificate).samples[:2]
+    given = [[decode_input(place, value) for value in sample.inputs] for place, sample in enumerate(samples_of)]
+    spec = read_spec(program)
+    tensors = [spec.tensors[port.tensor] for port in spec.inputs]
+    if [tensor.dtype for tensor in tensors] == [DType.TEXT]:
+        given += [[text] for text in TEXTS]
+    elif [tensor.dtype for tensor in tensors] == [DType.F32]:
+        # Shares are statistics that can be; odd numbers are not.
+        given += [
+            [random.random(tensors[0].shape, np.float32)],
+            [numbers(random, DType.F32, tensors[0].shape, "odd")],
+        ]
+    return given
+
+
 def sample_cases() -> Cases:
     """The small programs that together have every operator, and the committed ones."""
     random = np.random.default_rng(70)
@@ -72,12 +90,8 @@ def sample_cases() -> Cases:
             made[f"{name} {text[:4]}"] = (programs[name], [text])
     for path in sorted(Path(__file__).resolve().parents[2].glob("features/*/programs/*.alc")):
         program = path.read_bytes()
-        (tensor,) = (spec.tensors[port.tensor] for spec in (read_spec(program),) for port in spec.inputs)
-        # Shares are statistics that can be; odd numbers are not.
-        shares = random.random(tensor.shape, np.float32)
-        given = TEXTS if tensor.dtype is DType.TEXT else [shares, numbers(random, DType.F32, tensor.shape, "odd")]
-        for place, value in enumerate(given):
-            made[f"{path.stem} {place}"] = (program, [value])
+        for place, inputs in enumerate(inputs_of(program, random)):
+            made[f"{path.stem} {place}"] = (program, inputs)
     tiny = np.full((6, 5), 1e-39, np.float32)
     made["layers"] = (programs["layers"], [tiny, np.full((2, 1, 3), -1e-45, np.float32)])
     made["counter"] = (programs["counter"], [tiny[0]])
