@@ -1,9 +1,52 @@
 """How does a training run survive being cut off?  Weights, optimiser and step in one file, replaced whole."""
 
+import json
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
+import numpy as np
 import torch
 from torch import nn
+
+
+class Plan(Protocol):
+    """What `run_steps` needs of a training plan: steps between lines of progress, and between checkpoints."""
+
+    @property
+    def report_every(self) -> int: ...  # noqa: D102
+
+    @property
+    def checkpoint_every(self) -> int: ...  # noqa: D102
+
+
+def run_steps(
+    steps: range, plan: Plan, folder: Path, train_batch: Callable[[], float], save_now: Callable[[], None]
+) -> float:
+    """Train, and return the mean loss of the last steps (NaN if there were none).
+
+    A line of `progress.jsonl` in the folder has step, mean loss since the line before, and seconds since the beginning.
+
+    Args:
+        steps: numbers of the batches to train.
+        plan: how often progress is written and a checkpoint is made; both also after the last step.
+        folder: of the run.
+        train_batch: trains the next batch and returns its loss.
+        save_now: makes a checkpoint.
+    """
+    began_s = time.monotonic()
+    losses: list[float] = []
+    for done in range(steps.start + 1, steps.stop + 1):
+        losses.append(train_batch())
+        if done % plan.report_every == 0 or done == steps.stop:
+            mean = float(np.mean(losses[-plan.report_every :]))
+            line = {"step": done, "loss": round(mean, 5), "seconds": round(time.monotonic() - began_s, 1)}
+            with (folder / "progress.jsonl").open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        if done % plan.checkpoint_every == 0 or done == steps.stop:
+            save_now()
+    return float(np.mean(losses[-plan.report_every :])) if losses else float("nan")
 
 
 def save(path: Path, network: nn.Module, optimiser: torch.optim.Optimizer, step: int) -> None:

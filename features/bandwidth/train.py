@@ -18,7 +18,6 @@ low quantile q, saying too much costs (1 - q) / q times what saying as much too 
 import argparse
 import json
 import platform
-import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -150,20 +149,19 @@ class Training:
             self.step = checkpoint.restore(self.checkpoint, self.network, self.optimiser)
         else:
             self.network.normalise(self._some_observations())
-        began_s = time.monotonic()
-        losses: list[float] = []
+        calls = self.calls
         bar = progress.add_task("training", total=plan.steps, completed=self.step)
-        while self.step < last:
-            losses.append(self._train_batch(self.calls))
-            progress.update(bar, completed=self.step, description=f"training, loss {losses[-1]:.4f}")
-            if self.step % plan.report_every == 0 or self.step == last:
-                mean = float(np.mean(losses[-plan.report_every :]))
-                line = {"step": self.step, "loss": round(mean, 5), "seconds": round(time.monotonic() - began_s, 1)}
-                with (self.folder / "progress.jsonl").open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(line) + "\n")
-            if self.step % plan.checkpoint_every == 0 or self.step == last:
-                checkpoint.save(self.checkpoint, self.network, self.optimiser, self.step)
-        return float(np.mean(losses[-plan.report_every :])) if losses else float("nan")
+
+        def train_batch() -> float:
+            loss = self._train_batch(calls)
+            progress.update(bar, completed=self.step, description=f"training, loss {loss:.4f}")
+            return loss
+
+        return checkpoint.run_steps(range(self.step, last), plan, self.folder, train_batch, self.save)
+
+    def save(self) -> None:
+        """Make a checkpoint."""
+        checkpoint.save(self.checkpoint, self.network, self.optimiser, self.step)
 
     def _made_calls(self, progress: Progress) -> Recording:
         plan, parts = self.plan, []

@@ -13,7 +13,6 @@ run that was cut off goes on from its last checkpoint as if nothing had happened
 import argparse
 import json
 import platform
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -133,27 +132,25 @@ class Training:
             until: the last step.
             show: is told the step and its loss after each.
         """
-        plan, began_s = self.plan, time.monotonic()
-        last = plan.steps if until is None else min(until, plan.steps)
-        losses: list[float] = []
-        while self.step < last:
-            losses.append(self._train_batch())
+        last = self.plan.steps if until is None else min(until, self.plan.steps)
+
+        def train_batch() -> float:
+            loss = self._train_batch()
             if show is not None:
-                show(self.step, losses[-1])
-            if self.step % plan.report_every == 0 or self.step == last:
-                mean = float(np.mean(losses[-plan.report_every :]))
-                line = {"step": self.step, "loss": round(mean, 4), "seconds": round(time.monotonic() - began_s, 1)}
-                with (self.folder / "progress.jsonl").open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(line) + "\n")
-            if self.step % plan.checkpoint_every == 0 or self.step == last:
-                checkpoint.save(self.checkpoint, self.network, self.optimiser, self.step)
-        return float(np.mean(losses[-plan.report_every :])) if losses else float("nan")
+                show(self.step, loss)
+            return loss
+
+        return checkpoint.run_steps(range(self.step, last), self.plan, self.folder, train_batch, self.save)
+
+    def save(self) -> None:
+        """Make a checkpoint."""
+        checkpoint.save(self.checkpoint, self.network, self.optimiser, self.step)
 
     def calibrate(self, lines: Sequence[HeldOut]) -> dict[str, float]:
         """Fit the temperature to held-out lines, keep it with the weights and return it."""
         kinds = samples(lines, seed=self.plan.seed)
         found = fit(self.network, self.config, kinds, _native.ngram_hash_batch)
-        checkpoint.save(self.checkpoint, self.network, self.optimiser, self.step)
+        self.save()
         return found
 
     def _train_batch(self) -> float:

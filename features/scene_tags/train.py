@@ -19,7 +19,6 @@ import argparse
 import json
 import math
 import platform
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -159,26 +158,24 @@ class Training:
             until: the last step.
             show: is told the step and its loss after each.
         """
-        plan, began_s = self.plan, time.monotonic()
-        last = plan.steps if until is None else min(until, plan.steps)
-        losses: list[float] = []
-        while self.step < last:
-            losses.append(self._train_batch())
+        last = self.plan.steps if until is None else min(until, self.plan.steps)
+
+        def train_batch() -> float:
+            loss = self._train_batch()
             if show is not None:
-                show(self.step, losses[-1])
-            if self.step % plan.report_every == 0 or self.step == last:
-                mean = float(np.mean(losses[-plan.report_every :]))
-                line = {"step": self.step, "loss": round(mean, 4), "seconds": round(time.monotonic() - began_s, 1)}
-                with (self.folder / "progress.jsonl").open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(line) + "\n")
-            if self.step % plan.checkpoint_every == 0 or self.step == last:
-                checkpoint.save(self.checkpoint, self.model, self.optimiser, self.step)
-        return float(np.mean(losses[-plan.report_every :])) if losses else float("nan")
+                show(self.step, loss)
+            return loss
+
+        return checkpoint.run_steps(range(self.step, last), self.plan, self.folder, train_batch, self.save)
+
+    def save(self) -> None:
+        """Make a checkpoint."""
+        checkpoint.save(self.checkpoint, self.model, self.optimiser, self.step)
 
     def refit_embedding(self) -> None:
         """Set the layer of the averaged network's embedding in closed form (embedding.py) and keep it."""
         refit(self.model.average, self.pictures, self.config.size)
-        checkpoint.save(self.checkpoint, self.model, self.optimiser, self.step)
+        self.save()
 
     def _train_batch(self) -> float:
         plan = self.plan
