@@ -25,6 +25,8 @@
         ├── TreeMissingError       no signed tree in the data folder
         ├── DataFolderBusyError    another server uses the data folder
         ├── StoreDamagedError      the database's file is damaged or none
+        ├── StoreFullError         the database's disk is full
+        ├── StoreUnavailableError  the database cannot be reached
         └── StoreBusyError         another writer holds the database
 
 Every class carries its fields; messages name the thing, the bound and the value seen.  None carries a secret.
@@ -59,6 +61,8 @@ __all__ = [
     "StateError",
     "StoreBusyError",
     "StoreDamagedError",
+    "StoreFullError",
+    "StoreUnavailableError",
     "TreeMissingError",
     "UnauthenticatedError",
 ]
@@ -261,3 +265,19 @@ class StoreDamagedError(ServerError):
     def __init__(self, path: str, problem: str) -> None:
         self.path, self.problem = path, problem
         super().__init__(f"{path}: {problem}: put a backup in its place")
+
+
+class StoreFullError(ServerError):
+    """The database has no room left; what was asked did not happen."""
+
+    def __init__(self, where: str, problem: str) -> None:
+        self.where, self.problem = where, problem
+        super().__init__(f"{where}: {problem}: make room and try again")
+
+
+class StoreUnavailableError(ServerError):
+    """The database cannot be reached, or does not let us in; `where` names it without user and password."""
+
+    def __init__(self, where: str, problem: str) -> None:
+        self.where, self.problem = where, problem
+        super().__init__(f"{where}: {problem}")

@@ -46,6 +46,8 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _p.StoreDamagedError: _S.INTERNAL,
         # the server, for a moment
         _p.StoreBusyError: _S.UNAVAILABLE,
+        _p.StoreFullError: _S.UNAVAILABLE,
+        _p.StoreUnavailableError: _S.UNAVAILABLE,
         # registry: what was sent is not acceptable
         _r.DocumentError: _S.INVALID_ARGUMENT,
         _r.DocumentTooLarge: _S.INVALID_ARGUMENT,

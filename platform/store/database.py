@@ -1,50 +1,29 @@
 """How is the database opened, migrated and used in transactions?
 
-Writers begin with BEGIN IMMEDIATE: two of them queue (up to `BUSY_TIMEOUT_MS`) instead of failing half-way; readers see
-the last commit and never wait.  Every commit is synced before it returns, because a stored response promises.
+Writers queue (up to `BUSY_TIMEOUT_MS`) instead of failing half-way; readers see the last commit and never wait.  Every
+commit is synced before it returns, because a stored response promises.  All of it holds for a SQLite file, which one
+server has for itself, and for PostgreSQL, which several share (see `dialects`).
 """
 
-import sqlite3
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from alcove.platform.core.errors import StoreBusyError, StoreDamagedError
+from alcove.platform.store.dialects import TREE_LOCK, open_postgresql, open_sqlite, told, where_of_url
 from alcove.platform.store.migrations import HEAD
-from sqlalchemy import Connection, event
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy import Connection, text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 
 __all__ = ["DATABASE_FILE", "Store"]
 
 DATABASE_FILE = "alcove.db"  # in the server's data folder
-BUSY_TIMEOUT_MS = 10_000
-_CODE = 0xFF  # the primary part of an error code
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def _make_private_file(path: Path) -> None:
     """Make the file readable by its owner only; SQLite gives its companions the same mode."""
     path.touch(mode=0o600, exist_ok=True)
-
-
-def _set_pragmas(connection: Any, _record: object) -> None:
-    """Prepare a fresh connection; the driver's own transaction handling is switched off."""
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.execute("PRAGMA synchronous=FULL")
-    cursor.execute("PRAGMA foreign_keys=ON")
-    cursor.execute("PRAGMA recursive_triggers=ON")  # INSERT OR REPLACE deletes too: let the triggers see it
-    cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-    cursor.close()
-
-
-def _begin(connection: Connection) -> None:
-    """Begin as a reader or as a writer, as the execution option says."""
-    mode = "IMMEDIATE" if connection.get_execution_options().get("is_writer") else "DEFERRED"
-    connection.exec_driver_sql(f"BEGIN {mode}")
 
 
 def _migrate(connection: Connection) -> None:
@@ -62,47 +41,48 @@ def _migrate(connection: Connection) -> None:
     command.upgrade(config, "head")
 
 
-@contextmanager
-def _told(path: str | None) -> Iterator[None]:
-    """Give what the database itself reports a type of ours."""
-    try:
-        yield
-    except DBAPIError as error:
-        code = getattr(error.orig, "sqlite_errorcode", 0) & _CODE
-        if code == sqlite3.SQLITE_BUSY:
-            raise StoreBusyError from error
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            raise StoreDamagedError(str(path), str(error.orig)) from error
-        raise
-
-
 class Store:
-    """The server's rows.  `read` and `write` give sessions; modules of this package hold the questions."""
+    """The server's rows.  `read` and `write` give sessions; modules of this package hold the questions.
 
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._readers = engine
-        self._writers = engine.execution_options(is_writer=True)
+    Attributes:
+        where: the file, or server and name of the database; never a password.
+        is_shared: whether other servers may use it at the same time.
+    """
+
+    def __init__(self, readers: AsyncEngine, writers: AsyncEngine, *, where: str) -> None:
+        self._readers = readers
+        self._writers = writers
+        self.where = where
+        self.is_shared = readers.dialect.name == "postgresql"
 
     @classmethod
-    async def open(cls, path: Path) -> Self:
-        """Open the database file (made 0600 if missing) and migrate it to the newest schema.
+    async def open(cls, location: Path | str) -> Self:
+        """Open the database and migrate it to the newest schema.
+
+        Args:
+            location: a SQLite file (made 0600 if missing), or the URL of a PostgreSQL database as libpq reads it.
 
         Raises:
             OSError: the file cannot be made.
             StoreDamagedError: it is no database, or a damaged one.
             StoreBusyError: another writer holds it.
+            StoreFullError: its disk is full.
+            StoreUnavailableError: the server of the database cannot be reached, or refuses.
         """
-        _make_private_file(path)
-        engine = create_async_engine(f"sqlite+aiosqlite:///{path}")
-        event.listen(engine.sync_engine, "connect", _set_pragmas)
-        event.listen(engine.sync_engine, "begin", _begin)
-        store = cls(engine)
+        if isinstance(location, str) and "://" in location:
+            where = where_of_url(location)
+            readers, writers = open_postgresql(location)
+        else:
+            where = str(location)
+            _make_private_file(Path(location))
+            readers, writers = open_sqlite(where)
+        store = cls(readers, writers, where=where)
         try:
-            with _told(str(path)):
-                async with store._writers.begin() as connection:
+            with told(where):
+                async with writers.begin() as connection:
                     await connection.run_sync(_migrate)
         except BaseException:
-            await engine.dispose()
+            await readers.dispose()
             raise
         return store
 
@@ -115,9 +95,10 @@ class Store:
         """Give a session that sees the last commit; what it changes is thrown away.
 
         Raises:
-            StoreDamagedError: the file is damaged.
+            StoreDamagedError: the database is damaged.
+            StoreUnavailableError: it cannot be reached.
         """
-        with _told(self._readers.url.database):
+        with told(self.where):
             async with AsyncSession(self._readers, expire_on_commit=False) as session:
                 yield session
 
@@ -127,8 +108,29 @@ class Store:
 
         Raises:
             StoreBusyError: another writer held the database for longer than `BUSY_TIMEOUT_MS`.
-            StoreDamagedError: the file is damaged.
+            StoreDamagedError: the database is damaged.
+            StoreFullError: its disk is full.
+            StoreUnavailableError: it cannot be reached; whether the changes were committed is not known.
         """
-        with _told(self._readers.url.database):
+        with told(self.where):
             async with AsyncSession(self._writers, expire_on_commit=False) as session, session.begin():
                 yield session
+
+    @asynccontextmanager
+    async def hold_tree(self) -> AsyncIterator[AsyncConnection | None]:
+        """Keep other servers of this database from changing the tree; None where there can be no others.
+
+        The lock lives as long as the connection that is given: who finds it broken has lost the lock.
+
+        Raises:
+            StoreBusyError: another server held the lock for too long.
+            StoreUnavailableError: the database cannot be reached.
+        """
+        if not self.is_shared:
+            yield None
+            return
+        with told(self.where):
+            # A transaction's lock, not a session's: poolers between us and the server may not keep sessions together.
+            async with self._readers.execution_options(isolation_level="READ COMMITTED").begin() as connection:
+                await connection.execute(text(f"SELECT pg_advisory_xact_lock({TREE_LOCK})"))
+                yield connection

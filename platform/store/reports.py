@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from alcove.platform.store.dialects import insert
 from alcove.platform.store.tables import ReportCountRow
 from sqlalchemy import func, select
-from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = ["add_counts", "cell_counts", "window_count"]
@@ -14,7 +14,7 @@ async def add_counts(session: AsyncSession, counts: Mapping[tuple[str, int, int]
     """Add to the sums; keys are (task id, window, cell)."""
     if not counts:
         return
-    statement = insert(ReportCountRow)
+    statement = insert(session, ReportCountRow)
     statement = statement.on_conflict_do_update(
         index_elements=["task_id", "window", "cell"],
         set_={"count": ReportCountRow.count + statement.excluded.count},

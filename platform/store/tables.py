@@ -7,6 +7,9 @@ S4  At most one live rollout and one running experiment per app and feature (par
 S5  Token secrets are stored as digests only.
 """
 
+from typing import ClassVar
+
+from alcove.platform.store.dialects import BIG
 from sqlalchemy import ForeignKey, Index, LargeBinary, MetaData, Text, UniqueConstraint, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -28,6 +31,7 @@ __all__ = [
 class Base(DeclarativeBase):
     """Names every constraint, so that migrations can."""
 
+    type_annotation_map: ClassVar = {int: BIG}
     metadata = MetaData(
         naming_convention={
             "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -36,6 +40,10 @@ class Base(DeclarativeBase):
             "pk": "pk_%(table_name)s",
         }
     )
+
+
+def _partial_index(name: str, *columns: str, where: str) -> Index:
+    return Index(name, *columns, unique=True, sqlite_where=text(where), postgresql_where=text(where))
 
 
 class FeatureRow(Base):
@@ -73,9 +81,7 @@ class RolloutRow(Base):
     """A rollout; S4."""
 
     __tablename__ = "rollouts"
-    __table_args__ = (
-        Index("ix_rollouts_live", "app", "feature", unique=True, sqlite_where=text("state IN ('running', 'paused')")),
-    )
+    __table_args__ = (_partial_index("ix_rollouts_live", "app", "feature", where="state IN ('running', 'paused')"),)
     sequence: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     rollout_id: Mapped[str] = mapped_column(Text, unique=True)
     app: Mapped[str] = mapped_column(Text)
@@ -95,7 +101,7 @@ class ExperimentRow(Base):
 
     __tablename__ = "experiments"
     __table_args__ = (
-        Index("ix_experiments_live", "app", "feature", unique=True, sqlite_where=text("state = 'running'")),
+        _partial_index("ix_experiments_live", "app", "feature", where="state = 'running'"),
         Index("ix_experiments_task_id", "task_id"),
     )
     sequence: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)

@@ -4,9 +4,9 @@ import json
 
 from alcove.platform.core.errors import NotFoundError
 from alcove.platform.core.records import Default, Page, VariantRecord, VersionRecord
+from alcove.platform.store.dialects import insert
 from alcove.platform.store.tables import DefaultRow, FeatureRow, VersionRow
 from sqlalchemy import delete, select
-from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = [
@@ -32,7 +32,7 @@ async def add_version(
     published_at_s: int,
 ) -> VersionRecord:
     """Write a version, and its feature when it is the first one; return it with its sequence number."""
-    await session.execute(insert(FeatureRow).values(name=feature, team=team).on_conflict_do_nothing())
+    await session.execute(insert(session, FeatureRow).values(name=feature, team=team).on_conflict_do_nothing())
     row = VersionRow(
         feature=feature,
         version=version,

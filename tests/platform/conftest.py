@@ -1,5 +1,6 @@
 """One running server for all tests that leave it running; each test takes features and an app of its own."""
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from alcove.platform.client import PlatformClient
 from alcove.platform.store import Store
 from alcove.platform.testing import Served, ServerWorld
+from alcove.platform.testing.postgres import PostgresMissingError, PostgresServer
 
 _FEATURES = itertools.count()
 _APPS = itertools.count()
@@ -76,9 +78,42 @@ def app() -> str:
     return f"app-{next(_APPS)}"
 
 
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A real PostgreSQL, for all tests of this process."""
+    try:
+        server = PostgresServer.start()
+    except PostgresMissingError as missing:
+        pytest.skip(str(missing))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def migrated(postgres: PostgresServer) -> str:
+    """A database with the newest schema, to be copied."""
+    name = postgres.database()
+
+    async def migrate() -> None:
+        store = await Store.open(postgres.url(name))
+        await store.close()
+
+    asyncio.run(migrate())
+    return name
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """Where a fresh database is: a file, or the URL of one in a real PostgreSQL."""
+    if request.param == "sqlite":
+        return tmp_path / "alcove.db"
+    postgres: PostgresServer = request.getfixturevalue("postgres")
+    return postgres.url(postgres.database(request.getfixturevalue("migrated")))
+
+
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
+async def store(database: Path | str) -> AsyncIterator[Store]:
     """A fresh database."""
-    opened = await Store.open(tmp_path / "alcove.db")
+    opened = await Store.open(database)
     yield opened
     await opened.close()

@@ -1,6 +1,7 @@
 """What is the first schema?  All tables, and the triggers that keep `audit` and `versions` as they were written."""
 
 import sqlalchemy as sa
+from alcove.platform.store.migrations.dialects import BIG, drop_immutable, make_immutable, partial_index
 from alembic import op
 
 revision = "0001"
@@ -17,11 +18,7 @@ def upgrade() -> None:
     _create_control()
     _create_records()
     for table in IMMUTABLE:
-        for verb in ("UPDATE", "DELETE"):
-            op.execute(
-                f"CREATE TRIGGER {table}_refuses_{verb.lower()} BEFORE {verb} ON {table} "
-                f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
-            )
+        make_immutable(table)
 
 
 def _create_registry() -> None:
@@ -33,12 +30,12 @@ def _create_registry() -> None:
     )
     op.create_table(
         "versions",
-        sa.Column("sequence", sa.Integer, nullable=False),
+        sa.Column("sequence", BIG, nullable=False),
         sa.Column("feature", sa.Text, nullable=False),
         sa.Column("version", sa.Text, nullable=False),
         sa.Column("manifest_sha256", sa.Text, nullable=False),
         sa.Column("manifest", sa.LargeBinary, nullable=False),
-        sa.Column("published_at_s", sa.Integer, nullable=False),
+        sa.Column("published_at_s", BIG, nullable=False),
         sa.PrimaryKeyConstraint("sequence", name="pk_versions"),
         sa.UniqueConstraint("feature", "version", name="uq_versions_feature_version"),
         sa.ForeignKeyConstraint(["feature"], ["features.name"], name="fk_versions_feature"),
@@ -57,7 +54,7 @@ def _create_registry() -> None:
 def _create_control() -> None:
     op.create_table(
         "rollouts",
-        sa.Column("sequence", sa.Integer, nullable=False),
+        sa.Column("sequence", BIG, nullable=False),
         sa.Column("rollout_id", sa.Text, nullable=False),
         sa.Column("app", sa.Text, nullable=False),
         sa.Column("feature", sa.Text, nullable=False),
@@ -65,24 +62,18 @@ def _create_control() -> None:
         sa.Column("manifest_sha256", sa.Text, nullable=False),
         sa.Column("salt", sa.Text, nullable=False),
         sa.Column("state", sa.Text, nullable=False),
-        sa.Column("share_permyriad", sa.Integer, nullable=False),
-        sa.Column("created_at_s", sa.Integer, nullable=False),
-        sa.Column("updated_at_s", sa.Integer, nullable=False),
-        sa.Column("policy_serial", sa.Integer, nullable=False),
+        sa.Column("share_permyriad", BIG, nullable=False),
+        sa.Column("created_at_s", BIG, nullable=False),
+        sa.Column("updated_at_s", BIG, nullable=False),
+        sa.Column("policy_serial", BIG, nullable=False),
         sa.PrimaryKeyConstraint("sequence", name="pk_rollouts"),
         sa.UniqueConstraint("rollout_id", name="uq_rollouts_rollout_id"),
         sa.ForeignKeyConstraint(["feature"], ["features.name"], name="fk_rollouts_feature"),
     )
-    op.create_index(
-        "ix_rollouts_live",
-        "rollouts",
-        ["app", "feature"],
-        unique=True,
-        sqlite_where=sa.text("state IN ('running', 'paused')"),
-    )
+    partial_index("ix_rollouts_live", "rollouts", ["app", "feature"], where="state IN ('running', 'paused')")
     op.create_table(
         "experiments",
-        sa.Column("sequence", sa.Integer, nullable=False),
+        sa.Column("sequence", BIG, nullable=False),
         sa.Column("experiment_id", sa.Text, nullable=False),
         sa.Column("app", sa.Text, nullable=False),
         sa.Column("feature", sa.Text, nullable=False),
@@ -91,25 +82,19 @@ def _create_control() -> None:
         sa.Column("state", sa.Text, nullable=False),
         sa.Column("epsilon", sa.Text, nullable=False),
         sa.Column("latency_edges_ms", sa.Text, nullable=False),
-        sa.Column("window_s", sa.Integer, nullable=False),
-        sa.Column("minimum_cohort", sa.Integer, nullable=False),
-        sa.Column("created_at_s", sa.Integer, nullable=False),
-        sa.Column("started_at_s", sa.Integer),
-        sa.Column("stopped_at_s", sa.Integer),
+        sa.Column("window_s", BIG, nullable=False),
+        sa.Column("minimum_cohort", BIG, nullable=False),
+        sa.Column("created_at_s", BIG, nullable=False),
+        sa.Column("started_at_s", BIG),
+        sa.Column("stopped_at_s", BIG),
         sa.Column("task_id", sa.Text),
         sa.Column("decision", sa.Text),
-        sa.Column("policy_serial", sa.Integer, nullable=False),
+        sa.Column("policy_serial", BIG, nullable=False),
         sa.PrimaryKeyConstraint("sequence", name="pk_experiments"),
         sa.UniqueConstraint("experiment_id", name="uq_experiments_experiment_id"),
         sa.ForeignKeyConstraint(["feature"], ["features.name"], name="fk_experiments_feature"),
     )
-    op.create_index(
-        "ix_experiments_live",
-        "experiments",
-        ["app", "feature"],
-        unique=True,
-        sqlite_where=sa.text("state = 'running'"),
-    )
+    partial_index("ix_experiments_live", "experiments", ["app", "feature"], where="state = 'running'")
     op.create_index("ix_experiments_task_id", "experiments", ["task_id"])
 
 
@@ -121,13 +106,13 @@ def _create_records() -> None:
         sa.Column("method", sa.Text, nullable=False),
         sa.Column("content_sha256", sa.Text, nullable=False),
         sa.Column("response", sa.LargeBinary, nullable=False),
-        sa.Column("created_at_s", sa.Integer, nullable=False),
+        sa.Column("created_at_s", BIG, nullable=False),
         sa.PrimaryKeyConstraint("principal", "request_id", name="pk_requests"),
     )
     op.create_table(
         "audit",
-        sa.Column("sequence", sa.Integer, nullable=False),
-        sa.Column("at_s", sa.Integer, nullable=False),
+        sa.Column("sequence", BIG, nullable=False),
+        sa.Column("at_s", BIG, nullable=False),
         sa.Column("principal", sa.Text, nullable=False),
         sa.Column("action", sa.Text, nullable=False),
         sa.Column("subject", sa.Text, nullable=False),
@@ -139,24 +124,24 @@ def _create_records() -> None:
         sa.Column("token_id", sa.Text, nullable=False),
         sa.Column("secret_sha256", sa.Text, nullable=False),
         sa.Column("role", sa.Text, nullable=False),
-        sa.Column("created_at_s", sa.Integer, nullable=False),
-        sa.Column("expires_at_s", sa.Integer, nullable=False),
-        sa.Column("revoked_at_s", sa.Integer),
+        sa.Column("created_at_s", BIG, nullable=False),
+        sa.Column("expires_at_s", BIG, nullable=False),
+        sa.Column("revoked_at_s", BIG),
         sa.PrimaryKeyConstraint("token_id", name="pk_tokens"),
     )
     op.create_table(
         "report_counts",
         sa.Column("task_id", sa.Text, nullable=False),
-        sa.Column("window", sa.Integer, nullable=False),
-        sa.Column("cell", sa.Integer, nullable=False),
-        sa.Column("count", sa.Integer, nullable=False),
+        sa.Column("window", BIG, nullable=False),
+        sa.Column("cell", BIG, nullable=False),
+        sa.Column("count", BIG, nullable=False),
         sa.PrimaryKeyConstraint("task_id", "window", "cell", name="pk_report_counts"),
     )
     op.create_table(
         "publications",
         sa.Column("kind", sa.Text, nullable=False),
         sa.Column("app", sa.Text, nullable=False),
-        sa.Column("serial", sa.Integer, nullable=False),
+        sa.Column("serial", BIG, nullable=False),
         sa.Column("document", sa.LargeBinary, nullable=False),
         sa.Column("is_published", sa.Boolean, nullable=False),
         sa.PrimaryKeyConstraint("kind", "app", "serial", name="pk_publications"),
@@ -178,3 +163,4 @@ def downgrade() -> None:
         "features",
     ):
         op.drop_table(table)
+    drop_immutable()

@@ -1,0 +1,194 @@
+"""How do the two databases differ, and how do they come to keep the same promises?
+
+                     SQLite (one server)                PostgreSQL (several servers)
+    writers queue    BEGIN IMMEDIATE                    an advisory lock, the first statement of each writer
+    readers see      the last commit, all through       the same, by REPEATABLE READ
+    commits last     synchronous=FULL                   synchronous_commit, switched on where it is off
+    a wait ends      busy_timeout                       lock_timeout
+
+Writers see what was committed before them in both, so code may read, decide and write without a thought of others.
+Everything else in this package is the same for both; what cannot be is said here and in the migrations.
+"""
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+from alcove.platform.core.errors import (
+    ServerError,
+    StoreBusyError,
+    StoreDamagedError,
+    StoreFullError,
+    StoreUnavailableError,
+)
+from sqlalchemy import BigInteger, Connection, Integer, event
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+
+__all__ = ["BIG", "BUSY_TIMEOUT_MS", "insert", "open_postgresql", "open_sqlite", "told", "where_of_url"]
+
+BUSY_TIMEOUT_MS: Final = 10_000
+POOL_CONNECTIONS: Final = 20  # of each server; PostgreSQL admits 100 unless told otherwise
+# SQLite's integers have 64 bits and its row ids must be called INTEGER; PostgreSQL's have 32, and time ends in 2038.
+BIG: Final = BigInteger().with_variant(Integer, "sqlite")
+
+WRITER_LOCK: Final = 0x616C_636F_7665_0001  # "alcove", 1; advisory locks are numbers, one space for each database
+TREE_LOCK: Final = 0x616C_636F_7665_0002
+
+_SQLITE_CODE: Final = 0xFF  # the primary part of an error code
+_KEEPALIVE: Final = {"tcp_keepalives_idle": "30", "tcp_keepalives_interval": "10", "tcp_keepalives_count": "3"}
+_HOSTS: Final = re.compile(r"[\w.,:/\[\]-]*")
+_PORTS: Final = re.compile(r"[0-9,]*")
+_T = TypeVar("_T")
+
+
+def open_sqlite(path: str) -> tuple[AsyncEngine, AsyncEngine]:
+    """Return engines for readers and for writers of a file; they share their connections."""
+    engine = create_async_engine(f"sqlite+aiosqlite:///{path}")
+    event.listen(engine.sync_engine, "connect", _set_pragmas)
+    event.listen(engine.sync_engine, "begin", _begin_sqlite)
+    return engine, engine.execution_options(is_writer=True)
+
+
+def open_postgresql(url: str) -> tuple[AsyncEngine, AsyncEngine]:
+    """Return engines for readers and for writers of a database; they share their connections.
+
+    The URL goes to libpq as it is, so that all of its ways to name servers, TLS and password files work, and so that
+    no engine, log or error of SQLAlchemy holds a password.
+    """
+    import psycopg  # noqa: PLC0415 - who has SQLite needs no libpq
+
+    async def connect() -> "psycopg.AsyncConnection[Any]":
+        connection = await psycopg.AsyncConnection.connect(url, autocommit=True, application_name="alcove")
+        try:
+            # A dead machine's locks are free after a minute, not after two hours.
+            settings = {"lock_timeout": str(BUSY_TIMEOUT_MS), "idle_in_transaction_session_timeout": "0"} | _KEEPALIVE
+            for name, value in settings.items():
+                await connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+            await connection.execute(
+                "SELECT set_config('synchronous_commit', 'on', false) "
+                "WHERE current_setting('synchronous_commit') = 'off'"
+            )
+            await connection.set_autocommit(False)
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    engine = create_async_engine(
+        "postgresql+psycopg://",
+        async_creator=connect,
+        pool_pre_ping=True,  # the database may have been restarted
+        pool_size=POOL_CONNECTIONS // 2,
+        max_overflow=POOL_CONNECTIONS // 2,
+        pool_timeout=BUSY_TIMEOUT_MS / 1000,
+    )
+    event.listen(engine.sync_engine, "begin", _begin_postgresql)
+    readers = engine.execution_options(isolation_level="REPEATABLE READ")
+    # Not REPEATABLE READ: its snapshot would be older than the wait for the lock.
+    return readers, engine.execution_options(isolation_level="READ COMMITTED", is_writer=True)
+
+
+def where_of_url(url: str) -> str:
+    """Return what of a database's URL may be shown: server and name, never a user or a password.
+
+    Raises:
+        StoreUnavailableError: libpq cannot read it; what it says of the URL is kept back, for it may quote a password.
+    """
+    from psycopg import ProgrammingError  # noqa: PLC0415
+    from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415
+
+    try:
+        parts = {name: str(value) for name, value in conninfo_to_dict(url).items()}
+    except ProgrammingError:
+        parts = {"port": "?"}
+    host, port, name = (parts.get(part, "") for part in ("host", "port", "dbname"))
+    # A password with an unescaped "/" or "@" makes a URL that libpq reads in another way: as a host or a port.
+    if not (_HOSTS.fullmatch(host) and _PORTS.fullmatch(port) and "@" not in name):
+        problem = "no URL that libpq reads (postgresql://user@host:port/name; special characters as %XX)"
+        raise StoreUnavailableError("the database", problem)
+    return f"postgresql://{host}:{port}/{name}"
+
+
+def insert(session: AsyncSession, table: type[_T]) -> "sqlite.Insert":
+    """Return the database's own INSERT, which knows ON CONFLICT; both have the same methods for it."""
+    if session.get_bind().dialect.name == "postgresql":
+        return postgresql.insert(table)  # type: ignore[return-value]
+    return sqlite.insert(table)
+
+
+@contextmanager
+def told(where: str) -> Iterator[None]:
+    """Give what the database itself reports a type of ours."""
+    try:
+        yield
+    except PoolTimeoutError as error:
+        raise StoreBusyError from error
+    except DBAPIError as error:
+        kind = _kind(error)
+        if kind is None:
+            raise
+        raise (kind() if kind is StoreBusyError else kind(where, str(error.orig).strip())) from error
+
+
+_Kind = Callable[..., ServerError]
+
+
+def _kind(error: DBAPIError) -> _Kind | None:
+    code = getattr(error.orig, "sqlite_errorcode", None)
+    if code is not None:
+        return _SQLITE_KINDS.get(code & _SQLITE_CODE)
+    state = getattr(error.orig, "sqlstate", None)
+    if state is None:  # libpq's own: no server, or none any more
+        return StoreUnavailableError if isinstance(error, OperationalError) else None
+    return next((kind for start, kind in _POSTGRESQL_KINDS.items() if state.startswith(start)), None)
+
+
+_SQLITE_KINDS: Final[dict[int, _Kind]] = {
+    sqlite3.SQLITE_BUSY: StoreBusyError,
+    sqlite3.SQLITE_CORRUPT: StoreDamagedError,
+    sqlite3.SQLITE_NOTADB: StoreDamagedError,
+    sqlite3.SQLITE_FULL: StoreFullError,
+    sqlite3.SQLITE_IOERR: StoreUnavailableError,
+}
+# By the beginning of an SQLSTATE; the longer ones first.
+_POSTGRESQL_KINDS: Final[dict[str, _Kind]] = {
+    "55P03": StoreBusyError,  # lock_timeout
+    "40": StoreBusyError,  # a deadlock or a failed serialisation
+    "53100": StoreFullError,
+    "53": StoreUnavailableError,  # too many connections, no memory
+    "57P": StoreUnavailableError,  # shut down, or starting
+    "08": StoreUnavailableError,
+    "28": StoreUnavailableError,  # not let in
+    "3D": StoreUnavailableError,  # no such database
+    "25006": StoreUnavailableError,  # a standby
+    "XX": StoreDamagedError,
+}
+
+
+def _set_pragmas(connection: Any, _record: object) -> None:
+    """Prepare a fresh connection; the driver's own transaction handling is switched off."""
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.execute("PRAGMA recursive_triggers=ON")  # INSERT OR REPLACE deletes too: let the triggers see it
+    cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    """Begin as a reader or as a writer, as the execution option says."""
+    mode = "IMMEDIATE" if connection.get_execution_options().get("is_writer") else "DEFERRED"
+    connection.exec_driver_sql(f"BEGIN {mode}")
+
+
+def _begin_postgresql(connection: Connection) -> None:
+    """Let a writer wait until the writer before it has committed."""
+    if connection.get_execution_options().get("is_writer"):
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITER_LOCK})")

@@ -1,0 +1,165 @@
+"""How does a test get a real PostgreSQL?  A server of its own, in a folder of its own, behind a socket that is a file.
+
+It is started as a process and ended by its id.  It refuses to run as root, so root starts it as another user.
+"""
+
+import contextlib
+import itertools
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Final, Self
+
+__all__ = ["PostgresMissingError", "PostgresServer"]
+
+_DEBIAN: Final = Path("/usr/lib/postgresql")
+_START_TIMEOUT_S: Final = 60.0
+_USER: Final = "alcove"
+
+
+class PostgresMissingError(Exception):
+    """No PostgreSQL can be started here; the message says what to install."""
+
+
+class PostgresServer:
+    """A running PostgreSQL with no database in it but those that it is asked for.
+
+    Attributes:
+        folder: its data, its log and its socket; removed by `stop`.
+        password: of the user whose name is in the URLs; connections without it are refused.
+    """
+
+    def __init__(self, folder: Path, process: "subprocess.Popen[bytes]", binaries: Path, password: str) -> None:
+        self.folder = folder
+        self.password = password
+        self._process = process
+        self._binaries = binaries
+        self._names = itertools.count()
+
+    @classmethod
+    def start(cls) -> Self:
+        """Make a server and wait until it answers.
+
+        Raises:
+            PostgresMissingError: there are no binaries, or no user to run them as.
+        """
+        binaries, user = _binaries(), _user()
+        # Not pytest's folder: only its owner may enter that, and a socket's path has at most 107 bytes.
+        folder = Path(tempfile.mkdtemp(prefix="alcove-pg-"))
+        password = secrets.token_hex(16)
+        try:
+            (folder / "password").write_text(password)
+            if user is not None:
+                for path in (folder, folder / "password"):
+                    os.chown(path, user.pw_uid, user.pw_gid)
+            data = folder / "data"
+            locale = ["--no-locale", "--encoding=UTF8"]
+            access = ["--auth=scram-sha-256", f"--username={_USER}", f"--pwfile={folder / 'password'}"]
+            _run_as(user, [str(binaries / "initdb"), "--no-sync", *locale, *access, f"--pgdata={data}"], folder)
+            # Killing the database's own machine is not what is tested: it need not sync.
+            options = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}", "-c", "fsync=off"]
+            with (folder / "log").open("wb") as log:
+                process = subprocess.Popen(  # noqa: S603 - the database that was found
+                    [str(binaries / "postgres"), "-D", str(data), *options],
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    cwd=folder,
+                    **_as(user),
+                )
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        server = cls(folder, process, binaries, password)
+        try:
+            server._wait()
+        except BaseException:
+            server.stop()
+            raise
+        return server
+
+    def stop(self) -> None:
+        """End the server and remove its folder."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)  # "fast": connections are ended
+            self._process.wait(_START_TIMEOUT_S)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def url(self, name: str) -> str:
+        """Return the URL of a database, with user and password."""
+        return f"postgresql://{_USER}:{self.password}@/{name}?host={self.folder}"
+
+    def database(self, template: str = "template0") -> str:
+        """Make a database, empty or like another one; return its name."""
+        import psycopg  # noqa: PLC0415
+
+        name = f"alcove_{next(self._names)}"
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
+        return name
+
+    def end_connections(self) -> None:
+        """Break every connection to every database, as a restart or a network would."""
+        import psycopg  # noqa: PLC0415
+
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+            )
+
+    def _wait(self) -> None:
+        import psycopg  # noqa: PLC0415
+
+        end_s = time.monotonic() + _START_TIMEOUT_S
+        while True:
+            try:
+                psycopg.connect(self.url("postgres")).close()
+            except psycopg.OperationalError:
+                if self._process.poll() is not None or time.monotonic() > end_s:
+                    log = (self.folder / "log").read_text(errors="replace")
+                    raise RuntimeError(f"PostgreSQL did not start:\n{log}") from None
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(0.05)
+            else:
+                return
+
+
+def _binaries() -> Path:
+    places = sorted(_DEBIAN.glob("*/bin"), key=lambda path: int(path.parent.name), reverse=True)
+    on_path = shutil.which("postgres")
+    if on_path is not None:
+        places.append(Path(on_path).resolve().parent)
+    for place in places:
+        if (place / "initdb").is_file() and (place / "postgres").is_file():
+            return place
+    raise PostgresMissingError("PostgreSQL is not installed: sudo apt-get install postgresql")
+
+
+def _user() -> pwd.struct_passwd | None:
+    """Return the user to become, or None where this process may stay who it is."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(name)
+    raise PostgresMissingError("PostgreSQL refuses to run as root, and there is no user 'postgres' or 'nobody'")
+
+
+def _as(user: pwd.struct_passwd | None) -> dict[str, Any]:
+    if user is None:
+        return {}
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+
+
+def _run_as(user: pwd.struct_passwd | None, command: list[str], folder: Path) -> None:
+    done = subprocess.run(  # noqa: S603 - the database that was found
+        command, cwd=folder, capture_output=True, text=True, check=False, **_as(user)
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{command[0]} failed:\n{done.stderr}")
