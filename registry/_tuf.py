@@ -4,15 +4,22 @@ The libraries list no public names (`__all__`), so strict type checkers refuse t
 documentation shows; the reason is given once, here.
 """
 
-from securesystemslib.signer import CryptoSigner  # type: ignore[attr-defined]
+from securesystemslib.signer import (  # type: ignore[attr-defined]
+    CryptoSigner,
+    Key,
+    Signer,
+    SSlibKey,
+)
 from tuf.api.metadata import (  # type: ignore[attr-defined]
     DelegatedRole,
     Delegations,
     Metadata,
     MetaFile,
+    Role,
     Root,
     Signed,
     Snapshot,
+    SuccinctRoles,
     TargetFile,
     Targets,
     Timestamp,
@@ -22,11 +29,16 @@ __all__ = [
     "CryptoSigner",
     "DelegatedRole",
     "Delegations",
+    "Key",
     "MetaFile",
     "Metadata",
+    "Role",
     "Root",
+    "SSlibKey",
     "Signed",
+    "Signer",
     "Snapshot",
+    "SuccinctRoles",
     "TargetFile",
     "Targets",
     "Timestamp",

@@ -7,9 +7,10 @@ A `TreeClient` keeps three things in its folder, each written whole or not at al
   a network still knows its policy;
 - `manifests/`: manifests by digest, so that each is fetched once.
 
-An expired timestamp stays expired: the verdict is kept with its version, so turning the clock back does not revive it.
-The local clock is no floor otherwise: a clock that was years ahead and is right again bricks nothing, because a newer
-timestamp is judged by the clock as it is then.
+An expired timestamp stays expired: it is kept as the verdict on its version and all below, so turning the clock back
+does not revive them.  The verdict falls with the keys: when root takes the timestamp's key away, a thief who ran the
+version up and let it expire leaves nothing behind.  The local clock is no floor otherwise: a clock that was years ahead
+and is right again bricks nothing, because a newer timestamp is judged by the clock as it is then.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from __future__ import annotations
 import hashlib
 import json
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
 from alcove.registry import layout, limits
-from alcove.registry._tuf import Targets
+from alcove.registry._tuf import Metadata, Root, Targets, Timestamp
 from alcove.registry.clock import SYSTEM_CLOCK, Clock, utc
 from alcove.registry.errors import (
     DocumentError,
@@ -46,10 +47,10 @@ from tuf.ngclient.fetcher import FetcherInterface
 from tuf.ngclient.updater import Updater
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from alcove.registry._tuf import Signed, TargetFile
+    from alcove.registry._tuf import Key, Role, Signed, TargetFile
 
 _Dated = TypeVar("_Dated", Policy, Halt)
 
@@ -61,7 +62,7 @@ _CONFIG: Final = UpdaterConfig(
     snapshot_max_length=limits.SNAPSHOT_METADATA_MAX_BYTES,
     targets_max_length=limits.TARGETS_METADATA_MAX_BYTES,
 )
-_VERDICT_MAX_BYTES: Final = 256
+_VERDICT: Final = "expired.json"
 _DIGEST_CHARACTERS: Final = frozenset("0123456789abcdef")
 
 
@@ -124,12 +125,13 @@ class TreeClient:
         try:
             with _typed_errors(updater):
                 updater.refresh()
+            updater.refuse_repeated_keys()
         except ExpiredMetadata as error:
-            if error.role == "timestamp" and error.version is not None:
-                self._remember_expired(error.version)
+            if error.role == "timestamp":
+                self._remember_expired(updater)
             raise
         version = updater.trusted("timestamp").version
-        if version <= self._expired_version():
+        if version <= self._expired_version(updater):
             raise ExpiredMetadata("timestamp", version=version)
         self._updater = updater
 
@@ -193,16 +195,39 @@ class TreeClient:
         self._store(file, manifest.to_bytes())
         return manifest
 
+    def target(self, path: str, stored: Path, limit_bytes: int) -> bytes:
+        """Return the signed bytes of any target, kept in `stored`; fetched only where that file holds others.
+
+        Args:
+            path: the target's path in the tree.
+            stored: where its bytes are, or will be.
+            limit_bytes: the most that may be signed for it.
+
+        Raises:
+            MissingTarget: nobody who may signed such a target.
+            DocumentTooLarge: it is signed as larger than the limit.
+            RegistryError: as `refresh`, which is called first where it was not.
+        """
+        target = self._find(path)
+        if target is None:
+            raise MissingTarget(path)
+        data = self._document(target, stored, path, limit_bytes)
+        self._store(stored, data)
+        return data
+
     def min_version(self, feature: str) -> str | None:
         """Return the lowest version of `feature` that its team still lets run, or None where it has set no floor.
 
         Raises:
             RegistryError: as `refresh`, which is called first where it was not.
         """
-        # Looking for any path of the feature makes the updater load the role that owns it.
-        self._find(manifest_path(feature, "0.0.0"))
+        if self._updater is None:
+            self.refresh()
         updater = self._updater
-        return None if updater is None else updater.floor(feature)
+        if updater is None:  # refresh() either raised or set it; said for the type checker
+            return None
+        with _typed_errors(updater):
+            return updater.floor(feature)
 
     def stored_policy(self, app: str) -> Policy | None:
         """Return the policy accepted last, without any request, or None.
@@ -268,17 +293,15 @@ class TreeClient:
     def _document_file(self, kind: str, app: str) -> Path:
         return self._folder / "documents" / f"{kind}-{quote(app, safe='')}.json"
 
-    def _expired_version(self) -> int:
-        """Return the highest timestamp version that was ever found expired, 0 if none."""
-        data = self._read(self._folder / "expired.json", _VERDICT_MAX_BYTES)
-        try:
-            return int(json.loads(data)["timestamp"]) if data else 0
-        except (ValueError, TypeError, KeyError):
-            return 0
+    def _expired_version(self, updater: _Updater) -> int:
+        """Return the highest timestamp version found expired under keys that are still the role's, 0 if none."""
+        data = self._read(self._folder / _VERDICT, limits.TIMESTAMP_METADATA_MAX_BYTES)
+        return 0 if data is None else updater.verified_timestamp_version(data)
 
-    def _remember_expired(self, version: int) -> None:
-        if version > self._expired_version():
-            self._store(self._folder / "expired.json", json.dumps({"timestamp": version}).encode())
+    def _remember_expired(self, updater: _Updater) -> None:
+        data = updater.last_timestamp
+        if updater.verified_timestamp_version(data) > self._expired_version(updater):
+            self._store(self._folder / _VERDICT, data)
 
     def _read(self, path: Path, limit_bytes: int) -> bytes | None:
         try:
@@ -311,19 +334,46 @@ class _Updater(Updater):
     ) -> None:
         super().__init__(metadata_dir, metadata_base_url, fetcher=fetcher, config=config, bootstrap=bootstrap)
         self._trusted_set.reference_time = utc(now_s)
+        self.last_timestamp = b""
+
+    def _download_metadata(self, rolename: str, length: int, version: int | None = None) -> bytes:
+        data = super()._download_metadata(rolename, length, version)
+        if rolename == Timestamp.type:
+            self.last_timestamp = data
+        return data
+
+    def verified_timestamp_version(self, data: bytes) -> int:
+        """Return the version of a timestamp that the trusted root's keys signed, whatever its date; else 0."""
+        try:
+            metadata: Metadata[Any] = Metadata.from_bytes(data)
+            root = self._trusted_set.root
+            root.verify_delegate(Timestamp.type, metadata.signed_bytes, metadata.signatures)
+        except exceptions.RepositoryError:
+            return 0
+        return metadata.signed.version if isinstance(metadata.signed, Timestamp) else 0
+
+    def refuse_repeated_keys(self) -> None:
+        """Raise `MetadataError` where one key stands under two names in a role: a threshold would count it twice."""
+        root, delegations = self._trusted_set.root, self._trusted_set.targets.delegations
+        named: list[tuple[str, Mapping[str, Role], Mapping[str, Key]]] = [(Root.type, root.roles, root.keys)]
+        if delegations is not None:
+            named.append((Targets.type, delegations.roles or {}, delegations.keys))
+        for delegator, roles, keys in named:
+            for name, role in roles.items():
+                values = [json.dumps(keys[keyid].keyval, sort_keys=True) for keyid in role.keyids if keyid in keys]
+                if len(set(values)) < len(values):
+                    raise MetadataError(delegator, f"{name} has the same key under two names")
 
     def trusted(self, role: str) -> Signed:
         """Return what is trusted of `role`; KeyError before it was loaded."""
         return self._trusted_set[role]
 
     def floor(self, feature: str) -> str | None:
-        """Return the floor that the role which owns `feature` has set; the role was loaded before."""
+        """Return the floor that the role which owns `feature` has set; only that role is loaded, none beneath it."""
         targets = self._trusted_set.targets
         if targets.delegations is not None:
             for role, _ in targets.delegations.get_roles_for_target(manifest_path(feature, "0.0.0")):
-                owner = self._trusted_set.get(role)
-                if isinstance(owner, Targets):
-                    return floors(role, owner).get(feature)
+                return floors(role, self._load_targets(role, Targets.type)).get(feature)
         return None
 
     def expired(self, role: str) -> ExpiredMetadata:

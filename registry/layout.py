@@ -6,8 +6,9 @@
     targets/<folder>/<sha256>.<name>.json      manifests, policies, halts
     blobs/<sha256>                             programs and cards
 
-Role names are unique over the whole tree: "root", "targets", "snapshot", "timestamp", "policy", "halt" and one
-"team-<name>" for each team.  A client keeps a role's metadata by its name.
+Role names are unique over the whole tree: "root", "targets", "snapshot", "timestamp", "policy", "halt", one
+"team-<name>" for each team, and "bin-<name>-<hex digits>" for the bins beneath a team (`bins.py`).  A client keeps a
+role's metadata by its name.
 """
 
 from __future__ import annotations
@@ -33,11 +34,30 @@ METADATA: Final = "metadata"
 TARGETS: Final = "targets"
 BLOBS: Final = "blobs"
 TEAM_PREFIX: Final = "team-"
+BIN_PREFIX: Final = "bin-"
 
 
 def team_role(team: str) -> str:
     """Return the role name of a team."""
     return f"{TEAM_PREFIX}{team}"
+
+
+def is_team(role: str) -> bool:
+    """Tell whether this is the role of a team."""
+    return role.startswith(TEAM_PREFIX)
+
+
+def bin_prefix(role: str) -> str:
+    """Return the prefix of the names of a team's bins; the hyphen and digits that follow it hold no further hyphen."""
+    return f"{BIN_PREFIX}{role.removeprefix(TEAM_PREFIX)}"
+
+
+def bin_owner(role: str) -> str:
+    """Return the team role above a bin, or "" for a role that is no bin."""
+    prefix, _, digits = role.rpartition("-")
+    if not role.startswith(BIN_PREFIX) or len(prefix) <= len(BIN_PREFIX) or not digits:
+        return ""
+    return f"{TEAM_PREFIX}{prefix.removeprefix(BIN_PREFIX)}"
 
 
 def metadata_file(role: str, version: int | None = None) -> str:
@@ -47,8 +67,8 @@ def metadata_file(role: str, version: int | None = None) -> str:
 
 def target_file(path: str, sha256: str) -> str:
     """Return where the bytes of a target lie in the tree: the digest stands before the name."""
-    folder, _, name = path.rpartition("/")
-    return f"{TARGETS}/{folder}/{sha256}.{name}"
+    folder, slash, name = path.rpartition("/")
+    return f"{TARGETS}/{folder}{slash}{sha256}.{name}"
 
 
 def policy_path(app: str) -> str:

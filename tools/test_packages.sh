@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Installs what some tests need from Debian, where that can be done without asking: for 64-bit ARM the cross compiler and its
-# emulator, for the bounds of instructions valgrind, for the database of several servers PostgreSQL.
+# emulator, for the bounds of instructions valgrind, for the expiry of metadata in a real process faketime, for
+# the database of several servers PostgreSQL.
 set -euo pipefail
 missing=()
 command -v aarch64-linux-gnu-g++ > /dev/null || missing+=(g++-aarch64-linux-gnu)
 command -v qemu-aarch64 > /dev/null || missing+=(qemu-user)
 command -v valgrind > /dev/null || missing+=(valgrind)
+command -v faketime > /dev/null || missing+=(faketime)
 compgen -G "/usr/lib/postgresql/*/bin/postgres" > /dev/null || command -v postgres > /dev/null || missing+=(postgresql)
 if [ ${#missing[@]} -eq 0 ]; then
   exit 0
