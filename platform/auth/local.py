@@ -13,7 +13,7 @@ from alcove.platform.core.records import Page
 from alcove.platform.store import Store
 from alcove.platform.store.audit import AuditEntry, list_audit
 from alcove.platform.store.change import Change
-from alcove.platform.store.database import DATABASE_FILE
+from alcove.platform.store.database import database_of
 from alcove.platform.store.tokens import TokenRecord, add_token, list_tokens, revoke_token
 from alcove.registry.clock import SYSTEM_CLOCK, Clock
 
@@ -24,7 +24,12 @@ _T = TypeVar("_T")
 
 
 def create_local_token(
-    data_dir: Path, role: str, *, lifetime_s: int = 90 * 86_400, clock: Clock = SYSTEM_CLOCK
+    data_dir: Path,
+    role: str,
+    *,
+    lifetime_s: int = 90 * 86_400,
+    clock: Clock = SYSTEM_CLOCK,
+    database: str | None = None,
 ) -> tuple[str, TokenRecord]:
     """Issue a token; return its text, which nobody can read again, and what is kept of it.
 
@@ -33,6 +38,7 @@ def create_local_token(
         role: "reader", "operator" or "team:<name>".
         lifetime_s: seconds until it expires.
         clock: dates it.
+        database: URL of the server's database where it is no file in the folder.
 
     Raises:
         InvalidFieldError: the folder, role or lifetime is not acceptable.
@@ -48,10 +54,10 @@ def create_local_token(
             )
         return issued.text, issued.record
 
-    return asyncio.run(_with_store(data_dir, work))
+    return asyncio.run(_with_store(data_dir, database, work))
 
 
-def list_local_tokens(data_dir: Path) -> list[TokenRecord]:
+def list_local_tokens(data_dir: Path, *, database: str | None = None) -> list[TokenRecord]:
     """Return all tokens, oldest first.
 
     Raises:
@@ -62,10 +68,10 @@ def list_local_tokens(data_dir: Path) -> list[TokenRecord]:
         async with store.read() as session:
             return await list_tokens(session)
 
-    return asyncio.run(_with_store(data_dir, work))
+    return asyncio.run(_with_store(data_dir, database, work))
 
 
-def list_local_audit(data_dir: Path) -> list[AuditEntry]:
+def list_local_audit(data_dir: Path, *, database: str | None = None) -> list[AuditEntry]:
     """Return the whole audit log, oldest entry first.
 
     Raises:
@@ -79,10 +85,12 @@ def list_local_audit(data_dir: Path) -> list[AuditEntry]:
                 entries += page
         return entries
 
-    return asyncio.run(_with_store(data_dir, work))
+    return asyncio.run(_with_store(data_dir, database, work))
 
 
-def revoke_local_token(data_dir: Path, token_id: str, *, clock: Clock = SYSTEM_CLOCK) -> TokenRecord:
+def revoke_local_token(
+    data_dir: Path, token_id: str, *, clock: Clock = SYSTEM_CLOCK, database: str | None = None
+) -> TokenRecord:
     """Revoke a token from now on.
 
     Raises:
@@ -96,13 +104,13 @@ def revoke_local_token(data_dir: Path, token_id: str, *, clock: Clock = SYSTEM_C
             await Change(session, _PRINCIPAL, clock.now_s()).audit("revoke token", token_id)
         return record
 
-    return asyncio.run(_with_store(data_dir, work))
+    return asyncio.run(_with_store(data_dir, database, work))
 
 
-async def _with_store(data_dir: Path, work: Callable[[Store], Awaitable[_T]]) -> _T:
+async def _with_store(data_dir: Path, database: str | None, work: Callable[[Store], Awaitable[_T]]) -> _T:
     if not await asyncio.to_thread(data_dir.is_dir):
         raise InvalidFieldError("data_dir", "the server's data folder (made by 'alcove keys create')", str(data_dir))
-    store = await Store.open(data_dir / DATABASE_FILE)
+    store = await Store.open(database_of(data_dir, database))
     try:
         return await work(store)
     finally:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from alcove.platform.cli.connection import Database
 from alcove.platform.cli.output import AsJson, print_json, print_rows, when
 
 __all__ = ["app"]
@@ -21,13 +22,14 @@ def audit() -> None:
 def list_command(
     *,
     data_dir: Annotated[Path, typer.Option(help="The server's data folder.")],
+    database: Database = None,
     about: Annotated[str, typer.Option("--object", help="Only what was done to this rollout, experiment, …")] = "",
     as_json: AsJson = False,
 ) -> None:
     """List every change, oldest first: when, who, what was done to what, and the details with the reasons given."""
     from alcove.platform.auth.local import list_local_audit  # noqa: PLC0415 - other verbs need no database
 
-    entries = [entry for entry in list_local_audit(data_dir) if about in ("", entry.subject)]
+    entries = [entry for entry in list_local_audit(data_dir, database=database) if about in ("", entry.subject)]
     if as_json:
         rows = [
             {"at_s": e.at_s, "who": e.principal, "action": e.action, "object": e.subject, "details": e.details}

@@ -7,7 +7,7 @@ import typer
 from alcove.platform.cli.files import read_text
 from alcove.platform.client import PlatformClient
 
-__all__ = ["Server", "TlsRoot", "TokenFile", "connect"]
+__all__ = ["Database", "Server", "TlsRoot", "TokenFile", "connect"]
 
 Server = Annotated[
     str, typer.Option("--server", envvar="ALCOVE_SERVER", help="host:port of the gRPC server; TLS unless this machine.")
@@ -19,6 +19,14 @@ TokenFile = Annotated[
 TlsRoot = Annotated[
     Path | None,
     typer.Option("--tls-root", envvar="ALCOVE_TLS_ROOT", help="PEM file of certificates to trust."),
+]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        envvar="ALCOVE_DATABASE",
+        help="postgresql:// URL of the database of several servers; its password is better in PGPASSFILE.",
+    ),
 ]
 DEFAULT_SERVER = "127.0.0.1:7443"
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from alcove.platform.cli.connection import Database
 from alcove.platform.cli.output import AsJson, print_json, print_rows, when
 
 __all__ = ["app"]
@@ -18,6 +19,7 @@ DataDir = Annotated[Path, typer.Option(help="The server's data folder.")]
 def create(
     *,
     data_dir: DataDir,
+    database: Database = None,
     role: Annotated[str, typer.Option(help="reader, operator, or team:<name> to push that team's features.")],
     out: Annotated[Path | None, typer.Option(help="File to write the token to (0600); else it is printed.")] = None,
     days: Annotated[int, typer.Option(min=1, max=366, help="Days until it expires.")] = 90,
@@ -28,7 +30,7 @@ def create(
 
     descriptor = None if out is None else _make_private(out)
     try:
-        text, record = create_local_token(data_dir, role, lifetime_s=days * 86_400)
+        text, record = create_local_token(data_dir, role, lifetime_s=days * 86_400, database=database)
     except BaseException:
         if out is not None:
             out.unlink()
@@ -46,11 +48,11 @@ def create(
 
 
 @app.command("list")
-def list_command(*, data_dir: DataDir, as_json: AsJson = False) -> None:
+def list_command(*, data_dir: DataDir, database: Database = None, as_json: AsJson = False) -> None:
     """List tokens: who may do what, and until when."""
     from alcove.platform.auth.local import list_local_tokens  # noqa: PLC0415
 
-    records = list_local_tokens(data_dir)
+    records = list_local_tokens(data_dir, database=database)
     if as_json:
         print_json([{key: value for key, value in vars(r).items() if key != "secret_sha256"} for r in records])
         return
@@ -71,13 +73,14 @@ def list_command(*, data_dir: DataDir, as_json: AsJson = False) -> None:
 def revoke(
     *,
     data_dir: DataDir,
+    database: Database = None,
     token_id: Annotated[str, typer.Argument(help="Id of the token, the part after alc_ up to the next _.")],
     as_json: AsJson = False,
 ) -> None:
     """Revoke a token from now on; a running server refuses it with the next call."""
     from alcove.platform.auth.local import revoke_local_token  # noqa: PLC0415
 
-    record = revoke_local_token(data_dir, token_id)
+    record = revoke_local_token(data_dir, token_id, database=database)
     if as_json:
         print_json({"token_id": record.token_id, "revoked_at_s": record.revoked_at_s})
     else:

@@ -1,6 +1,7 @@
 """How do decided documents reach the signed tree, also when the server was killed in between?"""
 
 import asyncio
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 import structlog
@@ -34,7 +35,7 @@ class Publisher:
         tree_lock: held while the tree changes; shared with everything else that changes it.
     """
 
-    def __init__(self, store: Store, tree: SignedTree, tree_lock: asyncio.Lock) -> None:
+    def __init__(self, store: Store, tree: SignedTree, tree_lock: AbstractAsyncContextManager[None]) -> None:
         self._store = store
         self._tree = tree
         self._lock = tree_lock
@@ -46,6 +47,9 @@ class Publisher:
         published is tried again at the next flush, or is overtaken by a newer document; it holds up no other app.
         """
         failures: dict[tuple[str, str], RegistryError] = {}
+        async with self._store.read() as session:
+            if not await unpublished(session):
+                return failures  # the rule: most changes decide nothing, and the lock may be another server's
         async with self._lock:
             async with self._store.read() as session:
                 waiting = await unpublished(session)

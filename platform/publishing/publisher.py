@@ -10,6 +10,7 @@ The tree is the truth about what is published: rows that a kill kept from being 
 """
 
 import asyncio
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 from alcove.platform.core.records import VersionRecord
@@ -42,7 +43,7 @@ class VersionPublisher:
 
     store: Store
     tree: Tree
-    lock: asyncio.Lock
+    lock: AbstractAsyncContextManager[None]
     clock: Clock
     verifying: asyncio.Lock = field(default_factory=asyncio.Lock)
 

@@ -93,7 +93,7 @@ def check_keys(settings: Settings, keys: OnlineKeys, state: TreeState) -> None:
 
 @contextmanager
 def hold_data_folder(settings: Settings) -> Iterator[None]:
-    """Keep other servers out of the data folder; a killed server's hold ends with it.
+    """Keep other servers out of the data folder, or those without its database; a killed server's hold ends with it.
 
     Raises:
         TreeMissingError: the folder holds no tree.
@@ -104,7 +104,8 @@ def hold_data_folder(settings: Settings) -> Iterator[None]:
     descriptor = os.open(settings.data_dir / "server.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            kind = fcntl.LOCK_EX if settings.database_url is None else fcntl.LOCK_SH
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             raise DataFolderBusyError(settings.data_dir) from None
         yield

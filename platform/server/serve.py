@@ -27,7 +27,7 @@ from alcove.platform.ingress import SILENT, create_ingress
 from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.ingress.reports import ReportCollector
 from alcove.platform.policy_compiler import Publisher
-from alcove.platform.publishing import VersionPublisher
+from alcove.platform.publishing import HeldDisk, TreeLock, VersionPublisher
 from alcove.platform.server.experiment_service import ExperimentService
 from alcove.platform.server.guard import check_keys, hold_data_folder, load_keys, refuse_foreign_keys
 from alcove.platform.server.interceptor import CallInterceptor
@@ -38,6 +38,7 @@ from alcove.platform.server.rollout_service import RolloutService
 from alcove.platform.server.settings import Settings
 from alcove.platform.store import Store
 from alcove.registry.clock import SYSTEM_CLOCK, Clock
+from alcove.registry.keys import OnlineKeys
 from alcove.registry.tree import Tree
 from grpc_health.v1 import health_pb2_grpc
 from grpc_health.v1.health import aio as health_aio  # type: ignore[attr-defined]  # missing in the stubs
@@ -71,10 +72,11 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
     """
     async with AsyncExitStack() as stack:
         stack.enter_context(hold_data_folder(settings))
-        tree = await asyncio.to_thread(_open_tree, settings, clock)
+        keys = await asyncio.to_thread(_checked_keys, settings)
         store = await Store.open(settings.database)
         stack.push_async_callback(store.close)
-        lock = asyncio.Lock()
+        lock = TreeLock(store)
+        tree = Tree(settings.tree, keys=keys, clock=clock, files=HeldDisk(lock))
         publisher = Publisher(store, tree, lock)
         versions = VersionPublisher(store, tree, lock, clock)
         await versions.reconcile()
@@ -113,13 +115,12 @@ async def serve(settings: Settings) -> None:
         _log.info("stopping")
 
 
-def _open_tree(settings: Settings, clock: Clock) -> Tree:
+def _checked_keys(settings: Settings) -> OnlineKeys:
     refuse_foreign_keys(settings)
     keys = load_keys(settings)
     settings.uploads.mkdir(mode=0o700, exist_ok=True)
-    tree = Tree(settings.tree, keys=keys, clock=clock)
-    check_keys(settings, keys, tree.state())
-    return tree
+    check_keys(settings, keys, Tree(settings.tree).state())
+    return keys
 
 
 async def _start_grpc(
@@ -184,9 +185,7 @@ async def _start_http(stack: AsyncExitStack, settings: Settings, app: web.Applic
 
 
 @asynccontextmanager
-async def _keeping_fresh(
-    settings: Settings, tree: Tree, lock: asyncio.Lock, publisher: Publisher
-) -> AsyncIterator[None]:
+async def _keeping_fresh(settings: Settings, tree: Tree, lock: TreeLock, publisher: Publisher) -> AsyncIterator[None]:
     """Renew signatures in time, and publish what a failing disk left unpublished, while the block runs.
 
     The task is asked to end, not cancelled: a cancelled database call takes its connection with it.
@@ -212,7 +211,7 @@ async def _keeping_fresh(
         await task
 
 
-async def _refresh(tree: Tree, lock: asyncio.Lock) -> None:
+async def _refresh(tree: Tree, lock: TreeLock) -> None:
     async with lock:
         refreshed = await asyncio.to_thread(tree.refresh)
     if refreshed.renewed:

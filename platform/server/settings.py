@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Annotated, Self
 
-from alcove.platform.store.database import DATABASE_FILE
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from alcove.platform.store.database import database_of
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 __all__ = ["Settings"]
 
@@ -16,6 +16,8 @@ class Settings(BaseModel):
 
     Attributes:
         data_dir: database, blobs and the signed tree (`alcove keys create` makes it).
+        database_url: a PostgreSQL database as libpq reads it, in the place of the file in `data_dir`; several servers
+            may then have this database and this `data_dir` together, on one machine or over a network's file system.
         online_keys: folder with policy.pem, halt.pem, snapshot.pem and timestamp.pem, and no other key.
         host: address to listen on; this machine only unless told otherwise.
         grpc_port: for teams and operators; 0: any free port.
@@ -31,6 +33,7 @@ class Settings(BaseModel):
 
     data_dir: Path
     online_keys: Path
+    database_url: SecretStr | None = None
     host: str = "127.0.0.1"
     grpc_port: Port = 7443
     http_port: Port = 7480
@@ -53,9 +56,9 @@ class Settings(BaseModel):
         return f"[{self.host}]" if ":" in self.host else self.host
 
     @property
-    def database(self) -> Path:
-        """The SQLite file."""
-        return self.data_dir / DATABASE_FILE
+    def database(self) -> Path | str:
+        """Where the database is; the URL may hold a password."""
+        return database_of(self.data_dir, None if self.database_url is None else self.database_url.get_secret_value())
 
     @property
     def tree(self) -> Path:

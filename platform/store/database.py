@@ -6,19 +6,25 @@ server has for itself, and for PostgreSQL, which several share (see `dialects`).
 """
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Self
 
 from alcove.platform.store.dialects import TREE_LOCK, open_postgresql, open_sqlite, told, where_of_url
 from alcove.platform.store.migrations import HEAD
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 
-__all__ = ["DATABASE_FILE", "Store"]
+__all__ = ["DATABASE_FILE", "Store", "database_of"]
 
 DATABASE_FILE = "alcove.db"  # in the server's data folder
 MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+def database_of(data_dir: Path, url: str | None) -> Path | str:
+    """Return where the database of a data folder is: at the URL, or in the folder where there is none."""
+    return url or data_dir / DATABASE_FILE
 
 
 def _make_private_file(path: Path) -> None:
@@ -131,6 +137,8 @@ class Store:
             return
         with told(self.where):
             # A transaction's lock, not a session's: poolers between us and the server may not keep sessions together.
-            async with self._readers.execution_options(isolation_level="READ COMMITTED").begin() as connection:
+            async with self._readers.connect() as connection:
                 await connection.execute(text(f"SELECT pg_advisory_xact_lock({TREE_LOCK})"))
                 yield connection
+                with suppress(DBAPIError):  # what was done under the lock is done, whatever became of the connection
+                    await connection.rollback()

@@ -75,10 +75,14 @@ class ServerWorld:
         teams: "text" and "speech", with features `text_00` … and `speech_00` ….
         keys: all keys.
         data_dir: the server's data folder.
+        database: URL of the database that its servers share; None: a file in the data folder, for one server.
     """
 
-    def __init__(self, folder: Path, *, teams: Mapping[str, Sequence[str]] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, teams: Mapping[str, Sequence[str]] | None = None, database: str | None = None
+    ) -> None:
         self.folder = folder
+        self.database = database
         self.teams = teams or {
             team: tuple(f"{team}_{number:02d}" for number in range(FEATURES)) for team in ("text", "speech")
         }
@@ -97,7 +101,7 @@ class ServerWorld:
     def token(self, role: str) -> str:
         """Return a token of a role; the same one each time."""
         if role not in self._tokens:
-            self._tokens[role] = create_local_token(self.data_dir, role)[0]
+            self._tokens[role] = create_local_token(self.data_dir, role, database=self.database)[0]
         return self._tokens[role]
 
     def command(self, *options: str, as_uid: int | None = None, note_opened: Path | None = None) -> list[str]:
@@ -107,7 +111,8 @@ class ServerWorld:
         folders = ["--data-dir", str(self.data_dir), "--online-keys", str(self.folder / "keys" / "online")]
         ports = ["--grpc-port", "0", "--http-port", "0"]
         module = [sys.executable, "-W", "error", "-m", "alcove.platform.testing.pretend_server"]
-        return [*module, *note, *drop, *folders, *ports, *options]
+        database = [] if self.database is None else ["--database-url", self.database]
+        return [*module, *note, *drop, *folders, *database, *ports, *options]
 
     def start(self, *options: str, as_uid: int | None = None, note_opened: Path | None = None) -> Served:
         """Start a server process and wait until it answers.
