@@ -30,6 +30,10 @@ class BlobStore(Protocol):
         """Return the bytes, verified against their digest."""
         ...
 
+    def read(self, sha256: str, start: int, size_bytes: int) -> bytes:
+        """Return a part of the bytes, which the caller must verify."""
+        ...
+
     def has(self, sha256: str) -> bool:
         """Tell whether the blob is there."""
         ...
@@ -84,6 +88,24 @@ class ObjectBlobStore:
         seen = hashlib.sha256(data).hexdigest()
         if seen != sha256:
             raise IntegrityError(f"blob {sha256}", expected=sha256, seen=seen)
+        return data
+
+    def read(self, sha256: str, start: int, size_bytes: int) -> bytes:
+        """Return `size_bytes` bytes of the blob from `start` on; only the digest of the whole tells whether they hold.
+
+        Raises:
+            MissingTarget: there is no such blob.
+            StorageError: the store failed, or has fewer bytes.
+            ValueError: `sha256` is not 64 hex digits.
+        """
+        try:
+            data = bytes(self._store.get_range(_digest(sha256), start=start, length=size_bytes))
+        except FileNotFoundError:
+            raise MissingTarget(f"blobs/{sha256}") from None
+        except (OSError, _backend_error()) as error:
+            raise StorageError(f"blob {sha256}", str(error)) from error
+        if len(data) != size_bytes:
+            raise StorageError(f"blob {sha256}", f"{size_bytes} bytes from {start} on were expected, {len(data)} came")
         return data
 
     def has(self, sha256: str) -> bool:

@@ -12,6 +12,7 @@ from alcove.registry._tuf import Metadata, TargetFile, Targets
 from alcove.registry.client import TreeClient
 from alcove.registry.clock import utc
 from alcove.registry.errors import ProgramRefusedError
+from alcove.registry.examination import Anatomy, Parity
 from alcove.registry.files import DISK
 from alcove.registry.inspection import ProgramFacts
 from alcove.registry.keys import create_keys
@@ -146,6 +147,28 @@ class PretendInspector:
         """Refuse a program that says it computes wrong numbers."""
         if b"wrong" in program:
             raise ProgramRefusedError(variant, "an output differs from its certificate")
+
+
+class PretendExaminer:
+    """Looks into made-up programs: of what it finds, each is said by a word in the program's bytes.
+
+    "slow": 50 ms a run, else 1 ms; "nan": two elements of the weight `layer.weight` are NaN; "exotic": the operator
+    `exotic` besides `linear`; and what `PretendInspector` takes for a wrong certificate.
+    """
+
+    def parity(self, variant: str, program: bytes) -> Parity:
+        """Return a made-up parity, or refuse as `PretendInspector.certify` does."""
+        PretendInspector().certify(variant, program)
+        return Parity(samples=3, tolerance="standard", largest_difference=0.25)
+
+    def anatomy(self, variant: str, program: bytes) -> Anatomy:  # noqa: ARG002
+        """Return made-up contents."""
+        ops = {"linear": 2} | ({"exotic": 1} if b"exotic" in program else {})
+        return Anatomy(ops, {"layer.weight": 2} if b"nan" in program else {})
+
+    def latency_ms(self, variant: str, program: bytes) -> float:  # noqa: ARG002
+        """Return a made-up latency."""
+        return 50.0 if b"slow" in program else 1.0
 
 
 class TreeWorld:

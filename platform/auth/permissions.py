@@ -8,7 +8,7 @@ from typing import Final
 from alcove.platform.auth.principal import Principal
 from alcove.platform.core.errors import PermissionDeniedError
 
-__all__ = ["PERMISSIONS", "Permission", "require", "require_team"]
+__all__ = ["PERMISSIONS", "Permission", "require", "require_owner", "require_team"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,11 @@ def _operate(action: str) -> Permission:
     return Permission(action, frozenset({"operator"}))
 
 
+def _stop(action: str) -> Permission:
+    """What is urgent, or takes a second person: operators, and each team for its own features (`require_owner`)."""
+    return Permission(action, frozenset({"operator", "team"}))
+
+
 _REGISTRY = "/alcove.api.registry.v1.RegistryService/"
 _ROLLOUT = "/alcove.api.rollout.v1.RolloutService/"
 _EXPERIMENT = "/alcove.api.experiment.v1.ExperimentService/"
@@ -38,10 +43,25 @@ _EXPERIMENT = "/alcove.api.experiment.v1.ExperimentService/"
 PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
     {
         _REGISTRY + "UploadBlob": _push("upload blobs"),
+        _REGISTRY + "GetUpload": _read("uploads"),
+        _REGISTRY + "GetBlob": _read("blobs"),
         _REGISTRY + "GetTeamMetadata": _read("team metadata"),
         _REGISTRY + "PublishVersion": _push("publish versions"),
         _REGISTRY + "ListVersions": _read("versions"),
         _REGISTRY + "GetVersion": _read("versions"),
+        _REGISTRY + "SetAlias": _push("move aliases"),
+        _REGISTRY + "RemoveAlias": _push("remove aliases"),
+        _REGISTRY + "ApproveAlias": _stop("approve moves of aliases"),
+        _REGISTRY + "ListAliases": _read("aliases"),
+        _REGISTRY + "ListAliasMoves": _read("aliases"),
+        _REGISTRY + "SetTag": _push("set tags"),
+        _REGISTRY + "RemoveTag": _push("remove tags"),
+        _REGISTRY + "ValidateVersion": _push("validate versions"),
+        _REGISTRY + "ReleaseVersion": _push("release versions"),
+        _REGISTRY + "DeprecateVersion": _push("deprecate versions"),
+        _REGISTRY + "RevokeVersion": _stop("revoke versions"),
+        _REGISTRY + "SetFeatureRules": _operate("set the rules of features"),
+        _REGISTRY + "GetFeatureRules": _read("rules"),
         _ROLLOUT + "CreateRollout": _operate("create rollouts"),
         _ROLLOUT + "AdvanceRollout": _operate("advance rollouts"),
         _ROLLOUT + "PauseRollout": _operate("pause rollouts"),
@@ -81,3 +101,13 @@ def require_team(principal: Principal, team: str) -> None:
     """
     if principal.role.team != team:
         raise PermissionDeniedError(str(principal.role), f"publish for team {team!r}")
+
+
+def require_owner(principal: Principal, team: str, action: str) -> None:
+    """Let an operator, or a member of `team`, do something to what the team owns.
+
+    Raises:
+        PermissionDeniedError: the caller is of another team.
+    """
+    if principal.role.name != "operator" and principal.role.team != team:
+        raise PermissionDeniedError(str(principal.role), f"{action} of team {team!r}")

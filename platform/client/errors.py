@@ -99,6 +99,7 @@ _S = grpc.StatusCode
 _CLASSES: Final = MappingProxyType(
     {
         _S.INVALID_ARGUMENT: InvalidRequestError,
+        _S.OUT_OF_RANGE: InvalidRequestError,
         _S.NOT_FOUND: NotFoundError,
         _S.ALREADY_EXISTS: AlreadyExistsError,
         _S.FAILED_PRECONDITION: FailedPreconditionError,

@@ -6,13 +6,19 @@
     │   ├── NotFoundError          names something that does not exist
     │   ├── RequestIdReusedError   one request_id, two contents
     │   ├── BlobTooLargeError      announced or sent more than the limit
+    │   ├── OffsetError            beyond what is there
     │   └── BlobMismatchError      bytes are not what their header says
     ├── IdentityError              the caller: bring another token
     │   ├── UnauthenticatedError   none, unknown, expired or revoked
     │   ├── PlaintextRefusedError  a token over an unencrypted connection
-    │   └── PermissionDeniedError  known, but not allowed to do this
+    │   ├── PermissionDeniedError  known, but not allowed to do this
+    │   └── OwnApprovalError       somebody else must approve it
     ├── StateError                 the state: change it first
     │   ├── IllegalTransitionError the state machine has no such arrow
+    │   ├── VersionRevokedError    the version is forbidden for ever
+    │   ├── NotReleasedError       the feature's rules ask for a released version
+    │   ├── UploadBusyError        the same upload goes on elsewhere
+    │   ├── StaleProposalError     the alias moved since the move was proposed
     │   ├── FeatureBusyError       another rollout or experiment holds the feature
     │   ├── BelowFloorError        the team forbids versions as old as this one
     │   ├── NoDefaultVersionError  nothing the other devices could run
@@ -32,6 +38,7 @@
 Every class carries its fields; messages name the thing, the bound and the value seen.  None carries a secret.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -49,8 +56,11 @@ __all__ = [
     "KeyWithinReachError",
     "NoDefaultVersionError",
     "NotFoundError",
+    "NotReleasedError",
+    "OffsetError",
     "OnlineKeyError",
     "OverrideRequiredError",
+    "OwnApprovalError",
     "PermissionDeniedError",
     "PlaintextRefusedError",
     "PlatformError",
@@ -58,6 +68,7 @@ __all__ = [
     "RequestIdReusedError",
     "ServerError",
     "ShareNotRaisedError",
+    "StaleProposalError",
     "StateError",
     "StoreBusyError",
     "StoreDamagedError",
@@ -65,6 +76,8 @@ __all__ = [
     "StoreUnavailableError",
     "TreeMissingError",
     "UnauthenticatedError",
+    "UploadBusyError",
+    "VersionRevokedError",
 ]
 
 
@@ -111,6 +124,14 @@ class BlobTooLargeError(CallError):
         super().__init__(f"blob: at most {limit_bytes} bytes, got {size_bytes} or more")
 
 
+class OffsetError(CallError):
+    """Bytes are asked for, or sent, from beyond what is there."""
+
+    def __init__(self, field: str, there_bytes: int, offset_bytes: int) -> None:
+        self.field, self.there_bytes, self.offset_bytes = field, there_bytes, offset_bytes
+        super().__init__(f"{field}: {there_bytes} bytes are there, expected 0 to {there_bytes}, got {offset_bytes}")
+
+
 class BlobMismatchError(CallError):
     """Uploaded bytes do not have the announced digest or length."""
 
@@ -148,16 +169,57 @@ class PermissionDeniedError(IdentityError):
         super().__init__(f"role {role!r} may not {action}")
 
 
+class OwnApprovalError(IdentityError):
+    """Whoever asks for something that a second person must approve cannot be that person."""
+
+    def __init__(self, what: str, principal: str) -> None:
+        self.what, self.principal = what, principal
+        super().__init__(f"{what} was asked for by {principal}: somebody else must approve it")
+
+
 class StateError(PlatformError):
     """The call is well formed, but the present state forbids it."""
 
 
 class IllegalTransitionError(StateError):
-    """The state machine has no such arrow."""
+    """The state machine has no such arrow; `allowed` names those that it has, where the machine tells."""
 
-    def __init__(self, kind: str, name: str, state: str, action: str) -> None:
-        self.kind, self.name, self.state, self.action = kind, name, state, action
-        super().__init__(f"{kind} {name} is {state}: cannot {action}")
+    def __init__(self, kind: str, name: str, state: str, action: str, allowed: Sequence[str] | None = None) -> None:
+        self.kind, self.name, self.state, self.action, self.allowed = kind, name, state, action, allowed
+        told = "" if allowed is None else f"; it can: {', '.join(allowed) or 'nothing any more'}"
+        super().__init__(f"{kind} {name} is {state}: cannot {action}{told}")
+
+
+class VersionRevokedError(StateError):
+    """The version is forbidden for ever, in every app."""
+
+    def __init__(self, feature: str, version: str) -> None:
+        self.feature, self.version = feature, version
+        super().__init__(f"{feature} {version} is revoked: nothing may choose it any more")
+
+
+class NotReleasedError(StateError):
+    """The feature's rules let rollouts and experiments take released versions only."""
+
+    def __init__(self, feature: str, version: str, state: str) -> None:
+        self.feature, self.version, self.state = feature, version, state
+        super().__init__(f"{feature} {version} is {state}: the rules of {feature!r} ask for a released version")
+
+
+class UploadBusyError(StateError):
+    """Another call of the same sender uploads the same bytes; it may be one that was just cut off."""
+
+    def __init__(self, sha256: str) -> None:
+        self.sha256 = sha256
+        super().__init__(f"blob {sha256} is being uploaded by another call: try again")
+
+
+class StaleProposalError(StateError):
+    """The alias moved since its next move was proposed."""
+
+    def __init__(self, proposal_id: str, alias: str) -> None:
+        self.proposal_id, self.alias = proposal_id, alias
+        super().__init__(f"proposal {proposal_id}: {alias} has moved since, or the proposal was approved: propose anew")
 
 
 class FeatureBusyError(StateError):

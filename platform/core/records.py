@@ -14,6 +14,7 @@ __all__ = [
     "StoredDecision",
     "VariantRecord",
     "VersionRecord",
+    "VersionState",
 ]
 
 
@@ -34,6 +35,16 @@ class ExperimentState(StrEnum):
     DRAFT = "draft"
     RUNNING = "running"
     STOPPED = "stopped"
+
+
+class VersionState(StrEnum):
+    """Where a version stands; the arrows are drawn in `catalog/lifecycle.py`."""
+
+    REGISTERED = "registered"
+    VALIDATED = "validated"
+    RELEASED = "released"
+    DEPRECATED = "deprecated"
+    REVOKED = "revoked"
 
 
 @dataclass(frozen=True)
@@ -59,6 +70,7 @@ class VersionRecord:
     manifest: bytes
     variants: tuple[VariantRecord, ...]
     published_at_s: int
+    state: VersionState
 
 
 @dataclass(frozen=True)

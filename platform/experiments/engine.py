@@ -53,8 +53,12 @@ async def create(change: Change, spec: ExperimentSpec) -> ExperimentRecord:
     Raises:
         InvalidFieldError: a field is out of its bounds.
         NotFoundError: a version was never published.
+        VersionRevokedError: an arm's version is forbidden in every app.
+        VersionHaltedError: an arm's version is forbidden in the app.
+        NotReleasedError: the feature's rules ask for released versions.
+        BelowFloorError: the team forbids versions as old as an arm's.
     """
-    arms = tuple([await _arm(change.session, spec.feature, arm) for arm in spec.arms])
+    arms = tuple([await _arm(change, spec, arm) for arm in spec.arms])
     record = ExperimentRecord(
         sequence=0,
         experiment_id=f"ex-{secrets.token_hex(6)}",
@@ -164,8 +168,10 @@ async def _decide(session: AsyncSession, record: ExperimentRecord) -> StoredDeci
         return StoredDecision(str(DecisionKind.INCONCLUSIVE), None, UNREADABLE, reason)
 
 
-async def _arm(session: AsyncSession, feature: str, arm: ArmSpec) -> ArmRecord:
-    version = await get_version(session, feature, arm.version)
+async def _arm(change: Change, spec: ExperimentSpec, arm: ArmSpec) -> ArmRecord:
+    version = await get_version(change.session, spec.feature, arm.version)
+    ref = VersionRef(version=version.version, manifest_sha256=version.manifest_sha256)
+    await check_may_run(change, spec.app, spec.feature, ref)
     return ArmRecord(arm.name, arm.version, version.manifest_sha256, arm.share_permyriad)
 
 

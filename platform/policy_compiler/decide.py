@@ -1,13 +1,14 @@
 """Did a change of rows change what devices must read?  If so, the new document is decided in the same transaction."""
 
-from alcove.platform.core.errors import BelowFloorError, InvalidFieldError
-from alcove.platform.core.records import Default
+from alcove.platform.core.errors import BelowFloorError, InvalidFieldError, NotReleasedError, VersionRevokedError
+from alcove.platform.core.records import Default, VersionState
 from alcove.platform.policy_compiler.compiler import compile_policy
+from alcove.platform.store.catalog import rules_of
 from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import running_experiments
 from alcove.platform.store.publications import Publication, add_publication, last_publication, policies_newest_first
 from alcove.platform.store.rollouts import live_rollouts
-from alcove.platform.store.versions import defaults_of_app, find_default, remove_default, set_default
+from alcove.platform.store.versions import defaults_of_app, find_default, find_version, remove_default, set_default
 from alcove.registry.errors import VersionHaltedError
 from alcove.registry.floors import is_below
 from alcove.registry.limits import HALTED_MAX
@@ -83,7 +84,7 @@ async def _may_run(change: Change, default: Default) -> bool:
     ref = VersionRef(version=default.version, manifest_sha256=default.manifest_sha256)
     try:
         await check_may_run(change, default.app, default.feature, ref)
-    except (VersionHaltedError, BelowFloorError):
+    except (VersionHaltedError, VersionRevokedError, NotReleasedError, BelowFloorError):
         return False
     return True
 
@@ -92,9 +93,17 @@ async def check_may_run(change: Change, app: str, feature: str, version: Version
     """Let a version into the app's policy or not.
 
     Raises:
+        VersionRevokedError: it is forbidden in every app.
         VersionHaltedError: it is forbidden in the app.
+        NotReleasedError: the feature's rules ask for a released version.
         BelowFloorError: its team forbids versions as old as this one.
     """
+    published = await find_version(change.session, feature, version.version)
+    state = VersionState.REGISTERED if published is None else published.state
+    if state is VersionState.REVOKED:
+        raise VersionRevokedError(feature, version.version)
+    if state is not VersionState.RELEASED and (await rules_of(change.session, feature)).must_be_released:
+        raise NotReleasedError(feature, version.version, state)
     last = await last_publication(change.session, "halt", app)
     if last is not None and version.manifest_sha256 in halt_from_bytes(last.document).digests:
         raise VersionHaltedError(feature, version.version)

@@ -77,6 +77,7 @@ class VersionPublisher:
             manifest_sha256=manifest.sha256,
             manifest=manifest.to_bytes(),
             published_at_s=change.now_s,
+            card=await asyncio.to_thread(self._card, manifest),
         )
         await change.audit(
             "publish version",
@@ -128,6 +129,10 @@ class VersionPublisher:
         files = {CARD_FILE: blobs.get(manifest.card.sha256)}
         files |= {program_file(variant.name): blobs.get(variant.sha256) for variant in manifest.variants}
         return Package(manifest, files)
+
+    def _card(self, manifest: Manifest) -> str:
+        """Return the model card, as far as it is text."""
+        return self.tree.blobs.get(manifest.card.sha256).decode("utf-8", "replace")
 
     def _published(self) -> list[Manifest]:
         paths = [

@@ -6,7 +6,8 @@ Health calls pass untouched: whoever watches the process needs no token.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import grpc
@@ -30,10 +31,11 @@ _LOOPBACK = ("ipv4:127.", "ipv6:[::1]", "ipv6:%5B::1%5D", "unix:")
 _log = structlog.get_logger()
 
 _Call = Callable[[Any, "grpc.aio.ServicerContext[Any, Any]"], Awaitable[Any]]
+_Stream = Callable[[Any, "grpc.aio.ServicerContext[Any, Any]"], AsyncIterator[Any]]
 
 
 class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in the stubs only
-    """Authenticates, authorises, maps errors and logs; wraps calls with one response."""
+    """Authenticates, authorises, maps errors and logs; wraps calls with one response and streams of responses."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -55,6 +57,12 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
                 request_deserializer=handler.request_deserializer,
                 response_serializer=handler.response_serializer,
             )
+        if handler.response_streaming:
+            return grpc.unary_stream_rpc_method_handler(
+                self._around_stream(method, handler.unary_stream),
+                request_deserializer=handler.request_deserializer,
+                response_serializer=handler.response_serializer,
+            )
         return grpc.unary_unary_rpc_method_handler(
             self._around(method, handler.unary_unary),
             request_deserializer=handler.request_deserializer,
@@ -63,29 +71,42 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
 
     def _around(self, method: str, behaviour: _Call) -> _Call:
         async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
-            began_s = time.monotonic()
-            name, status = None, grpc.StatusCode.CANCELLED
-            try:
-                principal = await self._authenticate(context)
-                name = principal.name
-                require(principal, method)
-                set_principal(principal)
-                response = await behaviour(request, context)
-                status = grpc.StatusCode.OK
-            except Exception as error:  # noqa: BLE001 - whatever happens inside, the caller gets a status
-                status = status_of(error) or grpc.StatusCode.INTERNAL
-                await _abort(context, status, error)
-            finally:
-                _log.info(
-                    "call",
-                    method=method,
-                    principal=name,
-                    status=status.name,
-                    ms=round((time.monotonic() - began_s) * 1000, 1),
-                )
-            return response
+            async with self._answering(method, context):
+                return await behaviour(request, context)
 
         return call
+
+    def _around_stream(self, method: str, behaviour: _Stream) -> _Stream:
+        async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
+            async with self._answering(method, context):
+                async for response in behaviour(request, context):
+                    yield response
+
+        return call
+
+    @asynccontextmanager
+    async def _answering(self, method: str, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[None]:
+        """Let the call run inside the block if its caller may make it; whatever ends it becomes its status."""
+        began_s = time.monotonic()
+        name, status = None, grpc.StatusCode.CANCELLED
+        try:
+            principal = await self._authenticate(context)
+            name = principal.name
+            require(principal, method)
+            set_principal(principal)
+            yield
+            status = grpc.StatusCode.OK
+        except Exception as error:  # noqa: BLE001 - whatever happens inside, the caller gets a status
+            status = status_of(error) or grpc.StatusCode.INTERNAL
+            await _abort(context, status, error)
+        finally:
+            _log.info(
+                "call",
+                method=method,
+                principal=name,
+                status=status.name,
+                ms=round((time.monotonic() - began_s) * 1000, 1),
+            )
 
     async def _authenticate(self, context: grpc.aio.ServicerContext[Any, Any]) -> Principal:
         """Return who calls.

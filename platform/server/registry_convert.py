@@ -1,13 +1,46 @@
-"""How do registry records look on the wire?"""
+"""How do registry records look on the wire, and what does the wire mean?"""
+
+import json
+from collections.abc import Iterable
 
 from alcove.api.registry.v1 import registry_pb2 as pb
-from alcove.platform.core.records import VersionRecord
+from alcove.platform.catalog.search import VersionOrder
+from alcove.platform.core.catalog_records import (
+    AliasMove,
+    AliasProposal,
+    FeatureRules,
+    ListedVersion,
+    StateMove,
+    ValidationRecord,
+)
+from alcove.platform.core.errors import InvalidFieldError
+from alcove.platform.core.records import VersionRecord, VersionState
+from alcove.registry.manifest import PortSignature
 
-__all__ = ["version_message"]
+__all__ = [
+    "alias_move_message",
+    "order_from",
+    "port_message",
+    "proposal_message",
+    "rules_from",
+    "rules_message",
+    "state_move_message",
+    "states_from",
+    "validation_message",
+    "version_message",
+]
+
+_STATES = {state: pb.VersionState.Value(f"VERSION_STATE_{state.name}") for state in VersionState}
+_STATES_FROM: dict[int, VersionState] = {number: state for state, number in _STATES.items()}
+_ORDERS_FROM: dict[int, VersionOrder] = {
+    pb.VersionOrder.Value(f"VERSION_ORDER_{order.name}"): order for order in VersionOrder
+}
+_ORDERS_FROM[pb.VERSION_ORDER_UNSPECIFIED] = VersionOrder.OLDEST
 
 
-def version_message(record: VersionRecord) -> pb.Version:
+def version_message(listed: ListedVersion) -> pb.Version:
     """Return the message of a version."""
+    record = listed.record
     return pb.Version(
         feature=record.feature,
         version=record.version,
@@ -24,4 +57,112 @@ def version_message(record: VersionRecord) -> pb.Version:
             for variant in record.variants
         ],
         published_at_s=record.published_at_s,
+        state=_STATES[record.state],
+        tags=[pb.Tag(**vars(tag)) for tag in listed.tags],
+        aliases=listed.aliases,
+        lineage=_lineage(record),
     )
+
+
+def port_message(port: PortSignature) -> pb.Port:
+    """Return the message of an input or output."""
+    return pb.Port(
+        name=port.name, dtype=port.dtype, shape=port.shape, is_ragged=port.is_ragged, labels=port.labels
+    )  # fmt: skip
+
+
+def state_move_message(move: StateMove) -> pb.StateMove:
+    """Return the message of a step of a version's life."""
+    return pb.StateMove(
+        from_state=_STATES[move.from_state],
+        to_state=_STATES[move.to_state],
+        moved_by=move.moved_by,
+        moved_at_s=move.moved_at_s,
+        reason=move.reason,
+    )
+
+
+def validation_message(validation: ValidationRecord | None) -> pb.Validation | None:
+    """Return the message of a validation; None stays None."""
+    if validation is None:
+        return None
+    return pb.Validation(
+        is_passed=validation.is_passed,
+        checks=[pb.Check(**vars(check)) for check in validation.checks],
+        validated_by=validation.validated_by,
+        validated_at_s=validation.validated_at_s,
+    )
+
+
+def alias_move_message(move: AliasMove) -> pb.AliasMove:
+    """Return the message of a move of an alias."""
+    return pb.AliasMove(
+        feature=move.feature,
+        alias=move.alias,
+        from_version=move.from_version or "",
+        to_version=move.to_version or "",
+        moved_by=move.moved_by,
+        moved_at_s=move.moved_at_s,
+        reason=move.reason,
+        approved_by=move.approved_by or "",
+    )
+
+
+def proposal_message(proposal: AliasProposal) -> pb.AliasProposal:
+    """Return the message of a move that waits for approval."""
+    return pb.AliasProposal(
+        proposal_id=proposal.proposal_id,
+        feature=proposal.feature,
+        alias=proposal.alias,
+        from_version=proposal.from_version or "",
+        to_version=proposal.to_version or "",
+        proposed_by=proposal.proposed_by,
+        proposed_at_s=proposal.proposed_at_s,
+        reason=proposal.reason,
+    )
+
+
+def rules_message(rules: FeatureRules) -> pb.FeatureRules:
+    """Return the message of a feature's rules."""
+    return pb.FeatureRules(**vars(rules))
+
+
+def rules_from(message: pb.FeatureRules) -> FeatureRules:
+    """Return the rules that a request means; who set them when is not the caller's to say."""
+    return FeatureRules(
+        must_approve_aliases=message.must_approve_aliases,
+        must_be_released=message.must_be_released,
+        max_size_bytes=message.max_size_bytes,
+        max_memory_bytes=message.max_memory_bytes,
+        max_latency_ms=message.max_latency_ms,
+        allowed_ops=tuple(message.allowed_ops),
+    )
+
+
+def states_from(numbers: Iterable[int]) -> tuple[VersionState, ...]:
+    """Return the states that a request names.
+
+    Raises:
+        InvalidFieldError: one is unspecified or unknown.
+    """
+    names = " | ".join(f"VERSION_STATE_{state.name}" for state in VersionState)
+    for number in (numbers := tuple(numbers)):
+        if number not in _STATES_FROM:
+            raise InvalidFieldError("states", names, number)
+    return tuple(_STATES_FROM[number] for number in numbers)
+
+
+def order_from(number: int) -> VersionOrder:
+    """Return the order that a request names.
+
+    Raises:
+        InvalidFieldError: it is unknown.
+    """
+    if number not in _ORDERS_FROM:
+        raise InvalidFieldError("order", " | ".join(f"VERSION_ORDER_{known.name}" for known in VersionOrder), number)
+    return _ORDERS_FROM[number]
+
+
+def _lineage(record: VersionRecord) -> pb.Lineage | None:
+    lineage = json.loads(record.manifest).get("lineage")
+    return None if lineage is None else pb.Lineage(**lineage)

@@ -1,10 +1,9 @@
-"""How does RegistryService answer?"""
+"""How does RegistryService answer?  Publishing and finding here; the rest by subject in the files beside this one."""
 
 # The names and signatures are those of the generated base class.
 # ruff: noqa: ARG002, N802
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,42 +11,43 @@ from alcove.api.registry.v1 import registry_pb2 as pb
 from alcove.api.registry.v1 import registry_pb2_grpc as rpc
 from alcove.platform.auth.permissions import require_team
 from alcove.platform.auth.principal import current_principal
-from alcove.platform.core import limits
-from alcove.platform.core.checks import check, check_digest, check_page
-from alcove.platform.core.errors import BlobTooLargeError, InvalidFieldError
-from alcove.platform.publishing import VersionPublisher, receive_blob
+from alcove.platform.catalog.aliases import resolve
+from alcove.platform.catalog.search import page_token, parse_query
+from alcove.platform.catalog.validating import Validator
+from alcove.platform.core.checks import check
+from alcove.platform.core.errors import InvalidFieldError
+from alcove.platform.publishing import VersionPublisher
 from alcove.platform.server.mutations import Mutations
-from alcove.platform.server.registry_convert import version_message
+from alcove.platform.server.registry_aliases import AliasCalls
+from alcove.platform.server.registry_blobs import BlobCalls
+from alcove.platform.server.registry_convert import (
+    order_from,
+    port_message,
+    state_move_message,
+    states_from,
+    validation_message,
+    version_message,
+)
+from alcove.platform.server.registry_lifecycle import LifecycleCalls
+from alcove.platform.store.catalog import last_validation, listed, state_moves
 from alcove.platform.store.change import Change
-from alcove.platform.store.versions import get_version, list_versions
+from alcove.platform.store.search import search_versions
+from alcove.platform.store.versions import get_version
 from alcove.registry.canonical import FeatureName, TeamName, VersionText
 from alcove.registry.manifest import Manifest
 
 __all__ = ["RegistryService"]
 
 
-class RegistryService(rpc.RegistryServiceServicer):
-    """Versions of features: blobs, signed metadata, manifests."""
+class RegistryService(BlobCalls, AliasCalls, LifecycleCalls, rpc.RegistryServiceServicer):
+    """Versions of features: blobs, signed metadata, manifests, aliases, tags, states."""
 
     def __init__(self, mutations: Mutations, versions: VersionPublisher, uploads: Path) -> None:
         self._mutations = mutations
         self._versions = versions
+        self._tree = versions.tree
         self._uploads = uploads
-
-    async def UploadBlob(
-        self, request_iterator: AsyncIterator[pb.UploadBlobRequest], context: Any
-    ) -> pb.UploadBlobResponse:
-        """Store one content-addressed blob."""
-        parts = aiter(request_iterator)
-        first = await anext(parts, None)
-        if first is None or first.WhichOneof("part") != "header":
-            raise InvalidFieldError("part", "a header in the first message", None)
-        sha256 = check_digest("header.sha256", first.header.sha256)
-        size_bytes = first.header.size_bytes
-        await receive_blob(
-            self._versions.tree.blobs, self._uploads, sha256=sha256, size_bytes=size_bytes, chunks=_chunks(parts)
-        )
-        return pb.UploadBlobResponse(sha256=sha256, size_bytes=size_bytes)
+        self._validator = Validator(mutations.store, versions.tree)
 
     async def GetTeamMetadata(self, request: pb.GetTeamMetadataRequest, context: Any) -> pb.GetTeamMetadataResponse:
         """Return the team's current signed metadata."""
@@ -66,34 +66,51 @@ class RegistryService(rpc.RegistryServiceServicer):
 
         async def work(change: Change) -> pb.PublishVersionResponse:
             record = await self._versions.to_row(change, manifest)
-            return pb.PublishVersionResponse(version=version_message(record))
+            (version,) = await listed(change.session, [record])
+            return pb.PublishVersionResponse(version=version_message(version))
 
         return await self._mutations.run(request, pb.PublishVersionResponse, work)
 
     async def ListVersions(self, request: pb.ListVersionsRequest, context: Any) -> pb.ListVersionsResponse:
-        """List published versions, oldest first."""
-        page = check_page(request.page_size, request.page_token)
-        feature = check("feature", FeatureName, request.feature) if request.feature else None
+        """List the versions that fit every filter, a page at a time."""
+        query = parse_query(
+            feature=request.feature,
+            team=request.team,
+            states=states_from(request.states),
+            alias=request.alias,
+            tags=[(tag.key, tag.value) for tag in request.tags],
+            text=request.text,
+            order=order_from(request.order),
+            page_size=request.page_size,
+            page_token=request.page_token,
+        )
         async with self._mutations.store.read() as session:
-            records = await list_versions(session, page, feature)
-        token = str(records[-1].sequence) if len(records) == page.size else ""
-        return pb.ListVersionsResponse(versions=[version_message(record) for record in records], next_page_token=token)
+            records, has_more = await search_versions(session, query)
+            versions = await listed(session, records)
+        return pb.ListVersionsResponse(
+            versions=[version_message(version) for version in versions],
+            next_page_token=page_token(query, records[-1]) if has_more else "",
+        )
 
     async def GetVersion(self, request: pb.GetVersionRequest, context: Any) -> pb.GetVersionResponse:
-        """Return one published version with its manifest."""
+        """Return one published version with everything that is known of it."""
         feature = check("feature", FeatureName, request.feature)
-        version = check("version", VersionText, request.version)
+        if bool(request.version) == bool(request.alias):
+            raise InvalidFieldError("version", "exactly one of version and alias", request.version)
         async with self._mutations.store.read() as session:
-            record = await get_version(session, feature, version)
-        return pb.GetVersionResponse(version=version_message(record), manifest=record.manifest)
-
-
-async def _chunks(parts: AsyncIterator[pb.UploadBlobRequest]) -> AsyncIterator[bytes]:
-    async for part in parts:
-        if part.WhichOneof("part") != "chunk":
-            raise InvalidFieldError("part", "a chunk after the header", part.WhichOneof("part"))
-        if not part.chunk:
-            raise InvalidFieldError("chunk", "at least 1 byte", 0)
-        if len(part.chunk) > limits.CHUNK_BYTES:
-            raise BlobTooLargeError(limits.CHUNK_BYTES, len(part.chunk))
-        yield part.chunk
+            named = await resolve(session, feature, request.alias) if request.alias else request.version
+            record = await get_version(session, feature, check("version", VersionText, named))
+            (version,) = await listed(session, [record])
+            moves = await state_moves(session, record)
+            validation = await last_validation(session, record)
+        manifest = Manifest.from_bytes(record.manifest)
+        card = await asyncio.to_thread(self._tree.blobs.get, manifest.card.sha256)
+        return pb.GetVersionResponse(
+            version=version_message(version),
+            manifest=record.manifest,
+            card=card.decode("utf-8", "replace"),
+            inputs=[port_message(port) for port in manifest.signature.inputs],
+            outputs=[port_message(port) for port in manifest.signature.outputs],
+            moves=[state_move_message(move) for move in moves],
+            validation=validation_message(validation),
+        )

@@ -1,23 +1,32 @@
 """Which versions are published, by which team, and which one is an app's default?"""
 
 import json
+from typing import Any
 
 from alcove.platform.core.errors import NotFoundError
-from alcove.platform.core.records import Default, Page, VariantRecord, VersionRecord
+from alcove.platform.core.limits import SEARCH_TEXT_LENGTH
+from alcove.platform.core.records import Default, VariantRecord, VersionRecord, VersionState
+from alcove.platform.store.catalog_tables import VersionFactsRow
 from alcove.platform.store.dialects import insert
 from alcove.platform.store.tables import DefaultRow, FeatureRow, VersionRow
-from sqlalchemy import delete, select
+from alcove.registry.canonical import version_key
+from sqlalchemy import Select, delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = [
     "add_version",
     "defaults_of_app",
     "find_default",
+    "find_team",
     "find_version",
     "get_version",
-    "list_versions",
+    "previous_version",
     "remove_default",
+    "save_state",
     "set_default",
+    "sort_key",
+    "version_of",
+    "versions_query",
 ]
 
 
@@ -30,8 +39,12 @@ async def add_version(
     manifest_sha256: str,
     manifest: bytes,
     published_at_s: int,
+    card: str = "",
 ) -> VersionRecord:
-    """Write a version, and its feature when it is the first one; return it with its sequence number."""
+    """Write a version, and its feature when it is the first one; return it with its sequence number.
+
+    Of `card` the first `SEARCH_TEXT_LENGTH` characters are kept, for searching.
+    """
     await session.execute(insert(session, FeatureRow).values(name=feature, team=team).on_conflict_do_nothing())
     row = VersionRow(
         feature=feature,
@@ -42,18 +55,45 @@ async def add_version(
     )
     session.add(row)
     await session.flush()
-    return _record(row, team)
+    lineage = _document(row).get("lineage") or {}
+    text = "\n".join((feature, version, team, *map(str, lineage.values()), card))
+    facts = VersionFactsRow(
+        version_sequence=row.sequence,
+        version_key=sort_key(version),
+        search_text=text.lower()[:SEARCH_TEXT_LENGTH].replace("\0", ""),  # PostgreSQL's texts hold no NUL
+        state=VersionState.REGISTERED,
+    )
+    session.add(facts)
+    await session.flush()
+    return version_of(row, team, facts.state)
+
+
+def sort_key(version: str) -> int:
+    """Return a number that sorts as "MAJOR.MINOR.PATCH" does; each part is below a million."""
+    major, minor, patch = version_key(version)
+    return (major * 1_000_000 + minor) * 1_000_000 + patch
+
+
+def versions_query() -> Select[VersionRow, str, str]:
+    """Return the query of all versions, each with its team and state, as `version_of` takes them."""
+    return (
+        select(VersionRow, FeatureRow.team, VersionFactsRow.state)
+        .join(FeatureRow, FeatureRow.name == VersionRow.feature)
+        .join(VersionFactsRow, VersionFactsRow.version_sequence == VersionRow.sequence)
+    )
+
+
+async def find_team(session: AsyncSession, feature: str) -> str | None:
+    """Return the team that owns a feature with published versions, or None."""
+    row = await session.get(FeatureRow, feature)
+    return None if row is None else row.team
 
 
 async def find_version(session: AsyncSession, feature: str, version: str) -> VersionRecord | None:
     """Return the version, or None."""
-    query = (
-        select(VersionRow, FeatureRow.team)
-        .join(FeatureRow, FeatureRow.name == VersionRow.feature)
-        .where(VersionRow.feature == feature, VersionRow.version == version)
-    )
+    query = versions_query().where(VersionRow.feature == feature, VersionRow.version == version)
     found = (await session.execute(query)).one_or_none()
-    return None if found is None else _record(found[0], found[1])
+    return None if found is None else version_of(*found)
 
 
 async def get_version(session: AsyncSession, feature: str, version: str) -> VersionRecord:
@@ -68,18 +108,23 @@ async def get_version(session: AsyncSession, feature: str, version: str) -> Vers
     return record
 
 
-async def list_versions(session: AsyncSession, page: Page, feature: str | None = None) -> list[VersionRecord]:
-    """Return versions in order of publication."""
-    query = (
-        select(VersionRow, FeatureRow.team)
-        .join(FeatureRow, FeatureRow.name == VersionRow.feature)
-        .where(VersionRow.sequence > page.after)
-        .order_by(VersionRow.sequence)
-        .limit(page.size)
-    )
-    if feature is not None:
-        query = query.where(VersionRow.feature == feature)
-    return [_record(row, team) for row, team in (await session.execute(query)).all()]
+async def previous_version(session: AsyncSession, record: VersionRecord) -> VersionRecord | None:
+    """Return the version whose callers `record` must not break: the highest released one, itself left out.
+
+    Where none is released, the highest below it that is not revoked; None where there is neither.
+    """
+    others = versions_query().where(VersionRow.feature == record.feature, VersionRow.sequence != record.sequence)
+    others = others.order_by(VersionFactsRow.version_key.desc()).limit(1)
+    for query in (
+        others.where(VersionFactsRow.state == VersionState.RELEASED),
+        others.where(
+            VersionFactsRow.version_key < sort_key(record.version), VersionFactsRow.state != VersionState.REVOKED
+        ),
+    ):
+        found = (await session.execute(query)).one_or_none()
+        if found is not None:
+            return version_of(*found)
+    return None
 
 
 async def find_default(session: AsyncSession, app: str, feature: str) -> Default | None:
@@ -109,8 +154,16 @@ async def remove_default(session: AsyncSession, app: str, feature: str) -> None:
     await session.execute(delete(DefaultRow).where(DefaultRow.app == app, DefaultRow.feature == feature))
 
 
-def _record(row: VersionRow, team: str) -> VersionRecord:
-    variants = json.loads(row.manifest)["variants"]
+async def save_state(session: AsyncSession, record: VersionRecord) -> None:
+    """Write where a version stands; the move itself is written with `add_state_move`."""
+    facts = await session.get_one(VersionFactsRow, record.sequence)
+    facts.state = record.state
+    await session.flush()
+
+
+def version_of(row: VersionRow, team: str, state: str) -> VersionRecord:
+    """Return the version of a row."""
+    variants = _document(row)["variants"]
     return VersionRecord(
         sequence=row.sequence,
         feature=row.feature,
@@ -123,4 +176,10 @@ def _record(row: VersionRow, team: str) -> VersionRecord:
             for v in variants
         ),
         published_at_s=row.published_at_s,
+        state=VersionState(state),
     )
+
+
+def _document(row: VersionRow) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(row.manifest)
+    return document

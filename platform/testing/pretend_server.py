@@ -20,8 +20,8 @@ from alcove.platform.server.__main__ import main
 from alcove.platform.server.log import configure_log
 from alcove.platform.server.serve import run as run_server
 from alcove.platform.testing.world import Served, ServerWorld
-from alcove.registry import inspection
-from alcove.registry.testing import PretendInspector
+from alcove.registry import examination, inspection
+from alcove.registry.testing import PretendExaminer, PretendInspector
 
 __all__ = ["run"]
 
@@ -29,6 +29,7 @@ __all__ = ["run"]
 def run(arguments: list[str]) -> int:
     """Serve; return the exit code."""
     inspection.RuntimeInspector = PretendInspector  # type: ignore[misc, assignment]  # the one thing that is pretended
+    examination.RuntimeExaminer = PretendExaminer  # type: ignore[misc, assignment]  # and what looks into it
     configure_log()
     if arguments[:1] == ["--note-opened"]:
         _note_opened(Path(arguments[1]))

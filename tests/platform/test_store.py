@@ -13,7 +13,11 @@ import pytest
 from alcove.platform.core.errors import RequestIdReusedError, StoreBusyError, StoreDamagedError, StoreUnavailableError
 from alcove.platform.core.records import Page
 from alcove.platform.server.status import status_of
-from alcove.platform.store import Store, dialects
+from alcove.platform.store import (
+    Store,
+    catalog_tables,  # noqa: F401 - its tables join those of `Base`
+    dialects,
+)
 from alcove.platform.store.audit import list_audit, write_audit
 from alcove.platform.store.database import MIGRATIONS
 from alcove.platform.store.migrations import HEAD

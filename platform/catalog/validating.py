@@ -1,0 +1,81 @@
+"""How is a version validated on the server, without holding up anything else, and what stays of it?
+
+rows read ─▶ programs read and run, one version at a time, in a thread ─▶ result and state written together
+
+Rules and versions that change while the programs run do not change this result; a state that does (a revocation) makes
+the last step refuse.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from alcove.platform.catalog.lifecycle import Action, check_can_validate, transition
+from alcove.platform.catalog.states import move
+from alcove.platform.catalog.validation import validate
+from alcove.platform.core.catalog_records import CheckResult, FeatureRules, ValidationRecord
+from alcove.platform.core.records import VersionRecord
+from alcove.platform.store import Store
+from alcove.platform.store.catalog import add_validation, rules_of
+from alcove.platform.store.change import Change
+from alcove.platform.store.versions import get_version, previous_version
+from alcove.registry.manifest import Manifest
+from alcove.registry.tree import Tree
+
+__all__ = ["Validator"]
+
+
+@dataclass(frozen=True)
+class Validator:
+    """Validates versions, one at a time.
+
+    Attributes:
+        store: where versions and rules are listed.
+        tree: its blobs are read, in worker threads.
+        working: held while programs are in memory.
+    """
+
+    store: Store
+    tree: Tree
+    working: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def examine(self, feature: str, version: str) -> tuple[CheckResult, ...]:
+        """Return every check of a version; nothing is written.
+
+        Raises:
+            NotFoundError: it was never published.
+            IllegalTransitionError: it is neither registered nor validated.
+            RegistryError: its blobs cannot be read.
+        """
+        async with self.store.read() as session:
+            record = await get_version(session, feature, version)
+            check_can_validate(record)
+            rules = await rules_of(session, feature)
+            previous = await previous_version(session, record)
+        async with self.working:
+            return await asyncio.to_thread(self._examine, record, rules, previous)
+
+    async def conclude(
+        self, change: Change, feature: str, version: str, checks: tuple[CheckResult, ...]
+    ) -> tuple[VersionRecord, ValidationRecord]:
+        """Keep what was found, and take the version along; return both.
+
+        Raises:
+            IllegalTransitionError: the version was revoked or released meanwhile.
+        """
+        before = await get_version(change.session, feature, version)
+        is_passed = all(check.is_passed for check in checks)
+        action = Action.ACCEPT if is_passed else Action.REJECT
+        validation = ValidationRecord(is_passed, checks, change.principal, change.now_s)
+        transition(before, action)
+        await add_validation(change.session, before, validation)
+        failed = [check for check in checks if not check.is_passed]
+        told = [f"{check.name} {check.variant}".strip() for check in failed]
+        reason = f"failed: {', '.join(told)}"[:500] if failed else "every check passed"
+        return await move(change, before, action, reason), validation
+
+    def _examine(
+        self, record: VersionRecord, rules: FeatureRules, previous: VersionRecord | None
+    ) -> tuple[CheckResult, ...]:
+        manifest = Manifest.from_bytes(record.manifest)
+        programs = {variant.name: self.tree.blobs.get(variant.sha256) for variant in manifest.variants}
+        return validate(manifest, programs, rules, None if previous is None else Manifest.from_bytes(previous.manifest))

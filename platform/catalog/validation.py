@@ -1,0 +1,127 @@
+"""Which figures of a version are held against which bounds before it may be released?
+
+    certificate   every sample of each program, run on this server, gives what the certificate promises
+    size          bytes of each program                        ≤ the feature's rule
+    memory        bytes that one run needs besides it          ≤ the feature's rule
+    latency       median of the certificate's samples, in ms   ≤ the feature's rule
+    weights       elements of weights that are NaN             = 0
+    operators     those of each program                        ⊆ the feature's rule
+    signature     what an app passes and gets                  as in the version before (`compatibility`)
+
+Every check is made and told, whatever fails; a figure without a rule is told and passes.
+"""
+
+from collections.abc import Mapping
+
+from alcove.platform.catalog.compatibility import differences
+from alcove.platform.core.catalog_records import CheckResult, FeatureRules
+from alcove.registry import examination
+from alcove.registry.errors import ProgramRefusedError
+from alcove.registry.examination import ProgramExaminer
+from alcove.registry.manifest import Manifest, Variant
+
+__all__ = ["validate"]
+
+_SHOWN = 5  # names in a figure; a broken program may have thousands
+
+
+def validate(
+    manifest: Manifest,
+    programs: Mapping[str, bytes],
+    rules: FeatureRules,
+    previous: Manifest | None,
+    *,
+    examiner: ProgramExaminer | None = None,
+) -> tuple[CheckResult, ...]:
+    """Return every check of a version.
+
+    Args:
+        manifest: of the version.
+        programs: the program of each variant, by name; their digests were verified.
+        rules: of its feature.
+        previous: manifest of the version that apps call now; None: there is none.
+        examiner: runs programs; the runtime unless told otherwise.
+    """
+    asked = examiner or examination.RuntimeExaminer()
+    checks: list[CheckResult] = []
+    for variant in manifest.variants:
+        program = programs[variant.name]
+        checks += [
+            _certificate(asked, variant.name, program),
+            _bounded("size", variant, variant.size_bytes, rules.max_size_bytes),
+            _bounded("memory", variant, variant.memory_ceiling_bytes, rules.max_memory_bytes),
+            _latency(asked, variant.name, program, rules.max_latency_ms),
+            *_anatomy(asked, variant.name, program, rules.allowed_ops),
+        ]
+    return (*checks, _signature(manifest, previous))
+
+
+def _certificate(examiner: ProgramExaminer, variant: str, program: bytes) -> CheckResult:
+    bound = "every sample within its tolerance, and its digests"
+    try:
+        parity = examiner.parity(variant, program)
+    except ProgramRefusedError as error:
+        return CheckResult("certificate", variant, is_passed=False, figure=str(error), bound=bound)
+    figure = (
+        f"{parity.samples} samples, tolerance {parity.tolerance!r}, largest difference {parity.largest_difference:.3g}"
+    )
+    return CheckResult("certificate", variant, is_passed=True, figure=figure, bound=bound)
+
+
+def _bounded(name: str, variant: Variant, figure_bytes: int, most_bytes: int) -> CheckResult:
+    return CheckResult(
+        name,
+        variant.name,
+        is_passed=not most_bytes or figure_bytes <= most_bytes,
+        figure=f"{figure_bytes} bytes",
+        bound=f"at most {most_bytes} bytes" if most_bytes else "",
+    )
+
+
+def _latency(examiner: ProgramExaminer, variant: str, program: bytes, most_ms: float) -> CheckResult:
+    bound = f"at most {most_ms:g} ms" if most_ms else ""
+    try:
+        latency_ms = examiner.latency_ms(variant, program)
+    except ProgramRefusedError as error:
+        return CheckResult("latency", variant, is_passed=False, figure=str(error), bound=bound)
+    is_passed = not most_ms or latency_ms <= most_ms
+    return CheckResult("latency", variant, is_passed=is_passed, figure=f"{latency_ms:.3g} ms", bound=bound)
+
+
+def _anatomy(
+    examiner: ProgramExaminer, variant: str, program: bytes, allowed: tuple[str, ...]
+) -> tuple[CheckResult, CheckResult]:
+    allowed_text = f"only {', '.join(allowed)}" if allowed else ""
+    try:
+        anatomy = examiner.anatomy(variant, program)
+    except ProgramRefusedError as error:
+        return (
+            CheckResult("weights", variant, is_passed=False, figure=str(error), bound="0 NaN"),
+            CheckResult("operators", variant, is_passed=False, figure=str(error), bound=allowed_text),
+        )
+    nans = anatomy.nan_weights
+    figure = f"{sum(nans.values())} NaN" + (f" in {_some(sorted(nans))}" if nans else "")
+    foreign = sorted(anatomy.ops.keys() - set(allowed)) if allowed else []
+    ops = f"{_some(foreign)} not allowed" if foreign else f"{len(anatomy.ops)} operators"
+    return (
+        CheckResult("weights", variant, is_passed=not nans, figure=figure, bound="0 NaN"),
+        CheckResult("operators", variant, is_passed=not foreign, figure=ops, bound=allowed_text),
+    )
+
+
+def _signature(manifest: Manifest, previous: Manifest | None) -> CheckResult:
+    if previous is None:
+        return CheckResult("signature", "", is_passed=True, figure="no version before it", bound="")
+    found = differences(previous.signature, manifest.signature)
+    return CheckResult(
+        "signature",
+        "",
+        is_passed=not found,
+        figure="; ".join(found) or "no app that calls it breaks",
+        bound=f"what an app passes to and gets from {previous.version}",
+    )
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,137 @@
+"""How does RegistryService answer about aliases and tags?"""
+
+# The names and signatures are those of the generated base class.
+# ruff: noqa: ARG002, N802
+
+from typing import Any
+
+from alcove.api.registry.v1 import registry_pb2 as pb
+from alcove.platform.auth.permissions import require_owner, require_team
+from alcove.platform.auth.principal import current_principal
+from alcove.platform.catalog.aliases import approve, move_alias
+from alcove.platform.catalog.names import AliasName
+from alcove.platform.catalog.tags import remove_tag, set_tag
+from alcove.platform.core.catalog_records import AliasMove, AliasProposal
+from alcove.platform.core.checks import check, check_page
+from alcove.platform.core.errors import NotFoundError
+from alcove.platform.core.records import VersionRecord
+from alcove.platform.server.mutations import Mutations
+from alcove.platform.server.registry_convert import alias_move_message, proposal_message, version_message
+from alcove.platform.store import catalog
+from alcove.platform.store.change import Change
+from alcove.platform.store.versions import find_team, get_version
+from alcove.registry.canonical import FeatureName, VersionText
+
+__all__ = ["AliasCalls"]
+
+
+class AliasCalls:
+    """Aliases of features and tags of versions."""
+
+    _mutations: Mutations
+
+    async def SetAlias(self, request: pb.SetAliasRequest, context: Any) -> pb.SetAliasResponse:
+        """Point an alias to a version, or propose it."""
+        feature = check("feature", FeatureName, request.feature)
+        version = check("version", VersionText, request.version)
+
+        async def work(change: Change) -> pb.SetAliasResponse:
+            await _check_team(change, feature)
+            done = await move_alias(
+                change, feature=feature, alias=request.alias, version=version, reason=request.reason
+            )
+            return pb.SetAliasResponse(**_outcome(done))
+
+        return await self._mutations.run(request, pb.SetAliasResponse, work)
+
+    async def RemoveAlias(self, request: pb.RemoveAliasRequest, context: Any) -> pb.RemoveAliasResponse:
+        """Take an alias away, or propose it."""
+        feature = check("feature", FeatureName, request.feature)
+
+        async def work(change: Change) -> pb.RemoveAliasResponse:
+            await _check_team(change, feature)
+            done = await move_alias(change, feature=feature, alias=request.alias, version=None, reason=request.reason)
+            return pb.RemoveAliasResponse(**_outcome(done))
+
+        return await self._mutations.run(request, pb.RemoveAliasResponse, work)
+
+    async def ApproveAlias(self, request: pb.ApproveAliasRequest, context: Any) -> pb.ApproveAliasResponse:
+        """Make a proposed move, as somebody else than its proposer."""
+
+        async def work(change: Change) -> pb.ApproveAliasResponse:
+            proposal = await catalog.get_proposal(change.session, request.proposal_id)
+            team = await find_team(change.session, proposal.feature)
+            require_owner(current_principal(), team or "", "approve moves of aliases")
+            return pb.ApproveAliasResponse(move=alias_move_message(await approve(change, request.proposal_id)))
+
+        return await self._mutations.run(request, pb.ApproveAliasResponse, work)
+
+    async def ListAliases(self, request: pb.ListAliasesRequest, context: Any) -> pb.ListAliasesResponse:
+        """List the aliases of a feature, and what waits for approval."""
+        feature = check("feature", FeatureName, request.feature)
+        async with self._mutations.store.read() as session:
+            moves = await catalog.aliases_of_feature(session, feature)
+            proposals = await catalog.open_proposals(session, feature)
+        return pb.ListAliasesResponse(
+            aliases=[alias_move_message(move) for move in moves],
+            proposals=[proposal_message(proposal) for proposal in proposals],
+        )
+
+    async def ListAliasMoves(self, request: pb.ListAliasMovesRequest, context: Any) -> pb.ListAliasMovesResponse:
+        """List every move that was ever made, oldest first."""
+        page = check_page(request.page_size, request.page_token)
+        feature = check("feature", FeatureName, request.feature)
+        alias = check("alias", AliasName, request.alias) if request.alias else None
+        async with self._mutations.store.read() as session:
+            moves = await catalog.alias_moves(session, page, feature, alias)
+        token = str(moves[-1].sequence) if len(moves) == page.size else ""
+        return pb.ListAliasMovesResponse(moves=[alias_move_message(move) for move in moves], next_page_token=token)
+
+    async def SetTag(self, request: pb.SetTagRequest, context: Any) -> pb.SetTagResponse:
+        """Give a version a tag."""
+
+        async def work(change: Change) -> pb.SetTagResponse:
+            record = await owned_version(change, request.feature, request.version)
+            await set_tag(change, record, key=request.key, value=request.value)
+            (version,) = await catalog.listed(change.session, [record])
+            return pb.SetTagResponse(version=version_message(version))
+
+        return await self._mutations.run(request, pb.SetTagResponse, work)
+
+    async def RemoveTag(self, request: pb.RemoveTagRequest, context: Any) -> pb.RemoveTagResponse:
+        """Take a tag from a version."""
+
+        async def work(change: Change) -> pb.RemoveTagResponse:
+            record = await owned_version(change, request.feature, request.version)
+            await remove_tag(change, record, key=request.key)
+            (version,) = await catalog.listed(change.session, [record])
+            return pb.RemoveTagResponse(version=version_message(version))
+
+        return await self._mutations.run(request, pb.RemoveTagResponse, work)
+
+
+async def owned_version(change: Change, feature: str, version: str) -> VersionRecord:
+    """Return a version of the caller's team.
+
+    Raises:
+        InvalidFieldError: a name is malformed.
+        NotFoundError: it was never published.
+        PermissionDeniedError: it is another team's.
+    """
+    feature, version = check("feature", FeatureName, feature), check("version", VersionText, version)
+    record = await get_version(change.session, feature, version)
+    require_team(current_principal(), record.team)
+    return record
+
+
+async def _check_team(change: Change, feature: str) -> None:
+    team = await find_team(change.session, feature)
+    if team is None:
+        raise NotFoundError("feature", feature)
+    require_team(current_principal(), team)
+
+
+def _outcome(done: AliasMove | AliasProposal) -> dict[str, Any]:
+    if isinstance(done, AliasMove):
+        return {"move": alias_move_message(done)}
+    return {"proposal": proposal_message(done)}

@@ -1,0 +1,117 @@
+"""How does RegistryService answer about the life of versions, and the rules that they are held against?"""
+
+# The names and signatures are those of the generated base class.
+# ruff: noqa: ARG002, N802
+
+import asyncio
+from typing import Any
+
+from alcove.api.registry.v1 import registry_pb2 as pb
+from alcove.platform.auth.permissions import require_owner, require_team
+from alcove.platform.auth.principal import current_principal
+from alcove.platform.catalog import states
+from alcove.platform.catalog.revocation import revoke
+from alcove.platform.catalog.rules import checked_rules, set_rules
+from alcove.platform.catalog.validating import Validator
+from alcove.platform.core.checks import check
+from alcove.platform.core.errors import InvalidFieldError, NotFoundError
+from alcove.platform.core.records import VersionRecord
+from alcove.platform.server.mutations import Mutations
+from alcove.platform.server.registry_aliases import owned_version
+from alcove.platform.server.registry_convert import rules_from, rules_message, validation_message, version_message
+from alcove.platform.store.catalog import listed, rules_of
+from alcove.platform.store.change import Change
+from alcove.platform.store.versions import get_version
+from alcove.registry.canonical import FeatureName, VersionText
+from alcove.registry.manifest import manifest_path
+from alcove.registry.tree import Tree
+
+__all__ = ["LifecycleCalls"]
+
+
+class LifecycleCalls:
+    """States of versions and rules of features."""
+
+    _mutations: Mutations
+    _tree: Tree
+    _validator: Validator
+
+    async def ValidateVersion(self, request: pb.ValidateVersionRequest, context: Any) -> pb.ValidateVersionResponse:
+        """Hold a version against the rules of its feature."""
+        known = await self._mutations.known(request, pb.ValidateVersionResponse)
+        if known is not None:
+            return known
+        feature = check("feature", FeatureName, request.feature)
+        version = check("version", VersionText, request.version)
+        async with self._mutations.store.read() as session:
+            require_team(current_principal(), (await get_version(session, feature, version)).team)
+        checks = await self._validator.examine(feature, version)
+
+        async def work(change: Change) -> pb.ValidateVersionResponse:
+            record, validation = await self._validator.conclude(change, feature, version, checks)
+            return pb.ValidateVersionResponse(
+                version=await _message(change, record), validation=validation_message(validation)
+            )
+
+        return await self._mutations.run(request, pb.ValidateVersionResponse, work)
+
+    async def ReleaseVersion(self, request: pb.ReleaseVersionRequest, context: Any) -> pb.ReleaseVersionResponse:
+        """Say that a version may be used."""
+
+        async def work(change: Change) -> pb.ReleaseVersionResponse:
+            owned = await owned_version(change, request.feature, request.version)
+            record = await states.release(change, owned.feature, owned.version, reason=request.reason)
+            return pb.ReleaseVersionResponse(version=await _message(change, record))
+
+        return await self._mutations.run(request, pb.ReleaseVersionResponse, work)
+
+    async def DeprecateVersion(
+        self, request: pb.DeprecateVersionRequest, context: Any
+    ) -> pb.DeprecateVersionResponse:  # fmt: skip
+        """Say that a version should not be chosen any more."""
+
+        async def work(change: Change) -> pb.DeprecateVersionResponse:
+            owned = await owned_version(change, request.feature, request.version)
+            record = await states.deprecate(change, owned.feature, owned.version, reason=request.reason)
+            return pb.DeprecateVersionResponse(version=await _message(change, record))
+
+        return await self._mutations.run(request, pb.DeprecateVersionResponse, work)
+
+    async def RevokeVersion(self, request: pb.RevokeVersionRequest, context: Any) -> pb.RevokeVersionResponse:
+        """Forbid a version for ever, in every app that uses it."""
+        feature = check("feature", FeatureName, request.feature)
+        version = check("version", VersionText, request.version)
+
+        async def work(change: Change) -> pb.RevokeVersionResponse:
+            team = (await get_version(change.session, feature, version)).team
+            require_owner(current_principal(), team, "revoke versions")
+            record, apps = await revoke(change, feature, version, reason=request.reason)
+            return pb.RevokeVersionResponse(version=await _message(change, record), apps=apps)
+
+        return await self._mutations.run(request, pb.RevokeVersionResponse, work)
+
+    async def SetFeatureRules(self, request: pb.SetFeatureRulesRequest, context: Any) -> pb.SetFeatureRulesResponse:
+        """Set what versions of a feature are held against."""
+        feature = check("feature", FeatureName, request.feature)
+        if not request.HasField("rules"):
+            raise InvalidFieldError("rules", "the rules, all of them", None)
+        rules = checked_rules(rules_from(request.rules))
+        state = await asyncio.to_thread(self._tree.state)
+        if state.role_for(manifest_path(feature, "0.0.0")) is None:
+            raise NotFoundError("feature that a team owns", feature)
+
+        async def work(change: Change) -> pb.SetFeatureRulesResponse:
+            return pb.SetFeatureRulesResponse(rules=rules_message(await set_rules(change, feature, rules)))
+
+        return await self._mutations.run(request, pb.SetFeatureRulesResponse, work)
+
+    async def GetFeatureRules(self, request: pb.GetFeatureRulesRequest, context: Any) -> pb.GetFeatureRulesResponse:
+        """Return what versions of a feature are held against."""
+        feature = check("feature", FeatureName, request.feature)
+        async with self._mutations.store.read() as session:
+            return pb.GetFeatureRulesResponse(rules=rules_message(await rules_of(session, feature)))
+
+
+async def _message(change: Change, record: VersionRecord) -> pb.Version:
+    (version,) = await listed(change.session, [record])
+    return version_message(version)
