@@ -1,24 +1,72 @@
-"""How does a tree begin?  With all keys in one place, once: every role delegated and signed from the first day."""
+"""How does a tree begin?  With a first change that every key signs: on one machine, or each signer on its own."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from alcove.registry import layout
-from alcove.registry._tuf import DelegatedRole, Delegations, Metadata, Root, Targets
-from alcove.registry.clock import SYSTEM_CLOCK, Clock, utc
-from alcove.registry.errors import PublishError, StorageError
-from alcove.registry.files import DISK, Files, replace_file
-from alcove.registry.keys import check_teams
-from alcove.registry.publication import Publisher
-from alcove.registry.trust import SignedRole
+from alcove.registry import acceptance, layout
+from alcove.registry.clock import SYSTEM_CLOCK, Clock
+from alcove.registry.errors import PublishError
+from alcove.registry.files import DISK, Files
+from alcove.registry.keys import ONLINE_ROLES, check_teams
+from alcove.registry.rotation import Draft
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from alcove.registry._tuf import CryptoSigner
+    from alcove.registry._tuf import Key
+    from alcove.registry.change import Change
     from alcove.registry.keys import KeyRing
+
+
+@dataclass(frozen=True, slots=True)
+class PublicKeys:
+    """Everybody's public keys, brought together by whoever drafts the first change; no private key is among them.
+
+    Attributes:
+        root, targets: of those who sign offline.
+        root_threshold, targets_threshold: how many of them have to sign.
+        online: the server's, by role.
+        teams: of each team's members.
+    """
+
+    root: Sequence[Key]
+    targets: Sequence[Key]
+    online: Mapping[str, Key]
+    teams: Mapping[str, Sequence[Key]]
+    root_threshold: int = 1
+    targets_threshold: int = 1
+
+
+def first_change(keys: PublicKeys, teams: Mapping[str, Sequence[str]], *, now_s: int) -> Change:
+    """Return the change that a tree begins with, unsigned: root, targets, and each team's empty list of versions.
+
+    Args:
+        keys: who may sign.
+        teams: the features of each team; each feature belongs to one team.
+        now_s: seconds since 1970 from which the signatures hold.
+
+    Raises:
+        PublishError: a team has no key, or a threshold is beyond the number of keys.
+        ValueError: a team or feature has no acceptable name, or a feature two owners.
+    """
+    features = check_teams(teams)
+    missing = sorted(features.keys() - keys.teams.keys())
+    if missing:
+        msg = f"no key for: {', '.join(missing)}"
+        raise PublishError(msg)
+    draft = Draft(None, now_s=now_s)
+    draft.rotate("root", add=keys.root, threshold=keys.root_threshold)
+    draft.rotate("targets", add=keys.targets, threshold=keys.targets_threshold)
+    for role in ("snapshot", "timestamp"):
+        draft.rotate(role, add=[keys.online[role]])
+    for team, names in features.items():
+        draft.add_team(team, names, keys.teams[team])
+    for role in ("policy", "halt"):
+        draft.delegate_online(role, keys.online[role])
+    return draft.draft()
 
 
 def initialise_tree(
@@ -52,52 +100,14 @@ def initialise_tree(
         msg = f"{folder} holds a tree already"
         raise PublishError(msg)
     now_s = clock.now_s()
-    root = _root(keyring, now_s)
-    try:
-        replace_file(files, folder / layout.metadata_file("root", 1), root.to_bytes())
-    except OSError as error:
-        raise StorageError(str(error.filename or folder), error.strerror or str(error)) from error
-    owners = {layout.team_role(team): keyring.teams[team] for team in features}
-    owners |= {"policy": keyring.online.policy, "halt": keyring.online.halt}
-    paths = {layout.team_role(team): [f"{name}/*.json" for name in names] for team, names in features.items()}
-    paths |= {"policy": ["policy/*.json"], "halt": ["halt/*.json"]}
-    roles = {"targets": _targets(keyring, owners, paths, now_s)}
-    for role, signer in owners.items():
-        lifetime_s = layout.LIFETIMES_S.get(role, layout.TEAM_LIFETIME_S)
-        roles[role] = _sign(Targets(version=1, expires=utc(now_s + lifetime_s)), signer)
-    Publisher(folder, keyring.online, files, now_s).publish(targets={}, roles=roles, snapshot=None, timestamp=None)
-
-
-def _root(keyring: KeyRing, now_s: int) -> Metadata[Root]:
-    root = Root(version=1, expires=utc(now_s + layout.LIFETIMES_S["root"]), consistent_snapshot=True)
-    for role, signer in (
-        ("root", keyring.root),
-        ("targets", keyring.targets),
-        ("snapshot", keyring.online.snapshot),
-        ("timestamp", keyring.online.timestamp),
-    ):
-        root.add_key(signer.public_key, role)
-    metadata = Metadata(root)
-    metadata.sign(keyring.root)
-    return metadata
-
-
-def _targets(
-    keyring: KeyRing, owners: Mapping[str, CryptoSigner], paths: Mapping[str, list[str]], now_s: int
-) -> SignedRole:
-    delegations = Delegations(
-        keys={signer.public_key.keyid: signer.public_key for signer in owners.values()},
-        roles={
-            # Terminating: nobody but its owner is ever asked about a path.
-            role: DelegatedRole(role, [signer.public_key.keyid], 1, terminating=True, paths=paths[role])
-            for role, signer in owners.items()
-        },
+    public = PublicKeys(
+        root=[keyring.root.public_key],
+        targets=[keyring.targets.public_key],
+        online={role: getattr(keyring.online, role).public_key for role in ONLINE_ROLES},
+        teams={team: [keyring.teams[team].public_key] for team in features},
     )
-    expires = utc(now_s + layout.LIFETIMES_S["targets"])
-    return _sign(Targets(version=1, expires=expires, delegations=delegations), keyring.targets)
-
-
-def _sign(targets: Targets, signer: CryptoSigner) -> SignedRole:
-    metadata = Metadata(targets)
-    metadata.sign(signer)
-    return SignedRole(metadata, metadata.to_bytes())
+    change = first_change(public, features, now_s=now_s)
+    for signer in (keyring.root, keyring.targets, *(keyring.teams[team] for team in features)):
+        change, _ = change.sign(signer)
+    judged = acceptance.judge(folder, change, now_s=now_s)
+    acceptance.publish(folder, judged, keyring.online, old_keys=(), files=files, now_s=now_s)

@@ -75,7 +75,7 @@ class _Inspection:
 
     def check_targets(self) -> None:
         for role, delegation in delegations(self.state.targets).items():
-            for path, target in self.state.roles[role].targets.items():
+            for path, target in self.state.targets_of(role):
                 try:
                     if not delegation.is_delegated_path(path):
                         msg = f"{role} may not publish {path}"

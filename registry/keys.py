@@ -4,6 +4,7 @@
 
     <directory>/offline/root.pem, offline/targets.pem       a safe; needed to change who signs what
     <directory>/online/{policy,halt,snapshot,timestamp}.pem  the server, and only these
+    <directory>/online/<role>.next.pem                      the key that the server waits to change to (`rotation.py`)
     <directory>/teams/<team>.pem                            the team; never the server
 
 Ed25519, PKCS #8.  A file is 0600 and a folder 0700 from the moment it exists.
@@ -17,7 +18,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from alcove.registry._tuf import CryptoSigner
+from alcove.registry._tuf import CryptoSigner, Signer
 from alcove.registry.canonical import FeatureName, TeamName
 from alcove.registry.errors import KeyFileError
 from alcove.registry.files import DISK, read_bounded
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 
 OFFLINE_ROLES: Final = ("root", "targets")
 ONLINE_ROLES: Final = ("policy", "halt", "snapshot", "timestamp")
-_KEY_FILE_MAX_BYTES: Final = 4096  # an Ed25519 key in PEM takes 119
+KEY_FILE_MAX_BYTES: Final = 4096  # an Ed25519 key in PEM takes 119
+_NEXT: Final = ".next.pem"
 
 _TEAMS: Final = TypeAdapter(dict[TeamName, tuple[FeatureName, ...]])
 
@@ -41,10 +43,10 @@ _TEAMS: Final = TypeAdapter(dict[TeamName, tuple[FeatureName, ...]])
 class OnlineKeys:
     """The keys that the server holds.  They choose, stop and date; they cannot add a version."""
 
-    policy: CryptoSigner
-    halt: CryptoSigner
-    snapshot: CryptoSigner
-    timestamp: CryptoSigner
+    policy: Signer
+    halt: Signer
+    snapshot: Signer
+    timestamp: Signer
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +135,13 @@ def load_signer(path: Path) -> CryptoSigner:
     """
     try:
         mode = path.stat().st_mode
-        data = read_bounded(path, _KEY_FILE_MAX_BYTES)
+        data = read_bounded(path, KEY_FILE_MAX_BYTES)
     except OSError as error:
         raise KeyFileError(str(path), error.strerror or str(error)) from error
     if stat.S_IMODE(mode) & 0o077:
         raise KeyFileError(str(path), f"is open to others (mode {stat.S_IMODE(mode):04o}); a key is 0600")
     if data is None:
-        raise KeyFileError(str(path), f"has more than {_KEY_FILE_MAX_BYTES} bytes")
+        raise KeyFileError(str(path), f"has more than {KEY_FILE_MAX_BYTES} bytes")
     try:
         key = load_pem_private_key(data, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
@@ -148,6 +150,73 @@ def load_signer(path: Path) -> CryptoSigner:
     if not isinstance(key, Ed25519PrivateKey):
         raise KeyFileError(str(path), "is not an Ed25519 key")
     return CryptoSigner(key)
+
+
+def new_key(path: Path) -> CryptoSigner:
+    """Make a private key file and return its signer.
+
+    Raises:
+        KeyFileError: the file exists, or cannot be written.
+    """
+    signer = _generate()
+    try:
+        _write_private(path, signer.private_bytes)
+        DISK.sync_folder(path.parent)
+    except FileExistsError as error:
+        raise KeyFileError(str(path), "exists; keys are never overwritten") from error
+    except OSError as error:
+        raise KeyFileError(str(path), error.strerror or str(error)) from error
+    return signer
+
+
+def online_keys_trusted(folder: Path, trusted: Mapping[str, Sequence[str]]) -> OnlineKeys:
+    """Return of each online role the key that is trusted: the one in use, or the next one.
+
+    Args:
+        folder: the server's keys.
+        trusted: ids of the keys that may sign, by online role.
+
+    Raises:
+        KeyFileError: neither is trusted, or a file is malformed or open to others.
+    """
+    found = {}
+    for role in ONLINE_ROLES:
+        signers = [signer for _, signer in _candidates(folder, role)]
+        fitting = [signer for signer in signers if signer.public_key.keyid in trusted[role]]
+        if not fitting:
+            raise KeyFileError(str(folder / f"{role}.pem"), f"is not the key that the tree trusts for {role}")
+        found[role] = fitting[0]
+    return OnlineKeys(**found)
+
+
+def settle_online_keys(folder: Path, trusted: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Put each next key that is trusted now in the place of the one in use; return the roles that changed.
+
+    Raises:
+        KeyFileError: a file cannot be read or moved; repeating is safe.
+    """
+    settled = []
+    for role in ONLINE_ROLES:
+        for path, signer in _candidates(folder, role):
+            if path.name.endswith(_NEXT) and signer.public_key.keyid in trusted[role]:
+                try:
+                    DISK.rename(path, folder / f"{role}.pem")
+                    DISK.sync_folder(folder)
+                except OSError as error:
+                    raise KeyFileError(str(path), error.strerror or str(error)) from error
+                settled.append(role)
+    return tuple(settled)
+
+
+def next_key_file(folder: Path, role: str) -> Path:
+    """Return where the key lies that an online role will change to."""
+    return folder / f"{role}{_NEXT}"
+
+
+def _candidates(folder: Path, role: str) -> list[tuple[Path, CryptoSigner]]:
+    """Return the keys of a role that are there; the next one first, for it is the one to move to."""
+    paths = [path for path in (next_key_file(folder, role), folder / f"{role}.pem") if path.exists()]
+    return [(path, load_signer(path)) for path in paths]
 
 
 def load_online_keys(folder: Path) -> OnlineKeys:

@@ -6,12 +6,19 @@ POLICY_MAX_BYTES: Final = 64 * 1024  # a device reads it at each check-in; 64 fe
 HALT_MAX_BYTES: Final = 64 * 1024  # about 300 halted versions
 MANIFEST_MAX_BYTES: Final = 128 * 1024  # labels of a 1 000-class model take about 20 kB
 CARD_MAX_BYTES: Final = 1024 * 1024  # a model card is text with tables
+LINEAGE_ID_LENGTH: Final = 128  # characters; run ids and revisions have about 40
+LINEAGE_DATA_LENGTH: Final = 2000  # characters; a paragraph that names corpora and their cut
 PROGRAM_MAX_BYTES: Final = 256 * 1024 * 1024  # what a phone may be asked to download for one variant
 
 ROOT_METADATA_MAX_BYTES: Final = 64 * 1024  # some ten keys
 TIMESTAMP_METADATA_MAX_BYTES: Final = 16 * 1024  # one entry
 SNAPSHOT_METADATA_MAX_BYTES: Final = 256 * 1024  # about 1 500 roles
-TARGETS_METADATA_MAX_BYTES: Final = 1024 * 1024  # about 5 000 versions of one team
+TARGETS_METADATA_MAX_BYTES: Final = 1024 * 1024  # one role; 64 versions and their neighbours take about 20 kB
+BIN_VERSIONS: Final = 64  # versions that one list or bin holds before it is spread: 17 kB, what a device reads of it
+BIN_BITS_STEP: Final = 2  # four times as many bins at each spreading, so that few versions of a team spread it
+BIN_BITS_MAX: Final = 8  # 256 bins; each costs every device an entry of the snapshot
+CHANGE_MAX_BYTES: Final = 8 * 1024 * 1024  # all bins of a team with 20 000 versions, as a change of its key signs anew
+KEYS_MAX: Final = 16  # of one role; more signers than any ceremony brings together
 
 FEATURES_MAX: Final = 64  # features that one app may use
 ARMS_MAX: Final = 8  # a device fetches every arm of its experiment
@@ -22,6 +29,7 @@ OUTCOMES_MAX: Final = 8  # the user's answers that an experiment tells apart
 EPSILON_MAX: Final = 8  # what a device may spend in 30 days
 WINDOW_MAX_S: Final = 31 * 86_400  # a month; the ledger looks back 30 days
 HALTED_MAX: Final = 256  # versions halted at once
+LIFTS_MAX: Final = 256  # what one team has lifted, each thing once; as many as may be halted
 
 VARIANTS_MAX: Final = 16  # kinds of device that one version tells apart
 PORTS_MAX: Final = 64  # inputs or outputs of a program

@@ -7,13 +7,13 @@ rename every client follows the old timestamp to the old files, none of which is
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from alcove.registry import layout
+from alcove.registry import layout, limits
 from alcove.registry._tuf import Metadata, MetaFile, Snapshot, TargetFile, Targets, Timestamp
 from alcove.registry.clock import utc
-from alcove.registry.errors import StorageError
+from alcove.registry.errors import DocumentTooLarge, StorageError
 from alcove.registry.files import replace_file
 from alcove.registry.trust import SignedRole
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from alcove.registry._tuf import Signer
     from alcove.registry.files import Files
     from alcove.registry.keys import OnlineKeys
 
@@ -34,12 +35,14 @@ class Publisher:
         keys: sign snapshot and timestamp.
         files: writes.
         now_s: dates the signatures.
+        also: the keys of snapshot and timestamp that sign besides, while the tree moves from one key to another.
     """
 
     folder: Path
     keys: OnlineKeys
     files: Files
     now_s: int
+    also: Mapping[str, tuple[Signer, ...]] = field(default_factory=dict)
 
     def publish(
         self,
@@ -59,6 +62,7 @@ class Publisher:
 
         Raises:
             StorageError: a step failed; the old state stands, and publishing again is safe.
+            DocumentTooLarge: the tree has more roles than devices read; the old state stands.
         """
         try:
             for path, data in targets.items():
@@ -98,8 +102,10 @@ class Publisher:
         metadata = Metadata(
             Snapshot(version=version, expires=utc(self.now_s + layout.LIFETIMES_S["snapshot"]), meta=meta)
         )
-        metadata.sign(self.keys.snapshot)
-        data = metadata.to_bytes()
+        data = self._signed("snapshot", metadata, self.keys.snapshot)
+        if len(data) > limits.SNAPSHOT_METADATA_MAX_BYTES:
+            # Published, it would be refused by every device: better refuse the publication.
+            raise DocumentTooLarge("snapshot", limit_bytes=limits.SNAPSHOT_METADATA_MAX_BYTES, size_bytes=len(data))
         self._write(layout.metadata_file("snapshot", version), data)
         return version, data
 
@@ -107,8 +113,12 @@ class Publisher:
         version = 1 if current is None else current.version + 1
         expires = utc(self.now_s + layout.LIFETIMES_S["timestamp"])
         metadata = Metadata(Timestamp(version=version, expires=expires, snapshot_meta=snapshot_meta))
-        metadata.sign(self.keys.timestamp)
-        self._write(layout.metadata_file("timestamp"), metadata.to_bytes())
+        self._write(layout.metadata_file("timestamp"), self._signed("timestamp", metadata, self.keys.timestamp))
+
+    def _signed(self, role: str, metadata: Metadata[Snapshot] | Metadata[Timestamp], signer: Signer) -> bytes:
+        for one in (signer, *self.also.get(role, ())):
+            metadata.sign(one, append=True)
+        return metadata.to_bytes()
 
     def _write(self, place: str, data: bytes) -> None:
         replace_file(self.files, self.folder / place, data)

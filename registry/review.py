@@ -1,9 +1,9 @@
 """May what a team signed become part of the tree?  Every rule is checked here, before anything is written.
 
 1.  signed by the key that the tree delegates to that team, not expired, within its size;
-2.  its version follows the current one, or its bytes are the current ones;
-3.  every published target is there unchanged: versions are immutable; and no floor falls (`floors.py`);
-4.  every target lies under the team's delegation, and the role delegates nothing further;
+2.  its version follows the current one, or it is the current one;
+3.  every published target is there unchanged: versions are immutable; no floor falls, and no lift is taken back;
+4.  every target lies under the team's delegation and in its own bin, and the role delegates to its bins alone;
 5.  every new manifest was sent, has the signed digest and length, and speaks of the version at its path and the team;
 6.  every program and card that it names is in the blob store with its size.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from alcove.registry import limits
-from alcove.registry._tuf import Targets
+from alcove.registry.bins import TeamMetadata
 from alcove.registry.clock import utc
 from alcove.registry.errors import (
     ExpiredMetadata,
@@ -27,15 +27,16 @@ from alcove.registry.errors import (
     WrongSubjectError,
 )
 from alcove.registry.floors import floors, is_below, lowered
-from alcove.registry.layout import TEAM_PREFIX, team_role
+from alcove.registry.layout import TEAM_PREFIX, bin_prefix, is_team, team_role
+from alcove.registry.lifts import lifts, taken_back
 from alcove.registry.manifest import Manifest, manifest_path
-from alcove.registry.trust import delegations, parse, verify
+from alcove.registry.trust import SignedRole, bins_of, delegations, succinct_of, verify
 from tuf.api.exceptions import LengthOrHashMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from alcove.registry._tuf import Metadata, TargetFile
+    from alcove.registry._tuf import DelegatedRole, Metadata, TargetFile, Targets
     from alcove.registry.blobs import BlobStore
     from alcove.registry.policy.document import Policy
     from alcove.registry.trust import TreeState
@@ -72,59 +73,167 @@ def find_signer(state: TreeState, metadata: Metadata[Targets], team: str | None)
 
 def check_team_metadata(
     state: TreeState, signed: bytes, *, now_s: int, team: str | None
-) -> tuple[str, Metadata[Targets] | None]:
-    """Return the role that signed, and its new metadata or None where the bytes are the current ones (rules 1 to 4).
+) -> tuple[str, dict[str, SignedRole]]:
+    """Return the role that signed, and the new metadata of it and its bins; none where it is current (rules 1 to 4).
 
     Raises:
         RegistryError: as `Tree.accept_team_metadata` says for these rules.
     """
-    metadata = parse(Targets, "team", signed, limits.TARGETS_METADATA_MAX_BYTES)
-    role = find_signer(state, metadata, team)
+    update = TeamMetadata.parse(signed, None if team is None else team_role(team))
+    role = _owner(state, update, team)
     current = state.roles[role]
-    if signed == current.data:
-        return role, None
-    new = metadata.signed
-    if new.is_expired(utc(now_s)):
-        raise ExpiredMetadata(role, version=new.version, expired_at_s=int(new.expires.timestamp()))
-    for path, target in current.targets.items():
-        if path not in new.targets:
+    if update.owner is not None:
+        verify(state.targets, role, update.owner)
+    new_owner = current.metadata if update.owner is None else update.owner
+    changed = {}
+    for name, metadata in update.by_role(role).items():
+        if name != role:
+            _verify_bin(new_owner.signed, name, metadata)
+        if name in state.roles and metadata.signed == state.roles[name].metadata.signed:
+            continue
+        changed[name] = SignedRole(metadata, update.bytes_of(name, role))
+    for name, item in changed.items():
+        new = item.metadata.signed
+        if new.is_expired(utc(now_s)):
+            raise ExpiredMetadata(name, version=new.version, expired_at_s=int(new.expires.timestamp()))
+    check_growth(state, role, changed, may_add=True)
+    delegation = delegations(state.targets)[role]
+    check_team_layout(role, delegation, state.targets, new_owner.signed)
+    for item in changed.values():
+        for path in item.targets:
+            if not delegation.is_delegated_path(path):
+                msg = f"{role} may not publish {path}; it owns {', '.join(delegation.paths or ())}"
+                raise PublishError(msg)
+    return role, changed
+
+
+def check_growth(state: TreeState, role: str, changed: Mapping[str, SignedRole], *, may_add: bool) -> None:
+    """Check that a team's next metadata follows the current one and loses nothing (rules 2 and 3).
+
+    Args:
+        state: what is current.
+        role: the team's role.
+        changed: next metadata of the team or of some of its bins, by role.
+        may_add: whether versions may be new.
+
+    Raises:
+        RegistryError: as `Tree.accept_team_metadata` says for these rules.
+    """
+    current = state.roles[role].metadata.signed
+    owner = changed[role].metadata.signed if role in changed else current
+    holders = {name: changed.get(name) or state.roles.get(name) for name in (role, *bins_of(owner))}
+    missing = [name for name, holder in holders.items() if holder is None]
+    if missing:
+        msg = f"{role} spreads its versions over bins, but {missing[0]} was not sent"
+        raise PublishError(msg)
+    after = {
+        path: target for holder in holders.values() if holder is not None for path, target in holder.targets.items()
+    }
+    before = dict(state.targets_of(role))
+    for path, target in before.items():
+        if path not in after:
             msg = f"{role} drops {path}; what was published stays"
             raise PublishError(msg)
-        if new.targets[path] != target:
+        if after[path] != target:
             feature, _, name = path.partition("/")
             raise VersionExists(feature, name.removesuffix(".json"))
-    if new.version != current.version + 1:
-        raise StaleMetadataError(role, expected_version=current.version + 1, seen_version=new.version)
-    fallen = lowered(floors(role, current.metadata.signed), floors(role, new))
+    if not may_add and len(after) > len(before):
+        msg = f"{role}: a change of keys adds no version; push it afterwards"
+        raise PublishError(msg)
+    check_numbers(state, changed)
+    fallen = lowered(floors(role, current), floors(role, owner))
     if fallen is not None:
         msg = f"{role} lowers the floor of {fallen}; it never falls"
         raise PublishError(msg)
-    if new.delegations is not None:
+    back = taken_back(lifts(role, current), lifts(role, owner))
+    if back is not None:
+        msg = f"{role} takes back that it lifted {back}; the halt key halts a version again"
+        raise PublishError(msg)
+
+
+def check_numbers(state: TreeState, changed: Mapping[str, SignedRole]) -> None:
+    """Check that each role's next metadata has the next number.
+
+    Raises:
+        StaleMetadataError: it was signed on top of metadata that is no longer current.
+    """
+    for name, item in changed.items():
+        known = state.snapshot.meta.get(f"{name}.json")
+        expected = 1 if known is None else known.version + 1
+        if item.version != expected:
+            raise StaleMetadataError(name, expected_version=expected, seen_version=item.version)
+
+
+def check_team_layout(role: str, delegation: DelegatedRole, delegator: Targets, team: Targets) -> None:
+    """Check that a team delegates to nothing but bins of its own, signed by its own keys (rule 4).
+
+    Raises:
+        PublishError: it delegates something else, or holds versions beside its bins.
+    """
+    if team.delegations is None:
+        return
+    succinct = succinct_of(team)
+    if succinct is None:
         msg = f"{role} delegates further; a team signs its versions itself"
         raise PublishError(msg)
-    delegation = delegations(state.targets)[role]
-    for path in new.targets:
-        if not delegation.is_delegated_path(path):
-            msg = f"{role} may not publish {path}; it owns {', '.join(delegation.paths or ())}"
+    keys = {keyid: delegator.get_key(keyid) for keyid in delegation.keyids}
+    if (
+        succinct.name_prefix != bin_prefix(role)
+        or succinct.threshold != 1
+        or not 1 <= succinct.bit_length <= limits.BIN_BITS_MAX
+        or set(succinct.keyids) != set(keys)
+        or team.delegations.keys != keys
+    ):
+        msg = f"{role}: its bins are at most {2**limits.BIN_BITS_MAX}, are called {bin_prefix(role)} and have its keys"
+        raise PublishError(msg)
+    if team.targets:
+        msg = f"{role} holds versions beside its bins, where no device would look for them"
+        raise PublishError(msg)
+
+
+def _owner(state: TreeState, update: TeamMetadata, team: str | None) -> str:
+    """Return the team role that an update is of."""
+    if update.role is not None:
+        if update.role not in delegations(state.targets) or not is_team(update.role):
+            raise MissingTarget(update.role)
+        if team is not None and team_role(team) != update.role:
+            raise SignatureError(team_role(team), f"this is metadata of {update.role}")
+        return update.role
+    assert update.owner is not None  # noqa: S101 - one metadata without a name is the team's own
+    return find_signer(state, update.owner, team)
+
+
+def _verify_bin(team: Targets, name: str, metadata: Metadata[Targets]) -> None:
+    succinct = succinct_of(team)
+    if succinct is None or name not in bins_of(team):
+        msg = f"{name} is none of the bins that the team delegates to"
+        raise PublishError(msg)
+    verify(team, name, metadata)
+    for path in metadata.signed.targets:
+        if succinct.get_role_for_target(path) != name:
+            msg = f"{path} is in {name}; a device looks for it in {succinct.get_role_for_target(path)}"
             raise PublishError(msg)
-    return role, metadata
+    if metadata.signed.delegations is not None:
+        msg = f"{name} delegates further; a team signs its versions itself"
+        raise PublishError(msg)
 
 
 def check_manifests(
-    state: TreeState, role: str, metadata: Metadata[Targets], manifests: Mapping[str, bytes], blobs: BlobStore
+    state: TreeState, role: str, changed: Mapping[str, SignedRole], manifests: Mapping[str, bytes], blobs: BlobStore
 ) -> tuple[Manifest, ...]:
     """Return the manifests of the new versions (rules 5 and 6).
 
     Raises:
         RegistryError: as `Tree.accept_team_metadata` says for these rules.
     """
-    known = state.roles[role].targets
-    unsigned = sorted(manifests.keys() - metadata.signed.targets.keys())
+    known = dict(state.targets_of(role))
+    signed = {path: target for item in changed.values() for path, target in item.targets.items()}
+    unsigned = sorted(manifests.keys() - signed.keys())
     if unsigned:
         msg = f"{role} does not sign {', '.join(unsigned)}"
         raise PublishError(msg)
     added = []
-    for path, target in metadata.signed.targets.items():
+    for path, target in signed.items():
         if path in known:
             continue
         if path not in manifests:
@@ -147,7 +256,7 @@ def check_policy_versions(state: TreeState, policy: Policy) -> None:
         for ref in rules.versions():
             path = manifest_path(feature, ref.version)
             role = state.role_for(path)
-            target = None if role is None else state.roles[role].targets.get(path)
+            target = state.find(path)
             if role is None or target is None or target.hashes["sha256"] != ref.manifest_sha256:
                 msg = f"no team has signed {feature} {ref.version} with manifest {ref.manifest_sha256}"
                 raise PublishError(msg)

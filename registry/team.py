@@ -1,24 +1,46 @@
-"""How does a team add a version?  It signs its own list of versions, on its own machine, with its own key."""
+"""How does a team add a version, raise a floor or lift a halt?  It signs its own metadata, on its own machine.
+
+Members of a team share its key or have one each; whoever signs takes as current what the team's key, or one of the
+colleagues' keys that the caller names, has signed.  Two who sign on top of the same metadata cannot both be right: the
+tree takes the first, the second reads again and signs again (`StaleMetadataError`).
+"""
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
-from alcove.registry import limits
-from alcove.registry._tuf import TargetFile, Targets
+from alcove.registry import layout, limits
+from alcove.registry._tuf import Metadata, TargetFile, Targets
+from alcove.registry.bins import TeamMetadata, Versions
+from alcove.registry.change import Change
 from alcove.registry.clock import utc
-from alcove.registry.errors import DocumentTooLarge, PublishError, SignatureError, VersionExists
+from alcove.registry.errors import DocumentTooLarge, MissingTarget, PublishError, SignatureError, VersionExists
 from alcove.registry.floors import FIELD, floors, is_below
 from alcove.registry.layout import team_role
-from alcove.registry.trust import parse
+from alcove.registry.lifts import FIELD as LIFTS_FIELD
+from alcove.registry.lifts import Lift, lifts
+from alcove.registry.trust import delegations, succinct_of
 from securesystemslib.exceptions import UnverifiedSignatureError
 
 if TYPE_CHECKING:
-    from alcove.registry._tuf import CryptoSigner, Metadata
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from alcove.registry._tuf import Key, Signer
     from alcove.registry.manifest import Manifest
+    from alcove.registry.trust import TreeState
+
+_Metadata = Metadata[Targets]
 
 
-def sign_version(current_team_metadata: bytes, manifest: Manifest, signer: CryptoSigner, expires_s: int) -> bytes:
+def sign_version(
+    current_team_metadata: bytes,
+    manifest: Manifest,
+    signer: Signer,
+    expires_s: int,
+    *,
+    colleagues: Sequence[Key] = (),
+) -> bytes:
     """Return the team's next metadata: the current one and one version more.
 
     What the server says is current is accepted only with the team's own signature on it: otherwise a server could slip
@@ -27,31 +49,50 @@ def sign_version(current_team_metadata: bytes, manifest: Manifest, signer: Crypt
     Args:
         current_team_metadata: as the server keeps it.
         manifest: of the new version.
-        signer: the team's key.
+        signer: the team's key, or this member's.
         expires_s: seconds since 1970 up to which the signature holds; a year ahead is usual.
+        colleagues: public keys of the team's other members, whose signatures are as good.
 
     Raises:
         VersionExists: the version is there with another manifest.
-        SignatureError: the current metadata was not signed by this key.
-        MetadataError: the current metadata is malformed.
-        DocumentTooLarge: the team has more versions than one metadata file holds.
+        SignatureError: the current metadata was not signed by this key, or by a colleague's.
+        DocumentError, MetadataError: the current metadata is malformed.
+        DocumentTooLarge: the team has more versions than its bins hold.
     """
     role = team_role(manifest.team)
-    metadata = parse(Targets, role, current_team_metadata, limits.TARGETS_METADATA_MAX_BYTES)
-    _check_own(metadata, signer, role)
+    current = TeamMetadata.parse(current_team_metadata, role)
+    owner, keys = _own(current, role, signer, colleagues)
     target = TargetFile.from_data(manifest.path, manifest.to_bytes(), ["sha256"])
-    existing = metadata.signed.targets.get(manifest.path)
+    # Copied, so that a role that is not spread or renewed keeps the bytes it has.
+    held = {name: copy.deepcopy(part.signed) for name, part in current.bins.items()}
+    versions = Versions(role, copy.deepcopy(owner.signed), held)
+    existing = versions.find(manifest.path)
     if existing == target:
         # Pushed before: the same bytes again, so that a push that lost its answer can be repeated.
         return current_team_metadata
     if existing is not None:
         raise VersionExists(manifest.feature, manifest.version)
-    metadata.signed.targets[manifest.path] = target
-    return _sign_next(metadata, signer, role, expires_s)
+    versions.add(manifest.path, target, keys)
+    parts = {role: versions.owner} | versions.bins
+    ageing = {name for name, part in parts.items() if part.expires < utc(expires_s - layout.TEAM_LIFETIME_S // 2)}
+    signed = {}
+    for name in sorted(versions.changed | ageing):
+        known = owner if name == role else current.bins.get(name)
+        if known is not None:
+            _check_own(known, keys, name)
+        signed[name] = _sign_next(parts[name], signer, name, expires_s)
+    return _packed(role, signed)
 
 
 def sign_floor(
-    current_team_metadata: bytes, *, team: str, feature: str, min_version: str, signer: CryptoSigner, expires_s: int
+    current_team_metadata: bytes,
+    *,
+    team: str,
+    feature: str,
+    min_version: str,
+    signer: Signer,
+    expires_s: int,
+    colleagues: Sequence[Key] = (),
 ) -> bytes:
     """Return the team's next metadata with the floor of one feature raised: no device runs an older version again.
 
@@ -60,41 +101,110 @@ def sign_floor(
         team: name of the team.
         feature: one of the team's.
         min_version: lowest version that may still run.
-        signer: the team's key.
+        signer: the team's key, or this member's.
         expires_s: seconds since 1970 up to which the signature holds; a year ahead is usual.
+        colleagues: public keys of the team's other members, whose signatures are as good.
 
     Raises:
         PublishError: the floor is higher already; it only rises.
-        SignatureError: the current metadata was not signed by this key.
+        SignatureError: the current metadata was not signed by this key, or by a colleague's.
         MetadataError: the current metadata is malformed, or `feature` or `min_version` has no acceptable form.
     """
     role = team_role(team)
-    metadata = parse(Targets, role, current_team_metadata, limits.TARGETS_METADATA_MAX_BYTES)
-    _check_own(metadata, signer, role)
-    before = floors(role, metadata.signed)
-    metadata.signed.unrecognized_fields[FIELD] = {**before, feature: min_version}
-    after = floors(role, metadata.signed)
+    current = TeamMetadata.parse(current_team_metadata, role)
+    owner, _ = _own(current, role, signer, colleagues)
+    signed = copy.deepcopy(owner.signed)
+    if not raise_floor(role, signed, feature, min_version):
+        return current_team_metadata
+    return _packed(role, {role: _sign_next(signed, signer, role, expires_s)})
+
+
+def raise_floor(role: str, team: Targets, feature: str, min_version: str) -> bool:
+    """Raise the floor of a feature in a team's metadata; return False where it is that already.
+
+    Raises:
+        PublishError: the floor is higher; it only rises.
+        MetadataError: `feature` or `min_version` has no acceptable form.
+    """
+    before = floors(role, team)
+    team.unrecognized_fields[FIELD] = {**before, feature: min_version}
+    after = floors(role, team)
     if is_below(after[feature], before.get(feature)):
         msg = f"the floor of {feature} is {before[feature]}; it never falls, not to {min_version}"
         raise PublishError(msg)
-    return current_team_metadata if after == before else _sign_next(metadata, signer, role, expires_s)
+    return after != before
 
 
-def _sign_next(metadata: Metadata[Targets], signer: CryptoSigner, role: str, expires_s: int) -> bytes:
-    metadata.signed.version += 1
-    metadata.signed.expires = utc(expires_s)
+def lift_halt(role: str, team: Targets, lift: Lift) -> bool:
+    """Let a halted version, or a frozen feature, run again; return False where that is signed already.
+
+    Raises:
+        MetadataError: the team has lifted more than one document holds.
+    """
+    before = lifts(role, team)
+    if any(known.thing == lift.thing and known.serial >= lift.serial for known in before):
+        return False
+    after = [*(known for known in before if known.thing != lift.thing), lift]
+    team.unrecognized_fields[LIFTS_FIELD] = [item.model_dump(mode="json", exclude_none=True) for item in after]
+    lifts(role, team)
+    return True
+
+
+def next_team_metadata(state: TreeState, team: str, *, expires_s: int) -> _Metadata:
+    """Return a copy of what a team says now, with the next number and no signature.
+
+    Raises:
+        MissingTarget: the tree has no such team.
+    """
+    role = team_role(team)
+    if role not in delegations(state.targets):
+        raise MissingTarget(role)
+    signed = copy.deepcopy(state.roles[role].metadata.signed)
+    signed.version += 1
+    signed.expires = utc(expires_s)
+    return Metadata(signed)
+
+
+def _own(
+    current: TeamMetadata, role: str, signer: Signer, colleagues: Iterable[Key]
+) -> tuple[_Metadata, dict[str, Key]]:
+    """Return the team's own metadata, proved to be by this team, and the keys that may sign for it."""
+    if current.owner is None:
+        raise SignatureError(role, "the team's own metadata is not there")
+    keys = {key.keyid: key for key in (signer.public_key, *colleagues)}
+    _check_own(current.owner, keys, role)
+    succinct = succinct_of(current.owner.signed)
+    if succinct is not None and current.owner.signed.delegations is not None:
+        # The bins name every key of the team, and the team has signed that.
+        keys |= {keyid: current.owner.signed.delegations.keys[keyid] for keyid in succinct.keyids}
+    return current.owner, keys
+
+
+def _packed(role: str, signed: Mapping[str, _Metadata]) -> bytes:
+    if signed.keys() == {role}:
+        return signed[role].to_bytes()
+    return Change(signed).to_bytes()
+
+
+def _sign_next(signed: Targets, signer: Signer, role: str, expires_s: int) -> _Metadata:
+    signed.version += 1
+    signed.expires = utc(expires_s)
+    metadata = Metadata(signed)
     metadata.sign(signer)
-    data = metadata.to_bytes()
-    if len(data) > limits.TARGETS_METADATA_MAX_BYTES:
-        raise DocumentTooLarge(role, limit_bytes=limits.TARGETS_METADATA_MAX_BYTES, size_bytes=len(data))
-    return data
+    size_bytes = len(metadata.to_bytes())
+    if size_bytes > limits.TARGETS_METADATA_MAX_BYTES:
+        raise DocumentTooLarge(role, limit_bytes=limits.TARGETS_METADATA_MAX_BYTES, size_bytes=size_bytes)
+    return metadata
 
 
-def _check_own(metadata: Metadata[Targets], signer: CryptoSigner, role: str) -> None:
-    signature = metadata.signatures.get(signer.public_key.keyid)
-    if signature is None:
+def _check_own(metadata: _Metadata, keys: Mapping[str, Key], role: str) -> None:
+    found = [(keys[keyid], signature) for keyid, signature in metadata.signatures.items() if keyid in keys]
+    if not found:
         raise SignatureError(role, "the current metadata does not carry this team's signature")
-    try:
-        signer.public_key.verify_signature(signature, metadata.signed_bytes)
-    except UnverifiedSignatureError:
-        raise SignatureError(role, "the current metadata was altered after this team signed it") from None
+    for key, signature in found:
+        try:
+            key.verify_signature(signature, metadata.signed_bytes)
+        except UnverifiedSignatureError:
+            continue
+        return
+    raise SignatureError(role, "the current metadata was altered after this team signed it")

@@ -21,27 +21,31 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from alcove.registry import layout, limits
+from alcove.registry import acceptance, layout, limits
 from alcove.registry._tuf import TargetFile
+from alcove.registry.bins import TeamMetadata, team_bytes
 from alcove.registry.canonical import version_key
 from alcove.registry.ceremony import initialise_tree
 from alcove.registry.checks import CheckReport, check_tree
 from alcove.registry.clock import SYSTEM_CLOCK, Clock, utc
 from alcove.registry.errors import MissingTarget, PublishError, ReadOnlyTreeError, StaleMetadataError, StorageError
 from alcove.registry.files import DISK, Files
+from alcove.registry.lifts import gives_back_only_lifted, lifts
 from alcove.registry.manifest import Manifest, manifest_path
 from alcove.registry.policy.document import Halt, Policy, VersionRef, halt_from_bytes, policy_from_bytes
 from alcove.registry.publication import Publisher
 from alcove.registry.review import check_manifests, check_policy_versions, check_team_metadata
-from alcove.registry.trust import SignedRole, TreeState, delegations, read_state, read_target
+from alcove.registry.trust import Proved, TreeState, delegations, online_trust, read_state, read_target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from alcove.registry._tuf import Signed
+    from alcove.registry._tuf import Signed, Signer
     from alcove.registry.blobs import BlobStore
+    from alcove.registry.change import Change
     from alcove.registry.keys import OnlineKeys
+    from alcove.registry.lifts import Lift
 
 __all__ = ["Accepted", "Refreshed", "Tree", "initialise_tree"]
 
@@ -100,6 +104,7 @@ class Tree:
         self._blobs = blobs
         self._clock = clock
         self._files = files
+        self._proved = Proved()
 
     @property
     def blobs(self) -> BlobStore:
@@ -116,7 +121,7 @@ class Tree:
         Raises:
             MetadataError, StorageError: as `trust.read_state`.
         """
-        return read_state(self.folder)
+        return read_state(self.folder, proved=self._proved)
 
     def root_bytes(self) -> bytes:
         """Return the newest root metadata: what an app carries as its `trusted_root`.
@@ -133,10 +138,25 @@ class Tree:
             MissingTarget: no such team.
             MetadataError, StorageError: as `trust.read_state`.
         """
-        role = self.state().roles.get(layout.team_role(team))
-        if role is None:
-            raise MissingTarget(layout.team_role(team))
-        return role.data
+        role = layout.team_role(team)
+        roles = self.state().roles
+        if role not in roles:
+            raise MissingTarget(role)
+        return team_bytes(role, roles)
+
+    def holds_team_metadata(self, team: str, signed: bytes) -> bool:
+        """Tell whether what a team signed is current already: a push that lost its answer may be repeated.
+
+        Raises:
+            MissingTarget: no such team.
+            DocumentError, MetadataError, StorageError: `signed` is no metadata of one team, or the tree is damaged.
+        """
+        role = layout.team_role(team)
+        roles = self.state().roles
+        if role not in roles:
+            raise MissingTarget(role)
+        parts = TeamMetadata.parse(signed, role).by_role(role)
+        return all(name in roles and part.signed == roles[name].metadata.signed for name, part in parts.items())
 
     def versions(self, feature: str) -> tuple[VersionRef, ...]:
         """Return every published version of a feature, the lowest number first.
@@ -146,7 +166,7 @@ class Tree:
         """
         state = self.state()
         role = state.role_for(manifest_path(feature, "0.0.0"))
-        targets = {} if role is None else state.roles[role].targets
+        targets = {} if role is None else dict(state.targets_of(role))
         found = [
             VersionRef(
                 version=path.removeprefix(f"{feature}/").removesuffix(".json"), manifest_sha256=target.hashes["sha256"]
@@ -209,18 +229,36 @@ class Tree:
         publisher = self._publisher("snapshot")
         with self._exclusive():
             state = self.state()
-            role, metadata = check_team_metadata(state, signed, now_s=publisher.now_s, team=team)
+            _check_online(state, publisher)
+            role, changed = check_team_metadata(state, signed, now_s=publisher.now_s, team=team)
             name = role.removeprefix(layout.TEAM_PREFIX)
-            if metadata is None:
+            if not changed:
                 return Accepted(name, state.roles[role].version, ())
-            added = check_manifests(state, role, metadata, manifests, self.blobs)
+            added = check_manifests(state, role, changed, manifests, self.blobs)
             publisher.publish(
                 targets={manifest.path: manifest.to_bytes() for manifest in added},
-                roles={role: SignedRole(metadata, signed)},
+                roles=changed,
                 snapshot=state.snapshot,
                 timestamp=state.timestamp,
             )
-        return Accepted(name, metadata.signed.version, added)
+        return Accepted(name, changed.get(role, state.roles[role]).version, added)
+
+    def accept_change(self, change: Change, keys: OnlineKeys, *, old_keys: Sequence[Signer] = ()) -> tuple[str, ...]:
+        """Make a signed change of keys, teams, floors or lifts part of the tree; return the roles that changed.
+
+        Args:
+            change: with the signatures of everybody who has to sign (`change.py`).
+            keys: the online keys that count after it.
+            old_keys: those that counted before, so that no device sees a moment of neither.
+
+        Raises:
+            RegistryError: as `acceptance.judge` and `acceptance.publish`; killed anywhere, repeating completes it.
+        """
+        now_s = self._clock.now_s()
+        with self._exclusive():
+            judged = acceptance.judge(self.folder, change, now_s=now_s)
+            check_trusted(keys, judged.online_trust())
+            return acceptance.publish(self.folder, judged, keys, old_keys=old_keys, files=self._files, now_s=now_s)
 
     def publish_policy(self, app: str, policy_bytes: bytes) -> bool:
         """Publish an app's policy; return False if it is the current one already.
@@ -241,6 +279,7 @@ class Tree:
             if current == policy:
                 return False
             _serial_rises(layout.policy_path(app), current, policy)
+            _check_online(state, publisher)
             check_policy_versions(state, policy)
             _publish_document(publisher, state, "policy", layout.policy_path(app), policy_bytes)
         return True
@@ -264,7 +303,8 @@ class Tree:
             if current == halt:
                 return False
             _serial_rises(layout.halt_path(app), current, halt)
-            if current is not None and not halt.includes(current):
+            _check_online(state, publisher)
+            if current is not None and not gives_back_only_lifted(current, halt, lifts_by_feature(state)):
                 msg = f"the halt of {app} must name again all that is halted or frozen; the halt key lifts nothing"
                 raise PublishError(msg)
             _publish_document(publisher, state, "halt", layout.halt_path(app), halt_bytes)
@@ -283,6 +323,7 @@ class Tree:
         now_s = publisher.now_s
         with self._exclusive():
             state = self.state()
+            _check_online(state, publisher)
             renewed = {
                 role: publisher.next_role(role, state.roles[role], state.roles[role].targets)
                 for role in ("policy", "halt")
@@ -338,6 +379,37 @@ class Tree:
         return halt_from_bytes(read_target(self.folder, path, target, limits.HALT_MAX_BYTES))
 
 
+def check_trusted(keys: OnlineKeys, trusted: Mapping[str, Sequence[str]]) -> None:
+    """Check that what these keys sign would be accepted.
+
+    Raises:
+        PublishError: a key is another one than the tree trusts: it was rotated, and this process holds the old one.
+    """
+    for role, keyids in trusted.items():
+        keyid = getattr(keys, role).public_key.keyid
+        if keyid not in keyids:
+            msg = f"the key of {role} here, {keyid}, is not the one that the tree trusts; load the new one"
+            raise PublishError(msg)
+
+
+def lifts_by_feature(state: TreeState) -> dict[str, tuple[Lift, ...]]:
+    """Return the lifts of the team that owns each feature.
+
+    Raises:
+        MetadataError: a team's lifts are malformed.
+    """
+    found: dict[str, tuple[Lift, ...]] = {}
+    for role, delegated in delegations(state.targets).items():
+        if layout.is_team(role):
+            own = lifts(role, state.roles[role].metadata.signed)
+            found |= {path.partition("/")[0]: own for path in delegated.paths or ()}
+    return found
+
+
+def _check_online(state: TreeState, publisher: Publisher) -> None:
+    check_trusted(publisher.keys, online_trust(state.root, state.targets))
+
+
 def _publish_document(publisher: Publisher, state: TreeState, role: str, path: str, data: bytes) -> None:
     current = state.roles[role]
     targets = current.targets | {path: TargetFile.from_data(path, data, ["sha256"])}
@@ -367,9 +439,7 @@ def _is_half_spent(role: str, signed: Signed, now_s: int) -> bool:
 def _expiring(state: TreeState, now_s: int) -> dict[str, int]:
     by_people: dict[str, Signed] = {"root": state.root, "targets": state.targets}
     by_people |= {
-        role: state.roles[role].metadata.signed
-        for role in delegations(state.targets)
-        if role.startswith(layout.TEAM_PREFIX)
+        role: signed.metadata.signed for role, signed in state.roles.items() if role not in ("policy", "halt")
     }
     moments = {role: int(signed.expires.timestamp()) for role, signed in by_people.items()}
     return {role: expires_s for role, expires_s in moments.items() if expires_s < now_s + layout.WARNING_S}

@@ -2,11 +2,14 @@
 
 Reading never trusts a file: each is checked against the keys of its delegator and the digests in the snapshot.  Dates
 are not judged here, for the server must be able to renew what has expired; `checks.py` judges them.
+
+A role that was proved once need not be read again while snapshot and delegator name the same digest and keys: that is
+what `Proved` remembers, so that publishing one of 10 000 versions costs what that version costs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from alcove.registry import layout, limits
@@ -24,10 +27,10 @@ from tuf.api.exceptions import LengthOrHashMismatchError, RepositoryError, Unsig
 from tuf.api.serialization import DeserializationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from alcove.registry._tuf import DelegatedRole, MetaFile, TargetFile
+    from alcove.registry._tuf import DelegatedRole, MetaFile, SuccinctRoles, TargetFile
 
 _Signed = TypeVar("_Signed", Root, Timestamp, Snapshot, Targets)
 
@@ -58,7 +61,7 @@ class TreeState:
 
     Attributes:
         root_bytes: the newest root metadata, as signed.
-        roles: every delegated role by name.
+        roles: every delegated role by name: "policy", "halt", teams, and the bins beneath them.
     """
 
     root: Root
@@ -71,15 +74,54 @@ class TreeState:
     def find(self, path: str) -> TargetFile | None:
         """Return the target that the role responsible for `path` names, or None."""
         role = self.role_for(path)
-        return None if role is None else self.roles[role].targets.get(path)
+        if role is None:
+            return None
+        owner = self.roles[role]
+        succinct = succinct_of(owner.metadata.signed)
+        holder = owner if succinct is None else self.roles[succinct.get_role_for_target(path)]
+        return holder.targets.get(path)
+
+    def targets_of(self, role: str) -> Iterator[tuple[str, TargetFile]]:
+        """Give every target that a role or one of its bins holds, with its path."""
+        owner = self.roles[role]
+        for name in (role, *bins_of(owner.metadata.signed)):
+            yield from self.roles[name].targets.items()
 
     def role_for(self, path: str) -> str | None:
-        """Return the name of the role that may speak about `path`, or None."""
+        """Return the name of the top role's delegate that may speak about `path` (a team, never a bin), or None."""
         # Delegations are terminating: the first that matches is the only one a client asks.
         for name, role in delegations(self.targets).items():
             if role.is_delegated_path(path):
                 return name
         return None
+
+
+@dataclass(slots=True)
+class Proved:
+    """Delegated roles that were proved before, by what proves them again; for one tree, and safe from any thread.
+
+    Attributes:
+        roles: by name: the proof (digest that the snapshot names, keys that the delegator names) and the role.
+    """
+
+    roles: dict[str, tuple[tuple[object, ...], SignedRole]] = field(default_factory=dict)
+
+
+def online_trust(root: Root, targets: Targets) -> dict[str, list[str]]:
+    """Return the ids of the keys that may sign for each role of the server."""
+    trusted = {role: list(root.roles[role].keyids) for role in ("snapshot", "timestamp")}
+    return trusted | {role: list(delegations(targets)[role].keyids) for role in ("policy", "halt")}
+
+
+def succinct_of(team: Targets) -> SuccinctRoles | None:
+    """Return how a team's versions are spread over bins, or None where they stand in its own list."""
+    return None if team.delegations is None else team.delegations.succinct_roles
+
+
+def bins_of(team: Targets) -> tuple[str, ...]:
+    """Return the names of the bins beneath a team; none where its versions stand in its own list."""
+    succinct = succinct_of(team)
+    return () if succinct is None else tuple(succinct.get_roles())
 
 
 def delegations(targets: Targets) -> Mapping[str, DelegatedRole]:
@@ -122,8 +164,13 @@ def verify(delegator: Root | Targets, role: str, metadata: Metadata[_Signed]) ->
         raise MetadataError(role, str(error)) from None
 
 
-def read_state(folder: Path) -> TreeState:
+def read_state(folder: Path, *, proved: Proved | None = None, root_version: int | None = None) -> TreeState:
     """Return the state that `timestamp.json` leads to.
+
+    Args:
+        folder: where the tree lies.
+        proved: what was proved before; what is proved now is added.
+        root_version: read the roots up to this one alone, though there may be newer ones (`acceptance.py`).
 
     Raises:
         StorageError: a file is absent or unreadable.
@@ -132,19 +179,21 @@ def read_state(folder: Path) -> TreeState:
         RollbackError: a file has another version than the snapshot or timestamp says.
         MetadataError: a file is not acceptable otherwise.
     """
-    root, root_bytes = _read_roots(folder)
+    root, root_bytes = _read_roots(folder, _ROOTS_MAX if root_version is None else root_version)
     timestamp = _read(folder, Timestamp, "timestamp", None, limits.TIMESTAMP_METADATA_MAX_BYTES)[0]
     verify(root, "timestamp", timestamp)
     link = timestamp.signed.snapshot_meta
     snapshot, data = _read(folder, Snapshot, "snapshot", link.version, limits.SNAPSHOT_METADATA_MAX_BYTES)
     _match("snapshot", link, data, snapshot.signed.version)
     verify(root, "snapshot", snapshot)
-    targets = _read_role(folder, root, "targets", snapshot.signed)
-    roles = {
-        name: _read_role(folder, targets.metadata.signed, name, snapshot.signed)
-        for name in delegations(targets.metadata.signed)
-    }
-    return TreeState(root, root_bytes, timestamp.signed, snapshot.signed, targets.metadata.signed, roles)
+    targets = _read_role(folder, root, "targets", snapshot.signed).metadata.signed
+    roles = {}
+    for name in delegations(targets):
+        roles[name] = _read_proved(folder, targets, name, snapshot.signed, proved)
+        team = roles[name].metadata.signed
+        for bin_name in _checked_bins(name, team):
+            roles[bin_name] = _read_proved(folder, team, bin_name, snapshot.signed, proved)
+    return TreeState(root, root_bytes, timestamp.signed, snapshot.signed, targets, roles)
 
 
 def read_target(folder: Path, path: str, target: TargetFile, limit_bytes: int) -> bytes:
@@ -166,10 +215,10 @@ def read_target(folder: Path, path: str, target: TargetFile, limit_bytes: int) -
     return data
 
 
-def _read_roots(folder: Path) -> tuple[Root, bytes]:
+def _read_roots(folder: Path, last: int) -> tuple[Root, bytes]:
     metadata, data = _read(folder, Root, "root", 1, limits.ROOT_METADATA_MAX_BYTES)
     verify(metadata.signed, "root", metadata)
-    for version in range(2, _ROOTS_MAX):
+    for version in range(2, last + 1):
         if not (folder / layout.metadata_file("root", version)).exists():
             break
         trusted = metadata.signed
@@ -189,6 +238,32 @@ def _read_role(folder: Path, delegator: Root | Targets, role: str, snapshot: Sna
     _match(role, link, data, metadata.signed.version)
     verify(delegator, role, metadata)
     return SignedRole(metadata, data)
+
+
+def _read_proved(folder: Path, delegator: Targets, role: str, snapshot: Snapshot, proved: Proved | None) -> SignedRole:
+    link = snapshot.meta.get(f"{role}.json")
+    if proved is None or link is None or not link.hashes or delegator.delegations is None:
+        return _read_role(folder, delegator, role, snapshot)
+    delegated = delegator.get_delegated_role(role)
+    keys = [delegator.delegations.keys.get(keyid) for keyid in delegated.keyids]
+    public = [None if key is None else (key.keyid, *sorted(key.keyval.items())) for key in keys]
+    proof = (link.version, link.hashes.get("sha256"), delegated.threshold, *public)
+    known = proved.roles.get(role)
+    if known is not None and known[0] == proof:
+        return known[1]
+    signed = _read_role(folder, delegator, role, snapshot)
+    proved.roles[role] = (proof, signed)
+    return signed
+
+
+def _checked_bins(role: str, team: Targets) -> tuple[str, ...]:
+    succinct = succinct_of(team)
+    if succinct is None:
+        return ()
+    if succinct.bit_length > limits.BIN_BITS_MAX or succinct.name_prefix != layout.bin_prefix(role):
+        problem = f"bins {succinct.name_prefix!r} of {succinct.bit_length} bits are not its own"
+        raise MetadataError(role, problem)
+    return tuple(succinct.get_roles())
 
 
 def _match(role: str, link: MetaFile, data: bytes, version: int) -> None:

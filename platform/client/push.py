@@ -9,7 +9,7 @@ from alcove.registry.clock import SYSTEM_CLOCK, Clock
 from alcove.registry.layout import TEAM_LIFETIME_S
 from alcove.registry.package import Package, verify_package
 from alcove.registry.team import sign_version
-from securesystemslib.signer import CryptoSigner  # type: ignore[attr-defined]  # lists no public names
+from securesystemslib.signer import Signer  # type: ignore[attr-defined]  # lists no public names
 
 __all__ = ["push_package"]
 
@@ -19,7 +19,7 @@ _ATTEMPTS = 5  # of signing on top of metadata that a colleague just replaced
 def push_package(
     client: PlatformClient,
     package: Package,
-    signer: CryptoSigner,
+    signer: Signer,
     *,
     clock: Clock = SYSTEM_CLOCK,
     progress: Callable[[str], None] = lambda _step: None,

@@ -19,7 +19,7 @@ from alcove.platform.store.change import Change
 from alcove.platform.store.versions import add_version, find_version
 from alcove.registry.clock import Clock
 from alcove.registry.errors import MissingBlobError, VersionExists
-from alcove.registry.layout import TEAM_PREFIX
+from alcove.registry.layout import is_team
 from alcove.registry.manifest import Manifest
 from alcove.registry.package import CARD_FILE, Package, program_file, verify_package
 from alcove.registry.tree import Tree
@@ -109,7 +109,7 @@ class VersionPublisher:
 
     def _is_new(self, manifest: Manifest, team_metadata: bytes) -> bool:
         """Tell a first publication from a repeated one; raise VersionExists for another one under its number."""
-        if self.tree.team_metadata(manifest.team) == team_metadata:
+        if self.tree.holds_team_metadata(manifest.team, team_metadata):
             return False
         if any(ref.version == manifest.version for ref in self.tree.versions(manifest.feature)):
             raise VersionExists(manifest.feature, manifest.version)
@@ -135,10 +135,6 @@ class VersionPublisher:
         return self.tree.blobs.get(manifest.card.sha256).decode("utf-8", "replace")
 
     def _published(self) -> list[Manifest]:
-        paths = [
-            path
-            for role, signed in self.tree.state().roles.items()
-            if role.startswith(TEAM_PREFIX)
-            for path in signed.targets
-        ]
+        state = self.tree.state()
+        paths = [path for role in state.roles if is_team(role) for path, _ in state.targets_of(role)]
         return [self.tree.manifest(*path.removesuffix(".json").split("/", 1)) for path in paths]

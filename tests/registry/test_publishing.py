@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from alcove.registry import layout, limits
-from alcove.registry._tuf import CryptoSigner, Metadata, TargetFile, Targets
+from alcove.registry._tuf import Metadata, Signer, TargetFile, Targets
 from alcove.registry.clock import utc
 from alcove.registry.errors import (
     DocumentError,
@@ -46,7 +46,7 @@ def team_metadata(
     *,
     version: int = 2,
     expires_in_s: int = YEAR_S,
-    signer: CryptoSigner | None = None,
+    signer: Signer | None = None,
     hashes: tuple[str, ...] = ("sha256",),
 ) -> bytes:
     """Metadata that team "text" signs by hand, whatever it says."""

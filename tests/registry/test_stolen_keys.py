@@ -15,6 +15,7 @@ from alcove.registry._tuf import (
     Metadata,
     MetaFile,
     Root,
+    Signer,
     Snapshot,
     TargetFile,
     Targets,
@@ -33,7 +34,7 @@ SETS = [*((name,) for name in ONLINE), ("snapshot", "timestamp"), ("policy", "ti
 class Thief:
     """Serves a device whatever can be signed with the stolen keys."""
 
-    def __init__(self, world: TreeWorld, stolen: Mapping[str, CryptoSigner]) -> None:
+    def __init__(self, world: TreeWorld, stolen: Mapping[str, Signer]) -> None:
         self.world = world
         self.stolen = stolen
         self.evil = world.package("6.6.6").manifest
@@ -63,16 +64,16 @@ class Thief:
         files[layout.metadata_file("snapshot", snapshot.signed.version)] = snapshot.to_bytes()
         files[layout.metadata_file("timestamp")] = timestamp.to_bytes()
 
-    def key(self, name: str) -> CryptoSigner:
+    def key(self, name: str) -> Signer:
         """A stolen key, or one of the thief's own."""
         return self.stolen.get(name) or CryptoSigner(Ed25519PrivateKey.generate())
 
-    def keys(self) -> list[CryptoSigner]:
+    def keys(self) -> list[Signer]:
         """Each stolen key and one of the thief's own."""
         return [*self.stolen.values(), CryptoSigner(Ed25519PrivateKey.generate())]
 
 
-def own_role(thief: Thief, signer: CryptoSigner) -> None:
+def own_role(thief: Thief, signer: Signer) -> None:
     """The forged version among the targets of "policy"."""
     current = thief.world.tree.state().roles["policy"]
     targets = current.targets | {thief.evil.path: thief.target()}
@@ -81,7 +82,7 @@ def own_role(thief: Thief, signer: CryptoSigner) -> None:
     thief.serve("policy", metadata)
 
 
-def team_metadata(thief: Thief, signer: CryptoSigner) -> None:
+def team_metadata(thief: Thief, signer: Signer) -> None:
     """The team's own metadata with one version more, under a stolen signature."""
     current = thief.world.tree.state().roles["team-text"]
     targets = current.targets | {thief.evil.path: thief.target()}
@@ -90,7 +91,7 @@ def team_metadata(thief: Thief, signer: CryptoSigner) -> None:
     thief.serve("team-text", metadata)
 
 
-def relabelled_signature(thief: Thief, signer: CryptoSigner) -> None:
+def relabelled_signature(thief: Thief, signer: Signer) -> None:
     """A stolen signature under the id of the team's key."""
     current = thief.world.tree.state().roles["team-text"]
     targets = current.targets | {thief.evil.path: thief.target()}
@@ -101,7 +102,7 @@ def relabelled_signature(thief: Thief, signer: CryptoSigner) -> None:
     thief.serve("team-text", metadata)
 
 
-def top_targets(thief: Thief, signer: CryptoSigner) -> None:
+def top_targets(thief: Thief, signer: Signer) -> None:
     """Top-level targets that hold the forged version themselves."""
     targets = thief.world.tree.state().targets
     metadata: Metadata[Targets] = Metadata(targets)
@@ -111,7 +112,7 @@ def top_targets(thief: Thief, signer: CryptoSigner) -> None:
     thief.serve("targets", metadata)
 
 
-def new_delegation(thief: Thief, signer: CryptoSigner) -> None:
+def new_delegation(thief: Thief, signer: Signer) -> None:
     """Top-level targets that give the team's role to a stolen key."""
     targets = thief.world.tree.state().targets
     targets.add_key(signer.public_key, "team-text")
@@ -122,7 +123,7 @@ def new_delegation(thief: Thief, signer: CryptoSigner) -> None:
     team_metadata(thief, signer)
 
 
-def new_root(thief: Thief, signer: CryptoSigner) -> None:
+def new_root(thief: Thief, signer: Signer) -> None:
     """A root that gives every top-level role to a stolen key."""
     root: Metadata[Root] = Metadata.from_bytes(thief.world.tree.root_bytes())
     for role in ("root", "targets", "snapshot", "timestamp"):
@@ -133,7 +134,7 @@ def new_root(thief: Thief, signer: CryptoSigner) -> None:
     top_targets(thief, signer)
 
 
-def swapped_bytes(thief: Thief, signer: CryptoSigner) -> None:
+def swapped_bytes(thief: Thief, signer: Signer) -> None:
     """The forged manifest in the place of the published one."""
     published = thief.world.package().manifest
     thief.world.fetcher.replaced[layout.target_file(published.path, published.sha256)] = thief.evil.to_bytes()

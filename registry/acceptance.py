@@ -1,0 +1,362 @@
+"""May a signed change become part of the tree, and in which order does it reach the disk?
+
+The root is found by its number before anything else is read, and the snapshot does not name it.  So there are two ways:
+
+1.  Everything but the root is published first, signed so that it holds under the root before and the one after; then
+    the root is written.  No device sees anything that it must refuse.
+2.  Where that cannot be (a key is lost, or its owner does not sign any more), the root is written first and the rest
+    at once.  A device that comes between the two refuses what it sees, keeps what it has and is right the next time.
+
+Killed anywhere, accepting the same change again completes it.
+
+What is checked before anything is written:
+
+- A1  the root: its number, its thresholds before and after, that the four roles have keys;
+- A2  the targets: their number, no target of their own, every delegation as `rotation.py` makes it; no team, feature or
+      owner is gone: what was published stays;
+- A3  teams and bins: their numbers, and that no version comes or goes (versions are pushed); a floor may rise here, and
+      a halt may be lifted;
+- A4  after the change every role is signed by the keys that then count: none would be left behind unreadable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from alcove.registry import layout
+from alcove.registry._tuf import Metadata, Root, Targets
+from alcove.registry.clock import utc
+from alcove.registry.errors import (
+    ExpiredMetadata,
+    MetadataError,
+    MissingTarget,
+    PublishError,
+    SignatureError,
+    StaleMetadataError,
+    StorageError,
+)
+from alcove.registry.files import replace_file
+from alcove.registry.keys import check_teams
+from alcove.registry.publication import Publisher
+from alcove.registry.review import check_growth, check_numbers, check_team_layout
+from alcove.registry.rotation import TOP_ROLES
+from alcove.registry.trust import SignedRole, bins_of, delegations, online_trust, read_state, verify
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from alcove.registry._tuf import DelegatedRole, Signer
+    from alcove.registry.change import Change
+    from alcove.registry.files import Files
+    from alcove.registry.keys import OnlineKeys
+    from alcove.registry.trust import TreeState
+
+_ONLINE_PATHS: Final = {"policy": ["policy/*.json"], "halt": ["halt/*.json"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A change that may be published.
+
+    Attributes:
+        base: the state that it follows; None at the ceremony.
+        root: what will be trusted.
+        root_metadata: the new root as it is signed, None where the root stays.
+        targets: what will be trusted.
+        roles: new metadata of targets, teams and bins.
+        is_seamless: whether all of them hold under the root before, too.
+    """
+
+    base: TreeState | None
+    root: Root
+    root_metadata: Metadata[Root] | None
+    targets: Targets
+    roles: Mapping[str, SignedRole]
+    is_seamless: bool
+
+    def online_trust(self) -> Mapping[str, Sequence[str]]:
+        """Return the ids of the keys that the server signs with from then on, by role."""
+        return online_trust(self.root, self.targets)
+
+
+def judge(folder: Path, change: Change, *, now_s: int) -> Judged:
+    """Return the change as it may be published, or raise; nothing is written.
+
+    Args:
+        folder: where the tree lies, or will lie.
+        change: signed.
+        now_s: seconds since 1970 by which dates are judged.
+
+    Raises:
+        SignatureError: too few have signed.
+        StaleMetadataError: the tree has moved on since the change was drafted.
+        PublishError: the change breaks one of the rules above.
+        ExpiredMetadata: it was signed too long ago.
+        MetadataError, StorageError: the tree is damaged.
+    """
+    base = _base(folder, change)
+    for role, metadata in change.roles.items():
+        if metadata.signed.is_expired(utc(now_s)):
+            moment_s = int(metadata.signed.expires.timestamp())
+            raise ExpiredMetadata(role, version=metadata.signed.version, expired_at_s=moment_s)
+    root, root_metadata = _judge_root(change, base)
+    targets = _judge_targets(change, base, root)
+    roles = {}
+    for role, metadata in change.roles.items():
+        if isinstance(metadata.signed, Targets) and not _is_there(base, role, metadata):
+            roles[role] = SignedRole(metadata, metadata.to_bytes())
+    _judge_teams(base, targets, roles)
+    old_root = None if base is None else base.root
+    is_seamless = old_root is not None and ("targets" not in roles or _holds(old_root, "targets", roles["targets"]))
+    return Judged(base, root, root_metadata, targets, roles, is_seamless)
+
+
+def publish(
+    folder: Path, judged: Judged, keys: OnlineKeys, *, old_keys: Sequence[Signer], files: Files, now_s: int
+) -> tuple[str, ...]:
+    """Write a judged change; return the roles that changed, none where the tree held it already.
+
+    Args:
+        folder: where the tree lies; its lock is held.
+        judged: as `judge` returned it.
+        keys: the online keys that count after the change.
+        old_keys: online keys that counted before, as far as they are still at hand.
+        files: writes.
+        now_s: dates the signatures of the server.
+
+    Raises:
+        StorageError: a step failed; accepting the change again completes it.
+    """
+    roles = dict(judged.roles)
+    base = judged.base
+    roles |= _online_roles(judged, keys, now_s)
+    is_resigned = base is None or _needs_resigning(base, judged.root)
+    if base is None:
+        _write_root(folder, judged, files)
+        Publisher(folder, keys, files, now_s).publish(targets={}, roles=roles, snapshot=None, timestamp=None)
+        return ("root", *roles)
+    also = _cosigners(base.root, keys, old_keys)
+    is_seamless = judged.is_seamless and also is not None
+    if not is_seamless:
+        _write_root(folder, judged, files)
+    if roles or is_resigned:
+        publisher = Publisher(folder, keys, files, now_s, also or {})
+        publisher.publish(targets={}, roles=roles, snapshot=base.snapshot, timestamp=base.timestamp)
+    if is_seamless:
+        _write_root(folder, judged, files)
+    return (*(("root",) if judged.root_metadata else ()), *roles)
+
+
+def _base(folder: Path, change: Change) -> TreeState | None:
+    """Return the state that the change follows: the tree's, or the one before, where only its root was written."""
+    root = change.roles.get("root")
+    if not (folder / layout.metadata_file("timestamp")).exists():
+        if root is None or root.signed.version != 1:
+            msg = f"{folder} holds no tree; a first change begins with root 1"
+            raise PublishError(msg)
+        return None
+    try:
+        return read_state(folder)
+    except SignatureError:
+        if root is None or root.signed.version < 2:
+            raise
+        return read_state(folder, root_version=root.signed.version - 1)
+
+
+def _judge_root(change: Change, base: TreeState | None) -> tuple[Root, Metadata[Root] | None]:
+    metadata = change.roles.get("root")
+    if metadata is None or not isinstance(metadata.signed, Root):
+        if base is None:
+            msg = "a first change begins with root 1"
+            raise PublishError(msg)
+        return base.root, None
+    new = metadata.signed
+    if base is not None and new == base.root:
+        return base.root, None  # accepted before
+    expected = 1 if base is None else base.root.version + 1
+    if new.version != expected:
+        raise StaleMetadataError("root", expected_version=expected, seen_version=new.version)
+    if not new.consistent_snapshot or new.roles.keys() != set(TOP_ROLES):
+        msg = "root must keep consistent snapshots and its four roles"
+        raise PublishError(msg)
+    for role in ("snapshot", "timestamp"):
+        _one_signs(role, new.roles[role].threshold)
+    if base is not None:
+        verify(base.root, "root", metadata)
+    verify(new, "root", metadata)
+    return new, metadata
+
+
+def _judge_targets(change: Change, base: TreeState | None, root: Root) -> Targets:
+    metadata = change.roles.get("targets")
+    if metadata is None or not isinstance(metadata.signed, Targets):
+        if base is None:
+            msg = "a first change holds the targets"
+            raise PublishError(msg)
+        _same_signers(base, root)
+        return base.targets
+    verify(root, "targets", metadata)
+    new = metadata.signed
+    if base is not None and new == base.targets:
+        return new  # accepted before
+    expected = 1 if base is None else base.targets.version + 1
+    if new.version != expected:
+        raise StaleMetadataError("targets", expected_version=expected, seen_version=new.version)
+    if new.targets:
+        msg = "the top targets hold no target of their own; teams do"
+        raise PublishError(msg)
+    known = {} if base is None else delegations(base.targets)
+    _check_delegations(known, delegations(new))
+    return new
+
+
+def _same_signers(base: TreeState, root: Root) -> None:
+    """Check that a root without new targets leaves the current ones readable."""
+    before, after = base.root.roles["targets"], root.roles["targets"]
+    if set(before.keyids) != set(after.keyids) or before.threshold != after.threshold:
+        msg = "root changes who signs the targets, so the targets must be signed anew in the same change"
+        raise PublishError(msg)
+
+
+def _check_delegations(known: Mapping[str, DelegatedRole], new: Mapping[str, DelegatedRole]) -> None:
+    gone = sorted(known.keys() - new.keys())
+    if gone or list(new)[: len(known)] != list(known):
+        msg = f"targets drop or reorder {', '.join(gone) or 'roles'}; what was published stays"
+        raise PublishError(msg)
+    features: dict[str, list[str]] = {}
+    for role, delegated in new.items():
+        if not delegated.terminating or delegated.path_hash_prefixes is not None:
+            msg = f"{role}: every delegation is terminating and names its paths"
+            raise PublishError(msg)
+        _one_signs(role, delegated.threshold)
+        paths = list(delegated.paths or ())
+        before = list(known[role].paths or ()) if role in known else []
+        if paths[: len(before)] != before:
+            msg = f"{role} loses {', '.join(sorted(set(before) - set(paths)))}; what was published stays"
+            raise PublishError(msg)
+        if role in _ONLINE_PATHS:
+            if paths != _ONLINE_PATHS[role]:
+                msg = f"{role} is delegated {', '.join(_ONLINE_PATHS[role])} and nothing else"
+                raise PublishError(msg)
+            continue
+        if not layout.is_team(role) or any(not path.endswith("/*.json") for path in paths):
+            msg = f"{role} is no team with paths FEATURE/*.json"
+            raise PublishError(msg)
+        features[role.removeprefix(layout.TEAM_PREFIX)] = [path.removesuffix("/*.json") for path in paths]
+    if not _ONLINE_PATHS.keys() <= new.keys():
+        msg = "targets must delegate policy and halt"
+        raise PublishError(msg)
+    try:
+        check_teams(features)
+    except ValueError as error:
+        raise PublishError(str(error)) from None
+
+
+def _judge_teams(base: TreeState | None, targets: Targets, roles: Mapping[str, SignedRole]) -> None:
+    known = {} if base is None else base.roles
+    for role in delegations(targets):
+        if not layout.is_team(role):
+            continue
+        new = roles.get(role) or known.get(role)
+        if new is None:
+            msg = f"{role} is delegated, but its first metadata is not in the change"
+            raise PublishError(msg)
+        verify(targets, role, new.metadata)
+        check_team_layout(role, delegations(targets)[role], targets, new.metadata.signed)
+        for name in bins_of(new.metadata.signed):
+            holder = roles.get(name) or known.get(name)
+            if holder is None:
+                msg = f"{role} spreads its versions over bins, but {name} is not in the change"
+                raise PublishError(msg)
+            verify(new.metadata.signed, name, holder.metadata)
+        if base is None or role not in known:
+            if new.version != 1 or new.targets:
+                raise StaleMetadataError(role, expected_version=1, seen_version=new.version)
+        else:
+            changed = {name: roles[name] for name in (role, *bins_of(new.metadata.signed)) if name in roles}
+            check_numbers(base, changed)
+            check_growth(base, role, changed, may_add=False)
+    strange = [
+        role
+        for role in roles
+        if role != "targets"
+        and not (role in delegations(targets) and layout.is_team(role))
+        and not layout.bin_owner(role)
+    ]
+    if strange:
+        raise MissingTarget(strange[0])
+
+
+def _is_there(base: TreeState | None, role: str, metadata: Metadata[Targets]) -> bool:
+    if base is None:
+        return False
+    if role == "targets":
+        return bool(metadata.signed == base.targets)
+    return role in base.roles and bool(metadata.signed == base.roles[role].metadata.signed)
+
+
+def _holds(root: Root, role: str, signed: SignedRole) -> bool:
+    try:
+        verify(root, role, signed.metadata)
+    except MetadataError:
+        return False
+    return True
+
+
+def _one_signs(role: str, threshold: int) -> None:
+    if threshold != 1:
+        msg = f"{role}: one key signs at a time, got the threshold {threshold}"
+        raise PublishError(msg)
+
+
+def _online_roles(judged: Judged, keys: OnlineKeys, now_s: int) -> dict[str, SignedRole]:
+    """Return policy and halt, signed by the server's keys where those that signed them count no longer."""
+    signed = {}
+    for role in _ONLINE_PATHS:
+        current = None if judged.base is None else judged.base.roles[role]
+        if current is not None and _holds_delegated(judged.targets, role, current):
+            continue
+        targets = {} if current is None else dict(current.targets)
+        version = 1 if current is None else current.version + 1
+        metadata = Metadata(Targets(version=version, expires=utc(now_s + layout.LIFETIMES_S[role]), targets=targets))
+        metadata.sign(getattr(keys, role))
+        signed[role] = SignedRole(metadata, metadata.to_bytes())
+    return signed
+
+
+def _holds_delegated(targets: Targets, role: str, signed: SignedRole) -> bool:
+    try:
+        verify(targets, role, signed.metadata)
+    except MetadataError:
+        return False
+    return True
+
+
+def _needs_resigning(base: TreeState, root: Root) -> bool:
+    return any(set(base.root.roles[role].keyids) != set(root.roles[role].keyids) for role in ("snapshot", "timestamp"))
+
+
+def _cosigners(before: Root, keys: OnlineKeys, old_keys: Sequence[Signer]) -> dict[str, tuple[Signer, ...]] | None:
+    """Return who signs snapshot and timestamp besides, so that they hold under both roots; None where a key is lost."""
+    also: dict[str, tuple[Signer, ...]] = {}
+    for role in ("snapshot", "timestamp"):
+        if getattr(keys, role).public_key.keyid in before.roles[role].keyids:
+            continue
+        fitting = [signer for signer in old_keys if signer.public_key.keyid in before.roles[role].keyids]
+        if not fitting:
+            return None
+        also[role] = (fitting[0],)
+    return also
+
+
+def _write_root(folder: Path, judged: Judged, files: Files) -> None:
+    metadata = judged.root_metadata
+    if metadata is None:
+        return
+    path = folder / layout.metadata_file("root", metadata.signed.version)
+    try:
+        replace_file(files, path, metadata.to_bytes())
+    except OSError as error:
+        raise StorageError(str(error.filename or path), error.strerror or str(error)) from error

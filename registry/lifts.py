@@ -1,0 +1,120 @@
+"""Who gives back what a halt took away?  The team alone: it says so in its own signed metadata.
+
+A halt document only ever takes away more, because the halt key is online and may be stolen.  A team that has looked
+into a halted version lifts the halt: it signs that whatever halts of an app up to a serial number took away of a
+version (or froze of a feature) may run again.  Then, and only then, the next halt document may leave it out::
+
+    halted in serial 4 ─▶ team lifts it up to 4 ─▶ halt 5 leaves it out ─▶ halted again in 6: needs a new lift
+
+A lift itself runs nothing: while the halt document names a version, no device runs it, whatever the team has signed.
+The lifts stand beside the floors, as safe from rollback as the team's versions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+from alcove.registry import limits
+from alcove.registry.canonical import AppName, Digest, FeatureName, Part
+from alcove.registry.errors import MetadataError
+from pydantic import Field, TypeAdapter, ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from alcove.registry._tuf import Targets
+    from alcove.registry.policy.document import Halt
+
+FIELD: Final = "x-alcove-lifts"
+
+
+class Lift(Part):
+    """What may run again.
+
+    Attributes:
+        app: whose halt is meant.
+        feature: of the team.
+        manifest_sha256: the version; None for a feature that was frozen.
+        serial: halts of the app up to this one are meant.
+    """
+
+    app: AppName
+    feature: FeatureName
+    manifest_sha256: Digest | None = None
+    serial: Annotated[int, Field(strict=True, ge=1, le=limits.SERIAL_MAX)]
+
+    @property
+    def thing(self) -> tuple[str, str, str | None]:
+        """What is lifted, whatever the serial: app, feature and version."""
+        return self.app, self.feature, self.manifest_sha256
+
+
+_LIFTS: Final = TypeAdapter(Annotated[tuple[Lift, ...], Field(max_length=limits.LIFTS_MAX)])
+
+
+def lifts(role: str, targets: Targets) -> tuple[Lift, ...]:
+    """Return what the team has lifted.
+
+    Raises:
+        MetadataError: the field says something else, or one thing twice.
+    """
+    try:
+        found = _LIFTS.validate_python(tuple(targets.unrecognized_fields.get(FIELD, ())))
+    except (ValidationError, TypeError) as error:
+        fault = (
+            error.errors(include_url=False, include_input=False)[0]["msg"]
+            if isinstance(error, ValidationError)
+            else error
+        )
+        raise MetadataError(role, f"{FIELD}: {fault}") from None
+    if len({lift.thing for lift in found}) != len(found):
+        raise MetadataError(role, f"{FIELD}: one thing is lifted twice")
+    return found
+
+
+def taken_back(before: Iterable[Lift], after: Iterable[Lift]) -> str | None:
+    """Return what was lifted before and is not, or not as far, after; or None."""
+    serials = {lift.thing: lift.serial for lift in after}
+    for lift in before:
+        if serials.get(lift.thing, 0) < lift.serial:
+            return f"{lift.feature} in {lift.app}"
+    return None
+
+
+def gives_back_only_lifted(earlier: Halt, later: Halt, lifted: Mapping[str, Iterable[Lift]]) -> bool:
+    """Tell whether a halt takes away what an earlier one did, but for what teams have lifted since.
+
+    Args:
+        earlier: known before.
+        later: its successor.
+        lifted: lifts of the team that owns each feature.
+    """
+    halted = {(item.feature, item.version.manifest_sha256) for item in earlier.halted}
+    halted -= {(item.feature, item.version.manifest_sha256) for item in later.halted}
+    gone: set[tuple[str, str | None]] = {
+        *halted,
+        *((feature, None) for feature in set(earlier.frozen) - set(later.frozen)),
+    }
+    return all(
+        any(
+            lift.app == earlier.app and (lift.feature, lift.manifest_sha256) == thing and lift.serial >= earlier.serial
+            for lift in lifted.get(thing[0], ())
+        )
+        for thing in gone
+    )
+
+
+def without_lifted(halt: Halt, lifted: Mapping[str, Iterable[Lift]]) -> Halt:
+    """Return the halt, of the same serial, without what teams have lifted up to that serial."""
+    things = {
+        (lift.feature, lift.manifest_sha256)
+        for items in lifted.values()
+        for lift in items
+        if lift.app == halt.app and lift.serial >= halt.serial
+    }
+    return halt.model_copy(
+        update={
+            "halted": tuple(i for i in halt.halted if (i.feature, i.version.manifest_sha256) not in things),
+            "frozen": tuple(feature for feature in halt.frozen if (feature, None) not in things),
+        }
+    )
