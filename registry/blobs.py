@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -14,9 +16,29 @@ from alcove.registry.files import DISK
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from obstore.store import ObjectStore
+    from obstore import ObjectMeta
+    from obstore.store import ObjectStore, RetryConfig
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_REMAINS: Final = re.compile(r"[0-9a-f]{64}#[0-9]+")  # what obstore writes in a folder before it renames it
+_LOCAL: Final = ("file:", "memory:")
+# A caller waits: better an error that says "repeat" than three minutes of silence, which are obstore's own choice.
+_RETRY: Final[RetryConfig] = {"max_retries": 3, "retry_timeout": timedelta(seconds=15)}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBlob:
+    """One blob.
+
+    Attributes:
+        sha256: its name.
+        size_bytes: its length.
+        stored_at_s: seconds since 1970 of the last put, by the store's own clock.
+    """
+
+    sha256: str
+    size_bytes: int
+    stored_at_s: int
 
 
 class BlobStore(Protocol):
@@ -42,6 +64,22 @@ class BlobStore(Protocol):
         """Return the blob's size, or None if it is absent."""
         ...
 
+    def find(self, sha256: str) -> StoredBlob | None:
+        """Return the blob's size and date, or None if it is absent."""
+        ...
+
+    def stored(self) -> Iterator[StoredBlob]:
+        """Give every blob, in no order."""
+        ...
+
+    def remove(self, sha256: str) -> None:
+        """Remove a blob; removing again is harmless."""
+        ...
+
+    def remove_remains(self, before_s: int) -> int:
+        """Remove what puts that were killed before a time have left; return how many."""
+        ...
+
 
 class ObjectBlobStore:
     """A blob store on obstore: a local folder, S3 and its kin, or memory."""
@@ -50,6 +88,11 @@ class ObjectBlobStore:
         """Keep blobs in `store`; `folder` is where a local store lies, so that its files can be synced."""
         self._store = store
         self._folder = folder
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether the blobs are files of a local folder."""
+        return self._folder is not None
 
     def put(self, sha256: str, data: bytes | Iterable[bytes]) -> int:
         """Store bytes under their digest and return their number; a wrong digest stores nothing.
@@ -124,25 +167,87 @@ class ObjectBlobStore:
             StorageError: the store failed.
             ValueError: `sha256` is not 64 hex digits.
         """
+        found = self.find(sha256)
+        return None if found is None else found.size_bytes
+
+    def find(self, sha256: str) -> StoredBlob | None:
+        """Return the blob's size and date, or None if it is absent.
+
+        Raises:
+            StorageError: the store failed.
+            ValueError: `sha256` is not 64 hex digits.
+        """
         try:
-            return int(self._store.head(_digest(sha256))["size"])
+            return _stored(self._store.head(_digest(sha256)))
         except FileNotFoundError:
             return None
         except (OSError, _backend_error()) as error:
             raise StorageError(f"blob {sha256}", str(error)) from error
 
+    def stored(self) -> Iterator[StoredBlob]:
+        """Give every blob, in no order; objects with other names are none of ours and are passed over.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        try:
+            for objects in self._store.list():
+                yield from (_stored(item) for item in objects if _DIGEST.fullmatch(item["path"]))
+        except (OSError, _backend_error()) as error:
+            raise StorageError("blobs", str(error)) from error
+
+    def remove(self, sha256: str) -> None:
+        """Remove a blob; removing again is harmless.
+
+        Raises:
+            StorageError: the store failed.
+            ValueError: `sha256` is not 64 hex digits.
+        """
+        try:
+            self._store.delete(_digest(sha256))
+        except FileNotFoundError:
+            return
+        except (OSError, _backend_error()) as error:
+            raise StorageError(f"blob {sha256}", str(error)) from error
+
+    def remove_remains(self, before_s: int) -> int:
+        """Remove what puts that were killed before a time have left; return how many.
+
+        In a folder these are files beside the blobs.  Elsewhere they are unfinished uploads, which only the store
+        itself can list: a rule of the bucket ends them (docs/deploy/stores.md).
+
+        Raises:
+            StorageError: the folder cannot be read or changed.
+        """
+        removed = 0
+        if self._folder is not None:
+            try:
+                for path in self._folder.iterdir():
+                    if _REMAINS.fullmatch(path.name) and path.stat().st_mtime < before_s:
+                        path.unlink(missing_ok=True)
+                        removed += 1
+            except OSError as error:
+                raise StorageError(str(self._folder), error.strerror or str(error)) from error
+        return removed
+
 
 def open_blob_store(location: Path | str) -> ObjectBlobStore:
     """Return the store at a local folder (made where absent) or at a URL that obstore knows ("s3://bucket/prefix").
 
+    What else a remote store needs (keys, region, endpoint) is in the environment, under its maker's own names.
+
     Raises:
-        StorageError: the folder cannot be made.
-        ValueError: a URL of an unknown kind.
+        StorageError: the folder cannot be made, or the URL names no store.
     """
     from obstore.store import LocalStore, from_url  # noqa: PLC0415 - only the platform extra installs it
 
     if isinstance(location, str) and "://" in location:
-        return ObjectBlobStore(from_url(location))
+        try:
+            if location.startswith(_LOCAL):
+                return ObjectBlobStore(from_url(location))
+            return ObjectBlobStore(from_url(location, retry_config=_RETRY))
+        except (ValueError, _backend_error()) as error:
+            raise StorageError(location, str(error)) from error
     folder = Path(location)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -176,6 +281,10 @@ def _digest(sha256: str) -> str:
         msg = f"a blob is named by 64 hex digits, got {sha256!r}"
         raise ValueError(msg)
     return sha256
+
+
+def _stored(item: ObjectMeta) -> StoredBlob:
+    return StoredBlob(item["path"], int(item["size"]), int(item["last_modified"].timestamp()))
 
 
 def _backend_error() -> type[Exception]:

@@ -7,7 +7,7 @@ import typer
 from alcove.platform.cli.files import read_text
 from alcove.platform.client import PlatformClient
 
-__all__ = ["Database", "Server", "TlsRoot", "TokenFile", "connect"]
+__all__ = ["Blobs", "Database", "Server", "TlsRoot", "TokenFile", "connect"]
 
 Server = Annotated[
     str, typer.Option("--server", envvar="ALCOVE_SERVER", help="host:port of the gRPC server; TLS unless this machine.")
@@ -26,6 +26,14 @@ Database = Annotated[
         "--database",
         envvar="ALCOVE_DATABASE",
         help="postgresql:// URL of the database of several servers; its password is better in PGPASSFILE.",
+    ),
+]
+Blobs = Annotated[
+    str | None,
+    typer.Option(
+        "--blobs",
+        envvar="ALCOVE_BLOBS",
+        help="s3://bucket/prefix of the blobs, if they are not in the data folder; keys as AWS_… in the environment.",
     ),
 ]
 DEFAULT_SERVER = "127.0.0.1:7443"

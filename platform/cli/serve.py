@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from alcove.platform.cli.connection import Database
+from alcove.platform.cli.connection import Blobs, Database
 from pydantic import SecretStr
 
 __all__ = ["serve_command"]
@@ -16,6 +16,7 @@ def serve_command(
     data_dir: Annotated[Path, typer.Option(help="Database, blobs and signed tree (made by alcove keys create).")],
     keys: Annotated[Path, typer.Option(help="Folder with the four online keys, and no other key.")],
     database: Database = None,
+    blobs: Blobs = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     grpc_port: Annotated[int, typer.Option(help="For teams and operators; 0: any free port.")] = 7443,
     http_port: Annotated[int, typer.Option(help="For devices; 0: any free port.")] = 7480,
@@ -30,6 +31,7 @@ def serve_command(
         data_dir=data_dir,
         online_keys=keys,
         database_url=None if database is None else SecretStr(database),
+        blobs=blobs,
         host=host,
         grpc_port=grpc_port,
         http_port=http_port,

@@ -19,6 +19,7 @@ from aiohttp.typedefs import Handler
 from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.ingress.reports import ReportCollector, reports_handler
 from alcove.platform.ingress.static import static_routes
+from alcove.registry.blobs import BlobStore
 
 __all__ = ["SILENT", "create_ingress"]
 
@@ -28,7 +29,11 @@ _log = structlog.get_logger()
 
 
 def create_ingress(
-    tree_folder: Path, collector: ReportCollector, rate: RateLimit, bodies: RateLimit
+    tree_folder: Path,
+    collector: ReportCollector,
+    rate: RateLimit,
+    bodies: RateLimit,
+    blobs: BlobStore | None = None,
 ) -> web.Application:
     """Return the application; the caller runs it, without an access log.
 
@@ -37,10 +42,11 @@ def create_ingress(
         collector: counts reports.
         rate: how many reports a second are accepted, from all devices together.
         bodies: how many bodies a second are read, good or bad.
+        blobs: where they are no files of the tree.
     """
     app = web.Application(client_max_size=0, middlewares=[_own_errors])
     app.on_response_prepare.append(_say_nothing_of_the_server)
-    app.add_routes(static_routes(tree_folder))
+    app.add_routes(static_routes(tree_folder, blobs))
     app.add_routes([web.post("/reports", reports_handler(collector, rate, bodies)), web.get("/healthz", _healthz)])
     return app
 

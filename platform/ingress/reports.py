@@ -17,7 +17,7 @@ from typing import Final
 import structlog
 from aiohttp import web
 from alcove.platform.core import limits
-from alcove.platform.core.errors import ReportRefusedError, StoreBusyError
+from alcove.platform.core.errors import ReportRefusedError, StoreBusyError, StoreFullError, StoreUnavailableError
 from alcove.platform.experiments.task import task_of
 from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.store import Store
@@ -128,7 +128,7 @@ def reports_handler(
             return _refuse(collector, error.status, error.reason, error.bound)
         except ReportRefusedError as error:
             return _refuse(collector, 400, error.reason, error.bound)
-        except StoreBusyError:
+        except (StoreBusyError, StoreFullError, StoreUnavailableError):
             return _refuse(collector, 503, "busy", "a free database; try again")
         return web.Response(status=204)
 

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from aiohttp import web
+from alcove.platform.ingress.blobs import send_blob
+from alcove.registry.blobs import BlobStore
 from alcove.registry.layout import BLOBS, METADATA, TARGETS
 
 __all__ = ["static_routes"]
@@ -21,8 +23,8 @@ _TARGET = re.compile(r"[0-9a-f]{64}\.[a-z0-9][A-Za-z0-9._-]{0,127}\.json")
 _BLOB = re.compile(r"[0-9a-f]{64}")
 
 
-def static_routes(folder: Path) -> list[web.RouteDef]:
-    """Return the routes that serve the tree in `folder`; GET answers HEAD too."""
+def static_routes(folder: Path, blobs: BlobStore | None = None) -> list[web.RouteDef]:
+    """Return the routes that serve the tree in `folder`, with blobs of a store of their own; GET answers HEAD too."""
 
     async def metadata(request: web.Request) -> web.StreamResponse:
         name = request.match_info["name"]
@@ -34,7 +36,10 @@ def static_routes(folder: Path) -> list[web.RouteDef]:
         return await _file(folder / TARGETS, names, IMMUTABLE)
 
     async def blob(request: web.Request) -> web.StreamResponse:
-        return await _file(folder / BLOBS, [(_BLOB, request.match_info["sha256"])], IMMUTABLE)
+        sha256 = request.match_info["sha256"]
+        if blobs is not None and _BLOB.fullmatch(sha256):
+            return await send_blob(request, blobs, sha256, lifetime=IMMUTABLE, absent=_absent)
+        return await _file(folder / BLOBS, [(_BLOB, sha256)], IMMUTABLE)
 
     return [
         web.get(f"/{METADATA}/{{name}}", metadata),
@@ -48,4 +53,8 @@ async def _file(folder: Path, names: list[tuple[re.Pattern[str], str]], lifetime
         path = folder.joinpath(*(name for _, name in names))
         if await asyncio.to_thread(path.is_file):
             return web.FileResponse(path, headers={"Cache-Control": lifetime})
+    return _absent()
+
+
+def _absent() -> web.Response:
     return web.Response(status=404, text="not found\n", headers={"Cache-Control": ABSENT})

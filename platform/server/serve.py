@@ -37,6 +37,7 @@ from alcove.platform.server.registry_service import RegistryService
 from alcove.platform.server.rollout_service import RolloutService
 from alcove.platform.server.settings import Settings
 from alcove.platform.store import Store
+from alcove.registry.blobs import BlobStore, open_blob_store
 from alcove.registry.clock import SYSTEM_CLOCK, Clock
 from alcove.registry.keys import OnlineKeys
 from alcove.registry.tree import Tree
@@ -76,7 +77,8 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         store = await Store.open(settings.database)
         stack.push_async_callback(store.close)
         lock = TreeLock(store)
-        tree = Tree(settings.tree, keys=keys, clock=clock, files=HeldDisk(lock))
+        blobs = None if settings.blobs is None else await asyncio.to_thread(_reached, settings.blobs)
+        tree = Tree(settings.tree, keys=keys, blobs=blobs, clock=clock, files=HeldDisk(lock))
         publisher = Publisher(store, tree, lock)
         versions = VersionPublisher(store, tree, lock, clock)
         await versions.reconcile()
@@ -88,7 +90,7 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         grpc_port = await _start_grpc(stack, settings, mutations, versions)
         rate = RateLimit(settings.reports_per_second, time.monotonic)
         bodies = RateLimit(settings.bodies_per_second, time.monotonic)
-        ingress = create_ingress(settings.tree, collector, rate, bodies)
+        ingress = create_ingress(settings.tree, collector, rate, bodies, blobs)
         http_port = await _start_http(stack, settings, ingress)
         await stack.enter_async_context(_keeping_fresh(settings, tree, lock, publisher))
         scheme = "https" if settings.tls_key else "http"
@@ -121,6 +123,13 @@ def _checked_keys(settings: Settings) -> OnlineKeys:
     settings.uploads.mkdir(mode=0o700, exist_ok=True)
     check_keys(settings, keys, Tree(settings.tree).state())
     return keys
+
+
+def _reached(url: str) -> BlobStore:
+    """Return the store, asked for a blob that is not there: a wrong key or name is told at the start."""
+    blobs = open_blob_store(url)
+    blobs.has("0" * 64)
+    return blobs
 
 
 async def _start_grpc(

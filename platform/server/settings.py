@@ -19,6 +19,8 @@ class Settings(BaseModel):
         database_url: a PostgreSQL database as libpq reads it, in the place of the file in `data_dir`; several servers
             may then have this database and this `data_dir` together, on one machine or over a network's file system.
         online_keys: folder with policy.pem, halt.pem, snapshot.pem and timestamp.pem, and no other key.
+        blobs: URL of the store of programs and cards ("s3://bucket/prefix"), in the place of the tree's own folder; its
+            keys are in the environment, by the names that its maker gave them.
         host: address to listen on; this machine only unless told otherwise.
         grpc_port: for teams and operators; 0: any free port.
         http_port: for devices; 0: any free port.
@@ -34,6 +36,7 @@ class Settings(BaseModel):
     data_dir: Path
     online_keys: Path
     database_url: SecretStr | None = None
+    blobs: Annotated[str, Field(pattern=r"^(s3|gs|az|file)://")] | None = None
     host: str = "127.0.0.1"
     grpc_port: Port = 7443
     http_port: Port = 7480

@@ -23,7 +23,7 @@ from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.ingress.reports import ReportCollector
 from alcove.platform.server import Settings
 from alcove.platform.server.serve import run
-from alcove.platform.store import Store, database
+from alcove.platform.store import Store, dialects
 from alcove.platform.store.experiments import add_experiment, save_experiment
 from alcove.platform.store.versions import add_version, find_version
 from alcove.platform.testing import Served, ServerWorld
@@ -379,7 +379,7 @@ async def test_a_started_experiment_is_known_at_once_or_within_a_second(store: S
 
 async def test_a_locked_database_is_answered_with_503(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A device is told to come again instead of that something broke; then it is welcome."""
-    monkeypatch.setattr(database, "BUSY_TIMEOUT_MS", 20)
+    monkeypatch.setattr(dialects, "BUSY_TIMEOUT_MS", 20)
     store = await Store.open(tmp_path / "alcove.db")
     task = await run_experiment(store)
     app = create_ingress(tmp_path, ReportCollector(store, SYSTEM_CLOCK), *(RateLimit(100, time.monotonic),) * 2)

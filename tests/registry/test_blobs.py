@@ -1,10 +1,12 @@
 """Is a blob the bytes of its name, whatever happens while it is stored?"""
 
 import hashlib
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from alcove.platform.testing.s3 import S3Server
 from alcove.registry.blobs import ObjectBlobStore, open_blob_store
 from alcove.registry.errors import IntegrityError, MissingTarget, StorageError
 from obstore.store import MemoryStore
@@ -19,9 +21,12 @@ def pieces(data: bytes) -> Iterator[bytes]:
         yield data[start : start + 65_536]
 
 
-@pytest.fixture(params=["folder", "memory"])
+@pytest.fixture(params=["folder", "memory", "s3"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectBlobStore:
-    """A local store and one of another kind."""
+    """A local store and those of other kinds."""
+    if request.param == "s3":
+        s3: S3Server = request.getfixturevalue("s3")
+        return open_blob_store(s3.bucket() + "/some/prefix")
     return open_blob_store(tmp_path / "blobs") if request.param == "folder" else ObjectBlobStore(MemoryStore())
 
 
@@ -84,6 +89,66 @@ def test_rotten_blob_is_refused(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(b"\0" + DATA[1:-1] + b"\0")
     with pytest.raises(IntegrityError, match=NAME):
         store.get(NAME)
+
+
+def test_stored_blobs_are_listed_and_removed(store: ObjectBlobStore) -> None:
+    """Each with its size and date; what is put again is young again; removing twice is harmless."""
+    small = hashlib.sha256(b"small").hexdigest()
+    assert list(store.stored()) == []
+    store.put(NAME, DATA)
+    store.put(small, b"small")
+    assert {(blob.sha256, blob.size_bytes) for blob in store.stored()} == {(NAME, len(DATA)), (small, 5)}
+    found = store.find(small)
+    assert found is not None
+    assert found in list(store.stored())
+    assert abs(found.stored_at_s - time.time()) < 3600
+    for _ in range(2):
+        store.remove(small)
+        assert store.find(small) is None
+    assert [blob.sha256 for blob in store.stored()] == [NAME]
+    assert store.get(NAME) == DATA
+
+
+def test_part_of_a_blob_is_read(store: ObjectBlobStore) -> None:
+    """From any offset on; beyond the end is told."""
+    store.put(NAME, DATA)
+    assert store.read(NAME, 0, 10) == DATA[:10]
+    assert store.read(NAME, 9_999_999, 5) == DATA[9_999_999:10_000_004]
+    with pytest.raises(StorageError):
+        store.read(NAME, len(DATA) - 1, 2)
+    with pytest.raises(MissingTarget):
+        store.read("0" * 64, 0, 1)
+
+
+def test_what_a_killed_put_left_is_no_blob_and_is_removed(tmp_path: Path) -> None:
+    """Only what is old enough, and nothing else that lies there."""
+    store = open_blob_store(tmp_path)
+    store.put(NAME, DATA)
+    for name in (f"{NAME}#1", f"{'0' * 64}#23", "README"):
+        (tmp_path / name).write_bytes(b"half")
+    assert [blob.sha256 for blob in store.stored()] == [NAME]
+    assert store.remove_remains(int(time.time()) - 3600) == 0
+    assert store.remove_remains(int(time.time()) + 3600) == 2
+    assert {path.name for path in tmp_path.iterdir()} == {NAME, "README"}
+
+
+def test_remote_store_that_refuses_or_is_gone_is_named(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No such bucket, nobody at the address: an error of ours for every method, without the keys."""
+    stores = [open_blob_store("s3://no-such-bucket/x")]
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    stores.append(open_blob_store("s3://bucket"))
+    for store in stores:
+        for call in (
+            lambda store: store.put(NAME, DATA[:10]),
+            lambda store: store.put(NAME, DATA),
+            lambda store: store.get(NAME),
+            lambda store: list(store.stored()),
+        ):
+            with pytest.raises((StorageError, MissingTarget, IntegrityError)) as caught:
+                call(store)
+            assert "testing-secret" not in str(caught.value)
+    with pytest.raises(StorageError):
+        open_blob_store("ftp://bucket")
 
 
 def test_store_opens_at_a_url_and_refuses_what_it_cannot_make(tmp_path: Path) -> None:
