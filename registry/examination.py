@@ -38,10 +38,14 @@ class Anatomy:
     Attributes:
         ops: how often each operator occurs, by name.
         nan_weights: how many elements are NaN, by weight; weights without any are absent.
+        tolerance: class of the bound that its certificate promises; "" where there is none.
+        samples: of its certificate.
     """
 
     ops: Mapping[str, int]
     nan_weights: Mapping[str, int]
+    tolerance: str = ""
+    samples: int = 0
 
 
 class ProgramExaminer(Protocol):
@@ -85,15 +89,17 @@ class RuntimeExaminer:
         """Take the program apart.
 
         Raises:
-            ProgramRefusedError: the runtime does not load it.
+            ProgramRefusedError: the runtime does not load it, or its certificate is malformed.
         """
         import numpy as np  # noqa: PLC0415
+        from alcove.runtime.certificate.document import parse  # noqa: PLC0415
         from alcove.runtime.errors import AlcoveRuntimeError  # noqa: PLC0415
         from alcove.runtime.format.reader import read_spec  # noqa: PLC0415
         from alcove.runtime.format.spec import DType, Storage  # noqa: PLC0415
 
         try:
             spec = read_spec(program)
+            certificate = parse(spec.certificate) if spec.certificate else None
         except AlcoveRuntimeError as error:
             raise ProgramRefusedError(variant, str(error)) from error
         ops: dict[str, int] = {}
@@ -106,7 +112,9 @@ class RuntimeExaminer:
                 count = int(np.isnan(np.frombuffer(tensor.data, dtype="<f4")).sum())
                 if count:
                     nans[tensor.name] = nans.get(tensor.name, 0) + count
-        return Anatomy(ops, nans)
+        if certificate is None:
+            return Anatomy(ops, nans)
+        return Anatomy(ops, nans, certificate.tolerance, len(certificate.samples))
 
     def latency_ms(self, variant: str, program: bytes) -> float:
         """Return the median time of one run over the certificate's samples, in milliseconds.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping  # noqa: TC003 - kept beside what pydantic reads
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from alcove.registry import limits
 from alcove.registry.canonical import Digest, Document, FeatureName, Part, TeamName, VersionText
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, StringConstraints, model_serializer, model_validator
 
 VariantName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 PortName = Annotated[str, StringConstraints(min_length=1, max_length=128)]
@@ -76,8 +76,31 @@ class PrivacyManifest(Part):
     )
 
 
+class Lineage(Part):
+    """Where a version comes from, as far as its team tells; "" stands for what is not told.
+
+    Attributes:
+        training_run: id of the run that made the weights.
+        code_revision: of the code that ran.
+        data: what was learnt from, in words.
+        parent: version of the same feature that it was made from.
+    """
+
+    training_run: Annotated[str, StringConstraints(max_length=limits.LINEAGE_ID_LENGTH)] = ""
+    code_revision: Annotated[str, StringConstraints(max_length=limits.LINEAGE_ID_LENGTH)] = ""
+    data: Annotated[str, StringConstraints(max_length=limits.LINEAGE_DATA_LENGTH)] = ""
+    parent: VersionText | Literal[""] = ""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not any((self.training_run, self.code_revision, self.data, self.parent)):
+            msg = "a lineage says at least one thing; leave it out if there is none to say"
+            raise ValueError(msg)
+        return self
+
+
 class Manifest(Document):
-    """The signed description of one immutable version of a feature."""
+    """The signed description of one immutable version of a feature; without a lineage it has no such field."""
 
     format: Literal[1] = 1
     feature: FeatureName
@@ -88,9 +111,18 @@ class Manifest(Document):
     card: CardReference
     privacy: PrivacyManifest = PrivacyManifest()
     min_runtime: VersionText = MIN_RUNTIME
+    lineage: Lineage | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, encode: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = encode(self)
+        return {name: value for name, value in fields.items() if name != "lineage" or value is not None}
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.lineage is not None and self.lineage.parent == self.version:
+            msg = f"version {self.version} cannot be its own parent"
+            raise ValueError(msg)
         names = [variant.name for variant in self.variants]
         if names != sorted(set(names)):
             msg = f"variants must have distinct names, in order, got {names}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from alcove.registry import limits
 from alcove.registry.errors import IntegrityError, PackageError, StorageError
 from alcove.registry.files import DISK, read_bounded, replace_file
-from alcove.registry.manifest import MIN_RUNTIME, Manifest, PrivacyManifest
+from alcove.registry.manifest import MIN_RUNTIME, Lineage, Manifest, PrivacyManifest
 from pydantic import ValidationError
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def create_package(
     card: str,
     min_runtime: str = MIN_RUNTIME,
     privacy: PrivacyManifest | None = None,
+    lineage: Lineage | None = None,
     inspector: ProgramInspector | None = None,
 ) -> Package:
     """Return a package whose manifest states what the programs themselves say.
@@ -80,6 +81,7 @@ def create_package(
         card: the model card, Markdown.
         min_runtime: oldest runtime that can run every variant.
         privacy: what may leave the device; the default is the three parts of a report.
+        lineage: where the version comes from; None: not told.
         inspector: reads programs; the runtime unless told otherwise.
 
     Raises:
@@ -105,6 +107,7 @@ def create_package(
                 "card": {"sha256": hashlib.sha256(card_bytes).hexdigest(), "size_bytes": len(card_bytes)},
                 "privacy": privacy or PrivacyManifest(),
                 "min_runtime": min_runtime,
+                "lineage": lineage,
             }
         )
     except ValidationError as error:

@@ -9,6 +9,7 @@ rules.py        what versions of a feature are held against
 validation.py   figures and their bounds; pure but for the runtime
 compatibility.py  does an app that calls one version break with another; pure
 validating.py   validation on the server
+diff.py         what differs between two versions or programs
 search.py       filters, orders and page tokens; pure
 names.py        what aliases and tags may be called
 """

@@ -41,6 +41,7 @@ from alcove.platform.store.catalog import (
 )
 from alcove.platform.store.change import Change
 from alcove.platform.store.versions import get_version
+from alcove.registry.canonical import Identifier
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = ["approve", "move_alias", "resolve"]
@@ -95,12 +96,13 @@ async def approve(change: Change, proposal_id: str) -> AliasMove:
     """Make a proposed move, as somebody else than its proposer.
 
     Raises:
+        InvalidFieldError: the id is malformed.
         NotFoundError: there is no such proposal.
         OwnApprovalError: A3.
         StaleProposalError: A2.
         VersionRevokedError: A4.
     """
-    proposal = await get_proposal(change.session, proposal_id)
+    proposal = await get_proposal(change.session, check("proposal_id", Identifier, proposal_id))
     name = f"{proposal.feature}@{proposal.alias}"
     if proposal.proposed_by == change.principal:
         raise OwnApprovalError(f"moving {name}", change.principal)

@@ -1,4 +1,4 @@
-"""`alcove model`: compile, look at, try and push programs."""
+"""`alcove model`: compile, look at and try programs; what needs a server is in the files beside this one."""
 
 import json
 from dataclasses import asdict
@@ -6,15 +6,30 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
-from alcove.platform.cli.output import AsJson, print_json, print_rows, print_table, when
+from alcove.platform.cli import model_alias, model_diff, model_life, model_registry, model_tag
+from alcove.platform.cli.output import AsJson, print_json, print_rows, print_table
 from alcove.runtime.errors import ExportError
 from rich.console import Console
 from rich.table import Table
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Compile, look at, try and push programs.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Compile, look at and try programs; push versions, find them again, and take them through their life.",
+)
+app.command("push")(model_registry.push)
+app.command("list")(model_registry.list_command)
+app.command("show")(model_registry.show)
+app.command("download")(model_registry.download)
+app.command("diff")(model_diff.diff)
+app.command("validate")(model_life.validate)
+app.command("release")(model_life.release)
+app.command("deprecate")(model_life.deprecate)
+app.command("revoke")(model_life.revoke)
+app.command("rules")(model_life.rules)
+app.add_typer(model_alias.app, name="alias")
+app.add_typer(model_tag.app, name="tag")
 
 ProgramFile = Annotated[Path, typer.Argument(help="A program (.alc).")]
 
@@ -262,60 +277,3 @@ def run(
         print_table(
             ["output", "value"], [[name, json.dumps(value, ensure_ascii=False)] for name, value in outputs.items()]
         )
-
-
-@app.command("push")
-def push(
-    *,
-    programs: Annotated[
-        list[str], typer.Argument(metavar="[VARIANT=]FILE…", help="Programs; a bare file is the variant 'default'.")
-    ],
-    feature: Annotated[str, typer.Option(help="The feature.")],
-    version: Annotated[str, typer.Option(help="Its new version, MAJOR.MINOR.PATCH.")],
-    team: Annotated[str, typer.Option(help="The team that owns the feature.")],
-    key: Annotated[Path, typer.Option(help="The team's private key; it is read here and goes nowhere.")],
-    card: Annotated[Path | None, typer.Option(help="The model card (Markdown).")] = None,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
-) -> None:
-    """Package, verify, upload, sign on this machine, and publish a version."""
-    from alcove.platform.cli.pushing import push_programs  # noqa: PLC0415 - loads the runtime
-
-    with connect(server, token_file, tls_root) as client:
-        pushed = push_programs(
-            client, programs, feature=feature, version=version, team=team, key=key, card=card, is_quiet=as_json
-        )
-    if as_json:
-        print_json(pushed)
-    else:
-        typer.echo(f"{pushed.feature} {pushed.version} is published (manifest {pushed.manifest_sha256})")
-
-
-@app.command("list")
-def list_command(
-    *,
-    feature: Annotated[str, typer.Option(help="Only of this feature.")] = "",
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
-) -> None:
-    """List published versions."""
-    with connect(server, token_file, tls_root) as client:
-        versions = client.versions(feature)
-    if as_json:
-        print_json(versions)
-        return
-    rows = [
-        {
-            "feature": version.feature,
-            "version": version.version,
-            "team": version.team,
-            "variants": ", ".join(f"{v.name} ({v.size_bytes / 1e6:.2f} MB)" for v in version.variants),
-            "published": when(version.published_at_s),
-        }
-        for version in versions
-    ]
-    print_rows(rows, as_json=False, empty="no version yet: alcove model push")

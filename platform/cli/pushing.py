@@ -6,6 +6,7 @@ import typer
 from alcove.platform.cli.files import read_text
 from alcove.platform.client import PlatformClient, Version, push_package
 from alcove.registry.keys import load_signer
+from alcove.registry.manifest import Lineage
 from alcove.registry.package import create_package
 from rich.console import Console
 
@@ -21,6 +22,7 @@ def push_programs(
     team: str,
     key: Path,
     card: Path | None,
+    lineage: Lineage | None,
     is_quiet: bool,
 ) -> Version:
     """Package `[VARIANT=]FILE` arguments and push the package, signed with the key file.
@@ -42,6 +44,7 @@ def push_programs(
         version=version,
         programs={variant: path.read_bytes() for variant, path in files.items()},
         card=read_text(card) if card else f"# {feature} {version}\n\nThe team gave no card.\n",
+        lineage=lineage,
     )
     console = Console(stderr=True, quiet=is_quiet)
     with console.status("packaging") as status:

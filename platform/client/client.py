@@ -1,8 +1,9 @@
-"""How is each call made?  With a deadline, a token and a request id, and an answer or a typed error."""
+"""How is each call made?  With a deadline, a token and a request id, and an answer or a typed error.
 
-import hashlib
+The registry's calls are in `registry`.
+"""
+
 import ipaddress
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -10,12 +11,12 @@ from typing import Any, Self, TypeVar
 import grpc
 from alcove.api.experiment.v1 import experiment_pb2 as experiment_pb
 from alcove.api.experiment.v1.experiment_pb2_grpc import ExperimentServiceStub
-from alcove.api.registry.v1 import registry_pb2 as registry_pb
 from alcove.api.registry.v1.registry_pb2_grpc import RegistryServiceStub
 from alcove.api.rollout.v1 import rollout_pb2 as rollout_pb
 from alcove.api.rollout.v1.rollout_pb2_grpc import RolloutServiceStub
 from alcove.platform.client.errors import error_of
-from alcove.platform.client.models import Arm, Experiment, ExperimentReport, Rollout, Version, value_of
+from alcove.platform.client.models import Arm, Experiment, ExperimentReport, Rollout, value_of
+from alcove.platform.client.registry import RegistryCalls, new_id
 from alcove.platform.core import limits
 from google.protobuf.message import Message
 
@@ -24,7 +25,7 @@ __all__ = ["PlatformClient"]
 _Answer = TypeVar("_Answer", bound=Message)
 
 
-class PlatformClient:
+class PlatformClient(RegistryCalls):
     """Calls the server's services; usable from several threads; close it, or use it as a context manager.
 
     Every method raises a `ClientError` and nothing else.  A mutation that ended in `UnavailableError` or
@@ -68,56 +69,12 @@ class PlatformClient:
         """Close the connection."""
         self._channel.close()
 
-    # Registry
-
-    def upload_blob(self, data: bytes) -> str:
-        """Store `data`; return its SHA-256 (64 hexadecimal digits)."""
-        sha256 = hashlib.sha256(data).hexdigest()
-
-        def parts() -> Iterator[registry_pb.UploadBlobRequest]:
-            yield registry_pb.UploadBlobRequest(header=registry_pb.BlobHeader(sha256=sha256, size_bytes=len(data)))
-            for start in range(0, len(data), limits.CHUNK_BYTES):
-                yield registry_pb.UploadBlobRequest(chunk=data[start : start + limits.CHUNK_BYTES])
-
-        return self._call(self._registry.UploadBlob, parts(), timeout_s=limits.UPLOAD_TIMEOUT_S).sha256
-
-    def team_metadata(self, team: str) -> bytes:
-        """Return the team's current signed metadata."""
-        request = registry_pb.GetTeamMetadataRequest(team=team)
-        return self._call(self._registry.GetTeamMetadata, request).team_metadata
-
-    def publish_version(self, team_metadata: bytes, manifest: bytes, *, request_id: str | None = None) -> Version:
-        """Publish a version whose blobs were uploaded, under metadata that the team signed."""
-        request = registry_pb.PublishVersionRequest(
-            request_id=request_id or _new_id(), team_metadata=team_metadata, manifest=manifest
-        )
-        answer = self._call(self._registry.PublishVersion, request, timeout_s=limits.UPLOAD_TIMEOUT_S)
-        return value_of(Version, answer.version)
-
-    def versions(self, feature: str = "") -> list[Version]:
-        """Return all published versions, oldest first; of one feature where given."""
-        versions: list[Version] = []
-        token = ""
-        while True:
-            request = registry_pb.ListVersionsRequest(feature=feature, page_token=token)
-            answer = self._call(self._registry.ListVersions, request)
-            versions += [value_of(Version, item) for item in answer.versions]
-            token = answer.next_page_token
-            if not token:
-                return versions
-
-    def version(self, feature: str, version: str) -> tuple[Version, bytes]:
-        """Return one version and the canonical bytes of its manifest."""
-        request = registry_pb.GetVersionRequest(feature=feature, version=version)
-        answer = self._call(self._registry.GetVersion, request)
-        return value_of(Version, answer.version), answer.manifest
-
     # Rollouts
 
     def create_rollout(self, app: str, feature: str, version: str, *, request_id: str | None = None) -> Rollout:
         """Create a draft."""
         request = rollout_pb.CreateRolloutRequest(
-            request_id=request_id or _new_id(), app=app, feature=feature, version=version
+            request_id=request_id or new_id(), app=app, feature=feature, version=version
         )
         return value_of(Rollout, self._call(self._rollout.CreateRollout, request).rollout)
 
@@ -126,7 +83,7 @@ class PlatformClient:
     ) -> Rollout:
         """Raise the share; 10 000 completes.  Without a winning experiment a reason is needed, which is audited."""
         request = rollout_pb.AdvanceRolloutRequest(
-            request_id=request_id or _new_id(),
+            request_id=request_id or new_id(),
             rollout_id=rollout_id,
             share_permyriad=share_permyriad,
             override_reason=override_reason,
@@ -135,26 +92,24 @@ class PlatformClient:
 
     def pause_rollout(self, rollout_id: str, *, request_id: str | None = None) -> Rollout:
         """Refuse to advance until resumed."""
-        request = rollout_pb.PauseRolloutRequest(request_id=request_id or _new_id(), rollout_id=rollout_id)
+        request = rollout_pb.PauseRolloutRequest(request_id=request_id or new_id(), rollout_id=rollout_id)
         return value_of(Rollout, self._call(self._rollout.PauseRollout, request).rollout)
 
     def resume_rollout(self, rollout_id: str, *, request_id: str | None = None) -> Rollout:
         """Allow to advance again."""
-        request = rollout_pb.ResumeRolloutRequest(request_id=request_id or _new_id(), rollout_id=rollout_id)
+        request = rollout_pb.ResumeRolloutRequest(request_id=request_id or new_id(), rollout_id=rollout_id)
         return value_of(Rollout, self._call(self._rollout.ResumeRollout, request).rollout)
 
     def roll_back_rollout(self, rollout_id: str, reason: str, *, request_id: str | None = None) -> Rollout:
         """Return all devices to the default version."""
         request = rollout_pb.RollBackRolloutRequest(
-            request_id=request_id or _new_id(), rollout_id=rollout_id, reason=reason
+            request_id=request_id or new_id(), rollout_id=rollout_id, reason=reason
         )
         return value_of(Rollout, self._call(self._rollout.RollBackRollout, request).rollout)
 
     def halt_rollout(self, rollout_id: str, reason: str, *, request_id: str | None = None) -> Rollout:
         """Return all devices to the default version and forbid this one."""
-        request = rollout_pb.HaltRolloutRequest(
-            request_id=request_id or _new_id(), rollout_id=rollout_id, reason=reason
-        )
+        request = rollout_pb.HaltRolloutRequest(request_id=request_id or new_id(), rollout_id=rollout_id, reason=reason)
         return value_of(Rollout, self._call(self._rollout.HaltRollout, request).rollout)
 
     def rollout(self, rollout_id: str) -> Rollout:
@@ -190,7 +145,7 @@ class PlatformClient:
     ) -> Experiment:
         """Create a draft; arm 0 is the control; "" and 0 are the server's defaults."""
         request = experiment_pb.CreateExperimentRequest(
-            request_id=request_id or _new_id(),
+            request_id=request_id or new_id(),
             app=app,
             feature=feature,
             arms=[
@@ -206,12 +161,12 @@ class PlatformClient:
 
     def start_experiment(self, experiment_id: str, *, request_id: str | None = None) -> Experiment:
         """Put the arms on devices and open the collection."""
-        request = experiment_pb.StartExperimentRequest(request_id=request_id or _new_id(), experiment_id=experiment_id)
+        request = experiment_pb.StartExperimentRequest(request_id=request_id or new_id(), experiment_id=experiment_id)
         return value_of(Experiment, self._call(self._experiment.StartExperiment, request).experiment)
 
     def stop_experiment(self, experiment_id: str, *, request_id: str | None = None) -> Experiment:
         """Take the arms from devices and keep the decision."""
-        request = experiment_pb.StopExperimentRequest(request_id=request_id or _new_id(), experiment_id=experiment_id)
+        request = experiment_pb.StopExperimentRequest(request_id=request_id or new_id(), experiment_id=experiment_id)
         return value_of(Experiment, self._call(self._experiment.StopExperiment, request).experiment)
 
     def experiment(self, experiment_id: str) -> Experiment:
@@ -236,15 +191,17 @@ class PlatformClient:
             if not token:
                 return experiments
 
+    def _stream(self, method: Callable[..., Any], request: Any, *, timeout_s: float) -> Iterator[Any]:
+        try:
+            yield from method(request, timeout=timeout_s, metadata=self._metadata)
+        except grpc.RpcError as failure:
+            raise error_of(failure) from None
+
     def _call(self, method: Callable[..., _Answer], request: Any, *, timeout_s: float | None = None) -> _Answer:
         try:
             return method(request, timeout=timeout_s or self._timeout_s, metadata=self._metadata)
         except grpc.RpcError as failure:
             raise error_of(failure) from None
-
-
-def _new_id() -> str:
-    return uuid.uuid4().hex
 
 
 def _is_this_machine(address: str) -> bool:

@@ -10,17 +10,29 @@ from google.protobuf.message import Message
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 __all__ = [
+    "AliasMove",
+    "AliasProposal",
+    "Aliases",
     "Arm",
     "ArmDifference",
     "ArmResult",
+    "Check",
     "Decision",
     "Estimate",
     "Experiment",
     "ExperimentReport",
+    "FeatureRules",
+    "Lineage",
+    "Port",
     "Results",
     "Rollout",
+    "StateMove",
+    "Tag",
+    "Validation",
     "Variant",
     "Version",
+    "VersionDetails",
+    "VersionState",
     "value_of",
 ]
 
@@ -43,6 +55,29 @@ class Variant(_Value):
     memory_ceiling_bytes: int
 
 
+VersionState = Annotated[
+    Literal["registered", "validated", "released", "deprecated", "revoked"], _without_prefix("VERSION_STATE_")
+]
+
+
+class Tag(_Value):
+    """A word about a version, and who said it when."""
+
+    key: str
+    value: str
+    set_by: str
+    set_at_s: int
+
+
+class Lineage(_Value):
+    """Where a version comes from, as its team signed it."""
+
+    training_run: str
+    code_revision: str
+    data: str
+    parent: str
+
+
 class Version(_Value):
     """A published version of a feature."""
 
@@ -52,6 +87,107 @@ class Version(_Value):
     manifest_sha256: str
     variants: tuple[Variant, ...]
     published_at_s: int
+    state: VersionState
+    tags: tuple[Tag, ...]
+    aliases: tuple[str, ...]
+    lineage: Lineage | None = None
+
+
+class Port(_Value):
+    """One input or output of a feature."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    is_ragged: bool
+    labels: tuple[str, ...]
+
+
+class StateMove(_Value):
+    """One step of a version's life."""
+
+    from_state: VersionState
+    to_state: VersionState
+    moved_by: str
+    moved_at_s: int
+    reason: str
+
+
+class Check(_Value):
+    """One figure held against its bound; bound "": the feature sets none."""
+
+    name: str
+    variant: str
+    is_passed: bool
+    figure: str
+    bound: str
+
+
+class Validation(_Value):
+    """What a validation found."""
+
+    is_passed: bool
+    checks: tuple[Check, ...]
+    validated_by: str
+    validated_at_s: int
+
+
+class VersionDetails(_Value):
+    """A version and what is known of it; `manifest` is the canonical JSON that was signed."""
+
+    version: Version
+    manifest: bytes
+    card: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    moves: tuple[StateMove, ...]
+    validation: Validation | None = None
+
+
+class AliasMove(_Value):
+    """One move of an alias; "" as a version: it did not exist, or exists no more."""
+
+    feature: str
+    alias: str
+    from_version: str
+    to_version: str
+    moved_by: str
+    moved_at_s: int
+    reason: str
+    approved_by: str
+
+
+class AliasProposal(_Value):
+    """A move of an alias that waits for somebody else's approval."""
+
+    proposal_id: str
+    feature: str
+    alias: str
+    from_version: str
+    to_version: str
+    proposed_by: str
+    proposed_at_s: int
+    reason: str
+
+
+class Aliases(_Value):
+    """The aliases of a feature as they are, and what waits for approval."""
+
+    aliases: tuple[AliasMove, ...]
+    proposals: tuple[AliasProposal, ...]
+
+
+class FeatureRules(_Value):
+    """What versions of a feature are held against; 0 and () bound nothing."""
+
+    must_approve_aliases: bool = False
+    must_be_released: bool = False
+    max_size_bytes: int = 0
+    max_memory_bytes: int = 0
+    max_latency_ms: float = 0.0
+    allowed_ops: tuple[str, ...] = ()
+    set_by: str = ""
+    set_at_s: int = 0
 
 
 class Rollout(_Value):

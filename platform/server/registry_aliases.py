@@ -20,7 +20,7 @@ from alcove.platform.server.registry_convert import alias_move_message, proposal
 from alcove.platform.store import catalog
 from alcove.platform.store.change import Change
 from alcove.platform.store.versions import find_team, get_version
-from alcove.registry.canonical import FeatureName, VersionText
+from alcove.registry.canonical import FeatureName, Identifier, VersionText
 
 __all__ = ["AliasCalls"]
 
@@ -59,10 +59,11 @@ class AliasCalls:
         """Make a proposed move, as somebody else than its proposer."""
 
         async def work(change: Change) -> pb.ApproveAliasResponse:
-            proposal = await catalog.get_proposal(change.session, request.proposal_id)
+            proposal_id = check("proposal_id", Identifier, request.proposal_id)
+            proposal = await catalog.get_proposal(change.session, proposal_id)
             team = await find_team(change.session, proposal.feature)
             require_owner(current_principal(), team or "", "approve moves of aliases")
-            return pb.ApproveAliasResponse(move=alias_move_message(await approve(change, request.proposal_id)))
+            return pb.ApproveAliasResponse(move=alias_move_message(await approve(change, proposal_id)))
 
         return await self._mutations.run(request, pb.ApproveAliasResponse, work)
 

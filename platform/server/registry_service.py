@@ -32,7 +32,7 @@ from alcove.platform.server.registry_lifecycle import LifecycleCalls
 from alcove.platform.store.catalog import last_validation, listed, state_moves
 from alcove.platform.store.change import Change
 from alcove.platform.store.search import search_versions
-from alcove.platform.store.versions import get_version
+from alcove.platform.store.versions import find_version, get_version
 from alcove.registry.canonical import FeatureName, TeamName, VersionText
 from alcove.registry.manifest import Manifest
 
@@ -62,6 +62,7 @@ class RegistryService(BlobCalls, AliasCalls, LifecycleCalls, rpc.RegistryService
             return known
         manifest = Manifest.from_bytes(request.manifest)
         require_team(current_principal(), manifest.team)
+        await self._check_parent(manifest)
         await self._versions.to_tree(manifest, request.team_metadata)
 
         async def work(change: Change) -> pb.PublishVersionResponse:
@@ -70,6 +71,15 @@ class RegistryService(BlobCalls, AliasCalls, LifecycleCalls, rpc.RegistryService
             return pb.PublishVersionResponse(version=version_message(version))
 
         return await self._mutations.run(request, pb.PublishVersionResponse, work)
+
+    async def _check_parent(self, manifest: Manifest) -> None:
+        parent = "" if manifest.lineage is None else manifest.lineage.parent
+        if not parent:
+            return
+        async with self._mutations.store.read() as session:
+            if await find_version(session, manifest.feature, parent) is None:
+                bound = f"a published version of {manifest.feature}"
+                raise InvalidFieldError("manifest.lineage.parent", bound, parent)
 
     async def ListVersions(self, request: pb.ListVersionsRequest, context: Any) -> pb.ListVersionsResponse:
         """List the versions that fit every filter, a page at a time."""

@@ -26,7 +26,7 @@ __all__ = ["Served", "ServerWorld"]
 
 START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 30.0
-FEATURES: Final = 80  # each test takes its own, so that one server serves all of them
+FEATURES: Final = 160  # each test takes its own, so that one server serves all of them
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def feature() -> str:
 @pytest.fixture(scope="session")
 def shared_feature(world: ServerWorld, served: Served) -> str:
     """A feature with the published versions 1.0.0 and 2.0.0, for tests that change nothing."""
-    feature = "text_79"
+    feature = "text_159"
     with world.client(served, "team:text") as team:
         world.publish(team, feature, "1.0.0")
         world.publish(team, feature, "2.0.0")

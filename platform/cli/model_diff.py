@@ -1,0 +1,123 @@
+"""`alcove model diff`: what differs between two versions of the registry, or two program files?"""
+
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from alcove.platform.catalog.diff import Figure, ProgramFigures, Side, VersionDiff, compare, figures_of
+from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
+from alcove.platform.cli.output import AsJson, print_json, print_table
+from alcove.platform.cli.references import parse_reference
+from alcove.platform.client import PlatformClient, Validation
+from alcove.registry.errors import IntegrityError
+from alcove.registry.manifest import Manifest
+from rich.console import Console
+from rich.syntax import Syntax
+
+__all__ = ["diff"]
+
+_Side = Annotated[str, typer.Argument(metavar="VERSION|FILE", help="FEATURE@VERSION, FEATURE@ALIAS, or a file (.alc).")]
+
+
+def diff(
+    *,
+    left: _Side,
+    right: _Side,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Time both on this machine, instead of what validations recorded.")
+    ] = False,
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    tls_root: TlsRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare two versions or programs: card, size, memory, latency, operators, certificate, signature, lineage."""
+    names = (left, right)
+    if all(Path(name).is_file() for name in names):  # no server is needed
+        sides = [_file(name, is_timed=measure) for name in names]
+    else:
+        with connect(server, token_file, tls_root) as client:
+            sides = [
+                _file(name, is_timed=measure) if Path(name).is_file() else _version(client, name, is_timed=measure)
+                for name in names
+            ]
+    found = compare(*sides)
+    if as_json:
+        print_json(asdict(found))
+    else:
+        _print(found)
+
+
+def _file(name: str, *, is_timed: bool) -> Side:
+    figures, signature = figures_of(Path(name).read_bytes(), is_timed=is_timed)
+    return Side(name, None, signature, {"default": figures}, {})
+
+
+def _version(client: PlatformClient, name: str, *, is_timed: bool) -> Side:
+    named = parse_reference(name)
+    details = client.version_details(named.feature, version=named.version, alias=named.alias)
+    manifest = Manifest.from_bytes(details.manifest)
+    if manifest.sha256 != details.version.manifest_sha256:
+        raise IntegrityError("manifest", expected=details.version.manifest_sha256, seen=manifest.sha256)
+    programs: dict[str, ProgramFigures] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for variant in manifest.variants:
+            path = Path(folder) / variant.sha256
+            client.download_blob(variant.sha256, path)
+            programs[variant.name], _ = figures_of(path.read_bytes(), is_timed=is_timed)
+    recorded = {} if is_timed else _recorded_ms(details.validation)
+    programs = {
+        variant: figures if variant not in recorded else _timed(figures, recorded[variant])
+        for variant, figures in programs.items()
+    }
+    lineage = {} if manifest.lineage is None else manifest.lineage.model_dump()
+    label = f"{manifest.feature} {manifest.version}"
+    return Side(label, details.card, manifest.signature, programs, lineage)
+
+
+def _recorded_ms(validation: Validation | None) -> dict[str, float]:
+    """Return what the last validation measured, by variant."""
+    checks = () if validation is None else validation.checks
+    return {
+        check.variant: float(check.figure.removesuffix(" ms"))
+        for check in checks
+        if check.name == "latency" and check.figure.endswith(" ms")
+    }
+
+
+def _timed(figures: ProgramFigures, latency_ms: float) -> ProgramFigures:
+    return ProgramFigures(**{**vars(figures), "latency_ms": latency_ms})
+
+
+def _print(found: VersionDiff) -> None:
+    for variant in found.variants:
+        rows = [_row(figure) for figure in (*variant.figures, *variant.ops)]
+        print_table(["", found.left, found.right, "change"], rows, title=f"variant {variant.variant}")
+    for side, names in ((found.left, found.only_left), (found.right, found.only_right)):
+        if names:
+            typer.echo(f"only in {side}: {', '.join(names)}")
+    if found.lineage:
+        print_table(["lineage", found.left, found.right, ""], [_row(figure) for figure in found.lineage])
+    if found.breaks:
+        typer.echo(f"apps that call {found.left} break with {found.right}: " + "; ".join(found.breaks))
+    else:
+        typer.echo(f"apps that call {found.left} can call {found.right}")
+    if found.card:
+        Console().print(Syntax(found.card, "diff", background_color="default", word_wrap=True))
+
+
+def _row(figure: Figure) -> list[str]:
+    change = "" if figure.change is None else f"{figure.change:+,.6g}" if figure.change else "same"
+    if figure.change and isinstance(figure.left, int | float) and figure.left:
+        change += f" ({figure.change / figure.left:+.1%})"
+    return [figure.what.replace("_", " "), _text(figure.left), _text(figure.right), change]
+
+
+def _text(value: float | str | None) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, str):
+        return value
+    return f"{int(value):,}" if value == int(value) else f"{value:,.6g}"

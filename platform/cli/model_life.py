@@ -1,0 +1,156 @@
+"""`alcove model validate | release | deprecate | revoke | rules`: take a version through its life."""
+
+from typing import Annotated
+
+import typer
+from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
+from alcove.platform.cli.failures import FAILED
+from alcove.platform.cli.output import AsJson, print_json, print_rows, when
+from alcove.platform.cli.references import VersionArgument, resolve
+from alcove.platform.client import Version
+
+__all__ = ["deprecate", "release", "revoke", "rules", "validate"]
+
+Reason = Annotated[str, typer.Option(help="Why; kept with the version, and audited.")]
+
+
+def validate(
+    *,
+    name: VersionArgument,
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    tls_root: TlsRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Recompute the certificate on the server and hold every figure against its bound; exit code 1 if one fails."""
+    with connect(server, token_file, tls_root) as client:
+        version, validation = client.validate_version(*resolve(client, name))
+    if as_json:
+        print_json({"version": version, "validation": validation})
+    else:
+        rows = [
+            {
+                "check": check.name,
+                "variant": check.variant or "all",
+                "": "passed" if check.is_passed else "FAILED",
+                "figure": check.figure,
+                "bound": check.bound or "none set",
+            }
+            for check in validation.checks
+        ]
+        print_rows(rows, as_json=False, empty="")
+        typer.echo(f"{version.feature} {version.version} is {version.state}")
+    if not validation.is_passed:
+        raise typer.Exit(FAILED)
+
+
+def release(
+    *,
+    name: VersionArgument,
+    reason: Reason,
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    tls_root: TlsRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say that a validated (or deprecated) version may be used."""
+    with connect(server, token_file, tls_root) as client:
+        version = client.release_version(*resolve(client, name), reason=reason)
+    _tell(version, as_json=as_json)
+
+
+def deprecate(
+    *,
+    name: VersionArgument,
+    reason: Reason,
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    tls_root: TlsRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say that a released version should not be chosen any more; devices that have it keep it."""
+    with connect(server, token_file, tls_root) as client:
+        version = client.deprecate_version(*resolve(client, name), reason=reason)
+    _tell(version, as_json=as_json)
+
+
+def revoke(
+    *,
+    name: VersionArgument,
+    reason: Reason,
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    tls_root: TlsRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Forbid a version for ever: every device of every app drops it at its next check-in.  There is no way back."""
+    with connect(server, token_file, tls_root) as client:
+        version, apps = client.revoke_version(*resolve(client, name), reason=reason)
+    if as_json:
+        print_json({"version": version, "apps": apps})
+        return
+    where = f"devices of {', '.join(apps)} drop it at their next check-in" if apps else "no app ever used it"
+    typer.echo(f"{version.feature} {version.version} is revoked: {where}")
+
+
+def rules(
+    *,
+    feature: Annotated[str, typer.Argument(help="The feature.")],
+    max_size_bytes: Annotated[int | None, typer.Option(min=0, help="Most bytes of a program; 0: no bound.")] = None,
+    max_memory_bytes: Annotated[
+        int | None, typer.Option(min=0, help="Most bytes that one run needs besides the program; 0: no bound.")
+    ] = None,
+    max_latency_ms: Annotated[
+        float | None, typer.Option(min=0, help="Most milliseconds of one run on the server, median; 0: no bound.")
+    ] = None,
+    allowed_op: Annotated[
+        list[str] | None,
+        typer.Option(help="An operator that programs may use; repeatable; 'any' lifts the bound."),
+    ] = None,
+    must_approve_aliases: Annotated[
+        bool | None,
+        typer.Option("--approve-aliases/--no-approve-aliases", help="Whether moving an alias takes a second person."),
+    ] = None,
+    must_be_released: Annotated[
+        bool | None,
+        typer.Option(
+            "--released-only/--any-state", help="Whether rollouts and experiments take only released versions."
+        ),
+    ] = None,
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    tls_root: TlsRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what versions of a feature are held against; with options, set those and keep the others."""
+    ops = None if allowed_op is None else () if allowed_op == ["any"] else tuple(allowed_op)
+    given = {
+        "max_size_bytes": max_size_bytes,
+        "max_memory_bytes": max_memory_bytes,
+        "max_latency_ms": max_latency_ms,
+        "allowed_ops": ops,
+        "must_approve_aliases": must_approve_aliases,
+        "must_be_released": must_be_released,
+    }
+    changes = {field: value for field, value in given.items() if value is not None}
+    with connect(server, token_file, tls_root) as client:
+        held = client.rules(feature)
+        if changes:
+            held = client.set_rules(feature, held.model_copy(update=changes))
+    if as_json:
+        print_json(held)
+        return
+    rows = [
+        {"rule": field.replace("_", " "), "value": ", ".join(value) if isinstance(value, tuple) else value or "-"}
+        for field, value in held
+        if field not in ("set_by", "set_at_s")
+    ]
+    print_rows(rows, as_json=False, empty="")
+    typer.echo(f"set {when(held.set_at_s)} by {held.set_by}" if held.set_by else "nobody has set any")
+
+
+def _tell(version: Version, *, as_json: bool) -> None:
+    if as_json:
+        print_json(version)
+    else:
+        typer.echo(f"{version.feature} {version.version} is {version.state}")

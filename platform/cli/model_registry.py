@@ -1,0 +1,212 @@
+"""`alcove model push | list | show | download`: bring versions to the registry, and find them again."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
+from alcove.platform.cli.output import AsJson, print_json, print_rows, when
+from alcove.platform.cli.references import VersionArgument, parse_reference
+from alcove.platform.client import VersionDetails
+from alcove.platform.core.records import VersionState
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+__all__ = ["download", "list_command", "push", "show"]
+
+
+def push(
+    *,
+    programs: Annotated[
+        list[str], typer.Argument(metavar="[VARIANT=]FILE…", help="Programs; a bare file is the variant 'default'.")
+    ],
+    feature: Annotated[str, typer.Option(help="The feature.")],
+    version: Annotated[str, typer.Option(help="Its new version, MAJOR.MINOR.PATCH.")],
+    team: Annotated[str, typer.Option(help="The team that owns the feature.")],
+    key: Annotated[Path, typer.Option(help="The team's private key; it is read here and goes nowhere.")],
+    card: Annotated[Path | None, typer.Option(help="The model card (Markdown).")] = None,
+    training_run: Annotated[str, typer.Option(help="Lineage: id of the training run; signed, never changed.")] = "",
+    code_revision: Annotated[str, typer.Option(help="Lineage: revision of the training code.")] = "",
+    data: Annotated[str, typer.Option(help="Lineage: what it learnt from, in words.")] = "",
+    parent: Annotated[str, typer.Option(help="Lineage: published version that it was made from.")] = "",
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    tls_root: TlsRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Package, verify, upload, sign on this machine, and publish a version; repeating goes on where a cut was."""
+    from alcove.platform.cli.pushing import push_programs  # noqa: PLC0415 - loads the runtime
+    from alcove.registry.manifest import Lineage  # noqa: PLC0415
+
+    told = {"training_run": training_run, "code_revision": code_revision, "data": data, "parent": parent}
+    with connect(server, token_file, tls_root) as client:
+        pushed = push_programs(
+            client,
+            programs,
+            feature=feature,
+            version=version,
+            team=team,
+            key=key,
+            card=card,
+            lineage=Lineage.model_validate(told) if any(told.values()) else None,
+            is_quiet=as_json,
+        )
+    if as_json:
+        print_json(pushed)
+    else:
+        typer.echo(f"{pushed.feature} {pushed.version} is published (manifest {pushed.manifest_sha256})")
+
+
+def list_command(
+    *,
+    feature: Annotated[str, typer.Option(help="Only of this feature.")] = "",
+    team: Annotated[str, typer.Option(help="Only of this team.")] = "",
+    state: Annotated[
+        list[VersionState] | None,
+        typer.Option(help="Only in this state; repeatable."),
+    ] = None,
+    alias: Annotated[str, typer.Option(help="Only what this alias points to.")] = "",
+    tag: Annotated[
+        list[str] | None, typer.Option(metavar="KEY[=VALUE]", help="Only with this tag; repeatable, all must fit.")
+    ] = None,
+    text: Annotated[
+        str, typer.Option(help="Only where each of these words occurs: names, lineage, model card, tags.")
+    ] = "",
+    order: Annotated[
+        Literal["oldest", "newest", "highest"],
+        typer.Option(help="By publication, or by feature and highest version first."),
+    ] = "oldest",
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many; all if it is not given.")] = None,
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    tls_root: TlsRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """List published versions; every filter that is given must fit."""
+    tags = dict(item.partition("=")[::2] for item in tag or [])
+    with connect(server, token_file, tls_root) as client:
+        versions = client.versions(
+            feature, team=team, states=state or (), alias=alias, tags=tags, text=text, order=order, limit=limit
+        )
+    if as_json:
+        print_json(versions)
+        return
+    rows = [
+        {
+            "feature": version.feature,
+            "version": version.version,
+            "state": version.state,
+            "aliases": ", ".join(f"@{name}" for name in version.aliases),
+            "tags": ", ".join(f"{tag.key}={tag.value}" for tag in version.tags),
+            "team": version.team,
+            "variants": ", ".join(f"{v.name} ({v.size_bytes / 1e6:.2f} MB)" for v in version.variants),
+            "published": when(version.published_at_s),
+        }
+        for version in versions
+    ]
+    print_rows(rows, as_json=False, empty="no such version: alcove model push")
+
+
+def show(
+    *,
+    name: VersionArgument,
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    tls_root: TlsRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show everything that is known of a version: state, lineage, signature, checks, history and model card."""
+    named = parse_reference(name)
+    with connect(server, token_file, tls_root) as client:
+        details = client.version_details(named.feature, version=named.version, alias=named.alias)
+    if as_json:
+        print_json(details.model_dump(mode="json", exclude={"manifest"}))
+    else:
+        _print(details)
+
+
+def _print(details: VersionDetails) -> None:
+    version = details.version
+    aliases = "".join(f" @{alias}" for alias in version.aliases)
+    typer.echo(f"{version.feature} {version.version}{aliases}: {version.state}, of team {version.team}")
+    typer.echo(f"published {when(version.published_at_s)}, manifest {version.manifest_sha256}")
+    lineage = version.lineage.model_dump() if version.lineage else {}
+    for field, value in lineage.items():
+        if value:
+            typer.echo(f"{field.replace('_', ' ')}: {value}")
+    print_rows([item.model_dump() for item in version.variants], as_json=False, empty="")
+    ports = [
+        {
+            "direction": direction,
+            "name": port.name,
+            "dtype": port.dtype,
+            "shape": list(port.shape),
+            "labels": len(port.labels),
+        }
+        for direction, side in (("input", details.inputs), ("output", details.outputs))
+        for port in side
+    ]
+    print_rows(ports, as_json=False, empty="")
+    if version.tags:
+        rows = [{"tag": t.key, "value": t.value, "set by": t.set_by, "when": when(t.set_at_s)} for t in version.tags]
+        print_rows(rows, as_json=False, empty="")
+    if details.validation is not None:
+        checks = [
+            {"check": c.name, "variant": c.variant, "passed": c.is_passed, "figure": c.figure, "bound": c.bound or "-"}
+            for c in details.validation.checks
+        ]
+        title = f"validated {when(details.validation.validated_at_s)} by {details.validation.validated_by}"
+        print_rows(checks, as_json=False, empty="", title=title)
+    moves = [
+        {"from": m.from_state, "to": m.to_state, "by": m.moved_by, "when": when(m.moved_at_s), "why": m.reason}
+        for m in details.moves
+    ]
+    print_rows(moves, as_json=False, empty="no state but the first: alcove model validate")
+    Console().print(Markdown(details.card))
+
+
+def download(
+    *,
+    name: VersionArgument,
+    variant: Annotated[str, typer.Option(help="The program of this variant; needed where there are several.")] = "",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where it goes; FEATURE-VERSION-VARIANT.alc if not given.")
+    ] = None,
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    tls_root: TlsRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Download a program, verified against its digest; a download that was cut goes on where it ended."""
+    named = parse_reference(name)
+    with connect(server, token_file, tls_root) as client:
+        details = client.version_details(named.feature, version=named.version, alias=named.alias)
+        version = details.version
+        if version.state == "revoked":
+            raise typer.BadParameter(f"{version.feature} {version.version} is revoked")
+        programs = {item.name: item for item in version.variants}
+        if variant not in programs and (variant or len(programs) > 1):
+            raise typer.BadParameter(
+                f"{version.feature} {version.version} has the variants {', '.join(programs)}", param_hint="--variant"
+            )
+        chosen = programs[variant or next(iter(programs))]
+        path = out or Path(f"{version.feature}-{version.version}-{chosen.name}.alc")
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        with Progress(*columns, console=Console(stderr=True, quiet=as_json), transient=True) as progress:
+            task = progress.add_task(path.name, total=chosen.size_bytes)
+            size_bytes = client.download_blob(
+                chosen.sha256, path, progress=lambda done, _all: progress.update(task, completed=done)
+            )
+    facts = {
+        "file": str(path),
+        "feature": version.feature,
+        "version": version.version,
+        "variant": chosen.name,
+        "size_bytes": size_bytes,
+        "sha256": chosen.sha256,
+    }
+    if as_json:
+        print_json(facts)
+    else:
+        typer.echo(f"{path}: {version.feature} {version.version} {chosen.name}, {size_bytes} bytes, {chosen.sha256}")

@@ -1,0 +1,56 @@
+"""`alcove model tag`: words about versions, to find them by."""
+
+from typing import Annotated
+
+import typer
+from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
+from alcove.platform.cli.output import AsJson, print_json
+from alcove.platform.cli.references import VersionArgument, resolve
+from alcove.platform.client import Version
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="Say something about versions, to find them by.")
+
+
+@app.command("set")
+def set_command(
+    *,
+    name: VersionArgument,
+    tag: Annotated[str, typer.Argument(metavar="KEY=VALUE", help="The tag; an equal key is replaced.")],
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    tls_root: TlsRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give a version a tag, or its tag another value."""
+    key, equals, value = tag.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"write KEY=VALUE, got {tag!r}")
+    with connect(server, token_file, tls_root) as client:
+        version = client.set_tag(*resolve(client, name), key, value)
+    _tell(version, as_json=as_json)
+
+
+@app.command("remove")
+def remove(
+    *,
+    name: VersionArgument,
+    key: Annotated[str, typer.Argument(help="Key of the tag.")],
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    tls_root: TlsRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take a tag from a version."""
+    with connect(server, token_file, tls_root) as client:
+        version = client.remove_tag(*resolve(client, name), key)
+    _tell(version, as_json=as_json)
+
+
+def _tell(version: Version, *, as_json: bool) -> None:
+    if as_json:
+        print_json(version)
+    else:
+        tags = ", ".join(f"{tag.key}={tag.value}" for tag in version.tags) or "no tags"
+        typer.echo(f"{version.feature} {version.version}: {tags}")
