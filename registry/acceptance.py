@@ -113,6 +113,21 @@ def judge(folder: Path, change: Change, *, now_s: int) -> Judged:
     return Judged(base, root, root_metadata, targets, roles, is_seamless)
 
 
+def state_before(folder: Path, change: Change) -> TreeState:
+    """Return the state of a tree, or, where of this change its root was written and no more, the one before.
+
+    Raises:
+        MetadataError, StorageError: as `read_state`.
+    """
+    try:
+        return read_state(folder)
+    except SignatureError:
+        root = change.roles.get("root")
+        if root is None or root.signed.version < 2:
+            raise
+        return read_state(folder, root_version=root.signed.version - 1)
+
+
 def publish(
     folder: Path, judged: Judged, keys: OnlineKeys, *, old_keys: Sequence[Signer], files: Files, now_s: int
 ) -> tuple[str, ...]:
@@ -157,12 +172,7 @@ def _base(folder: Path, change: Change) -> TreeState | None:
             msg = f"{folder} holds no tree; a first change begins with root 1"
             raise PublishError(msg)
         return None
-    try:
-        return read_state(folder)
-    except SignatureError:
-        if root is None or root.signed.version < 2:
-            raise
-        return read_state(folder, root_version=root.signed.version - 1)
+    return state_before(folder, change)
 
 
 def _judge_root(change: Change, base: TreeState | None) -> tuple[Root, Metadata[Root] | None]:

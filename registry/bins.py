@@ -158,9 +158,11 @@ class Versions:
         self.owner.delegations = Delegations(keys=dict(keys), roles=None, succinct_roles=succinct)
         # A name that goes on keeps its number; one that is new begins at 1 when it is signed.
         before = self.bins
-        self.bins = {name: before.get(name) or Targets(version=0) for name in succinct.get_roles()}
-        for holder in self.bins.values():
+        self.bins = {name: before.get(name) or Targets() for name in succinct.get_roles()}
+        for name, holder in self.bins.items():
             holder.targets = {}
+            if name not in before:
+                holder.version = 0
         for path, target in everything.items():
             self.bins[succinct.get_role_for_target(path)].targets[path] = target
         self.changed = {self.role, *self.bins}

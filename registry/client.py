@@ -4,7 +4,8 @@ A `TreeClient` keeps three things in its folder, each written whole or not at al
 
 - `tuf/`: the newest metadata it accepted, so that nothing older is accepted again (python-tuf's client);
 - `documents/`: the newest policy and halt of each app, so that serial numbers only rise, and so that a device without
-  a network still knows its policy;
+  a network still knows its policy; beside each the ids of the keys that it was signed under, because serial numbers
+  that a thief ran up count no longer when the tree names none of those keys;
 - `manifests/`: manifests by digest, so that each is fetched once.
 
 An expired timestamp stays expired: it is kept as the verdict on its version and all below, so turning the clock back
@@ -39,6 +40,7 @@ from alcove.registry.errors import (
 )
 from alcove.registry.files import DISK, Files, read_bounded, replace_file
 from alcove.registry.floors import floors, is_below
+from alcove.registry.lifts import Lift, gives_back_only_lifted, lifts
 from alcove.registry.manifest import Manifest, manifest_path
 from alcove.registry.policy.document import Halt, Policy, halt_from_bytes, policy_from_bytes
 from tuf.api import exceptions
@@ -63,6 +65,7 @@ _CONFIG: Final = UpdaterConfig(
     targets_max_length=limits.TARGETS_METADATA_MAX_BYTES,
 )
 _VERDICT: Final = "expired.json"
+_KEYS_MAX_BYTES: Final = 2048  # ids of 16 keys take 1 100
 _DIGEST_CHARACTERS: Final = frozenset("0123456789abcdef")
 
 
@@ -156,7 +159,7 @@ class TreeClient:
         """Return the published halt of `app`, and keep it; an empty one (serial 0) where none was ever published.
 
         Raises:
-            RollbackError: it is older than one seen before, or gives back what that one took away.
+            RollbackError: it is older than one seen before, or gives back what that one took away and no team lifted.
             WrongSubjectError: it speaks of another app.
             RegistryError: as `refresh`, which is called first where it was not.
         """
@@ -168,7 +171,7 @@ class TreeClient:
                 raise RollbackError("halt", f"the halt of {app} with serial {stored.serial} is gone")
             return Halt(app=app, serial=0)
         halt = halt_from_bytes(self._document(target, self._document_file("halt", app), "halt", limits.HALT_MAX_BYTES))
-        if stored is not None and not halt.includes(stored):
+        if stored is not None and not gives_back_only_lifted(stored, halt, self._lifts(stored, halt)):
             raise RollbackError("halt", f"serial {halt.serial} gives back what serial {stored.serial} took away")
         return self._accept("halt", app, halt, stored)
 
@@ -274,13 +277,41 @@ class TreeClient:
     def _accept(self, kind: str, app: str, document: _Dated, stored: _Dated | None) -> _Dated:
         if document.app != app:
             raise WrongSubjectError(kind, field="app", expected=app, seen=document.app)
-        if stored is not None:
+        keys = self._keys_of(kind)
+        if stored is not None and self._is_by_one_of(kind, app, keys):
             if document.serial < stored.serial:
                 raise RollbackError(kind, f"serial {document.serial} of {app} is below {stored.serial}, seen before")
             if document.serial == stored.serial and document != stored:
                 raise RollbackError(kind, f"serial {document.serial} of {app} names two documents")
         self._store(self._document_file(kind, app), document.to_bytes())
+        # Second: a kill in between leaves a document whose serial binds too little for once, never one that binds all.
+        self._store(self._keys_file(kind, app), json.dumps(keys).encode())
         return document
+
+    def _keys_of(self, kind: str) -> list[str]:
+        updater = self._updater
+        return [] if updater is None else updater.keys_of(kind)
+
+    def _is_by_one_of(self, kind: str, app: str, keys: list[str]) -> bool:
+        """Tell whether the stored document was signed under keys of which the role still has one."""
+        data = self._read(self._keys_file(kind, app), _KEYS_MAX_BYTES)
+        try:
+            known = json.loads(data or b"")
+            return not isinstance(known, list) or not known or not set(known).isdisjoint(keys)
+        except (ValueError, TypeError):
+            return True  # damaged, or stored before there was such a file: the stricter answer
+
+    def _lifts(self, earlier: Halt, later: Halt) -> dict[str, tuple[Lift, ...]]:
+        """Return the lifts of the teams whose features the later halt gives back."""
+        if later.includes(earlier):
+            return {}
+        features = {item.feature for item in set(earlier.halted) - set(later.halted)}
+        features |= set(earlier.frozen) - set(later.frozen)
+        updater = self._updater
+        if updater is None:
+            return {}
+        with _typed_errors(updater):
+            return {feature: updater.lifts(feature) for feature in features}
 
     def _stored(self, kind: str, app: str, read: Callable[[bytes], _Dated], limit_bytes: int) -> _Dated | None:
         data = self._read(self._document_file(kind, app), limit_bytes)
@@ -292,6 +323,9 @@ class TreeClient:
 
     def _document_file(self, kind: str, app: str) -> Path:
         return self._folder / "documents" / f"{kind}-{quote(app, safe='')}.json"
+
+    def _keys_file(self, kind: str, app: str) -> Path:
+        return self._folder / "documents" / f"{kind}-{quote(app, safe='')}.keys"
 
     def _expired_version(self, updater: _Updater) -> int:
         """Return the highest timestamp version found expired under keys that are still the role's, 0 if none."""
@@ -370,10 +404,23 @@ class _Updater(Updater):
 
     def floor(self, feature: str) -> str | None:
         """Return the floor that the role which owns `feature` has set; only that role is loaded, none beneath it."""
+        owner = self._owner(feature)
+        return None if owner is None else floors(*owner).get(feature)
+
+    def lifts(self, feature: str) -> tuple[Lift, ...]:
+        """Return what the role which owns `feature` has lifted; only that role is loaded."""
+        owner = self._owner(feature)
+        return () if owner is None else lifts(*owner)
+
+    def keys_of(self, role: str) -> list[str]:
+        """Return the ids of the keys that may sign for a delegated role."""
+        return list(self._trusted_set.targets.get_delegated_role(role).keyids)
+
+    def _owner(self, feature: str) -> tuple[str, Targets] | None:
         targets = self._trusted_set.targets
         if targets.delegations is not None:
             for role, _ in targets.delegations.get_roles_for_target(manifest_path(feature, "0.0.0")):
-                return floors(role, self._load_targets(role, Targets.type)).get(feature)
+                return role, self._load_targets(role, Targets.type)
         return None
 
     def expired(self, role: str) -> ExpiredMetadata:

@@ -208,6 +208,15 @@ def settle_online_keys(folder: Path, trusted: Mapping[str, Sequence[str]]) -> tu
     return tuple(settled)
 
 
+def online_candidates(folder: Path) -> list[CryptoSigner]:
+    """Return every key of the server that is there: those in use and those to change to.
+
+    Raises:
+        KeyFileError: a file is malformed or open to others.
+    """
+    return [signer for role in ONLINE_ROLES for _, signer in _candidates(folder, role)]
+
+
 def next_key_file(folder: Path, role: str) -> Path:
     """Return where the key lies that an online role will change to."""
     return folder / f"{role}{_NEXT}"

@@ -58,15 +58,12 @@ def lifts(role: str, targets: Targets) -> tuple[Lift, ...]:
     Raises:
         MetadataError: the field says something else, or one thing twice.
     """
+    value = targets.unrecognized_fields.get(FIELD, [])
     try:
-        found = _LIFTS.validate_python(tuple(targets.unrecognized_fields.get(FIELD, ())))
-    except (ValidationError, TypeError) as error:
-        fault = (
-            error.errors(include_url=False, include_input=False)[0]["msg"]
-            if isinstance(error, ValidationError)
-            else error
-        )
-        raise MetadataError(role, f"{FIELD}: {fault}") from None
+        found = _LIFTS.validate_python(tuple(value) if isinstance(value, list) else value)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        raise MetadataError(role, f"{FIELD}: {fault['msg']}") from None
     if len({lift.thing for lift in found}) != len(found):
         raise MetadataError(role, f"{FIELD}: one thing is lifted twice")
     return found

@@ -123,6 +123,14 @@ class Tree:
         """
         return read_state(self.folder, proved=self._proved)
 
+    def state_before(self, change: Change) -> TreeState:
+        """Return what the tree said before a change, also where accepting it was interrupted.
+
+        Raises:
+            MetadataError, StorageError: as `trust.read_state`.
+        """
+        return acceptance.state_before(self.folder, change)
+
     def root_bytes(self) -> bytes:
         """Return the newest root metadata: what an app carries as its `trusted_root`.
 

@@ -1,20 +1,50 @@
-"""`alcove keys`: the ceremony that makes all keys and the first signed tree, and a look at what is there."""
+"""`alcove keys`: the ceremony that makes all keys and the first signed tree, and every later change of who signs."""
 
+import contextlib
 import stat
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from alcove.platform.cli import key_changes
 from alcove.platform.cli.output import AsJson, print_json, print_rows
+from alcove.platform.server.guard import hold_data_folder
+from alcove.platform.server.settings import Settings
 from alcove.registry.ceremony import initialise_tree
 from alcove.registry.files import DISK, replace_file
-from alcove.registry.keys import OFFLINE_ROLES, ONLINE_ROLES, KeyRing, check_teams, create_keys, load_keys, load_signer
+from alcove.registry.keys import (
+    OFFLINE_ROLES,
+    ONLINE_ROLES,
+    KeyRing,
+    check_teams,
+    create_keys,
+    load_keys,
+    load_signer,
+    online_candidates,
+    online_keys_trusted,
+    settle_online_keys,
+)
 from alcove.registry.layout import metadata_file
 from alcove.registry.tree import Tree
+from alcove.registry.trust import online_trust
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Make and look at signing keys.")
+app = typer.Typer(no_args_is_help=True, help="Make, look at and change signing keys.")
+for _name, _verb in (
+    ("new", key_changes.new),
+    ("public", key_changes.public),
+    ("init", key_changes.init),
+    ("rotate", key_changes.rotate),
+    ("renew", key_changes.renew),
+    ("add-team", key_changes.add_team),
+    ("own", key_changes.own),
+    ("raise-floor", key_changes.raise_floor),
+    ("lift", key_changes.lift),
+    ("sign", key_changes.sign),
+    ("status", key_changes.status),
+):
+    app.command(_name)(_verb)
 
 Teams = Annotated[
     list[str], typer.Option("--team", metavar="NAME=FEATURE[,FEATURE…]", help="A team and its features; repeatable.")
@@ -73,15 +103,52 @@ def show(
     print_rows(rows, as_json=as_json, empty=f"no key in {directory}")
 
 
+@app.command("accept")
+def accept(
+    *,
+    change: Annotated[list[Path], typer.Argument(metavar="CHANGE...", help="The signed file, or its signed copies.")],
+    data_dir: Annotated[Path, typer.Option(help="The server's data folder; the ceremony's change makes the tree.")],
+    keys: Annotated[Path, typer.Option(help="The server's keys; a key to change to lies there as ROLE.next.pem.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make a change part of the signed tree once enough have signed; repeating after any failure is safe.
+
+    Where one of the server's own keys changes, no server may run on the data folder meanwhile: it would go on signing
+    with the key that no device trusts any more.
+    """
+    first, *copies = [key_changes.read_change(path) for path in change]
+    merged = first.merge(copies)
+    tree = Tree(data_dir / "tree")
+    is_new = not (data_dir / "tree" / metadata_file("timestamp")).exists()
+    state = None if is_new else tree.state_before(merged)
+    root = merged.root() or (None if state is None else state.root)
+    targets = merged.targets() or (None if state is None else state.targets)
+    if root is None or targets is None:
+        raise typer.BadParameter(f"{data_dir} holds no tree, and this is no first change of one", param_hint="CHANGE")
+    trusted = online_trust(root, targets)
+    candidates = online_candidates(keys)
+    with contextlib.ExitStack() as stack:
+        if is_new:
+            (data_dir / "tree").mkdir(mode=0o700, parents=True, exist_ok=True)
+        elif state is not None and trusted != online_trust(state.root, state.targets):
+            stack.enter_context(hold_data_folder(Settings(data_dir=data_dir, online_keys=keys)))
+        changed = tree.accept_change(merged, online_keys_trusted(keys, trusted), old_keys=candidates)
+        settled = settle_online_keys(keys, trusted)
+    if as_json:
+        print_json({"changed": changed, "keys_in_use": settled})
+        return
+    typer.echo(f"accepted: {', '.join(changed)}" if changed else "accepted before; nothing changed")
+    for role in settled:
+        typer.echo(f"{keys / role}.pem is the new key now; the old one is gone")
+
+
 def _teams(texts: list[str]) -> dict[str, tuple[str, ...]]:
     teams: dict[str, tuple[str, ...]] = {}
     for text in texts:
-        name, equals, features = text.partition("=")
-        if not (name and equals and features) or name in teams:
-            raise typer.BadParameter(
-                f"write NAME=FEATURE[,FEATURE…], each team once; got {text!r}", param_hint="--team"
-            )
-        teams[name] = tuple(features.split(","))
+        name, features = key_changes.parse_team(text)
+        if name in teams:
+            raise typer.BadParameter(f"write each team once; got {text!r}", param_hint="--team")
+        teams[name] = tuple(features)
     try:
         return check_teams(teams)
     except ValueError as error:

@@ -6,15 +6,22 @@ from alcove.platform.policy_compiler.compiler import compile_policy
 from alcove.platform.store.catalog import rules_of
 from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import running_experiments
-from alcove.platform.store.publications import Publication, add_publication, last_publication, policies_newest_first
+from alcove.platform.store.publications import (
+    Publication,
+    add_publication,
+    halted_apps,
+    last_publication,
+    policies_newest_first,
+)
 from alcove.platform.store.rollouts import live_rollouts
 from alcove.platform.store.versions import defaults_of_app, find_default, find_version, remove_default, set_default
 from alcove.registry.errors import VersionHaltedError
 from alcove.registry.floors import is_below
+from alcove.registry.lifts import without_lifted
 from alcove.registry.limits import HALTED_MAX
 from alcove.registry.policy import Halt, HaltedVersion, VersionRef, halt_from_bytes, policy_from_bytes
 
-__all__ = ["check_may_run", "decide_halt", "decide_policy", "leave_default"]
+__all__ = ["check_may_run", "decide_halt", "decide_policy", "drop_lifted", "leave_default"]
 
 
 async def decide_policy(change: Change, app: str) -> int:
@@ -50,17 +57,41 @@ async def decide_halt(change: Change, app: str, feature: str, version: VersionRe
         InvalidFieldError: the document would name more versions than a device reads.
     """
     last = await last_publication(change.session, "halt", app)
-    before = Halt(app=app, serial=0) if last is None else halt_from_bytes(last.document)
+    known = Halt(app=app, serial=0) if last is None else halt_from_bytes(last.document)
+    before = without_lifted(known, change.lifts)
     item = HaltedVersion(feature=feature, version=version)
     if item in before.halted:
         return before.serial
     if len(before.halted) >= HALTED_MAX:
         raise InvalidFieldError("halted versions", f"at most {HALTED_MAX} in app {app!r}", len(before.halted) + 1)
     halt = before.model_copy(update={"serial": before.serial + 1, "halted": (*before.halted, item)})
-    publication = Publication("halt", app, halt.serial, halt.to_bytes(), is_published=False)
-    await add_publication(change.session, publication)
-    change.decided.add(("halt", app))
+    await _decide(change, halt)
     return halt.serial
+
+
+async def drop_lifted(change: Change) -> None:
+    """Leave out of each app's halt what the teams have lifted since it was decided.
+
+    What may run again does not run by itself: a rollout, an experiment or a default has to name it.
+    """
+    for app in await halted_apps(change.session):
+        last = await last_publication(change.session, "halt", app)
+        if last is None:
+            continue
+        before = halt_from_bytes(last.document)
+        after = without_lifted(before, change.lifts)
+        if after == before:
+            continue
+        await _decide(change, after.model_copy(update={"serial": before.serial + 1}))
+        given = [f"{item.feature} {item.version.version}" for item in before.halted if item not in after.halted]
+        await change.audit("lift halt", app, given_back=given, serial=before.serial + 1)
+
+
+async def _decide(change: Change, halt: Halt) -> None:
+    await add_publication(
+        change.session, Publication("halt", halt.app, halt.serial, halt.to_bytes(), is_published=False)
+    )
+    change.decided.add(("halt", halt.app))
 
 
 async def leave_default(change: Change, app: str, feature: str, version: VersionRef) -> Default | None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from alcove.platform.core.errors import DataFolderBusyError, KeyWithinReachError, OnlineKeyError, TreeMissingError
 from alcove.platform.server.settings import Settings
 from alcove.registry.errors import KeyFileError
-from alcove.registry.keys import ONLINE_ROLES, OnlineKeys, load_online_keys
+from alcove.registry.keys import ONLINE_ROLES, OnlineKeys, load_online_keys, next_key_file
 from alcove.registry.layout import BLOBS, metadata_file
-from alcove.registry.trust import TreeState, delegations
+from alcove.registry.trust import TreeState, online_trust
 
 __all__ = ["check_keys", "hold_data_folder", "load_keys", "refuse_foreign_keys"]
 
@@ -31,6 +31,7 @@ def refuse_foreign_keys(settings: Settings) -> None:
         KeyWithinReachError: one is a private key and none of the server's own.
     """
     own = {settings.online_keys / f"{role}.pem" for role in ONLINE_ROLES}
+    own |= {next_key_file(settings.online_keys, role) for role in ONLINE_ROLES}
     if settings.tls_key is not None:
         own.add(settings.tls_key)
     allowed = {path.resolve() for path in own}
@@ -79,14 +80,7 @@ def check_keys(settings: Settings, keys: OnlineKeys, state: TreeState) -> None:
     Raises:
         OnlineKeyError: a key is not the one that the tree trusts (another tree's, or another role's).
     """
-    delegated = delegations(state.targets)
-    trusted = {
-        "snapshot": state.root.roles["snapshot"].keyids,
-        "timestamp": state.root.roles["timestamp"].keyids,
-        "policy": delegated["policy"].keyids,
-        "halt": delegated["halt"].keyids,
-    }
-    for role, keyids in trusted.items():
+    for role, keyids in online_trust(state.root, state.targets).items():
         if getattr(keys, role).public_key.keyid not in keyids:
             raise OnlineKeyError(role, settings.online_keys / f"{role}.pem", "is not the key that the tree trusts")
 

@@ -12,19 +12,23 @@ from typing import Protocol, TypeVar
 
 from alcove.platform.auth.principal import current_principal
 from alcove.platform.core.checks import check_request_id
+from alcove.platform.policy_compiler.decide import drop_lifted
 from alcove.platform.policy_compiler.publisher import Publisher
 from alcove.platform.store import Store
 from alcove.platform.store.change import Change
 from alcove.platform.store.requests import find_response, keep_response
 from alcove.registry.clock import Clock
 from alcove.registry.floors import floors
-from alcove.registry.layout import TEAM_PREFIX
-from alcove.registry.tree import Tree
+from alcove.registry.layout import is_team
+from alcove.registry.lifts import Lift
+from alcove.registry.tree import Tree, lifts_by_feature
 from google.protobuf.message import Message
 
 __all__ = ["Mutations"]
 
 _Response = TypeVar("_Response", bound=Message)
+
+_TEAMS = "server/lifts"  # principal of what is done because a team has signed it
 
 
 class _Request(Protocol):
@@ -80,10 +84,10 @@ class Mutations:
             PlatformError: whatever `work` raises.
         """
         key = _key(request, kind)
-        lowest = await asyncio.to_thread(self._floors)
+        said = await asyncio.to_thread(self.teams_said)
         now_s = self.clock.now_s()
         async with self.store.write() as session:
-            change = Change(session, current_principal().name, now_s, lowest)
+            change = Change(session, current_principal().name, now_s, *said)
             stored = await find_response(session, **key)
             if stored is None:
                 response = await work(change)
@@ -97,10 +101,26 @@ class Mutations:
             raise failures[decided]
         return response
 
-    def _floors(self) -> dict[str, str]:
-        roles = self.tree.state().roles
-        teams = {role: signed.metadata.signed for role, signed in roles.items() if role.startswith(TEAM_PREFIX)}
-        return {feature: floor for role, signed in teams.items() for feature, floor in floors(role, signed).items()}
+    def teams_said(self) -> tuple[dict[str, str], dict[str, tuple[Lift, ...]]]:
+        """Return the floor of each feature that has one, and what the team of each feature has lifted.
+
+        Raises:
+            RegistryError: the tree is damaged.
+        """
+        state = self.tree.state()
+        teams = {role: signed.metadata.signed for role, signed in state.roles.items() if is_team(role)}
+        lowest = {feature: floor for role, signed in teams.items() for feature, floor in floors(role, signed).items()}
+        return lowest, lifts_by_feature(state)
+
+    async def follow_teams(self) -> None:
+        """Decide what teams have said to the tree without a call: what they have lifted leaves the halts.
+
+        Raises:
+            RegistryError: the tree is damaged.
+        """
+        said = await asyncio.to_thread(self.teams_said)
+        async with self.store.write() as session:
+            await drop_lifted(Change(session, _TEAMS, self.clock.now_s(), *said))
 
 
 def _key(request: _Request, kind: type[Message]) -> dict[str, str]:

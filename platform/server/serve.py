@@ -87,12 +87,14 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
 
         collector = ReportCollector(store, clock)
         mutations = Mutations(store, publisher, tree, clock, on_decision=collector.forget_tasks)
+        await mutations.follow_teams()
+        await publisher.flush()
         grpc_port = await _start_grpc(stack, settings, mutations, versions)
         rate = RateLimit(settings.reports_per_second, time.monotonic)
         bodies = RateLimit(settings.bodies_per_second, time.monotonic)
         ingress = create_ingress(settings.tree, collector, rate, bodies, blobs)
         http_port = await _start_http(stack, settings, ingress)
-        await stack.enter_async_context(_keeping_fresh(settings, tree, lock, publisher))
+        await stack.enter_async_context(_keeping_fresh(settings, tree, lock, mutations))
         scheme = "https" if settings.tls_key else "http"
         host = settings.url_host
         yield Running(f"{host}:{grpc_port}", f"{scheme}://{host}:{http_port}")
@@ -194,7 +196,7 @@ async def _start_http(stack: AsyncExitStack, settings: Settings, app: web.Applic
 
 
 @asynccontextmanager
-async def _keeping_fresh(settings: Settings, tree: Tree, lock: TreeLock, publisher: Publisher) -> AsyncIterator[None]:
+async def _keeping_fresh(settings: Settings, tree: Tree, lock: TreeLock, mutations: Mutations) -> AsyncIterator[None]:
     """Renew signatures in time, and publish what a failing disk left unpublished, while the block runs.
 
     The task is asked to end, not cancelled: a cancelled database call takes its connection with it.
@@ -208,7 +210,8 @@ async def _keeping_fresh(settings: Settings, tree: Tree, lock: TreeLock, publish
                 return
             try:
                 await _refresh(tree, lock)
-                await publisher.flush()
+                await mutations.follow_teams()
+                await mutations.publisher.flush()
             except Exception as error:  # noqa: BLE001 - a full disk today must not end the renewal of tomorrow
                 _log.error("refresh failed, will be tried again", exc_info=error)
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from alcove.platform.store.audit import write_audit
+from alcove.registry.lifts import Lift
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = ["Change"]
@@ -18,6 +19,7 @@ class Change:
         principal: who asked, as audited.
         now_s: when, seconds since 1970-01-01 UTC.
         floors: lowest version of each feature that its team still lets run; features without a floor are absent.
+        lifts: what the team that owns each feature has lifted of halts.
         decided: (kind, app) of documents that the change decided; they are published after the commit.
     """
 
@@ -25,6 +27,7 @@ class Change:
     principal: str
     now_s: int
     floors: Mapping[str, str] = field(default_factory=dict)
+    lifts: Mapping[str, tuple[Lift, ...]] = field(default_factory=dict)
     decided: set[tuple[str, str]] = field(default_factory=set)
 
     async def audit(self, action: str, subject: str, **details: object) -> None:

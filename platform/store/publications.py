@@ -16,6 +16,7 @@ __all__ = [
     "Kind",
     "Publication",
     "add_publication",
+    "halted_apps",
     "last_publication",
     "mark_published",
     "policies_newest_first",
@@ -52,6 +53,12 @@ async def last_publication(session: AsyncSession, kind: Kind, app: str) -> Publi
     )
     row = await session.scalar(query)
     return None if row is None else _record(row)
+
+
+async def halted_apps(session: AsyncSession) -> list[str]:
+    """Return every app for which a halt was ever decided."""
+    query = select(PublicationRow.app).where(PublicationRow.kind == "halt").distinct().order_by(PublicationRow.app)
+    return list(await session.scalars(query))
 
 
 async def policies_newest_first(session: AsyncSession, app: str) -> AsyncIterator[bytes]:

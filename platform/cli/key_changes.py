@@ -1,0 +1,322 @@
+"""`alcove keys rotate …`: what changes who may sign, drafted here, signed wherever the keys are, accepted by the tree.
+
+rotate | add-team | own | renew | raise-floor | lift | init ─▶ FILE ─▶ sign (each signer, its own machine) ─▶ accept
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from alcove.platform.cli.output import AsJson, print_json, print_rows, when
+from alcove.platform.core.errors import InvalidFieldError
+from alcove.registry import limits
+from alcove.registry.canonical import version_key
+from alcove.registry.ceremony import PublicKeys, first_change
+from alcove.registry.change import Change
+from alcove.registry.clock import SYSTEM_CLOCK
+from alcove.registry.errors import MissingTarget, PublishError, StorageError
+from alcove.registry.files import DISK, read_bounded, replace_file
+from alcove.registry.keys import ONLINE_ROLES, check_teams, new_key
+from alcove.registry.lifts import Lift
+from alcove.registry.rotation import Draft
+from alcove.registry.signers import PUBLIC, key_from_pem, key_to_bytes, load_any_signer, load_key
+from alcove.registry.tree import Tree
+from alcove.registry.trust import delegations
+
+__all__ = [
+    "add_team",
+    "init",
+    "lift",
+    "new",
+    "own",
+    "parse_team",
+    "public",
+    "raise_floor",
+    "read_change",
+    "renew",
+    "rotate",
+    "sign",
+    "status",
+]
+
+File = Annotated[Path, typer.Argument(metavar="CHANGE", help="The file that is passed round.")]
+DataDir = Annotated[Path, typer.Option(help="The server's data folder, or a copy of it: tree/metadata is read.")]
+Team = Annotated[str, typer.Option(help="Name of the team.")]
+Feature = Annotated[str, typer.Option(help="One of the team's features.")]
+KeyFiles = Annotated[list[Path] | None, typer.Option(help="Public or private key file; repeatable.")]
+
+
+def read_change(path: Path) -> Change:
+    """Return the change in a file.
+
+    Raises:
+        RegistryError: the file is absent, too long, or no change.
+    """
+    try:
+        data = read_bounded(path, limits.CHANGE_MAX_BYTES)
+    except OSError as error:
+        raise StorageError(str(path), error.strerror or str(error)) from error
+    return Change.parse(b" " * (limits.CHANGE_MAX_BYTES + 1) if data is None else data)
+
+
+def _draft_file(path: Path, data_dir: Path, step: Callable[[Draft], None], *, as_json: bool) -> None:
+    """Write a new change of the tree in a data folder, and say who has to sign it.
+
+    Raises:
+        typer.BadParameter: the file is there already; a draft is never edited.
+        RegistryError: the tree is damaged, or the change is impossible.
+    """
+    if path.exists():
+        raise typer.BadParameter(f"{path} exists; a change is drafted once", param_hint="CHANGE")
+    draft = Draft(Tree(data_dir / "tree").state(), now_s=SYSTEM_CLOCK.now_s())
+    step(draft)
+    _write(path, draft.draft())
+    _show(path, as_json=as_json)
+
+
+def _show(path: Path, *, as_json: bool) -> None:
+    """Print what a change says and who still has to sign it."""
+    change = read_change(path)
+    rows = [
+        {
+            "role": need.role,
+            "version": change.roles[need.role].signed.version,
+            "expires": when(int(change.roles[need.role].signed.expires.timestamp())),
+            "keys": need.rule,
+            "signed": f"{need.have} of {need.threshold}",
+            "may_still_sign": " ".join(need.waiting) or "-",
+        }
+        for need in change.needs()
+    ]
+    if as_json:
+        is_ready = all(need.is_met for need in change.needs())
+        print_json({"change": str(path), "is_ready": is_ready, "roles": rows, "trusts": _trusts(change)})
+        return
+    print_rows(_trusts(change), as_json=False, empty="no key changes", title="what will be trusted")
+    print_rows(rows, as_json=False, empty="nothing to sign", title="who signs")
+
+
+def _trusts(change: Change) -> list[dict[str, object]]:
+    root, targets = change.root(), change.targets()
+    held = {} if root is None else dict(root.roles)
+    held |= {} if targets is None else dict(delegations(targets))
+    return [
+        {"role": role, "threshold": part.threshold, "keys": " ".join(part.keyids)}
+        for role, part in sorted(held.items())
+    ]
+
+
+def _write(path: Path, change: Change) -> None:
+    try:
+        replace_file(DISK, path, change.to_bytes())
+    except OSError as error:
+        raise StorageError(str(error.filename or path), error.strerror or str(error)) from error
+
+
+def new(
+    *,
+    file: Annotated[Path, typer.Argument(metavar="FILE.pem", help="The private key; it must not exist.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make one private key (0600), and beside it the public key that others are given (FILE.pub)."""
+    if file.suffix != ".pem":
+        raise typer.BadParameter(f"name it FILE.pem, got {file}", param_hint="FILE.pem")
+    key = new_key(file).public_key
+    replace_file(DISK, file.with_suffix(PUBLIC), key_to_bytes(key))
+    if as_json:
+        print_json({"private": str(file), "public": str(file.with_suffix(PUBLIC)), "key_id": key.keyid})
+        return
+    typer.echo(f"{key.keyid}\nprivate {file}\npublic  {file.with_suffix(PUBLIC)}")
+
+
+def public(
+    *,
+    out: Annotated[Path, typer.Argument(metavar="FILE.pub", help="Where the public key file goes.")],
+    pem: Annotated[Path, typer.Option(help="The public key in PEM, as a token or a key service hands it out.")],
+    uri: Annotated[
+        str, typer.Option(help="Where its private key is: hsm:…, gcpkms:…, awskms:…, azurekms:…, hashivault:…, file2:…")
+    ],
+) -> None:
+    """Write the public key file of a private key in a token (PKCS #11) or a cloud's key service."""
+    if out.exists():
+        raise typer.BadParameter(f"{out} exists", param_hint="FILE.pub")
+    key = key_from_pem(pem)
+    replace_file(DISK, out, key_to_bytes(key, uri=uri))
+    typer.echo(f"{key.keyid}\npublic  {out}")
+
+
+def sign(
+    *,
+    change: File,
+    key: Annotated[Path, typer.Option(help="Private key file, or a public one that says where its private key is.")],
+    as_json: AsJson = False,
+) -> None:
+    """Sign every role of a change that names this key; nothing is sent anywhere."""
+    signer = load_any_signer(key, secrets=lambda what: str(typer.prompt(what, hide_input=True)))
+    signed, roles = read_change(change).sign(signer)
+    _write(change, signed)
+    if not as_json:
+        typer.echo(f"signed {', '.join(roles)} with {signer.public_key.keyid}")
+    _show(change, as_json=as_json)
+
+
+def status(*, change: File, as_json: AsJson = False) -> None:
+    """Show what a change would have devices trust, and who still has to sign it."""
+    _show(change, as_json=as_json)
+
+
+def rotate(
+    *,
+    change: File,
+    data_dir: DataDir,
+    role: Annotated[
+        str, typer.Option(help="root, targets, policy, halt, snapshot, timestamp, or the name of a team as team-NAME.")
+    ],
+    add: KeyFiles = None,
+    remove: Annotated[list[str] | None, typer.Option(help="Key file or key id that may sign no longer.")] = None,
+    threshold: Annotated[int | None, typer.Option(help="How many keys of root or targets have to sign.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draft that a role gets other keys, loses one, or needs more signatures."""
+
+    def step(draft: Draft) -> None:
+        gone = [_key_id(text) for text in remove or ()]
+        draft.rotate(role, add=[load_key(path) for path in add or ()], remove=gone, threshold=threshold)
+
+    _draft_file(change, data_dir, step, as_json=as_json)
+
+
+def _key_id(text: str) -> str:
+    return load_key(Path(text)).keyid if text.endswith((".pem", PUBLIC)) else text
+
+
+def add_team(
+    *,
+    change: File,
+    data_dir: DataDir,
+    team: Annotated[str, typer.Option(metavar="NAME=FEATURE[,FEATURE…]", help="The new team and its features.")],
+    key: Annotated[list[Path], typer.Option(help="The team's key file; repeatable, one for each member.")],
+    as_json: AsJson = False,
+) -> None:
+    """Draft a team that was not there at the ceremony; the targets' keys and the team's sign."""
+    name, features = parse_team(team)
+    _draft_file(
+        change, data_dir, lambda d: d.add_team(name, features, [load_key(path) for path in key]), as_json=as_json
+    )
+
+
+def parse_team(text: str) -> tuple[str, Sequence[str]]:
+    """Return name and features of NAME=FEATURE[,FEATURE…].
+
+    Raises:
+        typer.BadParameter: it reads otherwise.
+    """
+    name, equals, features = text.partition("=")
+    if not (name and equals and features):
+        raise typer.BadParameter(f"write NAME=FEATURE[,FEATURE…], got {text!r}", param_hint="--team")
+    try:
+        ((team, names),) = check_teams({name: features.split(",")}).items()
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--team") from None
+    return team, names
+
+
+def own(
+    *,
+    change: File,
+    data_dir: DataDir,
+    team: Annotated[str, typer.Option(metavar="NAME=FEATURE[,FEATURE…]", help="A team and its further features.")],
+    as_json: AsJson = False,
+) -> None:
+    """Draft that a team may publish versions of further features; the targets' keys sign."""
+    name, features = parse_team(team)
+    _draft_file(change, data_dir, lambda draft: draft.own(name, features), as_json=as_json)
+
+
+def renew(
+    *,
+    change: File,
+    data_dir: DataDir,
+    role: Annotated[str, typer.Option(help="root, targets or team-NAME; the server renews all others itself.")],
+    as_json: AsJson = False,
+) -> None:
+    """Draft that a role is signed for another year, before it expires."""
+    _draft_file(change, data_dir, lambda draft: draft.renew(role), as_json=as_json)
+
+
+def raise_floor(
+    *,
+    change: File,
+    data_dir: DataDir,
+    team: Team,
+    feature: Feature,
+    min_version: Annotated[str, typer.Option(help="Lowest version that may still run on any device.")],
+    as_json: AsJson = False,
+) -> None:
+    """Draft that no device runs an older version of a feature again; the team's key signs, and it cannot be undone."""
+    try:
+        version_key(min_version)
+    except ValueError as error:
+        raise InvalidFieldError("min-version", "MAJOR.MINOR.PATCH", min_version) from error
+    _draft_file(change, data_dir, lambda draft: draft.raise_floor(team, feature, min_version), as_json=as_json)
+
+
+def lift(
+    *,
+    change: File,
+    data_dir: DataDir,
+    app: Annotated[str, typer.Option(help="Name of the app whose halt is lifted.")],
+    team: Team,
+    feature: Feature,
+    version: Annotated[str | None, typer.Option(help="The halted version; none: the feature is frozen.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draft that what a halt took away may run again; only the team's key can sign that."""
+    halt = Tree(data_dir / "tree").halt(app)
+    halted = {} if halt is None else {(i.feature, i.version.version): i.version.manifest_sha256 for i in halt.halted}
+    if halt is None or ((feature, version) not in halted if version else feature not in halt.frozen):
+        raise MissingTarget(f"halt of {feature} {version or ''} in {app}".replace("  ", " "))
+    digest = halted[feature, version] if version else None
+    item = Lift(app=app, feature=feature, manifest_sha256=digest, serial=halt.serial)
+    _draft_file(change, data_dir, lambda draft: draft.lift(team, item), as_json=as_json)
+
+
+def init(
+    *,
+    change: File,
+    root_key: Annotated[list[Path], typer.Option(help="Key file of one who signs the root; repeatable.")],
+    targets_key: Annotated[list[Path], typer.Option(help="Key file of one who signs the targets; repeatable.")],
+    online: Annotated[Path, typer.Option(help="Folder with policy, halt, snapshot and timestamp, .pub or .pem.")],
+    team: Annotated[list[str], typer.Option(metavar="NAME=FEATURE[,FEATURE…]", help="A team; repeatable.")],
+    team_key: Annotated[list[str], typer.Option(metavar="NAME=FILE", help="A team's key file; repeatable.")],
+    root_threshold: Annotated[int, typer.Option(help="How many root keys have to sign.")] = 1,
+    targets_threshold: Annotated[int, typer.Option(help="How many targets keys have to sign.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Draft the first change of a new tree from public keys alone: the ceremony by file exchange."""
+    if change.exists():
+        raise typer.BadParameter(f"{change} exists; a change is drafted once", param_hint="CHANGE")
+    members: dict[str, list[Path]] = {}
+    for text in team_key:
+        name, _, path = text.partition("=")
+        members.setdefault(name, []).append(Path(path))
+    keys = PublicKeys(
+        root=[load_key(path) for path in root_key],
+        targets=[load_key(path) for path in targets_key],
+        online={role: load_key(_public_or_private(online / role)) for role in ONLINE_ROLES},
+        teams={name: [load_key(path) for path in paths] for name, paths in members.items()},
+        root_threshold=root_threshold,
+        targets_threshold=targets_threshold,
+    )
+    try:
+        first = first_change(keys, dict(parse_team(text) for text in team), now_s=SYSTEM_CLOCK.now_s())
+    except ValueError as error:
+        raise PublishError(str(error)) from None
+    _write(change, first)
+    _show(change, as_json=as_json)
+
+
+def _public_or_private(stem: Path) -> Path:
+    path = stem.with_suffix(PUBLIC)
+    return path if path.exists() else stem.with_suffix(".pem")
