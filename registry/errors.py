@@ -15,6 +15,7 @@
     │   │   └── WrongSubjectError   signed, but about another feature, version, team or app
     │   ├── PackageError            a package that must not be published
     │   │   └── ProgramRefusedError the runtime, its certificate or its size refuses one variant
+    │   ├── DeltaError              bytes that should turn one program into another do not
     │   └── PublishError            a publication that breaks a rule of the tree
     │       ├── VersionExists       versions are immutable
     │       ├── StaleMetadataError  signed on top of metadata that is no longer current
@@ -133,6 +134,14 @@ class ProgramRefusedError(PackageError):
     def __init__(self, variant: str, reason: str) -> None:
         self.variant, self.reason = variant, reason
         super().__init__(f"variant {variant!r}: {reason}")
+
+
+class DeltaError(RegistryError):
+    """Bytes that should turn one program into another do not; `problem` names the bound and the value."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(f"delta: {problem}")
 
 
 class PublishError(RegistryError):

@@ -31,6 +31,7 @@ WINDOW_MAX_S: Final = 31 * 86_400  # a month; the ledger looks back 30 days
 HALTED_MAX: Final = 256  # versions halted at once
 LIFTS_MAX: Final = 256  # what one team has lifted, each thing once; as many as may be halted
 
+DELTAS_MAX: Final = 4  # bases of one program; devices that sync monthly are rarely further behind
 VARIANTS_MAX: Final = 16  # kinds of device that one version tells apart
 PORTS_MAX: Final = 64  # inputs or outputs of a program
 LABELS_MAX: Final = 8192  # names that one output may choose from

@@ -41,13 +41,27 @@ class Signature(Part):
     outputs: Annotated[tuple[PortSignature, ...], Field(min_length=1, max_length=limits.PORTS_MAX)]
 
 
+class Delta(Part):
+    """What makes a variant's program of one that devices may have already (`delta.py`).
+
+    Attributes:
+        base_sha256: of the program that it starts from.
+        sha256, size_bytes: of the delta itself.
+    """
+
+    base_sha256: Digest
+    sha256: Digest
+    size_bytes: Annotated[int, Field(strict=True, ge=1, le=limits.PROGRAM_MAX_BYTES)]
+
+
 class Variant(Part):
-    """One program, for one kind of device.
+    """One program, for one kind of device; without deltas it has no such field.
 
     Attributes:
         sha256, size_bytes: of the whole program file.
         memory_ceiling_bytes: most that one run needs besides the program.
         certificate_sha256: of the parity certificate inside the program.
+        deltas: by the digest of their base, in order.
     """
 
     name: VariantName
@@ -56,6 +70,24 @@ class Variant(Part):
     size_bytes: Annotated[int, Field(strict=True, ge=1, le=limits.PROGRAM_MAX_BYTES)]
     memory_ceiling_bytes: Annotated[int, Field(strict=True, ge=0, le=2**40)]
     certificate_sha256: Digest
+    deltas: Annotated[tuple[Delta, ...], Field(max_length=limits.DELTAS_MAX)] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, encode: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = encode(self)
+        return {name: value for name, value in fields.items() if name != "deltas" or value}
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        bases = [delta.base_sha256 for delta in self.deltas]
+        if bases != sorted(set(bases)) or self.sha256 in bases:
+            msg = f"deltas must have distinct bases, in order, and none is the program itself, got {bases}"
+            raise ValueError(msg)
+        for delta in self.deltas:
+            if delta.size_bytes >= self.size_bytes:
+                msg = f"a delta must be smaller than the program's {self.size_bytes} bytes, got {delta.size_bytes}"
+                raise ValueError(msg)
+        return self
 
 
 class CardReference(Part):
@@ -151,7 +183,8 @@ class Manifest(Document):
 
     def blobs(self) -> Mapping[str, int]:
         """Return the size in bytes of every file that the manifest names, by digest."""
-        return {self.card.sha256: self.card.size_bytes} | {item.sha256: item.size_bytes for item in self.variants}
+        sizes = {self.card.sha256: self.card.size_bytes} | {item.sha256: item.size_bytes for item in self.variants}
+        return sizes | {delta.sha256: delta.size_bytes for item in self.variants for delta in item.deltas}
 
 
 def manifest_path(feature: str, version: str) -> str:

@@ -1,6 +1,7 @@
 """What is published as one version: the manifest and the files that it names, as a value or as a folder.
 
-A package's folder holds `manifest.json`, `CARD.md` and one program per variant under `programs/`.
+A package's folder holds `manifest.json`, `CARD.md`, one program per variant under `programs/`, and under `deltas/` what
+makes a program of one that devices may have already.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from alcove.registry.manifest import MIN_RUNTIME, Lineage, Manifest, PrivacyMani
 from pydantic import ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from alcove.registry.inspection import ProgramFacts, ProgramInspector
+    from alcove.registry.manifest import Variant
 
 MANIFEST_FILE: Final = "manifest.json"
 CARD_FILE: Final = "CARD.md"
@@ -30,7 +32,7 @@ class Package:
     """A manifest and the bytes that it names.
 
     Attributes:
-        files: `CARD.md` and `programs/<variant>.alc`, by path inside the package.
+        files: `CARD.md`, `programs/<variant>.alc` and `deltas/<base's digest>.<variant>`, by path inside the package.
     """
 
     manifest: Manifest
@@ -59,6 +61,11 @@ def program_file(variant: str) -> str:
     return f"programs/{variant}.alc"
 
 
+def delta_file(variant: str, base_sha256: str) -> str:
+    """Return the path of a delta inside a package."""
+    return f"deltas/{base_sha256}.{variant}"
+
+
 def create_package(
     *,
     feature: str,
@@ -69,6 +76,7 @@ def create_package(
     min_runtime: str = MIN_RUNTIME,
     privacy: PrivacyManifest | None = None,
     lineage: Lineage | None = None,
+    bases: Mapping[str, Sequence[bytes]] | None = None,
     inspector: ProgramInspector | None = None,
 ) -> Package:
     """Return a package whose manifest states what the programs themselves say.
@@ -82,6 +90,9 @@ def create_package(
         min_runtime: oldest runtime that can run every variant.
         privacy: what may leave the device; the default is the three parts of a report.
         lineage: where the version comes from; None: not told.
+        bases: programs that devices may have, by the name of the variant that comes after them, the likeliest first;
+            a delta is made from each of the first `limits.DELTAS_MAX` and kept where it is much smaller than the
+            program.
         inspector: reads programs; the runtime unless told otherwise.
 
     Raises:
@@ -95,6 +106,8 @@ def create_package(
     _check_signatures(facts)
     card_bytes = card.encode("utf-8")
     files = {CARD_FILE: card_bytes} | {program_file(name): program for name, program in programs.items()}
+    deltas = {name: _deltas(programs[name], (bases or {}).get(name, ())) for name in facts}
+    files |= {delta_file(name, base): data for name, made in deltas.items() for base, data in made.items()}
     try:
         # As plain values, so that an error says where in the manifest it is.
         manifest = Manifest.model_validate(
@@ -103,7 +116,7 @@ def create_package(
                 "team": team,
                 "version": version,
                 "signature": next(iter(facts.values())).signature,
-                "variants": [_variant(name, programs[name], seen) for name, seen in facts.items()],
+                "variants": [_variant(name, programs[name], seen, deltas[name]) for name, seen in facts.items()],
                 "card": {"sha256": hashlib.sha256(card_bytes).hexdigest(), "size_bytes": len(card_bytes)},
                 "privacy": privacy or PrivacyManifest(),
                 "min_runtime": min_runtime,
@@ -133,13 +146,28 @@ def _check_signatures(facts: Mapping[str, ProgramFacts]) -> None:
             raise PackageError(msg)
 
 
-def _variant(name: str, program: bytes, facts: ProgramFacts) -> dict[str, object]:
+def _deltas(program: bytes, bases: Sequence[bytes]) -> dict[str, bytes]:
+    """Return the deltas that are worth their requests, by the digest of their base, in order."""
+    if not bases:
+        return {}
+    from alcove.registry.delta import WORTH, make_delta  # noqa: PLC0415 - loads Zstandard
+
+    others = {hashlib.sha256(base).hexdigest(): base for base in bases if base != program}
+    made = {digest: make_delta(base, program) for digest, base in list(others.items())[: limits.DELTAS_MAX]}
+    return {digest: delta for digest, delta in sorted(made.items()) if len(delta) < WORTH * len(program)}
+
+
+def _variant(name: str, program: bytes, facts: ProgramFacts, deltas: Mapping[str, bytes]) -> dict[str, object]:
     return {
         "name": name,
         "sha256": hashlib.sha256(program).hexdigest(),
         "size_bytes": len(program),
         "memory_ceiling_bytes": facts.memory_ceiling_bytes,
         "certificate_sha256": facts.certificate_sha256,
+        "deltas": [
+            {"base_sha256": base, "sha256": hashlib.sha256(delta).hexdigest(), "size_bytes": len(delta)}
+            for base, delta in deltas.items()
+        ],
     }
 
 
@@ -164,14 +192,22 @@ class PackageReport:
     variants: tuple[VariantReport, ...]
 
 
-def verify_package(package: Package, *, inspector: ProgramInspector | None = None) -> PackageReport:
+def verify_package(
+    package: Package,
+    *,
+    inspector: ProgramInspector | None = None,
+    base: Callable[[str], bytes | None] = lambda _sha256: None,
+) -> PackageReport:
     """Return what `package` holds after checking all of it, as a device would at installation.
 
     Args:
         package: what is to be published.
         inspector: reads programs; the runtime unless told otherwise.
+        base: returns the program that a delta starts from, or None where it is not at hand: the delta is then taken
+            as it is, and a device that it fails fetches the whole program.
 
     Raises:
+        DeltaError: a delta makes nothing of its base.
         IntegrityError: a file is not the one that the manifest names.
         PackageError: a file is absent or superfluous.
         ProgramRefusedError: the runtime, a weight's digest, the certificate or the stated memory refuses a program.
@@ -183,6 +219,7 @@ def verify_package(package: Package, *, inspector: ProgramInspector | None = Non
     _check_files(package)
     for variant in manifest.variants:
         verify_program(reader, manifest, variant, package.program(variant.name))
+        _check_deltas(package, variant, base)
     return PackageReport(
         feature=manifest.feature,
         team=manifest.team,
@@ -197,7 +234,9 @@ def verify_package(package: Package, *, inspector: ProgramInspector | None = Non
 
 def _check_files(package: Package) -> None:
     expected = {CARD_FILE: package.manifest.card.sha256}
-    expected |= {program_file(variant.name): variant.sha256 for variant in package.manifest.variants}
+    for variant in package.manifest.variants:
+        expected[program_file(variant.name)] = variant.sha256
+        expected |= {delta_file(variant.name, delta.base_sha256): delta.sha256 for delta in variant.deltas}
     if package.files.keys() != expected.keys():
         msg = f"the manifest names {sorted(expected)}, the package holds {sorted(package.files)}"
         raise PackageError(msg)
@@ -209,6 +248,20 @@ def _check_files(package: Package) -> None:
         seen = hashlib.sha256(data).hexdigest()
         if seen != digest:
             raise IntegrityError(path, expected=digest, seen=seen)
+
+
+def _check_deltas(package: Package, variant: Variant, base: Callable[[str], bytes | None]) -> None:
+    for delta in variant.deltas:
+        start = base(delta.base_sha256)
+        if start is None:
+            continue
+        from alcove.registry.delta import apply_delta  # noqa: PLC0415 - loads Zstandard
+
+        path = delta_file(variant.name, delta.base_sha256)
+        made = apply_delta(start, package.files[path], variant.size_bytes)
+        seen = hashlib.sha256(made).hexdigest()
+        if seen != variant.sha256:
+            raise IntegrityError(f"what {path} makes", expected=variant.sha256, seen=seen)
 
 
 def write_package(package: Package, folder: Path) -> None:
@@ -243,6 +296,9 @@ def read_package(folder: Path) -> Package:
     for variant in manifest.variants:
         path = program_file(variant.name)
         files[path] = _read(folder / path, limits.PROGRAM_MAX_BYTES)
+        for delta in variant.deltas:
+            path = delta_file(variant.name, delta.base_sha256)
+            files[path] = _read(folder / path, limits.PROGRAM_MAX_BYTES)
     return Package(manifest, files)
 
 

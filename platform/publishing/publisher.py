@@ -12,6 +12,7 @@ The tree is the truth about what is published: rows that a kill kept from being 
 import asyncio
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from functools import partial
 
 from alcove.platform.core.records import VersionRecord
 from alcove.platform.store import Store
@@ -21,7 +22,7 @@ from alcove.registry.clock import Clock
 from alcove.registry.errors import MissingBlobError, VersionExists
 from alcove.registry.layout import is_team
 from alcove.registry.manifest import Manifest
-from alcove.registry.package import CARD_FILE, Package, program_file, verify_package
+from alcove.registry.package import CARD_FILE, Package, delta_file, program_file, verify_package
 from alcove.registry.tree import Tree
 
 __all__ = ["VersionPublisher"]
@@ -105,7 +106,7 @@ class VersionPublisher:
 
     def _verify(self, manifest: Manifest, team_metadata: bytes) -> None:
         if self._is_new(manifest, team_metadata):
-            verify_package(self._package(manifest))
+            verify_package(self._package(manifest), base=partial(self._base, manifest))
 
     def _is_new(self, manifest: Manifest, team_metadata: bytes) -> bool:
         """Tell a first publication from a repeated one; raise VersionExists for another one under its number."""
@@ -127,12 +128,20 @@ class VersionPublisher:
             if blobs.size_bytes(sha256) != size_bytes:
                 raise MissingBlobError(f"{manifest.feature} {manifest.version}", sha256)
         files = {CARD_FILE: blobs.get(manifest.card.sha256)}
-        files |= {program_file(variant.name): blobs.get(variant.sha256) for variant in manifest.variants}
+        for variant in manifest.variants:
+            files[program_file(variant.name)] = blobs.get(variant.sha256)
+            files |= {delta_file(variant.name, delta.base_sha256): blobs.get(delta.sha256) for delta in variant.deltas}
         return Package(manifest, files)
 
     def _card(self, manifest: Manifest) -> str:
         """Return the model card, as far as it is text."""
         return self.tree.blobs.get(manifest.card.sha256).decode("utf-8", "replace")
+
+    def _base(self, manifest: Manifest, sha256: str) -> bytes:
+        """Return the program that a delta of the new version starts from: one that was published before."""
+        if not self.tree.blobs.has(sha256):
+            raise MissingBlobError(f"base of a delta of {manifest.feature} {manifest.version}", sha256)
+        return self.tree.blobs.get(sha256)
 
     def _published(self) -> list[Manifest]:
         state = self.tree.state()

@@ -1,12 +1,17 @@
 """Is a package what its manifest says, byte for byte, or is it refused by name?"""
 
 import dataclasses
+import hashlib
+import json
+import random
 from pathlib import Path
 
 import pytest
 from alcove.registry import limits
 from alcove.registry.canonical import canonical_json, version_key
+from alcove.registry.delta import make_delta
 from alcove.registry.errors import (
+    DeltaError,
     DocumentError,
     DocumentTooLarge,
     IntegrityError,
@@ -203,3 +208,65 @@ def test_versions_sort_by_number() -> None:
     for text in ("1", "1.2", "1.2.3.4", "1.2.x", "-1.2.3", "1.2.3 ", "1.2.03"):
         with pytest.raises(ValueError, match="MAJOR"):
             version_key(text)
+
+
+BASE = b"program" + random.Random(0).randbytes(2000)
+NEXT = BASE[:1000] + b"another layer" + BASE[1100:]
+
+
+def test_package_holds_deltas_from_the_programs_before_it(tmp_path: Path) -> None:
+    """Only where they are worth it, from no more bases than allowed, and never from the program itself."""
+    strangers = [random.Random(seed).randbytes(2000) for seed in range(1, limits.DELTAS_MAX + 1)]
+    made = package(programs={"int8": NEXT}, bases={"int8": [BASE, NEXT, *strangers]})
+    (delta,) = made.manifest.variants[0].deltas
+    assert delta.base_sha256 == hashlib.sha256(BASE).hexdigest()
+    assert delta.size_bytes < 0.5 * len(NEXT)
+    assert made.manifest.blobs()[delta.sha256] == delta.size_bytes
+    assert Manifest.from_bytes(made.manifest.to_bytes()) == made.manifest
+    write_package(made, tmp_path / "out")
+    again = read_package(tmp_path / "out")
+    assert dict(again.files) == dict(made.files)
+    known = {delta.base_sha256: BASE}
+    verify_package(again, inspector=INSPECTOR, base=known.get)
+    late = package(programs={"int8": NEXT}, bases={"int8": [*strangers, BASE]})
+    assert late.manifest.variants[0].deltas == ()
+    assert late.manifest == package(programs={"int8": NEXT}).manifest
+
+
+def test_delta_that_makes_another_program_is_refused() -> None:
+    """Its own digest is right, so only applying it tells; without its base nobody can."""
+    made = package(programs={"int8": NEXT}, bases={"int8": [BASE]})
+    (path,) = (path for path in made.files if path.startswith("deltas/"))
+    (delta,) = made.manifest.variants[0].deltas
+    verify_package(made, inspector=INSPECTOR)
+    for data, error in ((make_delta(BASE, bytes(len(NEXT))), IntegrityError), (b"no delta", DeltaError)):
+        signed = {"base_sha256": delta.base_sha256, "sha256": hashlib.sha256(data).hexdigest(), "size_bytes": len(data)}
+        document = json.loads(made.manifest.to_bytes())
+        document["variants"][0]["deltas"] = [signed]
+        wrong = Package(Manifest.from_bytes(canonical_json(document)), dict(made.files) | {path: data})
+        with pytest.raises(error):
+            verify_package(wrong, inspector=INSPECTOR, base={delta.base_sha256: BASE}.get)
+    with pytest.raises(IntegrityError):
+        verify_package(with_file(made, path, b"no delta"), inspector=INSPECTOR)
+    with pytest.raises(PackageError):
+        verify_package(with_file(made, path, None), inspector=INSPECTOR)
+
+
+def test_manifest_with_impossible_deltas_is_refused() -> None:
+    """Bases twice or out of order, the program as its own base, a delta as large as the program, too many."""
+    document = json.loads(package(programs={"int8": NEXT}, bases={"int8": [BASE]}).manifest.to_bytes())
+    variant = document["variants"][0]
+    (good,) = variant["deltas"]
+    others = [good | {"base_sha256": f"{number:064x}"} for number in range(limits.DELTAS_MAX + 1)]
+    for wrong in (
+        [good, good],
+        [others[1], others[0]],
+        [good | {"base_sha256": variant["sha256"]}],
+        [good | {"size_bytes": variant["size_bytes"]}],
+        others,
+    ):
+        variant["deltas"] = wrong
+        with pytest.raises(DocumentError, match=r"deltas|delta must be smaller|at most 4"):
+            Manifest.from_bytes(canonical_json(document))
+    variant["deltas"] = others[: limits.DELTAS_MAX]
+    assert len(Manifest.from_bytes(canonical_json(document)).variants[0].deltas) == limits.DELTAS_MAX
