@@ -33,6 +33,7 @@ from alcove.sdk.state import Slot, State
 from alcove.sdk.storage import Files
 from alcove.sdk.summary import PrivacySummary, SentCounter
 from alcove.sdk.transport import Sent, SentObserver, Traffic, Transport, checked_server
+from alcove.sdk.tries import Trial
 
 if TYPE_CHECKING:
     from alcove.privacy.ledger import BudgetLimits
@@ -242,10 +243,13 @@ class Client:
         with self._lock:
             self._is_closed = True
             executor, self._executor = self._executor, None
+            references = tuple(self._references.values())
         with self._transport_lock:
             transport, self._transport = self._transport, None
         if executor is not None:
             executor.shutdown()
+        for reference in references:
+            reference.serving.trial.abandon()
         if transport is not None:
             transport.close()
 
@@ -285,15 +289,19 @@ class Client:
         return None if path is None else (path, str(getattr(contract, "default_version", "baseline")))
 
     def _serve(self, name: str, state: State) -> Serving:
-        """Return what answers for a feature: the first of current, previous and baseline that loads."""
+        """Return what answers for a feature: the first of current, previous and baseline that loads and is trusted."""
         slots = state.slots(name)
         for slot, reason in ((slots.current, ""), (slots.previous, "fallback")):
             if slot is not None:
                 path = self._slots.program_path(name, slot.manifest_sha256)
                 file = _file_identity(path)
-                model = self._load(path)
-                if model is not None:
-                    return _serving(slot, model, file, reason)
+                trial = self._slots.tries.begin(slot.manifest_sha256) if file[0] else None
+                model = None if trial is None else self._load(path)
+                if trial is not None and model is not None:
+                    trial.leave(is_healthy=False)
+                    return _serving(slot, model, file, reason, trial)
+                if trial is not None:
+                    trial.abandon()
         baseline = self._baseline(name, self._known_contract(name))
         model = None if baseline is None else self._load(baseline[0])
         return UNAVAILABLE if baseline is None or model is None else Serving(model, baseline[1], "baseline")
@@ -313,7 +321,7 @@ class Client:
             current = state.slots(name).current
             now = reference.serving
             if current is not None and now.model is not None and self._is_loaded(name, current, now):
-                reference.serving = _serving(current, now.model, now.file, "")
+                reference.serving = _serving(current, now.model, now.file, "", now.trial)
             elif current is not None or now.key:
                 reference.serving = self._serve(name, state)
 
@@ -402,11 +410,11 @@ class Client:
             return self._executor
 
 
-def _serving(slot: Slot, model: Runnable, file: tuple[int, int], reason: str) -> Serving:
+def _serving(slot: Slot, model: Runnable, file: tuple[int, int], reason: str, trial: Trial) -> Serving:
     """Return the serving of a slot; a fallback is in no experiment."""
     if reason:
-        return Serving(model, slot.version, reason, slot.manifest_sha256, file)
-    return Serving(model, slot.version, slot.reason, slot.manifest_sha256, file, slot.arm, slot.task)
+        return Serving(model, slot.version, reason, slot.manifest_sha256, file, trial=trial)
+    return Serving(model, slot.version, slot.reason, slot.manifest_sha256, file, slot.arm, slot.task, trial)
 
 
 def _file_identity(path: Path) -> tuple[int, int]:

@@ -7,7 +7,8 @@ AlcoveSdkError
 │   ├── ResponseTooLargeError   more bytes than asked for
 │   └── IncompatibleError       a version that this device cannot run
 │       ├── RuntimeTooOldError  it needs a newer runtime
-│       └── NoVariantError      none of its variants is for this device
+│       ├── NoVariantError      none of its variants is for this device
+│       └── QuarantinedError    it crashed this app three times in a row
 ├── DeviceError                 us: the device's own state
 │   ├── StorageError            the disk failed, or is full
 │   └── IdentityError           the installation's secret is damaged
@@ -86,6 +87,17 @@ class NoVariantError(IncompatibleError):
         self.version = version
         self.engines = tuple(engines)
         super().__init__(f"{feature} {version} has variants for {', '.join(self.engines)} only; this device has alcove")
+
+
+class QuarantinedError(IncompatibleError):
+    """A version crashed this app so often that it is never loaded or installed here again."""
+
+    def __init__(self, *, feature: str, version: str, manifest_sha256: str, crashes: int) -> None:
+        self.feature = feature
+        self.version = version
+        self.manifest_sha256 = manifest_sha256
+        self.crashes = crashes
+        super().__init__(f"{feature} {version} crashed this app {crashes} times; it needs another version")
 
 
 class DeviceError(AlcoveSdkError):

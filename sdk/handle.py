@@ -3,7 +3,8 @@
     handle ─▶ reference ─▶ serving (model, version, reason): immutable, replaced as a whole when a sync changes it
 
 A prediction reads the reference once and runs what it found to the end: swapping versions never pauses or mixes one.
-It opens no connection, and waits for no lock that a sync holds.
+It opens no connection, and waits for no lock that a sync holds.  A version on trial (`tries.py`) is watched until its
+first prediction has returned a value; after that a prediction touches neither lock nor disk.
 """
 
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from alcove.runtime.errors import AlcoveRuntimeError, InputError, InvalidTextErr
 from alcove.sdk.clock import Clock
 from alcove.sdk.engine import Runnable
 from alcove.sdk.errors import NoPredictionError
+from alcove.sdk.tries import NO_TRIAL, Trial
 
 T = TypeVar("T")
 
@@ -62,6 +64,7 @@ class Serving:
         file: which file it was loaded from (inode, time of change): a repaired version is another file.
         arm: number of the arm, only in an experiment.
         task: JSON text of the experiment's task, only in an experiment.
+        trial: watches the first prediction; over for what needs none.
     """
 
     model: Runnable | None
@@ -71,6 +74,7 @@ class Serving:
     file: tuple[int, int] = (0, 0)
     arm: int | None = None
     task: str | None = None
+    trial: Trial = NO_TRIAL
 
 
 class Reference:
@@ -146,7 +150,7 @@ class FeatureHandle(Generic[T]):
         """
         serving = self._reference.serving
         start_ns = self._clock.monotonic_ns()
-        value, error = self._run(serving, inputs)
+        value, error = self._run(serving, inputs) if serving.trial.is_over else self._run_on_trial(serving, inputs)
         latency_ms = (self._clock.monotonic_ns() - start_ns) / 1e6
         answer = Answer(value, serving.version, serving.reason, latency_ms, error)
         if error is None:
@@ -182,6 +186,16 @@ class FeatureHandle(Generic[T]):
         chosen = last[0] if answer is None else answer
         if chosen.error is None and chosen.version == serving.version:
             self._record(Outcome(self.name, serving, accepted, chosen.latency_ms))
+
+    def _run_on_trial(self, serving: Serving, inputs: tuple[Any, ...]) -> tuple[T | None, AnswerError | None]:
+        is_healthy = False
+        serving.trial.enter()
+        try:
+            value, error = self._run(serving, inputs)
+            is_healthy = error is None
+        finally:
+            serving.trial.leave(is_healthy=is_healthy)
+        return value, error
 
     def _run(self, serving: Serving, inputs: tuple[Any, ...]) -> tuple[T | None, AnswerError | None]:
         if serving.model is None:

@@ -14,8 +14,14 @@ from alcove.registry.canonical import version_key
 from alcove.registry.errors import IntegrityError, ProgramRefusedError, WrongSubjectError
 from alcove.registry.inspection import verify_program
 from alcove.sdk.engine import Engine
-from alcove.sdk.errors import NoVariantError, ResponseTooLargeError, RuntimeTooOldError, TransportError
-from alcove.sdk.limits import CHUNK_BYTES
+from alcove.sdk.errors import (
+    NoVariantError,
+    QuarantinedError,
+    ResponseTooLargeError,
+    RuntimeTooOldError,
+    TransportError,
+)
+from alcove.sdk.limits import CHUNK_BYTES, MAX_CRASHES
 from alcove.sdk.slots import SlotStore
 from alcove.sdk.storage import Files
 from alcove.sdk.transport import Transport
@@ -63,12 +69,14 @@ class Installer:
             WrongSubjectError: the manifest speaks of another feature or version.
             ProgramRefusedError: the runtime, a weight's digest or the certificate refuses the program, or the manifest
                 says something else than it.
-            IncompatibleError: the version is not for this device.
+            IncompatibleError: the version is not for this device; `QuarantinedError` for one that crashed here.
             ServerError: the download broke; it goes on from there next time.
             StorageError: the disk failed.
             MetadataError: the tree has no acceptable manifest; `RollbackError` for one below its team's floor.
         """
         key = (feature, ref.manifest_sha256)
+        if self._slots.tries.is_quarantined(ref.manifest_sha256):
+            raise _quarantined(feature, ref)
         manifest = tree.manifest(feature, ref.version)
         _check_manifest(manifest, feature, ref)
         variant = self._choose(manifest)
@@ -81,12 +89,18 @@ class Installer:
             self._slots.discard(*key)
         part = self._slots.part_path(variant.sha256)
         self._download(part, variant)
+        # Verifying runs the program's own samples: it could crash there as well as in a prediction.
+        trial = self._slots.tries.begin(ref.manifest_sha256)
+        if trial is None:
+            raise _quarantined(feature, ref)
         try:
             verify_program(self._engine.inspector, manifest, variant, part.read_bytes())
         except ProgramRefusedError:
             # The bytes are what was signed, so they would fail again: do not keep them.
             self._files.remove(part)
             raise
+        finally:
+            trial.abandon()
         self._slots.install(*key, manifest.to_bytes(), part)
         self._verified.add(key)
 
@@ -129,6 +143,12 @@ class Installer:
         if digest.hexdigest() != variant.sha256:
             self._files.remove(part)
             raise IntegrityError(thing, expected=variant.sha256, seen=digest.hexdigest())
+
+
+def _quarantined(feature: str, ref: "VersionRef") -> QuarantinedError:
+    return QuarantinedError(
+        feature=feature, version=ref.version, manifest_sha256=ref.manifest_sha256, crashes=MAX_CRASHES
+    )
 
 
 def _check_manifest(manifest: "Manifest", feature: str, ref: "VersionRef") -> None:

@@ -34,3 +34,6 @@ MIN_SYNC_INTERVAL_S: Final = 1.0
 
 ASYNC_WORKERS: Final = 2
 """Threads that serve `predict_async`; a model uses one core at a time."""
+
+MAX_CRASHES: Final = 3
+"""Crashes in a row after which a version is quarantined: one may be the user's, two a coincidence."""

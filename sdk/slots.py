@@ -9,10 +9,11 @@
       staging/<manifest sha256>/                a version being put together
       versions/<feature>/<manifest sha256>/     an installed version: manifest.json, program.alc; read-only
       reports/                                  ledger and outbox
+      tries/                                    which versions crashed or answered here; see `tries.py`
 
     download ─▶ downloads/ ─verify─▶ staging/ ─sync─▶ rename ─▶ versions/ ─state.json replaced─▶ current
                                                                              current ─▶ previous ─▶ removed
-    halted or damaged:   current ─▶ previous ─▶ baseline (shipped inside the app: there is always an answer)
+    halted, damaged, or crashed three times:   current ─▶ previous ─▶ baseline (in the app: there is always an answer)
 
 Invariants:
   I1  A folder under versions/ is whole, verified and on the disk: it came there by one rename after the syncs.
@@ -20,7 +21,7 @@ Invariants:
   I3  state.json is the old or the new one; it names a version only after I1 holds for it.
   I4  What is under staging/, or ends in .partial, is nobody's: whoever holds the lock may remove it.
   I5  downloads/ are trusted for nothing: their bytes are hashed again before they count.
-  I6  Only the holder of the lock changes anything here, reports/ and identity aside; readers need no lock.
+  I6  Only the holder of the lock changes anything here, reports/, tries/ and identity aside; readers need no lock.
 """
 
 import contextlib
@@ -33,6 +34,7 @@ from alcove.sdk.errors import StorageError
 from alcove.sdk.limits import MAX_STATE_BYTES
 from alcove.sdk.state import State, state_from_bytes, state_to_bytes
 from alcove.sdk.storage import PARTIAL, READ_ONLY, FileLock, Files
+from alcove.sdk.tries import Tries
 
 MANIFEST: Final = "manifest.json"
 PROGRAM: Final = "program.alc"
@@ -40,6 +42,10 @@ PROGRAM: Final = "program.alc"
 
 class SlotStore:
     """The slots of one device.
+
+    Attributes:
+        folder: the app's data folder.
+        tries: which versions crashed or answered here.
 
     Args:
         folder: the app's data folder; made when absent.
@@ -53,6 +59,7 @@ class SlotStore:
         self._downloads = folder / "downloads"
         self._staging = folder / "staging"
         self._versions = folder / "versions"
+        self.tries = Tries(folder / "tries", files)
 
     @property
     def metadata_folder(self) -> Path:
@@ -171,6 +178,7 @@ class SlotStore:
                 self.discard(feature, digest)
         for part in sorted(self._downloads.iterdir()):
             self._files.remove(part)
+        self.tries.keep_only(frozenset(digest for _, digest in wanted))
 
     def _installed(self) -> Iterator[tuple[str, str]]:
         for feature in sorted(self._versions.iterdir()):

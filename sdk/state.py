@@ -77,15 +77,23 @@ class State:
         """Return this state with other slots for one feature."""
         return State(MappingProxyType({**self.features, feature: slots}))
 
-    def activate(self, feature: str, slot: Slot) -> "State":
+    def activate(self, feature: str, slot: Slot, *, is_proven: bool = True) -> "State":
         """Return the state after `slot` becomes current and what was current becomes previous.
 
         The same version again changes only why it is there.
+
+        Args:
+            feature: its feature.
+            slot: the version.
+            is_proven: what is current has answered here.  Else the version before it stays previous: what a device can
+                go back to changes only for something that works.
         """
         old = self.slots(feature)
         if old.current is not None and old.current.manifest_sha256 == slot.manifest_sha256:
             return self.with_slots(feature, replace(old, current=slot))
-        return self.with_slots(feature, replace(old, current=slot, previous=old.current))
+        is_previous_better = not is_proven and old.previous is not None and old.previous != slot
+        previous = old.previous if is_previous_better else old.current
+        return self.with_slots(feature, replace(old, current=slot, previous=previous))
 
     def remember(self, feature: str, fetched: frozenset[str]) -> "State":
         """Return the state after the policy had this device fetch a set of versions.

@@ -4,8 +4,8 @@
       │            │ refused, or no network: nothing changes       │ a version refused: the feature keeps what it has
       └─ another process syncs: wait, then see what it did
 
-What is halted, or below its team's floor, leaves its slot first, whatever the policy says or leaves out.  A feature
-that the policy does not name any more keeps its version, outside of any experiment.
+What is halted, below its team's floor, or has crashed here three times leaves its slot first, whatever the policy says
+or leaves out.  A feature that the policy does not name any more keeps its version, outside of any experiment.
 
 Every refusal and every bad weather is a value in the result; nothing is raised, and the old version goes on.
 
@@ -23,7 +23,7 @@ from alcove.registry.errors import RegistryError, VersionHaltedError
 from alcove.registry.floors import is_below
 from alcove.registry.policy import resolve
 from alcove.runtime.errors import AlcoveRuntimeError
-from alcove.sdk.errors import AlcoveSdkError, StorageError
+from alcove.sdk.errors import AlcoveSdkError, QuarantinedError, StorageError
 from alcove.sdk.installer import Installer, Tree
 from alcove.sdk.slots import SlotStore
 from alcove.sdk.state import Slot, State
@@ -153,7 +153,7 @@ class Synchroniser:
         tree = self._open_tree()
         tree.refresh()
         halt = tree.halt(self._app)
-        self._store(progress, progress.state.withdraw(halt.digests))
+        self._store(progress, progress.state.withdraw(halt.digests | self._slots.tries.quarantined()))
         self._leave_below(progress, tree)
         settled = {refusal.feature for refusal in progress.refused}
         policy = tree.policy(self._app)
@@ -164,10 +164,11 @@ class Synchroniser:
             try:
                 resolution = resolve(policy, feature, self._secret(), halted=halt.digests)
                 needed = _needed(policy.features[feature], resolution)
-                for ref in needed:
-                    self._installer.install(feature, ref, tree)
+                self._install_all(feature, needed, tree)
                 fetched = frozenset(ref.manifest_sha256 for ref in needed)
-                activated = progress.state.activate(feature, _slot(resolution))
+                current = progress.state.slots(feature).current
+                is_proven = current is not None and self._slots.tries.is_proven(current.manifest_sha256)
+                activated = progress.state.activate(feature, _slot(resolution), is_proven=is_proven)
                 self._store(progress, activated.remember(feature, fetched))
             except VersionHaltedError as error:
                 progress.refused.append(Refusal(feature, error.version, error))
@@ -178,6 +179,17 @@ class Synchroniser:
                 raise StorageError(step="install", path=feature, reason=str(error)) from error
         if not progress.refused and not halt.frozen:
             self._slots.keep_only(progress.state.versions())
+
+    def _install_all(self, feature: str, needed: tuple["VersionRef", ...], tree: SignedTree) -> None:
+        """Install every version; one that crashed here is left out last, so that it does not show in the requests."""
+        quarantined: QuarantinedError | None = None
+        for ref in needed:
+            try:
+                self._installer.install(feature, ref, tree)
+            except QuarantinedError as error:
+                quarantined = quarantined or error
+        if quarantined is not None:
+            raise quarantined
 
     def _leave_below(self, progress: _Progress, tree: SignedTree) -> None:
         """Let every version that its team forbids leave its slot; where that cannot be known, the feature is refused.

@@ -3,6 +3,7 @@
 import contextlib
 import http.server
 import shutil
+import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -276,8 +277,15 @@ class TreeServer:
         self.thread.join()
 
 
-class _QuietServer(http.server.ThreadingHTTPServer):
+class _QuietServer(socketserver.ThreadingTCPServer):
+    """A server that does not look its own name up, as `http.server.HTTPServer` does: that may wait for a resolver."""
+
     daemon_threads = True
+
+    @property
+    def server_port(self) -> int:
+        """Port of the server."""
+        return int(self.server_address[1])
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: clients of these tests hang up in the middle on purpose."""
