@@ -72,6 +72,10 @@ class BlobStore(Protocol):
         """Give every blob, in no order."""
         ...
 
+    def renew(self, sha256: str) -> bool:
+        """Date a blob anew; return False where it is absent."""
+        ...
+
     def remove(self, sha256: str) -> None:
         """Remove a blob; removing again is harmless."""
         ...
@@ -195,6 +199,25 @@ class ObjectBlobStore:
                 yield from (_stored(item) for item in objects if _DIGEST.fullmatch(item["path"]))
         except (OSError, _backend_error()) as error:
             raise StorageError("blobs", str(error)) from error
+
+    def renew(self, sha256: str) -> bool:
+        """Date a blob anew, as a put of the same bytes would; return False where it is absent.
+
+        Raises:
+            IntegrityError: the stored bytes have another digest.
+            StorageError: the store failed.
+            ValueError: `sha256` is not 64 hex digits.
+        """
+        try:
+            if self._folder is not None:
+                os.utime(self._folder / _digest(sha256))
+            else:
+                self.put(sha256, self.get(sha256))
+        except (FileNotFoundError, MissingTarget):
+            return False
+        except OSError as error:
+            raise StorageError(f"blob {sha256}", str(error)) from error
+        return True
 
     def remove(self, sha256: str) -> None:
         """Remove a blob; removing again is harmless.

@@ -197,6 +197,18 @@ class Tree:
             raise MissingTarget(path)
         return Manifest.from_bytes(read_target(self.folder, path, target, limits.MANIFEST_MAX_BYTES))
 
+    def manifests(self) -> Iterator[Manifest]:
+        """Give the manifest of every published version; the tree is proved once, when the first is asked for.
+
+        Raises:
+            MetadataError, DocumentError, StorageError: the tree is damaged.
+        """
+        state = self.state()
+        for role in state.roles:
+            if layout.is_team(role):
+                for path, target in state.targets_of(role):
+                    yield Manifest.from_bytes(read_target(self.folder, path, target, limits.MANIFEST_MAX_BYTES))
+
     def policy(self, app: str) -> Policy | None:
         """Return the published policy of an app, or None.
 
@@ -352,6 +364,16 @@ class Tree:
         Raises nothing for what it finds: the report names it.
         """
         return check_tree(self.folder, self.blobs, now_s=self._clock.now_s())
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Keep every publication of this machine out while the block runs: what the tree names stays the same.
+
+        Raises:
+            StorageError: the lock's file cannot be made.
+        """
+        with self._exclusive():
+            yield
 
     def _publisher(self, role: str) -> Publisher:
         if self._keys is None:

@@ -1,7 +1,18 @@
 """How does a team's version get from an upload to the tree?"""
 
+from alcove.platform.publishing.collection import Collected, collect
+from alcove.platform.publishing.inspection import StoreReport, inspect_store
 from alcove.platform.publishing.publisher import VersionPublisher
 from alcove.platform.publishing.tree_lock import HeldDisk, TreeLock
 from alcove.platform.publishing.uploads import receive_blob
 
-__all__ = ["HeldDisk", "TreeLock", "VersionPublisher", "receive_blob"]
+__all__ = [
+    "Collected",
+    "HeldDisk",
+    "StoreReport",
+    "TreeLock",
+    "VersionPublisher",
+    "collect",
+    "inspect_store",
+    "receive_blob",
+]

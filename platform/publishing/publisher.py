@@ -20,7 +20,6 @@ from alcove.platform.store.change import Change
 from alcove.platform.store.versions import add_version, find_version
 from alcove.registry.clock import Clock
 from alcove.registry.errors import MissingBlobError, VersionExists
-from alcove.registry.layout import is_team
 from alcove.registry.manifest import Manifest
 from alcove.registry.package import CARD_FILE, Package, delta_file, program_file, verify_package
 from alcove.registry.tree import Tree
@@ -144,6 +143,4 @@ class VersionPublisher:
         return self.tree.blobs.get(sha256)
 
     def _published(self) -> list[Manifest]:
-        state = self.tree.state()
-        paths = [path for role in state.roles if is_team(role) for path, _ in state.targets_of(role)]
-        return [self.tree.manifest(*path.removesuffix(".json").split("/", 1)) for path in paths]
+        return list(self.tree.manifests())

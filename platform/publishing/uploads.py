@@ -28,9 +28,10 @@ from alcove.platform.core.errors import (
     UploadBusyError,
 )
 from alcove.registry.blobs import BlobStore
+from alcove.registry.collection import RENEW_S
 from alcove.registry.limits import PROGRAM_MAX_BYTES
 
-__all__ = ["KEPT_S", "receive_blob", "received_bytes"]
+__all__ = ["KEPT_S", "is_stored", "receive_blob", "received_bytes"]
 
 KEPT_S: Final = 86_400.0  # seconds that an unfinished upload is kept; who comes back later begins anew
 _PIECE_BYTES: Final = 1024 * 1024
@@ -151,9 +152,21 @@ def _append(file: BinaryIO, digest: "hashlib._Hash", chunk: bytes) -> None:
 
 
 def _store(blobs: BlobStore, sha256: str, file: BinaryIO) -> None:
-    if not blobs.has(sha256):
+    if not is_stored(blobs, sha256):
         file.seek(0)
         blobs.put(sha256, _pieces(file))
+
+
+def is_stored(blobs: BlobStore, sha256: str) -> bool:
+    """Tell whether a blob is there, and will be when the version that needs it is published.
+
+    One that lies there for long may be named by nothing, and collected before: it is dated anew.
+
+    Raises:
+        RegistryError: the store failed.
+    """
+    found = blobs.find(sha256)
+    return found is not None and (found.stored_at_s > time.time() - RENEW_S or blobs.renew(sha256))
 
 
 def _forget(path: Path, file: BinaryIO) -> None:

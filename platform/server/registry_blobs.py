@@ -13,7 +13,7 @@ from alcove.platform.auth.principal import current_principal
 from alcove.platform.core import limits
 from alcove.platform.core.checks import check_digest
 from alcove.platform.core.errors import BlobTooLargeError, InvalidFieldError, NotFoundError, OffsetError
-from alcove.platform.publishing.uploads import receive_blob, received_bytes
+from alcove.platform.publishing.uploads import is_stored, receive_blob, received_bytes
 from alcove.registry.tree import Tree
 
 __all__ = ["BlobCalls"]
@@ -49,10 +49,10 @@ class BlobCalls:
     async def GetUpload(self, request: pb.GetUploadRequest, context: Any) -> pb.GetUploadResponse:
         """Tell how much of a blob is there."""
         sha256 = check_digest("sha256", request.sha256)
-        is_stored = await asyncio.to_thread(self._tree.blobs.has, sha256)
+        stored = await asyncio.to_thread(is_stored, self._tree.blobs, sha256)
         sender = str(current_principal().role)
         received = await asyncio.to_thread(received_bytes, self._uploads, sender=sender, sha256=sha256)
-        return pb.GetUploadResponse(received_bytes=received, is_stored=is_stored)
+        return pb.GetUploadResponse(received_bytes=received, is_stored=stored)
 
     async def GetBlob(self, request: pb.GetBlobRequest, context: Any) -> AsyncIterator[pb.GetBlobResponse]:
         """Stream a blob from an offset on."""

@@ -21,7 +21,7 @@ def test_every_promised_verb_is_there() -> None:
         "model export", "model inspect", "model verify", "model run", "model push", "model list",
         "rollout create", "rollout status", "rollout advance", "rollout pause", "rollout resume", "rollout rollback",
         "rollout halt", "experiment create", "experiment start", "experiment stop", "experiment results",
-        "experiment list", "registry check", "feature list", "feature run",
+        "experiment list", "registry check", "registry gc", "feature list", "feature run",
     }  # fmt: skip
     assert promised <= COMMANDS.keys()
 

@@ -1,5 +1,7 @@
 """Pushing, rollouts, experiments, the audit log and the registry's check, as a team and an operator type them."""
 
+import hashlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -97,6 +99,27 @@ def test_a_changed_blob_is_found_by_the_check(shop: Shop, programs: tuple[Path, 
             assert blob.name in said.out.replace("\n", "")
     finally:
         blob.write_bytes(good)
+
+
+def test_blobs_that_nothing_names_are_told_and_removed(shop: Shop) -> None:
+    """The young one stays, the old one is told by a dry run and then gone; the store is whole, the server runs on."""
+    folder = shop.folder / "server" / "tree" / "blobs"
+    named = {path.name for path in folder.iterdir()}
+    old, young = folder / hashlib.sha256(b"old").hexdigest(), folder / hashlib.sha256(b"young").hexdigest()
+    old.write_bytes(b"old")
+    young.write_bytes(b"young")
+    os.utime(old, (1, 1))
+    collect = ("registry", "gc", "--data-dir", shop.folder / "server")
+    told = alcove(*collect, "--dry-run", "--json")
+    assert (told.code, told.json["is_dry_run"], told.json["freed_bytes"]) == (0, True, 3)
+    assert [blob["sha256"] for blob in told.json["removed"]] == [old.name]
+    assert old.name in alcove(*collect, "--dry-run").out.replace("\n", "")
+    assert old.exists()
+    assert alcove(*collect).code == 0
+    assert {path.name for path in folder.iterdir()} == named | {young.name}
+    assert alcove(*collect, "--json").json["removed"] == []
+    assert alcove("registry", "check", "--data-dir", shop.folder / "server").code == 0
+    young.unlink()
 
 
 def test_what_goes_wrong_is_told_in_a_sentence(shop: Shop, programs: tuple[Path, Path], tmp_path: Path) -> None:

@@ -1,0 +1,70 @@
+"""What do the rows say was published?  Read in pages, for whoever looks at all of it."""
+
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+from alcove.platform.store.database import Store
+from alcove.platform.store.tables import FeatureRow, PublicationRow, VersionRow
+from sqlalchemy import func, select
+
+__all__ = ["ListedManifest", "PublishedDocument", "last_published", "listed_manifests"]
+
+PAGE: int = 500  # rows in memory; a manifest has some kilobytes
+
+
+class ListedManifest(NamedTuple):
+    """What a row says of a version."""
+
+    feature: str
+    version: str
+    team: str
+    manifest_sha256: str
+    manifest: bytes
+
+
+async def listed_manifests(store: Store) -> AsyncIterator[ListedManifest]:
+    """Give every version in the order of publication."""
+    last = 0
+    while True:
+        query = (
+            select(VersionRow, FeatureRow.team)
+            .join(FeatureRow, FeatureRow.name == VersionRow.feature)
+            .where(VersionRow.sequence > last)
+            .order_by(VersionRow.sequence)
+            .limit(PAGE)
+        )
+        async with store.read() as session:
+            rows = (await session.execute(query)).all()
+        for row, team in rows:
+            yield ListedManifest(row.feature, row.version, team, row.manifest_sha256, row.manifest)
+        if not rows:
+            return
+        last = rows[-1][0].sequence
+
+
+class PublishedDocument(NamedTuple):
+    """What a row says of a "policy" or "halt" that is in the tree, or was until a newer one came."""
+
+    kind: str
+    app: str
+    serial: int
+    document: bytes
+
+
+async def last_published(store: Store) -> list[PublishedDocument]:
+    """Return the newest document of each kind and app that the tree is said to hold."""
+    newest = (
+        select(PublicationRow.kind, PublicationRow.app, func.max(PublicationRow.serial).label("serial"))
+        .where(PublicationRow.is_published.is_(True))
+        .group_by(PublicationRow.kind, PublicationRow.app)
+        .subquery()
+    )
+    query = select(PublicationRow).join(
+        newest,
+        (PublicationRow.kind == newest.c.kind)
+        & (PublicationRow.app == newest.c.app)
+        & (PublicationRow.serial == newest.c.serial),
+    )
+    async with store.read() as session:
+        rows = await session.scalars(query.order_by(PublicationRow.kind, PublicationRow.app))
+        return [PublishedDocument(row.kind, row.app, row.serial, row.document) for row in rows]

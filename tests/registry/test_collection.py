@@ -1,0 +1,195 @@
+"""Does a collection ever take a blob that somebody names, or is about to name?"""
+
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from alcove.registry import layout
+from alcove.registry.blobs import BlobStore, ObjectBlobStore, StoredBlob, open_blob_store
+from alcove.registry.collection import find_garbage, named_blobs, remove_garbage
+from alcove.registry.errors import MissingBlobError, RegistryError, StorageError
+from alcove.registry.files import DISK
+from alcove.registry.testing import FailingDisk, TreeWorld
+from alcove.registry.tree import Tree
+
+if TYPE_CHECKING:
+    from alcove.platform.testing.s3 import S3Server
+
+AFTER_ALL = int(time.time()) + 10 * 365 * 86_400  # seconds; later than any put: nothing is too young
+
+
+def put(blobs: BlobStore, text: str) -> str:
+    """Store a blob that nothing names; return its digest."""
+    data = text.encode()
+    sha256 = hashlib.sha256(data).hexdigest()
+    blobs.put(sha256, data)
+    return sha256
+
+
+@pytest.fixture(params=["folder", "s3"])
+def stored(request: pytest.FixtureRequest, world: TreeWorld) -> TreeWorld:
+    """A world whose blobs are in a folder or in S3, with one version."""
+    if request.param == "s3":
+        s3: S3Server = request.getfixturevalue("s3")
+        blobs = open_blob_store(s3.bucket() + "/blobs")
+        world.tree = Tree(world.tree.folder, keys=world.keys.online, clock=world.clock, blobs=blobs)
+    world.push(world.package())
+    return world
+
+
+def collect(tree: Tree, before_s: int = AFTER_ALL) -> set[str]:
+    """Collect; return what went."""
+    return {blob.sha256 for blob in remove_garbage(tree, find_garbage(tree, before_s=before_s), before_s=before_s)}
+
+
+def test_what_nothing_names_goes_and_what_the_tree_names_stays(stored: TreeWorld) -> None:
+    """Every version's programs and cards stay, whatever their age; the largest garbage is named first."""
+    stored.push(stored.package("2.0.0"))
+    small, large = put(stored.tree.blobs, "small"), put(stored.tree.blobs, "large" * 1000)
+    garbage = find_garbage(stored.tree, before_s=AFTER_ALL)
+    assert [blob.sha256 for blob in garbage] == [large, small]
+    assert find_garbage(stored.tree, before_s=AFTER_ALL, also_named={large})[0].sha256 == small
+    assert collect(stored.tree) == {small, large}
+    assert {blob.sha256 for blob in stored.tree.blobs.stored()} == named_blobs(stored.tree)
+    assert stored.tree.check().is_sound
+    assert collect(stored.tree) == set()
+
+
+def test_what_is_young_stays_and_asking_for_it_again_makes_it_young(stored: TreeWorld) -> None:
+    """The grace counts from the last put; a blob dated anew between look and removal stays."""
+    name = put(stored.tree.blobs, "uploaded for a push that is to come")
+    assert collect(stored.tree, int(time.time()) - 3600) == set()
+    assert stored.tree.blobs.renew(name)
+    assert not stored.tree.blobs.renew("0" * 64)
+    found = stored.tree.blobs.find(name)
+    assert found is not None
+    assert abs(found.stored_at_s - time.time()) < 60
+
+
+def test_a_blob_dated_anew_between_look_and_removal_stays(published: TreeWorld) -> None:
+    """A second push of the same bytes is in time until the very removal."""
+    name = put(published.tree.blobs, "old")
+    hour_ago = int(time.time()) - 3600
+    os.utime(published.tree.folder / layout.BLOBS / name, (hour_ago - 1, hour_ago - 1))
+    (garbage,) = find_garbage(published.tree, before_s=hour_ago)
+    assert garbage.sha256 == name
+    published.tree.blobs.renew(name)
+    assert remove_garbage(published.tree, [garbage], before_s=hour_ago) == []
+    assert published.tree.blobs.has(name)
+
+
+def test_a_version_published_between_look_and_removal_keeps_its_blobs(published: TreeWorld) -> None:
+    """The look falls on every step of a publication in turn; whatever it saw, the removal takes nothing named."""
+    seen: list[int] = []
+
+    class Looking(FailingDisk):
+        """Collects before its nth step, as far as that goes without the lock."""
+
+        def _step(self, path: Path) -> None:
+            if self.steps == look_at:
+                garbage[:] = find_garbage(published.tree, before_s=AFTER_ALL)
+                seen.append(look_at)
+            super()._step(path)
+
+    for look_at in range(100):
+        garbage: list[StoredBlob] = []
+        package = published.package(f"2.0.{look_at}")
+        published.upload(package)
+        tree = Tree(published.tree.folder, keys=published.keys.online, clock=published.clock, files=Looking())
+        tree.accept_team_metadata(published.sign(package), {package.manifest.path: package.manifest.to_bytes()})
+        if look_at not in seen:
+            break
+        removed = {blob.sha256 for blob in remove_garbage(published.tree, garbage, before_s=AFTER_ALL)}
+        assert not removed & set(package.blobs())
+        assert published.tree.check().is_sound
+    assert len(seen) >= 16
+
+
+def test_publications_that_race_with_collections_are_whole_or_refused(published: TreeWorld) -> None:
+    """Without any grace, and all the time: a version is published with all its blobs, or not at all and said so."""
+    over, refused, accepted = threading.Event(), 0, 0
+    rounds: list[int] = []
+
+    def keep_collecting() -> None:
+        while not over.is_set():
+            collect(published.tree)
+            rounds.append(1)
+
+    collector = threading.Thread(target=keep_collecting)
+    collector.start()
+    try:
+        for patch in range(60):
+            package = published.package(f"3.0.{patch}")
+            for _ in range(100):
+                try:
+                    published.push(package)
+                except (MissingBlobError, StorageError):  # gone before the push, or before it was synced
+                    refused += 1
+                else:
+                    accepted += 1
+                    break
+    finally:
+        over.set()
+        collector.join()
+    assert rounds
+    assert accepted == 60
+    assert published.tree.check().is_sound
+    assert {blob.sha256 for blob in published.tree.blobs.stored()} >= named_blobs(published.tree)
+
+
+def test_killed_at_any_removal_the_next_collection_completes(
+    published: TreeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each blob goes or stays; nothing named is touched."""
+    names = {put(published.tree.blobs, f"garbage {number}") for number in range(5)}
+    remove = ObjectBlobStore.remove
+    for fail_at in range(6):
+        left = iter(range(fail_at))
+
+        def failing(self: ObjectBlobStore, sha256: str, left: Iterator[int] = left) -> None:
+            if next(left, None) is None:
+                raise StorageError(sha256, "killed")
+            remove(self, sha256)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(ObjectBlobStore, "remove", failing)
+            if fail_at < 5:
+                with pytest.raises(StorageError):
+                    collect(published.tree)
+        assert published.tree.check().is_sound
+        assert collect(published.tree) <= names
+        assert not names & {blob.sha256 for blob in published.tree.blobs.stored()}
+        for number in range(5):
+            put(published.tree.blobs, f"garbage {number}")
+
+
+def test_a_damaged_tree_loses_no_blob(published: TreeWorld) -> None:
+    """Each file that says what is named, damaged or gone in turn: the collection is refused."""
+    state = published.tree.state()
+    put(published.tree.blobs, "garbage")
+    before = {blob.sha256 for blob in published.tree.blobs.stored()}
+    names = [layout.metadata_file("root", 1), layout.metadata_file("timestamp")]
+    names += [layout.metadata_file("snapshot", state.snapshot.version)]
+    names += [layout.metadata_file("targets", state.targets.version)]
+    names += [layout.metadata_file(name, role.version) for name, role in state.roles.items()]
+    manifest = published.tree.manifest("language_id", "1.0.0")
+    names.append(layout.target_file(manifest.path, manifest.sha256))
+    for name in names:
+        path = published.tree.folder / name
+        whole = path.read_bytes()
+        for damage in (whole[:-1], None):
+            if damage is None:
+                path.unlink()
+            else:
+                DISK.write(path, damage)
+            fresh = Tree(published.tree.folder, clock=published.clock)
+            with pytest.raises(RegistryError):
+                collect(fresh)
+            DISK.write(path, whole)
+            assert {blob.sha256 for blob in published.tree.blobs.stored()} == before, name
+    assert len(collect(published.tree)) == 1
