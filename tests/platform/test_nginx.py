@@ -1,0 +1,215 @@
+"""Does the nginx configuration in docs/deploy serve devices as our own server does, and nothing else?"""
+
+import contextlib
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from alcove.platform.testing import Served, ServerWorld
+from alcove.registry.client import TreeClient
+from alcove.sdk.egress import Egress, TufFetcher
+
+NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
+CONFIGURATION = Path(__file__).resolve().parents[2] / "docs" / "deploy" / "nginx.conf"
+START_S = 10.0
+FEATURE = "text_00"
+
+pytestmark = pytest.mark.skipif(not Path(NGINX).exists(), reason="nginx is not installed: apt-get install nginx-light")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Of an HTTP server."""
+
+    status: int
+    body: bytes
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def ask(url: str, **headers: str) -> Answer:
+    """Return the answer to a GET, whatever its status."""
+    request = urllib.request.Request(url, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return Answer(answer.status, answer.read(), {k.lower(): v for k, v in answer.headers.items()})
+    except urllib.error.HTTPError as error:
+        with error:
+            return Answer(error.code, error.read(), {k.lower(): v for k, v in error.headers.items()})
+
+
+def free_port() -> int:
+    """Return a port of loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def configured(folder: Path, tree: Path, port: int, upstream: str) -> Path:
+    """Write the committed configuration with the lines that are said to be each installation's own replaced."""
+    text = CONFIGURATION.read_text(encoding="utf-8")
+    for old, new in {
+        "pid /run/nginx-alcove.pid;": f"pid {folder}/nginx.pid;\ndaemon off;\nuser root;",
+        "server 127.0.0.1:8080;": f"server {upstream};",
+        "listen 443 ssl;": f"listen 127.0.0.1:{port};",
+        "ssl_certificate /etc/alcove/tls/fullchain.pem;": "",
+        "ssl_certificate_key /etc/alcove/tls/key.pem;": "",
+        "root /srv/alcove/tree;": f"root {tree};",
+        "    access_log off;": "    access_log off;\n"
+        + "".join(
+            f"    {kind}_temp_path {folder}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        ),
+    }.items():
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    path = folder / "nginx.conf"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@dataclass(frozen=True)
+class Front:
+    """nginx in front of a server."""
+
+    url: str
+    world: ServerWorld
+    served: Served
+
+
+@pytest.fixture(scope="module")
+def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+    """A server process that published a version, and nginx that serves its tree."""
+    folder = tmp_path_factory.mktemp("nginx")
+    world = ServerWorld(folder / "world", teams={"text": (FEATURE,)})
+    served = world.start()
+    port = free_port()
+    path = configured(folder, world.data_dir / "tree", port, served.http_url.removeprefix("http://"))
+    log = folder / "nginx.log"
+    with contextlib.ExitStack() as stack:
+        stack.callback(served.stop)
+        with world.client(served, "team:text") as client:
+            world.publish(client, FEATURE)
+        stderr = stack.enter_context(log.open("w"))
+        process = subprocess.Popen([NGINX, "-c", str(path)], stderr=stderr)
+        stack.callback(process.wait, START_S)
+        stack.callback(process.send_signal, signal.SIGTERM)
+        url = f"http://127.0.0.1:{port}"
+        wait_for(url, process, log)
+        yield Front(url, world, served)
+
+
+def wait_for(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Return when nginx answers.
+
+    Raises:
+        AssertionError: it does not; the message has its log.
+    """
+    until = time.monotonic() + START_S
+    while time.monotonic() < until and process.poll() is None:
+        with contextlib.suppress(OSError):
+            ask(url)
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"nginx does not answer: {log.read_text()}")
+
+
+def every_file(front: Front) -> list[str]:
+    """Return the paths of all files of the tree that devices may read."""
+    tree = front.world.data_dir / "tree"
+    found = [path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file()]
+    return sorted(path for path in found if not path.split("/")[-1].startswith("."))
+
+
+def test_every_file_of_the_tree_comes_with_its_lifetime_and_validator(front: Front) -> None:
+    """Immutable but for the timestamp; asked again with the validator, nothing is sent."""
+    paths = every_file(front)
+    assert {path.partition("/")[0] for path in paths} >= {"metadata", "targets", "blobs"}
+    for path in paths:
+        answer = ask(f"{front.url}/{path}")
+        assert (answer.status, answer.body) == (200, (front.world.data_dir / "tree" / path).read_bytes()), path
+        lifetime = "no-cache" if path.endswith("/timestamp.json") else "public, max-age=31536000, immutable"
+        assert answer.headers["cache-control"] == lifetime
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        again = ask(f"{front.url}/{path}", If_None_Match=answer.headers["etag"])
+        assert (again.status, again.body) == (304, b"")
+
+
+def test_rest_of_a_blob_is_sent_alone(front: Front) -> None:
+    """What a device asks for after a cut; beyond the end there is nothing."""
+    path = next(path for path in every_file(front) if path.startswith("blobs/"))
+    whole = ask(f"{front.url}/{path}").body
+    part = ask(f"{front.url}/{path}", Range="bytes=5-")
+    assert (part.status, part.body) == (206, whole[5:])
+    assert part.headers["content-range"] == f"bytes 5-{len(whole) - 1}/{len(whole)}"
+    assert ask(f"{front.url}/{path}", Range=f"bytes={len(whole)}-").status == 416
+
+
+def test_metadata_is_packed_for_those_who_accept_it(front: Front) -> None:
+    """About a third of the bytes; without the header, the file as it is."""
+    metadata = [path for path in every_file(front) if path.startswith("metadata/")]
+    path = max(metadata, key=lambda each: (front.world.data_dir / "tree" / each).stat().st_size)
+    packed = ask(f"{front.url}/{path}", Accept_Encoding="gzip")
+    assert packed.headers["content-encoding"] == "gzip"
+    assert len(packed.body) < 0.6 * len(ask(f"{front.url}/{path}").body)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/metadata/",
+        "/metadata",
+        "/.lock",
+        "/metadata/0.root.json",
+        "/metadata/2.root.json",
+        "/metadata/../.lock",
+        "/metadata/%2e%2e/.lock",
+        "/blobs/" + "0" * 64,
+        "/blobs/" + "0" * 63,
+        "/blobs/..%2f..%2falcove.db",
+        "/targets/text_00/x.json",
+        "/../alcove.db",
+        "/reports/",
+        "/anything",
+    ],
+)
+def test_nothing_else_is_served(front: Front, path: str) -> None:
+    """The lock beside the tree, the database above it, folders, what is not there: absent, for a minute."""
+    (front.world.data_dir / "tree" / ".lock").touch()
+    answer = ask(front.url + path)
+    assert answer.status in (400, 404)
+    if answer.status == 404:
+        assert answer.headers["cache-control"] == "public, max-age=60"
+    assert "nginx/" not in answer.headers.get("server", "")
+
+
+def test_device_reads_the_tree_through_nginx(front: Front, tmp_path: Path) -> None:
+    """With our client and its own way to the network: refresh, manifest, and a program's bytes."""
+    egress = Egress(front.url)
+    tree = TreeClient(
+        tmp_path / "device", TufFetcher(egress, front.url), front.url, trusted_root=front.world.tree.root_bytes()
+    )
+    tree.refresh()
+    manifest = tree.manifest(FEATURE, "1.0.0")
+    with egress.get(f"/blobs/{manifest.variants[0].sha256}", max_bytes=manifest.variants[0].size_bytes) as download:
+        assert b"".join(download.chunks) == f"program {FEATURE} 1.0.0".encode()
+    egress.close()
+
+
+def test_reports_reach_the_server_without_an_address(front: Front) -> None:
+    """Of the wrong length they are refused by alcove itself; too long, by nginx."""
+    for length, status in ((37, 400), (70_000, 413)):
+        request = urllib.request.Request(f"{front.url}/reports", data=bytes(length), method="POST")
+        with pytest.raises(urllib.error.HTTPError) as refusal:
+            urllib.request.urlopen(request, timeout=10)
+        assert refusal.value.code == status
+        refusal.value.close()
+    assert ask(f"{front.url}/healthz").body == b"ok\n"
+    assert "X-Forwarded-For" not in CONFIGURATION.read_text(encoding="utf-8").replace("# No X-Forwarded-For", "")
