@@ -10,7 +10,7 @@ import alcove.runtime._native as native
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import bandwidth, demo, feed_ranking, language_id, scene_tags, sizes, sync
+from benchmarks import bandwidth, demo, feed_ranking, language_id, scene_tags, sizes, sync, tree
 from benchmarks.figures import Figure, pin
 from benchmarks.options import parser, write_json
 from benchmarks.sections import sections_of, table_lines
@@ -22,6 +22,7 @@ GROUPS = {
     "scene_tags": scene_tags.measure,
     "sizes": sizes.measure,
     "sync": sync.measure,
+    "tree": tree.measure,
     "demo": demo.measure,
 }
 

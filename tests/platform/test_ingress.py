@@ -1,6 +1,7 @@
 """What devices see: a static tree that nobody climbs out of, and reports that are counted or refused, never kept."""
 
 import asyncio
+import gzip
 import http.client
 import socket
 import sqlite3
@@ -103,6 +104,24 @@ def test_only_the_timestamp_may_change_under_its_name(
         assert headers["cache-control"] == ("no-cache" if is_fresh else "public, max-age=31536000, immutable")
     for path in set(paths) - set(served_paths):
         assert ask(served, "GET", f"/{path}")[0] == 404, path
+
+
+def test_metadata_is_packed_for_those_who_accept_it(world: ServerWorld, served: Served) -> None:
+    """The same bytes, fewer on the way; never the timestamp, a part, or what somebody did not ask to have packed."""
+    whole = (world.data_dir / "tree" / "metadata" / "1.targets.json").read_bytes()
+    for accepted in ("gzip", "br, GZIP;q=0.5", "gzip, identity"):
+        status, headers, body = ask(served, "GET", "/metadata/1.targets.json", Accept_Encoding=accepted)
+        assert (status, headers["content-encoding"], headers["vary"]) == (200, "gzip", "Accept-Encoding")
+        assert headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert gzip.decompress(body) == whole
+        assert int(headers["content-length"]) == len(body) < len(whole)
+    for refused in ("", "br", "gzip;q=0"):
+        status, headers, body = ask(served, "GET", "/metadata/1.targets.json", Accept_Encoding=refused)
+        assert (status, body, headers.get("content-encoding")) == (200, whole, None)
+    answer = ask(served, "GET", "/metadata/1.targets.json", Accept_Encoding="gzip", Range="bytes=0-9")
+    assert answer[::2] == (206, whole[:10])
+    for path in ("/metadata/timestamp.json", "/metadata/99.root.json", "/metadata/1.Targets.json"):
+        assert "content-encoding" not in ask(served, "GET", path, Accept_Encoding="gzip")[1]
 
 
 def test_what_is_not_there_may_be_remembered_for_a_minute(served: Served) -> None:
