@@ -273,7 +273,7 @@ def open_blob_store(location: Path | str) -> ObjectBlobStore:
             raise StorageError(location, str(error)) from error
     folder = Path(location)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        DISK.make_folder(folder)
     except OSError as error:
         raise StorageError(str(folder), error.strerror or str(error)) from error
     return ObjectBlobStore(LocalStore(folder), folder=folder)

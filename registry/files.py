@@ -17,7 +17,7 @@ class Files(Protocol):
     """The steps that change a disk; each raises OSError."""
 
     def make_folder(self, folder: Path) -> None:
-        """Make `folder` and its parents where absent."""
+        """Make `folder` and its parents where absent, and make their names last."""
         ...
 
     def write(self, path: Path, data: bytes) -> None:
@@ -37,8 +37,12 @@ class Disk:
     """The real disk."""
 
     def make_folder(self, folder: Path) -> None:
-        """Make `folder` and its parents where absent."""
+        """Make `folder` and its parents where absent, and make their names last."""
+        new = [place for place in (folder, *folder.parents) if not place.is_dir()]
         folder.mkdir(parents=True, exist_ok=True)
+        # A file that was synced is lost with its folder if a power cut forgets the folder's own name.
+        for place in reversed(new):
+            self.sync_folder(place.parent)
 
     def write(self, path: Path, data: bytes) -> None:
         """Write a file from its beginning and sync it."""

@@ -13,7 +13,7 @@ from alcove.registry.client import TreeClient
 from alcove.registry.clock import utc
 from alcove.registry.errors import ProgramRefusedError
 from alcove.registry.examination import Anatomy, Parity
-from alcove.registry.files import DISK
+from alcove.registry.files import DISK, Disk
 from alcove.registry.inspection import ProgramFacts
 from alcove.registry.keys import create_keys
 from alcove.registry.manifest import PortSignature, Signature
@@ -125,6 +125,93 @@ class FailingDisk:
         if self.fail_at is not None and step >= self.fail_at:
             msg = "the disk failed on purpose"
             raise OSError(5, msg, str(path))
+
+
+class ForgetfulDisk:
+    """The real disk, with a second one beside it that holds only what a power cut must leave.
+
+    It promises no more than POSIX does: bytes last when their file is synced; a name (of a file, a folder, or one that
+    a rename moved) lasts when the folder that it is in is synced.  The rest may be there after the cut or not, each on
+    its own.
+
+    Attributes:
+        steps: how many steps were taken.
+        cut_at: raise PowerCut before this step, counted from 0, and at every later one; None: never.
+    """
+
+    def __init__(self, folder: Path, cut_at: int | None = None) -> None:
+        """Begin with everything in `folder` lasting."""
+        self.folder = folder
+        self.cut_at = cut_at
+        self.steps = 0
+        self._lasting: dict[Path, bytes | None] = {  # None: a folder
+            path: None if path.is_dir() else path.read_bytes() for path in folder.rglob("*")
+        }
+        self._pending: list[tuple[Path, dict[Path, bytes | None]]] = []  # folder to sync, names that it will hold
+        self._bytes: dict[Path, bytes] = {}  # of names that do not last yet
+
+    def make_folder(self, folder: Path) -> None:
+        """Make a folder as the real disk does, each step of it a step of ours."""
+        new = [place for place in (folder, *folder.parents) if not place.is_dir()]
+        self._step()
+        for place in reversed(new):
+            self._pending.append((place.parent, {place: None}))
+        Disk.make_folder(self, folder)  # type: ignore[arg-type]  # its own syncs come back to `sync_folder`
+
+    def write(self, path: Path, data: bytes) -> None:
+        """Write a file: the bytes last, a new name does not yet; a cut in between leaves a part."""
+        self._pending.append((path.parent, {path: data[: len(data) // 2]}))
+        self._step()
+        DISK.write(path, data)
+        self._pending.append((path.parent, {path: data}))
+        self._bytes[path] = data
+        if path in self._lasting:
+            self._lasting[path] = data
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename: neither name is certain until the folder is synced."""
+        self._step()
+        DISK.rename(source, target)
+        self._pending.append((target.parent, {target: self._bytes.pop(source)}))
+
+    def sync_folder(self, folder: Path) -> None:
+        """Make the names in `folder` last."""
+        self._step()
+        for place, names in self._pending:
+            if place == folder:
+                self._lasting |= names
+        self._pending = [item for item in self._pending if item[0] != folder]
+
+    def images(self) -> Iterator[dict[Path, bytes | None]]:
+        """Give what may be on the disk after a cut now: nothing of what need not last, each of it alone, all of it."""
+        yield dict(self._lasting)
+        for _, names in self._pending:
+            yield self._lasting | names
+        everything = dict(self._lasting)
+        for _, names in self._pending:
+            everything |= names
+        yield everything
+
+    def restore(self, image: Mapping[Path, bytes | None], folder: Path) -> None:
+        """Write an image into `folder`; what lies in a folder that was forgotten is gone with it."""
+        for path in sorted(image):
+            place = folder / path.relative_to(self.folder)
+            data = image[path]
+            if not place.parent.is_dir():
+                continue
+            if data is None:
+                place.mkdir()
+            else:
+                place.write_bytes(data)
+
+    def _step(self) -> None:
+        step, self.steps = self.steps, self.steps + 1
+        if self.cut_at is not None and step >= self.cut_at:
+            raise PowerCut
+
+
+class PowerCut(Exception):  # noqa: N818 - reads as the fact it states
+    """The power went; what runs on after it does not exist."""
 
 
 class PretendInspector:
