@@ -1,15 +1,20 @@
-"""When does a device sync by itself?  At an interval with jitter, so that devices do not come all at once."""
+"""When does a device sync by itself?  At an interval with jitter, so that devices do not come all at once.
+
+After a failure the interval doubles, and again after each further one, up to a day; where the server says how long it
+wants to be left alone (`Retry-After`), no turn comes before, and the devices it said that to do not all come then.
+"""
 
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from traceback import extract_tb
 from typing import Final
 
 from alcove.privacy.entropy import Entropy, random_word
 from alcove.sdk.errors import OutOfBoundError
-from alcove.sdk.limits import MIN_SYNC_INTERVAL_S
+from alcove.sdk.limits import MAX_BACKOFF_S, MIN_SYNC_INTERVAL_S
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -17,17 +22,48 @@ JITTER: Final = 0.5
 """Share of the interval by which a wait is shorter or longer."""
 
 
-def next_wait_s(interval_s: float, entropy: Entropy) -> float:
-    """Return a wait drawn evenly from [0.5, 1.5) of the interval, in seconds."""
+MAX_DOUBLINGS: Final = 32
+"""Beyond it an interval of a second has long been a day."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """How one turn went.
+
+    Attributes:
+        is_failed: the server could not be reached, or refused.
+        asked_wait_s: for how long the server asked to be left alone, in seconds; 0 where it did not.
+    """
+
+    is_failed: bool = False
+    asked_wait_s: float = 0.0
+
+
+def next_wait_s(interval_s: float, entropy: Entropy, *, failures: int = 0, asked_wait_s: float = 0.0) -> float:
+    """Return how long to wait for the next turn, in seconds.
+
+    Args:
+        interval_s: mean time between two turns while all is well.
+        entropy: source of the jitter.
+        failures: turns that failed since the last that did not.
+        asked_wait_s: never sooner than that.
+
+    Returns:
+        Drawn evenly from [0.5, 1.5) of the interval, doubled for each failure up to a day; where the server asked for
+        more, from [1, 2) of what it asked for.
+    """
     drawn = random_word(entropy) / (1 << 64)
-    return interval_s * (1 - JITTER + 2 * JITTER * drawn)
+    mean_s = max(interval_s, min(interval_s * 2.0 ** min(failures, MAX_DOUBLINGS), MAX_BACKOFF_S))
+    wait_s = mean_s * (1 - JITTER + 2 * JITTER * drawn)
+    return max(wait_s, asked_wait_s * (1 + drawn))
 
 
 class BackgroundSync:
     """A thread that does one task again and again until it is stopped.
 
     Args:
-        task: what to do; should it raise, that is a defect of ours: it is logged, and the next turn comes.
+        task: what to do; returns how it went.  Should it raise, that is a defect of ours: it is logged, and the next
+            turn comes, later as after any failure.
         interval_s: mean time between two tasks, >= 1 second.
         entropy: source of the jitter.
         wait: waits for so many seconds, and tells whether to stop; tests bring their own.
@@ -38,7 +74,7 @@ class BackgroundSync:
 
     def __init__(
         self,
-        task: Callable[[], object],
+        task: Callable[[], Turn],
         interval_s: float,
         entropy: Entropy,
         wait: Callable[[float], bool] | None = None,
@@ -66,12 +102,15 @@ class BackgroundSync:
 
     def _run(self) -> None:
         wait_s = self._first_wait_s
+        failures = 0
         while not self._wait(wait_s) and not self._stopped.is_set():
             try:
-                self._task()
+                turn = self._task()
             except Exception as error:  # noqa: BLE001 - whatever it is, a thread that ended would never sync again
                 _log(error)
-            wait_s = next_wait_s(self._interval_s, self._entropy)
+                turn = Turn(is_failed=True)
+            failures = failures + 1 if turn.is_failed else 0
+            wait_s = next_wait_s(self._interval_s, self._entropy, failures=failures, asked_wait_s=turn.asked_wait_s)
 
 
 def _log(error: Exception) -> None:

@@ -24,7 +24,7 @@ from alcove.runtime.errors import AlcoveRuntimeError
 from alcove.sdk.clock import Clock, SystemClock
 from alcove.sdk.contract import Contract, default_baseline, generic_value, known_contracts
 from alcove.sdk.engine import Engine, NativeEngine, Runnable
-from alcove.sdk.errors import ClosedError, StorageError, UnknownFeatureError
+from alcove.sdk.errors import ClosedError, StatusError, StorageError, TransportError, UnknownFeatureError
 from alcove.sdk.handle import FeatureHandle, Outcome, Reference, Serving
 from alcove.sdk.identity import installation_secret
 from alcove.sdk.limits import ASYNC_WORKERS
@@ -37,7 +37,7 @@ from alcove.sdk.tries import Trial
 
 if TYPE_CHECKING:
     from alcove.privacy.ledger import BudgetLimits
-    from alcove.sdk.background import BackgroundSync
+    from alcove.sdk.background import BackgroundSync, Turn
     from alcove.sdk.reports import Reporter, ReportResult
     from alcove.sdk.sync import SyncResult
 
@@ -164,6 +164,7 @@ class Client:
         """
         self._check_open()
         with self._sync_lock:
+            self._traffic.asked_wait_s = 0.0
             before = replace(self._traffic)
             result = self._opened_sync()()
             self._follow()
@@ -171,6 +172,7 @@ class Client:
             result,
             bytes_received=self._traffic.received_bytes - before.received_bytes,
             bytes_sent=self._traffic.sent_bytes - before.sent_bytes,
+            retry_after_s=self._traffic.asked_wait_s,
         )
 
     def report(self) -> "ReportResult":
@@ -216,6 +218,9 @@ class Client:
 
     def start_background_sync(self, interval_s: float) -> None:
         """Sync and report on a thread of its own, about every `interval_s` seconds; again: with another interval.
+
+        While the server cannot be reached or refuses, the interval doubles each time, up to a day; where it says how
+        long it wants to be left alone, no sync comes before.
 
         Raises:
             OutOfBoundError: the interval is shorter than a second.
@@ -333,10 +338,17 @@ class Client:
         if outcome.serving.task is not None:
             self._opened_reporter().record(outcome)
 
-    def _sync_and_report(self) -> None:
+    def _sync_and_report(self) -> "Turn":
+        from alcove.registry.errors import FetchError  # noqa: PLC0415 - loaded by the sync
+        from alcove.sdk.background import Turn  # noqa: PLC0415 - loaded by whoever started it
+
+        weather = (TransportError, StatusError, FetchError)
         with suppress(ClosedError):
-            self.sync()
-            self.report()
+            synced = self.sync()
+            reported = self.report()
+            is_failed = isinstance(synced.error, weather) or isinstance(reported.error, weather)
+            return Turn(is_failed=is_failed, asked_wait_s=self._traffic.asked_wait_s)
+        return Turn()
 
     def _opened_transport(self) -> Transport:
         with self._transport_lock:

@@ -103,7 +103,7 @@ class Egress:
             if response.status == 206 and _range_start(response) != start:
                 raise TransportError(method="GET", path=path, reason="the answer is another range than asked for")
             if response.status not in (200, 206):
-                raise StatusError(method="GET", path=path, status=response.status)
+                raise self._refusal(response, "GET", path)
             first = start if response.status == 206 else 0
             yield Download(first, self._plain(response, path, max_bytes - first))
         finally:
@@ -123,13 +123,20 @@ class Egress:
             for _ in self._chunks(response, "POST", path, limits.MAX_ANSWER_BYTES):
                 pass
             if not 200 <= response.status < 300:
-                raise StatusError(method="POST", path=path, status=response.status)
+                raise self._refusal(response, "POST", path)
         finally:
             response.close()
 
     def close(self) -> None:
         """Close every connection."""
         self._pool.clear()
+
+    def _refusal(self, response: urllib3.BaseHTTPResponse, method: str, path: str) -> StatusError:
+        """Return the error of an answer that is no success, and note how long the server asks to be left alone."""
+        wait_s = _retry_after_s(response)
+        with self._count:
+            self._traffic.asked_wait_s = max(self._traffic.asked_wait_s, wait_s)
+        return StatusError(method=method, path=path, status=response.status, retry_after_s=wait_s or None)
 
     def _request(self, method: str, path: str, body: bytes, extra: dict[str, str]) -> urllib3.BaseHTTPResponse:
         wire = bytearray()
@@ -244,6 +251,13 @@ def _range_start(response: urllib3.BaseHTTPResponse) -> int:
     unit, _, span = response.headers.get("Content-Range", "").partition(" ")
     first = span.partition("-")[0]
     return int(first) if unit == "bytes" and first.isascii() and first.isdigit() and len(first) < 16 else -1
+
+
+def _retry_after_s(response: urllib3.BaseHTTPResponse) -> float:
+    """Return the seconds in "Retry-After: 120", bounded; 0 where there are none (a date would need a right clock)."""
+    text = response.headers.get("Retry-After", "").strip()
+    is_number = text.isascii() and text.isdigit() and len(text) < 16
+    return float(min(int(text), limits.MAX_RETRY_AFTER_S)) if is_number else 0.0
 
 
 def _reason(error: BaseException) -> str:

@@ -11,6 +11,7 @@ AlcoveSdkError
 │       └── QuarantinedError    it crashed this app three times in a row
 ├── DeviceError                 us: the device's own state
 │   ├── StorageError            the disk failed, or is full
+│   │   └── NoSpaceError        too little is free for a download, which was not begun
 │   └── IdentityError           the installation's secret is damaged
 └── CallError                   the call
     ├── InsecureServerError     a server address that would not be private
@@ -48,11 +49,13 @@ class TransportError(ServerError):
 class StatusError(ServerError):
     """A request was answered with something else than success."""
 
-    def __init__(self, *, method: str, path: str, status: int) -> None:
+    def __init__(self, *, method: str, path: str, status: int, retry_after_s: float | None = None) -> None:
         self.method = method
         self.path = path
         self.status = status
-        super().__init__(f"{method} {path}: answered with status {status}")
+        self.retry_after_s = retry_after_s
+        wait = "" if retry_after_s is None else f"; it asks to be left alone for {retry_after_s:.0f} s"
+        super().__init__(f"{method} {path}: answered with status {status}{wait}")
 
 
 class ResponseTooLargeError(ServerError):
@@ -112,6 +115,15 @@ class StorageError(DeviceError):
         self.path = path
         self.reason = reason
         super().__init__(f"{step} {path}: {reason}")
+
+
+class NoSpaceError(StorageError):
+    """A download was not begun, because too little of the disk is free."""
+
+    def __init__(self, *, path: str, needed_bytes: int, free_bytes: int) -> None:
+        self.needed_bytes = needed_bytes
+        self.free_bytes = free_bytes
+        super().__init__(step="reserve", path=path, reason=f"{needed_bytes} bytes are needed, {free_bytes} are free")
 
 
 class IdentityError(DeviceError):

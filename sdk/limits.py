@@ -37,3 +37,12 @@ ASYNC_WORKERS: Final = 2
 
 MAX_CRASHES: Final = 3
 """Crashes in a row after which a version is quarantined: one may be the user's, two a coincidence."""
+
+MAX_RETRY_AFTER_S: Final = 86_400
+"""Longest wait that a server may ask for: a day, as long as it could hide a halt anyhow."""
+
+MAX_BACKOFF_S: Final = 86_400.0
+"""Longest mean wait after failures: a device that was away for a month is back within a day of the server."""
+
+DISK_RESERVE_BYTES: Final = 1_000_000
+"""What a download leaves free for state, metadata and ledger, which are written when it is installed."""

@@ -134,6 +134,17 @@ class Files:
         self.sync_folder(path.parent)
         return True
 
+    def free_bytes(self, path: Path) -> int:
+        """Return how many bytes this app may still write where an existing folder lies.
+
+        Raises:
+            StorageError: the system does not say.
+        """
+        try:
+            return shutil.disk_usage(path).free
+        except OSError as error:
+            raise StorageError(step="reserve", path=path.name, reason=str(error)) from error
+
     def read(self, path: Path, limit_bytes: int) -> bytes | None:
         """Return the bytes of a file, or None when it is absent.
 

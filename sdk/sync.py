@@ -74,6 +74,7 @@ class SyncResult:
         error: what ended or spoiled the sync: the first refusal's error if the tree itself was fine, else None.
         bytes_received: bodies of all answers.
         bytes_sent: every byte of all requests, headers included.
+        retry_after_s: for how long the server asked to be left alone, in seconds; 0 where it did not.
     """
 
     changed: tuple[Change, ...] = ()
@@ -81,6 +82,7 @@ class SyncResult:
     error: Problem | None = None
     bytes_received: int = 0
     bytes_sent: int = 0
+    retry_after_s: float = 0.0
 
 
 class SignedTree(Tree, Protocol):

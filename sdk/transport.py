@@ -83,10 +83,17 @@ class Transport(Protocol):
 
 @dataclass(slots=True)
 class Traffic:
-    """How many bytes went, in each direction: all that was sent, and the bodies that came."""
+    """How many bytes went, in each direction: all that was sent, and the bodies that came.
+
+    Attributes:
+        sent_bytes: every byte of every request.
+        received_bytes: of the answers' bodies.
+        asked_wait_s: longest time for which the server asked to be left alone, since this was last set to 0.
+    """
 
     sent_bytes: int = 0
     received_bytes: int = 0
+    asked_wait_s: float = 0.0
 
 
 def checked_server(server: str) -> str:

@@ -60,8 +60,16 @@ class World:
         """Root metadata, as the app ships it."""
         return self.tree.root_bytes()
 
-    def push(self, version: str, program: bytes, *, min_runtime: str = "0.1.0", inspector: Any = None) -> VersionRef:
-        """Publish a version of the feature."""
+    def push(
+        self,
+        version: str,
+        program: bytes,
+        *,
+        min_runtime: str = "0.1.0",
+        inspector: Any = None,
+        bases: tuple[bytes, ...] = (),
+    ) -> VersionRef:
+        """Publish a version of the feature, with deltas from other programs."""
         package = create_package(
             feature=FEATURE,
             team=TEAM,
@@ -70,6 +78,7 @@ class World:
             card="# Greeting\n",
             min_runtime=min_runtime,
             inspector=inspector or FakeEngine().inspector,
+            bases={"fake": bases},
         )
         for sha256, data in package.blobs().items():
             self.tree.blobs.put(sha256, data)
@@ -250,6 +259,7 @@ class TreeServer:
         posted: bodies of accepted POSTs.
         seen: method, path and headers of every request.
         ignores_range: answers a range with the whole file.
+        unavailable: what "Retry-After" says while every GET is answered with 503; None while the server is well.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -259,6 +269,7 @@ class TreeServer:
         self.posted: list[bytes] = []
         self.seen: list[tuple[str, str, dict[str, str]]] = []
         self.ignores_range = False
+        self.unavailable: str | None = None
         self.server = _QuietServer(("127.0.0.1", 0), partial(_Handler, self))
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True)
         self.thread.start()
@@ -304,6 +315,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer from the folder, as far as the budget reaches."""
         self.owner.seen.append(("GET", self.path, dict(self.headers)))
+        if self.owner.unavailable is not None:
+            self.send_response(503)
+            self.send_header("Retry-After", self.owner.unavailable)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         file = self.owner.folder / self.path.lstrip("/")
         if not file.is_file():
             self.send_response(404)

@@ -12,7 +12,7 @@ from pathlib import Path
 import alcove.sdk
 import pytest
 from alcove.sdk import IdentityError, OutOfBoundError, StorageError
-from alcove.sdk.background import BackgroundSync, next_wait_s
+from alcove.sdk.background import BackgroundSync, Turn, next_wait_s
 from alcove.sdk.clock import SystemClock
 from alcove.sdk.engine import NativeEngine
 from alcove.sdk.identity import installation_secret
@@ -203,7 +203,11 @@ def test_background_sync_works_until_it_is_stopped() -> None:
         waited.append(seconds)
         return next(turns)
 
-    background = BackgroundSync(lambda: done.append(1), 10.0, SeededEntropy(), wait)
+    def work() -> Turn:
+        done.append(1)
+        return Turn()
+
+    background = BackgroundSync(work, 10.0, SeededEntropy(), wait)
     background.start()
     background.stop()
     assert len(done) <= 3
@@ -215,7 +219,7 @@ def test_defect_in_a_turn_is_logged_without_data_and_the_next_turn_comes(caplog:
     turns = iter([False, False, True])
     done: list[int] = []
 
-    def fail() -> None:
+    def fail() -> Turn:
         done.append(1)
         raise RuntimeError("what the user wrote")
 
