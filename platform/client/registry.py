@@ -81,14 +81,30 @@ class RegistryCalls:
             ClientError: the server refused, ended early, or sent other bytes.
             OSError: the file cannot be written.
         """
-        part = path.with_name(f"{path.name}.{sha256[:16]}.part")
+        name = sha256[:16] if sha256.isalnum() else "none"  # the server refuses what is no digest
+        part = path.with_name(f"{path.name}.{name}.part")
         part.touch(mode=0o644, exist_ok=True)
+        try:
+            received, size_bytes, digest = self._receive(sha256, part, progress or (lambda _received, _all: None))
+        except BaseException:
+            if not part.stat().st_size:
+                part.unlink()
+            raise
+        if received != size_bytes or digest != sha256:
+            part.unlink()
+            problem = f"blob {sha256}: got {received} of {size_bytes} bytes, with the digest {digest}"
+            raise RemoteInternalError("DATA_LOSS", "BlobMismatchError", problem)
+        part.replace(path)
+        return received
+
+    def _receive(self, sha256: str, part: Path, progress: Callable[[int, int], None]) -> tuple[int, int, str]:
+        """Append what is missing to a part; return its bytes, those of the blob, and the part's digest."""
         digest = hashlib.sha256()
+        size_bytes = 0
         with part.open("r+b") as file:
             while piece := file.read(_PIECE_BYTES):
                 digest.update(piece)
             received = file.tell()
-            size_bytes = 0
             request = pb.GetBlobRequest(sha256=sha256, offset_bytes=received)
             for answer in self._stream(self._registry.GetBlob, request, timeout_s=limits.UPLOAD_TIMEOUT_S):
                 if answer.WhichOneof("part") == "header":
@@ -96,16 +112,10 @@ class RegistryCalls:
                 else:
                     digest.update(answer.chunk)
                     received += file.write(answer.chunk)
-                if progress is not None:
-                    progress(received, size_bytes)
+                progress(received, size_bytes)
             file.flush()
             os.fsync(file.fileno())
-        if received != size_bytes or digest.hexdigest() != sha256:
-            part.unlink()
-            problem = f"blob {sha256}: got {received} of {size_bytes} bytes, with the digest {digest.hexdigest()}"
-            raise RemoteInternalError("DATA_LOSS", "BlobMismatchError", problem)
-        part.replace(path)
-        return received
+        return received, size_bytes, digest.hexdigest()
 
     # Publishing and finding
 

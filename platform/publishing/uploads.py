@@ -1,12 +1,12 @@
 """How do the bytes of an upload become a blob, without being held in memory and without trusting the header?
 
     bytes ─▶ a part, named by who sends it and by its digest ─▶ whole: digest compared ─▶ blob, part removed
-                │ the sender is cut off, or the server killed           │ it differs
+                │ fewer bytes came: a cut, or the server was killed     │ it differs
                 ▼                                                       ▼
              kept for a day; goes on where it ended                  refused, part removed
 
 Nothing that came before a cut is trusted more than what comes after it: the digest is computed over all of it at the
-end.  What is refused leaves nothing.
+end.  What is refused for anything but its length so far leaves nothing.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ async def receive_blob(
         OffsetError: there is a gap between what is there and the offset.
         UploadBusyError: another upload of the same bytes by the same sender goes on.
         BlobTooLargeError: more bytes came than announced.
-        BlobMismatchError: fewer bytes came, or their digest is another.
+        BlobMismatchError: fewer bytes came (they are kept), or their digest is another.
         StorageError: the disk failed.
     """
     if not 1 <= size_bytes <= PROGRAM_MAX_BYTES:
@@ -76,8 +76,8 @@ async def receive_blob(
         await _receive(file, digest, chunks, sha256=sha256, start_bytes=offset_bytes, size_bytes=size_bytes)
         await asyncio.to_thread(_store, blobs, sha256, file)
     except Exception as error:
-        # What was cut off (a cancelled call is no Exception) goes on later; what was refused is forgotten.
-        if not isinstance(error, OffsetError):
+        # What was cut off goes on later (a cancelled call is no Exception); what was refused is forgotten.
+        if not _may_go_on(error, file):
             _forget(path, file)
         raise
     else:
@@ -113,6 +113,12 @@ def received_bytes(folder: Path, *, sender: str, sha256: str) -> int:
         return _part(folder, sender, sha256).stat().st_size
     except FileNotFoundError:
         return 0
+
+
+def _may_go_on(error: Exception, file: BinaryIO) -> bool:
+    """Tell whether the bytes that are there may still become the blob; gRPC ends a cut stream like one that is over."""
+    is_short = isinstance(error, BlobMismatchError) and error.field == "size_bytes"
+    return (is_short or isinstance(error, OffsetError)) and os.fstat(file.fileno()).st_size > 0
 
 
 def _part(folder: Path, sender: str, sha256: str) -> Path:

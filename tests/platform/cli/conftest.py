@@ -61,7 +61,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     assert process.stdout is not None
     line = process.stdout.readline()
     assert line, (folder / "log").read_text()
-    yield Shop(folder, json.loads(line)["grpc"])
+    ready = json.loads(line)
+    yield Shop(folder, ready["grpc"], ready["http"])
     process.terminate()
     assert process.wait(30) == 0
     process.stdout.close()

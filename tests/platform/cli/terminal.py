@@ -42,6 +42,7 @@ class Shop:
 
     folder: Path
     server: str
+    http: str
 
     def operator(self, *arguments: object) -> Said:
         """Run a command as an operator."""

@@ -19,6 +19,9 @@ def test_every_promised_verb_is_there() -> None:
     promised = {
         "serve", "demo", "keys create", "keys show", "token create", "token list", "token revoke", "audit list",
         "model export", "model inspect", "model verify", "model run", "model push", "model list",
+        "model show", "model download", "model diff", "model validate", "model release", "model deprecate",
+        "model revoke", "model rules", "model alias set", "model alias remove", "model alias approve",
+        "model alias list", "model alias history", "model tag set", "model tag remove",
         "rollout create", "rollout status", "rollout advance", "rollout pause", "rollout resume", "rollout rollback",
         "rollout halt", "experiment create", "experiment start", "experiment stop", "experiment results",
         "experiment list", "registry check", "registry gc", "feature list", "feature run",
