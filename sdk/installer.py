@@ -1,27 +1,20 @@
 """How does a version get from the server into a slot folder, and who may refuse it?
 
-    manifest (signed tree) ─▶ is it the one the policy names? ─▶ is there a variant for us? ─▶ download, resumed
-      ─▶ size and digest ─▶ runtime loads it ─▶ it says what the manifest says ─▶ weights and certificate ─▶ install
+    manifest (signed tree) ─▶ is it the one the policy names? ─▶ is there a variant for us? ─▶ download
+      ─▶ runtime loads it ─▶ it says what the manifest says ─▶ weights and certificate ─▶ install
 
 The first refusal ends it, typed; nothing is installed, and what was installed before is not touched.
 """
 
-import hashlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from alcove.registry.canonical import version_key
 from alcove.registry.errors import IntegrityError, ProgramRefusedError, WrongSubjectError
 from alcove.registry.inspection import verify_program
+from alcove.sdk.download import Downloader, file_sha256
 from alcove.sdk.engine import Engine
-from alcove.sdk.errors import (
-    NoVariantError,
-    QuarantinedError,
-    ResponseTooLargeError,
-    RuntimeTooOldError,
-    TransportError,
-)
-from alcove.sdk.limits import CHUNK_BYTES, MAX_CRASHES
+from alcove.sdk.errors import NoVariantError, QuarantinedError, RuntimeTooOldError
+from alcove.sdk.limits import MAX_CRASHES
 from alcove.sdk.slots import SlotStore
 from alcove.sdk.storage import Files
 from alcove.sdk.transport import Transport
@@ -55,7 +48,7 @@ class Installer:
     def __init__(self, slots: SlotStore, files: Files, transport: Transport, engine: Engine) -> None:
         self._slots = slots
         self._files = files
-        self._transport = transport
+        self._download = Downloader(slots, files, transport)
         self._engine = engine
         self._verified: set[tuple[str, str]] = set()
 
@@ -71,7 +64,7 @@ class Installer:
                 says something else than it.
             IncompatibleError: the version is not for this device; `QuarantinedError` for one that crashed here.
             ServerError: the download broke; it goes on from there next time.
-            StorageError: the disk failed.
+            StorageError: the disk failed; `NoSpaceError` where a download would fill it.
             MetadataError: the tree has no acceptable manifest; `RollbackError` for one below its team's floor.
         """
         key = (feature, ref.manifest_sha256)
@@ -83,12 +76,11 @@ class Installer:
         if self._slots.is_installed(*key):
             if key in self._verified:
                 return
-            if _file_sha256(self._slots.program_path(*key)) == variant.sha256:
+            if file_sha256(self._slots.program_path(*key)) == variant.sha256:
                 self._verified.add(key)
                 return
             self._slots.discard(*key)
-        part = self._slots.part_path(variant.sha256)
-        self._download(part, variant)
+        part = self._download.program(feature, variant)
         # Verifying runs the program's own samples: it could crash there as well as in a prediction.
         trial = self._slots.tries.begin(ref.manifest_sha256)
         if trial is None:
@@ -113,37 +105,6 @@ class Installer:
                 return variant
         raise NoVariantError(**subject, engines=[variant.engine for variant in manifest.variants])
 
-    def _download(self, part: Path, variant: "Variant") -> None:
-        """Fill `part` with the variant's program: what is there already is kept and hashed again."""
-        thing = f"blob {variant.sha256}"
-        size = part.stat().st_size if part.exists() else 0
-        if size > variant.size_bytes:
-            self._files.remove(part)
-            size = 0
-        digest = _file_digest(part) if size else hashlib.sha256()
-        if size < variant.size_bytes:
-            path = f"/blobs/{variant.sha256}"
-            try:
-                with self._transport.get(path, max_bytes=variant.size_bytes, start=size) as download:
-                    if download.start != size:
-                        self._files.remove(part)
-                        size, digest = 0, hashlib.sha256()
-                    for chunk in download.chunks:
-                        self._files.append(part, chunk)
-                        digest.update(chunk)
-                        size += len(chunk)
-            except ResponseTooLargeError as error:
-                self._files.remove(part)
-                raise IntegrityError(
-                    thing, expected=f"{variant.size_bytes} bytes", seen=f"more than {error.limit_bytes}"
-                ) from error
-            if size < variant.size_bytes:
-                reason = f"it ended after {size} of {variant.size_bytes} bytes"
-                raise TransportError(method="GET", path=path, reason=reason)
-        if digest.hexdigest() != variant.sha256:
-            self._files.remove(part)
-            raise IntegrityError(thing, expected=variant.sha256, seen=digest.hexdigest())
-
 
 def _quarantined(feature: str, ref: "VersionRef") -> QuarantinedError:
     return QuarantinedError(
@@ -161,15 +122,3 @@ def _check_manifest(manifest: "Manifest", feature: str, ref: "VersionRef") -> No
     if manifest.sha256 != ref.manifest_sha256:
         thing = f"manifest of {feature} {ref.version}"
         raise IntegrityError(thing, expected=ref.manifest_sha256, seen=manifest.sha256)
-
-
-def _file_digest(path: Path) -> "hashlib._Hash":
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
-            digest.update(chunk)
-    return digest
-
-
-def _file_sha256(path: Path) -> str:
-    return _file_digest(path).hexdigest()

@@ -120,6 +120,10 @@ class SlotStore:
         """Tell whether a version is here (then it is whole, I1)."""
         return self.program_path(feature, manifest_sha256).is_file()
 
+    def installed_programs(self, feature: str) -> list[Path]:
+        """Return the programs of all installed versions of a feature, in the order of their folders' names."""
+        return sorted(self._versions.glob(f"{feature}/*/{PROGRAM}"))
+
     def part_path(self, sha256: str) -> Path:
         """Return where the bytes of a program gather while it is downloaded."""
         return self._downloads / f"{sha256}.part"

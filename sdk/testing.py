@@ -129,17 +129,19 @@ class FolderTransport:
             raise TransportError(method="GET", path=path, reason="the connection was closed")
 
 
-def fake_program(label: str, *, size_bytes: int = 0, version: str = "") -> bytes:
+def fake_program(label: str, *, size_bytes: int = 0, version: str = "", padding: str | None = None) -> bytes:
     """Return a program for `FakeEngine` that answers every text with `label`.
 
     Args:
         label: the answer.
         size_bytes: least size; padded with repeatable bytes that differ everywhere.
         version: goes into the bytes, so that two programs with one label differ.
+        padding: programs with the same one have nearly the same bytes; each its own unless told otherwise.
     """
     head = json.dumps({"label": label, "version": version}, sort_keys=True).encode() + _PADDING_MARK
-    padding = random.Random(label + version).randbytes(max(0, size_bytes - len(head)))  # noqa: S311
-    return head + padding + hashlib.sha256(head + padding).digest()
+    seed = label + version if padding is None else padding
+    body = head + random.Random(seed).randbytes(max(0, size_bytes - len(head)))  # noqa: S311
+    return body + hashlib.sha256(body).digest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,10 +108,16 @@ def test_devices_in_different_arms_make_identical_requests(released: World, make
 
 
 def walk_of_policies(world: World, make_device: MakeDevice, seed: int) -> bool:
-    """Lead two devices in opposite arms through a random sequence of policies; tell if their requests are equal."""
+    """Lead two devices in opposite arms through a random sequence of policies; tell if their requests are equal.
+
+    Half of the programs are so alike that they come as deltas from one another.
+    """
     versions = ["1.0.0", "2.0.0", "3.0.0", "4.0.0", "5.0.0"]
+    alike: tuple[bytes, ...] = ()
     for version in versions[2:]:
-        world.push(version, fake_program(version))
+        program = fake_program(version, size_bytes=5000, padding="alike")
+        world.push(version, program, bases=alike)
+        alike = (*alike, program)
     choose = random.Random(seed)
     devices = [make_device(world, f"device{arm}") for arm in (0, 1)]
     entropies = [SeededEntropy(device.seed_for_arm(arm)) for arm, device in enumerate(devices)]
@@ -126,6 +132,8 @@ def walk_of_policies(world: World, make_device: MakeDevice, seed: int) -> bool:
             client.sync()
             answers.add(device.answer(client))
     assert len(answers) > 4
+    deltas = {f"/blobs/{delta.sha256}" for each in world.manifests.values() for delta in each.variants[0].deltas}
+    assert deltas & {sent.path for sent in devices[0].transport.requests}
     traces = [[(sent.method, sent.path, sent.wire) for sent in device.transport.requests] for device in devices]
     return traces[0] == traces[1]
 
