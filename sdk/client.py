@@ -24,10 +24,17 @@ from alcove.runtime.errors import AlcoveRuntimeError
 from alcove.sdk.clock import Clock, SystemClock
 from alcove.sdk.contract import Contract, default_baseline, generic_value, known_contracts
 from alcove.sdk.engine import Engine, NativeEngine, Runnable
-from alcove.sdk.errors import ClosedError, StatusError, StorageError, TransportError, UnknownFeatureError
+from alcove.sdk.errors import (
+    ClosedError,
+    OutOfBoundError,
+    StatusError,
+    StorageError,
+    TransportError,
+    UnknownFeatureError,
+)
 from alcove.sdk.handle import FeatureHandle, Outcome, Reference, Serving
 from alcove.sdk.identity import installation_secret
-from alcove.sdk.limits import ASYNC_WORKERS
+from alcove.sdk.limits import ASYNC_WORKERS, MAX_DEADLINE_MS
 from alcove.sdk.slots import SlotStore
 from alcove.sdk.state import Slot, State
 from alcove.sdk.storage import Files
@@ -119,22 +126,27 @@ class Client:
         self._is_closed = False
 
     @overload
-    def feature(self, feature: str) -> FeatureHandle[Any]: ...
+    def feature(self, feature: str, *, deadline_ms: float | None = None) -> FeatureHandle[Any]: ...
     @overload
-    def feature(self, feature: type[Contract[T]]) -> FeatureHandle[T]: ...
+    def feature(self, feature: type[Contract[T]], *, deadline_ms: float | None = None) -> FeatureHandle[T]: ...
     @overload
-    def feature(self, feature: Contract[T]) -> FeatureHandle[T]: ...
-    def feature(self, feature: Any) -> FeatureHandle[Any]:
+    def feature(self, feature: Contract[T], *, deadline_ms: float | None = None) -> FeatureHandle[T]: ...
+    def feature(self, feature: Any, *, deadline_ms: float | None = None) -> FeatureHandle[Any]:
         """Return the handle of a feature, ready to answer; never uses the network.
 
         Args:
             feature: its name, or its contract (`LanguageId`), which makes answers typed.
+            deadline_ms: longest time that a prediction of this handle may take, in milliseconds, > 0; a later one
+                answers with `AnswerError.DEADLINE_EXCEEDED`.  None, as by default: however long it takes.
 
         Raises:
+            OutOfBoundError: the deadline is not positive, or no number.
             UnknownFeatureError: neither installed nor shipped with the app or alcove.
             ClosedError: the client was closed.
         """
         self._check_open()
+        if deadline_ms is not None and not 0 < deadline_ms <= MAX_DEADLINE_MS:
+            raise OutOfBoundError(name="deadline_ms", bound=f"above 0, at most {MAX_DEADLINE_MS}", value=deadline_ms)
         contract: Contract[Any] | None = None
         if not isinstance(feature, str):
             contract = feature() if isinstance(feature, type) else feature
@@ -151,6 +163,7 @@ class Client:
             clock=self._clock,
             executor=self._open_executor,
             record=self._record,
+            deadline_s=None if deadline_ms is None else deadline_ms / 1000,
         )
 
     def sync(self) -> "SyncResult":

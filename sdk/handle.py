@@ -5,16 +5,21 @@
 A prediction reads the reference once and runs what it found to the end: swapping versions never pauses or mixes one.
 It opens no connection, and waits for no lock that a sync holds.  A version on trial (`tries.py`) is watched until its
 first prediction has returned a value; after that a prediction touches neither lock nor disk.
+
+An app may set a deadline for a feature; its predictions are then run one at a time on a thread of the handle's own
+(`deadline.py`).  There is none by default: handing a run over costs more than most runs of small models take.
 """
 
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from alcove.runtime.errors import AlcoveRuntimeError, InputError, InvalidTextError
 from alcove.sdk.clock import Clock
+from alcove.sdk.deadline import DeadlineExceededError, DeadlineRunner
 from alcove.sdk.engine import Runnable
 from alcove.sdk.errors import NoPredictionError
 from alcove.sdk.tries import NO_TRIAL, Trial
@@ -33,6 +38,8 @@ class AnswerError(StrEnum):
     """The program's outputs are not this feature's."""
     NO_MODEL = "no_model"
     """No slot of the feature could be loaded, and it has no baseline that could."""
+    DEADLINE_EXCEEDED = "deadline_exceeded"
+    """The run was not back within the deadline that the app set for this feature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +120,7 @@ class FeatureHandle(Generic[T]):
         clock: measures latency.
         executor: returns where `predict_async` runs.
         record: takes outcomes.
+        deadline_s: longest time that a prediction may take, in seconds; None for no such bound.
     """
 
     def __init__(
@@ -124,6 +132,7 @@ class FeatureHandle(Generic[T]):
         clock: Clock,
         executor: Callable[[], Executor],
         record: Callable[[Outcome], None],
+        deadline_s: float | None = None,
     ) -> None:
         self.name = name
         self._reference = reference
@@ -131,6 +140,8 @@ class FeatureHandle(Generic[T]):
         self._clock = clock
         self._executor = executor
         self._record = record
+        self._deadline_s = deadline_s
+        self._runner = None if deadline_s is None else DeadlineRunner()
         self._last: tuple[Answer[T], Serving] | None = None
 
     @property
@@ -149,13 +160,27 @@ class FeatureHandle(Generic[T]):
                 not UTF-8, is no wrong use: it answers with an error code.
         """
         serving = self._reference.serving
+        answer = self._answer(serving, inputs) if self._runner is None else self._in_time(serving, inputs)
+        if answer.error is None:
+            self._last = (answer, serving)
+        return answer
+
+    def _in_time(self, serving: Serving, inputs: tuple[Any, ...]) -> Answer[T]:
+        """Return the answer, or after the deadline one that says so; the late run's own is seen by nobody."""
+        if self._runner is None or self._deadline_s is None:
+            return self._answer(serving, inputs)
+        start_ns = self._clock.monotonic_ns()
+        try:
+            return self._runner.run(partial(self._answer, serving, inputs), self._deadline_s)
+        except DeadlineExceededError:
+            latency_ms = (self._clock.monotonic_ns() - start_ns) / 1e6
+            return Answer(None, serving.version, serving.reason, latency_ms, AnswerError.DEADLINE_EXCEEDED)
+
+    def _answer(self, serving: Serving, inputs: tuple[Any, ...]) -> Answer[T]:
         start_ns = self._clock.monotonic_ns()
         value, error = self._run(serving, inputs) if serving.trial.is_over else self._run_on_trial(serving, inputs)
         latency_ms = (self._clock.monotonic_ns() - start_ns) / 1e6
-        answer = Answer(value, serving.version, serving.reason, latency_ms, error)
-        if error is None:
-            self._last = (answer, serving)
-        return answer
+        return Answer(value, serving.version, serving.reason, latency_ms, error)
 
     async def predict_async(self, *inputs: Any) -> Answer[T]:
         """Return what `predict` returns, computed on another thread.

@@ -46,3 +46,6 @@ MAX_BACKOFF_S: Final = 86_400.0
 
 DISK_RESERVE_BYTES: Final = 1_000_000
 """What a download leaves free for state, metadata and ledger, which are written when it is installed."""
+
+MAX_DEADLINE_MS: Final = 600_000.0
+"""Longest deadline of a prediction: ten minutes; whoever would wait longer wants none."""

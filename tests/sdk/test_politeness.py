@@ -1,0 +1,229 @@
+"""Does a device leave the server, the network and its own disk in peace?"""
+
+import socket
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from alcove.sdk import NoSpaceError, StorageError
+from alcove.sdk.background import BackgroundSync, Turn, next_wait_s
+from alcove.sdk.limits import CHUNK_BYTES, DISK_RESERVE_BYTES, MAX_BACKOFF_S, MAX_RETRY_AFTER_S
+from alcove.sdk.storage import Files
+from alcove.sdk.testing import SeededEntropy, fake_program
+
+from tests.sdk.conftest import Device, TreeServer
+
+BIG = 20 * CHUNK_BYTES
+OLD, NEW = "one 1.0.0 default", "three 3.0.0 default"
+
+
+@pytest.fixture
+def updating(device: Device) -> Device:
+    """A device on 1.0.0 whose policy now says 3.0.0, a version of many chunks."""
+    device.client().sync()
+    device.world.push("3.0.0", fake_program("three", size_bytes=BIG))
+    device.world.set_policy("3.0.0")
+    return device
+
+
+# --- the server
+
+
+@pytest.mark.parametrize(
+    ("said", "taken"),
+    [("120", 120), ("0", 0), ("999999999", MAX_RETRY_AFTER_S), ("-5", 0), ("soon", 0), ("9" * 40, 0), ("٣", 0)],
+)
+def test_wait_that_a_server_asks_for_is_told_and_bounded(
+    updating: Device, server: TreeServer, said: str, taken: int
+) -> None:
+    """Seconds are taken up to a day; anything else is no wait, and nothing that a server says breaks a sync."""
+    client = updating.client(server.url, transport=None)
+    server.unavailable = said if said.isascii() else "3e5"
+    result = client.sync()
+    assert result.error is not None
+    assert result.retry_after_s == taken
+    assert updating.answer(client) == OLD
+    server.unavailable = None
+    result = client.sync()
+    assert (result.error, result.retry_after_s) == (None, 0)
+
+
+def test_interval_doubles_with_each_failure_up_to_a_day() -> None:
+    """Half to one and a half of it, and never less often than a day; an interval beyond a day stays what it is."""
+    entropy = SeededEntropy(1)
+    for failures in range(40):
+        mean = min(60.0 * 2**failures, MAX_BACKOFF_S)
+        waits = [next_wait_s(60.0, entropy, failures=failures) for _ in range(100)]
+        assert mean * 0.5 <= min(waits) < mean * 0.7
+        assert mean * 1.3 < max(waits) < mean * 1.5
+    assert next_wait_s(10 * MAX_BACKOFF_S, entropy, failures=3) >= 5 * MAX_BACKOFF_S
+
+
+def test_no_turn_comes_before_the_server_wants_it_and_not_all_come_then() -> None:
+    """Devices that were told the same wait spread over as much again."""
+    entropy = SeededEntropy(2)
+    waits = [next_wait_s(10.0, entropy, failures=1, asked_wait_s=300.0) for _ in range(200)]
+    assert 300 <= min(waits) < 310
+    assert 590 < max(waits) < 600
+
+
+def test_background_sync_backs_off_while_turns_fail_and_comes_back_after_one_that_does_not() -> None:
+    """Failures in a row count; a turn that raises is one of them; one good turn ends it."""
+    turns = [Turn(is_failed=True), None, Turn(is_failed=True, asked_wait_s=1000.0), Turn(), Turn()]
+    waited: list[float] = []
+    ended = threading.Event()
+
+    def wait(seconds: float) -> bool:
+        waited.append(seconds)
+        if len(waited) == 6:
+            ended.set()
+        return len(waited) == 6
+
+    def work() -> Turn:
+        turn = turns.pop(0)
+        if turn is None:
+            raise RuntimeError
+        return turn
+
+    background = BackgroundSync(work, 10.0, SeededEntropy(), wait)
+    background.start()
+    assert ended.wait(20)
+    background.stop()
+    for seconds, (low, high) in zip(waited, [(0, 10), (10, 30), (20, 60), (1000, 2000), (5, 15), (5, 15)], strict=True):
+        assert low <= seconds < high
+
+
+def test_background_turn_tells_failure_and_wait(updating: Device, server: TreeServer) -> None:
+    """What the thread of a real client makes of a server that is unavailable, gone, and well again."""
+    client = updating.client(server.url, transport=None)
+    server.unavailable = "77"
+    assert client._sync_and_report() == Turn(is_failed=True, asked_wait_s=77.0)
+    server.unavailable = None
+    assert client._sync_and_report() == Turn()
+    server.close()
+    assert client._sync_and_report() == Turn(is_failed=True)
+
+
+# --- the network
+
+
+class CountingProxy:
+    """Passes connections on to a server, and counts every byte in both directions, headers included."""
+
+    def __init__(self, port: int) -> None:
+        self.total_bytes = 0
+        self._port = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        """Take no more connections."""
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            far = socket.create_connection(("127.0.0.1", self._port))
+            for source, target in ((near, far), (far, near)):
+                threading.Thread(target=self._pump, args=(source, target), daemon=True).start()
+
+    def _pump(self, source: socket.socket, target: socket.socket) -> None:
+        while True:
+            try:
+                data = source.recv(65536)
+                self.total_bytes += len(data)
+                target.sendall(data)
+            except OSError:
+                data = b""
+            if not data:
+                target.close()
+                return
+
+
+def test_check_that_finds_nothing_new_moves_at_most_a_kilobyte(
+    updating: Device, server: TreeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Requests, answers, and all their headers, as they pass a socket (without TCP's and TLS's own)."""
+    proxy = CountingProxy(server.server.server_port)
+    client = updating.client(proxy.url, transport=None)
+    first = client.sync()
+    assert first.error is None
+    proxy.total_bytes = 0
+    unchanged = client.sync()
+    moved = proxy.total_bytes
+    proxy.close()
+    with capsys.disabled():
+        sys.stdout.write(
+            f"\n  unchanged check-in: {moved} bytes both ways, {unchanged.bytes_received} of them bodies\n"
+        )
+    assert unchanged.error is None
+    assert unchanged.bytes_sent + unchanged.bytes_received <= moved <= 1000
+
+
+# --- the disk
+
+
+class SmallDisk(Files):
+    """A disk with so many free bytes."""
+
+    def __init__(self, free_bytes: int) -> None:
+        super().__init__()
+        self.free = free_bytes
+
+    def free_bytes(self, path: Path) -> int:
+        """Return what the test says."""
+        return self.free
+
+
+def test_download_that_would_fill_the_disk_is_not_begun(updating: Device) -> None:
+    """A typed error with need and free bytes, no request for the program, the old version; with room it goes on."""
+    size = updating.world.blob("3.0.0").stat().st_size
+    disk = SmallDisk(size + DISK_RESERVE_BYTES - 1)
+    client = updating.client(files=disk)
+    result = client.sync()
+    assert isinstance(result.error, NoSpaceError)
+    assert isinstance(result.error, StorageError)
+    assert (result.error.needed_bytes, result.error.free_bytes) == (size + DISK_RESERVE_BYTES, disk.free)
+    assert f"{disk.free} are free" in str(result.error)
+    assert not [
+        sent for sent in updating.transport.requests if sent.path == f"/blobs/{updating.world.blob('3.0.0').name}"
+    ]
+    assert updating.answer(client) == OLD
+    disk.free += 1
+    assert client.sync().error is None
+    assert updating.answer(client) == NEW
+
+
+def test_what_was_downloaded_already_needs_no_room_again(updating: Device) -> None:
+    """After a cut only the rest has to fit."""
+    updating.transport.truncate_at = 15 * CHUNK_BYTES
+    assert updating.client().sync().error is not None
+    updating.transport.truncate_at = None
+    rest = updating.world.blob("3.0.0").stat().st_size - 15 * CHUNK_BYTES
+    client = updating.client(files=SmallDisk(rest + DISK_RESERVE_BYTES))
+    assert client.sync().error is None
+    assert updating.answer(client) == NEW
+
+
+def test_update_takes_no_more_room_than_the_new_program_beside_the_old(updating: Device) -> None:
+    """At every step of it, counted on the disk: never two copies of what is downloaded."""
+    folder = updating.folder
+
+    def used() -> int:
+        return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+
+    before, most = used(), 0
+
+    def measure(_: str, __: Path) -> None:
+        nonlocal most
+        most = max(most, used())
+
+    assert updating.client(files=Files(measure)).sync().error is None
+    size = updating.world.blob("3.0.0").stat().st_size
+    assert size <= used() - before
+    assert most - before < size + 50_000
