@@ -30,6 +30,7 @@ from alcove.registry.checks import CheckReport, check_tree
 from alcove.registry.clock import SYSTEM_CLOCK, Clock, utc
 from alcove.registry.errors import MissingTarget, PublishError, ReadOnlyTreeError, StaleMetadataError, StorageError
 from alcove.registry.files import DISK, Files
+from alcove.registry.highwater import check_published, note_published
 from alcove.registry.lifts import gives_back_only_lifted, lifts
 from alcove.registry.manifest import Manifest, manifest_path
 from alcove.registry.policy.document import Halt, Policy, VersionRef, halt_from_bytes, policy_from_bytes
@@ -89,6 +90,7 @@ class Tree:
         blobs: BlobStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
         files: Files = DISK,
+        published_note: Path | None = None,
     ) -> None:
         """Open the tree in `folder`; nothing is read or written yet.
 
@@ -98,8 +100,11 @@ class Tree:
             blobs: where programs lie; `folder/blobs` unless told otherwise.
             clock: dates signatures and judges theirs.
             files: writes.
+            published_note: where it is noted how far this server has published, outside of `folder`; a tree that says
+                less is published nothing on top of (`highwater.py`).
         """
         self.folder = folder
+        self._note = published_note
         self._keys = keys
         self._blobs = blobs
         self._clock = clock
@@ -390,7 +395,11 @@ class Tree:
             raise StorageError(str(path), error.strerror or str(error)) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if self._note is not None:
+                check_published(self._note, self.state())
             yield
+            if self._note is not None:
+                note_published(self._note, self.state(), self._files)
         finally:
             os.close(descriptor)
 

@@ -78,7 +78,8 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         stack.push_async_callback(store.close)
         lock = TreeLock(store)
         blobs = None if settings.blobs is None else await asyncio.to_thread(_reached, settings.blobs)
-        tree = Tree(settings.tree, keys=keys, blobs=blobs, clock=clock, files=HeldDisk(lock))
+        files, note = HeldDisk(lock), settings.published_note
+        tree = Tree(settings.tree, keys=keys, blobs=blobs, clock=clock, files=files, published_note=note)
         publisher = Publisher(store, tree, lock)
         versions = VersionPublisher(store, tree, lock, clock)
         await versions.reconcile()

@@ -1,9 +1,11 @@
 """What may be set when the server starts?"""
 
+import os
 from pathlib import Path
 from typing import Annotated, Self
 
 from alcove.platform.store.database import database_of
+from alcove.registry.highwater import FILE as PUBLISHED_NOTE
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 __all__ = ["Settings"]
@@ -67,6 +69,16 @@ class Settings(BaseModel):
     def tree(self) -> Path:
         """The static tree that devices read."""
         return self.data_dir / "tree"
+
+    @property
+    def published_note(self) -> Path:
+        """Where the server notes how far it has published.
+
+        Beside its keys, so that a back-up of the data folder does not bring the note back too; in the data folder where
+        it may not write beside its keys.
+        """
+        folder = self.online_keys if os.access(self.online_keys, os.W_OK) else self.data_dir
+        return folder / PUBLISHED_NOTE
 
     @property
     def uploads(self) -> Path:

@@ -88,7 +88,7 @@ def test_what_is_no_one_packed_file_is_a_typed_error(body: bytes, options: dict[
 
 
 def test_packed_file_cut_or_flipped_anywhere_is_never_taken_for_whole() -> None:
-    """At every length, and every byte changed: the whole file or a typed error (some bytes of the header say nothing)."""
+    """At every length, and every byte changed: the whole file or a typed error (a few header bytes say nothing)."""
     small = bytes(range(64))
     packed = gzip.compress(small)
     for end in range(len(packed)):

@@ -1,0 +1,119 @@
+"""What happens when the server's folder is restored from a back-up?  Devices refuse it, and so does the server."""
+
+import shutil
+from functools import partial
+from pathlib import Path
+
+import pytest
+from alcove.registry.errors import RollbackError, StorageError
+from alcove.registry.policy import Halt
+from alcove.registry.testing import TreeWorld
+from alcove.registry.tree import Tree
+
+
+@pytest.fixture
+def backups(published: TreeWorld, tmp_path: Path) -> list[Path]:
+    """The tree after each of five publications, the oldest first; the world goes on from the last."""
+    noting(published, tmp_path / "published.json")
+
+    def step(number: int) -> object:
+        match number:
+            case 0:
+                return published.tree.refresh()
+            case 1:
+                return published.push(published.package("2.0.0"))
+            case 2:
+                return published.tree.publish_policy("messenger", published.policy(2, "2.0.0").to_bytes())
+            case 3:
+                return published.tree.publish_halt("messenger", Halt(app="messenger", serial=1).to_bytes())
+            case _:
+                return published.push(published.package("3.0.0"))
+
+    copies = []
+    for number in range(5):
+        published.clock.time_s += 20 * 3600
+        step(number)
+        copies.append(tmp_path / f"backup {number}")
+        shutil.copytree(published.tree.folder, copies[-1])
+    return copies
+
+
+def noting(world: TreeWorld, note: Path) -> None:
+    """Let the world's server note how far it has published."""
+    world.tree = Tree(world.tree.folder, keys=world.keys.online, clock=world.clock, published_note=note)
+
+
+def restore(world: TreeWorld, backup: Path) -> None:
+    """Put a back-up in the place of the tree."""
+    shutil.rmtree(world.tree.folder)
+    shutil.copytree(backup, world.tree.folder)
+
+
+def test_restored_backup_cannot_roll_a_device_back_silently(published: TreeWorld, backups: list[Path]) -> None:
+    """Every older back-up: the device that saw more says so and keeps its policy, its halt and the newest version."""
+    client = published.client()
+    policy, halt = client.policy("messenger"), client.halt("messenger")
+    client.manifest("language_id", "3.0.0")
+    for backup in backups[:-1]:
+        restore(published, backup)
+        again = published.client()
+        with pytest.raises(RollbackError):
+            again.refresh()
+        assert again.stored_policy("messenger") == policy
+        assert again.stored_halt("messenger") == halt
+    restore(published, backups[-1])
+    assert published.client().manifest("language_id", "3.0.0").version == "3.0.0"
+
+
+def test_server_publishes_nothing_on_top_of_a_restored_backup(published: TreeWorld, backups: list[Path]) -> None:
+    """Every older back-up and every publication: a typed error with both numbers, and the tree stays as it is."""
+    package = published.package("4.0.0")
+    for backup in backups[:-1]:
+        restore(published, backup)
+        before = {path: path.read_bytes() for path in published.tree.folder.rglob("*.json")}
+        published.upload(package)
+        signed = published.sign(package)
+        manifests = {package.manifest.path: package.manifest.to_bytes()}
+        for call in (
+            published.tree.refresh,
+            lambda: published.tree.publish_policy("messenger", published.policy(9).to_bytes()),
+            lambda: published.tree.publish_halt("messenger", Halt(app="messenger", serial=9).to_bytes()),
+            partial(published.tree.accept_team_metadata, signed, manifests),
+        ):
+            with pytest.raises(RollbackError, match=r"says \d+, but \d+ was published from here.*mirror") as caught:
+                call()
+            assert caught.value.role in ("snapshot", "timestamp")
+        assert {path: path.read_bytes() for path in published.tree.folder.rglob("*.json")} == before
+
+
+def test_newer_files_from_a_mirror_end_the_state(published: TreeWorld, backups: list[Path]) -> None:
+    """They are public and prove themselves: copied into the tree, the server goes on and devices follow."""
+    published.client().manifest("language_id", "3.0.0")
+    restore(published, backups[0])
+    with pytest.raises(RollbackError):
+        published.tree.refresh()
+    mirror = backups[-1]
+    for part in ("metadata", "targets"):
+        shutil.copytree(mirror / part, published.tree.folder / part, dirs_exist_ok=True)
+    for blob in (mirror / "blobs").iterdir():
+        shutil.copy(blob, published.tree.folder / "blobs" / blob.name)
+    published.tree.refresh()
+    assert published.tree.check().is_sound
+    published.push(published.package("4.0.0"))
+    assert published.client().manifest("language_id", "4.0.0").version == "4.0.0"
+
+
+def test_loss_is_accepted_only_by_deleting_the_note(published: TreeWorld, backups: list[Path], tmp_path: Path) -> None:
+    """A damaged note is no note: it stops the server too; without one it goes on, and devices that saw more refuse."""
+    published.client().manifest("language_id", "3.0.0")
+    restore(published, backups[1])
+    for damage in (b"", b"[]", b"{", b'{"snapshot":"x"}'):
+        (tmp_path / "published.json").write_bytes(damage)
+        with pytest.raises(StorageError, match="delete it only"):
+            published.tree.refresh()
+    (tmp_path / "published.json").unlink()
+    published.clock.time_s += 20 * 3600
+    published.tree.refresh()
+    assert published.client("new device").manifest("language_id", "2.0.0").version == "2.0.0"
+    with pytest.raises(RollbackError):
+        published.client().refresh()
