@@ -82,7 +82,8 @@ async def find_tag(session: AsyncSession, record: VersionRecord, key: str) -> Ta
 
 async def set_tag(session: AsyncSession, record: VersionRecord, tag: Tag) -> None:
     """Write a tag, in the place of the one with its key."""
-    await session.merge(TagRow(version_sequence=record.sequence, **vars(tag)))
+    text = f"{tag.key}\n{tag.value}".lower()
+    await session.merge(TagRow(version_sequence=record.sequence, search_text=text, **vars(tag)))
     await session.flush()
 
 

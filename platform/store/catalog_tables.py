@@ -47,13 +47,17 @@ class StateMoveRow(Base):
 
 
 class TagRow(Base):
-    """A tag of a version, and who set it when; what it was before is in `audit`."""
+    """A tag of a version, and who set it when; what it was before is in `audit`.
+
+    `search_text` is key and value in lower case: the databases differ in what that is for letters beyond ASCII.
+    """
 
     __tablename__ = "version_tags"
     __table_args__ = (Index("ix_version_tags_key_value", "key", "value"),)
     version_sequence: Mapped[int] = mapped_column(ForeignKey("versions.sequence"), primary_key=True)
     key: Mapped[str] = mapped_column(Text, primary_key=True)
     value: Mapped[str] = mapped_column(Text)
+    search_text: Mapped[str] = mapped_column(Text)
     set_by: Mapped[str] = mapped_column(Text)
     set_at_s: Mapped[int]
 

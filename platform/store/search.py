@@ -5,7 +5,7 @@ from alcove.platform.core.records import VersionRecord
 from alcove.platform.store.catalog_tables import AliasRow, TagRow, VersionFactsRow
 from alcove.platform.store.tables import FeatureRow, VersionRow
 from alcove.platform.store.versions import version_of, versions_query
-from sqlalchemy import ColumnElement, and_, exists, func, or_
+from sqlalchemy import ColumnElement, and_, exists, or_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = ["search_versions"]
@@ -47,10 +47,10 @@ def _filters(query: VersionQuery) -> list[ColumnElement[bool]]:
 
 def _has_word(word: str) -> ColumnElement[bool]:
     """In a text, or in a tag's key or value; % and _ stand for themselves."""
-    tag = or_(TagRow.key.contains(word, autoescape=True), func.lower(TagRow.value).contains(word, autoescape=True))
+    in_tag = TagRow.search_text.contains(word, autoescape=True)
     return or_(
         VersionFactsRow.search_text.contains(word, autoescape=True),
-        exists().where(TagRow.version_sequence == VersionRow.sequence, tag),
+        exists().where(TagRow.version_sequence == VersionRow.sequence, in_tag),
     )
 
 

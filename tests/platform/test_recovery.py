@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alcove.platform.catalog.revocation import revoke
 from alcove.platform.policy_compiler import Publisher
 from alcove.platform.publishing import VersionPublisher
+from alcove.platform.rollouts import engine as rollouts
 from alcove.platform.server.serve import run
 from alcove.platform.server.settings import Settings
 from alcove.platform.store import Store
@@ -205,3 +207,31 @@ async def test_signatures_are_renewed_while_the_server_runs(fresh: ServerWorld, 
                 await asyncio.sleep(0.02)
         after: Any = fresh.tree.state().timestamp
     assert after.expires > before.expires
+
+
+async def test_a_revocation_that_was_decided_reaches_every_app_after_a_kill(
+    fresh: ServerWorld, settings: Settings
+) -> None:
+    """Killed between decision and tree: the next start halts the version in each app that has it."""
+    manifest = publish_to_tree(fresh)
+    async with run(settings):
+        pass
+    apps = ["one", "two", "three"]
+    store = await Store.open(settings.database)
+    async with store.write() as session:
+        change = Change(session, "operator/test", 1)
+        for app in apps:
+            rollout = await rollouts.create(change, app=app, feature="text_00", version="1.0.0")
+            await rollouts.advance(change, rollout.rollout_id, share_permyriad=10_000, override_reason="test")
+    async with store.write() as session:
+        record, told = await revoke(Change(session, "operator/test", 2), "text_00", "1.0.0", reason="it lies")
+    await store.close()
+    assert (record.state, told) == ("revoked", sorted(apps))
+    assert [fresh.tree.halt(app) for app in apps] == [None, None, None]
+    async with run(settings):
+        for app in apps:
+            halt = fresh.tree.halt(app)
+            assert halt is not None
+            assert halt.digests == {manifest.sha256}
+            now = fresh.tree.policy(app)
+            assert now is None or "text_00" not in now.features

@@ -46,6 +46,7 @@ async def add(session: AsyncSession, feature: str, version: str, card: str, line
         await set_tag(session, record, Tag("quality", f"Level {record.sequence % 3}", "p", 1))
     if record.sequence % 3 == 0:
         await set_tag(session, record, Tag("rare-word", "x", "p", 1))
+        await set_tag(session, record, Tag("place", "GÖTEBORG", "p", 1))
     if record.sequence % 4 == 0:
         move = AliasMove(0, feature, "production", None, version, "p", 1, "r", None)
         await add_alias_move(session, move)
@@ -140,6 +141,7 @@ FILTERS: list[dict[str, object]] = [
     {"text": "run-1"},
     {"text": "alpha 10."},
     {"text": "rare-word level"},
+    {"text": "Göteborg"},
     {"text": "' OR 1=1 --"},
     {"text": "nowhere"},
     {"feature": "amber", "states": [VersionState.RELEASED], "text": "text"},

@@ -258,3 +258,24 @@ def test_a_revoked_version_disappears_from_a_device(
     audit = alcove("audit", "list", "--data-dir", shop.folder / "server", "--object", "kind 2.1.0", "--json").json
     assert json.dumps(audit[-1]["details"]["apps"]) == '["letters"]'
     assert audit[-1]["action"] == "revoke version"
+
+
+def test_a_version_that_would_break_apps_is_not_validated(shop: Shop, kind: str) -> None:
+    """A model of another input, really exported and pushed: every other check passes, the signature does not."""
+    (shop.folder / "wide_model.py").write_text(
+        "import torch\n\n\ndef make():\n    args = (torch.zeros(1, 20),)\n"
+        "    return torch.nn.Linear(20, 2).eval(), args, [args]\n"
+    )
+    program = shop.folder / "wide.alc"
+    ok(alcove("model", "export", f"{shop.folder}/wide_model.py:make", "--out", program))
+    key = shop.folder / "keys" / "teams" / "writing.pem"
+    options = ("--feature", kind, "--team", "writing", "--key", key, "--version", "2.0.5")
+    ok(shop.team("model", "push", f"f32={program}", *options))
+    said = shop.team("model", "validate", f"{kind}@2.0.5", "--json")
+    assert said.code == 1
+    (failed,) = [check for check in said.json["validation"]["checks"] if not check["is_passed"]]
+    assert failed["name"] == "signature"
+    assert "has shape (1, 20), apps pass (1, 16)" in failed["figure"]
+    assert failed["bound"].startswith("what an app passes to and gets from 2.")
+    breaks = ok(shop.operator("model", "diff", f"{kind}@2.0.0", f"{kind}@2.0.5", "--json")).json["breaks"]
+    assert any("(1, 20)" in sentence for sentence in breaks)

@@ -44,6 +44,7 @@ def _create_facts() -> None:
         sa.Column("version_sequence", BIG, nullable=False),
         sa.Column("key", sa.Text, nullable=False),
         sa.Column("value", sa.Text, nullable=False),
+        sa.Column("search_text", sa.Text, nullable=False),
         sa.Column("set_by", sa.Text, nullable=False),
         sa.Column("set_at_s", BIG, nullable=False),
         sa.PrimaryKeyConstraint("version_sequence", "key", name="pk_version_tags"),
