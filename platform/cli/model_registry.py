@@ -30,6 +30,9 @@ def push(
     code_revision: Annotated[str, typer.Option(help="Lineage: revision of the training code.")] = "",
     data: Annotated[str, typer.Option(help="Lineage: what it learnt from, in words.")] = "",
     parent: Annotated[str, typer.Option(help="Lineage: published version that it was made from.")] = "",
+    deltas_from: Annotated[
+        int, typer.Option(min=0, max=4, help="Newest versions that devices get a delta from; 0: whole programs only.")
+    ] = 3,
     server: Server = DEFAULT_SERVER,
     token_file: TokenFile = None,
     tls_root: TlsRoot = None,
@@ -50,6 +53,7 @@ def push(
             key=key,
             card=card,
             lineage=Lineage.model_validate(told) if any(told.values()) else None,
+            deltas_from=deltas_from,
             is_quiet=as_json,
         )
     if as_json:

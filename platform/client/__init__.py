@@ -39,7 +39,7 @@ from alcove.platform.client.models import (
     Version,
     VersionDetails,
 )
-from alcove.platform.client.push import push_package
+from alcove.platform.client.push import push_package, recent_programs
 
 __all__ = [
     "AliasMove",
@@ -78,4 +78,5 @@ __all__ = [
     "Version",
     "VersionDetails",
     "push_package",
+    "recent_programs",
 ]

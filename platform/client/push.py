@@ -1,17 +1,20 @@
 """How does a team push a version?  Everything that needs the team's key happens here, on the team's machine."""
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from alcove.platform.client.client import PlatformClient
 from alcove.platform.client.errors import ConflictError, FailedPreconditionError
 from alcove.platform.client.models import Version
+from alcove.registry import limits
 from alcove.registry.clock import SYSTEM_CLOCK, Clock
 from alcove.registry.layout import TEAM_LIFETIME_S
 from alcove.registry.package import Package, verify_package
 from alcove.registry.team import sign_version
 from securesystemslib.signer import Signer  # type: ignore[attr-defined]  # lists no public names
 
-__all__ = ["push_package"]
+__all__ = ["push_package", "recent_programs"]
 
 _ATTEMPTS = 5  # of signing on top of metadata that a colleague just replaced
 
@@ -54,3 +57,41 @@ def push_package(
             if attempt == _ATTEMPTS or client.team_metadata(package.manifest.team) == current:
                 raise
     raise AssertionError  # the last attempt returns or raises
+
+
+def recent_programs(
+    client: PlatformClient,
+    feature: str,
+    variants: Iterable[str],
+    *,
+    but: str,
+    versions: int,
+    progress: Callable[[str], None] = lambda _step: None,
+) -> dict[str, list[bytes]]:
+    """Return the programs that devices are likely to have: bases for the deltas of the next version, newest first.
+
+    Args:
+        client: with a token that may read.
+        feature: whose versions they are.
+        variants: names of the variants that are wanted.
+        but: a version that is left out: the one that is being pushed, perhaps for the second time.
+        versions: how many versions to look at, revoked ones aside.
+        progress: told each step, for people.
+
+    Raises:
+        ClientError: the server refused or did not answer.
+    """
+    found: dict[str, list[bytes]] = {name: [] for name in variants}
+    if not versions:
+        return found
+    listed = client.versions(feature, order="newest", limit=versions + limits.DELTAS_MAX)
+    chosen = [item for item in listed if item.version != but and item.state != "revoked"][:versions]
+    with tempfile.TemporaryDirectory() as folder:
+        for item in chosen:
+            for variant in item.variants:
+                if variant.name in found:
+                    progress(f"fetching {item.version} for a delta")
+                    path = Path(folder) / variant.sha256
+                    client.download_blob(variant.sha256, path)
+                    found[variant.name].append(path.read_bytes())
+    return found

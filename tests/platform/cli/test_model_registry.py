@@ -1,5 +1,6 @@
 """A team's versions on the command line, with real programs and a real server: found, compared, validated, revoked."""
 
+import hashlib
 import json
 import math
 from dataclasses import replace
@@ -9,8 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 from alcove.platform.catalog.diff import ProgramFigures, Side, compare, figures_of
+from alcove.platform.client import PlatformClient
+from alcove.registry.delta import apply_delta
 from alcove.registry.errors import ProgramRefusedError
 from alcove.registry.examination import RuntimeExaminer
+from alcove.registry.manifest import Manifest
 from alcove.runtime.format.reader import read_spec
 from alcove.runtime.format.spec import DType, Storage
 from alcove.runtime.format.writer import write_program
@@ -258,6 +262,26 @@ def test_a_revoked_version_disappears_from_a_device(
     audit = alcove("audit", "list", "--data-dir", shop.folder / "server", "--object", "kind 2.1.0", "--json").json
     assert json.dumps(audit[-1]["details"]["apps"]) == '["letters"]'
     assert audit[-1]["action"] == "revoke version"
+
+
+def test_next_version_is_pushed_with_deltas_from_those_before(
+    shop: Shop, kind: str, programs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """From the newest versions, unless told otherwise; each makes the program of what devices have."""
+    key = shop.folder / "keys" / "teams" / "writing.pem"
+    options = ("--feature", kind, "--team", "writing", "--key", key)
+    ok(shop.team("model", "push", f"f32={programs[1]}", "--version", "2.2.0", *options))
+    ok(shop.team("model", "push", f"f32={programs[0]}", "--version", "2.3.0", "--deltas-from", 1, *options))
+    ok(shop.team("model", "push", f"f32={programs[0]}", "--version", "2.4.0", "--deltas-from", 0, *options))
+    token = (shop.folder / "team.token").read_text().strip()
+    with PlatformClient(shop.server, token) as client:
+        made, whole = (Manifest.from_bytes(client.version(kind, version)[1]) for version in ("2.3.0", "2.4.0"))
+        (delta,) = made.variants[0].deltas
+        client.download_blob(delta.sha256, tmp_path / "delta")
+    before, after = programs[1].read_bytes(), programs[0].read_bytes()
+    assert delta.base_sha256 == hashlib.sha256(before).hexdigest()
+    assert apply_delta(before, (tmp_path / "delta").read_bytes(), len(after)) == after
+    assert whole.variants[0].deltas == ()
 
 
 def test_a_version_that_would_break_apps_is_not_validated(shop: Shop, kind: str) -> None:
