@@ -11,6 +11,7 @@ SEARCH_WORDS = (8, 200)  # most words and characters of one search; each word is
 SEARCH_TEXT_LENGTH = 65_536  # characters of a version that a search looks through; a card has about 5 000
 HISTORY_SHOWN = 100  # newest entries of a version's or a feature's history in one answer
 ALLOWED_OPS_MAX = 512  # operators in a feature's rules; the runtime has fewer
+PAGE_BYTES = MESSAGE_BYTES // 2  # bytes of one page; a thousand versions with all their tags are more than a message
 PAGE_SIZE = (100, 1000)  # entries; default and most in one answer
 WINDOW_S_DEFAULT = 86_400  # seconds; one report a day
 MINIMUM_COHORT = (50, 10_000_000)  # devices per arm before a winner may be named

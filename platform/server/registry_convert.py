@@ -1,10 +1,11 @@
 """How do registry records look on the wire, and what does the wire mean?"""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from alcove.api.registry.v1 import registry_pb2 as pb
 from alcove.platform.catalog.search import VersionOrder
+from alcove.platform.core import limits
 from alcove.platform.core.catalog_records import (
     AliasMove,
     AliasProposal,
@@ -19,6 +20,7 @@ from alcove.registry.manifest import PortSignature
 
 __all__ = [
     "alias_move_message",
+    "fitting",
     "order_from",
     "port_message",
     "proposal_message",
@@ -62,6 +64,16 @@ def version_message(listed: ListedVersion) -> pb.Version:
         aliases=listed.aliases,
         lineage=_lineage(record),
     )
+
+
+def fitting(messages: Sequence[pb.Version], most_bytes: int = limits.PAGE_BYTES) -> Sequence[pb.Version]:
+    """Return as many messages from the start as fit into a page's bytes, and at least one where there is one."""
+    total_bytes = 0
+    for place, message in enumerate(messages):
+        total_bytes += message.ByteSize()
+        if total_bytes > most_bytes and place:
+            return messages[:place]
+    return messages
 
 
 def port_message(port: PortSignature) -> pb.Port:

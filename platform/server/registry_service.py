@@ -21,6 +21,7 @@ from alcove.platform.server.mutations import Mutations
 from alcove.platform.server.registry_aliases import AliasCalls
 from alcove.platform.server.registry_blobs import BlobCalls
 from alcove.platform.server.registry_convert import (
+    fitting,
     order_from,
     port_message,
     state_move_message,
@@ -97,9 +98,10 @@ class RegistryService(BlobCalls, AliasCalls, LifecycleCalls, rpc.RegistryService
         async with self._mutations.store.read() as session:
             records, has_more = await search_versions(session, query)
             versions = await listed(session, records)
+        shown = fitting([version_message(version) for version in versions])
+        is_last = not has_more and len(shown) == len(records)
         return pb.ListVersionsResponse(
-            versions=[version_message(version) for version in versions],
-            next_page_token=page_token(query, records[-1]) if has_more else "",
+            versions=shown, next_page_token="" if is_last else page_token(query, records[len(shown) - 1])
         )
 
     async def GetVersion(self, request: pb.GetVersionRequest, context: Any) -> pb.GetVersionResponse:

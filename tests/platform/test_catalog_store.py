@@ -98,9 +98,9 @@ async def test_what_is_current_is_the_last_of_what_happened(store: Store, seed: 
             steps = await state_moves(session, record)
             assert record.state == (steps[-1].to_state if steps else "registered")
             assert all(before.to_state == after.from_state for before, after in itertools.pairwise(steps))
-        for version in await listed(session, records):
-            pointing = sorted(name for name, end in ends.items() if end == version.record.version)
-            assert list(version.aliases) == pointing
+        for item_listed in await listed(session, records):
+            pointing = sorted(name for name, end in ends.items() if end == item_listed.record.version)
+            assert list(item_listed.aliases) == pointing
 
 
 async def _any_move(change: Change, chance: random.Random) -> None:

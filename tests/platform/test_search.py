@@ -9,11 +9,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from alcove.api.registry.v1 import registry_pb2 as pb
 from alcove.platform.catalog.search import VersionOrder, VersionQuery, page_token, parse_query
 from alcove.platform.client import InvalidRequestError, PlatformClient
 from alcove.platform.core.catalog_records import AliasMove, ListedVersion, Tag
 from alcove.platform.core.errors import InvalidFieldError
+from alcove.platform.core.limits import MESSAGE_BYTES, TAGS_MAX
 from alcove.platform.core.records import VersionState
+from alcove.platform.server.registry_convert import fitting
 from alcove.platform.store import Store
 from alcove.platform.store.catalog import add_alias_move, listed, set_tag
 from alcove.platform.store.search import search_versions
@@ -248,6 +251,19 @@ def test_versions_are_found_over_the_wire(
     assert found(tags={"suite": "failed"}) == []
     assert found(text=f"{feature} 1.9") == ["1.9.0"]  # the card says so
     assert found(team="speech") == []
+
+
+def test_a_page_that_would_be_too_large_ends_earlier() -> None:
+    """Whatever fits into the bytes, one version at least; a page of the largest ones is a message that arrives."""
+    messages = [pb.Version(feature="f" * 100) for _ in range(5)]
+    one = messages[0].ByteSize()
+    assert [len(fitting(messages, most)) for most in (0, 1, one, 2 * one, 5 * one - 1, 5 * one)] == [1, 1, 1, 2, 4, 5]
+    assert fitting([], 0) == []
+    tags = [pb.Tag(key="k" * 64, value="x" * 1024, set_by="s" * 60, set_at_s=2**40) for _ in range(TAGS_MAX)]
+    large = pb.Version(feature="f" * 64, tags=tags, lineage=pb.Lineage(data="x" * 8000))
+    page = fitting([large] * 1000)
+    assert 1 < len(page) < 1000
+    assert pb.ListVersionsResponse(versions=page).ByteSize() < MESSAGE_BYTES
 
 
 def test_states_and_orders_that_there_are_not_are_named(world: ServerWorld, team: PlatformClient) -> None:
