@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from alcove.api.registry.v1 import registry_pb2 as pb
 from alcove.platform.auth.local import list_local_audit
 from alcove.platform.catalog.lifecycle import Action, transition
 from alcove.platform.client import (
@@ -346,3 +347,94 @@ def test_no_error_is_the_servers_own(team: PlatformClient, shared_feature: str) 
             with pytest.raises(ClientError) as refusal:
                 call()
             assert refusal.value.status in ("INVALID_ARGUMENT", "NOT_FOUND"), (text[:20], refusal.value)
+
+
+def test_every_mutation_is_done_once_and_audited_once(
+    world: ServerWorld, team: PlatformClient, operator: PlatformClient, feature: str
+) -> None:
+    """Sent three times with one id: one answer, one entry in the audit log; with another content: refused."""
+    for version in ("1.0.0", "2.0.0"):
+        world.publish(team, feature, version)
+    rules = FeatureRules(must_approve_aliases=True)
+    proposal = {"id": ""}
+
+    def propose(request_id: str, reason: str) -> object:
+        done = team.set_alias(feature, "b", "1.0.0", reason=reason, request_id=request_id)
+        proposal["id"] = getattr(done, "proposal_id", "")
+        return done
+
+    calls: list[tuple[str, Callable[[str, str], object]]] = [
+        ("set tag", lambda i, r: team.set_tag(feature, "1.0.0", "k", r, request_id=i)),
+        ("remove tag", lambda i, r: team.remove_tag(feature, "1.0.0" if r == "r" else "2.0.0", "k", request_id=i)),
+        ("move alias", lambda i, r: team.set_alias(feature, "a", "1.0.0", reason=r, request_id=i)),
+        ("move alias", lambda i, r: team.remove_alias(feature, "a", reason=r, request_id=i)),
+        ("set rules", lambda i, r: operator.set_rules(feature if r == "r" else "text_00", rules, request_id=i)),
+        ("propose alias", propose),
+        ("approve alias", lambda i, r: operator.approve_alias(proposal["id"] if r == "r" else "ap-1", request_id=i)),
+        ("passed version", lambda i, r: team.validate_version(feature, "1.0.0" if r == "r" else "2.0.0", request_id=i)),
+        ("release version", lambda i, r: team.release_version(feature, "1.0.0", reason=r, request_id=i)),
+        ("deprecate version", lambda i, r: team.deprecate_version(feature, "1.0.0", reason=r, request_id=i)),
+        ("revoke version", lambda i, r: team.revoke_version(feature, "1.0.0", reason=r, request_id=i)),
+    ]
+    for number, (action, call) in enumerate(calls):
+        request_id = f"once-{feature}-{number}"
+        before = list_local_audit(world.data_dir)
+        answers = [call(request_id, "r") for _ in range(3)]
+        assert answers[0] == answers[1] == answers[2], action
+        added = list_local_audit(world.data_dir)[len(before) :]
+        assert [entry.action for entry in added] == [action]
+        assert feature in added[0].subject
+        assert added[0].principal.startswith(("team:text/", "operator/"))
+        with pytest.raises(AlreadyExistsError) as refusal:
+            call(request_id, "another")
+        assert refusal.value.kind == "RequestIdReusedError"
+        assert len(list_local_audit(world.data_dir)) == len(before) + 1
+
+
+def test_malformed_reads_are_named(team: PlatformClient) -> None:
+    """Every field of a reading call has its bound, and rules that are not there are told."""
+    for feature in ("", "Upper", "halt", "x" * 65, "a\0b"):
+        reads: tuple[Callable[[], object], ...] = (
+            lambda feature=feature: team.aliases(feature),  # type: ignore[misc]
+            lambda feature=feature: team.alias_moves(feature),  # type: ignore[misc]
+            lambda feature=feature: team.rules(feature),  # type: ignore[misc]
+            lambda feature=feature: team.version_details(feature, version="1.0.0"),  # type: ignore[misc]
+        )
+        for read in reads:
+            with pytest.raises(InvalidRequestError, match=r"^InvalidFieldError: feature: "):
+                read()
+    registry = team._registry
+    for method, request, field in (
+        (registry.ListAliasMoves, pb.ListAliasMovesRequest(feature="f", alias="No"), "alias"),
+        (registry.ListAliasMoves, pb.ListAliasMovesRequest(feature="f", page_size=1001), "page_size"),
+        (registry.ListAliasMoves, pb.ListAliasMovesRequest(feature="f", page_token="x"), "page_token"),
+    ):
+        with pytest.raises(InvalidRequestError, match=rf"^InvalidFieldError: {field}: "):
+            team._call(method, request)
+
+
+def test_rules_that_are_not_there_are_named(operator: PlatformClient, shared_feature: str) -> None:
+    """Forgetting the rules does not mean lifting them all."""
+    request = pb.SetFeatureRulesRequest(request_id="rules-none", feature=shared_feature)
+    with pytest.raises(InvalidRequestError, match=r"^InvalidFieldError: rules: "):
+        operator._call(operator._registry.SetFeatureRules, request)
+
+
+def test_moves_of_aliases_come_in_pages(world: ServerWorld, team: PlatformClient, feature: str) -> None:
+    """Every move once, oldest first, whatever the size of the page."""
+    for version in ("1.0.0", "2.0.0"):
+        world.publish(team, feature, version)
+    for number in range(7):
+        team.set_alias(feature, "a", ("1.0.0", "2.0.0")[number % 2], reason=f"move {number}")
+    for size in (1, 3, 7, 8):
+        reasons: list[str] = []
+        token = ""
+        while True:
+            request = pb.ListAliasMovesRequest(feature=feature, page_size=size, page_token=token)
+            page = team._call(team._registry.ListAliasMoves, request)
+            reasons += [move.reason for move in page.moves]
+            token = page.next_page_token
+            if not token:
+                break
+            assert len(page.moves) == size
+        assert reasons == [f"move {number}" for number in range(7)]
