@@ -65,6 +65,7 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _r.WrongSubjectError: _S.INVALID_ARGUMENT,
         _r.MetadataError: _S.INVALID_ARGUMENT,
         _r.PackageError: _S.INVALID_ARGUMENT,
+        _r.DeltaError: _S.INVALID_ARGUMENT,
         _r.ProgramRefusedError: _S.INVALID_ARGUMENT,
         # registry: the tree's state
         _r.PublishError: _S.FAILED_PRECONDITION,
