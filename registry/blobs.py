@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import secrets
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore, RetryConfig
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
-_REMAINS: Final = re.compile(r"[0-9a-f]{64}#[0-9]+")  # what obstore writes in a folder before it renames it
+_REMAINS: Final = re.compile(r"[0-9a-f]{64}#[0-9a-f]+")  # a blob in a folder before it has its name
 _LOCAL: Final = ("file:", "memory:")
 # A caller waits: better an error that says "repeat" than three minutes of silence, which are obstore's own choice.
 _RETRY: Final[RetryConfig] = {"max_retries": 3, "retry_timeout": timedelta(seconds=15)}
@@ -108,11 +109,12 @@ class ObjectBlobStore:
         """
         checked = _Checked(_digest(sha256), (data,) if isinstance(data, bytes) else data)
         try:
-            # The digest is judged after the last piece and before the store finishes the object: an exception from
-            # the iterator makes obstore abandon the upload.
-            self._store.put(sha256, iter(checked))
-            if self._folder is not None:
-                _sync_file(self._folder / sha256)
+            if self._folder is None:
+                # The digest is judged after the last piece and before the store finishes the object: an exception
+                # from the iterator makes obstore abandon the upload.
+                self._store.put(sha256, iter(checked))
+            else:
+                _put_file(self._folder / sha256, checked)
         except (OSError, _backend_error()) as error:
             raise StorageError(f"blob {sha256}", str(error)) from error
         return checked.size_bytes
@@ -316,7 +318,21 @@ def _backend_error() -> type[Exception]:
     return BaseError
 
 
-def _sync_file(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+def _put_file(path: Path, pieces: Iterable[bytes]) -> None:
+    """Write a file that is whole and synced before it has its name.
+
+    obstore names it first: a power cut could leave a blob that is there and is not its bytes, and uploading again would
+    find it there.
+    """
+    temporary = path.with_name(f"{path.name}#{secrets.token_hex(4)}")
+    try:
+        with temporary.open("xb") as file:
+            for piece in pieces:
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     DISK.sync_folder(path.parent)

@@ -29,6 +29,7 @@ from alcove.platform.core.errors import (
 )
 from alcove.registry.blobs import BlobStore
 from alcove.registry.collection import RENEW_S
+from alcove.registry.errors import StorageError
 from alcove.registry.limits import PROGRAM_MAX_BYTES
 
 __all__ = ["KEPT_S", "is_stored", "receive_blob", "received_bytes"]
@@ -79,6 +80,8 @@ async def receive_blob(
         # What was cut off goes on later (a cancelled call is no Exception); what was refused is forgotten.
         if not _may_go_on(error, file):
             _forget(path, file)
+        if isinstance(error, OSError):
+            raise StorageError(str(path), error.strerror or str(error)) from error
         raise
     else:
         _forget(path, file)

@@ -86,7 +86,7 @@ class PostgresServer:
     def stop(self) -> None:
         """End the server and remove its folder."""
         if self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)  # "fast": connections are ended
+            self._process.send_signal(signal.SIGQUIT)  # "immediate": what it holds is thrown away
             self._process.wait(_START_TIMEOUT_S)
         shutil.rmtree(self.folder, ignore_errors=True)
 

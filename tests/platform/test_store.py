@@ -10,7 +10,13 @@ from pathlib import Path
 import grpc
 import psycopg
 import pytest
-from alcove.platform.core.errors import RequestIdReusedError, StoreBusyError, StoreDamagedError, StoreUnavailableError
+from alcove.platform.core.errors import (
+    RequestIdReusedError,
+    StoreBusyError,
+    StoreDamagedError,
+    StoreFullError,
+    StoreUnavailableError,
+)
 from alcove.platform.core.records import Page
 from alcove.platform.server.status import status_of
 from alcove.platform.store import (
@@ -281,6 +287,29 @@ async def test_a_restarted_database_is_found_again(postgres: PostgresServer, mig
     assert postgres.password not in str(caught.value)
     async with store.read() as session:
         assert [entry.action for entry in await list_audit(session, Page(0, 10))] == ["a", "a"]
+    await store.close()
+
+
+async def test_a_full_disk_is_told_and_what_was_begun_is_not_there(tmp_path: Path) -> None:
+    """UNAVAILABLE; nothing of the change stays; with room again all goes on."""
+    store = await Store.open(tmp_path / "full.db")
+    for room_pages in (1, 2, 5, 20):
+        async with store.write() as session:
+            pages = (await session.execute(text("PRAGMA page_count"))).scalar_one()
+            await session.execute(text(f"PRAGMA max_page_count = {pages + room_pages}"))
+        with pytest.raises(StoreFullError) as caught:  # noqa: PT012 - which of them does not fit is SQLite's own affair
+            async with store.write() as session:
+                for number in range(10_000):
+                    await write_audit(
+                        session, at_s=number, principal="p" * 200, action="a", subject="s", details={"x": "y" * 500}
+                    )
+        assert status_of(caught.value) is grpc.StatusCode.UNAVAILABLE
+        async with store.write() as session:
+            await session.execute(text("PRAGMA max_page_count = 1000000"))
+        async with store.read() as session:
+            assert await list_audit(session, Page(0, 10)) == []
+    async with store.write() as session:
+        await write_audit(session, at_s=1, principal="p", action="a", subject="s", details={})
     await store.close()
 
 
