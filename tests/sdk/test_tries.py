@@ -243,31 +243,37 @@ def test_crash_loop_beside_a_healthy_process_is_caught_and_leaves_that_one_alone
     assert updated.answer(alive) == BACK
 
 
-def test_process_in_the_middle_of_its_first_run_is_no_crash(updated: Device) -> None:
-    """A slow first prediction in one process, while others start and end: nobody takes it for dead."""
+def test_processes_in_the_middle_of_their_first_run_are_no_crashes(updated: Device) -> None:
+    """Three slow first predictions at a time, while others start and end: nobody takes the living for dead."""
     entered, go_on = os.pipe(), os.pipe()
 
     def wait() -> None:
         os.write(entered[1], b"x")
         os.read(go_on[0], 1)
 
-    slow = os.fork()
-    if slow == 0:
-        code = 1
-        try:
-            client = updated.client(engine=DeadlyEngine("two", "run", wait))
-            code = 0 if updated.answer(client) == TWO else 2
-        finally:
-            os._exit(code)
+    slow = []
+    for _ in range(3):
+        process = os.fork()
+        if process == 0:
+            code = 1
+            signal.alarm(60)  # should the test fail, nobody is left waiting
+            try:
+                sys.argv[:] = ["app"]
+                client = updated.client(engine=DeadlyEngine("two", "run", wait))
+                code = 0 if updated.answer(client) == TWO else 2
+            finally:
+                os._exit(code)
+        slow.append(process)
     os.close(entered[1])
-    assert os.read(entered[0], 1) == b"x"
-    for _ in range(5):
+    for _ in slow:
+        assert os.read(entered[0], 1) == b"x"
+    for _ in range(3):
         assert answer_with(updated, FakeEngine()) == 0
     tries = Tries(updated.folder / "tries", Files())
-    assert len(list((updated.folder / "tries").glob("*.try"))) == 1
+    assert len(list((updated.folder / "tries").glob("*.try"))) == 3
     assert not tries.quarantined()
-    os.write(go_on[1], b"x")
-    assert os.waitpid(slow, 0)[1] == 0
+    os.write(go_on[1], b"xxx")
+    assert [os.waitpid(process, 0)[1] for process in slow] == [0, 0, 0]
     assert not list((updated.folder / "tries").glob("*.try"))
     assert updated.answer(updated.client()) == TWO
 
