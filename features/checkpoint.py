@@ -24,7 +24,7 @@ class Plan(Protocol):
 def run_steps(
     steps: range, plan: Plan, folder: Path, train_batch: Callable[[], float], save_now: Callable[[], None]
 ) -> float:
-    """Train, and return the mean loss of the last steps (NaN if there were none).
+    """Train, and return the mean loss of the last steps; of a run that was at its end already, as it was written down.
 
     A line of `progress.jsonl` in the folder has step, mean loss since the line before, and seconds since the beginning.
 
@@ -46,7 +46,14 @@ def run_steps(
                 file.write(json.dumps(line) + "\n")
         if done % plan.checkpoint_every == 0 or done == steps.stop:
             save_now()
-    return float(np.mean(losses[-plan.report_every :])) if losses else float("nan")
+    return float(np.mean(losses[-plan.report_every :])) if losses else written_loss(folder)
+
+
+def written_loss(folder: Path) -> float:
+    """Return the loss in the last line of a run's progress, NaN where there is none."""
+    progress = folder / "progress.jsonl"
+    lines = progress.read_text(encoding="utf-8").splitlines() if progress.exists() else []
+    return float(json.loads(lines[-1])["loss"]) if lines else float("nan")
 
 
 def save(path: Path, network: nn.Module, optimiser: torch.optim.Optimizer, step: int) -> None:

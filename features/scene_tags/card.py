@@ -39,8 +39,9 @@ def goals(result: Result) -> str:
     better = 100 * (exact["map"] - plain["map"])
     lost = 100 * (exact["map"] - shipped["map"])
     size_mb = result["size_bytes"] / 1e6
-    found = shipped["few_shot"]["precision_at_10"]
+    found, alone = shipped["few_shot"]["precision_at_10"], shipped["few_shot"]["left_out_only"]
     cost = plain["multiply_adds"] / exact["multiply_adds"] - 1
+    new = "precision of ten with a new tag of five pictures"
     whole = "a picture of 224 x 224, resizing and typed answer included"
     rows = [
         ["mean average precision above the plain network", "≥ 5 points", f"{better:+.1f} points", verdict(better >= 5)],
@@ -48,7 +49,8 @@ def goals(result: Result) -> str:
         ["lost by int8", "≤ 1 point", f"{lost:.2f} points", verdict(lost <= 1)],
         ["size", "≤ 3 MB", f"{size_mb:.2f} MB", verdict(size_mb <= 3)],
         [whole, "≤ 2 ms", f"{spent['all']:.2f} ms", verdict(spent["all"] <= 2)],
-        ["precision of ten with a new tag of five pictures", "≥ 0.6", f"{found:.2f}", verdict(found >= 0.6)],
+        [f"{new}, among the left-out classes", "≥ 0.6", f"{alone:.2f}", verdict(alone >= 0.6)],
+        [f"{new}, among the dev pictures too", "≥ 0.6", f"{found:.2f}", verdict(found >= 0.6)],
     ]
     parts = ", ".join(f"{name} {spent[name]:.2f}" for name in ("prepare", "program", "decode"))
     return (
@@ -87,6 +89,8 @@ def networks(result: Result) -> str:
         row("new tag of five pictures: precision at 10 among all", "few_shot", "precision_at_10", percent=False),
         row("the same among the left-out classes alone", "few_shot", "left_out_only", percent=False),
         row("the same by chance, among all", "few_shot", "chance", percent=False),
+        row("its pictures that are said to have it (%)", "few_shot", "kept"),
+        row("others that are said to have it (%)", "few_shot", "kept_of_others"),
         ["multiply-adds (million)", *(f"{by_name[name]['multiply_adds'] / 1e6:.1f}" for name in names)],
     ]
     return "### Beside the plain network\n\n" + table(["", *names], rows)

@@ -25,23 +25,25 @@ LEFT_OUT: Final = tuple(range(5, 200, 10))
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The shape of one version: stages of inverted residuals, each behind a 3x3 convolution that halves the picture.
+    """The shape of one version: stages of inverted residuals, each behind a 3x3 convolution that may halve the picture.
 
     Attributes:
         version: of the feature, "MAJOR.MINOR.PATCH".
         size: width and height of the picture that the program takes, in pixels, after `picture.fit`.
         widths: channels of the first convolution and of each stage.
         depths: inverted residuals in each stage.
+        strides: of the convolutions before the stages; the one before them all has 2.
         expansions: how many times wider they are inside.
         head: channels of the last feature map, which tags are read from.
         plain: channels of the plain network that it is compared with: pairs of 3x3 convolutions, the first of which
-            halves the picture.
+            has the stage's stride.
     """
 
     version: str
     size: int
     widths: tuple[int, ...]
     depths: tuple[int, ...]
+    strides: tuple[int, ...]
     expansions: tuple[int, ...]
     head: int
     plain: tuple[int, ...]
@@ -52,16 +54,17 @@ class ModelConfig:
 
 
 CONFIGS: Final = {
-    "1.0.0": ModelConfig(
-        version="1.0.0",
+    "1.1.0": ModelConfig(
+        version="1.1.0",
         size=64,
         widths=(24, 48, 80, 144),
         depths=(2, 3, 3),
+        strides=(2, 2, 1),
         expansions=(3, 4, 4),
         head=576,
-        plain=(24, 58, 118, 236),
+        plain=(24, 58, 118, 228),
     ),
 }
 """By version."""
 
-DEFAULT_VERSION: Final = "1.0.0"
+DEFAULT_VERSION: Final = "1.1.0"

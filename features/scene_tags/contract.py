@@ -16,6 +16,8 @@ RANKED: Final = 8
 NAMED_FROM: Final = 0.5
 """Score from which on a picture counts as having a tag: scores are calibrated, so it is more likely than not."""
 
+ROUNDING: Final = 1e-3
+
 PROGRAMS: Final = Path(__file__).parent / "programs"
 
 
@@ -44,6 +46,8 @@ class SceneAnswer(BaseModel):
     Attributes:
         tags: the eight most likely, best first; `named` are those that it counts as having.
         embedding: 128 numbers, of length 1: pictures alike have a high cosine. For search, and for a `Vocabulary`.
+        commonness: how like the picture is to what the model knows, in [-1, 1]: about log(mean(exp(8 cosine))) / 8 of
+            its embedding and the known classes. A `Vocabulary` judges by cosines less it.
         saliency: rows of a coarse map of where the tags come from, from the upper left corner: shares, which add up to
             nearly 1; to nearly 0 where no tag is to be seen.
         crop: the smallest part that holds most of the map; `crop_to` for a part of a given aspect.
@@ -54,6 +58,7 @@ class SceneAnswer(BaseModel):
 
     tags: tuple[SceneTag, ...] = Field(min_length=1)
     embedding: tuple[float, ...] = Field(min_length=EMBEDDING, max_length=EMBEDDING)
+    commonness: float = Field(ge=-1 - ROUNDING, le=1 + ROUNDING)
     saliency: tuple[tuple[float, ...], ...] = Field(min_length=1)
     crop: Crop
     mood: Mood
@@ -108,17 +113,18 @@ class SceneTags:
         """Return the answer in a program's outputs.
 
         Args:
-            outputs: scores f32 [1, 31], embedding f32 [1, 128], map f32 [1, rows, columns].
+            outputs: scores f32 [1, 31], embedding f32 [1, 128], map f32 [1, rows, columns], commonness f32 [1, 1].
 
         Raises:
             ValueError: the outputs are not those, or hold what is no score.
         """
         shapes = [output.shape for output in outputs]
-        if len(shapes) != 3 or shapes[:2] != [(1, len(TAGS)), (1, EMBEDDING)] or len(shapes[2]) != 3:
-            wanted = f"[1, {len(TAGS)}], [1, {EMBEDDING}] and [1, rows, columns]"
-            raise ValueError(f"scene_tags expects {wanted}; the program gave {shapes}")
-        scores, embedding, saliency = (np.asarray(output[0]) for output in outputs)
-        if not all(np.isfinite(each).all() for each in (scores, embedding, saliency)):
+        wanted = [(1, len(TAGS)), (1, EMBEDDING), (1, 1)]
+        if len(shapes) != 4 or [*shapes[:2], shapes[3]] != wanted or len(shapes[2]) != 3:
+            text = f"[1, {len(TAGS)}], [1, {EMBEDDING}], [1, rows, columns] and [1, 1]"
+            raise ValueError(f"scene_tags expects {text}; the program gave {shapes}")
+        scores, embedding, saliency, commonness = (np.asarray(output[0]) for output in outputs)
+        if not all(np.isfinite(each).all() for each in (scores, embedding, saliency, commonness)):
             raise ValueError("scene_tags expects finite numbers; the program gave others")
         by_tag = dict(zip(TAGS, scores.tolist(), strict=True))
         best = sorted(by_tag, key=lambda tag: -by_tag[tag])[:RANKED]
@@ -127,6 +133,7 @@ class SceneTags:
             {
                 "tags": [{"tag": tag, "score": by_tag[tag]} for tag in best],
                 "embedding": embedding.tolist(),
+                "commonness": float(commonness[0]),
                 "saliency": saliency.tolist(),
                 "crop": box_of(saliency),
                 "mood": mood_of(by_tag),

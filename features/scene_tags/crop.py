@@ -4,6 +4,7 @@ The program gives a map of where the tags come from, a few cells wide (class act
 features for discriminative localization", 2016).  It is coarse; what is computed from it is no better.
 """
 
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -44,20 +45,27 @@ def box_of(saliency: NDArray[Any], share: float = KEPT) -> Crop:
     """
     rows, columns = saliency.shape
     sums = _sums(saliency)
-    total = sums[-1, -1]
-    best = (rows * columns, -float(total), 0, 0, rows, columns)
-    for top in range(rows):
-        for bottom in range(top + 1, rows + 1):
-            for left in range(columns):
-                for right in range(left + 1, columns + 1):
-                    held = float(sums[bottom, right] - sums[top, right] - sums[bottom, left] + sums[top, left])
-                    found = ((bottom - top) * (right - left), -held, top, left, bottom, right)
-                    if held >= share * total and found < best:
-                        best = found
-    _, _, top, left, bottom, right = best
-    if not total > 0:
-        top, left, bottom, right = 0, 0, rows, columns
-    return Crop(left=left / columns, top=top / rows, right=right / columns, bottom=bottom / rows)
+    if not sums[-1, -1] > 0:
+        return Crop(left=0, top=0, right=1, bottom=1)
+    top, bottom, left, right, cells = _boxes(rows, columns)
+    held = sums[bottom, right] - sums[top, right] - sums[bottom, left] + sums[top, left]
+    enough = held >= share * sums[-1, -1]
+    # Rounding may keep the whole map from holding all of itself.
+    smallest = cells[enough].min() if enough.any() else rows * columns
+    best = int(np.argmax(np.where(cells == smallest, held, -1.0)))
+    return Crop(
+        left=left[best] / columns, top=top[best] / rows, right=right[best] / columns, bottom=bottom[best] / rows
+    )
+
+
+@cache
+def _boxes(rows: int, columns: int) -> tuple[NDArray[np.int64], ...]:
+    """Return top, bottom, left, right and number of cells of every box, in the order of top, left, bottom, right."""
+    vertical = [(top, bottom) for top in range(rows) for bottom in range(top + 1, rows + 1)]
+    horizontal = [(left, right) for left in range(columns) for right in range(left + 1, columns + 1)]
+    boxes = sorted((top, left, bottom, right) for top, bottom in vertical for left, right in horizontal)
+    top, left, bottom, right = np.array(boxes).T
+    return top, bottom, left, right, (bottom - top) * (right - left)
 
 
 def window_of(saliency: NDArray[Any], width: int, height: int, aspect: float) -> Crop:

@@ -4,6 +4,9 @@ Training turns embeddings towards its own classes, and most of their length into
 the layer is set to the directions along which the classes' means differ most, where the spread of pictures about their
 class is made the same in every direction: linear discriminant analysis, Fisher, "The use of multiple measurements in
 taxonomic problems" (1936), Rao (1948).  The spread is estimated from few pictures and so drawn towards a ball.
+
+The classes' mean directions are kept: a picture that is near to many of them is near to a new tag for no reason of the
+tag's (`model.SceneModule` makes `commonness` of them).
 """
 
 from collections.abc import Mapping
@@ -11,7 +14,7 @@ from typing import Final
 
 import numpy as np
 import torch
-from alcove.features.scene_tags.config import EMBEDDING
+from alcove.features.scene_tags.config import CLASSES, EMBEDDING
 from alcove.features.scene_tags.dataset import Pictures
 from alcove.features.scene_tags.network import SceneNetwork, normalised
 from numpy.typing import NDArray
@@ -25,7 +28,9 @@ AT_ONCE: Final = 64
 
 
 def refit(network: SceneNetwork, sets: Mapping[str, Pictures], size: int) -> None:
-    """Set the layer of the embedding from pictures that were trained on; doing it twice changes nothing.
+    """Set the layers of the embedding and of the classes from pictures that were trained on; twice changes nothing.
+
+    A class without a picture gets a row of zeros.
 
     Args:
         network: trained; only its feature maps are used.
@@ -34,10 +39,26 @@ def refit(network: SceneNetwork, sets: Mapping[str, Pictures], size: int) -> Non
     """
     chosen = [pictures.where(is_early(pictures.classes, PER_CLASS)) for pictures in sets.values()]
     features = np.concatenate([means_of(network, each, size) for each in chosen])
-    weight, bias = discriminants(features, np.concatenate([each.classes for each in chosen]), EMBEDDING)
+    classes = np.concatenate([each.classes for each in chosen])
+    weight, bias = discriminants(features, classes, EMBEDDING)
     with torch.no_grad():
         network.embedding.weight.copy_(torch.from_numpy(weight))
         network.embedding.bias.copy_(torch.from_numpy(bias))
+        network.classes.weight.copy_(torch.from_numpy(mean_directions(features @ weight.T + bias, classes, CLASSES)))
+
+
+def mean_directions(rows: NDArray[np.float32], classes: NDArray[np.int64], count: int) -> NDArray[np.float32]:
+    """Return the mean direction of each class, f32 [count, width], of length 1; zeros for a class without rows.
+
+    Args:
+        rows: f32 [n, width].
+        classes: int64 [n], in [0, count).
+        count: of classes.
+    """
+    means = np.zeros((count, rows.shape[1]))
+    np.add.at(means, classes, rows / np.linalg.norm(rows, axis=1, keepdims=True))
+    lengths = np.linalg.norm(means, axis=1, keepdims=True)
+    return (means / np.where(lengths == 0, 1.0, lengths)).astype(np.float32)
 
 
 def discriminants(

@@ -11,20 +11,20 @@ import html
 import json
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
 from alcove.features.card_figures import replace_figures
 from alcove.features.scene_tags import card
 from alcove.features.scene_tags.build import module_of_run
-from alcove.features.scene_tags.config import CONFIGS, DEFAULT_VERSION, EMBEDDING, LEFT_OUT, TAGS
+from alcove.features.scene_tags.config import CONFIGS, DEFAULT_VERSION, LEFT_OUT, TAGS
 from alcove.features.scene_tags.contract import NAMED_FROM, SceneTags, program_path
 from alcove.features.scene_tags.dataset import Corpus, Pictures, read
 from alcove.features.scene_tags.drawn import drawings, png_of
 from alcove.features.scene_tags.metrics import by_tag, calibration_error, mean_average_precision, precision_at
 from alcove.features.scene_tags.model import SceneModule
-from alcove.features.scene_tags.network import KINDS, multiply_adds, normalised
+from alcove.features.scene_tags.network import KINDS, multiply_adds
 from alcove.features.scene_tags.vocabulary import Vocabulary
 from alcove.runtime import load
 from numpy.typing import NDArray
@@ -35,72 +35,101 @@ DRAWS: Final = 5
 """Times that they are drawn."""
 TIMED: Final = 300
 SHEET_PICTURES: Final = 60
-Answers = tuple[NDArray[np.float32], NDArray[np.float32]]
+
+
+class Look(NamedTuple):
+    """What a `Vocabulary` reads of one answer."""
+
+    embedding: list[float]
+    commonness: float
+
+
+class Answers(NamedTuple):
+    """What was said of pictures.
+
+    Attributes:
+        scores: f32 [n, tags].
+        embeddings: f32 [n, 128].
+        commonness: f32 [n].
+    """
+
+    scores: NDArray[np.float32]
+    embeddings: NDArray[np.float32]
+    commonness: NDArray[np.float32]
+
+    def look(self, at: int) -> Look:
+        """Return one of them."""
+        return Look(self.embeddings[at].tolist(), float(self.commonness[at]))
 
 
 @torch.no_grad()
 def of_module(module: SceneModule, given: NDArray[np.uint8]) -> Answers:
-    """Return scores [n, tags] and embeddings [n, 128] of a torch module; pictures uint8 [n, size, size, 3]."""
-    scores, embeddings = [], []
-    for each in torch.split(torch.from_numpy(given), 64):
-        _, logits, embedding = module.network.read(normalised(each.permute(0, 3, 1, 2).float()))
-        scores.append(torch.sigmoid(logits * module.slope + module.shift).numpy())
-        embeddings.append(embedding.numpy())
-    return np.concatenate(scores), np.concatenate(embeddings)
+    """Return what a torch module says of pictures, uint8 [n, size, size, 3]."""
+    said = [module(torch.from_numpy(each)) for each in given]
+    return _answers([tuple(output.numpy() for output in each) for each in said])
 
 
 def of_program(path: Path, given: NDArray[np.uint8]) -> Answers:
-    """Return scores and embeddings of a program."""
+    """Return what a program says of pictures, uint8 [n, size, size, 3]."""
     session = load(path).session()
-    scores, embeddings = np.empty((len(given), len(TAGS)), np.float32), np.empty((len(given), EMBEDDING), np.float32)
-    for at, each in enumerate(given):
-        scores[at], embeddings[at] = (output[0] for output in session(each)[:2])
-    return scores, embeddings
+    return _answers([tuple(np.array(output) for output in session(each)) for each in given])
 
 
-def few_shot(
-    left_out: NDArray[np.float32], classes: NDArray[np.int64], others: NDArray[np.float32]
-) -> dict[str, float]:
-    """Return the precision of the ten pictures most similar to a new tag that five pictures made.
+def _answers(outputs: list[tuple[NDArray[np.float32], ...]]) -> Answers:
+    scores, embeddings, _, commonness = (np.concatenate(each) for each in zip(*outputs, strict=True))
+    return Answers(scores, embeddings, commonness[:, 0])
+
+
+def few_shot(left_out: Answers, classes: NDArray[np.int64], others: Answers) -> dict[str, float]:
+    """Return how well a new tag that five pictures made finds its like.
+
+    "precision_at_10": of the ten pictures with the largest margin; "left_out_only": the same without `others`; "kept"
+    and "kept_of_others": shares of the tag's pictures, and of all others, that are said to have it.
 
     Searched are all other pictures of the classes that no training saw, and `others`.
 
     Args:
-        left_out: f32 [n, 128], embeddings of pictures of such classes.
+        left_out: of n pictures of such classes.
         classes: int64 [n], theirs.
-        others: f32 [m, 128], embeddings of pictures of other classes.
+        others: of pictures of other classes.
     """
-    with_others, alone = [], []
+    with_others, alone, kept, kept_of_others = [], [], [], []
     for draw in range(DRAWS):
         rng = np.random.default_rng(draw)
         for label in np.unique(classes):
             mine = rng.permutation(np.flatnonzero(classes == label))
-            tag = Vocabulary().with_tag("new", left_out[mine[:EXAMPLES]]).tags[0]
+            tag = Vocabulary().with_tag("new", [left_out.look(at) for at in mine[:EXAMPLES]]).tags[0]
             rest = np.setdiff1d(np.arange(len(classes)), mine[:EXAMPLES])
-            pool = np.concatenate([left_out[rest], others])
-            is_right = np.concatenate([classes[rest] == label, np.zeros(len(others), bool)])
-            similarities = pool @ np.array(tag.prototype)
-            with_others.append(precision_at(similarities, is_right))
-            alone.append(precision_at(similarities[: len(rest)], is_right[: len(rest)]))
-    chance = (len(classes) / len(np.unique(classes)) - EXAMPLES) / (len(classes) - EXAMPLES + len(others))
-    return {"precision_at_10": float(np.mean(with_others)), "left_out_only": float(np.mean(alone)), "chance": chance}
+            pool = np.concatenate([left_out.embeddings[rest], others.embeddings])
+            common = np.concatenate([left_out.commonness[rest], others.commonness])
+            is_right = np.concatenate([classes[rest] == label, np.zeros(len(others.commonness), bool)])
+            margins = pool @ np.array(tag.prototype) - common
+            with_others.append(precision_at(margins, is_right))
+            alone.append(precision_at(margins[: len(rest)], is_right[: len(rest)]))
+            has = margins >= tag.least_margin
+            kept.append(float(has[is_right].mean()))
+            kept_of_others.append(float(has[~is_right].mean()))
+    searched = len(classes) - EXAMPLES + len(others.commonness)
+    chance = (len(classes) / len(np.unique(classes)) - EXAMPLES) / searched
+    figures = {"precision_at_10": with_others, "left_out_only": alone, "kept": kept, "kept_of_others": kept_of_others}
+    return {**{name: float(np.mean(values)) for name, values in figures.items()}, "chance": chance}
 
 
 def of_answers(answers: dict[str, Answers], sets: dict[str, Pictures]) -> dict[str, Any]:
     """Return the figures of one network's or program's answers, by set of pictures ("left_out" among them)."""
     known = [name for name in sets if name != "left_out"]
-    scores = np.concatenate([answers[name][0] for name in known])
+    scores = np.concatenate([answers[name].scores for name in known])
     truth = np.concatenate([sets[name].tags for name in known])
     return {
         "map": mean_average_precision(scores, truth, TAGS),
-        "map_by_set": {name: mean_average_precision(answers[name][0], sets[name].tags, TAGS) for name in sets},
+        "map_by_set": {name: mean_average_precision(answers[name].scores, sets[name].tags, TAGS) for name in sets},
         "by_tag": by_tag(scores, truth, TAGS),
         "calibration_error": calibration_error(scores, truth),
         "named_right": float(truth[scores >= NAMED_FROM].mean()),
         "few_shot": few_shot(
-            answers["left_out"][1],
+            answers["left_out"],
             sets["left_out"].classes,
-            np.concatenate([answers[name][1] for name in known]),
+            Answers(*(np.concatenate(each) for each in zip(*(answers[name] for name in known), strict=True))),
         ),
     }
 

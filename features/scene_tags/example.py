@@ -81,7 +81,7 @@ class Album:
             KeyError: a picture is not in the album.
             VocabularyError: the tag is there already, or the pictures have nothing in common.
         """
-        self._vocabulary = self._vocabulary.with_tag(tag, [self._answers[name].embedding for name in names])
+        self._vocabulary = self._vocabulary.with_tag(tag, [self._answers[name] for name in names])
 
     def find(self, tag: str) -> list[str]:
         """Return the pictures that have a tag, the feature's or the product's own, the surest first."""
@@ -90,8 +90,8 @@ class Album:
             if tag in TAGS:
                 has = [each.score for each in answer.tags if each.tag == tag and tag in answer.named]
             else:
-                own = self._vocabulary.ranked(answer.embedding)
-                has = [each.similarity for each in own if each.tag == tag and each.fits]
+                own = self._vocabulary.ranked(answer)
+                has = [each.margin for each in own if each.tag == tag and each.fits]
             if has:
                 found[name] = has[0]
         return sorted(found, key=lambda name: -found[name])

@@ -1,7 +1,7 @@
 """What does the network look like, and the plain one that it is compared with?
 
-    picture → 3x3, halving → [3x3, halving → inverted residuals] x stages → 1x1 → mean → tags
-                                                                                       → embedding
+    picture → 3x3, halving → [3x3, halving or not → inverted residuals] x stages → 1x1 → mean → tags
+                                                                                              → embedding
 
 An inverted residual widens, convolves each channel by itself, weighs the channels (squeeze and excite) and narrows:
 Howard et al., "Searching for MobileNetV3" (2019).  Halving by a whole 3x3 convolution: Tan and Le, "EfficientNetV2"
@@ -66,23 +66,23 @@ class InvertedResidual(nn.Module):
 
 
 def features_of(config: ModelConfig) -> tuple[nn.Sequential, int]:
-    """Return the layers to the last feature map, at a sixteenth of the picture, and its channels."""
+    """Return the layers to the last feature map, and its channels."""
     layers: list[nn.Module] = [convolution(3, config.widths[0], 3, nn.Hardswish(), stride=2)]
     before = config.widths[0]
-    stages = zip(config.widths[1:], config.depths, config.expansions, strict=True)
-    for stage, (width, depth, expansion) in enumerate(stages):
-        layers.append(convolution(before, width, 3, nn.Identity(), stride=2))
+    stages = zip(config.widths[1:], config.depths, config.expansions, config.strides, strict=True)
+    for stage, (width, depth, expansion, stride) in enumerate(stages):
+        layers.append(convolution(before, width, 3, nn.Identity(), stride=stride))
         layers += [InvertedResidual(width, expansion, squeezes=stage > 0) for _ in range(depth)]
         before = width
     layers.append(convolution(before, config.head, 1, nn.Hardswish()))
     return nn.Sequential(*layers), config.head
 
 
-def plain_features_of(widths: Sequence[int]) -> tuple[nn.Sequential, int]:
+def plain_features_of(widths: Sequence[int], strides: Sequence[int]) -> tuple[nn.Sequential, int]:
     """Return the plain network's layers to its last feature map, and its channels."""
     layers: list[nn.Module] = [convolution(3, widths[0], 3, nn.ReLU(), stride=2)]
-    for before, width in pairwise(widths):
-        layers += [convolution(before, width, 3, nn.ReLU(), stride=2), convolution(width, width, 3, nn.ReLU())]
+    for (before, width), stride in zip(pairwise(widths), strides, strict=True):
+        layers += [convolution(before, width, 3, nn.ReLU(), stride=stride), convolution(width, width, 3, nn.ReLU())]
     return nn.Sequential(*layers), widths[-1]
 
 
@@ -96,7 +96,8 @@ class SceneNetwork(nn.Module):
 
     def __init__(self, config: ModelConfig, kind: str = "scene_tags") -> None:
         super().__init__()
-        self.features, channels = features_of(config) if kind == "scene_tags" else plain_features_of(config.plain)
+        is_plain = kind == "plain"
+        self.features, channels = plain_features_of(config.plain, config.strides) if is_plain else features_of(config)
         self.tags = nn.Linear(channels, len(TAGS))
         self.embedding = nn.Linear(channels, EMBEDDING)
         self.classes = nn.Linear(EMBEDDING, CLASSES, bias=False)

@@ -1,7 +1,7 @@
 """Trains one network on one core, with checkpoints, and writes down how.
 
-    python -m alcove.features.scene_tags.train --data ../shared/data/tagging --version 1.0.0 --run runs/scene_tags-1.0.0
-    python -m alcove.features.scene_tags.train … --kind plain --run runs/scene_tags-1.0.0-plain
+    python -m alcove.features.scene_tags.train --data ../shared/data/tagging --version 1.1.0 --run runs/scene_tags-1.1.0
+    python -m alcove.features.scene_tags.train … --kind plain --run runs/scene_tags-1.1.0-plain
 
 The second is the plain network of the comparison: the same data, steps, losses and rates, nothing chosen for either.
 The same arguments give the same weights on the same machine; a run that was cut off goes on from its last checkpoint.
@@ -82,7 +82,7 @@ class TrainingPlan:
         return self.small_size if step < self.small_until * self.steps else self.size
 
 
-PLANS = {"1.0.0": TrainingPlan(steps=2_500)}
+PLANS = {"1.1.0": TrainingPlan(steps=7_000)}
 
 
 def loss_of(logits: tuple[Tensor, Tensor], batch: Batch, tags_weight: float) -> Tensor:
@@ -173,7 +173,7 @@ class Training:
         checkpoint.save(self.checkpoint, self.model, self.optimiser, self.step)
 
     def refit_embedding(self) -> None:
-        """Set the layer of the averaged network's embedding in closed form (embedding.py) and keep it."""
+        """Set the average's layers of embedding and classes in closed form (embedding.py) and keep them."""
         refit(self.model.average, self.pictures, self.config.size)
         self.save()
 

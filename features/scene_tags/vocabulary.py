@@ -1,17 +1,19 @@
 """How does a product team add tags of its own, without training?  Five pictures make one.
 
-    vocabulary = Vocabulary().with_tag("our mascot", [answer.embedding for answer in five])
+    vocabulary = Vocabulary().with_tag("our mascot", five_answers)
     path.write_bytes(vocabulary.to_bytes())          # a file that ships with the app
-    Vocabulary.from_bytes(path.read_bytes()).ranked(answer.embedding)
+    Vocabulary.from_bytes(path.read_bytes()).ranked(answer)
 
 A tag is the mean direction of its pictures' embeddings (prototypes: Snell, Swersky and Zemel, "Prototypical networks
-for few-shot learning", 2017).  A picture has the tag if it is about as near to it as those pictures are to each other.
+for few-shot learning", 2017).  What counts is the margin: a picture's cosine with it, less the picture's commonness,
+because pictures that are near to everything are near to a new tag too.  A picture has the tag if its margin is no less
+than that of the tag's own pictures on average, each against the others.
 """
 
 import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final, Self
+from typing import Final, Protocol, Self
 
 import numpy as np
 from alcove.features.scene_tags.config import DEFAULT_VERSION, EMBEDDING
@@ -25,8 +27,22 @@ MAX_PICTURES: Final = 1000
 MAX_NAME: Final = 64
 LENGTH_WITHIN: Final = 1e-3
 """How far the length of an embedding may be from 1."""
-ALONE: Final = 0.6
-"""Least similarity of a tag that one picture made: nothing tells how far its like are spread."""
+ALONE: Final = 0.15
+"""Least margin of a tag that one picture made: nothing tells how far its like are spread."""
+
+
+class Described(Protocol):
+    """What is read of a `SceneAnswer`."""
+
+    @property
+    def embedding(self) -> Sequence[float]:
+        """128 numbers, of length 1."""
+        ...
+
+    @property
+    def commonness(self) -> float:
+        """How near it is to what the model knows; in [-1, 1]."""
+        ...
 
 
 class VocabularyError(ValueError):
@@ -39,7 +55,7 @@ class OwnTag(BaseModel):
     Attributes:
         name: 1 to 64 characters.
         prototype: mean direction of its pictures, 128 numbers, of length 1.
-        least_similarity: cosine from which on a picture has the tag.
+        least_margin: cosine less commonness from which on a picture has the tag.
         pictures: how many made it.
     """
 
@@ -47,7 +63,7 @@ class OwnTag(BaseModel):
 
     name: str = Field(min_length=1, max_length=MAX_NAME)
     prototype: tuple[float, ...] = Field(min_length=EMBEDDING, max_length=EMBEDDING)
-    least_similarity: float = Field(ge=-1, le=1)
+    least_margin: float = Field(ge=-2, le=2)
     pictures: int = Field(ge=1, le=MAX_PICTURES)
 
     @field_validator("prototype")
@@ -64,14 +80,14 @@ class FoundTag(BaseModel):
 
     Attributes:
         tag: its name.
-        similarity: cosine of picture and prototype, -1 to 1.
-        fits: it is as near as the tag's own pictures are to each other.
+        margin: cosine of picture and prototype less the picture's commonness, -2 to 2.
+        fits: it is no less than the tag's own pictures have it on average.
     """
 
     model_config = ConfigDict(frozen=True)
 
     tag: str
-    similarity: float = Field(ge=-1, le=1)
+    margin: float = Field(ge=-2, le=2)
     fits: bool
 
 
@@ -86,7 +102,7 @@ class Vocabulary(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    format: int = Field(default=1, ge=1, le=1)
+    format: int = Field(default=2, ge=2, le=2)
     model: str = DEFAULT_VERSION
     tags: tuple[OwnTag, ...] = Field(default=(), max_length=MAX_TAGS)
 
@@ -123,29 +139,23 @@ class Vocabulary(BaseModel):
         """Return the file: JSON, the same bytes for the same tags."""
         return json.dumps(self.model_dump(mode="json"), ensure_ascii=False, indent=1).encode() + b"\n"
 
-    def with_tag(self, name: str, embeddings: Sequence[Sequence[float]] | NDArray[Any]) -> "Vocabulary":
+    def with_tag(self, name: str, pictures: Sequence[Described]) -> "Vocabulary":
         """Return a vocabulary with one tag more.
 
         Args:
             name: not yet taken.
-            embeddings: of pictures that have the tag, [n, 128], each of length 1; five are usual, 1 to 1,000 allowed.
+            pictures: answers for pictures that have the tag; five are usual, 1 to 1,000 allowed.
 
         Raises:
-            VocabularyError: the name is taken or too long, the embeddings are none, or point in opposite directions.
+            VocabularyError: the name is taken or too long, there is no picture or too many, an embedding is not 128
+                finite numbers of length 1, or they point in opposite directions.
         """
+        if not 1 <= len(pictures) <= MAX_PICTURES:
+            raise VocabularyError(f"tag {name!r}: 1 to {MAX_PICTURES} pictures make a tag, not {len(pictures)}")
         try:
-            rows = np.asarray(embeddings, np.float64)
-        except ValueError:
-            raise VocabularyError(f"tag {name!r}: embeddings are rows of {EMBEDDING} numbers") from None
-        if rows.ndim != 2 or rows.shape[1] != EMBEDDING or not 1 <= len(rows) <= MAX_PICTURES:
-            wanted = f"[1 to {MAX_PICTURES}, {EMBEDDING}]"
-            raise VocabularyError(f"tag {name!r}: embeddings must be {wanted}, not {list(rows.shape)}")
-        if not np.isfinite(rows).all():
-            raise VocabularyError(f"tag {name!r}: an embedding holds NaN or infinity")
-        lengths = np.linalg.norm(rows, axis=1)
-        if np.abs(lengths - 1).max() > LENGTH_WITHIN:
-            worst = lengths[np.argmax(np.abs(lengths - 1))]
-            raise VocabularyError(f"tag {name!r}: an embedding's length is 1, not {worst:.4g}")
+            rows = np.stack([_row(each) for each in pictures])
+        except VocabularyError as error:
+            raise VocabularyError(f"tag {name!r}: {error}") from None
         total = rows.sum(axis=0)
         if np.linalg.norm(total) < LENGTH_WITHIN:
             raise VocabularyError(f"tag {name!r}: its pictures have nothing in common")
@@ -154,47 +164,57 @@ class Vocabulary(BaseModel):
             tag = OwnTag(
                 name=name,
                 prototype=tuple(round(float(each), 6) for each in prototype),
-                least_similarity=_least_similarity(rows),
+                least_margin=_least_margin(rows, np.array([each.commonness for each in pictures])),
                 pictures=len(rows),
             )
             return Vocabulary(model=self.model, tags=(*self.tags, tag))
         except ValidationError as error:
             raise VocabularyError(_sentence(error)) from None
 
-    def ranked(self, embedding: Sequence[float] | NDArray[Any]) -> tuple[FoundTag, ...]:
+    def ranked(self, picture: Described) -> tuple[FoundTag, ...]:
         """Return all tags, the one that fits best first.
 
         Args:
-            embedding: of a picture, 128 numbers, of length 1.
+            picture: the answer for it.
 
         Raises:
-            VocabularyError: it is no such embedding.
+            VocabularyError: its embedding is not 128 finite numbers of length 1.
         """
-        row = np.asarray(embedding, np.float64)
-        if row.shape != (EMBEDDING,) or not np.isfinite(row).all() or abs(np.linalg.norm(row) - 1) > LENGTH_WITHIN:
-            raise VocabularyError(f"an embedding is {EMBEDDING} finite numbers of length 1; this is {list(row.shape)}")
+        row = _row(picture)
         if not self.tags:
             return ()
-        similarities = np.clip(np.array([tag.prototype for tag in self.tags]) @ row, -1, 1)
-        order = np.argsort(-similarities, kind="stable")
+        cosines = np.clip(np.array([tag.prototype for tag in self.tags]) @ row, -1, 1)
+        margins = cosines - float(np.clip(picture.commonness, -1, 1))
+        order = np.argsort(-margins, kind="stable")
         return tuple(
             FoundTag(
                 tag=self.tags[at].name,
-                similarity=float(similarities[at]),
-                fits=bool(similarities[at] >= self.tags[at].least_similarity),
+                margin=float(margins[at]),
+                fits=bool(margins[at] >= self.tags[at].least_margin),
             )
             for at in order
         )
 
 
-def _least_similarity(rows: NDArray[np.float64]) -> float:
-    """Return the mean cosine of each row with the mean direction of the others, less one standard deviation."""
+def _row(picture: Described) -> NDArray[np.float64]:
+    row = np.asarray(picture.embedding, np.float64)
+    length = float(np.linalg.norm(row))
+    if row.shape != (EMBEDDING,) or not np.isfinite(row).all() or abs(length - 1) > LENGTH_WITHIN:
+        wanted = f"{EMBEDDING} finite numbers of length 1"
+        raise VocabularyError(f"an embedding is {wanted}; this is {list(row.shape)} of length {length:.4g}")
+    if not np.isfinite(picture.commonness):
+        raise VocabularyError(f"commonness is a finite number, not {picture.commonness}")
+    return row
+
+
+def _least_margin(rows: NDArray[np.float64], commonness: NDArray[np.float64]) -> float:
+    """Return the mean of the margins that each row has to the mean direction of the others."""
     if len(rows) == 1:
         return ALONE
     others = rows.sum(axis=0) - rows
     lengths = np.maximum(np.linalg.norm(others, axis=1), LENGTH_WITHIN)
-    cosines = (rows * others).sum(axis=1) / lengths
-    return round(float(np.clip(cosines.mean() - cosines.std(), -1, 1)), 6)
+    margins = (rows * others).sum(axis=1) / lengths - np.clip(commonness, -1, 1)
+    return round(float(np.clip(margins.mean(), -2, 2)), 6)
 
 
 def _sentence(error: ValidationError) -> str:

@@ -1,6 +1,7 @@
 """Do answers, crops, moods and vocabularies say what they promise, and refuse what they cannot be?"""
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from alcove.features.scene_tags import SceneTags, Vocabulary
 from alcove.features.scene_tags.config import EMBEDDING, TAGS
 from alcove.features.scene_tags.contract import RANKED, SceneAnswer
-from alcove.features.scene_tags.crop import Crop, box_of, window_of
+from alcove.features.scene_tags.crop import KEPT, Crop, box_of, window_of
 from alcove.features.scene_tags.metrics import average_precision, calibration_error, precision_at
 from alcove.features.scene_tags.mood import TABLE, mood_of
 from alcove.features.scene_tags.vocabulary import ALONE, MAX_BYTES, VocabularyError
@@ -24,12 +25,25 @@ def unit(seed: int, near: int | None = None, spread: float = 0.3) -> list[float]
     return list((row / np.linalg.norm(row)).tolist())
 
 
+@dataclass(frozen=True)
+class Look:
+    """What a vocabulary reads of an answer."""
+
+    embedding: list[float]
+    commonness: float = 0.1
+
+
+def look(seed: int, near: int | None = None, spread: float = 0.3, commonness: float = 0.1) -> Look:
+    """Return a picture in some direction."""
+    return Look(unit(seed, near, spread), commonness)
+
+
 def outputs(**scores: float) -> list[np.ndarray[Any, Any]]:
     """Return what a program gives for a picture with these scores."""
     row = np.array([[scores.get(tag, 0.01) for tag in TAGS]], np.float32)
     saliency = np.zeros((1, 4, 4), np.float32)
     saliency[0, 1, 2] = 1.0
-    return [row, np.array([unit(1)], np.float32), saliency]
+    return [row, np.array([unit(1)], np.float32), saliency, np.array([[0.25]], np.float32)]
 
 
 def test_tags_come_ranked_and_named_from_a_half() -> None:
@@ -41,6 +55,7 @@ def test_tags_come_ranked_and_named_from_a_half() -> None:
     assert SceneTags().decode(outputs()).named == ()
     assert len(answer.embedding) == EMBEDDING
     assert answer.saliency[1][2] == 1.0
+    assert answer.commonness == 0.25
     assert SceneAnswer.model_validate_json(answer.model_dump_json()) == answer
 
 
@@ -50,8 +65,10 @@ def test_outputs_of_another_program_are_refused() -> None:
     nan, above = [each.copy() for each in good], [each.copy() for each in good]
     nan[2][0, 0, 0] = np.nan
     above[0][0, 3] = 1.5
-    wrong = [[], good[:2], [good[0][:, :5], *good[1:]], [good[0], good[1][:, :5], good[2]], [*good[:2], good[2][0]]]
-    for each in [*wrong, nan, above]:
+    lost, far = [*good[:3], np.array([[np.inf]])], [*good[:3], np.array([[1.5]])]
+    wrong = [[], good[:2], good[:3], [*good[:3], np.zeros((1, 2))], [*good[:2], good[2][0], good[3]]]
+    wrong += [[good[0][:, :5], *good[1:]], [good[0], good[1][:, :5], *good[2:]]]
+    for each in [*wrong, nan, above, lost, far]:
         with pytest.raises(ValueError, match=r"scene_tags expects|less than or equal"):
             SceneTags().decode(each)
 
@@ -64,6 +81,26 @@ def test_box_is_the_smallest_that_holds_most_of_the_map() -> None:
     saliency[1, 0] = 1.0
     assert box_of(saliency) == Crop(left=0.0, top=0.25, right=0.75, bottom=0.5)
     assert box_of(np.zeros((4, 4))) == Crop(left=0, top=0, right=1, bottom=1)
+
+
+def test_box_is_the_one_that_trying_all_of_them_finds() -> None:
+    """Smallest that holds enough; of those the one that holds most; of those the first."""
+    rng = np.random.default_rng(0)
+    for rows, columns in ((1, 1), (1, 5), (4, 4), (5, 3)) * 5:
+        saliency = rng.integers(0, 4, (rows, columns)).astype(float)
+        saliency[0, 0] += 1
+        found = min(
+            ((bottom - top) * (right - left), -saliency[top:bottom, left:right].sum(), top, left, bottom, right)
+            for top in range(rows)
+            for bottom in range(top + 1, rows + 1)
+            for left in range(columns)
+            for right in range(left + 1, columns + 1)
+            if saliency[top:bottom, left:right].sum() >= KEPT * saliency.sum()
+        )
+        _, _, top, left, bottom, right = found
+        assert box_of(saliency) == Crop(
+            left=left / columns, top=top / rows, right=right / columns, bottom=bottom / rows
+        )
 
 
 @pytest.mark.parametrize(("aspect", "width", "height"), [(1.0, 400, 200), (9 / 16, 400, 200), (3.0, 300, 300)])
@@ -119,47 +156,56 @@ def test_mood_follows_the_table() -> None:
 
 def test_five_pictures_make_a_tag_that_fits_their_like() -> None:
     """A picture near them fits; one elsewhere does not; a second tag is told apart; the file gives the same."""
-    made = Vocabulary().with_tag("mascot", [unit(seed, near=1) for seed in range(10, 15)])
-    made = made.with_tag("logo", np.array([unit(seed, near=2) for seed in range(20, 25)]))
+    made = Vocabulary().with_tag("mascot", [look(seed, near=1) for seed in range(10, 15)])
+    made = made.with_tag("logo", [look(seed, near=2) for seed in range(20, 25)])
     for vocabulary in (made, Vocabulary.from_bytes(made.to_bytes())):
-        mascot, logo = vocabulary.ranked(unit(99, near=1, spread=0.2))
+        mascot, logo = vocabulary.ranked(look(99, near=1, spread=0.2))
         assert (mascot.tag, mascot.fits, logo.tag, logo.fits) == ("mascot", True, "logo", False)
-        assert mascot.similarity > 0.9
-        assert not any(each.fits for each in vocabulary.ranked(unit(3)))
-    assert Vocabulary().ranked(unit(3)) == ()
+        assert mascot.margin > 0.8
+        assert not any(each.fits for each in vocabulary.ranked(look(3)))
+    assert Vocabulary().ranked(look(3)) == ()
     assert made.to_bytes() == Vocabulary.from_bytes(made.to_bytes()).to_bytes()
+
+
+def test_picture_near_to_everything_has_less_margin() -> None:
+    """The same embedding: what is common is near to the tag for no reason of the tag's."""
+    vocabulary = Vocabulary().with_tag("mascot", [look(seed, near=1) for seed in range(10, 15)])
+    (rare,), (common,) = (vocabulary.ranked(look(99, near=1, spread=0.2, commonness=each)) for each in (0.1, 0.6))
+    assert rare.margin - common.margin == pytest.approx(0.5)
+    assert (rare.fits, common.fits) == (True, False)
 
 
 def test_one_picture_makes_a_tag_with_a_fixed_bound() -> None:
     """Nothing tells how far its like are spread."""
-    assert Vocabulary().with_tag("only", [unit(1)]).tags[0].least_similarity == ALONE
+    assert Vocabulary().with_tag("only", [look(1)]).tags[0].least_margin == ALONE
 
 
 @pytest.mark.parametrize(
-    ("name", "embeddings", "why"),
+    ("name", "pictures", "why"),
     [
-        ("taken", [unit(1)], "names must differ; twice or more: taken"),
-        ("", [unit(1)], "at least 1 character"),
-        ("x" * 65, [unit(1)], "at most 64 characters"),
-        ("none", [], r"\[1 to 1000, 128\], not \[0\]"),
-        ("short", [unit(1)[:5]], r"not \[1, 5\]"),
-        ("ragged", [unit(1), unit(1)[:5]], "rows of 128 numbers"),
-        ("long", [[2 * each for each in unit(1)]], "length is 1, not 2"),
-        ("nan", [[float("nan"), *unit(1)[1:]]], "NaN"),
-        ("against", [unit(1), [-each for each in unit(1)]], "nothing in common"),
-        ("many", np.tile(unit(1), (1001, 1)), r"not \[1001, 128\]"),
+        ("taken", [look(1)], "names must differ; twice or more: taken"),
+        ("", [look(1)], "at least 1 character"),
+        ("x" * 65, [look(1)], "at most 64 characters"),
+        ("none", [], "'none': 1 to 1000 pictures make a tag, not 0"),
+        ("short", [Look(unit(1)[:5])], r"'short': .* this is \[5\]"),
+        ("ragged", [look(1), Look(unit(1)[:5])], r"'ragged': .* this is \[5\]"),
+        ("long", [Look([2 * each for each in unit(1)])], r"'long': .* length 1; this is \[128\] of length 2"),
+        ("nan", [Look([float("nan"), *unit(1)[1:]])], "'nan': .* of length nan"),
+        ("common", [look(1, commonness=float("inf"))], "'common': commonness is a finite number, not inf"),
+        ("against", [look(1), Look([-each for each in unit(1)])], "nothing in common"),
+        ("many", [look(1)] * 1001, "1 to 1000 pictures make a tag, not 1001"),
     ],
 )
-def test_tag_that_cannot_be_is_refused_by_name(name: str, embeddings: Any, why: str) -> None:
+def test_tag_that_cannot_be_is_refused_by_name(name: str, pictures: list[Look], why: str) -> None:
     """The message names the tag or the bound."""
-    vocabulary = Vocabulary().with_tag("taken", [unit(1)])
+    vocabulary = Vocabulary().with_tag("taken", [look(1)])
     with pytest.raises(VocabularyError, match=why):
-        vocabulary.with_tag(name, embeddings)
+        vocabulary.with_tag(name, pictures)
 
 
 def changed(**changes: Any) -> bytes:
     """Return a vocabulary's file with something else in it, or in its tag."""
-    document = json.loads(Vocabulary().with_tag("taken", [unit(1)]).to_bytes())
+    document = json.loads(Vocabulary().with_tag("taken", [look(1)]).to_bytes())
     for key, value in changes.items():
         (document if key in document or key == "extra" else document["tags"][0])[key] = value
     return json.dumps(document).encode()
@@ -172,7 +218,8 @@ def changed(**changes: Any) -> bytes:
         (b"[1, 2", "JSON"),
         (b"[]", "object"),
         (b"\xff", "JSON"),
-        (changed(format=2), "format: .* less than or equal to 1"),
+        (changed(format=3), "format: .* less than or equal to 2"),
+        (changed(format=1), "format: .* greater than or equal to 2"),
         (changed(model="9.9.9"), "belongs to scene_tags 9.9.9"),
         (changed(extra=1), "extra: Extra inputs"),
         (changed(name=""), "tags.0.name"),
@@ -180,7 +227,7 @@ def changed(**changes: Any) -> bytes:
         (changed(prototype=[0.5] * 128), "length is 1, not 5.657"),
         (changed(prototype=[float("nan")] * 128), "tags.0.prototype"),
         (changed(prototype=["a"] * 128), "tags.0.prototype"),
-        (changed(least_similarity=1.5), "tags.0.least_similarity"),
+        (changed(least_margin=2.5), "tags.0.least_margin"),
         (changed(pictures=0), "tags.0.pictures"),
         (changed(tags=[json.loads(changed())["tags"][0]] * 2), "twice or more: taken"),
         (changed(tags=[json.loads(changed())["tags"][0]] * 1001), "at most 1000"),
@@ -196,10 +243,10 @@ def test_file_that_is_no_vocabulary_is_refused(data: bytes, why: str) -> None:
 
 def test_embedding_that_cannot_be_is_refused() -> None:
     """Of another length or size."""
-    vocabulary = Vocabulary().with_tag("taken", [unit(1)])
+    vocabulary = Vocabulary().with_tag("taken", [look(1)])
     for wrong in (unit(1)[:5], [0.0] * EMBEDDING, [float("inf")] * EMBEDDING):
         with pytest.raises(VocabularyError, match="128 finite numbers of length 1"):
-            vocabulary.ranked(wrong)
+            vocabulary.ranked(Look(wrong))
 
 
 def test_average_precision_is_that_of_the_definition() -> None:

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from alcove.features.scene_tags.config import CONFIGS, EMBEDDING, TAGS
+from alcove.features.scene_tags.config import CONFIGS, DEFAULT_VERSION, EMBEDDING, TAGS
 
 torch = pytest.importorskip("torch", reason="the fit of the embedding needs torch: install alcove[export]")
 
 from alcove.features.scene_tags.dataset import Pictures  # noqa: E402
-from alcove.features.scene_tags.embedding import discriminants, is_early, refit  # noqa: E402
+from alcove.features.scene_tags.embedding import discriminants, is_early, mean_directions, refit  # noqa: E402
+from alcove.features.scene_tags.model import SceneModule  # noqa: E402
 from alcove.features.scene_tags.network import SceneNetwork  # noqa: E402
 
 CHANNELS, TELLING = 24, 6
@@ -70,17 +71,25 @@ def test_first_pictures_of_each_class_count() -> None:
     assert is_early(np.array([3, 3, 1, 3, 1, 1, 2]), 2).tolist() == [True, True, True, False, True, False, True]
 
 
-def test_fit_changes_the_layer_of_the_embedding_alone_and_once() -> None:
-    """Twice is the same; tags, maps and the rest of the network stay."""
+def test_mean_directions_are_of_length_one_and_of_their_class() -> None:
+    """Rows count by direction, not by length; a class without rows has none."""
+    rows = np.array([[2.0, 0.0], [0.0, 0.5], [0.0, -3.0]], np.float32)
+    found = mean_directions(rows, np.array([0, 0, 3]), 4)
+    assert found == pytest.approx(np.array([[0.5**0.5, 0.5**0.5], [0, 0], [0, 0], [0, -1]]))
+
+
+def test_fit_changes_the_layers_of_embedding_and_classes_alone_and_once() -> None:
+    """Twice is the same; tags, maps and the rest of the network stay; a class without pictures is not known."""
     rng = np.random.default_rng(1)
     pixels = rng.integers(0, 256, (24, 64, 64, 3), np.uint8)
     sets = {"tiny": Pictures(pixels, np.arange(24) % 6, np.zeros((24, len(TAGS)), np.float32))}
-    network = SceneNetwork(CONFIGS["1.0.0"]).eval()
+    network = SceneNetwork(CONFIGS[DEFAULT_VERSION]).eval()
     before = {name: value.clone() for name, value in network.state_dict().items()}
     refit(network, sets, 64)
     once = {name: value.clone() for name, value in network.state_dict().items()}
     changed = {name for name in before if not torch.equal(before[name], once[name])}
-    assert changed == {"embedding.weight", "embedding.bias"}
+    assert changed == {"embedding.weight", "embedding.bias", "classes.weight"}
+    assert SceneModule(network).known.shape == (6, EMBEDDING)
     assert once["embedding.weight"].shape[0] == EMBEDDING
     refit(network, sets, 64)
     assert all(torch.equal(once[name], value) for name, value in network.state_dict().items())

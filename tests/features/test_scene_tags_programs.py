@@ -49,10 +49,12 @@ def test_feature_is_in_the_catalogue_under_its_name() -> None:
 
 
 def test_program_is_small_and_certified(model: Model) -> None:
-    """3 MB at most; bytes of a picture in, scores, embedding and map out."""
+    """3 MB at most; bytes of a picture in; scores, embedding, map and commonness out."""
     assert SceneTags.default_program.stat().st_size <= 3_000_000
     assert [port.shape for port in model.inputs] == [(SIZE, SIZE, 3)]
-    assert [port.shape for port in model.outputs][:2] == [(1, len(TAGS)), (1, EMBEDDING)]
+    rows = SIZE // 8
+    shapes = [(1, len(TAGS)), (1, EMBEDDING), (1, rows, rows), (1, 1)]
+    assert [port.shape for port in model.outputs] == shapes
     report = check_certificate(model)
     assert report.samples >= 10
     assert report.licence == "procedural"
@@ -132,7 +134,7 @@ def test_lines_are_paths_and_bad_ones_are_answered_with_their_error(tmp_path: Pa
     kinds = [each.get("error", {}).get("type") for each in found]
     assert kinds == [None, "MissingPictureError", "TruncatedPictureError", "NotAPictureError", None]
     assert found[0] == found[-1]
-    assert set(found[0]["value"]) == {"tags", "embedding", "saliency", "crop", "mood"}
+    assert set(found[0]["value"]) == {"tags", "embedding", "commonness", "saliency", "crop", "mood"}
 
 
 @pytest.fixture

@@ -1,11 +1,6 @@
 """Does the nginx configuration in docs/deploy serve devices as our own server does, and nothing else?"""
 
 import contextlib
-import shutil
-import signal
-import socket
-import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -14,12 +9,10 @@ from pathlib import Path
 
 import pytest
 from alcove.platform.testing import Served, ServerWorld
+from alcove.platform.testing.nginx import NGINX, NGINX_CONFIGURATION, running_nginx
 from alcove.registry.client import TreeClient
 from alcove.sdk.egress import Egress, TufFetcher
 
-NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
-CONFIGURATION = Path(__file__).resolve().parents[2] / "docs" / "deploy" / "nginx.conf"
-START_S = 10.0
 FEATURE = "text_00"
 
 pytestmark = pytest.mark.skipif(not Path(NGINX).exists(), reason="nginx is not installed: apt-get install nginx-light")
@@ -45,35 +38,6 @@ def ask(url: str, **headers: str) -> Answer:
             return Answer(error.code, error.read(), {k.lower(): v for k, v in error.headers.items()})
 
 
-def free_port() -> int:
-    """Return a port of loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def configured(folder: Path, tree: Path, port: int, upstream: str) -> Path:
-    """Write the committed configuration with the lines that are said to be each installation's own replaced."""
-    text = CONFIGURATION.read_text(encoding="utf-8")
-    for old, new in {
-        "pid /run/nginx-alcove.pid;": f"pid {folder}/nginx.pid;\ndaemon off;\nuser root;",
-        "server 127.0.0.1:8080;": f"server {upstream};",
-        "listen 443 ssl;": f"listen 127.0.0.1:{port};",
-        "ssl_certificate /etc/alcove/tls/fullchain.pem;": "",
-        "ssl_certificate_key /etc/alcove/tls/key.pem;": "",
-        "root /srv/alcove/tree;": f"root {tree};",
-        "    access_log off;": "    access_log off;\n"
-        + "".join(
-            f"    {kind}_temp_path {folder}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-        ),
-    }.items():
-        assert text.count(old) == 1, old
-        text = text.replace(old, new)
-    path = folder / "nginx.conf"
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
 @dataclass(frozen=True)
 class Front:
     """nginx in front of a server."""
@@ -89,35 +53,12 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     folder = tmp_path_factory.mktemp("nginx")
     world = ServerWorld(folder / "world", teams={"text": (FEATURE,)})
     served = world.start()
-    port = free_port()
-    path = configured(folder, world.data_dir / "tree", port, served.http_url.removeprefix("http://"))
-    log = folder / "nginx.log"
     with contextlib.ExitStack() as stack:
         stack.callback(served.stop)
         with world.client(served, "team:text") as client:
             world.publish(client, FEATURE)
-        stderr = stack.enter_context(log.open("w"))
-        process = subprocess.Popen([NGINX, "-c", str(path)], stderr=stderr)
-        stack.callback(process.wait, START_S)
-        stack.callback(process.send_signal, signal.SIGTERM)
-        url = f"http://127.0.0.1:{port}"
-        wait_for(url, process, log)
-        yield Front(url, world, served)
-
-
-def wait_for(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    """Return when nginx answers.
-
-    Raises:
-        AssertionError: it does not; the message has its log.
-    """
-    until = time.monotonic() + START_S
-    while time.monotonic() < until and process.poll() is None:
-        with contextlib.suppress(OSError):
-            ask(url)
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"nginx does not answer: {log.read_text()}")
+        upstream = served.http_url.removeprefix("http://")
+        yield Front(stack.enter_context(running_nginx(folder, world.data_dir / "tree", upstream)), world, served)
 
 
 def every_file(front: Front) -> list[str]:
@@ -212,4 +153,4 @@ def test_reports_reach_the_server_without_an_address(front: Front) -> None:
         assert refusal.value.code == status
         refusal.value.close()
     assert ask(f"{front.url}/healthz").body == b"ok\n"
-    assert "X-Forwarded-For" not in CONFIGURATION.read_text(encoding="utf-8").replace("# No X-Forwarded-For", "")
+    assert "X-Forwarded-For" not in NGINX_CONFIGURATION.read_text(encoding="utf-8").replace("# No X-Forwarded-For", "")

@@ -1,0 +1,139 @@
+"""How many devices can ask whether there is news?  Real servers, loopback, both cores, the client beside them.
+
+    python -m benchmarks.checkins [--seconds 3] [--rounds 3] [--json FILE]
+
+A check-in is what a device asks that has all: for the next root, which is not there, and for the timestamp.
+Connections
+are kept open, without TLS: the figure is of the servers' own work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import selectors
+import socket
+import tempfile
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from alcove.platform.testing import ServerWorld
+from alcove.platform.testing.nginx import NGINX, running_nginx
+
+from benchmarks.figures import Figure
+from benchmarks.options import write_json
+
+CONNECTIONS = 32
+FEATURE = "text_00"
+GOALS = {"nginx": 5000, "alcove serve": 1000}
+
+
+class Device:
+    """One connection on which check-ins follow each other.
+
+    Args:
+        address: host and port.
+        next_root: number of the root that is asked for.
+    """
+
+    def __init__(self, address: tuple[str, int], next_root: int) -> None:
+        headers = f"Host: {address[0]}\r\nUser-Agent: alcove\r\nAccept: */*\r\nAccept-Encoding: gzip\r\n\r\n"
+        paths = (f"/metadata/{next_root}.root.json", "/metadata/timestamp.json")
+        self._question = "".join(f"GET {path} HTTP/1.1\r\n{headers}" for path in paths).encode()
+        self.socket = socket.create_connection(address)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._seen = b""
+        self.done = 0
+
+    def ask(self) -> None:
+        """Send both requests."""
+        self.socket.sendall(self._question)
+
+    def hear(self) -> None:
+        """Take what has come; a whole check-in is followed by the next."""
+        data = self.socket.recv(1 << 16)
+        if not data:
+            raise ConnectionError("the server closed a connection")
+        self._seen += data
+        if (size := answered(self._seen)) is not None:
+            if size != len(self._seen):
+                raise ConnectionError("more came than was asked for")
+            self._seen = b""
+            self.done += 1
+            self.ask()
+
+
+def answered(data: bytes) -> int | None:
+    """Return how long two whole answers are, a 404 and a 200, or None while they are not all there."""
+    end = 0
+    for status in (b"404", b"200"):
+        head, found, _ = data[end:].partition(b"\r\n\r\n")
+        if not found:
+            return None
+        if head[9:12] != status:
+            raise ConnectionError(f"expected {status!r}, got {head[:40]!r}")
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0])
+        end += len(head) + 4 + length
+        if len(data) < end:
+            return None
+    return end
+
+
+def rate(url: str, next_root: int, seconds: float) -> float:
+    """Return the check-ins a second that a server answers."""
+    parts = urlsplit(url)
+    address = (parts.hostname or "", parts.port or 0)
+    with contextlib.ExitStack() as stack, selectors.DefaultSelector() as selector:
+        devices = [Device(address, next_root) for _ in range(CONNECTIONS)]
+        for device in devices:
+            stack.enter_context(device.socket)
+            selector.register(device.socket, selectors.EVENT_READ, device)
+            device.ask()
+        began_s = time.perf_counter()
+        while time.perf_counter() - began_s < seconds:
+            for key, _ in selector.select(1.0):
+                key.data.hear()
+        return sum(device.done for device in devices) / (time.perf_counter() - began_s)
+
+
+def measure(seconds: float = 3.0, rounds: int = 3) -> list[Figure]:
+    """Return the check-ins a second of both servers: the best of several rounds in turn."""
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        folder = Path(name)
+        world = ServerWorld(folder / "world", teams={"text": (FEATURE,)})
+        served = world.start()
+        stack.callback(served.stop)
+        with world.client(served, "team:text") as client:
+            world.publish(client, FEATURE)
+        urls = {"alcove serve": served.http_url}
+        if Path(NGINX).exists():
+            upstream = served.http_url.removeprefix("http://")
+            urls["nginx"] = stack.enter_context(running_nginx(folder, world.data_dir / "tree", upstream))
+        best = dict.fromkeys(urls, 0.0)
+        for _ in range(rounds):
+            for server, url in urls.items():
+                best[server] = max(best[server], rate(url, 2, seconds))
+    how = f"goal {{:,}}; {CONNECTIONS} connections, no TLS, the client on the same cores"
+    return [Figure(f"check-ins: {server}", best[server], "a second", how.format(GOALS[server])) for server in best]
+
+
+def main() -> None:
+    """Measure and print."""
+    given = argparse.ArgumentParser(
+        prog="python -m benchmarks.checkins", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    given.add_argument("--seconds", type=float, default=3.0, help="of each round")
+    given.add_argument("--rounds", type=int, default=3, help="of which the best counts")
+    given.add_argument("--json", type=Path, metavar="FILE", help="write what is measured as JSON")
+    arguments = given.parse_args()
+    figures = measure(arguments.seconds, arguments.rounds)
+    for figure in figures:
+        print(f"{figure.name}: {figure.text()} ({figure.note})")
+    if not Path(NGINX).exists():
+        print("nginx is not installed: apt-get install nginx-light")
+    write_json(arguments.json, [figure.as_json() for figure in figures])
+
+
+if __name__ == "__main__":
+    main()
