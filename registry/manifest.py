@@ -54,14 +54,46 @@ class Delta(Part):
     size_bytes: Annotated[int, Field(strict=True, ge=1, le=limits.PROGRAM_MAX_BYTES)]
 
 
+class Needs(Part):
+    """What a device must have for a variant; 0 and "" ask for nothing.
+
+    Attributes:
+        isa: an instruction set that the runtime has kernels for. Answers are the same with each, to the bit: it says
+            where a variant is fast enough.
+        memory_bytes: of the device, in all.
+        cores: that the app may use.
+    """
+
+    isa: Literal["", "avx2", "avx512", "avx512_vnni", "avx512_vbmi", "neon", "neon_dotprod"] = ""
+    memory_bytes: Annotated[int, Field(strict=True, ge=0, le=2**40)] = 0
+    cores: Annotated[int, Field(strict=True, ge=0, le=1024)] = 0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not (self.isa or self.memory_bytes or self.cores):
+            msg = "needs say at least one thing; leave them out if there is none to say"
+            raise ValueError(msg)
+        return self
+
+    def __str__(self) -> str:
+        """Return the needs in words."""
+        parts = (
+            self.isa,
+            self.memory_bytes and f"{self.memory_bytes} bytes of memory",
+            self.cores and f"{self.cores} cores",
+        )
+        return ", ".join(str(part) for part in parts if part)
+
+
 class Variant(Part):
-    """One program, for one kind of device; without deltas it has no such field.
+    """One program, for one kind of device; without deltas or needs it has no such field.
 
     Attributes:
         sha256, size_bytes: of the whole program file.
         memory_ceiling_bytes: most that one run needs besides the program.
         certificate_sha256: of the parity certificate inside the program.
         deltas: by the digest of their base, in order.
+        needs: what a device must have; None: any device will do.
     """
 
     name: VariantName
@@ -71,11 +103,12 @@ class Variant(Part):
     memory_ceiling_bytes: Annotated[int, Field(strict=True, ge=0, le=2**40)]
     certificate_sha256: Digest
     deltas: Annotated[tuple[Delta, ...], Field(max_length=limits.DELTAS_MAX)] = ()
+    needs: Needs | None = None
 
     @model_serializer(mode="wrap")
     def _without_absent(self, encode: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = encode(self)
-        return {name: value for name, value in fields.items() if name != "deltas" or value}
+        return {name: value for name, value in fields.items() if name not in ("deltas", "needs") or value}
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from alcove.registry.inspection import ProgramFacts, ProgramInspector
-    from alcove.registry.manifest import Variant
+    from alcove.registry.manifest import Needs, Variant
 
 MANIFEST_FILE: Final = "manifest.json"
 CARD_FILE: Final = "CARD.md"
@@ -77,6 +77,7 @@ def create_package(
     privacy: PrivacyManifest | None = None,
     lineage: Lineage | None = None,
     bases: Mapping[str, Sequence[bytes]] | None = None,
+    needs: Mapping[str, Needs] | None = None,
     inspector: ProgramInspector | None = None,
 ) -> Package:
     """Return a package whose manifest states what the programs themselves say.
@@ -93,6 +94,7 @@ def create_package(
         bases: programs that devices may have, by the name of the variant that comes after them, the likeliest first;
             a delta is made from each of the first `limits.DELTAS_MAX` and kept where it is much smaller than the
             program.
+        needs: what a device must have for a variant, by the variant's name.
         inspector: reads programs; the runtime unless told otherwise.
 
     Raises:
@@ -105,6 +107,10 @@ def create_package(
     facts = {name: reader.inspect(name, program) for name, program in sorted(programs.items())}
     _check_signatures(facts)
     card_bytes = card.encode("utf-8")
+    unknown = sorted((needs or {}).keys() - programs.keys())
+    if unknown:
+        msg = f"needs are given for {', '.join(unknown)}, which the package does not have"
+        raise PackageError(msg)
     files = {CARD_FILE: card_bytes} | {program_file(name): program for name, program in programs.items()}
     deltas = {name: _deltas(programs[name], (bases or {}).get(name, ())) for name in facts}
     files |= {delta_file(name, base): data for name, made in deltas.items() for base, data in made.items()}
@@ -116,7 +122,10 @@ def create_package(
                 "team": team,
                 "version": version,
                 "signature": next(iter(facts.values())).signature,
-                "variants": [_variant(name, programs[name], seen, deltas[name]) for name, seen in facts.items()],
+                "variants": [
+                    _variant(name, programs[name], seen, deltas[name]) | {"needs": (needs or {}).get(name)}
+                    for name, seen in facts.items()
+                ],
                 "card": {"sha256": hashlib.sha256(card_bytes).hexdigest(), "size_bytes": len(card_bytes)},
                 "privacy": privacy or PrivacyManifest(),
                 "min_runtime": min_runtime,

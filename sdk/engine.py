@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from alcove.registry.inspection import ProgramInspector
+    from alcove.sdk.capability import Capability
 
 
 class PortView(Protocol):
@@ -44,6 +45,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def capability(self) -> "Capability":
+        """Return what the device has, by which variants are chosen."""
+        ...
+
+    @property
     def inspector(self) -> "ProgramInspector":
         """Return what judges the bytes of a program that was downloaded."""
         ...
@@ -67,6 +73,14 @@ class NativeEngine:
         from importlib.metadata import version  # noqa: PLC0415 - reads the disk; needed at installation only
 
         return version("alcove")
+
+    @property
+    def capability(self) -> "Capability":
+        """Return what this machine says of itself."""
+        from alcove.runtime._native import machine_isas  # noqa: PLC0415 - loads the native library
+        from alcove.sdk.capability import this_machine  # noqa: PLC0415
+
+        return this_machine(tuple(machine_isas()))
 
     @property
     def inspector(self) -> "ProgramInspector":

@@ -83,13 +83,13 @@ class RuntimeTooOldError(IncompatibleError):
 
 
 class NoVariantError(IncompatibleError):
-    """No variant of a version runs on this device."""
+    """No variant of a version is for this device; `variants` says what each needs."""
 
-    def __init__(self, *, feature: str, version: str, engines: Iterable[str]) -> None:
+    def __init__(self, *, feature: str, version: str, variants: Iterable[str]) -> None:
         self.feature = feature
         self.version = version
-        self.engines = tuple(engines)
-        super().__init__(f"{feature} {version} has variants for {', '.join(self.engines)} only; this device has alcove")
+        self.variants = tuple(variants)
+        super().__init__(f"{feature} {version} has no variant for this device: {'; '.join(self.variants)}")
 
 
 class QuarantinedError(IncompatibleError):

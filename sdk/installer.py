@@ -6,14 +6,15 @@
 The first refusal ends it, typed; nothing is installed, and what was installed before is not touched.
 """
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from alcove.registry.canonical import version_key
 from alcove.registry.errors import IntegrityError, ProgramRefusedError, WrongSubjectError
 from alcove.registry.inspection import verify_program
+from alcove.sdk.capability import choose_variant
 from alcove.sdk.download import Downloader, file_sha256
 from alcove.sdk.engine import Engine
-from alcove.sdk.errors import NoVariantError, QuarantinedError, RuntimeTooOldError
+from alcove.sdk.errors import QuarantinedError, RuntimeTooOldError
 from alcove.sdk.limits import MAX_CRASHES
 from alcove.sdk.slots import SlotStore
 from alcove.sdk.storage import Files
@@ -22,9 +23,6 @@ from alcove.sdk.transport import Transport
 if TYPE_CHECKING:
     from alcove.registry.manifest import Manifest, Variant
     from alcove.registry.policy import VersionRef
-
-ENGINE: Final = "alcove"
-"""The engine that every device has."""
 
 
 class Tree(Protocol):
@@ -97,13 +95,10 @@ class Installer:
         self._verified.add(key)
 
     def _choose(self, manifest: "Manifest") -> "Variant":
-        subject = {"feature": manifest.feature, "version": manifest.version}
         if version_key(manifest.min_runtime) > version_key(self._engine.version):
+            subject = {"feature": manifest.feature, "version": manifest.version}
             raise RuntimeTooOldError(**subject, needed=manifest.min_runtime, present=self._engine.version)
-        for variant in manifest.variants:
-            if variant.engine == ENGINE:
-                return variant
-        raise NoVariantError(**subject, engines=[variant.engine for variant in manifest.variants])
+        return choose_variant(manifest, self._engine.capability)
 
 
 def _quarantined(feature: str, ref: "VersionRef") -> QuarantinedError:

@@ -20,6 +20,7 @@ from alcove.registry.errors import ProgramRefusedError
 from alcove.registry.inspection import ProgramFacts, ProgramInspector
 from alcove.registry.manifest import PortSignature, Signature
 from alcove.runtime.errors import InputError, InvalidTextError, ProgramError
+from alcove.sdk.capability import Capability
 from alcove.sdk.errors import ResponseTooLargeError, StatusError, TransportError
 from alcove.sdk.limits import CHUNK_BYTES
 from alcove.sdk.transport import Download, Sent, SentObserver, Traffic
@@ -180,11 +181,13 @@ class FakeEngine:
 
     Attributes:
         version: what it says its version is.
+        capability: what it says the device has; set another to be another device.
         loads: paths that were loaded, in order.
     """
 
     def __init__(self, version: str = "0.1.0") -> None:
         self.version = version
+        self.capability = Capability(isas=("scalar", "avx2"), memory_bytes=2 << 30, cores=2)
         self.loads: list[Path] = []
 
     @property

@@ -33,6 +33,13 @@ def push(
     deltas_from: Annotated[
         int, typer.Option(min=0, max=4, help="Newest versions that devices get a delta from; 0: whole programs only.")
     ] = 3,
+    needs: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="VARIANT:memory=4GiB,cores=4,isa=avx512",
+            help="What a device must have for a variant; of those that fit, it takes the one that needs most.",
+        ),
+    ] = None,
     server: Server = DEFAULT_SERVER,
     token_file: TokenFile = None,
     tls_root: TlsRoot = None,
@@ -54,6 +61,7 @@ def push(
             card=card,
             lineage=Lineage.model_validate(told) if any(told.values()) else None,
             deltas_from=deltas_from,
+            needs=needs or [],
             is_quiet=as_json,
         )
     if as_json:

@@ -20,7 +20,7 @@ from alcove.registry.errors import (
     StorageError,
 )
 from alcove.registry.inspection import ProgramFacts
-from alcove.registry.manifest import Manifest, PortSignature, Signature
+from alcove.registry.manifest import Manifest, Needs, PortSignature, Signature
 from alcove.registry.package import Package, create_package, read_package, verify_package, write_package
 from alcove.registry.testing import PretendInspector
 from hypothesis import given
@@ -270,3 +270,21 @@ def test_manifest_with_impossible_deltas_is_refused() -> None:
             Manifest.from_bytes(canonical_json(document))
     variant["deltas"] = others[: limits.DELTAS_MAX]
     assert len(Manifest.from_bytes(canonical_json(document)).variants[0].deltas) == limits.DELTAS_MAX
+
+
+def test_needs_of_a_variant_are_signed_and_only_of_variants_that_are_there() -> None:
+    """A manifest without needs has no such field, so that older ones keep their bytes."""
+    made = package(needs={"f32": Needs(memory_bytes=1 << 32, isa="avx512")})
+    assert [str(variant.needs or "") for variant in made.manifest.variants] == [
+        "avx512, 4294967296 bytes of memory",
+        "",
+    ]
+    assert Manifest.from_bytes(made.manifest.to_bytes()) == made.manifest
+    assert b"needs" not in package().manifest.to_bytes()
+    with pytest.raises(PackageError, match="given for f16, which the package does not have"):
+        package(needs={"f16": Needs(cores=2)})
+    for wrong in ({"isa": "mmx"}, {"cores": -1}, {}, {"memory_bytes": 2**41}):
+        document = json.loads(made.manifest.to_bytes())
+        document["variants"][0]["needs"] = wrong
+        with pytest.raises(DocumentError):
+            Manifest.from_bytes(canonical_json(document))

@@ -34,7 +34,9 @@ from alcove.sdk import Client
 from alcove.sdk.testing import FakeEngine, FolderTransport, HandClock, SeededEntropy, fake_program
 
 if TYPE_CHECKING:
-    from alcove.registry.manifest import Manifest
+    from collections.abc import Mapping
+
+    from alcove.registry.manifest import Manifest, Needs
 
 NOW = 1_800_000_000
 YEAR = 365 * 86_400
@@ -68,13 +70,16 @@ class World:
         min_runtime: str = "0.1.0",
         inspector: Any = None,
         bases: tuple[bytes, ...] = (),
+        others: "Mapping[str, bytes] | None" = None,
+        needs: "Mapping[str, Needs] | None" = None,
     ) -> VersionRef:
-        """Publish a version of the feature, with deltas from other programs."""
+        """Publish a version of the feature: the variant "fake", with deltas from other programs, and other variants."""
         package = create_package(
             feature=FEATURE,
             team=TEAM,
             version=version,
-            programs={"fake": program},
+            programs={"fake": program, **(others or {})},
+            needs=needs,
             card="# Greeting\n",
             min_runtime=min_runtime,
             inspector=inspector or FakeEngine().inspector,

@@ -1,0 +1,77 @@
+"""What can this device do, and which variant of a version is for it?
+
+Of the variants whose needs the device meets, the one that needs the most is taken: most memory, then most cores, then
+the latest instruction set, then the first by name.  A version should have one variant without needs, for all others.
+
+The answer never depends on a user, an arm or a past choice: devices alike fetch alike.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from alcove.sdk.errors import NoVariantError
+
+if TYPE_CHECKING:
+    from alcove.registry.manifest import Manifest, Needs, Variant
+
+ENGINE: Final = "alcove"
+"""The engine that every device has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """What a device has.
+
+    Attributes:
+        isas: instruction sets that it runs, the earliest first.
+        memory_bytes: of the machine, or what this process is held to.
+        cores: that this process may use.
+    """
+
+    isas: tuple[str, ...]
+    memory_bytes: int
+    cores: int
+
+    def meets(self, needs: "Needs | None") -> bool:
+        """Tell whether a variant with these needs runs well here."""
+        if needs is None:
+            return True
+        has_isa = not needs.isa or needs.isa in self.isas
+        return has_isa and needs.memory_bytes <= self.memory_bytes and needs.cores <= self.cores
+
+    def order(self, variant: "Variant") -> tuple[int, int, int, str]:
+        """Return what variants are chosen by, the least first."""
+        needs = variant.needs
+        if needs is None:
+            return 0, 0, 0, variant.name
+        isa = self.isas.index(needs.isa) + 1 if needs.isa else 0
+        return -needs.memory_bytes, -needs.cores, -isa, variant.name
+
+
+def this_machine(isas: tuple[str, ...]) -> Capability:
+    """Return what the machine says of itself.
+
+    Args:
+        isas: that the runtime found.
+    """
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Capability(isas, memory_bytes, cores)
+
+
+def choose_variant(manifest: "Manifest", capability: Capability) -> "Variant":
+    """Return the variant of a version that is for this device.
+
+    Raises:
+        NoVariantError: none is.
+    """
+    fitting = [each for each in manifest.variants if each.engine == ENGINE and capability.meets(each.needs)]
+    if not fitting:
+        subject = {"feature": manifest.feature, "version": manifest.version}
+        raise NoVariantError(**subject, variants=[_described(each) for each in manifest.variants])
+    return min(fitting, key=capability.order)
+
+
+def _described(variant: "Variant") -> str:
+    return variant.name if variant.needs is None else f"{variant.name} ({variant.needs})"

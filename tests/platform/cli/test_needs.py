@@ -1,0 +1,37 @@
+"""Are the needs of a variant read from a command line as they were meant, or refused by name?"""
+
+import pytest
+import typer
+from alcove.platform.cli.pushing import read_needs
+from alcove.registry.manifest import Needs
+
+GIB = 1 << 30
+
+
+def test_needs_are_read_from_a_command_line() -> None:
+    """Units of memory, any order."""
+    assert read_needs("f32:memory=4GiB,cores=4") == ("f32", Needs(memory_bytes=4 * GIB, cores=4))
+    assert read_needs("x:isa=neon,memory=512MiB") == ("x", Needs(isa="neon", memory_bytes=512 << 20))
+    assert read_needs("x:memory=7") == ("x", Needs(memory_bytes=7))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "a variant and a colon"),
+        ("f32", "a variant and a colon"),
+        ("f32:", "isa, memory and cores are known"),
+        ("f32:speed=1", "not 'speed'"),
+        ("f32:cores=1,cores=2", "each once"),
+        ("f32:cores=many", "invalid literal"),
+        ("f32:memory=4GB", "KiB, MiB, GiB, not '4GB'"),
+        ("f32:memory=GiB", "not 'GiB'"),
+        ("f32:cores=0", "at least one thing"),
+        ("f32:cores=5000", "cores Input should be less than or equal to 1024"),
+        ("f32:isa=mmx", "isa Input should be"),
+    ],
+)
+def test_needs_that_cannot_be_read_are_refused(text: str, why: str) -> None:
+    """With what is wrong and how to write it."""
+    with pytest.raises(typer.BadParameter, match=why):
+        read_needs(text)
