@@ -8,15 +8,12 @@ The answer never depends on a user, an arm or a past choice: devices alike fetch
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from alcove.sdk.errors import NoVariantError
 
 if TYPE_CHECKING:
     from alcove.registry.manifest import Manifest, Needs, Variant
-
-ENGINE: Final = "alcove"
-"""The engine that every device has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +63,7 @@ def choose_variant(manifest: "Manifest", capability: Capability) -> "Variant":
     Raises:
         NoVariantError: none is.
     """
-    fitting = [each for each in manifest.variants if each.engine == ENGINE and capability.meets(each.needs)]
+    fitting = [each for each in manifest.variants if capability.meets(each.needs)]
     if not fitting:
         subject = {"feature": manifest.feature, "version": manifest.version}
         raise NoVariantError(**subject, variants=[_described(each) for each in manifest.variants])
