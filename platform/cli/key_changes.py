@@ -137,12 +137,16 @@ def public(
     uri: Annotated[
         str, typer.Option(help="Where its private key is: hsm:…, gcpkms:…, awskms:…, azurekms:…, hashivault:…, file2:…")
     ],
+    as_json: AsJson = False,
 ) -> None:
     """Write the public key file of a private key in a token (PKCS #11) or a cloud's key service."""
     if out.exists():
         raise typer.BadParameter(f"{out} exists", param_hint="FILE.pub")
     key = key_from_pem(pem)
     replace_file(DISK, out, key_to_bytes(key, uri=uri))
+    if as_json:
+        print_json({"public": str(out), "key_id": key.keyid, "uri": uri})
+        return
     typer.echo(f"{key.keyid}\npublic  {out}")
 
 

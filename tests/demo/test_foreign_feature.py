@@ -64,7 +64,7 @@ def test_the_readme_takes_a_foreign_feature_from_torch_to_a_prediction(tmp_path:
     lines = [line.split("  #")[0].strip() for line in block(readme, "sh", "alcove keys create").splitlines()]
     commands = [line for line in lines if line and not line.endswith("&") and "--help" not in line]
     before, after = commands[:3], commands[3:]
-    assert [line.split()[1] for line in before + after] == ["keys", "token", "token", *["model"] * 3, "rollout"]
+    assert [line.split()[1] for line in before + after] == ["keys", "token", "token", *["model"] * 6, "rollout"]
 
     def run(line: str, **environment: str) -> None:
         arguments = re.findall(r'"([^"]*)"|(\S+)', line)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from alcove.platform.testing.postgres import PostgresServer
     from alcove.platform.testing.s3 import S3Server
 
+pytestmark = pytest.mark.faults
+
 SCRIPT = Path(__file__).with_name("killed_publisher.py")
 KILLED = -9
 REFUSED = 3
