@@ -12,7 +12,7 @@ INSTALLED := $(VENV)/.installed
 # What the build reads: a change here builds again, incrementally.
 NATIVE_SOURCES := $(shell find kernels runtime/native proto -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name '*.proto' -o -name CMakeLists.txt -o -name generate.py) CMakeLists.txt
 
-.PHONY: help setup demo test faults arm lint types native fuzz bench docs
+.PHONY: help setup demo test thorough arm lint types native fuzz bench docs
 .DEFAULT_GOAL := help
 
 help: ## Show these verbs
@@ -38,15 +38,15 @@ native: $(INSTALLED) ## Build the native runtime and the gRPC messages
 demo: $(INSTALLED) ## The main job, end to end, on real text
 	@$(BIN)/alcove demo $(ARGS)
 
-test: $(INSTALLED) ## All tests but the long lists of faults, in a process for each core (ARGS="-n0 -k name": in one)
+test: $(INSTALLED) ## All tests but the thorough ones, in a process for each core (ARGS="-n0 -k name": in one)
 	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
-faults: $(INSTALLED) ## The long lists of faults: a server killed, and a full disk, at every storage call
-	@$(BIN)/python -m pytest -n auto -m faults $(ARGS)
+thorough: $(INSTALLED) ## Tests that take minutes: kills and full disks at every storage call, every overload, a bare install, ARM
+	@$(BIN)/python -m pytest -n auto --dist loadfile -m thorough $(ARGS)
 
 arm: $(INSTALLED) ## Build for 64-bit ARM and compare its bits in an emulator (installs Debian's, as root)
 	@tools/test_packages.sh
-	@$(BIN)/python -m pytest -n0 tests/kernels/test_neon_agreement.py $(ARGS)
+	@$(BIN)/python -m pytest -n0 -m thorough tests/kernels/test_neon_agreement.py $(ARGS)
 
 lint: $(INSTALLED) ## Ruff: rules and format
 	@$(BIN)/ruff check .

@@ -39,45 +39,68 @@ class Device:
 
     def __init__(self, address: tuple[str, int], next_root: int) -> None:
         headers = f"Host: {address[0]}\r\nUser-Agent: alcove\r\nAccept: */*\r\nAccept-Encoding: gzip\r\n\r\n"
-        paths = (f"/metadata/{next_root}.root.json", "/metadata/timestamp.json")
-        self._question = "".join(f"GET {path} HTTP/1.1\r\n{headers}" for path in paths).encode()
-        self.socket = socket.create_connection(address)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        asked = ((f"/metadata/{next_root}.root.json", b"404"), ("/metadata/timestamp.json", b"200"))
+        self._steps = [(f"GET {path} HTTP/1.1\r\n{headers}".encode(), status) for path, status in asked]
+        self._address = address
+        self.socket = self._connected()
         self._seen = b""
+        self._step = 0
         self.done = 0
 
+    def _connected(self) -> socket.socket:
+        made = socket.create_connection(self._address)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return made
+
+    def again(self) -> None:
+        """Open another connection and ask on it what was not answered."""
+        self.socket.close()
+        self.socket = self._connected()
+        self._seen = b""
+        self.ask()
+
     def ask(self) -> None:
-        """Send both requests."""
-        self.socket.sendall(self._question)
+        """Send the next request."""
+        self.socket.sendall(self._steps[self._step][0])
 
-    def hear(self) -> None:
-        """Take what has come; a whole check-in is followed by the next."""
-        data = self.socket.recv(1 << 16)
+    def hear(self) -> bool:
+        """Take what has come; a whole answer is followed by the next request; tell whether the connection still is.
+
+        Servers close one after so many requests.
+
+        Raises:
+            ConnectionError: the server answered something else.
+        """
+        try:
+            data = self.socket.recv(1 << 16)
+        except ConnectionResetError:
+            return False
         if not data:
-            raise ConnectionError("the server closed a connection")
+            return False
         self._seen += data
-        if (size := answered(self._seen)) is not None:
-            if size != len(self._seen):
-                raise ConnectionError("more came than was asked for")
+        if is_whole(self._seen, self._steps[self._step][1]):
             self._seen = b""
-            self.done += 1
+            self._step = (self._step + 1) % len(self._steps)
+            self.done += self._step == 0
             self.ask()
+        return True
 
 
-def answered(data: bytes) -> int | None:
-    """Return how long two whole answers are, a 404 and a 200, or None while they are not all there."""
-    end = 0
-    for status in (b"404", b"200"):
-        head, found, _ = data[end:].partition(b"\r\n\r\n")
-        if not found:
-            return None
-        if head[9:12] != status:
-            raise ConnectionError(f"expected {status!r}, got {head[:40]!r}")
-        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0])
-        end += len(head) + 4 + length
-        if len(data) < end:
-            return None
-    return end
+def is_whole(data: bytes, status: bytes) -> bool:
+    """Tell whether one answer of this status is all there.
+
+    Raises:
+        ConnectionError: it has another status, or more came than one answer.
+    """
+    head, found, body = data.partition(b"\r\n\r\n")
+    if not found:
+        return False
+    if head[9:12] != status:
+        raise ConnectionError(f"expected {status!r}, got {head[:40]!r}")
+    length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0])
+    if len(body) > length:
+        raise ConnectionError("more came than was asked for")
+    return len(body) == length
 
 
 def rate(url: str, next_root: int, seconds: float) -> float:
@@ -87,13 +110,16 @@ def rate(url: str, next_root: int, seconds: float) -> float:
     with contextlib.ExitStack() as stack, selectors.DefaultSelector() as selector:
         devices = [Device(address, next_root) for _ in range(CONNECTIONS)]
         for device in devices:
-            stack.enter_context(device.socket)
+            stack.callback(lambda device=device: device.socket.close())
             selector.register(device.socket, selectors.EVENT_READ, device)
             device.ask()
         began_s = time.perf_counter()
         while time.perf_counter() - began_s < seconds:
             for key, _ in selector.select(1.0):
-                key.data.hear()
+                if not key.data.hear():
+                    selector.unregister(key.fileobj)
+                    key.data.again()
+                    selector.register(key.data.socket, selectors.EVENT_READ, key.data)
         return sum(device.done for device in devices) / (time.perf_counter() - began_s)
 
 

@@ -45,13 +45,26 @@ def make_delta(base: bytes, program: bytes) -> bytes:
     Raises:
         ValueError: one of them is empty or larger than `limits.PROGRAM_MAX_BYTES`.
     """
+    return min((delta_by(method, base, program) for method in (REFERENCES, DIFFERENCES)), key=len)
+
+
+def delta_by(method: int, base: bytes, program: bytes) -> bytes:
+    """Return what makes `program` of `base` by one method.
+
+    Raises:
+        ValueError: one of them is empty or larger than `limits.PROGRAM_MAX_BYTES`, or there is no such method.
+    """
     for name, data in (("base", base), ("program", program)):
         if not 1 <= len(data) <= limits.PROGRAM_MAX_BYTES:
             msg = f"a delta's {name} has 1 to {limits.PROGRAM_MAX_BYTES} bytes, not {len(data)}"
             raise ValueError(msg)
-    references = _compressor(base, len(program)).compress(program)
-    differences = zstandard.ZstdCompressor(level=LEVEL).compress(_subtracted(program, base))
-    method, frame = min((REFERENCES, references), (DIFFERENCES, differences), key=lambda each: len(each[1]))
+    if method == REFERENCES:
+        frame = _compressor(base, len(program)).compress(program)
+    elif method == DIFFERENCES:
+        frame = zstandard.ZstdCompressor(level=LEVEL).compress(_subtracted(program, base))
+    else:
+        msg = f"a delta's method is {REFERENCES} or {DIFFERENCES}, not {method}"
+        raise ValueError(msg)
     return _HEAD.pack(MAGIC, VERSION, method, len(program)) + frame
 
 

@@ -32,6 +32,7 @@ from tests.kernels import (
 from tests.runtime.compiler.quantise.cases import cases as quantised_cases
 
 pytestmark = [
+    pytest.mark.thorough,
     pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN"),
     pytest.mark.skipif(
         bool(emulated.missing()),

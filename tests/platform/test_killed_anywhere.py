@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from alcove.platform.testing.postgres import PostgresServer
     from alcove.platform.testing.s3 import S3Server
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.thorough
 
 SCRIPT = Path(__file__).with_name("killed_publisher.py")
 KILLED = -9

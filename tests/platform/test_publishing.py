@@ -318,7 +318,7 @@ def test_lists_come_in_pages(world: ServerWorld, team: PlatformClient, feature: 
                 stub.ListVersions(request, timeout=20, metadata=token_header)
 
 
-@pytest.mark.faults
+@pytest.mark.thorough
 def test_a_kill_at_any_moment_of_a_publication_is_repaired_by_repeating(tmp_path: Path) -> None:
     """Kill -9 after more and more of the work: after the restart the same request succeeds and is listed once."""
     world = ServerWorld(tmp_path / "killed", teams={"text": tuple(f"text_{n:02d}" for n in range(8))})

@@ -12,6 +12,8 @@ from alcove.registry.policy import Halt
 from alcove.registry.testing import ForgetfulDisk, PowerCut, TreeWorld
 from alcove.registry.tree import Tree, initialise_tree
 
+pytestmark = pytest.mark.thorough
+
 Publish = Callable[[Tree], object]
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 SERVER_SIDE = ("torch", "grpc", "sqlalchemy", "typer", "rich", "aiohttp", "obstore", "alembic", "google")
 
 

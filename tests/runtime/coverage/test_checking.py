@@ -52,6 +52,7 @@ def count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tupl
 SELECTION = ("relu", "add", "permute", "sum", "mm", "_softmax", "convolution", "cat", "index_select")
 
 
+@pytest.mark.thorough
 def test_selection_passes(count: Callable[..., tuple[int, dict[str, Any]]]) -> None:
     """One operator of each kind: none is wrong, each has samples that ran."""
     status, found = count(*SELECTION)

@@ -31,6 +31,7 @@ def test_composites_are_op_infos_of_torch() -> None:
         assert set(listed) <= {full for full, _ in op_infos(name)}, name
 
 
+@pytest.mark.thorough
 def test_every_overload_is_called_directly() -> None:
     """Each counted overload that writes into no given tensor has a direct sample."""
     missing = []
