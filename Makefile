@@ -61,6 +61,7 @@ bench: $(INSTALLED) ## Print the figures that the documents quote
 	@$(BIN)/python -m benchmarks.models
 	@$(BIN)/python -m benchmarks.scale
 	@$(BIN)/python -m benchmarks.kernels
+	@$(BIN)/python -m benchmarks.checkins
 
 fuzz: $(INSTALLED) ## Feed mutated programs to verifier and runtime, under sanitizers (SECONDS=60)
 	@$(BIN)/python -m benchmarks.fuzz --sanitize --seconds $(or $(SECONDS),60)
@@ -69,5 +70,6 @@ docs: $(INSTALLED) ## Write the documents that commands print
 	@$(BIN)/python -m benchmarks --write docs/performance.md
 	@$(BIN)/python -m benchmarks.models --write docs/performance.md
 	@$(BIN)/python -m benchmarks.scale --write docs/performance.md
+	@$(BIN)/python -m benchmarks.checkins --write docs/performance.md
 	@$(BIN)/python -m alcove.runtime.coverage --write docs/coverage.md
 	@$(BIN)/python -m benchmarks.architectures --write docs/architectures.md

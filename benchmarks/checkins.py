@@ -1,6 +1,6 @@
 """How many devices can ask whether there is news?  Real servers, loopback, both cores, the client beside them.
 
-    python -m benchmarks.checkins [--seconds 3] [--rounds 3] [--json FILE]
+    python -m benchmarks.checkins [--seconds 3] [--rounds 3] [--write docs/performance.md] [--json FILE]
 
 A check-in is what a device asks that has all: for the next root, which is not there, and for the timestamp.
 Connections
@@ -23,9 +23,11 @@ from alcove.platform.testing.nginx import NGINX, running_nginx
 
 from benchmarks.figures import Figure
 from benchmarks.options import write_json
+from benchmarks.sections import Section, table_lines
 
 CONNECTIONS = 32
 FEATURE = "text_00"
+SECTION = Section("checkins", "python -m benchmarks.checkins --write docs/performance.md")
 GOALS = {"nginx": 5000, "alcove serve": 1000}
 
 
@@ -51,6 +53,10 @@ class Device:
         made = socket.create_connection(self._address)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return made
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.socket.close()
 
     def again(self) -> None:
         """Open another connection and ask on it what was not answered."""
@@ -110,7 +116,7 @@ def rate(url: str, next_root: int, seconds: float) -> float:
     with contextlib.ExitStack() as stack, selectors.DefaultSelector() as selector:
         devices = [Device(address, next_root) for _ in range(CONNECTIONS)]
         for device in devices:
-            stack.callback(lambda device=device: device.socket.close())
+            stack.callback(device.close)
             selector.register(device.socket, selectors.EVENT_READ, device)
             device.ask()
         began_s = time.perf_counter()
@@ -152,12 +158,17 @@ def main() -> None:
     given.add_argument("--seconds", type=float, default=3.0, help="of each round")
     given.add_argument("--rounds", type=int, default=3, help="of which the best counts")
     given.add_argument("--json", type=Path, metavar="FILE", help="write what is measured as JSON")
+    given.add_argument("--write", type=Path, metavar="FILE.md", help="write the section of a page")
     arguments = given.parse_args()
     figures = measure(arguments.seconds, arguments.rounds)
     for figure in figures:
         print(f"{figure.name}: {figure.text()} ({figure.note})")
     if not Path(NGINX).exists():
         print("nginx is not installed: apt-get install nginx-light")
+    if arguments.write:
+        rows = [(figure.name, figure.text(), figure.note) for figure in figures]
+        text = "\n".join(["## Check-ins", "", *table_lines(("what", "figure", "how"), rows)])
+        SECTION.write(arguments.write, text, {})
     write_json(arguments.json, [figure.as_json() for figure in figures])
 
 
