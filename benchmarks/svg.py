@@ -78,6 +78,42 @@ def bars(title: str, groups: Mapping[str, Mapping[str, float]]) -> str:
     return _picture(LEFT + WIDTH + LEGEND, max(y, TOP + 16 * len(names)) + 8, parts)
 
 
+def shares(title: str, across: str, lines: Mapping[str, Sequence[tuple[float, float]]], mark: float) -> str:
+    """Return lines of shares in [0, 1] over numbers, both axes linear; a line marks one share.
+
+    Args:
+        title: above.
+        across: what the numbers are.
+        lines: name and points (number, share) of each.
+        mark: the share that matters.
+    """
+    numbers = [number for points in lines.values() for number, _ in points]
+    first, last = min(numbers), max(numbers)
+
+    def x(number: float) -> float:
+        return LEFT + WIDTH * (number - first) / ((last - first) or 1)
+
+    def y(share: float) -> float:
+        return TOP + HEIGHT * (1 - share)
+
+    parts = [_text(LEFT, 14, title, "start")]
+    for tick in range(0, 101, 20):
+        parts += [
+            _rule(LEFT, y(tick / 100), LEFT + WIDTH, y(tick / 100)),
+            _text(LEFT - 6, y(tick / 100) + 3, f"{tick} %", "end"),
+        ]
+    for number in sorted({first, (first + last) // 2, last}):
+        parts.append(_text(x(number), TOP + HEIGHT + 14, f"{number:g}", "middle"))
+    parts.append(_text(LEFT + WIDTH / 2, TOP + HEIGHT + 30, across, "middle"))
+    marked = f'x1="{LEFT}" y1="{y(mark):.1f}" x2="{LEFT + WIDTH}" y2="{y(mark):.1f}"'
+    parts.append(f'<line {marked} stroke="#000" stroke-dasharray="4 3"/>')
+    for row, ((name, points), colour) in enumerate(zip(lines.items(), COLOURS, strict=False)):
+        places = " ".join(f"{x(number):.1f},{y(share):.1f}" for number, share in points)
+        parts.append(f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
+        parts += _legend(row, name, colour)
+    return _picture(LEFT + WIDTH + LEGEND + 40, TOP + HEIGHT + 40, parts)
+
+
 def _legend(row: int, name: str, colour: str) -> Iterator[str]:
     x, y = LEFT + WIDTH + 40, TOP + 8 + 16 * row
     yield f'<rect x="{x}" y="{y - 8}" width="10" height="8" fill="{colour}"/>'

@@ -1,7 +1,10 @@
-// Asks the processor and the operating system (which must save the wide registers) once per call; the answers are cached
-// by the compiler's runtime.
+// Asks the processor and the operating system (which must save the wide registers) at each call. Not by the compiler's runtime,
+// whose table of all processors takes 6 kB.
 #include "kernels/isa.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #endif
@@ -20,6 +23,24 @@ bool has_dot_products() noexcept {
 #else
   return false;  // no way to ask that is the same everywhere
 #endif
+}
+#endif
+
+#if defined(__x86_64__)
+// Bits of CPUID leaf 7 and of XCR0, as the processor's manual numbers them.
+constexpr uint32_t kAvx2 = 1u << 5, kAvx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  // EBX; F, DQ, BW, VL
+constexpr uint32_t kVbmi = 1u << 1, kVnni = 1u << 11;                                     // ECX
+constexpr uint32_t kFma = 1u << 12, kXsave = 1u << 27, kAvx = 1u << 28;                   // ECX of leaf 1
+constexpr uint32_t kSavesYmm = 0x06, kSavesZmm = 0xE6;
+
+bool has(uint32_t ebx, uint32_t ecx, uint32_t saved) noexcept {
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  constexpr uint32_t kFirst = kFma | kXsave | kAvx;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kFirst) != kFirst) return false;
+  uint32_t low = 0, high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  if ((low & saved) != saved || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  return (b & ebx) == ebx && (c & ecx) == ecx;
 }
 #endif
 
@@ -43,14 +64,13 @@ bool machine_has(Isa isa) noexcept {
       return true;
 #if defined(__x86_64__)
     case Isa::avx2:
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+      return has(kAvx2, 0, kSavesYmm);
     case Isa::avx512:
-      return machine_has(Isa::avx2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+      return has(kAvx2 | kAvx512, 0, kSavesZmm);
     case Isa::avx512_vnni:
-      return machine_has(Isa::avx512) && __builtin_cpu_supports("avx512vnni");
+      return has(kAvx2 | kAvx512, kVnni, kSavesZmm);
     case Isa::avx512_vbmi:
-      return machine_has(Isa::avx512_vnni) && __builtin_cpu_supports("avx512vbmi");
+      return has(kAvx2 | kAvx512, kVnni | kVbmi, kSavesZmm);
 #elif defined(__aarch64__)
     case Isa::neon:
       return true;

@@ -106,6 +106,19 @@ class NativeSession:
             SessionBusyError: another thread is in a call of this session.
             MemoryError: the system gave none for these sizes.
         """
+    def marks(self, inputs: tuple[Any, ...], runs: int) -> NDArray[np.int64]:
+        """Run the program `runs` times with these inputs, and say when; releases the GIL while it runs.
+
+        Returns:
+            Nanoseconds of a steady clock, int64 [runs, ops + 2]: before the first op, after each op in order, and after
+            the states have changed. The clock is read that often, and nothing is allocated inside a run.
+
+        Raises:
+            InputError: as a call; or there are less than 1 run, or more than 2**23 of these numbers.
+            InvalidTextError: a text is not UTF-8.
+            SessionBusyError: another thread is in a call of this session.
+            MemoryError: the system gave none for these sizes.
+        """
     def reset(self) -> None:
         """Make the states what they were when the session began.
 
@@ -153,6 +166,34 @@ def isa() -> str:
     Raises:
         IsaError: ALCOVE_ISA names an instruction set that is unknown or that this machine lacks.
     """
+
+def peak_rate(dtype: str, least_ns: int) -> float:
+    """Return multiply-adds a nanosecond of one thread, by this process's instruction set. Releases the GIL.
+
+    Args:
+        dtype: "f32" or "i8".
+        least_ns: for how long it is measured, at least.
+
+    Raises:
+        IsaError: ALCOVE_ISA names an instruction set that is unknown or that this machine lacks.
+        ValueError: another type.
+    """
+
+def read_rate(size_bytes: int, least_ns: int) -> float:
+    """Return bytes a nanosecond that one thread reads of a block, which is read over and over. Releases the GIL.
+
+    Args:
+        size_bytes: of the block, 1 to 2**30.
+        least_ns: for how long it is measured, at least.
+
+    Raises:
+        IsaError: ALCOVE_ISA names an instruction set that is unknown or that this machine lacks.
+        ValueError: a size out of range.
+        MemoryError: the system gave no such block.
+    """
+
+def clock_ns() -> float:
+    """Return how many nanoseconds it takes to read the clock of `NativeSession.marks`: the mean of thousands."""
 
 def machine_isas() -> list[str]:
     """Return the instruction sets that this machine has, by rising preference."""

@@ -5,6 +5,7 @@ load(path | bytes) ─▶ Model ──session()──▶ Session ──(inputs)�
 
 import os
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,23 @@ class Session:
         for index, labels in self._labels:
             outputs[index] = labels.take(outputs[index])
         return outputs
+
+    def marks(self, inputs: Sequence[Any], runs: int) -> "NDArray[np.int64]":
+        """Run several times, for a profile, and return when: nanoseconds of a steady clock, [runs, operators + 2].
+
+        The marks of a run are set before its first operator, after each, and after what it keeps has changed.
+
+        Args:
+            inputs: as a call takes them.
+            runs: how many, at least 1; as the runs of calls, they change what the model keeps.
+
+        Raises:
+            InputError: as a call; or there would be more than 2**23 marks.
+            InvalidTextError: a text is not UTF-8.
+            SessionBusyError: another thread is running it.
+            MemoryError: the system gave none for these sizes.
+        """
+        return self._native.marks(tuple(inputs), runs)
 
     def reset(self) -> None:
         """Make what the model keeps from run to run what it was when the session began.

@@ -55,8 +55,9 @@ void gather(const Conv2dI8& a, size_t first, size_t count, size_t group) noexcep
     }
     for (; tap < a.kernel_h; ++tap, to += patch_row) {
       const int64_t at = top + static_cast<int64_t>(tap * a.dilation_h);
-      const int8_t* line = image + static_cast<size_t>(at) * line_bytes;
-      if (at < 0 || at >= height) {
+      const bool is_line = at >= 0 && at < height;
+      const int8_t* line = is_line ? image + static_cast<size_t>(at) * line_bytes : image;
+      if (!is_line) {
         std::memset(to, a.input_zero_point, patch_row);
       } else if (is_inside) {
         copy_run(to, line + static_cast<size_t>(left) * channels, patch_row);

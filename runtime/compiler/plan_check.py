@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 from alcove.runtime import _native
-from alcove.runtime.format.spec import DTYPE_BYTES, DType, OpSpec, ProgramSpec, Storage
+from alcove.runtime.format.lives import Life, lifetimes_of
+from alcove.runtime.format.spec import DTYPE_BYTES, OpSpec, ProgramSpec
 
-Life: TypeAlias = tuple[int, int]
-"""First and last step, both included."""
 Place: TypeAlias = tuple[int, int]
 """Offset and size in bytes."""
 
@@ -40,7 +39,7 @@ def check_plan(spec: ProgramSpec) -> None:
             tensor needs, or two overlap while both live. They may be at the same place if one is a view of the other,
             or if the operator that writes one may overwrite the other, which nothing else uses from then on.
     """
-    lifetimes = _lifetimes(spec)
+    lifetimes = lifetimes_of(spec)
     plans = [(bucket.arena_bytes, bucket.places) for bucket in spec.buckets]
     for arena_bytes, places in plans or [(spec.arena_bytes, tuple((t.offset, t.size_bytes) for t in spec.tensors))]:
         _check_extent(spec, lifetimes, arena_bytes, places)
@@ -59,27 +58,6 @@ def _check_extent(spec: ProgramSpec, lifetimes: Mapping[int, Life], arena_bytes:
         end = max(end, offset + size)
     if arena_bytes != (end + 63) // 64 * 64:
         raise PlanError(f"the arena has {arena_bytes} bytes; its tensors end at {end}")
-
-
-def _lifetimes(spec: ProgramSpec) -> dict[int, Life]:
-    """Return the life of every tensor of the arena; inputs start at -1, outputs and updates end at len(ops)."""
-    first: dict[int, int] = {}
-    last: dict[int, int] = {}
-    for port in spec.inputs:
-        first[port.tensor] = last[port.tensor] = -1
-    for step, op in enumerate(spec.ops):
-        for index in op.outputs:
-            first[index] = step
-            last[index] = step
-        for index in op.inputs:
-            last[index] = step
-    for index in [port.tensor for port in spec.outputs] + [state.update for state in spec.states]:
-        last[index] = len(spec.ops)
-    return {
-        index: (first[index], last[index])
-        for index, tensor in enumerate(spec.tensors)
-        if tensor.storage is Storage.ARENA and tensor.dtype is not DType.TEXT and index in first
-    }
 
 
 class _Held:

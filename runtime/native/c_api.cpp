@@ -1,19 +1,24 @@
 // The C interface: convert, call, convert.  Nothing throws across it.
 #include "alcove.h"
 
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <string>
 
+#include "allocator.h"
 #include "core/session.h"
 #include "core/sizes.h"
 
 struct alcove_model {
   std::shared_ptr<const alcove::Model> model;
+  alcove::Allocator allocator;
 };
 
 struct alcove_session {
   std::unique_ptr<alcove::Session> session;
+  alcove::Allocator allocator;
 };
 
 namespace {
@@ -21,6 +26,7 @@ namespace {
 using alcove::Status;
 
 thread_local Status last_error;
+thread_local const char* last_code = "ok";
 
 alcove_status status_of(alcove::Kind kind) {
   switch (kind) {
@@ -44,18 +50,42 @@ alcove_status status_of(alcove::Kind kind) {
 
 alcove_status report(const Status& status) {
   last_error = status;
+  last_code = alcove::code_name(status.code);
   return status_of(alcove::code_kind(status.code));
 }
 
 alcove_status bad_call(const char* what) {
   last_error = alcove::failure(alcove::Code::input_port, alcove::Section::file, "%s", what);
+  last_code = "bad_call";
   return ALCOVE_BAD_CALL;
 }
 
-alcove_status open_model(alcove::Bytes bytes, alcove_model** model) {
+// Copies what a caller gave, who may know fewer members, or more.  False: it asks for what this library doesn't know.
+template <typename Options>
+bool read_options(const Options* given, Options& options) {
+  if (given == nullptr) return true;
+  const size_t size = given->struct_bytes;
+  if (size < sizeof(given->struct_bytes)) return false;
+  std::memcpy(&options, given, size < sizeof(Options) ? size : sizeof(Options));
+  for (size_t i = sizeof(Options); i < size; ++i) {
+    if (reinterpret_cast<const unsigned char*>(given)[i] != 0) return false;
+  }
+  return true;
+}
+
+bool read_allocator(const alcove_allocator* given, alcove::Allocator& allocator) {
+  alcove_allocator read{};
+  if (!read_options(given, read)) return false;
+  allocator = {read.context, read.allocate, read.release};
+  return given == nullptr || (read.allocate != nullptr && read.release != nullptr);
+}
+
+constexpr const char* kBadOptions = "options, or an allocator, that this library doesn't know or that lack a function";
+
+alcove_status open_model(alcove::Bytes bytes, const alcove::Allocator& allocator, alcove_model** model) {
   auto opened = alcove::Model::open(std::move(bytes));
   if (!opened.is_ok()) return report(opened.status());
-  *model = new alcove_model{std::move(opened.value())};
+  *model = new alcove_model{std::move(opened.value()), allocator};
   return ALCOVE_OK;
 }
 
@@ -90,6 +120,7 @@ alcove_status in_session(alcove_session* session, Call call) {
   if (session == nullptr) return bad_call("the session is null");
   const alcove::Session::Hold hold(*session->session);
   if (!hold.is_held()) return report(alcove::Session::Hold::busy());
+  const alcove::AllocatorScope scope(session->allocator);
   const Status status = call(*session->session);
   return status.is_ok() ? ALCOVE_OK : report(status);
 }
@@ -101,36 +132,75 @@ alcove_status check_output(const alcove_session* session, size_t output) {
   return ALCOVE_OK;
 }
 
+alcove_status create_session(const alcove_model* model, const alcove::SessionOptions& options,
+                             const alcove::Allocator& allocator, alcove_session** session) {
+  if (model == nullptr || session == nullptr) return bad_call("model or session is null");
+  *session = nullptr;
+  return guarded([&] {
+    const alcove::AllocatorScope scope(allocator);
+    auto created = alcove::Session::create(model->model, options);
+    if (!created.is_ok()) return report(created.status());
+    *session = new alcove_session{std::move(created.value()), allocator};
+    return ALCOVE_OK;
+  });
+}
+
 }  // namespace
 
 uint32_t alcove_abi_version(void) { return ALCOVE_ABI_VERSION; }
 
 const char* alcove_last_error(void) { return last_error.message; }
 
+const char* alcove_last_error_code(void) { return last_code; }
+
+const char* alcove_version(void) { return ALCOVE_VERSION; }
+
 alcove_status alcove_model_open_file(const char* path, alcove_model** model) {
+  return alcove_model_open_file_with(path, nullptr, model);
+}
+
+alcove_status alcove_model_open_file_with(const char* path, const alcove_model_options* options, alcove_model** model) {
   if (path == nullptr || model == nullptr) return bad_call("path or model is null");
   *model = nullptr;
+  alcove_model_options read{};
+  alcove::Allocator allocator;
+  if (!read_options(options, read) || !read_allocator(read.allocator, allocator)) return bad_call(kBadOptions);
   return guarded([&] {
+    const alcove::AllocatorScope scope(allocator);
     auto bytes = alcove::Bytes::of_file(path);
-    return bytes.is_ok() ? open_model(std::move(bytes.value()), model) : report(bytes.status());
+    return bytes.is_ok() ? open_model(std::move(bytes.value()), allocator, model) : report(bytes.status());
   });
 }
 
 alcove_status alcove_model_open_bytes(const void* data, size_t size, alcove_model** model) {
+  return alcove_model_open_bytes_with(data, size, nullptr, model);
+}
+
+alcove_status alcove_model_open_bytes_with(const void* data, size_t size, const alcove_model_options* options,
+                                           alcove_model** model) {
   if (model == nullptr || (data == nullptr && size > 0)) return bad_call("data or model is null");
   *model = nullptr;
+  alcove_model_options read{};
+  alcove::Allocator allocator;
+  if (!read_options(options, read) || !read_allocator(read.allocator, allocator)) return bad_call(kBadOptions);
   if (size > alcove::kMaxFileBytes) {  // before it is copied
     return report(alcove::failure(alcove::Code::file_too_large, alcove::Section::file,
                                   "the program has %zu bytes, the cap is %llu", size,
                                   static_cast<unsigned long long>(alcove::kMaxFileBytes)));
   }
-  return guarded([&] { return open_model(alcove::Bytes::copy_of(static_cast<const uint8_t*>(data), size), model); });
+  return guarded([&] {
+    const alcove::AllocatorScope scope(allocator);
+    return open_model(alcove::Bytes::copy_of(static_cast<const uint8_t*>(data), size), allocator, model);
+  });
 }
 
 alcove_status alcove_model_verify_weights(const alcove_model* model) {
   if (model == nullptr) return bad_call("the model is null");
-  const Status status = model->model->check_weights();
-  return status.is_ok() ? ALCOVE_OK : report(status);
+  return guarded([&] {
+    const alcove::AllocatorScope scope(model->allocator);
+    const Status status = model->model->check_weights();
+    return status.is_ok() ? ALCOVE_OK : report(status);
+  });
 }
 
 void alcove_model_close(alcove_model* model) { delete model; }
@@ -146,13 +216,19 @@ size_t alcove_model_output_count(const alcove_model* model) {
 alcove_status alcove_model_input(const alcove_model* model, size_t index, alcove_port* port) {
   if (model == nullptr) return bad_call("the model is null");
   const alcove::Program& program = model->model->program();
-  return guarded([&] { return describe(program, program.inputs, index, port); });
+  return guarded([&] {
+    const alcove::AllocatorScope scope(model->allocator);
+    return describe(program, program.inputs, index, port);
+  });
 }
 
 alcove_status alcove_model_output(const alcove_model* model, size_t index, alcove_port* port) {
   if (model == nullptr) return bad_call("the model is null");
   const alcove::Program& program = model->model->program();
-  return guarded([&] { return describe(program, program.outputs, index, port); });
+  return guarded([&] {
+    const alcove::AllocatorScope scope(model->allocator);
+    return describe(program, program.outputs, index, port);
+  });
 }
 
 alcove_status alcove_model_output_label(const alcove_model* model, size_t output, uint32_t label, const char** text,
@@ -170,8 +246,21 @@ uint64_t alcove_model_memory_ceiling(const alcove_model* model) {
   return model == nullptr ? 0 : model->model->memory_ceiling_bytes();
 }
 
+size_t alcove_model_op_count(const alcove_model* model) { return model == nullptr ? 0 : model->model->program().ops.size(); }
+
+alcove_status alcove_model_op(const alcove_model* model, size_t index, const char** name, const char** source,
+                              size_t* source_bytes) {
+  if (model == nullptr || name == nullptr || source == nullptr || source_bytes == nullptr) return bad_call("an argument is null");
+  const alcove::Program& program = model->model->program();
+  if (index >= program.ops.size()) return bad_call("no such operator");
+  *name = alcove::op_info(static_cast<uint16_t>(program.ops[index].code))->name;
+  *source = program.ops[index].source.data();
+  *source_bytes = program.ops[index].source.size();
+  return ALCOVE_OK;
+}
+
 alcove_status alcove_session_create(const alcove_model* model, alcove_session** session) {
-  return alcove_session_create_within(model, UINT64_MAX, session);
+  return alcove_session_create_with(model, nullptr, session);
 }
 
 alcove_status alcove_session_create_within(const alcove_model* model, uint64_t memory_limit_bytes,
@@ -181,14 +270,18 @@ alcove_status alcove_session_create_within(const alcove_model* model, uint64_t m
 
 alcove_status alcove_session_create_threaded(const alcove_model* model, uint64_t memory_limit_bytes, uint32_t threads,
                                              alcove_session** session) {
-  if (model == nullptr || session == nullptr) return bad_call("model or session is null");
-  *session = nullptr;
-  return guarded([&] {
-    auto created = alcove::Session::create(model->model, {.memory_limit_bytes = memory_limit_bytes, .threads = threads});
-    if (!created.is_ok()) return report(created.status());
-    *session = new alcove_session{std::move(created.value())};
-    return ALCOVE_OK;
-  });
+  return create_session(model, {.memory_limit_bytes = memory_limit_bytes, .threads = threads}, {}, session);
+}
+
+alcove_status alcove_session_create_with(const alcove_model* model, const alcove_session_options* options,
+                                         alcove_session** session) {
+  if (session != nullptr) *session = nullptr;
+  alcove_session_options read{};
+  alcove::Allocator allocator;
+  if (!read_options(options, read) || !read_allocator(read.allocator, allocator)) return bad_call(kBadOptions);
+  const uint64_t limit = read.memory_limit_bytes > 0 ? read.memory_limit_bytes : UINT64_MAX;
+  const uint32_t threads = read.threads > 0 ? read.threads : 1;
+  return create_session(model, {.memory_limit_bytes = limit, .threads = threads}, allocator, session);
 }
 
 void alcove_session_close(alcove_session* session) { delete session; }
@@ -224,6 +317,13 @@ alcove_status alcove_session_reset(alcove_session* session) {
 
 alcove_status alcove_session_run(alcove_session* session) {
   return in_session(session, [](alcove::Session& held) { return held.run(); });
+}
+
+alcove_status alcove_session_run_marked(alcove_session* session, int64_t* marks, size_t count) {
+  if (session != nullptr && (marks == nullptr || count < session->session->marks_of_run())) {
+    return bad_call("too little room for the marks of a run");
+  }
+  return in_session(session, [&](alcove::Session& held) { return held.run_marked(marks); });
 }
 
 alcove_status alcove_session_output(const alcove_session* session, size_t output, const void** data, uint64_t* extent) {

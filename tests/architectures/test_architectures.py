@@ -1,11 +1,13 @@
 """Each small architecture exports, runs without torch, and gives what eager gives."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from _pytest.mark import ParameterSet
 from torch import nn
 
 from benchmarks.architectures import __main__ as command
@@ -13,9 +15,20 @@ from benchmarks.architectures.registry import Architecture, architectures
 from benchmarks.architectures.run import BOUND, eager_outputs, evaluate, largest_difference, native_outputs
 
 SMALL = [entry for entry in architectures() if entry.is_small]
+FIRST = {entry.family: entry.name for entry in reversed(SMALL)}
 
 
-@pytest.mark.parametrize("architecture", SMALL, ids=[entry.name for entry in SMALL])
+def one_of_each_family(entries: Sequence[Architecture]) -> list[ParameterSet]:
+    """All of them; those that are not the first of their family among the thorough tests."""
+    return [
+        pytest.param(
+            entry, id=entry.name, marks=() if entry.name == FIRST.get(entry.family) else (pytest.mark.thorough,)
+        )
+        for entry in entries
+    ]
+
+
+@pytest.mark.parametrize("architecture", one_of_each_family(SMALL))
 def test_architecture_gives_without_torch_what_it_gives_with_it(architecture: Architecture) -> None:
     """Export, a process without torch, all outputs of all calls within the bound."""
     result = evaluate(architecture)
@@ -46,7 +59,7 @@ def test_models_and_inputs_are_the_same_every_time() -> None:
     assert all(torch.equal(a, b) for a, b in zip(calls[0], same[0], strict=True))
 
 
-@pytest.mark.parametrize("architecture", architectures(), ids=[entry.name for entry in architectures()])
+@pytest.mark.parametrize("architecture", one_of_each_family(architectures()))
 def test_outputs_depend_on_inputs(architecture: Architecture) -> None:
     """A comparison shows nothing where a model gives the same for everything: other inputs give other floats."""
     module, calls = architecture.make()

@@ -148,6 +148,7 @@ def test_joiners_hold_words_together_only_inside_them(text: str) -> None:
     assert native(text, PARAMS[0]) == reference(text, *PARAMS[0])
 
 
+@pytest.mark.thorough
 def test_every_code_point_has_its_kind_and_folding() -> None:
     """One word of three characters for each code point: the whole of both tables and the rules beyond the BMP."""
     for first in range(0, 0x110000, 0x1000):

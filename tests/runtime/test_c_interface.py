@@ -1,5 +1,6 @@
 """Can a host without Python use libalcove.so, by alcove.h alone?  A C program is compiled here and run against it."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from alcove.runtime import _native, load
+from alcove.runtime.format.reader import read_spec
 from alcove.runtime.testing import samples
 
 TEXT = "Wo ist der nächste Bahnhof?"
@@ -28,12 +30,29 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("abi")
 
 
-def lines_of(source: Path, include: Path, folder: Path, *arguments: str | Path) -> dict[str, list[str]]:
-    """What a C program prints, by the first word of each line; it is compiled first."""
+def build(source: Path, include: Path, folder: Path, *options: str) -> Path:
+    """A C program, compiled."""
     link = [f"-L{LIBRARY.parent}", "-lalcove", f"-Wl,-rpath,{LIBRARY.parent}"]
     made = folder / source.stem
-    command = [compiler(), "-std=c11", *WARNINGS, f"-I{include}", str(source), "-o", str(made), *link]
+    command = [
+        compiler(),
+        "-std=c11",
+        "-pthread",
+        *WARNINGS,
+        *options,
+        f"-I{include}",
+        str(source),
+        "-o",
+        str(made),
+        *link,
+    ]
     subprocess.run(command, check=True)
+    return made
+
+
+def lines_of(source: Path, include: Path, folder: Path, *arguments: str | Path) -> dict[str, list[str]]:
+    """What a C program prints, by the first word of each line; it is compiled first."""
+    made = build(source, include, folder)
     done = subprocess.run([made, *arguments], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     lines: dict[str, list[str]] = {}
@@ -41,6 +60,15 @@ def lines_of(source: Path, include: Path, folder: Path, *arguments: str | Path) 
         first, _, rest = line.partition(" ")
         lines.setdefault(first, []).append(rest)
     return lines
+
+
+def faults(repository: Path, folder: Path, runs: int) -> dict[str, list[str]]:
+    """What tests/runtime/abi/faults.c prints."""
+    program = folder / "faults.alc"
+    if not program.exists():
+        program.write_bytes(samples()["classifier_int8"])
+    source = repository / "tests/runtime/abi/faults.c"
+    return lines_of(source, repository / "runtime/native/include", folder, program, TEXT, str(runs))
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +97,14 @@ def test_null_handles_and_wrong_calls_are_statuses(said: dict[str, list[str]]) -
     assert "failed" not in said
 
 
+def test_a_c_program_sees_its_operators_and_marks_its_runs(said: dict[str, list[str]]) -> None:
+    """Names and lines in order; marks rise, as many as operators and two, and none beyond (client.c looks)."""
+    spec = read_spec(samples()["classifier_int8"])
+    assert said["op"] == [f"{op.name} {op.source}" for op in spec.ops]
+
+
 def test_nothing_is_allocated_inside_a_run(said: dict[str, list[str]]) -> None:
-    """100 runs and 100 refused runs without one malloc; the counter does count."""
+    """100 runs, 100 marked and 100 refused runs without one malloc; the counter does count."""
     assert said["allocations_in_runs"] == ["0"]
     assert int(said["allocations_before"][0]) > 10
 
@@ -113,3 +147,56 @@ def test_the_header_is_c_and_cpp(repository: Path, folder: Path) -> None:
     for name, standard in (("c", "c99"), ("c++", "c++11")):
         options = ["-x", name, f"-std={standard}", *WARNINGS, "-fsyntax-only"]
         subprocess.run([compiler(), *options, header], check=True, cwd=folder)
+
+
+def test_structs_are_laid_out_as_hosts_were_built_with_them(repository: Path, folder: Path) -> None:
+    """Sizes, offsets and numbers: the compiler refuses tests/runtime/abi/layout.c where one of them has moved."""
+    include = repository / "runtime/native/include"
+    source = repository / "tests/runtime/abi/layout.c"
+    subprocess.run([compiler(), "-std=c11", *WARNINGS, f"-I{include}", "-fsyntax-only", source], check=True, cwd=folder)
+    changed = (include / "alcove.h").read_text(encoding="utf-8").replace("uint32_t threads; ", "uint64_t threads; ")
+    (folder / "alcove.h").write_text(changed, encoding="utf-8")
+    refused = subprocess.run(
+        [compiler(), "-std=c11", f"-I{folder}", "-fsyntax-only", source], check=False, capture_output=True, text=True
+    )
+    assert "alcove_session_options.memory_limit_bytes" in refused.stderr
+
+
+def test_no_fault_of_the_host_crashes_or_leaks(repository: Path, folder: Path) -> None:
+    """Every failing allocation and read, signals, a fork, two threads, 1,000 sessions, slots replaced while mapped."""
+    said = faults(repository, folder, 2000)
+    assert said["failures"] == ["0"]
+    assert said["allocations_in_runs"] == ["0"]
+    assert said["signals"] == ["1"]
+    points = [int(n) for n in said["allocations"][0].split()]
+    assert min(points) > 20, "the allocations that were failed, of a program from memory and from a file"
+    assert int(said["reads"][0]) > 20
+    each, ceiling = map(int, said["session_bytes"][0].split())
+    assert ceiling < each < ceiling + 4096, "what a session takes besides its ceiling is its own few fields"
+
+
+@pytest.mark.thorough
+def test_a_million_runs_take_no_memory(repository: Path, folder: Path) -> None:
+    """1,000,000 runs of one session: not one allocation, and the answer of the first."""
+    said = faults(repository, folder, 1_000_000)
+    assert said["failures"] == ["0"]
+    assert said["allocations_in_runs"] == ["0"]
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
+def test_valgrind_finds_nothing(repository: Path, folder: Path) -> None:
+    """The calls of client.c and sizes.c, wrong ones too: no bad access, no read of what was never written, no leak."""
+    # Valgrind knows instructions up to AVX2.
+    environment = {**os.environ, "ALCOVE_ISA": "avx2" if "avx2" in _native.machine_isas() else "scalar"}
+    for name in ("classifier_int8", "rows", "counter"):
+        (folder / f"{name}.alc").write_bytes(samples()[name])
+    calls = {"client": ["classifier_int8.alc", TEXT], "sizes": ["rows.alc", "counter.alc"]}
+    for name, arguments in calls.items():
+        made = build(
+            repository / f"tests/runtime/abi/{name}.c", repository / "runtime/native/include", folder, "-DPLAIN_HEAP"
+        )
+        checks = ["--quiet", "--error-exitcode=9", "--leak-check=full", "--show-leak-kinds=all"]
+        checked: list[str | Path] = ["valgrind", *checks, made, *arguments]
+        done = subprocess.run(checked, check=False, capture_output=True, text=True, cwd=folder, env=environment)
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -6,6 +6,7 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
+#include "binding/machine.h"
 #include "binding/run.h"
 #include "binding/raise.h"
 #include "binding/text.h"
@@ -163,6 +164,7 @@ NB_MODULE(_native, m) {
 
   nb::class_<NativeSession>(m, "NativeSession")
       .def("__call__", &NativeSession::call, "inputs"_a)
+      .def("marks", &NativeSession::marks, "inputs"_a, "runs"_a)
       .def("reset", &NativeSession::reset)
       .def_prop_ro("memory_bytes", &NativeSession::memory_bytes);
 
@@ -185,6 +187,9 @@ NB_MODULE(_native, m) {
   m.def("kernels", &kernel_list);
   m.def("functions", &functions_of, "op"_a);
   m.def("isa", [] { return kernels::isa_name(checked(process_kernels())->isa); });
+  m.def("peak_rate", &peak_rate, "dtype"_a, "least_ns"_a);
+  m.def("read_rate", &read_rate, "size_bytes"_a, "least_ns"_a);
+  m.def("clock_ns", &clock_ns);
   m.def("machine_isas", [] {
     nb::list names;
     for (int i = 0; i < kernels::kIsaCount; ++i) {

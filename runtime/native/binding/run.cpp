@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include <nanobind/ndarray.h>
+
 #include "binding/arrays.h"
 #include "binding/raise.h"
 #include "binding/text.h"
@@ -11,6 +13,9 @@ namespace nb = nanobind;
 namespace alcove::binding {
 
 namespace {
+
+// 64 MiB of them.
+constexpr size_t kMostMarks = size_t{1} << 23;
 
 // What a caller gave for one input.
 struct Given {
@@ -33,9 +38,8 @@ class Inputs {
 
 }  // namespace
 
-nb::list NativeSession::call(nb::args inputs) {
-  const Session::Hold hold(*session_);
-  if (!hold.is_held()) raise(Session::Hold::busy());
+// Precondition: the session is held.
+void NativeSession::set_inputs(const nb::tuple& inputs) {
   const Program& program = session_->model().program();
   if (inputs.size() != program.inputs.size()) {
     raise(failure(Code::input_count, Section::file, "the program takes %zu input%s, got %zu", program.inputs.size(),
@@ -63,6 +67,13 @@ nb::list NativeSession::call(nb::args inputs) {
       check(session_->set_tensor(port, tensor.dtype, array.dims(), array.rank(), array.data()), &program);
     }
   }
+}
+
+nb::list NativeSession::call(nb::args inputs) {
+  const Session::Hold hold(*session_);
+  if (!hold.is_held()) raise(Session::Hold::busy());
+  const Program& program = session_->model().program();
+  set_inputs(inputs);
   Status status;
   {
     nb::gil_scoped_release free_threads;
@@ -77,6 +88,28 @@ nb::list NativeSession::call(nb::args inputs) {
         output_array(bound.tensors[program.outputs[port].tensor], session_->output_extent(port), session_->output(port)));
   }
   return outputs;
+}
+
+nb::object NativeSession::marks(nb::tuple inputs, size_t runs) {
+  const Session::Hold hold(*session_);
+  if (!hold.is_held()) raise(Session::Hold::busy());
+  const size_t stride = session_->marks_of_run();
+  if (runs < 1 || runs > kMostMarks / stride) {
+    raise(failure(Code::input_shape, Section::file, "%zu runs; allowed are 1 to %zu of this program", runs, kMostMarks / stride));
+  }
+  auto* marks = new int64_t[runs * stride]();
+  nb::capsule owner(marks, [](void* memory) noexcept { delete[] static_cast<int64_t*>(memory); });
+  for (size_t run = 0; run < runs; ++run) {
+    set_inputs(inputs);
+    Status status;
+    {
+      nb::gil_scoped_release free_threads;
+      status = session_->run_marked(marks + run * stride);
+    }
+    check(status, &session_->model().program());
+  }
+  const size_t shape[] = {runs, stride};
+  return nb::cast(nb::ndarray<nb::numpy, int64_t>(marks, 2, shape, owner));
 }
 
 void NativeSession::reset() {

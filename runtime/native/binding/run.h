@@ -15,10 +15,14 @@ class NativeSession {
 
   // Takes str or bytes for texts and numpy arrays for the rest; returns a list of numpy arrays of their own.
   nanobind::list call(nanobind::args inputs);
+  // As many runs with these inputs; the times of each, as `_native.pyi` describes them.
+  nanobind::object marks(nanobind::tuple inputs, size_t runs);
   void reset();
   [[nodiscard]] uint64_t memory_bytes() const { return session_->memory_bytes(); }
 
  private:
+  void set_inputs(const nanobind::tuple& inputs);
+
   std::unique_ptr<Session> session_;
 };
 

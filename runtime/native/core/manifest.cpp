@@ -15,7 +15,7 @@ constexpr uint8_t count_attributes(std::string_view text) {
 
 constexpr OpInfo kOps[] = {
 #define ALCOVE_OP(code, name, min_inputs, max_inputs, outputs, attributes, sharing) \
-  {OpCode::name, #name, min_inputs, max_inputs, outputs, attributes, count_attributes(attributes), Sharing::sharing},
+  {#name, attributes, OpCode::name, min_inputs, max_inputs, outputs, count_attributes(attributes), Sharing::sharing},
 #include "kernels/manifest.inc"
 };
 

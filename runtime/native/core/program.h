@@ -24,10 +24,10 @@ enum class Sharing : uint8_t { none, in_place, alias };
 
 // One line of the manifest.
 struct OpInfo {
-  OpCode code;
   const char* name;
-  uint8_t min_inputs, max_inputs, outputs;
   const char* attributes;  // "name:type ...", in order
+  OpCode code;
+  uint8_t min_inputs, max_inputs, outputs;
   uint8_t attribute_count;
   Sharing sharing;
 };

@@ -13,8 +13,8 @@
 #pragma once
 
 #include <atomic>
-#include <cstdlib>
 #include <memory>
+#include <new>
 
 #include "core/model.h"
 #include "core/pool.h"
@@ -75,6 +75,10 @@ class Session {
   Status set_tensor(size_t port, DType dtype, const uint64_t* dims, size_t rank, const void* data) noexcept;
   // Runs all ops.  Precondition: none; a missing input is an error.
   Status run() noexcept;
+  // The same, and when: nanoseconds of a steady clock before the first op, after each op, and after the states have changed.
+  // `marks` has room for marks_of_run(); those of a run that fails are not all written.
+  Status run_marked(int64_t* marks) noexcept;
+  [[nodiscard]] size_t marks_of_run() const noexcept { return model_->program().ops.size() + 2; }
   // Whether the last run succeeded and no input was set since.
   [[nodiscard]] bool has_outputs() const noexcept { return has_outputs_; }
   // Of an output.  Precondition: has_outputs().
@@ -86,11 +90,14 @@ class Session {
 
  private:
   struct Free {
-    void operator()(uint8_t* memory) const noexcept { std::free(memory); }
+    void operator()(uint8_t* memory) const noexcept { ::operator delete(memory, std::align_val_t{kTensorAlignment}); }
   };
   using Memory = std::unique_ptr<uint8_t, Free>;
 
   Session(std::shared_ptr<const Model> model, const SessionOptions& options);
+  // Two of it, so that a run that nobody looks at never asks whether somebody does.
+  template <bool kIsMarked>
+  Status run_ops(int64_t* marks) noexcept;
   Status allocate() noexcept;
   Status grow(size_t bucket) noexcept;
   [[nodiscard]] uint64_t helper_bytes(size_t bucket) const noexcept;

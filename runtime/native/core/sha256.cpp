@@ -120,7 +120,9 @@ Digest digest(Compress* compress, const uint8_t* data, size_t size) noexcept {
 bool has_sha_instructions() noexcept {
 #if defined(__x86_64__)
   unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & (1u << 29)) != 0 && __builtin_cpu_supports("sse4.1");
+  constexpr uint32_t kSse41 = 1u << 19, kSha = 1u << 29;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kSse41) == 0) return false;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & kSha) != 0;
 #else
   return false;
 #endif

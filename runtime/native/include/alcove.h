@@ -1,9 +1,19 @@
 /* The C interface of alcove's runtime: open a program, run it, read what it answers.  Version 2.
  *
- * Handles are opaque.  A model is immutable and may be used by any number of threads; a session belongs to one thread at a
- * time, and a second one gets ALCOVE_BUSY.  No function throws; every function that can fail returns an alcove_status, and
- * alcove_last_error() says why, in words, for the calling thread.  Pointers that a call takes need live only until it
- * returns, but for a text input: it must live until the run is over.
+ * Handles are opaque.  No function throws, and no type of C++ is seen.  Every function that can fail returns an alcove_status;
+ * for the calling thread, alcove_last_error() says why in words and alcove_last_error_code() by a name that stays.  Pointers
+ * that a call takes need live only until it returns, but for a text input, which must live until the run is over, and the
+ * context of an allocator, which must outlive what was made with it.
+ *
+ * Threads.  A model is immutable: any number of threads may use it at once, and close it once, when none of them will use it
+ * again (sessions may go on).  A session belongs to one thread at a time, whichever: a second one that sets, runs or resets it
+ * meanwhile gets ALCOVE_BUSY, and nothing changes.  Outputs are read, and a session is closed, by the thread that ran it, or
+ * by one that knows that it is done.  In the child of a fork, models and sessions that no thread was using go on.  Signal
+ * handlers must not call; they may interrupt.
+ *
+ * Compatibility (docs/compatibility.md).  ALCOVE_ABI_VERSION rises when something here breaks.  Functions are added at any
+ * time; structs whose first member is `struct_bytes` grow at their end, and hosts that were built before stay right: members
+ * that they don't know have their defaults.  Other structs, and the numbers of an enum, never change; enums may grow.
  */
 #ifndef ALCOVE_H
 #define ALCOVE_H
@@ -63,14 +73,47 @@ typedef struct alcove_port {
 typedef struct alcove_model alcove_model;
 typedef struct alcove_session alcove_session;
 
+/* Where memory comes from: all that a model or session takes, but for the stacks of its threads and mapped files.  `allocate`
+ * returns `bytes`, more than 0, at a multiple of `alignment`, a power of two of at most 64; or null, and the call that needed
+ * them returns ALCOVE_SYSTEM.  `release` gets what `allocate` returned, and the bytes asked for.  Both are called by the thread
+ * that opens, creates, sets or closes, never in a run; they must not call back. */
+typedef struct alcove_allocator {
+  uint32_t struct_bytes; /* sizeof(alcove_allocator) */
+  void* context;
+  void* (*allocate)(void* context, size_t bytes, size_t alignment);
+  void (*release)(void* context, void* memory, size_t bytes);
+} alcove_allocator;
+
+typedef struct alcove_model_options {
+  uint32_t struct_bytes;             /* sizeof(alcove_model_options) */
+  const alcove_allocator* allocator; /* null: the system's */
+} alcove_model_options;
+
+typedef struct alcove_session_options {
+  uint32_t struct_bytes;             /* sizeof(alcove_session_options) */
+  uint32_t threads;                  /* 1 to ALCOVE_MAX_THREADS, with the caller's; 0: 1 */
+  uint64_t memory_limit_bytes;       /* 0: none */
+  const alcove_allocator* allocator; /* null: the system's */
+} alcove_session_options;
+
 ALCOVE_API uint32_t alcove_abi_version(void);
+/* Of the library, "1.2.3". */
+ALCOVE_API const char* alcove_version(void);
 
 /* Why the last call of this thread failed; never null, valid until the thread's next call. */
 ALCOVE_API const char* alcove_last_error(void);
+/* The same as a name of docs/format.md and runtime/native/core/codes.inc, such as "header_digest" or "input_shape"; "bad_call"
+ * with ALCOVE_BAD_CALL, "ok" before the first failure. */
+ALCOVE_API const char* alcove_last_error_code(void);
 
 /* Opens and verifies a program.  A file that belongs to this user and that nobody may write is mapped, others are read. */
 ALCOVE_API alcove_status alcove_model_open_file(const char* path, alcove_model** model);
 ALCOVE_API alcove_status alcove_model_open_bytes(const void* data, size_t size, alcove_model** model);
+/* The same with options; null: the defaults.  Members beyond the library's own must be zero, or it is ALCOVE_BAD_CALL. */
+ALCOVE_API alcove_status alcove_model_open_file_with(const char* path, const alcove_model_options* options,
+                                                     alcove_model** model);
+ALCOVE_API alcove_status alcove_model_open_bytes_with(const void* data, size_t size, const alcove_model_options* options,
+                                                      alcove_model** model);
 /* Compares the weights with their digest: at installation, not at every load. */
 ALCOVE_API alcove_status alcove_model_verify_weights(const alcove_model* model);
 /* Sessions of the model go on. */
@@ -84,6 +127,11 @@ ALCOVE_API alcove_status alcove_model_output_label(const alcove_model* model, si
                                                    const char** text, size_t* text_bytes);
 /* What each session of the model allocates, in bytes; at most, where sizes come with the inputs. */
 ALCOVE_API uint64_t alcove_model_memory_ceiling(const alcove_model* model);
+ALCOVE_API size_t alcove_model_op_count(const alcove_model* model);
+/* The operator that runs at place `index`: its name, terminated, and the line of the model that asked for it, "file.py:12", which
+ * is not terminated and may be empty.  Both live as long as the model. */
+ALCOVE_API alcove_status alcove_model_op(const alcove_model* model, size_t index, const char** name, const char** source,
+                                         size_t* source_bytes);
 
 ALCOVE_API alcove_status alcove_session_create(const alcove_model* model, alcove_session** session);
 /* The same, and inputs whose sizes would take more than `memory_limit_bytes` are refused with ALCOVE_BAD_INPUT. */
@@ -94,6 +142,9 @@ ALCOVE_API alcove_status alcove_session_create_within(const alcove_model* model,
  * to what the session allocates.  They live as long as the session; in the child of a fork the session runs without them. */
 ALCOVE_API alcove_status alcove_session_create_threaded(const alcove_model* model, uint64_t memory_limit_bytes,
                                                         uint32_t threads, alcove_session** session);
+/* All of that, and an allocator; null: the defaults. */
+ALCOVE_API alcove_status alcove_session_create_with(const alcove_model* model, const alcove_session_options* options,
+                                                    alcove_session** session);
 ALCOVE_API void alcove_session_close(alcove_session* session);
 ALCOVE_API alcove_status alcove_session_set_text(alcove_session* session, size_t input, const char* text, size_t size);
 /* Says what dimensions an input will have.  Needed only where sizes come from several inputs: say all, then set all.  Setting
@@ -104,6 +155,10 @@ ALCOVE_API alcove_status alcove_session_set_tensor(alcove_session* session, size
                                                    const uint64_t* dims, size_t rank, const void* data);
 /* Uses up the inputs: set them again before the next run.  What a model keeps from run to run changes if it succeeds. */
 ALCOVE_API alcove_status alcove_session_run(alcove_session* session);
+/* The same, for a profile: `marks` becomes nanoseconds of a steady clock before the first operator, after each, and after what a
+ * model keeps has changed.  `count` is how many there is room for, at least alcove_model_op_count() + 2.  Marks of a run that
+ * fails mean nothing. */
+ALCOVE_API alcove_status alcove_session_run_marked(alcove_session* session, int64_t* marks, size_t count);
 /* Only after a run that succeeded.  `data` is valid until an input is set or the session is closed; `extent` is what is used
  * of the leading dimension. */
 ALCOVE_API alcove_status alcove_session_output(const alcove_session* session, size_t output, const void** data,

@@ -19,6 +19,7 @@ extern void* __libc_memalign(size_t alignment, size_t size);
 
 static long allocations = 0;
 
+#ifndef PLAIN_HEAP /* or a tool that looks for errors has its own */
 void* malloc(size_t size) {
   ++allocations;
   return __libc_malloc(size);
@@ -35,6 +36,7 @@ void* aligned_alloc(size_t alignment, size_t size) {
   ++allocations;
   return __libc_memalign(alignment, size);
 }
+#endif
 
 static int failures = 0;
 
@@ -150,6 +152,25 @@ static void print_answer(alcove_model* model, alcove_session* session) {
   }
 }
 
+/* What ran, and whether the marks of the last marked run rise; too little room is refused. */
+static void print_marks(const alcove_model* model, alcove_session* session, int64_t* marks, const char* text) {
+  const size_t ops = alcove_model_op_count(model);
+  const char *name = NULL, *source = NULL;
+  size_t source_bytes = 0;
+  for (size_t i = 0; i < ops; ++i) {
+    expect(alcove_model_op(model, i, &name, &source, &source_bytes), ALCOVE_OK, "op");
+    printf("op %s %.*s\n", name, (int)source_bytes, source);
+    expect(marks[i + 1] >= marks[i] && marks[i] > 0 ? ALCOVE_OK : ALCOVE_SYSTEM, ALCOVE_OK, "marks rise");
+  }
+  expect(marks[ops + 1] >= marks[ops] && marks[ops + 2] == 0 ? ALCOVE_OK : ALCOVE_SYSTEM, ALCOVE_OK, "last mark");
+  expect(alcove_model_op(model, ops, &name, &source, &source_bytes), ALCOVE_BAD_CALL, "op beyond");
+  expect(alcove_model_op(NULL, 0, &name, &source, &source_bytes), ALCOVE_BAD_CALL, "op of null");
+  expect(alcove_session_set_text(session, 0, text, strlen(text)), ALCOVE_OK, "set_text");
+  expect(alcove_session_run_marked(session, marks, ops + 1), ALCOVE_BAD_CALL, "too little room");
+  expect(alcove_session_run_marked(session, NULL, ops + 2), ALCOVE_BAD_CALL, "marks null");
+  expect(alcove_session_run_marked(NULL, marks, ops + 2), ALCOVE_BAD_CALL, "run_marked of null");
+}
+
 int main(int count, char** arguments) {
   alcove_model* model = NULL;
   alcove_session* session = NULL;
@@ -163,14 +184,18 @@ int main(int count, char** arguments) {
   call_wrongly(model, session);
 
   const size_t size = strlen(arguments[2]);
+  int64_t marks[64] = {0};
   const long before = allocations;
   for (int i = 0; i < 100; ++i) {
     expect(alcove_session_set_text(session, 0, arguments[2], size), ALCOVE_OK, "set_text");
     expect(alcove_session_run(session), ALCOVE_OK, "run");
+    expect(alcove_session_set_text(session, 0, arguments[2], size), ALCOVE_OK, "set_text");
+    expect(alcove_session_run_marked(session, marks, 64), ALCOVE_OK, "run_marked");
     expect(alcove_session_set_text(session, 0, "\xE2\x82", 2), ALCOVE_OK, "set bad text");
     expect(alcove_session_run(session), ALCOVE_BAD_TEXT, "run of bad text");
   }
   printf("allocations_before %ld\nallocations_in_runs %ld\n", before, allocations - before);
+  print_marks(model, session, marks, arguments[2]);
 
   expect(alcove_session_set_text(session, 0, arguments[2], size), ALCOVE_OK, "set_text");
   expect(alcove_session_run(session), ALCOVE_OK, "run");

@@ -15,6 +15,7 @@ extern void* __libc_memalign(size_t alignment, size_t size);
 
 static long allocations = 0;
 
+#ifndef PLAIN_HEAP
 void* malloc(size_t size) {
   ++allocations;
   return __libc_malloc(size);
@@ -23,6 +24,7 @@ void* aligned_alloc(size_t alignment, size_t size) {
   ++allocations;
   return __libc_memalign(alignment, size);
 }
+#endif
 
 static int failures = 0;
 

@@ -5,6 +5,11 @@
 
 #include "core/verify.h"
 
+// The lines of the operators that this build holds: all, or those that tools/selective.py has chosen.
+#if !defined(ALCOVE_CHOSEN)
+#define ALCOVE_CHOSEN "kernels/manifest.inc"
+#endif
+
 namespace alcove {
 
 namespace ops {
@@ -16,15 +21,23 @@ struct Rules {
   RunRule* run = nullptr;
 };
 
+constexpr size_t kMostCode = [] {
+  size_t most = 0;
+#define ALCOVE_OP(code, name, min_inputs, max_inputs, outputs, attributes, sharing) most = code > most ? code : most;
+#include ALCOVE_CHOSEN
+  return most;
+}();
+static_assert(kMostCode <= kMaxOpCode);
+
 struct RuleTable {
-  Rules rules[kMaxOpCode + 1];
+  Rules rules[kMostCode + 1];
 };
 
 constexpr RuleTable make_table() {
   RuleTable table{};
 #define ALCOVE_OP(code, name, min_inputs, max_inputs, outputs, attributes, sharing) \
   table.rules[code] = {&check_##name, &run_##name};
-#include "kernels/manifest.inc"
+#include ALCOVE_CHOSEN
   return table;
 }
 
@@ -32,7 +45,10 @@ constexpr RuleTable kRules = make_table();
 
 }  // namespace
 
-CheckRule* check_rule(OpCode code) noexcept { return kRules.rules[static_cast<uint16_t>(code)].check; }
+CheckRule* check_rule(OpCode code) noexcept {
+  const auto index = static_cast<uint16_t>(code);
+  return index <= kMostCode ? kRules.rules[index].check : nullptr;
+}
 bool splits_scratch(OpCode code) noexcept {
   switch (code) {
     case OpCode::attention:
@@ -158,8 +174,14 @@ Status check_signatures(const Program& program, const std::vector<int32_t>& writ
   Checked total = 0;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
+    ops::CheckRule* const check = ops::check_rule(op.code);
+    if (check == nullptr) {
+      return failure(Code::op_missing, Section::program, "this build of the runtime was made without the operator %s",
+                     op_info(static_cast<uint16_t>(op.code))->name)
+          .in_op(i);
+    }
     Checked of_op = 0;
-    if (Status status = ops::check_rule(op.code)({program, op, writers}, of_op); !status.is_ok()) return status.in_op(i);
+    if (Status status = check({program, op, writers}, of_op); !status.is_ok()) return status.in_op(i);
     total = total + of_op;
     if (!total.is_at_most(kMaxRunSteps)) {
       return failure(Code::run_steps, Section::program, "one run takes more than %" PRIu64 " steps", kMaxRunSteps).in_op(i);

@@ -105,7 +105,7 @@ using RunRule = Status(const Call&) noexcept;
   RunRule run_##name;
 #include "kernels/manifest.inc"
 
-// Precondition: the op's code is in the manifest.
+// Precondition: the op's code is in the manifest.  Null where the build was made without the operator.
 [[nodiscard]] CheckRule* check_rule(OpCode code) noexcept;
 [[nodiscard]] RunRule* run_rule(OpCode code) noexcept;
 // Whether its output 1 is scratch of which each part of a split takes as much.

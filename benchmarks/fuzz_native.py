@@ -1,0 +1,126 @@
+"""Does coverage-guided fuzzing break the runtime?  Builds `runtime/native/fuzz` with clang, and runs a target.
+
+Needs Debian's clang.  The corpus grows in `build/libfuzzer/corpus/TARGET`, from the samples that tests use;
+what crashed, leaked or hung a target stays in `runs/fuzz/`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from alcove.runtime.testing import samples
+from alcove.runtime.testing_ops import op_samples
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+BUILT: Final = ROOT / "build/libfuzzer"
+KEPT: Final = ROOT / "runs/fuzz"
+TARGETS: Final = ("open", "run", "ops", "calls")
+LONGEST_BYTES: Final = 48 << 10
+"""The longest sample with room; longer inputs only take longer."""
+HANG_S: Final = 30
+MEMORY_MB: Final = 2048
+_LIMITS: Final = (
+    f"-timeout={HANG_S}",
+    f"-rss_limit_mb={MEMORY_MB}",
+    "-print_final_stats=1",
+    "-verbosity=1",
+    "-reload=0",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one run of a target did.
+
+    Attributes:
+        inputs: how many it was given.
+        seconds: how long it took.
+        corpus: inputs that reach something each, at the end; 0 where nothing guides.
+        coverage: branches of the target that some input reached; 0 where nothing counts them.
+        findings: files of inputs that broke it.
+    """
+
+    target: str
+    inputs: int
+    seconds: float
+    corpus: int = 0
+    coverage: int = 0
+    findings: tuple[Path, ...] = ()
+
+
+def build(targets: tuple[str, ...]) -> None:
+    """Make the targets, with the address and undefined-behaviour sanitizers.
+
+    Raises:
+        subprocess.CalledProcessError: no clang, or it does not compile.
+    """
+    beside = Path(sys.executable).parent / "cmake"
+    cmake = str(beside) if beside.exists() else "cmake"
+    compilers = ["-DCMAKE_CXX_COMPILER=clang++", "-DCMAKE_C_COMPILER=clang", "-DCMAKE_BUILD_TYPE=RelWithDebInfo"]
+    source = str(ROOT / "runtime/native/fuzz")
+    subprocess.run([cmake, "-S", source, "-B", str(BUILT), *compilers], check=True, stdout=subprocess.DEVNULL)
+    names = [f"fuzz_{target}" for target in targets]
+    subprocess.run(
+        [cmake, "--build", str(BUILT), "--parallel", "--target", *names], check=True, stdout=subprocess.DEVNULL
+    )
+
+
+def seed(target: str) -> Path:
+    """Return the target's corpus, with the samples in it."""
+    folder = BUILT / "corpus" / target
+    folder.mkdir(parents=True, exist_ok=True)
+    if target != "ops":  # its inputs are no programs
+        for name, program in (samples() | op_samples()).items():
+            (folder / f"sample-{name}").write_bytes(program)
+    return folder
+
+
+def fuzz(target: str, seconds: float, start: int) -> Outcome:
+    """Run a target until `seconds` have passed or something broke it.
+
+    Args:
+        target: one of `TARGETS`, built.
+        seconds: at least 1.
+        start: of the random numbers, at least 1.
+    """
+    KEPT.mkdir(parents=True, exist_ok=True)
+    before = set(KEPT.iterdir())
+    command: list[str | Path] = [
+        BUILT / f"fuzz_{target}",
+        seed(target),
+        f"-max_total_time={max(1, round(seconds))}",
+        f"-seed={start}",
+    ]
+    command += [*_LIMITS, f"-max_len={LONGEST_BYTES}", f"-artifact_prefix={KEPT}/{target}-"]
+    done = subprocess.run(
+        command, stderr=subprocess.PIPE, check=False, env={**os.environ, "UBSAN_OPTIONS": "print_stacktrace=1"}
+    )
+    said = done.stderr.decode("utf-8", "replace")
+    findings = tuple(sorted(set(KEPT.iterdir()) - before))
+    if done.returncode != 0:
+        print(said[-4000:], file=sys.stderr)
+        findings = findings or (KEPT,)
+    return parse(target, said, seconds, findings)
+
+
+def parse(target: str, said: str, seconds: float, findings: tuple[Path, ...]) -> Outcome:
+    """Return what libFuzzer said of a run."""
+
+    def last(pattern: str) -> int:
+        found = re.findall(pattern, said)
+        return int(found[-1]) if found else 0
+
+    return Outcome(
+        target,
+        last(r"stat::number_of_executed_units: (\d+)"),
+        last(r"Done \d+ runs in (\d+) second") or seconds,
+        last(r"corp: (\d+)"),
+        last(r"cov: (\d+)"),
+        findings,
+    )

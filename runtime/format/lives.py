@@ -1,0 +1,31 @@
+"""When does each tensor of a program hold its bytes of the arena?  Said by the operators alone, not by a planner."""
+
+from typing import TypeAlias
+
+from alcove.runtime.format.spec import DType, ProgramSpec, Storage
+
+__all__ = ["Life", "lifetimes_of"]
+
+Life: TypeAlias = tuple[int, int]
+"""First and last step, both included."""
+
+
+def lifetimes_of(spec: ProgramSpec) -> dict[int, Life]:
+    """Return the life of every tensor of the arena; inputs start at -1, outputs and updates end at len(ops)."""
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for port in spec.inputs:
+        first[port.tensor] = last[port.tensor] = -1
+    for step, op in enumerate(spec.ops):
+        for index in op.outputs:
+            first[index] = step
+            last[index] = step
+        for index in op.inputs:
+            last[index] = step
+    for index in [port.tensor for port in spec.outputs] + [state.update for state in spec.states]:
+        last[index] = len(spec.ops)
+    return {
+        index: (first[index], last[index])
+        for index, tensor in enumerate(spec.tensors)
+        if tensor.storage is Storage.ARENA and tensor.dtype is not DType.TEXT and index in first
+    }

@@ -1,0 +1,33 @@
+// A host in C++17, by alcove.hpp alone: prints the best answer of a text model, and what errors say.
+#include <cstdio>
+#include <utility>
+
+#include "alcove.hpp"
+
+int main(int count, char** arguments) {
+  if (count != 3) return 2;
+  alcove::Model opened = alcove::Model::open_file(arguments[1]);
+  const alcove::Model model = std::move(opened);
+  alcove::Session session = model.session(2);
+  session.set_text(0, arguments[2]);
+  session.run();
+  const alcove::Output best = session.output(1);
+  for (size_t i = 0; i < best.count(); ++i) {
+    const std::string_view label = model.label(1, best.values<std::int64_t>()[i]);
+    std::printf("label %.*s\n", static_cast<int>(label.size()), label.data());
+  }
+  const alcove::Port port = model.output(0);
+  std::printf("port %.*s %zu %u\n", static_cast<int>(port.name.size()), port.name.data(), port.dims.size(), port.label_count);
+  try {
+    alcove::Model::open_bytes("no program", 10);
+  } catch (const alcove::Error& error) {
+    std::printf("error %d %s\n", error.status(), error.code().c_str());
+  }
+  try {
+    session.run();
+  } catch (const alcove::Error& error) {
+    std::printf("error %d %s\n", error.status(), error.code().c_str());
+  }
+  std::printf("version %s\n", alcove_version());
+  return 0;
+}

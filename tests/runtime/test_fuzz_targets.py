@@ -1,0 +1,57 @@
+"""Would `make fuzz` tell of a finding?  What libFuzzer says is read, and a parser that breaks is caught."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SAID = """INFO: seed corpus
+#2	INITED cov: 11 ft: 12 corp: 1/1b exec/s: 0 rss: 30Mb
+#24814	DONE   cov: 2088 ft: 5380 corp: 362/5603Kb lim: 49152 exec/s: 3544 rss: 403Mb
+Done 24814 runs in 7 second(s)
+stat::number_of_executed_units: 24814
+"""
+
+
+@pytest.fixture
+def robustness(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """benchmarks/robustness.py, keeping findings and its record in a temporary folder."""
+    monkeypatch.syspath_prepend(str(repository))
+    module = import_module("benchmarks.robustness")
+    monkeypatch.setattr(module.fuzz_parsers, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(module, "RECORD", tmp_path / "record.json")
+    return module
+
+
+def test_figures_of_a_run_are_those_that_libfuzzer_printed_last(robustness: ModuleType) -> None:
+    """Inputs, seconds, corpus, branches."""
+    outcome = robustness.fuzz_native.parse("open", SAID, 99.0, ())
+    assert (outcome.inputs, outcome.seconds, outcome.corpus, outcome.coverage) == (24814, 7, 362, 2088)
+
+
+def test_changed_documents_are_read_or_refused(robustness: ModuleType) -> None:
+    """What `make fuzz` does for minutes, for a second."""
+    outcome = robustness.fuzz_parsers.fuzz(1.0, 7)
+    assert outcome.findings == ()
+    assert outcome.inputs > 0
+
+
+def test_a_parser_that_lets_an_error_escape_ends_the_run_with_a_file_and_exit_code_1(
+    robustness: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The document stays; the record counts it."""
+
+    def read(data: bytes) -> object:
+        return data.decode("ascii")
+
+    kind = robustness.fuzz_parsers.Kind("text", read, b"\xff and more")
+    monkeypatch.setattr(robustness.fuzz_parsers, "kinds", lambda _: (kind,))
+    monkeypatch.setattr(sys, "argv", ["robustness", "--target", "parsers", "--seconds", "5", "--record"])
+    with pytest.raises(SystemExit) as caught:
+        robustness.main()
+    assert caught.value.code == 1
+    (kept,) = (tmp_path / "kept").iterdir()
+    assert not kept.read_bytes().isascii()
+    assert "| 1 |" in robustness.table()

@@ -1,0 +1,41 @@
+"""Are two builds of the wheel the same bytes, and would a difference be named?"""
+
+import subprocess
+import sys
+import zipfile
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(3600)
+def test_two_builds_of_the_wheel_are_the_same_bytes(repository: Path) -> None:
+    """In other folders, with other times, umask, zone, locale and number of compilers."""
+    command = [sys.executable, "-m", "tools.reproducible"]
+    done = subprocess.run(command, check=False, cwd=repository, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.rstrip().endswith("twice")
+
+
+def test_differences_of_two_archives_are_named(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Content, names, order, times."""
+    monkeypatch.syspath_prepend(str(repository))
+    differing = import_module("tools.reproducible").differing
+
+    def archive(*files: tuple[str, str], year: int = 1980) -> Path:
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}.whl"
+        with zipfile.ZipFile(path, "w") as made:
+            for name, text in files:
+                made.writestr(zipfile.ZipInfo(name, (year, 1, 1, 0, 0, 0)), text)
+        return path
+
+    one = archive(("a", "1"), ("b", "2"))
+    assert differing(one, archive(("a", "1"), ("b", "2"))) == []
+    assert differing(one, archive(("a", "1"), ("b", "3"))) == ["b"]
+    assert differing(one, archive(("a", "1"), ("c", "2"))) == ["b", "c"]
+    assert differing(one, archive(("b", "2"), ("a", "1"))) == ["order"]
+    assert differing(one, archive(("a", "1"), ("b", "2"), year=1981)) == ["archive"]

@@ -1,0 +1,73 @@
+"""Does the bill of materials name what a release carries, in valid CycloneDX, and the same bytes each time?"""
+
+import json
+import re
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+
+def written(repository: Path, folder: Path, *extras: str) -> bytes:
+    """What `python -m tools.sbom` writes."""
+    out = folder / "sbom.json"
+    chosen = [f"--extra={name}" for name in extras]
+    command = [sys.executable, "-W", "error", "-m", "tools.sbom", "--out", str(out), *chosen]
+    subprocess.run(command, check=True, cwd=repository, stdout=subprocess.DEVNULL)
+    return out.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def bare(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The bill of the bare install."""
+    return written(repository, tmp_path_factory.mktemp("sbom"))
+
+
+def names(bill: bytes) -> dict[str, dict[str, Any]]:
+    """Components by name."""
+    return {part["name"]: part for part in json.loads(bill)["components"]}
+
+
+def test_the_bill_is_valid_and_the_same_each_time(bare: bytes, repository: Path, tmp_path: Path) -> None:
+    """By CycloneDX's own strict schema; no random number, no time of today."""
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bare.decode("utf-8")) is None
+    assert written(repository, tmp_path) == bare
+
+
+def test_a_broken_bill_would_be_noticed(bare: bytes) -> None:
+    """A test for the tests: the validator refuses a component without a name."""
+    assert (
+        JsonStrictValidator(SchemaVersion.V1_6).validate_str(bare.decode("utf-8").replace('"name"', '"nom"', 1))
+        is not None
+    )
+
+
+def test_every_requirement_of_the_bare_install_is_there_with_version_and_licence(bare: bytes) -> None:
+    """What every app carries, and what the native libraries hold inside; nothing of the server."""
+    parts = names(bare)
+    required = [line for line in metadata.requires("alcove") or [] if "extra ==" not in line]
+    direct = {re.split(r"[^\w.-]", line)[0].lower() for line in required}
+    assert len(direct) == 5
+    assert direct | {"libstdc++", "libgcc", "nanobind", "cffi", "securesystemslib"} <= parts.keys()
+    assert not parts.keys() & {"torch", "grpcio", "sqlalchemy", "pytest"}
+    for name, part in parts.items():
+        assert part["licenses"], name
+        if name not in {"libstdc++", "libgcc"}:
+            assert part["version"] == metadata.version(name)
+            assert part["purl"] == f"pkg:pypi/{name}@{part['version']}"
+    links = {entry["ref"]: entry.get("dependsOn", []) for entry in json.loads(bare)["dependencies"]}
+    root = json.loads(bare)["metadata"]["component"]["bom-ref"]
+    assert {parts[name]["bom-ref"] for name in direct} <= set(links[root])
+    assert links.keys() == {root} | {part["bom-ref"] for part in parts.values()}
+
+
+def test_an_extra_adds_what_it_needs(bare: bytes, repository: Path, tmp_path: Path) -> None:
+    """The server's libraries with `--extra platform`."""
+    added = names(written(repository, tmp_path, "platform")).keys() - names(bare).keys()
+    assert {"grpcio", "sqlalchemy", "obstore"} <= added
+    assert "torch" not in added

@@ -1,0 +1,130 @@
+"""What is in a release, and whose is it?  `python -m tools.sbom [--extra NAME ...] [--out FILE]` writes a bill.
+
+In CycloneDX: the distribution `alcove` with what the environment has installed of its requirements (the bare install,
+and the extras that are named), each with version, licence and package URL, who needs whom, and what native libraries
+hold inside them. The same environment gives the same bytes: the time is SOURCE_DATE_EPOCH, or the beginning of 1980.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import uuid
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+
+from cyclonedx.contrib.license.factories import LicenseFactory
+from cyclonedx.model.bom import Bom
+from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.output.json import JsonV1Dot6
+from packageurl import PackageURL
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parent.parent
+FIRST_ZIP_TIME = 315532800
+"""1980-01-01, as in the wheel: the earliest time that an archive can say."""
+INSIDE = {
+    "libstdc++": (
+        "GPL-3.0-only WITH GCC-exception-3.1",
+        "the C++ library, linked into libalcove.so and the Python module",
+    ),
+    "libgcc": ("GPL-3.0-only WITH GCC-exception-3.1", "the compiler's own functions, linked into the same"),
+}
+"""Libraries inside the native ones; their version is the compiler's. nanobind is listed with its own."""
+
+
+def normal(name: str) -> str:
+    """Return a distribution's name as indexes spell it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def needed(name: str, extras: frozenset[str]) -> list[Requirement]:
+    """Return what an installed distribution requires here, with some of its extras.
+
+    Raises:
+        metadata.PackageNotFoundError: it is not installed.
+    """
+    found = [Requirement(line) for line in metadata.requires(name) or []]
+    environments = [{"extra": extra} for extra in sorted(extras) or [""]]
+    return [r for r in found if r.marker is None or any(r.marker.evaluate(e) for e in environments)]
+
+
+def licence(name: str) -> str:
+    """Return what a distribution says of its licence: an expression, or a name; "" if it says nothing."""
+    facts = metadata.metadata(name)
+    said = next(iter([*(facts.get_all("License-Expression") or []), *(facts.get_all("License") or [])]), "")
+    if said and "\n" not in said and len(said) < 100:
+        return said
+    classes = [line.rsplit(" :: ", 1)[1] for line in facts.get_all("Classifier") or [] if line.startswith("License")]
+    return classes[0] if classes else ""
+
+
+def component(name: str) -> Component:
+    """Return the entry of an installed distribution."""
+    version, said = metadata.version(name), licence(name)
+    url = PackageURL("pypi", None, normal(name), version)
+    licences = [LicenseFactory().make_from_string(said)] if said else []
+    kind = ComponentType.APPLICATION if name == "alcove" else ComponentType.LIBRARY
+    return Component(name=normal(name), version=version, type=kind, purl=url, bom_ref=str(url), licenses=licences)
+
+
+def bill(extras: frozenset[str], time_s: int) -> Bom:
+    """Return the bill of the distribution with some of its extras.
+
+    Args:
+        extras: of pyproject.toml.
+        time_s: when it is said to be written, in seconds since 1970.
+
+    Raises:
+        metadata.PackageNotFoundError: a requirement is not installed; names it.
+    """
+    bom = Bom()
+    bom.metadata.timestamp = datetime.fromtimestamp(time_s, UTC)
+    parts: dict[str, Component] = {}
+    waiting = [("alcove", extras)]
+    links: dict[str, set[str]] = {}
+    seen: set[tuple[str, frozenset[str]]] = set()
+    while waiting:
+        name, wanted = waiting.pop()
+        if (name, wanted) in seen:
+            continue
+        seen.add((name, wanted))
+        parts.setdefault(name, component(name))
+        for requirement in needed(name, wanted):
+            other = normal(requirement.name)
+            if other != name:
+                links.setdefault(name, set()).add(other)
+            waiting.append((other, frozenset(requirement.extras) | (wanted if other == name else frozenset())))
+    for name, (said, role) in INSIDE.items():
+        made = Component(name=name, type=ComponentType.LIBRARY, description=role, bom_ref=f"inside:{name}")
+        made.licenses.add(LicenseFactory().make_from_string(said))
+        parts[name] = made
+        links.setdefault("alcove", set()).add(name)
+    parts["nanobind"] = component("nanobind")  # compiled into the Python module
+    links.setdefault("alcove", set()).add("nanobind")
+    bom.metadata.component = parts["alcove"]
+    for name, part in parts.items():
+        if name != "alcove":
+            bom.components.add(part)
+        bom.register_dependency(part, [parts[other] for other in sorted(links.get(name, ()))])
+    listed = " ".join(sorted(str(part.bom_ref) for part in parts.values()))
+    bom.serial_number = uuid.uuid5(uuid.NAMESPACE_URL, f"{listed} {time_s}")
+    return bom
+
+
+def main() -> None:
+    """Write the bill."""
+    parser = argparse.ArgumentParser(prog="python -m tools.sbom", description=__doc__)
+    parser.add_argument("--extra", action="append", default=[], help="an extra of pyproject.toml; may be repeated")
+    parser.add_argument("--out", type=Path, default=ROOT / "build/sbom.cdx.json")
+    given = parser.parse_args()
+    bom = bill(frozenset(given.extra), int(os.environ.get("SOURCE_DATE_EPOCH", FIRST_ZIP_TIME)))
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    given.out.write_text(JsonV1Dot6(bom).output_as_string(indent=1) + "\n", encoding="utf-8")
+    print(f"{given.out}: alcove and {len(bom.components)} components")
+
+
+if __name__ == "__main__":
+    main()
