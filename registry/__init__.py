@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from alcove.registry.checks import CheckReport, Problem
     from alcove.registry.client import TreeClient
     from alcove.registry.clock import Clock
-    from alcove.registry.keys import KeyRing, OnlineKeys, create_keys, load_keys, load_online_keys, load_signer
+    from alcove.registry.keys import KeyRing, OnlineKeys, create_keys, load_keys, load_signer
     from alcove.registry.manifest import Manifest, PortSignature, PrivacyManifest, Signature, Variant
+    from alcove.registry.online_keys import load_online_keys
     from alcove.registry.package import (
         Package,
         PackageReport,
@@ -48,7 +49,7 @@ _HOME: Final = {
     "create_package": "package",
     "initialise_tree": "ceremony",
     "load_keys": "keys",
-    "load_online_keys": "keys",
+    "load_online_keys": "online_keys",
     "load_signer": "keys",
     "open_blob_store": "blobs",
     "read_package": "package",

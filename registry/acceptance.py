@@ -41,6 +41,7 @@ from alcove.registry.keys import check_teams
 from alcove.registry.publication import Publisher
 from alcove.registry.review import check_growth, check_numbers, check_team_layout
 from alcove.registry.rotation import TOP_ROLES
+from alcove.registry.signers import sign_metadata
 from alcove.registry.trust import SignedRole, bins_of, delegations, online_trust, read_state, verify
 
 if TYPE_CHECKING:
@@ -240,7 +241,11 @@ def _check_delegations(known: Mapping[str, DelegatedRole], new: Mapping[str, Del
         if not delegated.terminating or delegated.path_hash_prefixes is not None:
             msg = f"{role}: every delegation is terminating and names its paths"
             raise PublishError(msg)
-        _one_signs(role, delegated.threshold)
+        if not layout.is_team(role):
+            _one_signs(role, delegated.threshold)
+        elif not 1 <= delegated.threshold <= len(delegated.keyids):
+            msg = f"{role}: {delegated.threshold} of {len(delegated.keyids)} keys would have to sign"
+            raise PublishError(msg)
         paths = list(delegated.paths or ())
         before = list(known[role].paths or ()) if role in known else []
         if paths[: len(before)] != before:
@@ -331,7 +336,7 @@ def _online_roles(judged: Judged, keys: OnlineKeys, now_s: int) -> dict[str, Sig
         targets = {} if current is None else dict(current.targets)
         version = 1 if current is None else current.version + 1
         metadata = Metadata(Targets(version=version, expires=utc(now_s + layout.LIFETIMES_S[role]), targets=targets))
-        metadata.sign(getattr(keys, role))
+        sign_metadata(role, metadata, getattr(keys, role))
         signed[role] = SignedRole(metadata, metadata.to_bytes())
     return signed
 

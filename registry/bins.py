@@ -7,7 +7,7 @@ team's role delegates to under a prefix of its own, because one metadata cannot 
                                           65th ─▶                 └─▶ bin-text-0 … bin-text-3: about 17 versions each
                                          257th ─▶                 └─▶ bin-text-0 … bin-text-f
 
-A bin is signed with the team's key, like the list.  Spreading signs the team and every bin at once, so that a device
+A bin is signed with the team's keys, like the list.  Spreading signs the team and every bin at once, so that a device
 finds all versions before it and after it.  The bins of before stay in the snapshot, which never forgets a role.
 
 Between a team and the server several roles travel as one `Change` without anything current; one alone as it is.
@@ -125,13 +125,14 @@ class Versions:
         """Return the target at a path, or None."""
         return self._holder(path)[1].targets.get(path)
 
-    def add(self, path: str, target: TargetFile, keys: Mapping[str, Key]) -> None:
+    def add(self, path: str, target: TargetFile, keys: Mapping[str, Key], threshold: int = 1) -> None:
         """Add a version, and spread the versions where there are too many for the bins that there are.
 
         Args:
             path: of the manifest.
             target: its size and digest.
             keys: the team's keys by id; bins are delegated to them.
+            threshold: how many of them sign.
         """
         name, holder = self._holder(path)
         holder.targets[path] = target
@@ -140,7 +141,7 @@ class Versions:
         bits = _bits_for(count)
         succinct = succinct_of(self.owner)
         if bits > (0 if succinct is None else succinct.bit_length):
-            self._spread(bits, keys)
+            self._spread(bits, keys, threshold)
 
     def _holder(self, path: str) -> tuple[str, Targets]:
         succinct = succinct_of(self.owner)
@@ -149,11 +150,11 @@ class Versions:
         name = succinct.get_role_for_target(path)
         return name, self.bins[name]
 
-    def _spread(self, bits: int, keys: Mapping[str, Key]) -> None:
+    def _spread(self, bits: int, keys: Mapping[str, Key], threshold: int) -> None:
         everything = dict(self.owner.targets)
         for holder in self.bins.values():
             everything |= holder.targets
-        succinct = SuccinctRoles(list(keys), 1, bits, bin_prefix(self.role))
+        succinct = SuccinctRoles(list(keys), threshold, bits, bin_prefix(self.role))
         self.owner.targets.clear()
         self.owner.delegations = Delegations(keys=dict(keys), roles=None, succinct_roles=succinct)
         # A name that goes on keeps its number; one that is new begins at 1 when it is signed.

@@ -6,7 +6,8 @@
                 └─ by each on a machine of its own, one after another or each on a copy: copies are merged
 
 A change holds the next metadata of every role that has to change together, and beside them the metadata that is
-current (root, targets, teams), so that who signs sees what would be different without asking any server.
+current (root, targets, teams), so that who signs sees what would be different without asking any server.  A version
+that several of a team have to sign travels likewise, with its manifest; it is published, not accepted.
 
 Invariants:
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from alcove.registry import limits
@@ -71,10 +72,12 @@ class Change:
     Attributes:
         roles: next metadata by role: "root", "targets", teams and their bins; with the signatures so far.
         current: current metadata of the roles that delegate to those; empty at the ceremony.
+        manifests: what a version that is added consists of, canonical JSON by path; empty in all other changes.
     """
 
     roles: Mapping[str, Anything]
     current: Mapping[str, Anything] = field(default_factory=dict)
+    manifests: Mapping[str, str] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """Return the file's bytes."""
@@ -82,7 +85,8 @@ class Change:
             name: {role: metadata.to_dict() for role, metadata in sorted(part.items())}
             for name, part in (("current", self.current), ("roles", self.roles))
         }
-        return canonical_json({"format": _FORMAT, "kind": _KIND, **parts})
+        more = {"manifests": dict(self.manifests)} if self.manifests else {}
+        return canonical_json({"format": _FORMAT, "kind": _KIND, **parts, **more})
 
     @classmethod
     def parse(cls, data: bytes) -> Change:
@@ -98,7 +102,8 @@ class Change:
             fields = json.loads(data)
             if fields["format"] != _FORMAT or fields["kind"] != _KIND:
                 raise DocumentError(_KIND, "format", f"expected {_FORMAT}, got {fields['format']!r}")  # noqa: TRY301
-            return cls(_read_roles(fields["roles"], "roles"), _read_roles(fields["current"], "current"))
+            manifests = {str(path): str(text) for path, text in fields.get("manifests", {}).items()}
+            return cls(_read_roles(fields["roles"], "roles"), _read_roles(fields["current"], "current"), manifests)
         except DocumentError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -168,7 +173,7 @@ class Change:
             except UnverifiedSignatureError:
                 raise SignatureError(role, f"what came back is not a signature by {key.keyid}") from None
             roles[role] = twin
-        return Change(roles, self.current), tuple(mine)
+        return replace(self, roles=roles), tuple(mine)
 
     def merge(self, others: Sequence[Change]) -> Change:
         """Return the change with the signatures of all copies.
@@ -189,7 +194,15 @@ class Change:
                 for keyid, signature in metadata.signatures.items():
                     if keyid not in mine.signatures or not self._is_by(role, keyid, mine):
                         mine.signatures[keyid] = signature
-        return Change(roles, self.current)
+        return replace(self, roles=roles)
+
+    def added(self) -> dict[str, str]:
+        """Return the SHA-256 of each manifest that teams would sign and, by the change's own word, do not sign yet."""
+        before, after = (
+            {path: digest for one in part.values() for path, digest in _versions(one)}
+            for part in (self.current, self.roles)
+        )
+        return {path: digest for path, digest in sorted(after.items()) if before.get(path) != digest}
 
     def _need(self, role: str, rule: str, judge: Root | Targets) -> Need:
         metadata = self.roles[role]
@@ -229,6 +242,11 @@ class Change:
     def _current(self, role: str) -> Root | Targets | None:
         metadata = self.current.get(role)
         return None if metadata is None else metadata.signed
+
+
+def _versions(metadata: Anything) -> Iterator[tuple[str, str]]:
+    if isinstance(metadata.signed, Targets):
+        yield from ((path, target.hashes.get("sha256", "")) for path, target in metadata.signed.targets.items())
 
 
 def _copy(metadata: Anything) -> Anything:

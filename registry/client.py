@@ -18,55 +18,40 @@ from __future__ import annotations
 
 import hashlib
 import json
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import quote
 
 from alcove.registry import layout, limits
-from alcove.registry._tuf import Metadata, Root, Targets, Timestamp
-from alcove.registry.clock import SYSTEM_CLOCK, Clock, utc
+from alcove.registry.clock import SYSTEM_CLOCK, Clock
 from alcove.registry.errors import (
     DocumentError,
     DocumentTooLarge,
     ExpiredMetadata,
-    FetchError,
     IntegrityError,
-    MetadataError,
     MissingTarget,
     RollbackError,
-    SignatureError,
     StorageError,
     WrongSubjectError,
 )
 from alcove.registry.files import DISK, Files, read_bounded, replace_file
-from alcove.registry.floors import floors, is_below
-from alcove.registry.lifts import Lift, gives_back_only_lifted, lifts
+from alcove.registry.floors import is_below
+from alcove.registry.lifts import Lift, gives_back_only_lifted
 from alcove.registry.manifest import Manifest, manifest_path
 from alcove.registry.policy.document import Halt, Policy, halt_from_bytes, policy_from_bytes
-from tuf.api import exceptions
-from tuf.ngclient.config import UpdaterConfig
-from tuf.ngclient.fetcher import FetcherInterface
-from tuf.ngclient.updater import Updater
+from alcove.registry.updater import BoundedFetcher, TreeUpdater, signed_digest, typed_errors
+from tuf.api.exceptions import LengthOrHashMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
-    from alcove.registry._tuf import Key, Role, Signed, TargetFile
+    from alcove.registry._tuf import TargetFile
+    from tuf.ngclient.fetcher import FetcherInterface
 
 _Dated = TypeVar("_Dated", Policy, Halt)
 
-_CONFIG: Final = UpdaterConfig(
-    max_root_rotations=64,
-    max_delegations=8,
-    root_max_length=limits.ROOT_METADATA_MAX_BYTES,
-    timestamp_max_length=limits.TIMESTAMP_METADATA_MAX_BYTES,
-    snapshot_max_length=limits.SNAPSHOT_METADATA_MAX_BYTES,
-    targets_max_length=limits.TARGETS_METADATA_MAX_BYTES,
-)
 _VERDICT: Final = "expired.json"
 _KEYS_MAX_BYTES: Final = 2048  # ids of 16 keys take 1 100
-_DIGEST_CHARACTERS: Final = frozenset("0123456789abcdef")
 
 
 class TreeClient:
@@ -97,12 +82,12 @@ class TreeClient:
             files: writes.
         """
         self._folder = metadata_dir
-        self._fetcher = _BoundedFetcher(fetcher)
+        self._fetcher = BoundedFetcher(fetcher)
         self._base_url = base_url.rstrip("/")
         self._trusted_root = trusted_root
         self._clock = clock
         self._files = files
-        self._updater: _Updater | None = None
+        self._updater: TreeUpdater | None = None
 
     def refresh(self) -> None:
         """Fetch and verify the newest timestamp, snapshot and targets.
@@ -115,18 +100,17 @@ class TreeClient:
             StorageError: the folder cannot be read or written.
         """
         self._updater = None
-        with _typed_errors(None):
+        with typed_errors(None):
             (self._folder / "tuf").mkdir(parents=True, exist_ok=True)
-            updater = _Updater(
+            updater = TreeUpdater(
                 str(self._folder / "tuf"),
                 f"{self._base_url}/{layout.METADATA}",
                 fetcher=self._fetcher,
-                config=_CONFIG,
                 bootstrap=self._trusted_root,
                 now_s=self._clock.now_s(),
             )
         try:
-            with _typed_errors(updater):
+            with typed_errors(updater):
                 updater.refresh()
             updater.refuse_repeated_keys()
         except ExpiredMetadata as error:
@@ -191,7 +175,7 @@ class TreeClient:
         floor = self.min_version(feature)
         if is_below(version, floor):
             raise RollbackError("", f"{feature} {version} is below the team's floor {floor}")
-        file = self._folder / "manifests" / f"{_signed_digest(target)}.json"
+        file = self._folder / "manifests" / f"{signed_digest(target)}.json"
         manifest = Manifest.from_bytes(self._document(target, file, "manifest", limits.MANIFEST_MAX_BYTES))
         if manifest.path != path:
             raise WrongSubjectError("manifest", field="feature and version", expected=path, seen=manifest.path)
@@ -229,7 +213,7 @@ class TreeClient:
         updater = self._updater
         if updater is None:  # refresh() either raised or set it; said for the type checker
             return None
-        with _typed_errors(updater):
+        with typed_errors(updater):
             return updater.floor(feature)
 
     def stored_policy(self, app: str) -> Policy | None:
@@ -254,23 +238,23 @@ class TreeClient:
         updater = self._updater
         if updater is None:  # refresh() either raised or set it; said for the type checker
             raise MissingTarget(path)
-        with _typed_errors(updater):
+        with typed_errors(updater):
             return updater.get_targetinfo(path)
 
     def _document(self, target: TargetFile, stored: Path, kind: str, limit_bytes: int) -> bytes:
         """Return the signed bytes of a target: the stored ones if they are the same, else fetched."""
         if target.length > limit_bytes:
             raise DocumentTooLarge(kind, limit_bytes=limit_bytes, size_bytes=target.length)
-        sha256 = _signed_digest(target)
+        sha256 = signed_digest(target)
         data = self._read(stored, limit_bytes)
         if data is not None and hashlib.sha256(data).hexdigest() == sha256:
             return data
-        with _typed_errors(None):
+        with typed_errors(None):
             place = layout.target_file(target.path, sha256)
             data = self._fetcher.download_bytes(f"{self._base_url}/{place}", target.length)
         try:
             target.verify_length_and_hashes(data)
-        except exceptions.LengthOrHashMismatchError as error:
+        except LengthOrHashMismatchError as error:
             raise IntegrityError(target.path, expected=sha256, seen=str(error)) from None
         return data
 
@@ -310,7 +294,7 @@ class TreeClient:
         updater = self._updater
         if updater is None:
             return {}
-        with _typed_errors(updater):
+        with typed_errors(updater):
             return {feature: updater.lifts(feature) for feature in features}
 
     def _stored(self, kind: str, app: str, read: Callable[[bytes], _Dated], limit_bytes: int) -> _Dated | None:
@@ -327,12 +311,12 @@ class TreeClient:
     def _keys_file(self, kind: str, app: str) -> Path:
         return self._folder / "documents" / f"{kind}-{quote(app, safe='')}.keys"
 
-    def _expired_version(self, updater: _Updater) -> int:
+    def _expired_version(self, updater: TreeUpdater) -> int:
         """Return the highest timestamp version found expired under keys that are still the role's, 0 if none."""
         data = self._read(self._folder / _VERDICT, limits.TIMESTAMP_METADATA_MAX_BYTES)
         return 0 if data is None else updater.verified_timestamp_version(data)
 
-    def _remember_expired(self, updater: _Updater) -> None:
+    def _remember_expired(self, updater: TreeUpdater) -> None:
         data = updater.last_timestamp
         if updater.verified_timestamp_version(data) > self._expired_version(updater):
             self._store(self._folder / _VERDICT, data)
@@ -351,149 +335,3 @@ class TreeClient:
                 replace_file(self._files, path, data)
         except OSError as error:
             raise StorageError(str(path), error.strerror or str(error)) from error
-
-
-class _Updater(Updater):
-    """python-tuf's client, told the time and asked what it trusts."""
-
-    def __init__(
-        self,
-        metadata_dir: str,
-        metadata_base_url: str,
-        *,
-        fetcher: FetcherInterface,
-        config: UpdaterConfig,
-        bootstrap: bytes,
-        now_s: int,
-    ) -> None:
-        super().__init__(metadata_dir, metadata_base_url, fetcher=fetcher, config=config, bootstrap=bootstrap)
-        self._trusted_set.reference_time = utc(now_s)
-        self.last_timestamp = b""
-
-    def _download_metadata(self, rolename: str, length: int, version: int | None = None) -> bytes:
-        data = super()._download_metadata(rolename, length, version)
-        if rolename == Timestamp.type:
-            self.last_timestamp = data
-        return data
-
-    def verified_timestamp_version(self, data: bytes) -> int:
-        """Return the version of a timestamp that the trusted root's keys signed, whatever its date; else 0."""
-        try:
-            metadata: Metadata[Any] = Metadata.from_bytes(data)
-            root = self._trusted_set.root
-            root.verify_delegate(Timestamp.type, metadata.signed_bytes, metadata.signatures)
-        except exceptions.RepositoryError:
-            return 0
-        return metadata.signed.version if isinstance(metadata.signed, Timestamp) else 0
-
-    def refuse_repeated_keys(self) -> None:
-        """Raise `MetadataError` where one key stands under two names in a role: a threshold would count it twice."""
-        root, delegations = self._trusted_set.root, self._trusted_set.targets.delegations
-        named: list[tuple[str, Mapping[str, Role], Mapping[str, Key]]] = [(Root.type, root.roles, root.keys)]
-        if delegations is not None:
-            named.append((Targets.type, delegations.roles or {}, delegations.keys))
-        for delegator, roles, keys in named:
-            for name, role in roles.items():
-                values = [json.dumps(keys[keyid].keyval, sort_keys=True) for keyid in role.keyids if keyid in keys]
-                if len(set(values)) < len(values):
-                    raise MetadataError(delegator, f"{name} has the same key under two names")
-
-    def trusted(self, role: str) -> Signed:
-        """Return what is trusted of `role`; KeyError before it was loaded."""
-        return self._trusted_set[role]
-
-    def floor(self, feature: str) -> str | None:
-        """Return the floor that the role which owns `feature` has set; only that role is loaded, none beneath it."""
-        owner = self._owner(feature)
-        return None if owner is None else floors(*owner).get(feature)
-
-    def lifts(self, feature: str) -> tuple[Lift, ...]:
-        """Return what the role which owns `feature` has lifted; only that role is loaded."""
-        owner = self._owner(feature)
-        return () if owner is None else lifts(*owner)
-
-    def keys_of(self, role: str) -> list[str]:
-        """Return the ids of the keys that may sign for a delegated role."""
-        return list(self._trusted_set.targets.get_delegated_role(role).keyids)
-
-    def _owner(self, feature: str) -> tuple[str, Targets] | None:
-        targets = self._trusted_set.targets
-        if targets.delegations is not None:
-            for role, _ in targets.delegations.get_roles_for_target(manifest_path(feature, "0.0.0")):
-                return role, self._load_targets(role, Targets.type)
-        return None
-
-    def expired(self, role: str) -> ExpiredMetadata:
-        """Return the error that says which version of `role` expired when, as far as it was loaded."""
-        if role not in self._trusted_set:
-            return ExpiredMetadata(role)
-        signed = self.trusted(role)
-        return ExpiredMetadata(role, version=signed.version, expired_at_s=int(signed.expires.timestamp()))
-
-
-class _BoundedFetcher(FetcherInterface):
-    """Holds another fetcher to its bounds, and turns whatever it raises into `FetchError`."""
-
-    def __init__(self, fetcher: FetcherInterface) -> None:
-        self._inner = fetcher
-
-    def _fetch(self, url: str) -> Iterator[bytes]:
-        return self._inner.fetch(url)
-
-    def download_bytes(self, url: str, max_length: int) -> bytes:
-        """Return what `url` holds; reading stops at the first piece beyond `max_length`."""
-        received = bytearray()
-        try:
-            for piece in self.fetch(url):
-                received += piece
-                if len(received) > max_length:
-                    break
-        except exceptions.DownloadError:
-            raise  # python-tuf reads an HTTP status from it: 404 ends its search for newer roots
-        except Exception as error:
-            # A fetcher may be anybody's; whatever it raises in the middle of a transfer is bad weather.
-            msg = f"{url}: {error}"
-            raise FetchError(msg) from error
-        if len(received) > max_length:
-            raise DocumentTooLarge(url, limit_bytes=max_length, size_bytes=len(received))
-        return bytes(received)
-
-
-def _signed_digest(target: TargetFile) -> str:
-    """Return the target's SHA-256; it becomes part of a path, so it is looked at first."""
-    sha256 = target.hashes.get("sha256", "")
-    if len(sha256) != 64 or not _DIGEST_CHARACTERS.issuperset(sha256):
-        raise MetadataError("", f"{target.path} is not signed by a SHA-256: {sha256!r}")
-    return sha256
-
-
-@contextmanager
-def _typed_errors(updater: _Updater | None) -> Iterator[None]:
-    """Turn python-tuf's errors into ours."""
-    try:
-        yield
-    except exceptions.DownloadHTTPError as error:
-        raise FetchError(str(error), status=error.status_code) from error
-    except exceptions.DownloadError as error:
-        raise FetchError(str(error)) from error
-    except exceptions.UnsignedMetadataError as error:
-        raise SignatureError(str(error).partition(" ")[0], str(error)) from error
-    except exceptions.ExpiredMetadataError as error:
-        role = _expired_role(str(error))
-        raise (ExpiredMetadata(role) if updater is None else updater.expired(role)) from error
-    except exceptions.BadVersionNumberError as error:
-        raise RollbackError("", str(error)) from error
-    except exceptions.LengthOrHashMismatchError as error:
-        raise IntegrityError("metadata", expected="the signed length and digest", seen=str(error)) from error
-    except exceptions.RepositoryError as error:
-        if "missing info" in str(error):
-            raise RollbackError("snapshot", str(error)) from error
-        raise MetadataError("", str(error)) from error
-    except OSError as error:
-        raise StorageError(str(error.filename or ""), error.strerror or str(error)) from error
-
-
-def _expired_role(message: str) -> str:
-    # "timestamp.json is expired", "Final root.json is expired", "New team-x is expired"
-    name = message.removesuffix(" is expired").removesuffix(".json")
-    return name.removeprefix("Final ").removeprefix("New ")

@@ -23,10 +23,16 @@
     ├── with us
     │   ├── FetchError              the network or the server (weather; try again)
     │   ├── StorageError            our disk
-    │   └── KeyFileError            a private key that is absent, malformed or readable by others
+    │   ├── KeyFileError            a private key that is absent, malformed or readable by others
+    │   └── SigningError            a key that does not sign now: its service does not answer
     └── with the call
         ├── FeatureUnknownError     the policy does not know the feature
         ├── VersionHaltedError      nothing may run that the policy would choose
+        ├── AudienceError           an audience, or a device's description, that means nothing
+        │   ├── AudienceSyntaxError     text that does not read as an audience
+        │   ├── UnknownAttributeError   an attribute that no device has
+        │   ├── AttributeValueError     a value of another type than its attribute's
+        │   └── EmptyAudienceError      no device can be in it
         └── ReadOnlyTreeError       publishing without the online keys
 """
 
@@ -204,6 +210,14 @@ class KeyFileError(RegistryError):
         super().__init__(f"{path}: {problem}")
 
 
+class SigningError(RegistryError):
+    """A key did not sign, or what its service sent back is no signature by it; nothing was published with it."""
+
+    def __init__(self, role: str, keyid: str, problem: str) -> None:
+        self.role, self.keyid, self.problem = role, keyid, problem
+        super().__init__(f"key {keyid} of {role} does not sign: {problem}")
+
+
 class FeatureUnknownError(RegistryError):
     """The policy says nothing about this feature."""
 
@@ -218,6 +232,50 @@ class VersionHaltedError(RegistryError):
     def __init__(self, feature: str, version: str) -> None:
         self.feature, self.version = feature, version
         super().__init__(f"{feature} {version} is halted")
+
+
+class AudienceError(RegistryError):
+    """An audience, or a device's description, that means nothing."""
+
+
+class AudienceSyntaxError(AudienceError):
+    """Text that does not read as an audience.
+
+    Attributes:
+        text: what was read.
+        position: of the fault, in characters from 0.
+        expected: what could stand there.
+        found: what stands there; "" at the end.
+    """
+
+    def __init__(self, text: str, *, position: int, expected: str, found: str) -> None:
+        self.text, self.position, self.expected, self.found = text, position, expected, found
+        seen = f"{found!r}" if found else "the end"
+        super().__init__(f"audience, character {position + 1}: expected {expected}, found {seen}")
+
+
+class UnknownAttributeError(AudienceError):
+    """An attribute that no device has; `position` is its first character in the text, 0 where there is none."""
+
+    def __init__(self, attribute: str, *, known: tuple[str, ...], position: int = 0) -> None:
+        self.attribute, self.known, self.position = attribute, known, position
+        super().__init__(f"no device has the attribute {attribute!r}; there are {', '.join(known)}")
+
+
+class AttributeValueError(AudienceError):
+    """A value of another type, or outside the bounds, of its attribute."""
+
+    def __init__(self, attribute: str, *, expected: str, value: object) -> None:
+        self.attribute, self.expected, self.value = attribute, expected, value
+        super().__init__(f"{attribute} is {expected}, got {value!r}")
+
+
+class EmptyAudienceError(AudienceError):
+    """No device can meet all that is asked of one attribute."""
+
+    def __init__(self, attribute: str, problem: str) -> None:
+        self.attribute, self.problem = attribute, problem
+        super().__init__(f"no device can be in this audience: {attribute}: {problem}")
 
 
 class ReadOnlyTreeError(RegistryError):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import statistics
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from alcove.registry.errors import ProgramRefusedError
@@ -40,12 +41,14 @@ class Anatomy:
         nan_weights: how many elements are NaN, by weight; weights without any are absent.
         tolerance: class of the bound that its certificate promises; "" where there is none.
         samples: of its certificate.
+        weights: (SHA-256, bytes) of the content of each, by name.
     """
 
     ops: Mapping[str, int]
     nan_weights: Mapping[str, int]
     tolerance: str = ""
     samples: int = 0
+    weights: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
 
 class ProgramExaminer(Protocol):
@@ -112,9 +115,14 @@ class RuntimeExaminer:
                 count = int(np.isnan(np.frombuffer(tensor.data, dtype="<f4")).sum())
                 if count:
                     nans[tensor.name] = nans.get(tensor.name, 0) + count
+        weights = {
+            tensor.name: (hashlib.sha256(tensor.data).hexdigest(), len(tensor.data))
+            for tensor in spec.tensors
+            if tensor.storage is Storage.CONSTANT
+        }
         if certificate is None:
-            return Anatomy(ops, nans)
-        return Anatomy(ops, nans, certificate.tolerance, len(certificate.samples))
+            return Anatomy(ops, nans, weights=weights)
+        return Anatomy(ops, nans, certificate.tolerance, len(certificate.samples), weights)
 
     def latency_ms(self, variant: str, program: bytes) -> float:
         """Return the median time of one run over the certificate's samples, in milliseconds.

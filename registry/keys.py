@@ -4,7 +4,7 @@
 
     <directory>/offline/root.pem, offline/targets.pem       a safe; needed to change who signs what
     <directory>/online/{policy,halt,snapshot,timestamp}.pem  the server, and only these
-    <directory>/online/<role>.next.pem                      the key that the server waits to change to (`rotation.py`)
+                                                            or <role>.uri, a key elsewhere: `online_keys.py`
     <directory>/teams/<team>.pem                            the team; never the server
 
 Ed25519, PKCS #8.  A file is 0600 and a folder 0700 from the moment it exists.
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 OFFLINE_ROLES: Final = ("root", "targets")
 ONLINE_ROLES: Final = ("policy", "halt", "snapshot", "timestamp")
 KEY_FILE_MAX_BYTES: Final = 4096  # an Ed25519 key in PEM takes 119
-_NEXT: Final = ".next.pem"
 
 _TEAMS: Final = TypeAdapter(dict[TeamName, tuple[FeatureName, ...]])
 
@@ -169,74 +168,6 @@ def new_key(path: Path) -> CryptoSigner:
     return signer
 
 
-def online_keys_trusted(folder: Path, trusted: Mapping[str, Sequence[str]]) -> OnlineKeys:
-    """Return of each online role the key that is trusted: the one in use, or the next one.
-
-    Args:
-        folder: the server's keys.
-        trusted: ids of the keys that may sign, by online role.
-
-    Raises:
-        KeyFileError: neither is trusted, or a file is malformed or open to others.
-    """
-    found = {}
-    for role in ONLINE_ROLES:
-        signers = [signer for _, signer in _candidates(folder, role)]
-        fitting = [signer for signer in signers if signer.public_key.keyid in trusted[role]]
-        if not fitting:
-            raise KeyFileError(str(folder / f"{role}.pem"), f"is not the key that the tree trusts for {role}")
-        found[role] = fitting[0]
-    return OnlineKeys(**found)
-
-
-def settle_online_keys(folder: Path, trusted: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Put each next key that is trusted now in the place of the one in use; return the roles that changed.
-
-    Raises:
-        KeyFileError: a file cannot be read or moved; repeating is safe.
-    """
-    settled = []
-    for role in ONLINE_ROLES:
-        for path, signer in _candidates(folder, role):
-            if path.name.endswith(_NEXT) and signer.public_key.keyid in trusted[role]:
-                try:
-                    DISK.rename(path, folder / f"{role}.pem")
-                    DISK.sync_folder(folder)
-                except OSError as error:
-                    raise KeyFileError(str(path), error.strerror or str(error)) from error
-                settled.append(role)
-    return tuple(settled)
-
-
-def online_candidates(folder: Path) -> list[CryptoSigner]:
-    """Return every key of the server that is there: those in use and those to change to.
-
-    Raises:
-        KeyFileError: a file is malformed or open to others.
-    """
-    return [signer for role in ONLINE_ROLES for _, signer in _candidates(folder, role)]
-
-
-def next_key_file(folder: Path, role: str) -> Path:
-    """Return where the key lies that an online role will change to."""
-    return folder / f"{role}{_NEXT}"
-
-
-def _candidates(folder: Path, role: str) -> list[tuple[Path, CryptoSigner]]:
-    """Return the keys of a role that are there; the next one first, for it is the one to move to."""
-    paths = [path for path in (next_key_file(folder, role), folder / f"{role}.pem") if path.exists()]
-    return [(path, load_signer(path)) for path in paths]
-
-
-def load_online_keys(folder: Path) -> OnlineKeys:
-    """Return the server's keys from the folder `online/`.
-
-    Raises:
-        KeyFileError: a key is absent, malformed or open to others.
-    """
-    return OnlineKeys(**{role: load_signer(folder / f"{role}.pem") for role in ONLINE_ROLES})
-
-
 def load_keys(directory: Path) -> KeyRing:
     """Return the keys that `create_keys` wrote into `directory`.
 
@@ -246,7 +177,7 @@ def load_keys(directory: Path) -> KeyRing:
     return KeyRing(
         root=load_signer(directory / "offline" / "root.pem"),
         targets=load_signer(directory / "offline" / "targets.pem"),
-        online=load_online_keys(directory / "online"),
+        online=OnlineKeys(**{role: load_signer(directory / "online" / f"{role}.pem") for role in ONLINE_ROLES}),
         teams={path.stem: load_signer(path) for path in sorted((directory / "teams").glob("*.pem"))},
     )
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-POLICY_MAX_BYTES: Final = 64 * 1024  # a device reads it at each check-in; 64 features with experiments take about 50 kB
+POLICY_MAX_BYTES: Final = 2 * 1024 * 1024  # 1 000 live experiments take about 1 MB; most apps' policies, a few kB
 HALT_MAX_BYTES: Final = 64 * 1024  # about 300 halted versions
 MANIFEST_MAX_BYTES: Final = 128 * 1024  # labels of a 1 000-class model take about 20 kB
 CARD_MAX_BYTES: Final = 1024 * 1024  # a model card is text with tables
@@ -22,6 +22,8 @@ KEYS_MAX: Final = 16  # of one role; more signers than any ceremony brings toget
 
 FEATURES_MAX: Final = 64  # features that one app may use
 ARMS_MAX: Final = 8  # a device fetches every arm of its experiment
+EXPERIMENTS_MAX: Final = 256  # running for one feature; their audiences are compared in pairs as a policy is read
+LAYERS_MAX: Final = 64  # of one app; each costs a device one keyed hash
 LATENCY_EDGES_MAX: Final = 15  # 16 bins: each bin costs accuracy under randomised response
 LATENCY_EDGE_MAX_MS: Final = 600_000.0  # ten minutes; anything slower is one bin
 CELLS_MAX: Final = 256  # 8 arms x 2 outcomes x 16 bins; fits the two bytes of a report's cell
@@ -36,6 +38,11 @@ VARIANTS_MAX: Final = 16  # kinds of device that one version tells apart
 PORTS_MAX: Final = 64  # inputs or outputs of a program
 LABELS_MAX: Final = 8192  # names that one output may choose from
 RANK_MAX: Final = 8  # dimensions of a tensor
+
+AUDIENCE_VALUES_MAX: Final = 64  # values of one set: all languages of a large app; a device compares with each
+AUDIENCE_LENGTH_MAX: Final = 4096  # characters of its text form; six attributes with full sets take about 3 000
+MEMORY_MAX_MB: Final = 2**24 - 1  # megabytes of memory a device may state: 16 TiB
+APP_VERSION_PART_MAX: Final = 999_999  # of an app's version number, as of our own versions
 
 SERIAL_MAX: Final = 2**53 - 1  # every JSON reader holds it exactly
 TIME_MAX_S: Final = 2**40  # seconds since 1970; far beyond any clock, small enough for every reader

@@ -15,6 +15,7 @@ from alcove.registry._tuf import Metadata, MetaFile, Snapshot, TargetFile, Targe
 from alcove.registry.clock import utc
 from alcove.registry.errors import DocumentTooLarge, StorageError
 from alcove.registry.files import replace_file
+from alcove.registry.signers import sign_metadata
 from alcove.registry.trust import SignedRole
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Publisher:
         signer = {"policy": self.keys.policy, "halt": self.keys.halt}[role]
         expires = utc(self.now_s + layout.LIFETIMES_S[role])
         metadata = Metadata(Targets(version=current.version + 1, expires=expires, targets=dict(targets)))
-        metadata.sign(signer)
+        sign_metadata(role, metadata, signer)
         return SignedRole(metadata, metadata.to_bytes())
 
     def _write_snapshot(self, roles: Mapping[str, SignedRole], current: Snapshot | None) -> tuple[int, bytes]:
@@ -117,7 +118,7 @@ class Publisher:
 
     def _signed(self, role: str, metadata: Metadata[Snapshot] | Metadata[Timestamp], signer: Signer) -> bytes:
         for one in (signer, *self.also.get(role, ())):
-            metadata.sign(one, append=True)
+            sign_metadata(role, metadata, one, append=True)
         return metadata.to_bytes()
 
     def _write(self, place: str, data: bytes) -> None:

@@ -119,6 +119,7 @@ def check_growth(state: TreeState, role: str, changed: Mapping[str, SignedRole],
     Raises:
         RegistryError: as `Tree.accept_team_metadata` says for these rules.
     """
+    check_numbers(state, changed)  # first: what a colleague has just added is not dropped, it was not known
     current = state.roles[role].metadata.signed
     owner = changed[role].metadata.signed if role in changed else current
     holders = {name: changed.get(name) or state.roles.get(name) for name in (role, *bins_of(owner))}
@@ -140,7 +141,6 @@ def check_growth(state: TreeState, role: str, changed: Mapping[str, SignedRole],
     if not may_add and len(after) > len(before):
         msg = f"{role}: a change of keys adds no version; push it afterwards"
         raise PublishError(msg)
-    check_numbers(state, changed)
     fallen = lowered(floors(role, current), floors(role, owner))
     if fallen is not None:
         msg = f"{role} lowers the floor of {fallen}; it never falls"
@@ -179,12 +179,13 @@ def check_team_layout(role: str, delegation: DelegatedRole, delegator: Targets, 
     keys = {keyid: delegator.get_key(keyid) for keyid in delegation.keyids}
     if (
         succinct.name_prefix != bin_prefix(role)
-        or succinct.threshold != 1
+        or succinct.threshold != delegation.threshold
         or not 1 <= succinct.bit_length <= limits.BIN_BITS_MAX
         or set(succinct.keyids) != set(keys)
         or team.delegations.keys != keys
     ):
-        msg = f"{role}: its bins are at most {2**limits.BIN_BITS_MAX}, are called {bin_prefix(role)} and have its keys"
+        most = 2**limits.BIN_BITS_MAX
+        msg = f"{role}: its bins are at most {most}, are called {bin_prefix(role)} and have its keys and its threshold"
         raise PublishError(msg)
     if team.targets:
         msg = f"{role} holds versions beside its bins, where no device would look for them"

@@ -235,7 +235,7 @@ class Draft:
         targets = self._targets
         if succinct is not None and team.delegations is not None and targets is not None:
             owner = delegations(targets)[role]
-            succinct.keyids = list(owner.keyids)
+            succinct.keyids, succinct.threshold = list(owner.keyids), owner.threshold
             team.delegations.keys = {keyid: targets.get_key(keyid) for keyid in owner.keyids}
         return team
 
@@ -302,6 +302,6 @@ def _check_enough(name: str, role: Role) -> None:
             f" and of at most {limits.KEYS_MAX} keys"
         )
         raise PublishError(msg)
-    if role.threshold > 1 and (layout.is_team(name) or name in ("policy", "halt", "snapshot", "timestamp")):
-        msg = f"{name}: {role.threshold} would have to sign each time; teams push and the server signs with one key"
+    if role.threshold > 1 and name in ("policy", "halt", "snapshot", "timestamp"):
+        msg = f"{name}: {role.threshold} would have to sign each time; the server signs with one key"
         raise PublishError(msg)

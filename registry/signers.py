@@ -1,11 +1,11 @@
 """Who signs with a key that has a name?  A file here, a token or a cloud's key service elsewhere.
 
-A public key file (`NAME.pub`) is JSON: the key as TUF writes it, its id, and for a private key that is no file beside
-it the URI under which securesystemslib finds it::
+A public key file (`NAME.pub`; `ROLE.uri` of the server's keys) is JSON: the key as TUF writes it, its id, and for a
+private key that is no file beside it the URI under which securesystemslib finds it::
 
-    file2:/safe/root.pem        a file (the same as naming the file itself)
+    file:/safe/root.pem         a file (the same as naming the file itself); securesystemslib calls it file2:
     hsm:2?label=alcove          PKCS #11; the library in PYKCS11LIB, the PIN is asked for
-    gcpkms:… awskms:… azurekms:… hashivault:…   the clouds' services and Vault, by securesystemslib's word
+    gcpkms:… awskms:… azurekms:… hv:…   the clouds' services and Vault, by securesystemslib's word
 
 Ed25519 files are what the tests sign with.  The other kinds are securesystemslib's own, each with its own extra.
 """
@@ -14,22 +14,26 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from alcove.registry._tuf import CryptoSigner, Key, Signer, SSlibKey
+from alcove.registry._tuf import CryptoSigner, Key, Metadata, Signer, SSlibKey
 from alcove.registry.canonical import canonical_json
-from alcove.registry.errors import KeyFileError
+from alcove.registry.errors import KeyFileError, SigningError
 from alcove.registry.files import read_bounded
 from alcove.registry.keys import KEY_FILE_MAX_BYTES, load_signer
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from securesystemslib.exceptions import UnverifiedSignatureError
+from tuf.api.exceptions import UnsignedMetadataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 PRIVATE: Final = ".pem"
 PUBLIC: Final = ".pub"
+_FILES: Final = ("file", CryptoSigner.SCHEME)
+_PROBE: Final = b"alcove: does this key sign?"
 _URI: Final = "uri"
 _KEYID: Final = "keyid"
 
@@ -83,8 +87,9 @@ def load_any_signer(path: Path, *, secrets: Callable[[str], str] | None = None) 
     key, uri = _load_public(path)
     if uri is None:
         raise KeyFileError(str(path), "names no private key; give the private key file, or a public one with its URI")
-    if urlsplit(uri).scheme == CryptoSigner.SCHEME:
-        signer: Signer = load_signer(Path(urlsplit(uri).path))
+    file = _file_of(uri)
+    if file is not None:
+        signer: Signer = load_signer(file)
         if signer.public_key.keyid != key.keyid:
             raise KeyFileError(str(path), f"{uri} is another key, {signer.public_key.keyid}")
         return signer
@@ -93,6 +98,53 @@ def load_any_signer(path: Path, *, secrets: Callable[[str], str] | None = None) 
     except Exception as error:
         # securesystemslib's signers raise whatever their services do, and it says so.
         raise KeyFileError(str(path), f"{uri}: {error}") from error
+
+
+def load_service_signer(path: Path, *, secrets: Callable[[str], str]) -> Signer:
+    """Return who signs with the key of a public key file, after it has signed something: no person is there later.
+
+    Raises:
+        KeyFileError: as `load_any_signer`; or it does not sign, or not with this key.
+    """
+    signer = load_any_signer(path, secrets=secrets)
+    try:
+        signature = signer.sign(_PROBE)
+        signer.public_key.verify_signature(signature, _PROBE)
+    except UnverifiedSignatureError:
+        raise KeyFileError(str(path), "the key behind its URI is another one: its signature does not hold") from None
+    except Exception as error:
+        raise KeyFileError(str(path), f"does not sign: {error}") from error
+    return signer
+
+
+def private_file(path: Path) -> Path | None:
+    """Return the private key file that a public key file names; None where it names another place, or none.
+
+    Raises:
+        KeyFileError: absent or malformed.
+    """
+    uri = _load_public(path)[1]
+    return None if uri is None else _file_of(uri)
+
+
+def sign_metadata(role: str, metadata: Metadata[Any], signer: Signer, *, append: bool = False) -> None:
+    """Sign metadata, and see that the signature holds before anybody else does.
+
+    Raises:
+        SigningError: the key does not sign (its service does not answer), or what came is no signature by it.
+    """
+    key = signer.public_key
+    try:
+        key.verify_signature(metadata.sign(signer, append=append), metadata.signed_bytes)
+    except UnsignedMetadataError as error:
+        raise SigningError(role, key.keyid, str(error.__cause__ or error)) from error
+    except UnverifiedSignatureError:
+        raise SigningError(role, key.keyid, "what came back is no signature by it") from None
+
+
+def _file_of(uri: str) -> Path | None:
+    parts = urlsplit(uri)
+    return Path(parts.path) if parts.scheme in _FILES else None
 
 
 def _load_public(path: Path) -> tuple[Key, str | None]:

@@ -1,12 +1,14 @@
 """How does a team add a version, raise a floor or lift a halt?  It signs its own metadata, on its own machine.
 
-Members of a team share its key or have one each; whoever signs takes as current what the team's key, or one of the
-colleagues' keys that the caller names, has signed.  Two who sign on top of the same metadata cannot both be right: the
-tree takes the first, the second reads again and signs again (`StaleMetadataError`).
+Members of a team share its key or have one each; whoever signs takes as current what as many of the keys that the
+caller names (its own, those of colleagues) have signed as the team's threshold asks for.  Where that is above 1 and the
+keys are not all at hand, `draft_version` makes a change that is passed round.  Two who sign on top of the same metadata
+cannot both be right: the tree takes the first, the second reads again and signs again (`StaleMetadataError`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from typing import TYPE_CHECKING
 
@@ -20,7 +22,8 @@ from alcove.registry.floors import FIELD, floors, is_below
 from alcove.registry.layout import team_role
 from alcove.registry.lifts import FIELD as LIFTS_FIELD
 from alcove.registry.lifts import Lift, lifts
-from alcove.registry.trust import delegations, succinct_of
+from alcove.registry.signers import sign_metadata
+from alcove.registry.trust import delegations, parse, succinct_of
 from securesystemslib.exceptions import UnverifiedSignatureError
 
 if TYPE_CHECKING:
@@ -40,6 +43,8 @@ def sign_version(
     expires_s: int,
     *,
     colleagues: Sequence[Key] = (),
+    also: Sequence[Signer] = (),
+    threshold: int = 1,
 ) -> bytes:
     """Return the team's next metadata: the current one and one version more.
 
@@ -52,36 +57,100 @@ def sign_version(
         signer: the team's key, or this member's.
         expires_s: seconds since 1970 up to which the signature holds; a year ahead is usual.
         colleagues: public keys of the team's other members, whose signatures are as good.
+        also: further keys of the team that are at hand; each signs.
+        threshold: how many of the team's keys have to sign.
 
     Raises:
         VersionExists: the version is there with another manifest.
-        SignatureError: the current metadata was not signed by this key, or by a colleague's.
+        SignatureError: the current metadata was not signed by as many of these keys.
         DocumentError, MetadataError: the current metadata is malformed.
         DocumentTooLarge: the team has more versions than its bins hold.
     """
     role = team_role(manifest.team)
+    signed = _with_version(current_team_metadata, manifest, (signer, *also), expires_s, colleagues, threshold)
+    # Pushed before: the same bytes again, so that a push that lost its answer can be repeated.
+    return current_team_metadata if signed is None else _packed(role, signed)
+
+
+def draft_version(
+    current_team_metadata: bytes,
+    targets: bytes,
+    manifest: Manifest,
+    signers: Sequence[Signer],
+    expires_s: int,
+    *,
+    colleagues: Sequence[Key] = (),
+    threshold: int = 1,
+) -> Change | None:
+    """Return what `sign_version` would, for colleagues to sign before it is published; None where it is published.
+
+    Args:
+        current_team_metadata: as the server keeps it.
+        targets: who may sign for the team, as the server says; it is told to those who sign, and judged by the tree.
+        manifest: of the new version.
+        signers: the keys that are at hand, at least one.
+        expires_s: seconds since 1970 up to which the signatures hold.
+        colleagues: public keys of the team's other members.
+        threshold: how many of the team's keys have to sign.
+
+    Raises:
+        RegistryError: as `sign_version`; or `targets` is not metadata.
+    """
+    role = team_role(manifest.team)
+    signed = _with_version(current_team_metadata, manifest, signers, expires_s, colleagues, threshold)
+    if signed is None:
+        return None
+    known = parse(Targets, "targets", targets, limits.TARGETS_METADATA_MAX_BYTES)
+    current = TeamMetadata.parse(current_team_metadata, role).by_role(role)
+    return Change(signed, {"targets": known, **current}, {manifest.path: manifest.to_bytes().decode()})
+
+
+def signed_version(change: Change) -> tuple[bytes, bytes]:
+    """Return the team's next metadata and the manifest of a change that `draft_version` made, to be published.
+
+    Raises:
+        PublishError: it is no such change.
+    """
+    teams = {name if layout.is_team(name) else layout.bin_owner(name) for name in change.roles}
+    parts = {name: metadata for name, metadata in change.roles.items() if isinstance(metadata.signed, Targets)}
+    if len(teams) != 1 or "" in teams or len(change.manifests) != 1:
+        msg = "this change adds no version of a team; keys accept is for changes of keys"
+        raise PublishError(msg)
+    (manifest,) = change.manifests.values()
+    return _packed(teams.pop(), parts), manifest.encode()
+
+
+def _with_version(  # noqa: PLR0917 - what is signed, by whom, until when, and who else may
+    current_team_metadata: bytes,
+    manifest: Manifest,
+    signers: Sequence[Signer],
+    expires_s: int,
+    colleagues: Sequence[Key],
+    threshold: int,
+) -> dict[str, _Metadata] | None:
+    """Return the next metadata of each role that changes; None where the version is there already."""
+    role = team_role(manifest.team)
     current = TeamMetadata.parse(current_team_metadata, role)
-    owner, keys = _own(current, role, signer, colleagues)
+    owner, keys = _own(current, role, [*(one.public_key for one in signers), *colleagues], threshold)
     target = TargetFile.from_data(manifest.path, manifest.to_bytes(), ["sha256"])
     # Copied, so that a role that is not spread or renewed keeps the bytes it has.
     held = {name: copy.deepcopy(part.signed) for name, part in current.bins.items()}
     versions = Versions(role, copy.deepcopy(owner.signed), held)
     existing = versions.find(manifest.path)
     if existing == target:
-        # Pushed before: the same bytes again, so that a push that lost its answer can be repeated.
-        return current_team_metadata
+        return None
     if existing is not None:
         raise VersionExists(manifest.feature, manifest.version)
-    versions.add(manifest.path, target, keys)
+    versions.add(manifest.path, target, keys, threshold)
     parts = {role: versions.owner} | versions.bins
     ageing = {name for name, part in parts.items() if part.expires < utc(expires_s - layout.TEAM_LIFETIME_S // 2)}
     signed = {}
     for name in sorted(versions.changed | ageing):
         known = owner if name == role else current.bins.get(name)
         if known is not None:
-            _check_own(known, keys, name)
-        signed[name] = _sign_next(parts[name], signer, name, expires_s)
-    return _packed(role, signed)
+            _check_own(known, keys, name, threshold)
+        signed[name] = _sign_next(parts[name], signers, name, expires_s)
+    return signed
 
 
 def sign_floor(
@@ -112,11 +181,11 @@ def sign_floor(
     """
     role = team_role(team)
     current = TeamMetadata.parse(current_team_metadata, role)
-    owner, _ = _own(current, role, signer, colleagues)
+    owner, _ = _own(current, role, [signer.public_key, *colleagues], 1)
     signed = copy.deepcopy(owner.signed)
     if not raise_floor(role, signed, feature, min_version):
         return current_team_metadata
-    return _packed(role, {role: _sign_next(signed, signer, role, expires_s)})
+    return _packed(role, {role: _sign_next(signed, [signer], role, expires_s)})
 
 
 def raise_floor(role: str, team: Targets, feature: str, min_version: str) -> bool:
@@ -165,14 +234,12 @@ def next_team_metadata(state: TreeState, team: str, *, expires_s: int) -> _Metad
     return Metadata(signed)
 
 
-def _own(
-    current: TeamMetadata, role: str, signer: Signer, colleagues: Iterable[Key]
-) -> tuple[_Metadata, dict[str, Key]]:
+def _own(current: TeamMetadata, role: str, members: Iterable[Key], threshold: int) -> tuple[_Metadata, dict[str, Key]]:
     """Return the team's own metadata, proved to be by this team, and the keys that may sign for it."""
     if current.owner is None:
         raise SignatureError(role, "the team's own metadata is not there")
-    keys = {key.keyid: key for key in (signer.public_key, *colleagues)}
-    _check_own(current.owner, keys, role)
+    keys = {key.keyid: key for key in members}
+    _check_own(current.owner, keys, role, threshold)
     succinct = succinct_of(current.owner.signed)
     if succinct is not None and current.owner.signed.delegations is not None:
         # The bins name every key of the team, and the team has signed that.
@@ -186,25 +253,29 @@ def _packed(role: str, signed: Mapping[str, _Metadata]) -> bytes:
     return Change(signed).to_bytes()
 
 
-def _sign_next(signed: Targets, signer: Signer, role: str, expires_s: int) -> _Metadata:
+def _sign_next(signed: Targets, signers: Sequence[Signer], role: str, expires_s: int) -> _Metadata:
     signed.version += 1
     signed.expires = utc(expires_s)
     metadata = Metadata(signed)
-    metadata.sign(signer)
+    for signer in signers:
+        sign_metadata(role, metadata, signer, append=True)
     size_bytes = len(metadata.to_bytes())
     if size_bytes > limits.TARGETS_METADATA_MAX_BYTES:
         raise DocumentTooLarge(role, limit_bytes=limits.TARGETS_METADATA_MAX_BYTES, size_bytes=size_bytes)
     return metadata
 
 
-def _check_own(metadata: _Metadata, keys: Mapping[str, Key], role: str) -> None:
+def _check_own(metadata: _Metadata, keys: Mapping[str, Key], role: str, threshold: int) -> None:
     found = [(keys[keyid], signature) for keyid, signature in metadata.signatures.items() if keyid in keys]
     if not found:
         raise SignatureError(role, "the current metadata does not carry this team's signature")
+    valid = 0
     for key, signature in found:
-        try:
+        with contextlib.suppress(UnverifiedSignatureError):
             key.verify_signature(signature, metadata.signed_bytes)
-        except UnverifiedSignatureError:
-            continue
-        return
-    raise SignatureError(role, "the current metadata was altered after this team signed it")
+            valid += 1
+    if not valid:
+        raise SignatureError(role, "the current metadata was altered after this team signed it")
+    if valid < threshold:
+        known = f"{valid} of the {len(keys)} keys that are named, {threshold} have to; name the colleagues who did"
+        raise SignatureError(role, f"the current metadata was signed by {known}")

@@ -22,31 +22,40 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from alcove.registry import acceptance, layout, limits
-from alcove.registry._tuf import TargetFile
+from alcove.registry._tuf import Metadata
 from alcove.registry.bins import TeamMetadata, team_bytes
 from alcove.registry.canonical import version_key
 from alcove.registry.ceremony import initialise_tree
 from alcove.registry.checks import CheckReport, check_tree
-from alcove.registry.clock import SYSTEM_CLOCK, Clock, utc
-from alcove.registry.errors import MissingTarget, PublishError, ReadOnlyTreeError, StaleMetadataError, StorageError
+from alcove.registry.clock import SYSTEM_CLOCK, Clock
+from alcove.registry.errors import MissingTarget, ReadOnlyTreeError, StorageError
 from alcove.registry.files import DISK, Files
 from alcove.registry.highwater import check_published, note_published
-from alcove.registry.lifts import gives_back_only_lifted, lifts
 from alcove.registry.manifest import Manifest, manifest_path
+from alcove.registry.online import (
+    Refreshed,
+    check_app,
+    check_halted,
+    check_online,
+    check_serial,
+    check_trusted,
+    expiring,
+    publish_document,
+    renew,
+)
 from alcove.registry.policy.document import Halt, Policy, VersionRef, halt_from_bytes, policy_from_bytes
 from alcove.registry.publication import Publisher
 from alcove.registry.review import check_manifests, check_policy_versions, check_team_metadata
-from alcove.registry.trust import Proved, TreeState, delegations, online_trust, read_state, read_target
+from alcove.registry.trust import Proved, TreeState, read_state, read_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from alcove.registry._tuf import Signed, Signer
+    from alcove.registry._tuf import Signer
     from alcove.registry.blobs import BlobStore
     from alcove.registry.change import Change
     from alcove.registry.keys import OnlineKeys
-    from alcove.registry.lifts import Lift
 
 __all__ = ["Accepted", "Refreshed", "Tree", "initialise_tree"]
 
@@ -64,19 +73,6 @@ class Accepted:
     team: str
     metadata_version: int
     added: tuple[Manifest, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Refreshed:
-    """What `refresh` did.
-
-    Attributes:
-        renewed: roles signed anew.
-        expiring: roles that a person has to renew within 30 days, and when they expire (seconds since 1970).
-    """
-
-    renewed: tuple[str, ...]
-    expiring: Mapping[str, int]
 
 
 class Tree:
@@ -156,6 +152,14 @@ class Tree:
         if role not in roles:
             raise MissingTarget(role)
         return team_bytes(role, roles)
+
+    def targets_bytes(self) -> bytes:
+        """Return who may sign for which team, without signatures: for people who sign, the tree judges by its own.
+
+        Raises:
+            MetadataError, StorageError: as `trust.read_state`.
+        """
+        return Metadata(self.state().targets).to_bytes()
 
     def holds_team_metadata(self, team: str, signed: bytes) -> bool:
         """Tell whether what a team signed is current already: a push that lost its answer may be repeated.
@@ -254,7 +258,7 @@ class Tree:
         publisher = self._publisher("snapshot")
         with self._exclusive():
             state = self.state()
-            _check_online(state, publisher)
+            check_online(state, publisher)
             role, changed = check_team_metadata(state, signed, now_s=publisher.now_s, team=team)
             name = role.removeprefix(layout.TEAM_PREFIX)
             if not changed:
@@ -297,16 +301,16 @@ class Tree:
         """
         publisher = self._publisher("policy")
         policy = policy_from_bytes(policy_bytes)
-        _same_app("policy", app, policy.app)
+        check_app("policy", app, policy.app)
         with self._exclusive():
             state = self.state()
             current = self._policy(state, app)
             if current == policy:
                 return False
-            _serial_rises(layout.policy_path(app), current, policy)
-            _check_online(state, publisher)
+            check_serial(layout.policy_path(app), current, policy)
+            check_online(state, publisher)
             check_policy_versions(state, policy)
-            _publish_document(publisher, state, "policy", layout.policy_path(app), policy_bytes)
+            publish_document(publisher, state, "policy", layout.policy_path(app), policy_bytes)
         return True
 
     def publish_halt(self, app: str, halt_bytes: bytes) -> bool:
@@ -321,18 +325,16 @@ class Tree:
         """
         publisher = self._publisher("halt")
         halt = halt_from_bytes(halt_bytes)
-        _same_app("halt", app, halt.app)
+        check_app("halt", app, halt.app)
         with self._exclusive():
             state = self.state()
             current = self._halt(state, app)
             if current == halt:
                 return False
-            _serial_rises(layout.halt_path(app), current, halt)
-            _check_online(state, publisher)
-            if current is not None and not gives_back_only_lifted(current, halt, lifts_by_feature(state)):
-                msg = f"the halt of {app} must name again all that is halted or frozen; the halt key lifts nothing"
-                raise PublishError(msg)
-            _publish_document(publisher, state, "halt", layout.halt_path(app), halt_bytes)
+            check_serial(layout.halt_path(app), current, halt)
+            check_online(state, publisher)
+            check_halted(current, halt, state)
+            publish_document(publisher, state, "halt", layout.halt_path(app), halt_bytes)
         return True
 
     def refresh(self) -> Refreshed:
@@ -345,23 +347,11 @@ class Tree:
             MetadataError, StorageError: the tree is damaged or not writable; repeating is safe.
         """
         publisher = self._publisher("timestamp")
-        now_s = publisher.now_s
         with self._exclusive():
             state = self.state()
-            _check_online(state, publisher)
-            renewed = {
-                role: publisher.next_role(role, state.roles[role], state.roles[role].targets)
-                for role in ("policy", "halt")
-                if _is_half_spent(role, state.roles[role].metadata.signed, now_s)
-            }
-            names: tuple[str, ...] = ()
-            if renewed or _is_half_spent("snapshot", state.snapshot, now_s):
-                publisher.publish(targets={}, roles=renewed, snapshot=state.snapshot, timestamp=state.timestamp)
-                names = (*renewed, "snapshot", "timestamp")
-            elif _is_half_spent("timestamp", state.timestamp, now_s):
-                publisher.restamp(state.timestamp)
-                names = ("timestamp",)
-        return Refreshed(names, _expiring(state, now_s))
+            check_online(state, publisher)
+            renewed = renew(state, publisher)
+        return Refreshed(renewed, expiring(state, publisher.now_s))
 
     def check(self) -> CheckReport:
         """Prove every file of the tree: signatures, dates, digests, documents and blobs.
@@ -416,69 +406,3 @@ class Tree:
         if target is None:
             return None
         return halt_from_bytes(read_target(self.folder, path, target, limits.HALT_MAX_BYTES))
-
-
-def check_trusted(keys: OnlineKeys, trusted: Mapping[str, Sequence[str]]) -> None:
-    """Check that what these keys sign would be accepted.
-
-    Raises:
-        PublishError: a key is another one than the tree trusts: it was rotated, and this process holds the old one.
-    """
-    for role, keyids in trusted.items():
-        keyid = getattr(keys, role).public_key.keyid
-        if keyid not in keyids:
-            msg = f"the key of {role} here, {keyid}, is not the one that the tree trusts; load the new one"
-            raise PublishError(msg)
-
-
-def lifts_by_feature(state: TreeState) -> dict[str, tuple[Lift, ...]]:
-    """Return the lifts of the team that owns each feature.
-
-    Raises:
-        MetadataError: a team's lifts are malformed.
-    """
-    found: dict[str, tuple[Lift, ...]] = {}
-    for role, delegated in delegations(state.targets).items():
-        if layout.is_team(role):
-            own = lifts(role, state.roles[role].metadata.signed)
-            found |= {path.partition("/")[0]: own for path in delegated.paths or ()}
-    return found
-
-
-def _check_online(state: TreeState, publisher: Publisher) -> None:
-    check_trusted(publisher.keys, online_trust(state.root, state.targets))
-
-
-def _publish_document(publisher: Publisher, state: TreeState, role: str, path: str, data: bytes) -> None:
-    current = state.roles[role]
-    targets = current.targets | {path: TargetFile.from_data(path, data, ["sha256"])}
-    publisher.publish(
-        targets={path: data},
-        roles={role: publisher.next_role(role, current, targets)},
-        snapshot=state.snapshot,
-        timestamp=state.timestamp,
-    )
-
-
-def _same_app(document: str, app: str, seen: str) -> None:
-    if app != seen:
-        msg = f"this {document} is for the app {seen!r}, not {app!r}"
-        raise PublishError(msg)
-
-
-def _serial_rises(path: str, current: Policy | Halt | None, new: Policy | Halt) -> None:
-    if current is not None and new.serial <= current.serial:
-        raise StaleMetadataError(path, expected_version=current.serial + 1, seen_version=new.serial)
-
-
-def _is_half_spent(role: str, signed: Signed, now_s: int) -> bool:
-    return bool(signed.expires < utc(now_s + layout.LIFETIMES_S[role] // 2))
-
-
-def _expiring(state: TreeState, now_s: int) -> dict[str, int]:
-    by_people: dict[str, Signed] = {"root": state.root, "targets": state.targets}
-    by_people |= {
-        role: signed.metadata.signed for role, signed in state.roles.items() if role not in ("policy", "halt")
-    }
-    moments = {role: int(signed.expires.timestamp()) for role, signed in by_people.items()}
-    return {role: expires_s for role, expires_s in moments.items() if expires_s < now_s + layout.WARNING_S}

@@ -6,15 +6,39 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from alcove.registry.policy.assignment import Reason, Resolution, arm_ranges, bucket, keeps_devices, resolve
+    from alcove.registry.policy.assignment import (
+        Check,
+        Reason,
+        Resolution,
+        Step,
+        arm_ranges,
+        bucket,
+        keeps_devices,
+        resolve,
+        rollout_ranges,
+    )
+    from alcove.registry.policy.attributes import (
+        DeviceAttributes,
+    )
+    from alcove.registry.policy.audience import (
+        Audience,
+        overlap_witness,
+        overlaps,
+    )
+    from alcove.registry.policy.audience_text import (
+        parse_attributes,
+        parse_audience,
+    )
     from alcove.registry.policy.document import (
         Arm,
         ExperimentPolicy,
         FeaturePolicy,
         Halt,
         HaltedVersion,
+        Holdout,
         Policy,
         RolloutPolicy,
+        Segment,
         TaskPolicy,
         VersionRef,
         halt_from_bytes,
@@ -23,52 +47,87 @@ if TYPE_CHECKING:
         policy_from_bytes,
         policy_to_bytes,
     )
+    from alcove.registry.policy.explanation import (
+        Explanation,
+        explain,
+    )
+    from alcove.registry.policy.outcome import (
+        Outcome,
+    )
 
 # Loaded on first use: an app that only predicts needs neither pydantic nor any of this.
 _HOME: Final = {
     "Arm": "document",
+    "Audience": "audience",
+    "Check": "assignment",
+    "DeviceAttributes": "attributes",
     "ExperimentPolicy": "document",
+    "Explanation": "explanation",
     "FeaturePolicy": "document",
     "Halt": "document",
     "HaltedVersion": "document",
+    "Holdout": "document",
+    "Outcome": "outcome",
     "Policy": "document",
     "Reason": "assignment",
     "Resolution": "assignment",
     "RolloutPolicy": "document",
+    "Segment": "document",
+    "Step": "assignment",
     "TaskPolicy": "document",
     "VersionRef": "document",
     "arm_ranges": "assignment",
     "bucket": "assignment",
+    "explain": "explanation",
     "halt_from_bytes": "document",
     "halt_to_bytes": "document",
     "keeps_devices": "assignment",
     "make_task": "document",
+    "overlap_witness": "audience",
+    "overlaps": "audience",
+    "parse_attributes": "audience_text",
+    "parse_audience": "audience_text",
     "policy_from_bytes": "document",
     "policy_to_bytes": "document",
     "resolve": "assignment",
+    "rollout_ranges": "assignment",
 }
 
 __all__ = [
     "Arm",
+    "Audience",
+    "Check",
+    "DeviceAttributes",
     "ExperimentPolicy",
+    "Explanation",
     "FeaturePolicy",
     "Halt",
     "HaltedVersion",
+    "Holdout",
+    "Outcome",
     "Policy",
     "Reason",
     "Resolution",
     "RolloutPolicy",
+    "Segment",
+    "Step",
     "TaskPolicy",
     "VersionRef",
     "arm_ranges",
     "bucket",
+    "explain",
     "halt_from_bytes",
     "halt_to_bytes",
     "keeps_devices",
     "make_task",
+    "overlap_witness",
+    "overlaps",
+    "parse_attributes",
+    "parse_audience",
     "policy_from_bytes",
     "policy_to_bytes",
     "resolve",
+    "rollout_ranges",
 ]
 
 

@@ -1,14 +1,20 @@
 """Which version does this device run?  Computed on the device, from a secret that never leaves it.
 
-A device's bucket is a keyed hash of its secret and the salt of the rollout or experiment, so buckets of different
-salts are independent and nobody without the secret can tell them.  Treatment arms take buckets from 0 up, the control
-(arm 0) from the top down: widening either never removes a device that is already in.
+    experiment of the feature:  halted arm? ─▶ holdout? ─▶ segment of its layer? ─▶ audience? ─▶ arm's buckets?
+    else rollout:               halted? ─▶ audience? ─▶ treatment's or control's buckets?
+    else default:               halted? ─▶ the device keeps to its previous slot or baseline
 
-Frozen: `tests/registry/vectors/assignment.json` holds what every implementation must answer.
+A device's bucket is a keyed hash of its secret and the salt of the rollout, experiment, layer or holdout, so buckets of
+different salts are independent and nobody without the secret can tell them.  Treatment arms take buckets from 0 up, the
+control (arm 0) from the top down: widening either never removes a device that is already in.  A rollout's control group
+is taken the same way.
+
+Frozen: `tests/registry/vectors/` holds what every implementation must answer.
 """
 
 from __future__ import annotations
 
+import bisect
 import hashlib
 import hmac
 from dataclasses import dataclass
@@ -17,9 +23,32 @@ from typing import TYPE_CHECKING, Final
 
 from alcove.registry.errors import FeatureUnknownError, VersionHaltedError
 from alcove.registry.limits import POLICY_BUCKETS
+from alcove.registry.policy.attributes import NO_ATTRIBUTES, DeviceAttributes
 
 if TYPE_CHECKING:
-    from alcove.registry.policy.document import ExperimentPolicy, FeaturePolicy, Policy, TaskPolicy, VersionRef
+    from collections.abc import Callable, Iterator
+
+    from alcove.registry.policy.document import (
+        ExperimentPolicy,
+        FeaturePolicy,
+        Policy,
+        RolloutPolicy,
+        TaskPolicy,
+        VersionRef,
+    )
+
+__all__ = [
+    "SECRET_BYTES",
+    "Check",
+    "Reason",
+    "Resolution",
+    "Step",
+    "arm_ranges",
+    "bucket",
+    "keeps_devices",
+    "resolve",
+    "rollout_ranges",
+]
 
 SECRET_BYTES: Final = 32
 
@@ -32,6 +61,34 @@ class Reason(StrEnum):
     DEFAULT = "default"
 
 
+class Check(StrEnum):
+    """One question of the drawing above."""
+
+    HALT = "halt"
+    HOLDOUT = "holdout"
+    LAYER = "layer"
+    AUDIENCE = "audience"
+    BUCKET = "bucket"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One question that was asked on the way to a version.
+
+    Attributes:
+        subject: what it is about, such as "experiment ex-1".
+        check: the question.
+        passed: whether the way goes on here; False: this part of the policy does not choose.
+        detail: with the bound and the value.
+    """
+
+    subject: str
+    check: Check
+    passed: bool
+    detail: str
+
+
 @dataclass(frozen=True, slots=True)
 class Resolution:
     """What one device runs for one feature, and why.
@@ -39,9 +96,9 @@ class Resolution:
     Attributes:
         version: the version to run.
         reason: which part of the policy chose it.
-        arm: number of the arm, only in an experiment.
+        arm: number of the arm, in an experiment or a rollout that compares (0 = control, 1 = treatment).
         experiment_id: only in an experiment.
-        task: what the device may report, only in an experiment.
+        task: what the device may report, in an experiment or a rollout with a task.
     """
 
     version: VersionRef
@@ -56,7 +113,7 @@ def bucket(secret: bytes, salt: str) -> int:
 
     Args:
         secret: the 32 bytes drawn at installation.
-        salt: of one rollout or experiment.
+        salt: of one rollout, experiment, layer or holdout.
 
     Raises:
         ValueError: `secret` has another length.
@@ -79,19 +136,44 @@ def arm_ranges(experiment: ExperimentPolicy) -> tuple[range, ...]:
     return tuple(ranges)
 
 
+def rollout_ranges(rollout: RolloutPolicy) -> tuple[range, range]:
+    """Return the buckets of control and treatment: the control at the top, the treatment from 0."""
+    top = range(POLICY_BUCKETS - rollout.control_permyriad, POLICY_BUCKETS)
+    return top, range(rollout.share_permyriad)
+
+
 def keeps_devices(before: ExperimentPolicy, after: ExperimentPolicy) -> bool:
     """Tell whether every device in an arm of `before` is in the same arm of `after`.
 
     With two arms that is so whenever no share falls.  With more, a treatment's neighbours move when it is widened, so
-    only the last may be; whoever changes a running experiment asks this first.
+    only the last may be; whoever changes a running experiment asks this first.  Its audience may only be dropped, its
+    segment only be widened or dropped.
     """
     if before.salt != after.salt or len(before.arms) != len(after.arms):
         return False
-    pairs = zip(arm_ranges(before), arm_ranges(after), strict=True)
-    return all(not old or (new.start <= old.start and old.stop <= new.stop) for old, new in pairs)
+    if after.audience is not None and after.audience != before.audience:
+        return False
+    if after.segment is not None:
+        if before.segment is None or before.segment.layer != after.segment.layer:
+            return False
+        if not _holds(after.segment.buckets, before.segment.buckets):
+            return False
+    return all(_holds(new, old) for old, new in zip(arm_ranges(before), arm_ranges(after), strict=True))
 
 
-def resolve(policy: Policy, feature: str, secret: bytes, *, halted: frozenset[str] = frozenset()) -> Resolution:
+def _holds(wide: range, narrow: range) -> bool:
+    return not narrow or (wide.start <= narrow.start and narrow.stop <= wide.stop)
+
+
+def resolve(
+    policy: Policy,
+    feature: str,
+    secret: bytes,
+    *,
+    attributes: DeviceAttributes = NO_ATTRIBUTES,
+    halted: frozenset[str] = frozenset(),
+    note: Callable[[Step], None] | None = None,
+) -> Resolution:
     """Return what this device runs: its experiment's arm before the rollout's version before the default.
 
     An experiment with a halted arm is over for everybody: a comparison with one side missing has no answer, and
@@ -101,7 +183,9 @@ def resolve(policy: Policy, feature: str, secret: bytes, *, halted: frozenset[st
         policy: the app's policy.
         feature: name of the feature.
         secret: the 32 bytes drawn at installation.
+        attributes: what the app says of the device; audiences are compared with it.
         halted: manifest digests that must not run (`Halt.digests`).
+        note: hears each question and its answer (`explain`).
 
     Raises:
         FeatureUnknownError: the policy does not mention the feature.
@@ -111,30 +195,146 @@ def resolve(policy: Policy, feature: str, secret: bytes, *, halted: frozenset[st
     rules = policy.features.get(feature)
     if rules is None:
         raise FeatureUnknownError(policy.app, feature)
-    chosen = _in_experiment(rules, secret, halted) or _in_rollout(rules, secret, halted)
+    device = _Device(secret, attributes, halted, note)
+    chosen = _in_experiments(policy, rules, device) or _in_rollout(rules, device)
     if chosen is not None:
         return chosen
-    if rules.default.manifest_sha256 in halted:
-        raise VersionHaltedError(feature, rules.default.version)
-    return Resolution(rules.default, Reason.DEFAULT)
+    version = rules.default
+    is_halted = version.manifest_sha256 in halted
+    if note is not None:
+        detail = "halted; the device keeps its previous version or baseline" if is_halted else "nothing else chose"
+        note(Step(f"default {version.version}", Check.DEFAULT, not is_halted, detail))
+    if is_halted:
+        raise VersionHaltedError(feature, version.version)
+    return Resolution(version, Reason.DEFAULT)
 
 
-def _in_experiment(rules: FeaturePolicy, secret: bytes, halted: frozenset[str]) -> Resolution | None:
-    experiment = rules.experiment
-    if experiment is None or any(arm.version.manifest_sha256 in halted for arm in experiment.arms):
+@dataclass(frozen=True, slots=True)
+class _Device:
+    secret: bytes
+    attributes: DeviceAttributes
+    halted: frozenset[str]
+    note: Callable[[Step], None] | None
+
+
+def _in_experiments(policy: Policy, rules: FeaturePolicy, device: _Device) -> Resolution | None:
+    """Return the arm that the device is in; at most one experiment has it (I6 of `document.py`), in any order."""
+    if not rules.all_experiments or _is_held_out(policy, device):
         return None
-    number = bucket(secret, experiment.salt)
+    # One keyed hash for each layer, however many experiments share it.
+    places = {layer: bucket(device.secret, policy.layers[layer]) for layer in rules.segments}
+    for experiment in rules.all_experiments if device.note is not None else _possible(rules, places):
+        place = None if experiment.segment is None else places[experiment.segment.layer]
+        if (found := _in_experiment(experiment, place, device)) is not None:
+            return found
+    return None
+
+
+def _possible(rules: FeaturePolicy, places: dict[str, int]) -> Iterator[ExperimentPolicy]:
+    """Give the experiments but those whose segment cannot be the device's: of a layer, one at most is left."""
+    yield from rules.outside_layers
+    for layer, (firsts, experiments) in rules.segments.items():
+        index = bisect.bisect_right(firsts, places[layer]) - 1
+        if index >= 0:
+            yield experiments[index]
+
+
+def _is_held_out(policy: Policy, device: _Device) -> bool:
+    holdout = policy.holdout
+    if holdout is None:
+        return False
+    number = bucket(device.secret, holdout.salt)
+    is_held_out = number < holdout.share_permyriad
+    if device.note is not None:
+        where = "in" if is_held_out else "not in"
+        detail = f"bucket {number} is {where} [0, {holdout.share_permyriad})"
+        device.note(Step(f"holdout of {policy.app}", Check.HOLDOUT, not is_held_out, detail))
+    return is_held_out
+
+
+def _in_experiment(experiment: ExperimentPolicy, place: int | None, device: _Device) -> Resolution | None:
+    """Return the arm of one experiment, or None; `place` is the device's bucket in the experiment's layer."""
+    note = device.note
+    subject = f"experiment {experiment.id}"
+    stopped = [arm.name for arm in experiment.arms if arm.version.manifest_sha256 in device.halted]
+    if stopped:
+        if note is not None:
+            note(Step(subject, Check.HALT, False, f"over: arm {', '.join(stopped)} is halted"))
+        return None
+    segment = experiment.segment
+    if segment is not None and place is not None:
+        is_inside = place in segment.buckets
+        if note is not None:
+            where = f"{'in' if is_inside else 'not in'} {_range_text(segment.buckets)}"
+            note(Step(subject, Check.LAYER, is_inside, f"bucket {place} of layer {segment.layer} is {where}"))
+        if not is_inside:
+            return None
+    if experiment.audience is not None and not _is_addressed(subject, experiment, device):
+        return None
+    number = bucket(device.secret, experiment.salt)
     for index, buckets in enumerate(arm_ranges(experiment)):
         if number in buckets:
-            ref = experiment.arms[index].version
-            return Resolution(ref, Reason.EXPERIMENT, arm=index, experiment_id=experiment.id, task=experiment.task)
+            arm = experiment.arms[index]
+            if note is not None:
+                detail = f"bucket {number} is in {_range_text(buckets)} of arm {index}, {arm.name}"
+                note(Step(subject, Check.BUCKET, True, detail))
+            return Resolution(
+                arm.version, Reason.EXPERIMENT, arm=index, experiment_id=experiment.id, task=experiment.task
+            )
+    if note is not None:
+        named = ", ".join(_range_text(buckets) for buckets in arm_ranges(experiment))
+        note(Step(subject, Check.BUCKET, False, f"bucket {number} is in no arm: {named}"))
     return None
 
 
-def _in_rollout(rules: FeaturePolicy, secret: bytes, halted: frozenset[str]) -> Resolution | None:
-    rollout = rules.rollout
-    if rollout is None or rollout.version.manifest_sha256 in halted:
+def _in_rollout(rules: FeaturePolicy, device: _Device) -> Resolution | None:
+    """Return the treatment's version, or the default for its control.
+
+    With the default halted there is nothing to compare with: the treatment goes on, and nobody is in an arm.
+    """
+    rollout, note = rules.rollout, device.note
+    if rollout is None:
         return None
-    if bucket(secret, rollout.salt) < rollout.share_permyriad:
-        return Resolution(rollout.version, Reason.ROLLOUT)
-    return None
+    subject = f"rollout {rollout.id}"
+    if rollout.version.manifest_sha256 in device.halted:
+        if note is not None:
+            note(Step(subject, Check.HALT, False, f"over: {rollout.version.version} is halted"))
+        return None
+    if rollout.audience is not None and not _is_addressed(subject, rollout, device):
+        return None
+    is_compared = rollout.task is not None or rollout.control_permyriad > 0
+    is_compared = is_compared and rules.default.manifest_sha256 not in device.halted
+    number = bucket(device.secret, rollout.salt)
+    control, treatment = rollout_ranges(rollout)
+    found = None
+    if number in treatment:
+        found = Resolution(rollout.version, Reason.ROLLOUT)
+        if is_compared:
+            found = Resolution(rollout.version, Reason.ROLLOUT, arm=1, task=rollout.task)
+    elif number in control and is_compared:
+        found = Resolution(rules.default, Reason.ROLLOUT, arm=0, task=rollout.task)
+    if note is not None:
+        if found is None:
+            detail = f"bucket {number} is not in {_range_text(treatment)}"
+            detail += f" nor in the control's {_range_text(control)}" if is_compared and control else ""
+        else:
+            is_treated = number in treatment
+            side = "the new version" if is_treated else "the control, which stays on the default"
+            detail = f"bucket {number} is in {_range_text(treatment if is_treated else control)}: {side}"
+        note(Step(subject, Check.BUCKET, found is not None, detail))
+    return found
+
+
+def _is_addressed(subject: str, part: ExperimentPolicy | RolloutPolicy, device: _Device) -> bool:
+    audience = part.audience
+    if audience is None:
+        return True
+    missed = audience.unmet(device.attributes)
+    if device.note is not None:
+        seen = "" if missed is None else f"; {missed} is {getattr(device.attributes, missed) or 'not stated'}"
+        device.note(Step(subject, Check.AUDIENCE, missed is None, f"{audience}{seen}"))
+    return missed is None
+
+
+def _range_text(buckets: range) -> str:
+    return f"[{buckets.start}, {buckets.stop})"

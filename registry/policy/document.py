@@ -6,6 +6,10 @@ Invariants (checked at construction, so also on every read):
 - I2  An experiment has 2 to 8 arms with distinct names; shares add up to at most 10 000 permyriad.
 - I3  A task's id is the digest of everything else it says; it counts as many arms as its experiment has.
 - I4  One meaning has one encoding (`canonical.py`); the serial number only rises (`tree.py`, `client.py`).
+- I5  A rollout's treatment and control share no bucket; its task counts two arms and four outcomes, under its own id.
+- I6  Experiments of one feature that a device could be in together share a layer; segments of a layer share no bucket.
+- I7  What was added to format 1 later is left out where it says nothing: a policy that uses none of it has the bytes it
+      always had, and devices of every age read it.
 """
 
 from __future__ import annotations
@@ -16,7 +20,8 @@ import itertools
 import math
 from collections.abc import Sequence  # noqa: TC003 - kept beside the types pydantic reads
 from fractions import Fraction
-from typing import Annotated, Final, Literal, Self
+from functools import cached_property
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from alcove.registry import limits
 from alcove.registry.canonical import (
@@ -30,12 +35,37 @@ from alcove.registry.canonical import (
     canonical_json,
     version_key,
 )
-from pydantic import Field, StringConstraints, field_serializer, field_validator, model_validator
+from alcove.registry.errors import AudienceError
+from alcove.registry.policy.audience import Audience, overlaps
+from alcove.registry.policy.outcome import Outcome
+from pydantic import (
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    field_serializer,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 Permyriad = Annotated[int, Field(strict=True, ge=0, le=limits.POLICY_BUCKETS)]
 Serial = Annotated[int, Field(strict=True, ge=1, le=limits.SERIAL_MAX)]
 # One spelling for each number: no leading or trailing zero.
 Decimal = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,5})(\.[0-9]{0,5}[1-9])?$")]
+
+ROLLOUT_ARMS: Final = 2  # of a rollout's task: 0 stays on the default, 1 has the new version
+
+
+def _read_audience(value: object) -> Audience:
+    try:
+        return value if isinstance(value, Audience) else Audience.from_json(value)
+    except AudienceError as error:
+        raise ValueError(str(error)) from None
+
+
+AudienceField = Annotated[Audience, PlainValidator(_read_audience), PlainSerializer(Audience.to_json)]
 
 _MICROSECONDS: Final = 1000  # in a millisecond; edges are whole microseconds
 
@@ -118,10 +148,10 @@ class TaskPolicy(TaskTerms):
 
     Attributes:
         task_id: 64 hex digits, the digest of all other fields (`make_task` computes it).
-        experiment_id: the experiment that it measures.
+        experiment_id: the experiment or rollout that it measures.
         epsilon: privacy loss of one report, decimal text.
-        arm_count: arms, numbered as in the experiment.
-        outcome_count: answers told apart; 0 = refused, 1 = accepted.
+        arm_count: arms, numbered as in the experiment; in a rollout 0 = control, 1 = treatment.
+        outcome_count: outcomes told apart, numbered as in `Outcome`; a device drops what is numbered higher.
         latency_edges_ms: rising; bin i holds edge[i-1] <= latency < edge[i]; whole microseconds.
         window_s: seconds in which a device reports at most once.
         first_window_start_s: seconds since 1970 at which window 0 begins.
@@ -193,13 +223,61 @@ def _millisecond_text(edge_ms: float) -> str:
     return f"{whole}.{rest:03d}".rstrip("0").rstrip(".")
 
 
-class RolloutPolicy(Part):
-    """Moves a share of the devices to one version: buckets [0, share_permyriad) of `salt`."""
+class _Extended(Part):
+    """A piece that got fields later: each is left out where it has its default (I7)."""
+
+    @model_serializer(mode="wrap")
+    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        fields: dict[str, object] = write(self)
+        return {name: value for name, value in fields.items() if not self._says_nothing(name)}
+
+    ADDED: ClassVar[frozenset[str]]
+    """Names of the fields that format 1 did not always have."""
+
+    def _says_nothing(self, name: str) -> bool:
+        fields = type(self).model_fields
+        return name in self.ADDED and getattr(self, name) == fields[name].default
+
+
+class RolloutPolicy(_Extended):
+    """Moves a share of the devices to one version, and may hold back a control group of those that stay.
+
+    Attributes:
+        id: of the rollout.
+        salt: of its buckets.
+        version: where the treatment goes: buckets [0, share_permyriad).
+        share_permyriad: treatment, in 1/10 000 of the devices.
+        control_permyriad: control, in 1/10 000: buckets [10 000 - control_permyriad, 10 000) run the default.
+        audience: who may be in either; None for everybody.
+        task: what devices of both report; arm 0 is the control, arm 1 the treatment.
+        own_arm: both versions are too large to have every device fetch both; downloads tell its arm.
+    """
 
     id: Identifier
     salt: Identifier
     version: VersionRef
     share_permyriad: Permyriad
+    control_permyriad: Permyriad = 0
+    audience: AudienceField | None = None
+    task: TaskPolicy | None = None
+    own_arm: bool = False
+
+    ADDED: ClassVar = frozenset({"control_permyriad", "audience", "task", "own_arm"})
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        total = self.share_permyriad + self.control_permyriad
+        if total > limits.POLICY_BUCKETS:
+            msg = f"treatment and control of rollout {self.id} add up to {total}, at most {limits.POLICY_BUCKETS}"
+            raise ValueError(msg)
+        terms = None if self.task is None else (self.task.experiment_id, self.task.arm_count, self.task.outcome_count)
+        if terms is not None and terms != (self.id, ROLLOUT_ARMS, len(Outcome)):
+            msg = (
+                f"rollout {self.id} has a task of {ROLLOUT_ARMS} arms and {len(Outcome)} outcomes under its own id,"
+                f" got {terms[1]} arms and {terms[2]} outcomes of {terms[0]}"
+            )
+            raise ValueError(msg)
+        return self
 
 
 class Arm(Part):
@@ -210,13 +288,49 @@ class Arm(Part):
     share_permyriad: Permyriad
 
 
-class ExperimentPolicy(Part):
-    """A comparison of versions.  Arm 0 is the control; `assignment.py` says who is in which arm."""
+class Segment(Part):
+    """A part of a layer: the devices whose bucket of the layer's salt is in [first, first + count)."""
+
+    layer: Identifier
+    first: Permyriad
+    count: Annotated[int, Field(strict=True, ge=1, le=limits.POLICY_BUCKETS)]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.first + self.count > limits.POLICY_BUCKETS:
+            end = self.first + self.count
+            msg = f"the segment of layer {self.layer} ends at {end}, at most {limits.POLICY_BUCKETS}"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def buckets(self) -> range:
+        """Buckets of the layer that it holds."""
+        return range(self.first, self.first + self.count)
+
+
+class ExperimentPolicy(_Extended):
+    """A comparison of versions.  Arm 0 is the control; `assignment.py` says who is in which arm.
+
+    Attributes:
+        id: of the experiment.
+        salt: of its arms' buckets.
+        arms: sides; shares are of the devices that audience and segment leave.
+        task: what its devices report.
+        audience: who may be in it; None for everybody.
+        segment: which part of a layer it has; None for all devices, whatever layers they are in.
+        own_arm: all arms together are too large to have every device fetch them; downloads tell its arm.
+    """
 
     id: Identifier
     salt: Identifier
     arms: Annotated[tuple[Arm, ...], Field(min_length=2, max_length=limits.ARMS_MAX)]
     task: TaskPolicy
+    audience: AudienceField | None = None
+    segment: Segment | None = None
+    own_arm: bool = False
+
+    ADDED: ClassVar = frozenset({"audience", "segment", "own_arm"})
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -237,21 +351,34 @@ class ExperimentPolicy(Part):
         return self
 
 
-class FeaturePolicy(Part):
+class FeaturePolicy(_Extended):
     """What devices run for one feature.
 
     Attributes:
         min_version: the floor; nothing below it may be named.
         default: who is in no experiment and no rollout runs this.
+        rollout: moves devices to another version.
+        experiment: the one that runs; None where none or several do.
+        experiments: two or more that run, by rising id; `all_experiments` has either.
     """
 
     min_version: VersionText
     default: VersionRef
     rollout: RolloutPolicy | None = None
     experiment: ExperimentPolicy | None = None
+    experiments: Annotated[tuple[ExperimentPolicy, ...], Field(max_length=limits.EXPERIMENTS_MAX)] = ()
+
+    ADDED: ClassVar = frozenset({"experiments"})
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        ids = [experiment.id for experiment in self.experiments]
+        if ids and (len(ids) < 2 or self.experiment is not None or any(a >= b for a, b in itertools.pairwise(ids))):
+            msg = f"experiments are two or more beside no other, by rising id, got {ids}"
+            raise ValueError(msg)
+        for first, second in itertools.combinations(self.experiments, 2):
+            if _layer_of(first) != _layer_of(second) or _layer_of(first) is None:
+                _check_apart(first, second)
         floor = version_key(self.min_version)
         for ref in self.versions():
             if version_key(ref.version) < floor:
@@ -259,23 +386,90 @@ class FeaturePolicy(Part):
                 raise ValueError(msg)
         return self
 
+    @property
+    def all_experiments(self) -> tuple[ExperimentPolicy, ...]:
+        """Every experiment that runs: none, one or several."""
+        return self.experiments if self.experiment is None else (self.experiment,)
+
+    @cached_property
+    def outside_layers(self) -> tuple[ExperimentPolicy, ...]:
+        """Experiments that have all devices, whatever layers they are in."""
+        return tuple(one for one in self.all_experiments if one.segment is None)
+
+    @cached_property
+    def segments(self) -> dict[str, tuple[tuple[int, ...], tuple[ExperimentPolicy, ...]]]:
+        """First buckets and experiments of each layer, by rising bucket: where a device's own is found at once."""
+        found: dict[str, list[tuple[int, ExperimentPolicy]]] = {}
+        for one in self.all_experiments:
+            if one.segment is not None:
+                found.setdefault(one.segment.layer, []).append((one.segment.first, one))
+        ordered = {layer: sorted(parts, key=lambda part: part[0]) for layer, parts in found.items()}
+        return {layer: (tuple(f for f, _ in parts), tuple(e for _, e in parts)) for layer, parts in ordered.items()}
+
     def versions(self) -> tuple[VersionRef, ...]:
         """Return every version that some device may run: default, rollout, arms; without repeats."""
         refs = [self.default]
         if self.rollout is not None:
             refs.append(self.rollout.version)
-        if self.experiment is not None:
-            refs.extend(arm.version for arm in self.experiment.arms)
+        refs.extend(arm.version for experiment in self.all_experiments for arm in experiment.arms)
         return tuple(dict.fromkeys(refs))
 
 
-class Policy(Document):
-    """The signed policy of one app."""
+def _layer_of(experiment: ExperimentPolicy) -> str | None:
+    return None if experiment.segment is None else experiment.segment.layer
+
+
+def _check_apart(first: ExperimentPolicy, second: ExperimentPolicy) -> None:
+    if overlaps(first.audience, second.audience):
+        msg = f"experiments {first.id} and {second.id} share no layer, and a device can be in both"
+        raise ValueError(msg)
+
+
+class Holdout(Part):
+    """Devices that take part in no experiment of the app: buckets [0, share_permyriad) of `salt`."""
+
+    salt: Identifier
+    share_permyriad: Annotated[int, Field(strict=True, ge=1, le=limits.POLICY_BUCKETS)]
+
+
+class Policy(Document, _Extended):
+    """The signed policy of one app.
+
+    Attributes:
+        format: of the document.
+        app: name of the app.
+        serial: number of the document; only rises.
+        features: rules by feature.
+        layers: salt of each layer that an experiment has a segment of.
+        holdout: who takes part in no experiment; None for nobody.
+    """
 
     format: Literal[1] = 1
     app: AppName
     serial: Serial
     features: Annotated[dict[FeatureName, FeaturePolicy], Field(max_length=limits.FEATURES_MAX)]
+    layers: Annotated[dict[Identifier, Identifier], Field(max_length=limits.LAYERS_MAX)] = {}  # noqa: RUF012 - frozen
+    holdout: Holdout | None = None
+
+    ADDED: ClassVar = frozenset({"layers", "holdout"})
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        experiments = [one for rules in self.features.values() for one in rules.all_experiments]
+        segments: dict[str, list[tuple[int, int, str]]] = {}
+        for one in experiments:
+            if one.segment is not None:
+                claim = (one.segment.first, one.segment.first + one.segment.count, one.id)
+                segments.setdefault(one.segment.layer, []).append(claim)
+        if segments.keys() != self.layers.keys():
+            msg = f"layers with segments are {sorted(segments)}, the policy has {sorted(self.layers)}"
+            raise ValueError(msg)
+        for layer, claims in segments.items():
+            for (_, end, one_id), (start, _, other_id) in itertools.pairwise(sorted(claims)):
+                if start < end:
+                    msg = f"experiments {one_id} and {other_id} claim the same buckets of layer {layer}"
+                    raise ValueError(msg)
+        return self
 
 
 class HaltedVersion(Part):

@@ -20,6 +20,7 @@ from alcove.registry.policy import (
     make_task,
     policy_from_bytes,
     resolve,
+    rollout_ranges,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -207,3 +208,60 @@ def test_unknown_feature_is_named() -> None:
     with pytest.raises(FeatureUnknownError) as caught:
         resolve(policy(), "bandwidth", secret(1))
     assert (caught.value.app, caught.value.feature) == ("messenger", "bandwidth")
+
+
+def compared(share: int, control: int) -> Policy:
+    """A policy with a rollout of 3.0.0 that has a control group and a task."""
+    task = make_task(
+        experiment_id="r1",
+        epsilon="1",
+        arm_count=2,
+        outcome_count=4,
+        latency_edges_ms=(1.0,),
+        window_s=60,
+        first_window_start_s=0,
+    )
+    rollout = RolloutPolicy(
+        id="r1",
+        salt="salt-r",
+        version=ref("3.0.0"),
+        share_permyriad=share,
+        control_permyriad=control,
+        task=task,
+    )
+    rules = FeaturePolicy(min_version="0.1.0", default=ref("0.9.0"), rollout=rollout)
+    return Policy(app="messenger", serial=1, features={"language_id": rules})
+
+
+@given(st.integers(0, 10_000), st.integers(0, 10_000), st.integers(0, 10**6))
+def test_control_of_a_rollout_stays_on_the_default_and_reports(share: int, control: int, device: int) -> None:
+    """Treatment from bucket 0 up, control from the top down, the rest in no arm."""
+    control = min(control, 10_000 - share)
+    document = compared(share, control)
+    rollout = document.features["language_id"].rollout
+    assert rollout is not None
+    answer = resolve(document, "language_id", secret(device))
+    number = bucket(secret(device), "salt-r")
+    expected: tuple[object, ...]
+    if number < share:
+        expected = (ref("3.0.0"), Reason.ROLLOUT, 1, rollout.task)
+    elif number >= 10_000 - control:
+        expected = (ref("0.9.0"), Reason.ROLLOUT, 0, rollout.task)
+    else:
+        expected = (ref("0.9.0"), Reason.DEFAULT, None, None)
+    assert (answer.version, answer.reason, answer.arm, answer.task) == expected
+    assert rollout_ranges(rollout) == (range(10_000 - control, 10_000), range(share))
+
+
+def test_halted_default_ends_the_comparison_of_a_rollout_not_the_rollout() -> None:
+    """The treatment goes on in no arm; the control has nothing to run, like everybody else."""
+    document = compared(5000, 5000)
+    halted = frozenset({ref("0.9.0").manifest_sha256})
+    seen = set()
+    for device in range(50):
+        try:
+            answer = resolve(document, "language_id", secret(device), halted=halted)
+            seen.add((answer.version.version, answer.arm, answer.task))
+        except VersionHaltedError as error:
+            seen.add((error.version, None, None))
+    assert seen == {("3.0.0", None, None), ("0.9.0", None, None)}

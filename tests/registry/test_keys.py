@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from alcove.registry.errors import KeyFileError
-from alcove.registry.keys import create_keys, load_keys, load_online_keys, load_signer
+from alcove.registry.keys import create_keys, load_keys, load_signer
+from alcove.registry.online_keys import load_online_keys
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (

@@ -3,6 +3,7 @@
 import contextlib
 import json
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from alcove.registry import limits
@@ -187,7 +188,7 @@ def test_oversize_policy_is_refused_before_it_is_parsed() -> None:
     """The error names the cap and the size."""
     with pytest.raises(DocumentTooLarge) as caught:
         policy_from_bytes(b"[" * (limits.POLICY_MAX_BYTES + 1))
-    assert (caught.value.limit_bytes, caught.value.size_bytes) == (65_536, 65_537)
+    assert (caught.value.limit_bytes, caught.value.size_bytes) == (2_097_152, 2_097_153)
 
 
 def test_nesting_bomb_is_refused() -> None:
@@ -293,3 +294,48 @@ def test_halt_only_takes_away() -> None:
     assert halt_from_bytes(halt_to_bytes(second)) == second
     with pytest.raises(DocumentTooLarge):
         halt_from_bytes(b" " * (limits.HALT_MAX_BYTES + 1))
+
+
+def rollout_task(**changes: Any) -> TaskPolicy:
+    """The task of rollout r1, two arms and four outcomes."""
+    terms: dict[str, Any] = {
+        "experiment_id": "r1",
+        "epsilon": "1",
+        "arm_count": 2,
+        "outcome_count": 4,
+        "latency_edges_ms": (1.0,),
+        "window_s": 60,
+        "first_window_start_s": 0,
+    }
+    return make_task(**(terms | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"share_permyriad": 6000, "control_permyriad": 4001}, "add up to 10001"),
+        ({"task": rollout_task(experiment_id="r2")}, "of r2"),
+        ({"task": rollout_task(arm_count=3)}, "3 arms"),
+        ({"task": rollout_task(outcome_count=2)}, "2 outcomes"),
+    ],
+)
+def test_rollout_that_makes_no_comparison_is_refused(changes: dict[str, Any], message: str) -> None:
+    """Overlapping groups and a task of something else are named with their numbers."""
+    fields: dict[str, Any] = {"id": "r1", "salt": "s1", "version": ref("1.1.0"), "share_permyriad": 500}
+    with pytest.raises(ValidationError, match=message):
+        RolloutPolicy(**(fields | changes))
+
+
+def test_what_was_added_later_is_left_out_where_it_says_nothing() -> None:
+    """A rollout with no control and no task has the bytes it always had; spelling them out is refused."""
+    plain = RolloutPolicy(id="r1", salt="s1", version=ref("1.1.0"), share_permyriad=500)
+    assert set(plain.model_dump(mode="json")) == {"id", "salt", "version", "share_permyriad"}
+    full = RolloutPolicy(
+        id="r1", salt="s1", version=ref("1.1.0"), share_permyriad=500, control_permyriad=500, task=rollout_task()
+    )
+    rules = FeaturePolicy(min_version="1.0.0", default=ref("1.0.0"), rollout=full)
+    policy = Policy(app="messenger", serial=1, features={"language_id": rules})
+    assert policy_from_bytes(policy.to_bytes()) == policy
+    spelled = policy.to_bytes().replace(b'"control_permyriad":500,', b'"control_permyriad":0,')
+    with pytest.raises(DocumentError, match="canonical"):
+        policy_from_bytes(spelled)

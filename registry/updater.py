@@ -1,0 +1,192 @@
+"""How is python-tuf's client held to our bounds, our clock and our errors?
+
+`client.py` says what a device reads and keeps; here is how python-tuf is asked: never for more bytes than a document
+may have, judged by the clock that is given, and never with an error that is not a `RegistryError`.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from alcove.registry import limits
+from alcove.registry._tuf import Metadata, Root, Targets, Timestamp
+from alcove.registry.clock import utc
+from alcove.registry.errors import (
+    DocumentTooLarge,
+    ExpiredMetadata,
+    FetchError,
+    IntegrityError,
+    MetadataError,
+    RollbackError,
+    SignatureError,
+    StorageError,
+)
+from alcove.registry.floors import floors
+from alcove.registry.lifts import Lift, lifts
+from alcove.registry.manifest import manifest_path
+from tuf.api import exceptions
+from tuf.ngclient.config import UpdaterConfig
+from tuf.ngclient.fetcher import FetcherInterface
+from tuf.ngclient.updater import Updater
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from alcove.registry._tuf import Key, Role, Signed, TargetFile
+
+_CONFIG: Final = UpdaterConfig(
+    max_root_rotations=64,
+    max_delegations=8,
+    root_max_length=limits.ROOT_METADATA_MAX_BYTES,
+    timestamp_max_length=limits.TIMESTAMP_METADATA_MAX_BYTES,
+    snapshot_max_length=limits.SNAPSHOT_METADATA_MAX_BYTES,
+    targets_max_length=limits.TARGETS_METADATA_MAX_BYTES,
+)
+_DIGEST_CHARACTERS: Final = frozenset("0123456789abcdef")
+
+
+class TreeUpdater(Updater):
+    """python-tuf's client, told the time and asked what it trusts."""
+
+    def __init__(
+        self,
+        metadata_dir: str,
+        metadata_base_url: str,
+        *,
+        fetcher: FetcherInterface,
+        bootstrap: bytes,
+        now_s: int,
+    ) -> None:
+        super().__init__(metadata_dir, metadata_base_url, fetcher=fetcher, config=_CONFIG, bootstrap=bootstrap)
+        self._trusted_set.reference_time = utc(now_s)
+        self.last_timestamp = b""
+
+    def _download_metadata(self, rolename: str, length: int, version: int | None = None) -> bytes:
+        data = super()._download_metadata(rolename, length, version)
+        if rolename == Timestamp.type:
+            self.last_timestamp = data
+        return data
+
+    def verified_timestamp_version(self, data: bytes) -> int:
+        """Return the version of a timestamp that the trusted root's keys signed, whatever its date; else 0."""
+        try:
+            metadata: Metadata[Any] = Metadata.from_bytes(data)
+            root = self._trusted_set.root
+            root.verify_delegate(Timestamp.type, metadata.signed_bytes, metadata.signatures)
+        except exceptions.RepositoryError:
+            return 0
+        return metadata.signed.version if isinstance(metadata.signed, Timestamp) else 0
+
+    def refuse_repeated_keys(self) -> None:
+        """Raise `MetadataError` where one key stands under two names in a role: a threshold would count it twice."""
+        root, delegations = self._trusted_set.root, self._trusted_set.targets.delegations
+        named: list[tuple[str, Mapping[str, Role], Mapping[str, Key]]] = [(Root.type, root.roles, root.keys)]
+        if delegations is not None:
+            named.append((Targets.type, delegations.roles or {}, delegations.keys))
+        for delegator, roles, keys in named:
+            for name, role in roles.items():
+                values = [json.dumps(keys[keyid].keyval, sort_keys=True) for keyid in role.keyids if keyid in keys]
+                if len(set(values)) < len(values):
+                    raise MetadataError(delegator, f"{name} has the same key under two names")
+
+    def trusted(self, role: str) -> Signed:
+        """Return what is trusted of `role`; KeyError before it was loaded."""
+        return self._trusted_set[role]
+
+    def floor(self, feature: str) -> str | None:
+        """Return the floor that the role which owns `feature` has set; only that role is loaded, none beneath it."""
+        owner = self._owner(feature)
+        return None if owner is None else floors(*owner).get(feature)
+
+    def lifts(self, feature: str) -> tuple[Lift, ...]:
+        """Return what the role which owns `feature` has lifted; only that role is loaded."""
+        owner = self._owner(feature)
+        return () if owner is None else lifts(*owner)
+
+    def keys_of(self, role: str) -> list[str]:
+        """Return the ids of the keys that may sign for a delegated role."""
+        return list(self._trusted_set.targets.get_delegated_role(role).keyids)
+
+    def _owner(self, feature: str) -> tuple[str, Targets] | None:
+        targets = self._trusted_set.targets
+        if targets.delegations is not None:
+            for role, _ in targets.delegations.get_roles_for_target(manifest_path(feature, "0.0.0")):
+                return role, self._load_targets(role, Targets.type)
+        return None
+
+    def expired(self, role: str) -> ExpiredMetadata:
+        """Return the error that says which version of `role` expired when, as far as it was loaded."""
+        if role not in self._trusted_set:
+            return ExpiredMetadata(role)
+        signed = self.trusted(role)
+        return ExpiredMetadata(role, version=signed.version, expired_at_s=int(signed.expires.timestamp()))
+
+
+class BoundedFetcher(FetcherInterface):
+    """Holds another fetcher to its bounds, and turns whatever it raises into `FetchError`."""
+
+    def __init__(self, fetcher: FetcherInterface) -> None:
+        self._inner = fetcher
+
+    def _fetch(self, url: str) -> Iterator[bytes]:
+        return self._inner.fetch(url)
+
+    def download_bytes(self, url: str, max_length: int) -> bytes:
+        """Return what `url` holds; reading stops at the first piece beyond `max_length`."""
+        received = bytearray()
+        try:
+            for piece in self.fetch(url):
+                received += piece
+                if len(received) > max_length:
+                    break
+        except exceptions.DownloadError:
+            raise  # python-tuf reads an HTTP status from it: 404 ends its search for newer roots
+        except Exception as error:
+            # A fetcher may be anybody's; whatever it raises in the middle of a transfer is bad weather.
+            msg = f"{url}: {error}"
+            raise FetchError(msg) from error
+        if len(received) > max_length:
+            raise DocumentTooLarge(url, limit_bytes=max_length, size_bytes=len(received))
+        return bytes(received)
+
+
+def signed_digest(target: TargetFile) -> str:
+    """Return the target's SHA-256; it becomes part of a path, so it is looked at first."""
+    sha256 = target.hashes.get("sha256", "")
+    if len(sha256) != 64 or not _DIGEST_CHARACTERS.issuperset(sha256):
+        raise MetadataError("", f"{target.path} is not signed by a SHA-256: {sha256!r}")
+    return sha256
+
+
+@contextmanager
+def typed_errors(updater: TreeUpdater | None) -> Iterator[None]:
+    """Turn python-tuf's errors into ours."""
+    try:
+        yield
+    except exceptions.DownloadHTTPError as error:
+        raise FetchError(str(error), status=error.status_code) from error
+    except exceptions.DownloadError as error:
+        raise FetchError(str(error)) from error
+    except exceptions.UnsignedMetadataError as error:
+        raise SignatureError(str(error).partition(" ")[0], str(error)) from error
+    except exceptions.ExpiredMetadataError as error:
+        role = _expired_role(str(error))
+        raise (ExpiredMetadata(role) if updater is None else updater.expired(role)) from error
+    except exceptions.BadVersionNumberError as error:
+        raise RollbackError("", str(error)) from error
+    except exceptions.LengthOrHashMismatchError as error:
+        raise IntegrityError("metadata", expected="the signed length and digest", seen=str(error)) from error
+    except exceptions.RepositoryError as error:
+        if "missing info" in str(error):
+            raise RollbackError("snapshot", str(error)) from error
+        raise MetadataError("", str(error)) from error
+    except OSError as error:
+        raise StorageError(str(error.filename or ""), error.strerror or str(error)) from error
+
+
+def _expired_role(message: str) -> str:
+    # "timestamp.json is expired", "Final root.json is expired", "New team-x is expired"
+    name = message.removesuffix(" is expired").removesuffix(".json")
+    return name.removeprefix("Final ").removeprefix("New ")

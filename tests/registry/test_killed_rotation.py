@@ -1,0 +1,90 @@
+"""Kill -9 at every disk call of a change of keys: a real process that really ends, for each role in turn."""
+
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from alcove.registry.testing import FailingDisk, TreeWorld
+from alcove.registry.tree import Tree
+
+from tests.registry.test_rotation import (
+    ROLES,
+    new_signer,
+    online_with,
+    read_everything,
+    replacement,
+    signed,
+    signer_of,
+    signers_of_replacement,
+)
+
+pytestmark = pytest.mark.thorough
+
+
+class KillingDisk(FailingDisk):
+    """The real disk; at a chosen step the process ends by SIGKILL, in a write with half of the bytes on the disk."""
+
+    def write(self, path: Path, data: bytes) -> None:
+        """Write a file, or half of it and end."""
+        if self.fail_at == self.steps:
+            path.write_bytes(data[: len(data) // 2])
+        super().write(path, data)
+
+    def _step(self, path: Path) -> None:
+        if self.fail_at == self.steps:
+            os.kill(os.getpid(), signal.SIGKILL)
+        super()._step(path)
+
+
+def ended_by(work: Callable[[], None]) -> int:
+    """Do something in a process of its own; return the signal that ended it, 0 where it came to its end.
+
+    Raises:
+        AssertionError: the work raised.
+    """
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(pid, 0)
+    assert not os.WIFEXITED(status) or os.WEXITSTATUS(status) == 0
+    return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_kill_at_every_disk_call_of_a_rotation(published: TreeWorld, role: str) -> None:
+    """Devices old and new read everything at once; repeating completes it, whatever was half-written."""
+    new = new_signer()
+    change = signed(replacement(published, role, new), *signers_of_replacement(published, role, new))
+    keys, old = online_with(published, role, new), [signer_of(published, role)]
+    origin, folder = published.folder / "origin", published.tree.folder
+    shutil.copytree(folder, origin)
+    read_everything(published, "known")
+    kills = 0
+    while True:
+        shutil.rmtree(folder)
+        shutil.copytree(origin, folder)
+        device = f"device {kills}"
+        shutil.copytree(published.folder / "known", published.folder / device, symlinks=True)
+        tree = Tree(folder, clock=published.clock, files=KillingDisk(kills))
+        if not ended_by(lambda tree=tree: tree.accept_change(change, keys, old_keys=old)):  # type: ignore[misc]
+            break
+        for name in (device, f"new {device}"):
+            client = published.client(name)
+            client.policy("messenger")
+            client.manifest("language_id", "1.0.0")
+        completed = Tree(folder, clock=published.clock)
+        completed.accept_change(change, keys, old_keys=old)
+        assert completed.check().is_sound
+        assert not [path for path in folder.rglob("*") if path.suffix == ".tmp"]
+        read_everything(published, device)
+        kills += 1
+    assert kills >= 4
+    assert Tree(folder, clock=published.clock).check().is_sound
