@@ -1,18 +1,41 @@
 """Statistics of experiments: from private aggregates to intervals and a decision.
 
-`Aggregate` is what is read, `compare` what is concluded, `design` what may be hoped for before anything is sent. Pure
+`Aggregate` is what is read, `compare` what is concluded, `examine` whether a guardrail is kept,
+`PowerModel` and `Design` what may be hoped for before anything is sent. Pure
 functions over numbers: no files, clocks, randomness or sockets.
 """
 
 from alcove.platform.stats._ratio import Interval
 from alcove.platform.stats.aggregate import Aggregate, pool
+from alcove.platform.stats.aggregator_noise import aggregate_from_noised_histogram
 from alcove.platform.stats.comparison import ArmEstimate, Comparison, compare
-from alcove.platform.stats.decision import Decision, DecisionKind, Difference, ReasonCode, SampleRatio
+from alcove.platform.stats.decision import (
+    Decision,
+    DecisionKind,
+    Difference,
+    ReasonCode,
+    SampleRatio,
+    guarded,
+)
 from alcove.platform.stats.design import Design
 from alcove.platform.stats.errors import AggregateError, ArgumentError, StatsError
+from alcove.platform.stats.guardrail import (
+    GuardKind,
+    GuardMetric,
+    Guardrail,
+    GuardVerdict,
+    examine,
+    examine_all,
+)
+from alcove.platform.stats.metrics import AdjustedDifference, MetricDifference, cuped_difference, ratio_difference
+from alcove.platform.stats.multiplicity import always_valid_p, bonferroni, holm
+from alcove.platform.stats.power import Mechanism, MetricModel, PowerModel, mean_model, share_model
+from alcove.platform.stats.primary import Primary, PrimaryKind
+from alcove.platform.stats.quantiles import quantile_difference
 from alcove.platform.stats.randomised_response import aggregate_from_randomised_response
 
 __all__ = [
+    "AdjustedDifference",
     "Aggregate",
     "AggregateError",
     "ArgumentError",
@@ -22,11 +45,33 @@ __all__ = [
     "DecisionKind",
     "Design",
     "Difference",
+    "GuardKind",
+    "GuardMetric",
+    "GuardVerdict",
+    "Guardrail",
     "Interval",
+    "Mechanism",
+    "MetricDifference",
+    "MetricModel",
+    "PowerModel",
+    "Primary",
+    "PrimaryKind",
     "ReasonCode",
     "SampleRatio",
     "StatsError",
+    "aggregate_from_noised_histogram",
     "aggregate_from_randomised_response",
+    "always_valid_p",
+    "bonferroni",
     "compare",
+    "cuped_difference",
+    "examine",
+    "examine_all",
+    "guarded",
+    "holm",
+    "mean_model",
     "pool",
+    "quantile_difference",
+    "ratio_difference",
+    "share_model",
 ]

@@ -98,7 +98,7 @@ class Moments:
         self._smoothed = _smoothed_counts(aggregate).reshape(aggregate.arms, cells)
         self._ones = np.ones(cells)
         self._sizes = [math.fsum(counts.tolist()) for counts in self._counts]
-        self._size_variances = [self._covariance(arm, self._ones, arm, self._ones) for arm in range(aggregate.arms)]
+        self._size_variances = [self.covariance(arm, self._ones, arm, self._ones) for arm in range(aggregate.arms)]
 
     def size(self, arm: int) -> float:
         """Return the estimated reports of an arm; may be negative."""
@@ -115,11 +115,11 @@ class Moments:
             return None
         value = math.fsum((self._counts[arm] * weights).tolist()) / size
         residuals = (weights - value) / size
-        return Ratio(arm, value, residuals, self._covariance(arm, residuals, arm, residuals))
+        return Ratio(arm, value, residuals, self.covariance(arm, residuals, arm, residuals))
 
     def ratio_covariance(self, one: Ratio, other: Ratio) -> Covariance:
         """Return the covariance of two ratios of different arms."""
-        return self._covariance(one.arm, one.residuals, other.arm, other.residuals)
+        return self.covariance(one.arm, one.residuals, other.arm, other.residuals)
 
     def is_distinct_from_zero(self, arm: int, multiplier: float) -> bool:
         """Return whether an arm's size exceeds zero by more than `multiplier` standard errors."""
@@ -140,7 +140,7 @@ class Moments:
         unit = self._ones / size
         squared = multiplier * multiplier
         size_part = squared * self.size_variance(ratio.arm).total / (size * size)
-        cross_part = squared * self._covariance(ratio.arm, ratio.residuals, ratio.arm, unit).total
+        cross_part = squared * self.covariance(ratio.arm, ratio.residuals, ratio.arm, unit).total
         own_part = squared * max(ratio.variance.total, 0.0)
         curvature = 1.0 - size_part
         if curvature <= 0.0:  # on the edge of being distinct from zero, by rounding
@@ -151,8 +151,12 @@ class Moments:
             ratio.value + (-cross_part + root) / curvature,
         )
 
-    def _covariance(self, arm: int, weights: FloatArray, other: int, other_weights: FloatArray) -> Covariance:
-        """Return the covariance of two weighted sums of counts, each over the cells of one arm."""
+    def total(self, arm: int, weights: FloatArray) -> float:
+        """Return a weighted sum of an arm's counts."""
+        return math.fsum((self._counts[arm] * weights).tolist())
+
+    def covariance(self, arm: int, weights: FloatArray, other: int, other_weights: FloatArray) -> Covariance:
+        """Return the covariance of two weighted sums of counts, each over the [outcomes * bins] cells of one arm."""
         products = np.multiply.outer(weights, other_weights)
         noise = math.fsum((products * self._noise[arm, :, other, :]).ravel().tolist())
         if self._reports == 0:

@@ -17,6 +17,7 @@ from alcove.platform.stats.confidence_sequence import multiplier
 from alcove.platform.stats.decision import ArmSize, Decision, Difference, SampleRatio, decide
 from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.limits import DEFAULT_MINIMUM_COHORT, DEFAULT_PLANNED_REPORTS, SAMPLE_RATIO_ALPHA
+from alcove.platform.stats.primary import Primary, PrimaryKind, latency_pairs, negated
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,10 @@ class Comparison:
         arms: one estimate per arm.
         control: index of the control.
         differences: of each other arm to the control, in order of the arms.
-        pairs: of all pairs of arms, which the decision reads; those of `differences` come first.
+        pairs: of all pairs of arms; those of `differences` come first.
+        primary: what decides.
+        primary_pairs: differences in the primary metric, in the order of `pairs`, in its unit; `pairs` themselves for
+            the accepted share.
         sample_ratio: the check of the arms' sizes against their shares.
         decision: winner or hold.
         alpha: error of each interval over all looks; the differences share it among all pairs (Bonferroni).
@@ -73,6 +77,8 @@ class Comparison:
     control: int
     differences: tuple[Difference, ...]
     pairs: tuple[Difference, ...]
+    primary: Primary
+    primary_pairs: tuple[Difference, ...]
     sample_ratio: SampleRatio
     decision: Decision
     alpha: float
@@ -90,6 +96,8 @@ def compare(
     success_outcome: int = 1,
     planned_reports: int = DEFAULT_PLANNED_REPORTS,
     reports_per_device: int = 1,
+    primary: Primary | None = None,
+    edges_ms: Sequence[float] = (),
 ) -> Comparison:
     """Return estimates, intervals and a decision; symmetric in the arms, and valid however often it is called.
 
@@ -107,6 +115,8 @@ def compare(
         planned_reports: reports at which the intervals are tightest, >= 1; fixed when the experiment starts.
         reports_per_device: how many reports of the aggregate may come from one device, >= 1: the number of windows
             that were pooled.
+        primary: what decides; the accepted share if None.
+        edges_ms: inner edges of the latency bins, for a primary metric that is a quantile.
 
     Raises:
         ArgumentError: an argument is out of its bounds, or the aggregate has fewer than two arms.
@@ -133,6 +143,20 @@ def compare(
     success = np.repeat(np.arange(aggregate.outcomes) == success_outcome, aggregate.bins).astype(np.float64)
     accuracies = [moments.ratio(arm, success) for arm in arms]
     pairs = tuple(_difference(moments, accuracies, arm, versus, paired) for arm, versus in ordered)
+    primary = primary or Primary()
+    primary_pairs = judged = pairs
+    if primary.kind is not PrimaryKind.ACCEPTED:
+        primary_pairs = latency_pairs(
+            aggregate,
+            primary,
+            ordered,
+            bin_values_ms=values,
+            edges_ms=edges_ms,
+            alpha=alpha / len(ordered),
+            planned_reports=planned_reports,
+            reports_per_device=reports_per_device,
+        )
+        judged = tuple(map(negated, primary_pairs))
     sample_ratio = _sample_ratio(moments, reports, shares, every_share)
     sizes = [_arm_size(moments, arm, reports_per_device, paired) for arm in arms]
     estimates = tuple(
@@ -153,9 +177,17 @@ def compare(
         control=control,
         differences=pairs[: aggregate.arms - 1],
         pairs=pairs,
+        primary=primary,
+        primary_pairs=primary_pairs,
         sample_ratio=sample_ratio,
         decision=decide(
-            reports=reports, sizes=sizes, sample_ratio=sample_ratio, pairs=pairs, minimum_cohort=minimum_cohort
+            reports=reports,
+            sizes=sizes,
+            sample_ratio=sample_ratio,
+            pairs=judged,
+            minimum_cohort=minimum_cohort,
+            better=primary.better,
+            unit=primary.unit,
         ),
         alpha=alpha,
         reports=reports,

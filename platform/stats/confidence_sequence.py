@@ -57,6 +57,33 @@ def multiplier(*, reports: int, alpha: float, planned_reports: int) -> float:
     return math.sqrt((1.0 + 1.0 / m) * (math.log1p(m) - 2.0 * math.log(alpha)))
 
 
+def one_sided_multiplier(*, reports: int, alpha: float, planned_reports: int) -> float:
+    """Return how many standard errors an always-valid bound lies from the estimate, on one side only.
+
+        multiplier = sqrt( 2 (1 + 1/m) log(1 + sqrt(1 + m) / (2 alpha)) ),   m = reports * rho^2
+
+    with rho^2 of the two-sided interval at 2 alpha. Source: Howard, Ramdas, McAuliffe and Sekhon, "Time-uniform,
+    nonparametric, nonasymptotic confidence sequences", Annals of Statistics 2021 (arXiv 1810.08240), one-sided normal
+    mixture, section 3.2; asymptotic as above (arXiv 2103.06476, appendix on one-sided sequences).
+
+    Args:
+        reports: reports so far; 0 gives infinity (nothing can be said).
+        alpha: error of the one bound over all looks together, in (0, 0.5).
+        planned_reports: where the bound shall be tightest; chosen before the data are seen, and then kept.
+
+    Raises:
+        ArgumentError: alpha not in (0, 0.5), planned_reports not in [1, 10**12], or reports < 0.
+    """
+    if not 0.0 < alpha < 0.5:
+        raise ArgumentError("alpha", "in (0, 0.5) for a bound on one side", alpha)
+    if reports < 0:
+        raise ArgumentError("reports", "at least 0", reports)
+    m = reports * rho_squared(alpha=2.0 * alpha, planned_reports=planned_reports)
+    if m == 0.0:
+        return math.inf
+    return math.sqrt(2.0 * (1.0 + 1.0 / m) * math.log1p(math.sqrt(1.0 + m) / (2.0 * alpha)))
+
+
 def normal_quantile(probability: float) -> float:
     """Return the standard normal quantile at `probability`, in (0, 1).
 

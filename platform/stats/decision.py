@@ -10,13 +10,14 @@ The rules, in order; the first that applies decides. All but the last mean *hold
 4. `PRIVACY_NOISE`: the noise alone leaves the size of an arm uncertain by more than 10 % (one standard error); then
    the ratios are neither nearly normal nor nearly unbiased (Cochran's rule, `limits.py`).
 5. `INTERVAL_INCLUDES_ZERO`: no arm is better than *every* other one by an interval that excludes zero.
-6. `BETTER`: one is. It wins; the control may be it.
+6. `GUARDRAIL`: one is, but a guardrail says that it harms; `guarded` applies this rule to a decision.
+7. `BETTER`: one is. It wins; the control may be it.
 
 That the noise makes up most of a standard error is no reason to hold: its variance is inside the interval, so a win
 remains a win; under randomised response it nearly always does. It is shown beside each estimate instead.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -39,6 +40,7 @@ class ReasonCode(StrEnum):
     BELOW_MINIMUM_COHORT = "below_minimum_cohort"
     PRIVACY_NOISE = "privacy_noise"
     INTERVAL_INCLUDES_ZERO = "interval_includes_zero"
+    GUARDRAIL = "guardrail"
     BETTER = "better"
 
 
@@ -122,6 +124,8 @@ def decide(
     sample_ratio: SampleRatio,
     pairs: Sequence[Difference],
     minimum_cohort: int,
+    better: str = "more accurate",
+    unit: str = "",
 ) -> Decision:
     """Return the decision by the rules of the module's docstring.
 
@@ -129,8 +133,10 @@ def decide(
         reports: reports read.
         sizes: per arm.
         sample_ratio: the check of the shares.
-        pairs: one difference for each unordered pair of arms, in either direction.
+        pairs: one difference for each unordered pair of arms, in either direction; more is better.
         minimum_cohort: estimated devices that each arm must have.
+        better: how people say that an arm is better.
+        unit: of the differences, with a space before it.
     """
     held = _first_obstacle(reports=reports, sizes=sizes, sample_ratio=sample_ratio, minimum_cohort=minimum_cohort)
     if held is not None:
@@ -144,9 +150,21 @@ def decide(
                 DecisionKind.WINNER,
                 arm,
                 ReasonCode.BETTER,
-                f"arm {arm} is more accurate than {others} by at least {least:.4f}",
+                f"arm {arm} is {better} than {others} by at least {least:.4f}{unit}",
             )
     return _hold(ReasonCode.INTERVAL_INCLUDES_ZERO, _closest_call(pairs))
+
+
+def guarded(decision: Decision, harms: Mapping[int, str]) -> Decision:
+    """Return the decision, or hold where its winner harms.
+
+    Args:
+        decision: by `decide`.
+        harms: for each arm that a guardrail calls harmful, what it says.
+    """
+    if decision.winner is None or decision.winner not in harms:
+        return decision
+    return _hold(ReasonCode.GUARDRAIL, f"{decision.reason}, but it harms: {harms[decision.winner]}")
 
 
 def _first_obstacle(

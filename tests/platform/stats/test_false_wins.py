@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 from alcove.platform.stats import Aggregate, DecisionKind, Design, ReasonCode, compare, pool
 
 if TYPE_CHECKING:
@@ -43,11 +44,13 @@ def test_equal_arms_rarely_win_within_30_looks_at_randomised_answers(
     assert win_rate(equal, without_noise, runs=40, per_look=500) > 0.5
 
 
+@pytest.mark.thorough
 def test_equal_arms_rarely_win_within_30_looks_at_exact_counts(fleet: "type[Fleet]") -> None:
     """Without noise the promise is the same, with rare failures and from small looks on."""
     assert win_rate(fleet((0.95, 0.95), latencies=(1.0,), epsilon=None), same, runs=150, per_look=100) <= 0.05
 
 
+@pytest.mark.thorough
 def test_equal_arms_rarely_win_when_windows_are_noised_by_aggregators(
     fleet: "type[Fleet]", without_noise: Callable[[Aggregate], Aggregate]
 ) -> None:
@@ -69,6 +72,7 @@ def test_equal_arms_rarely_win_when_windows_are_noised_by_aggregators(
     assert won["naive"] > 0.3 * runs
 
 
+@pytest.mark.thorough
 def test_equal_arms_rarely_win_when_the_same_devices_answer_the_same_in_every_window(fleet: "type[Fleet]") -> None:
     """Persistent devices are the worst case of `reports_per_device`; leaving it at 1 is caught."""
     equal = fleet((0.7, 0.7), latencies=(1.0,), epsilon=Fraction(6))

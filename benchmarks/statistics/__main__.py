@@ -1,0 +1,231 @@
+"""Do the statistics keep what they promise?  Prints false calls, coverage and power, the naive test beside.
+
+python -m benchmarks.statistics [--runs 1000] [--write docs/statistics.md] [--json FILE]
+"""
+
+import argparse
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from alcove.platform.stats import Mechanism, PowerModel, share_model
+
+from benchmarks.options import write_json
+from benchmarks.sections import Section, table_lines
+from benchmarks.statistics.detection import BASE_RATE, EXPOSURE, FLEET_DEVICES, MARGIN, MORE_CRASHES, Detection, detect
+from benchmarks.statistics.fleets import two_cell_looks
+from benchmarks.statistics.metrics import DEVICES, metric_coverage
+from benchmarks.statistics.rates import (
+    COHORTS,
+    CRASH_RATE,
+    DEVIATIONS,
+    LOOKS,
+    FalseCalls,
+    coverage,
+    false_calls,
+    halted_by,
+    naively_halted_by,
+)
+from benchmarks.svg import shares
+
+SECTION = Section("figures", "python -m benchmarks.statistics --write docs/statistics.md")
+SEED = 20_271_001
+MECHANISMS = (
+    (Mechanism.EXACT, Fraction(1)),
+    (Mechanism.TWO_AGGREGATORS, Fraction(1)),
+    (Mechanism.RANDOMISED_RESPONSE, Fraction(2)),
+    (Mechanism.RANDOMISED_RESPONSE, Fraction(1)),
+)
+
+
+def name_of(mechanism: Mechanism, epsilon: Fraction) -> str:
+    """Return a mechanism for people."""
+    words = {
+        Mechanism.EXACT: "exact",
+        Mechanism.TWO_AGGREGATORS: f"two aggregators, ε = {float(epsilon):g}",
+        Mechanism.RANDOMISED_RESPONSE: f"randomised response, ε = {float(epsilon):g}",
+    }
+    return words[mechanism]
+
+
+def all_false_calls(runs: int) -> list[FalseCalls]:
+    """Return the grid of noise and cohorts, and fleets that are harder than it."""
+    rng = np.random.default_rng(SEED)
+    rows = [
+        false_calls(f"σ = {deviation:g}, {cohort:,}", rng, runs=runs, cohorts=(cohort,) * LOOKS, deviation=deviation)
+        for deviation in DEVIATIONS
+        for cohort in COHORTS
+    ]
+    growing = tuple(200 * 4 ** (look // 8) for look in range(LOOKS))
+    for deviation in (0.0, 4.0, 30.0):
+        name = f"σ = {deviation:g}, cohorts growing from 200 to 12,800"
+        rows.append(false_calls(name, rng, runs=runs, cohorts=growing, deviation=deviation))
+    for deviation in (0.0, 1.0, 4.0):
+        name = f"σ = {deviation:g}, 2,000, crashes 0.1 %"
+        rows.append(false_calls(name, rng, runs=runs, cohorts=(2_000,) * LOOKS, deviation=deviation, rate=0.001))
+    return rows
+
+
+def false_call_lines(rows: list[FalseCalls], runs: int) -> list[str]:
+    """Return the table of false calls."""
+    columns = ("noise, cohort", "false halts", "false wins", "all 30 intervals cover", "naive test", "noise ignored")
+    return [
+        "### Equal arms: how often is something called",
+        "",
+        f"{runs:,} runs, {LOOKS} looks, {CRASH_RATE:.0%} crashes in both arms unless said; cohort: devices per arm",
+        "and look; σ: noise per cell and look. Promise: halts and wins at most 5 %, coverage at least 95 %.",
+        "*Naive test*: a one-sided fixed-horizon z-test at 5 %, repeated at each look. *Noise ignored*: our own",
+        "sequence without the noise's variance.",
+        "",
+        *table_lines(
+            columns,
+            [
+                (
+                    row.name,
+                    *(
+                        f"{value:.1%}"
+                        for value in (row.halts, row.wins, row.covered, row.naive_halts, row.unknown_noise_halts)
+                    ),
+                )
+                for row in rows
+            ],
+        ),
+        "![Halts of equal arms](plots/false_halts.svg)",
+        "",
+    ]
+
+
+def coverage_lines(runs: int) -> tuple[list[str], dict[str, Any]]:
+    """Return the tables of coverage at one look, and their figures."""
+    rng = np.random.default_rng(SEED + 1)
+    figures: dict[str, Any] = {}
+    rows = []
+    for deviation in DEVIATIONS:
+        for cohort in COHORTS:
+            found = [
+                coverage(rng, runs=4 * runs, cohort=cohort, windows=windows, deviation=deviation)
+                for windows in (1, LOOKS)
+            ]
+            figures[f"{deviation:g}, {cohort}"] = found
+            rows.append((f"σ = {deviation:g}, {cohort:,}", *("refused" if f is None else f"{f:.1%}" for f in found)))
+    lines = [
+        "### Intervals at one look: how often do 95 % cover",
+        "",
+        f"{4 * runs:,} runs, difference of 5 % and 2 %; promise 95 ± 1.4 %. *Refused*: the noise hides an arm's size.",
+        "",
+        *table_lines(("noise, cohort", "first look", "thirtieth look"), rows),
+    ]
+    metric_rows = []
+    for mechanism, epsilon in MECHANISMS[:3]:
+        covered = metric_coverage(rng, mechanism, epsilon, runs=runs)
+        figures[name_of(mechanism, epsilon)] = covered
+        metric_rows.append((name_of(mechanism, epsilon), *(f"{value:.1%}" for value in covered.values())))
+    lines += [
+        f"Other metrics, from joint histograms of {DEVICES:,} devices, 2 x 4 x 4 cells, {runs:,} runs:",
+        "",
+        *table_lines(("reports", "share", "ratio", "mean, CUPED"), metric_rows),
+    ]
+    return lines, figures
+
+
+def detection_lines(runs: int) -> tuple[list[str], list[Detection]]:
+    """Return the table of harm halted."""
+    rng = np.random.default_rng(SEED + 2)
+    found = [
+        detect(rng, mechanism, epsilon, bins=bins, runs=runs)
+        for bins in (8, 1)
+        for mechanism, epsilon in MECHANISMS[1:]
+    ]
+    found.append(detect(rng, Mechanism.TWO_AGGREGATORS, Fraction(1, 10), bins=8, runs=runs))
+    rows = [
+        (
+            name_of(one.mechanism, one.epsilon),
+            str(8 * one.bins),
+            *(f"{part:.1%}" for part in one.by_period),
+            f"{one.harmless:.1%}",
+            "refused" if one.reach is None else f"{one.reach:.2%}",
+        )
+        for one in found
+    ]
+    devices = round(FLEET_DEVICES * EXPOSURE)
+    lines = [
+        "### Harm: how soon is it halted",
+        "",
+        f"A version crashes on {MORE_CRASHES:.0%} more devices, {BASE_RATE + MORE_CRASHES:.0%} instead of",
+        f"{BASE_RATE:.0%}, at {EXPOSURE:.0%} exposure of {FLEET_DEVICES:,} devices: {devices:,} in the treatment, as",
+        f"many in the control; the guardrail's margin is {MARGIN:.1%}. Every device reports once in each check-in",
+        f"period, the same cell each time (`reports_per_device` counts the periods). {runs:,} runs; goal: 95 % halted",
+        "within two periods with two aggregators at ε = 1.",
+        "",
+        *table_lines(
+            ("reports", "cells", "by period 1", "by period 2", "harmless halted", "standard error, period 2"), rows
+        ),
+    ]
+    return lines, found
+
+
+def plan_lines() -> list[str]:
+    """Return how many devices plans need."""
+    rows = []
+    for mechanism, epsilon in MECHANISMS:
+        needs = []
+        for bins, mde in ((8, 0.05), (8, 0.02), (8, 0.01), (1, 0.02)):
+            model = PowerModel(share_model(0.8, bins=bins), (0.5, 0.5), mechanism, epsilon)
+            need = model.devices_needed(mde)
+            needs.append("none" if need is None else f"{need:,}")
+        rows.append((name_of(mechanism, epsilon), *needs))
+    return [
+        "### Plans: devices that find a difference",
+        "",
+        "Two equal arms, 80 % accepted, one window, power 80 %, α = 5 % over all looks. Columns: difference and",
+        "latency bins.",
+        "",
+        *table_lines(("reports", "5 %, 8 bins", "2 %, 8 bins", "1 %, 8 bins", "2 %, 1 bin"), rows),
+    ]
+
+
+def plot(runs: int) -> str:
+    """Return the picture of halts of equal arms over the looks."""
+    rng = np.random.default_rng(SEED + 3)
+    looks = two_cell_looks(
+        rng, runs=runs, cohorts=(2_000,) * LOOKS, rates=(CRASH_RATE, CRASH_RATE), deviation=DEVIATIONS[1]
+    )
+    lines = {"always valid": halted_by(looks), "naive, each look": naively_halted_by(looks)}
+    return shares(
+        f"Equal arms halted, σ = {DEVIATIONS[1]:g}, 2,000 devices per arm and look",
+        "look",
+        {name: [(float(look), float(part)) for look, part in enumerate(parts, 1)] for name, parts in lines.items()},
+        0.05,
+    )
+
+
+def main() -> None:
+    """Simulate and print."""
+    given = argparse.ArgumentParser(
+        prog="python -m benchmarks.statistics",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    given.add_argument("--runs", type=int, default=1000, help="simulated fleets for each line")
+    given.add_argument("--json", type=Path, metavar="FILE", help="write what is found as JSON")
+    given.add_argument("--write", type=Path, metavar="FILE.md", help="write the section of a page")
+    arguments = given.parse_args()
+    runs = arguments.runs
+    rows = all_false_calls(runs)
+    covered, covered_figures = coverage_lines(runs)
+    detected, detections = detection_lines(runs)
+    text = "\n".join([*false_call_lines(rows, runs), *covered, *detected, *plan_lines()])
+    print(text)
+    if arguments.write:
+        SECTION.write(arguments.write, text, {"false_halts.svg": plot(runs)})
+    found = {
+        "false_calls": [vars(row) for row in rows],
+        "coverage": covered_figures,
+        "detection": [vars(one) | {"epsilon": float(one.epsilon)} for one in detections],
+    }
+    write_json(arguments.json, [found])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""What would private aggregates of made-up fleets say, a thousand fleets at once?
+
+A run is a fleet of two equal-sized arms that is looked at after each window. Sums are those of
+`platform/stats/_shares.py`: events and base of treatment and control, cumulative over the looks.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from alcove.platform.stats._shares import ShareSums
+from alcove.platform.stats.aggregate import Aggregate, FloatArray
+from alcove.platform.stats.aggregator_noise import cell_variance, draw_noise
+from alcove.privacy.randomised_response import RandomisedResponse
+from numpy.typing import NDArray
+
+OUTCOMES = 4
+"""Refused, accepted, error, fallback."""
+
+
+@dataclass(frozen=True, eq=False)
+class Looks:
+    """Cumulative sums of many runs.
+
+    Attributes:
+        sums: float64 [runs, looks, 4].
+        noise: float64 [looks, 4, 4]: covariance of the noise in them, the same for every run.
+        reports: int [looks], in both arms.
+    """
+
+    sums: FloatArray
+    noise: FloatArray
+    reports: tuple[int, ...]
+
+    def shares(self, *, is_noise_known: bool = True) -> ShareSums:
+        """Return what the statistics read; without the noise for a naive reading."""
+        return ShareSums(self.sums, self.noise if is_noise_known else np.zeros_like(self.noise))
+
+    def aggregate(self, run: int, look: int) -> Aggregate:
+        """Return one look as the aggregate [arms, outcomes, 1] of which arm 0 is the control."""
+        events_t, base_t, events_c, base_c = self.sums[run, look]
+        counts = np.array([[[base_c - events_c], [events_c]], [[base_t - events_t], [events_t]]])
+        return Aggregate(counts, np.eye(4) * self.noise[look, 0, 0], self.reports[look])
+
+
+def two_cell_looks(
+    rng: np.random.Generator,
+    *,
+    runs: int,
+    cohorts: tuple[int, ...],
+    rates: tuple[float, float],
+    deviation: float,
+) -> Looks:
+    """Return looks at two arms whose event and non-event cells get noise of `deviation` in each window.
+
+    The noise is the sum of two discrete Laplace variables, which has heavier tails than a normal one.
+
+    Args:
+        rng: of the simulation.
+        runs: how many fleets.
+        cohorts: devices per arm in each window; each device falls into either arm by chance.
+        rates: of the event in treatment and control.
+        deviation: standard deviation of the noise in each cell, in reports; 0 for exact counts.
+    """
+    treatment, control = rates
+    cells = np.array([treatment, 1.0 - treatment, control, 1.0 - control]) / 2.0
+    windows = np.stack([rng.multinomial(2 * cohort, cells, size=runs) for cohort in cohorts], axis=1).astype(float)
+    if deviation > 0.0:
+        half = 2.0 / deviation**2  # 4 a / (1 - a)^2 = deviation^2, solved for a
+        stay = 1.0 + half - math.sqrt(half * half + 2.0 * half)
+        drawn = rng.geometric(1.0 - stay, (2, 2, *windows.shape))
+        windows += (drawn[0] - drawn[1]).sum(axis=0)
+    counts = windows.cumsum(axis=1)
+    sums = np.stack(
+        [counts[..., 0], counts[..., 0] + counts[..., 1], counts[..., 2], counts[..., 2] + counts[..., 3]], axis=-1
+    )
+    block = np.array([[1.0, 1.0], [1.0, 2.0]]) * deviation**2  # an event is in its base too
+    one = np.zeros((4, 4))
+    one[:2, :2], one[2:, 2:] = block, block
+    looks = np.arange(1, len(cohorts) + 1)[:, None, None]
+    return Looks(sums, one * looks, tuple(int(2 * total) for total in np.cumsum(cohorts)))
+
+
+@dataclass(frozen=True)
+class CrashFleet:
+    """Two arms that report four outcomes and latency bins in every window; a device says the same each time.
+
+    Attributes:
+        devices: in each arm.
+        rates: part of the devices that fell back after a crash, in treatment and control.
+        bins: latency bins.
+    """
+
+    devices: int
+    rates: tuple[float, float]
+    bins: int
+
+    @property
+    def cells(self) -> int:
+        """Cells of one report."""
+        return 2 * OUTCOMES * self.bins
+
+    def weights(self) -> FloatArray:
+        """Return the four sums' weights over the cells, treatment first; crash fallbacks of all devices."""
+        arms = np.zeros((4, 2, OUTCOMES, self.bins))
+        arms[0, 1, 3], arms[1, 1], arms[2, 0, 3], arms[3, 0] = 1.0, 1.0, 1.0, 1.0
+        return arms.reshape(4, -1)
+
+    def probabilities(self) -> FloatArray:
+        """Return the cells' probabilities: errors 0.5 %, refused 10 %; fallbacks and errors lie in bin 0."""
+        arms = np.zeros((2, OUTCOMES, self.bins))
+        for arm, rate in ((1, self.rates[0]), (0, self.rates[1])):
+            arms[arm, 3, 0], arms[arm, 2, 0] = rate, 0.005
+            arms[arm, 0], arms[arm, 1] = 0.1 / self.bins, (0.895 - rate) / self.bins
+        return arms.reshape(-1) / 2.0
+
+    def true_cells(self, rng: np.random.Generator, runs: int) -> NDArray[np.int64]:
+        """Return what the devices of each run have to say, [runs, cells]."""
+        return rng.multinomial(2 * self.devices, self.probabilities(), size=runs)
+
+    def aggregated(
+        self, rng: np.random.Generator, cells: NDArray[np.int64], windows: int, epsilon: Fraction
+    ) -> list[ShareSums]:
+        """Return the sums after each window with the noise of two aggregators."""
+        weights = self.weights()
+        total = np.zeros(cells.shape)
+        found = []
+        for window in range(1, windows + 1):
+            total = total + cells + draw_noise(rng, cells.shape, epsilon)
+            noise = weights @ weights.T * (cell_variance(epsilon) * window)
+            found.append(ShareSums(total @ weights.T, noise))
+        return found
+
+    def randomised(
+        self, rng: np.random.Generator, cells: NDArray[np.int64], windows: int, epsilon: Fraction
+    ) -> list[ShareSums]:
+        """Return the sums after each window of randomised answers, with the noise that their counts imply."""
+        weights = self.weights()
+        mechanism = RandomisedResponse(self.cells, epsilon)
+        other, gap = float(mechanism.other_probability), 0.0
+        gap = float(mechanism.keep_probability) - other
+        answers = np.full((self.cells, self.cells), other) + np.eye(self.cells) * gap
+        answers /= answers.sum(axis=1, keepdims=True)
+        means = answers @ weights.T
+        per_device = np.einsum("jc,ac,bc->jab", answers, weights, weights) - np.einsum("ja,jb->jab", means, means)
+        told = np.zeros(cells.shape, dtype=np.int64)
+        found = []
+        for window in range(1, windows + 1):
+            for cell in range(self.cells):
+                told += rng.multinomial(cells[:, cell], answers[cell])
+            estimates = (told - 2 * self.devices * window * other) / gap
+            noise = np.einsum("rj,jab->rab", estimates, per_device) / gap**2
+            found.append(ShareSums(estimates @ weights.T, noise))
+        return found

@@ -1,0 +1,148 @@
+"""How often is harm or a winner called where there is none, and how often do intervals cover the truth?
+
+`calls` decides as `examine` does, from the same functions, on arrays; the tests compare the two. A winner is called
+by `compare` itself, at the looks where a rougher bound does not exclude one.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from alcove.platform.stats import DecisionKind, compare
+from alcove.platform.stats._shares import ShareDifference, share_difference
+from alcove.platform.stats.aggregate import FloatArray
+from alcove.platform.stats.confidence_sequence import multiplier, one_sided_multiplier
+from alcove.platform.stats.limits import DEFAULT_PLANNED_REPORTS, MAX_SIZE_VARIATION
+from alcove.platform.stats.rare_counts import log_evidence
+from numpy.typing import NDArray
+
+from benchmarks.statistics.fleets import Looks, two_cell_looks
+
+ALPHA = 0.05
+LOOKS = 30
+DEVIATIONS = (0.0, 7.5, 30.0)
+COHORTS = (200, 2_000, 20_000)
+CRASH_RATE = 0.02
+Z_ONE_SIDED = 1.6448536269514722
+Z_TWO_SIDED = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class FalseCalls:
+    """Parts of the runs in which some look called something; the truth is that the arms are equal.
+
+    Attributes:
+        name: what fleet.
+        halts: the guardrail with margin 0 said HARMFUL.
+        wins: `compare` named a winner.
+        naive_halts: a fixed-horizon one-sided test at 5 % that ignores the noise, repeated at each look.
+        unknown_noise_halts: the guardrail's confidence sequence without the noise in its standard error.
+        covered: all 30 always-valid intervals cover the truth (0), of the runs.
+    """
+
+    name: str
+    halts: float
+    wins: float
+    naive_halts: float
+    unknown_noise_halts: float
+    covered: float
+
+
+def calls(looks: Looks, *, margin: float = 0.0, alpha: float = ALPHA) -> NDArray[np.bool_]:
+    """Return where the guardrail with `margin` says HARMFUL, [runs, looks]."""
+    shares = looks.shares()
+    found = share_difference(shares)
+    if shares.is_exact:
+        kt, nt, kc, nc = np.moveaxis(shares.sums, -1, 0)
+        evidence = log_evidence(kt, nt, kc, nc, margin)
+        is_harmful = evidence >= -math.log(alpha)
+    else:
+        is_harmful = found.value - _one_sided(looks, alpha) * found.standard_error > margin
+    return np.asarray(is_harmful & (found.size_variation <= MAX_SIZE_VARIATION))
+
+
+def false_calls(
+    name: str,
+    rng: np.random.Generator,
+    *,
+    runs: int,
+    cohorts: tuple[int, ...],
+    deviation: float,
+    rate: float = CRASH_RATE,
+) -> FalseCalls:
+    """Simulate equal arms and count."""
+    looks = two_cell_looks(rng, runs=runs, cohorts=cohorts, rates=(rate, rate), deviation=deviation)
+    blind = share_difference(looks.shares(is_noise_known=False))
+    found = share_difference(looks.shares())
+    return FalseCalls(
+        name=name,
+        halts=_any(calls(looks)),
+        wins=_win_rate(looks, found),
+        naive_halts=_any(blind.value > Z_ONE_SIDED * blind.standard_error),
+        unknown_noise_halts=_any(blind.value > _one_sided(looks, ALPHA) * blind.standard_error),
+        covered=1.0 - _any(_is_outside(looks, found)),
+    )
+
+
+def coverage(rng: np.random.Generator, *, runs: int, cohort: int, windows: int, deviation: float) -> float | None:
+    """Return how often 95 % intervals of a difference of shares (2 % and 5 %) cover it at one look.
+
+    None where the noise hides an arm's size, so that nothing is said.
+    """
+    looks = two_cell_looks(rng, runs=runs, cohorts=(cohort,) * windows, rates=(0.05, 0.02), deviation=deviation)
+    found = share_difference(looks.shares())
+    if float((found.size_variation[:, -1] > MAX_SIZE_VARIATION).mean()) > 0.01:
+        return None
+    is_inside = np.abs(found.value[:, -1] - 0.03) <= Z_TWO_SIDED * found.standard_error[:, -1]
+    return float(is_inside.mean())
+
+
+def halted_by(looks: Looks) -> FloatArray:
+    """Return the part of the runs that had been called harmful by each look, [looks]."""
+    by_look: FloatArray = np.logical_or.accumulate(calls(looks), axis=1).mean(axis=0)
+    return by_look
+
+
+def naively_halted_by(looks: Looks) -> FloatArray:
+    """Return the same for the fixed-horizon test, repeated, noise ignored."""
+    blind = share_difference(looks.shares(is_noise_known=False))
+    called = blind.value > Z_ONE_SIDED * blind.standard_error
+    by_look: FloatArray = np.logical_or.accumulate(called, axis=1).mean(axis=0)
+    return by_look
+
+
+def _one_sided(looks: Looks, alpha: float) -> FloatArray:
+    return np.array(
+        [
+            one_sided_multiplier(reports=reports, alpha=alpha, planned_reports=DEFAULT_PLANNED_REPORTS)
+            for reports in looks.reports
+        ]
+    )
+
+
+def _two_sided(looks: Looks) -> FloatArray:
+    return np.array(
+        [multiplier(reports=reports, alpha=ALPHA, planned_reports=DEFAULT_PLANNED_REPORTS) for reports in looks.reports]
+    )
+
+
+def _is_outside(looks: Looks, found: ShareDifference) -> NDArray[np.bool_]:
+    is_read = found.size_variation <= MAX_SIZE_VARIATION
+    return np.asarray(is_read & (np.abs(found.value) > _two_sided(looks) * found.standard_error))
+
+
+def _win_rate(looks: Looks, found: ShareDifference) -> float:
+    """Return in how many runs `compare` names a winner at some look; only looks near one are asked."""
+    near = np.abs(found.value) > 0.6 * _two_sided(looks) * found.standard_error
+    won = 0
+    for run in np.flatnonzero(near.any(axis=1)):
+        won += any(
+            compare(looks.aggregate(int(run), int(look)), bin_values_ms=(1.0,), minimum_cohort=0).decision.kind
+            is DecisionKind.WINNER
+            for look in np.flatnonzero(near[run])
+        )
+    return won / len(looks.sums)
+
+
+def _any(called: NDArray[np.bool_]) -> float:
+    return float(called.any(axis=1).mean())

@@ -1,0 +1,88 @@
+"""Which devices report in a window, and which true cell does each have?
+
+A device is a bucket, computed from a secret of its own by the function that devices use, and the windows in which it
+has reported during the last thirty days: the ledger's caps hold here too.  Everything else about it is drawn anew.
+"""
+
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+from alcove.platform.rollouts.task import CONTROL, TREATMENT
+from alcove.privacy.limits import DAY_S, EPSILON_PER_30_DAYS, EPSILON_PER_DAY
+from alcove.registry.policy import RolloutPolicy, TaskPolicy, bucket, rollout_ranges
+from alcove.registry.policy.assignment import SECRET_BYTES
+from numpy.typing import NDArray
+
+__all__ = ["Fleet", "buckets_of"]
+
+_CAPS: Final = ((DAY_S, EPSILON_PER_DAY), (30 * DAY_S, EPSILON_PER_30_DAYS))
+
+
+def buckets_of(devices: int, salt: str, rng: np.random.Generator) -> NDArray[np.uint16]:
+    """Return the bucket of each device: a secret is drawn, and hashed as devices do."""
+    secrets = rng.bytes(devices * SECRET_BYTES)
+    places = range(0, len(secrets), SECRET_BYTES)
+    return np.fromiter((bucket(secrets[at : at + SECRET_BYTES], salt) for at in places), np.uint16, devices)
+
+
+class Fleet:
+    """The devices of an app.
+
+    Args:
+        buckets: of each, in [0, 10 000).
+        epsilon: what one report spends.
+        window_s: seconds of a window.
+        rng: of everything random.
+    """
+
+    def __init__(self, buckets: NDArray[np.uint16], epsilon: Fraction, window_s: int, rng: np.random.Generator) -> None:
+        self._buckets = buckets
+        self._rng = rng
+        self._caps = [(max(1, span_s // window_s), int(cap / epsilon)) for span_s, cap in _CAPS]
+        self._reported: list[NDArray[np.bool_]] = []  # by window, the newest last
+        self._spent = [np.zeros(len(buckets), np.uint16) for _ in self._caps]  # reports within each cap's span
+        self.total = np.zeros(len(buckets), np.uint32)
+
+    def report(
+        self, policy: RolloutPolicy, task: TaskPolicy, chances: tuple[NDArray[np.float64], ...], active: float
+    ) -> NDArray[np.int64]:
+        """Return how many devices have each true cell in this window, int64 [cells of the task].
+
+        Args:
+            policy: the rollout as the app's policy has it.
+            task: what is reported.
+            chances: of each arm, the probability of each of its cells.
+            active: share of the devices that report, if their budget lets them.
+        """
+        per_arm = task.cell_count // task.arm_count
+        may = self._may_report()
+        if active < 1:
+            may &= self._rng.random(len(may), dtype=np.float32) < active
+        counts = np.zeros(task.cell_count, np.int64)
+        reported = np.zeros(len(may), bool)
+        for arm, members in zip((CONTROL, TREATMENT), rollout_ranges(policy), strict=True):
+            chosen = may & (self._buckets >= members.start) & (self._buckets < members.stop)
+            reported |= chosen
+            edges = np.cumsum(chances[arm])[:-1].astype(np.float32)
+            drawn = self._rng.random(int(chosen.sum()), dtype=np.float32)
+            cells = np.searchsorted(edges, drawn, side="right")
+            counts[arm * per_arm : (arm + 1) * per_arm] = np.bincount(cells, minlength=per_arm)
+        self._debit(reported)
+        return counts
+
+    def _may_report(self) -> NDArray[np.bool_]:
+        may = np.ones(len(self._buckets), bool)
+        for (_, most), spent in zip(self._caps, self._spent, strict=True):
+            may &= spent < most
+        return may
+
+    def _debit(self, reported: NDArray[np.bool_]) -> None:
+        self.total += reported
+        self._reported.append(reported)
+        for (windows, _), spent in zip(self._caps, self._spent, strict=True):
+            np.add(spent, reported, out=spent)
+            if len(self._reported) >= windows:
+                np.subtract(spent, self._reported[-windows], out=spent)
+        longest = max(windows for windows, _ in self._caps)
+        del self._reported[:-longest]

@@ -1,0 +1,182 @@
+"""How does one rollout go, window by window?
+
+The policy is compiled from the rollout's record as the server does it; what the reports say is examined, judged and
+acted on by the engine's own pure functions.  A window's reports are looked at when it ends.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+from alcove.platform.core.records import Default, RolloutRecord, RolloutState
+from alcove.platform.core.rollout_records import Judgement
+from alcove.platform.policy_compiler.compiler import compile_policy
+from alcove.platform.rollouts.evidence import Finding, examine
+from alcove.platform.rollouts.judge import Judged, action_of, judge
+from alcove.platform.rollouts.machine import Action, transition
+from alcove.platform.rollouts.task import stage_task
+from alcove.platform.simulation.fleet import Fleet, buckets_of
+from alcove.platform.simulation.scenario import Scenario
+from alcove.platform.simulation.told import Told, told_by
+from alcove.registry.policy import RolloutPolicy, TaskPolicy
+from numpy.typing import NDArray
+
+__all__ = ["Look", "Run", "simulate"]
+
+APP: Final = "simulated"
+FEATURE: Final = "feature"
+_START_S: Final = 1_800_000_000  # any moment; the engine's clock is given
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one window's end showed: the guardrails' differences in the order of the plan, None where untold."""
+
+    window: int
+    share_permyriad: int
+    stage: int
+    reports: int
+    judgement: str
+    code: str
+    differences: tuple[tuple[float | None, float | None, float | None], ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One rollout from its first stage to its end, or to the last window.
+
+    Attributes:
+        state: where it stands at the end.
+        code: the rule that said so at the last look.
+        harmed_window: the window at whose end harm was found, from 1; None: never.
+        completed_window: likewise, when it was complete.
+        looks: at the end of each window.
+        epsilon_mean: spent by a device that took part, on average.
+        epsilon_max: spent by the device that spent most.
+        device_windows: devices times windows.
+    """
+
+    state: RolloutState
+    code: str
+    harmed_window: int | None
+    completed_window: int | None
+    looks: tuple[Look, ...]
+    epsilon_mean: float
+    epsilon_max: float
+    device_windows: int
+
+
+def simulate(scenario: Scenario, progress: Callable[[int], None] | None = None) -> Iterator[Run]:
+    """Yield the runs of a scenario, one after the other.
+
+    The devices' secrets are hashed once; each run deals their buckets out anew, which is as if each had another secret.
+
+    Args:
+        scenario: what is simulated.
+        progress: is told how many runs are done.
+    """
+    rng = np.random.default_rng(scenario.seed)
+    salt = "simulated-rollout"
+    buckets = buckets_of(scenario.devices, salt, rng)
+    edges = scenario.plan.latency_edges_ms
+    chances = tuple(np.array(each.cells(edges)) for each in (scenario.control, scenario.treatment))
+    for number in range(1, scenario.runs + 1):
+        yield _run(scenario, rng.permutation(buckets), salt, chances, rng)
+        if progress is not None:
+            progress(number)
+
+
+def _run(
+    scenario: Scenario,
+    buckets: NDArray[np.uint16],
+    salt: str,
+    chances: tuple[NDArray[np.float64], ...],
+    rng: np.random.Generator,
+) -> Run:
+    plan = scenario.plan
+    epsilon = Fraction(plan.epsilon)
+    fleet = Fleet(buckets, epsilon, plan.window_s, rng)
+    now_s = _START_S
+    record = transition(_draft(scenario, salt), Action.ADVANCE, now_s=now_s)
+    looks: list[Look] = []
+    task: TaskPolicy | None = None
+    told: Told | None = None
+    windows = 0
+    judged = Judged(Judgement.WAIT, "not_begun", "")
+    harmed = completed = None
+    for window in range(1, scenario.windows + 1):
+        rollout = _compiled(record)
+        if rollout is None or rollout.task is None:
+            break
+        if told is None or rollout.task != task:
+            task, windows = rollout.task, 0
+            told = told_by(scenario.mechanism, task, rng)
+        told.add(fleet.report(rollout, task, chances, scenario.active))
+        windows += 1
+        now_s += plan.window_s
+        finding = examine(record, told.aggregate(), windows)
+        judged = judge(record, finding, now_s=now_s)
+        looks.append(_look(window, record, finding, judged))
+        action = action_of(record, judged.judgement)
+        if action is None and judged.judgement is Judgement.READY and scenario.is_advanced:
+            action = Action.ADVANCE
+        if judged.judgement is Judgement.HARM:
+            harmed = window
+        if action is not None:
+            record = transition(record, action, now_s=now_s)
+        if record.state is RolloutState.COMPLETED:
+            completed = window
+        if record.state is not RolloutState.RUNNING:
+            break
+    took_part = fleet.total[fleet.total > 0]
+    return Run(
+        state=record.state,
+        code=judged.code,
+        harmed_window=harmed,
+        completed_window=completed,
+        looks=tuple(looks),
+        epsilon_mean=float(took_part.mean() * epsilon) if len(took_part) else 0.0,
+        epsilon_max=float(took_part.max() * epsilon) if len(took_part) else 0.0,
+        device_windows=len(buckets) * len(looks),
+    )
+
+
+def _draft(scenario: Scenario, salt: str) -> RolloutRecord:
+    return RolloutRecord(
+        sequence=1,
+        rollout_id="ro-simulated",
+        app=APP,
+        feature=FEATURE,
+        version="2.0.0",
+        manifest_sha256="2" * 64,
+        salt=salt,
+        state=RolloutState.DRAFT,
+        share_permyriad=0,
+        created_at_s=_START_S,
+        updated_at_s=_START_S,
+        policy_serial=0,
+        plan=scenario.plan,
+    )
+
+
+def _compiled(record: RolloutRecord) -> RolloutPolicy | None:
+    """Return the rollout as the app's policy has it; None where nothing is compared."""
+    if stage_task(record) is None:
+        return None
+    default = Default(APP, FEATURE, "1.0.0", "1" * 64)
+    policy = compile_policy(APP, 1, defaults=[default], rollouts=[record], experiments=[], floors={})
+    return policy.features[FEATURE].rollout
+
+
+def _look(window: int, record: RolloutRecord, finding: Finding, judged: Judged) -> Look:
+    return Look(
+        window=window,
+        share_permyriad=record.share_permyriad,
+        stage=record.stage,
+        reports=finding.reports,
+        judgement=judged.judgement,
+        code=judged.code,
+        differences=tuple((said.low, said.difference, said.high) for said in finding.verdicts),
+    )

@@ -1,0 +1,107 @@
+"""What is simulated: devices, how the two versions behave on them, the plan, and how reports become sums."""
+
+import math
+from enum import StrEnum
+from typing import Annotated, Final, Self
+
+from alcove.platform.core.rollout_records import RolloutPlan
+from alcove.platform.rollouts.plan import checked_plan
+from alcove.registry.policy import Outcome
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+__all__ = ["Behaviour", "Mechanism", "Scenario"]
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+DEVICES_MAX: Final = 20_000_000  # two bytes of bucket and one for each of 30 days' reports: 640 MB
+LATENCY_SPREAD: Final = 0.5  # standard deviation of the logarithm of a latency: the slowest of twenty takes 2.3x
+
+
+class Mechanism(StrEnum):
+    """How reports become sums."""
+
+    RANDOMISED_RESPONSE = "randomised-response"
+    """Each device tells a randomised cell: the fallback, and what one server can do."""
+    PRIO3 = "prio3"
+    """Two aggregators add the shares of exact cells, and each adds discrete Laplace noise to each window's sums."""
+
+
+class Behaviour(BaseModel):
+    """What a version does on devices, for one report of a device.
+
+    Attributes:
+        crash_fallback: share of the devices that leave the version because it crashes.
+        error: share whose prediction is an error.
+        refused: share of the answers that the user refuses, among refused and accepted ones.
+        latency_ms: median of a log-normal latency, in ms.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    crash_fallback: Share = 0.001
+    error: Share = 0.002
+    refused: Share = 0.2
+    latency_ms: Annotated[float, Field(gt=0, le=600_000)] = 20.0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.crash_fallback + self.error > 1:
+            msg = f"crash_fallback and error add up to {self.crash_fallback + self.error:g}, at most 1"
+            raise ValueError(msg)
+        return self
+
+    def cells(self, edges_ms: tuple[float, ...]) -> list[float]:
+        """Return the probability of each cell of one arm, outcome-major, then latency bin; errors are in bin 0."""
+        bins = len(edges_ms) + 1
+        below = [
+            0.5 * math.erfc(-math.log(edge / self.latency_ms) / LATENCY_SPREAD / math.sqrt(2)) for edge in edges_ms
+        ]
+        masses = [high - low for low, high in zip((0.0, *below), (*below, 1.0), strict=True)]
+        answered = 1.0 - self.crash_fallback - self.error
+        share = {Outcome.REFUSED: answered * self.refused, Outcome.ACCEPTED: answered * (1 - self.refused)}
+        failed = {Outcome.ERROR: self.error, Outcome.FALLBACK: self.crash_fallback}
+        found = []
+        for outcome in Outcome:
+            if outcome in share:
+                found += [share[outcome] * mass for mass in masses]
+            else:
+                found += [failed[outcome], *[0.0] * (bins - 1)]
+        return found
+
+
+class Scenario(BaseModel):
+    """A rollout that has not begun yet.
+
+    Attributes:
+        plan: of the rollout; with stages and guardrails.
+        devices: of the app.
+        windows: check-in periods that are simulated at most.
+        active: share of the devices that report in a window.
+        control: how the default version behaves.
+        treatment: how the new version behaves.
+        mechanism: how reports become sums; the plan's epsilon is that of a report, or of a window's sums.
+        is_advanced: a person advances as soon as a stage is found safe.
+        runs: how often all of it is repeated.
+        seed: of everything random.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    plan: RolloutPlan
+    devices: Annotated[int, Field(ge=1, le=DEVICES_MAX)] = 1_000_000
+    windows: Annotated[int, Field(ge=1, le=1000)] = 14
+    active: Annotated[float, Field(gt=0, le=1)] = 1.0
+    control: Behaviour = Behaviour()
+    treatment: Behaviour = Behaviour()
+    mechanism: Mechanism = Mechanism.RANDOMISED_RESPONSE
+    is_advanced: bool = True
+    runs: Annotated[int, Field(ge=1, le=100_000)] = 1
+    seed: Annotated[int, Field(ge=0)] = 1
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.plan.guardrails:
+            msg = "a plan without guardrails watches nothing: give at least one stage and one guardrail"
+            raise ValueError(msg)
+        object.__setattr__(self, "plan", checked_plan(self.plan))
+        return self

@@ -1,0 +1,81 @@
+"""What does the server learn of the true cells of each window?  Sums with the noise of one of two mechanisms.
+
+Both draw the noise of sums, not of devices, from exactly the distribution that the devices' or aggregators' own noise
+adds up to: of n devices with one cell, the number that tell it is binomial, and the others spread evenly over the rest.
+"""
+
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+from alcove.platform.simulation.scenario import Mechanism
+from alcove.platform.stats import (
+    Aggregate,
+    aggregate_from_noised_histogram,
+    aggregate_from_randomised_response,
+    pool,
+)
+from alcove.platform.stats.aggregator_noise import draw_noise
+from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.registry.policy import TaskPolicy
+from numpy.typing import NDArray
+
+__all__ = ["Told", "told_by"]
+
+
+class Told(Protocol):
+    """What the server has learnt of one task."""
+
+    def add(self, true_counts: NDArray[np.int64]) -> None:
+        """Take in one window's true counts, with noise."""
+        ...
+
+    def aggregate(self) -> Aggregate:
+        """Return all windows so far."""
+        ...
+
+
+def told_by(mechanism: Mechanism, task: TaskPolicy, rng: np.random.Generator) -> Told:
+    """Return an empty record of a task."""
+    return (_Randomised if mechanism is Mechanism.RANDOMISED_RESPONSE else _Shared)(task, rng)
+
+
+class _Randomised:
+    def __init__(self, task: TaskPolicy, rng: np.random.Generator) -> None:
+        self._task, self._rng = task, rng
+        self._keep = float(RandomisedResponse(task.cell_count, task.epsilon_fraction).keep_probability)
+        self._counts = np.zeros(task.cell_count, np.int64)
+
+    def add(self, true_counts: NDArray[np.int64]) -> None:
+        cells = len(true_counts)
+        others = np.full(cells - 1, 1 / (cells - 1))
+        for cell, devices in enumerate(true_counts.tolist()):
+            kept = int(self._rng.binomial(devices, self._keep))
+            self._counts[cell] += kept
+            self._counts[np.arange(cells) != cell] += self._rng.multinomial(devices - kept, others)
+
+    def aggregate(self) -> Aggregate:
+        task = self._task
+        return aggregate_from_randomised_response(
+            self._counts.tolist(),
+            arms=task.arm_count,
+            outcomes=task.outcome_count,
+            bins=task.latency_bin_count,
+            epsilon=task.epsilon_fraction,
+        )
+
+
+class _Shared:
+    def __init__(self, task: TaskPolicy, rng: np.random.Generator) -> None:
+        self._rng, self._epsilon = rng, Fraction(task.epsilon_fraction)
+        self._shape = (task.arm_count, task.outcome_count, task.latency_bin_count)
+        self._windows: list[Aggregate] = []
+
+    def add(self, true_counts: NDArray[np.int64]) -> None:
+        noised = true_counts.reshape(self._shape) + draw_noise(self._rng, self._shape, self._epsilon)
+        reports = int(true_counts.sum())
+        window = aggregate_from_noised_histogram(noised, reports=reports, epsilon=self._epsilon)
+        self._windows = [pool([*self._windows, window])]
+
+    def aggregate(self) -> Aggregate:
+        return self._windows[0]

@@ -1,0 +1,111 @@
+"""Do guardrails and comparisons keep their promise on simulated fleets, and does the naive test fail the same check?"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from alcove.platform.stats import GuardKind, GuardMetric, Guardrail, Mechanism, examine
+from alcove.platform.stats._shares import share_sums
+from alcove.platform.stats.aggregate import Aggregate
+from alcove.platform.stats.limits import DEFAULT_PLANNED_REPORTS
+
+from benchmarks.statistics.detection import BASE_RATE, detect
+from benchmarks.statistics.fleets import CrashFleet, two_cell_looks
+from benchmarks.statistics.metrics import metric_coverage
+from benchmarks.statistics.rates import COHORTS, DEVIATIONS, LOOKS, calls, coverage, false_calls
+
+REFUSED = Guardrail(GuardMetric.REFUSED, 0.0)
+
+
+def keeps(rates: Sequence[float]) -> bool:
+    """The check itself: at most 5 % of the runs."""
+    return max(rates) <= 0.05
+
+
+def check_false_calls(runs: int, cells: Sequence[tuple[float, int]], seed: int) -> None:
+    """Assert the promise of every cell, and that each naive reading breaks it."""
+    rng = np.random.default_rng(seed)
+    for deviation, cohort in cells:
+        found = false_calls("", rng, runs=runs, cohorts=(cohort,) * LOOKS, deviation=deviation)
+        assert keeps([found.halts, found.wins]), (deviation, cohort, found)
+        assert found.covered >= 0.95, (deviation, cohort, found)
+        assert not keeps([found.naive_halts]), (deviation, cohort, found)
+        if deviation**2 > 0.02 * cohort:  # where the noise is more than the sampling, to leave it out is fatal
+            assert not keeps([found.unknown_noise_halts]), (deviation, cohort, found)
+
+
+def test_equal_arms_are_rarely_halted_or_won_within_30_looks_where_a_naive_test_fails() -> None:
+    """Each noise and each cohort at 250 runs; all cells at 1,000 runs are the thorough test."""
+    check_false_calls(250, [(d, c) for d in DEVIATIONS for c in COHORTS], 20_271_101)
+
+
+@pytest.mark.thorough
+def test_equal_arms_are_rarely_halted_or_won_at_full_length() -> None:
+    """1,000 runs of every cell, three seeds."""
+    for seed in (20_271_102, 20_271_103, 20_271_104):
+        check_false_calls(1_000, [(d, c) for d in DEVIATIONS for c in COHORTS], seed)
+
+
+def test_simulated_calls_are_those_of_the_guardrail_itself() -> None:
+    """Arrays and single aggregates, exact and noised, agree on every look of some runs, harmful ones among them."""
+    rng = np.random.default_rng(20_271_105)
+    for deviation in (0.0, 7.5):
+        looks = two_cell_looks(rng, runs=12, cohorts=(700,) * 6, rates=(0.06, 0.02), deviation=deviation)
+        called = calls(looks)
+        for run, look in np.ndindex(*called.shape):
+            events_t, base_t, events_c, base_c = looks.sums[run, look]
+            counts = np.array([[[events_c], [base_c - events_c]], [[events_t], [base_t - events_t]]])
+            aggregate = Aggregate(counts, np.eye(4) * looks.noise[look, 0, 0], looks.reports[look])
+            verdict = examine(
+                aggregate, REFUSED, control=0, treatment=1, alpha=0.05, planned_reports=DEFAULT_PLANNED_REPORTS
+            )
+            assert (verdict.kind is GuardKind.HARMFUL) is bool(called[run, look])
+        assert called.any()
+        assert not called.all()
+
+
+def test_sums_and_noise_of_simulated_reports_are_those_of_their_aggregates() -> None:
+    """Both mechanisms, against the weights of a guardrail; the noise's variance is what it is over many runs."""
+    rng = np.random.default_rng(20_271_106)
+    fleet = CrashFleet(4_000, (0.05, 0.02), 2)
+    cells = np.repeat(fleet.true_cells(rng, 1), 3_000, axis=0)
+    events, base = np.zeros((4, 2)), np.ones((4, 2))
+    events[3] = 1.0
+    exact = share_sums(
+        Aggregate(cells[0].reshape(2, 4, 2).astype(float), np.zeros((16, 16)), 8_000),
+        events,
+        base,
+        treatment=1,
+        control=0,
+    )
+    for draw in (fleet.aggregated, fleet.randomised):
+        look = draw(rng, cells, 2, Fraction(2))[-1]
+        noise = np.broadcast_to(look.noise, (len(cells), 4, 4)).mean(axis=0)
+        errors = look.sums - 2.0 * exact.sums
+        assert np.abs(errors.mean(axis=0)).max() < 5.0 * np.sqrt(noise.diagonal().max() / len(cells))
+        assert np.cov(errors.T) == pytest.approx(noise, abs=0.08 * noise.diagonal().max())
+
+
+def test_intervals_cover_as_often_as_stated() -> None:
+    """95 +- 1.4 % of 4,000 runs for shares, and of 1,000 for other metrics within what 1,000 runs can tell."""
+    rng = np.random.default_rng(20_271_107)
+    for deviation in DEVIATIONS:
+        for cohort in COHORTS:
+            covered = coverage(rng, runs=4_000, cohort=cohort, windows=LOOKS, deviation=deviation)
+            assert covered is not None
+            assert 0.936 <= covered <= 0.964, (deviation, cohort)
+    for mechanism in Mechanism:
+        for name, part in metric_coverage(rng, mechanism, Fraction(2), runs=400).items():
+            assert 0.925 <= part <= 0.975, (mechanism, name)
+
+
+def test_harm_on_two_per_cent_more_devices_is_halted_within_two_periods() -> None:
+    """At the noise of two aggregators and epsilon 1, in at least 95 % of runs; an equal version is let be."""
+    rng = np.random.default_rng(20_271_108)
+    found = detect(rng, Mechanism.TWO_AGGREGATORS, Fraction(1), bins=8, runs=400)
+    assert found.by_period[-1] >= 0.95
+    assert found.harmless <= 0.05
+    assert BASE_RATE == 0.01
+    weak = detect(rng, Mechanism.RANDOMISED_RESPONSE, Fraction(1), bins=8, runs=100)
+    assert weak.by_period[-1] < 0.5

@@ -1,0 +1,199 @@
+"""The simulator: its devices are assigned, randomised and paid for as real ones are, and harm is found as it should."""
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from alcove.platform.core.records import RolloutState
+from alcove.platform.core.rollout_records import GuardrailRecord, RolloutPlan, Stage
+from alcove.platform.rollouts.task import task_of
+from alcove.platform.simulation.fleet import Fleet, buckets_of
+from alcove.platform.simulation.plots import write_plot
+from alcove.platform.simulation.run import simulate
+from alcove.platform.simulation.scenario import Behaviour, Mechanism, Scenario
+from alcove.platform.simulation.summary import share_part, summarise
+from alcove.platform.simulation.told import told_by
+from alcove.privacy.entropy import OsEntropy
+from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.registry.policy import Outcome, RolloutPolicy, TaskPolicy, VersionRef, bucket
+from pydantic import ValidationError
+
+from tests.platform.cli.terminal import alcove
+
+CRASH = GuardrailRecord("crash_fallback", 0.005)
+PLAN = RolloutPlan(stages=(Stage(500, 0, 1000), Stage(5000, 0, 1000)), guardrails=(CRASH,))
+HARMFUL = Behaviour(crash_fallback=0.021)
+
+
+def scenario(**changes: object) -> Scenario:
+    """A million devices less two zeros, through two aggregators."""
+    values: dict[str, object] = {"plan": PLAN, "devices": 100_000, "windows": 6, "mechanism": Mechanism.PRIO3}
+    return Scenario.model_validate(values | changes)
+
+
+def test_buckets_are_those_that_devices_compute() -> None:
+    """Each bucket is the function's of the secret that was drawn; together they are even."""
+    rng = np.random.default_rng(5)
+    secrets = np.random.default_rng(5).bytes(32 * 2000)
+    found = buckets_of(2000, "salt", rng)
+    assert found.tolist() == [bucket(secrets[at : at + 32], "salt") for at in range(0, len(secrets), 32)]
+    parts = np.bincount(found // 1000, minlength=10)
+    assert np.all(np.abs(parts - 200) < 5 * np.sqrt(200))
+
+
+def rollout(task: TaskPolicy, share: int, control: int) -> RolloutPolicy:
+    """A rollout as a policy has it."""
+    ref = VersionRef(version="2.0.0", manifest_sha256="2" * 64)
+    return RolloutPolicy(
+        id="ro-1", salt="salt", version=ref, share_permyriad=share, control_permyriad=control, task=task
+    )
+
+
+def test_who_reports_is_who_is_in_a_group_and_cells_have_their_chances() -> None:
+    """Counts by arm are the buckets' exactly; cells follow the behaviours; nobody else reports."""
+    edges = (10.0, 40.0)
+    task = task_of("ro-1", RolloutPlan(latency_edges_ms=edges), 10_000)
+    behaviours = Behaviour(error=0.1, latency_ms=15), Behaviour(crash_fallback=0.3)
+    chances = tuple(np.array(each.cells(edges)) for each in behaviours)
+    assert [each.sum() for each in chances] == pytest.approx([1, 1])
+    rng = np.random.default_rng(1)
+    buckets = rng.integers(0, 10_000, 200_000).astype(np.uint16)
+    fleet = Fleet(buckets, Fraction(1), 86_400, rng)
+    counts = fleet.report(rollout(task, 2000, 1000), task, chances, 1.0).reshape(2, -1)
+    assert counts.sum(axis=1).tolist() == [int((buckets >= 9000).sum()), int((buckets < 2000).sum())]
+    for arm, chance in enumerate(chances):
+        expected = chance * counts[arm].sum()
+        assert np.all(np.abs(counts[arm] - expected) <= 6 * np.sqrt(expected) + 1e-9)
+        assert np.all(counts[arm][chance == 0] == 0)
+    assert int(fleet.total.sum()) == counts.sum()
+    by_outcome = counts[1].reshape(len(Outcome), -1).sum(axis=1)
+    assert by_outcome[Outcome.FALLBACK] == pytest.approx(0.3 * counts[1].sum(), rel=0.05)
+
+
+@pytest.mark.parametrize(("epsilon", "day", "month"), [("2", 1, 4), ("1", 2, 8), ("0.5", 4, 16)])
+def test_the_budget_of_a_device_holds_for_virtual_ones(epsilon: str, day: int, month: int) -> None:
+    """With windows of six hours: so many reports a day, so many in thirty days, and again when they have passed."""
+    task = task_of("ro-1", RolloutPlan(epsilon=epsilon), 10_000)
+    fleet = Fleet(np.zeros(10, np.uint16), Fraction(epsilon), 6 * 3600, np.random.default_rng(1))
+    chances = (np.array(Behaviour().cells(())),) * 2
+    sent = [int(fleet.report(rollout(task, 10_000, 0), task, chances, 1.0).sum()) // 10 for _ in range(200)]
+    for at in range(len(sent)):
+        assert sum(sent[max(0, at - 3) : at + 1]) <= day
+        assert sum(sent[max(0, at - 119) : at + 1]) <= month
+    assert sum(sent[:120]) == month
+    assert sum(sent[120:]) > 0
+
+
+def test_randomised_sums_are_distributed_as_randomised_devices_are() -> None:
+    """Mean and spread of the told counts over many draws are those of devices that randomise one by one."""
+    task = task_of("ro-1", RolloutPlan(), 10_000)
+    mechanism = RandomisedResponse(task.cell_count, task.epsilon_fraction)
+    true = np.array([300, 0, 50, 0, 0, 120, 0, 30])
+    rng = np.random.default_rng(3)
+    drawn = []
+    for _ in range(400):
+        told = told_by(Mechanism.RANDOMISED_RESPONSE, task, rng)
+        told.add(true)
+        drawn.append(told.aggregate().estimates.ravel())
+    entropy = OsEntropy()
+    cells = np.repeat(np.arange(8), true)
+    singly = []
+    for _ in range(100):
+        counts = np.bincount([mechanism.randomise(int(cell), entropy) for cell in cells], minlength=8)
+        singly.append(mechanism.estimate(counts))
+    ours, theirs = np.array(drawn), np.array(singly)
+    error = np.sqrt(ours.var(axis=0) / len(ours) + theirs.var(axis=0) / len(theirs))
+    assert np.all(np.abs(ours.mean(axis=0) - theirs.mean(axis=0)) < 5 * error)
+    assert np.all(np.abs(ours.mean(axis=0) - true) < 5 * error)
+    assert ours.std(axis=0) == pytest.approx(theirs.std(axis=0), rel=0.4)
+
+
+def test_two_aggregators_noise_is_as_large_as_its_covariance_says() -> None:
+    """Windows are noised once each and pooled; the spread over many draws is the stated one."""
+    task = task_of("ro-1", RolloutPlan(), 10_000)
+    rng = np.random.default_rng(4)
+    true = np.full(8, 100)
+    found = []
+    for _ in range(500):
+        told = told_by(Mechanism.PRIO3, task, rng)
+        for _window in range(3):
+            told.add(true)
+        found.append(told.aggregate())
+    spread = np.var([each.estimates.ravel() for each in found], axis=0, ddof=1)
+    assert spread == pytest.approx(np.diag(found[0].noise_covariance), rel=0.35)
+    assert found[0].reports == 2400
+
+
+def test_harm_is_found_and_a_sound_version_reaches_everybody() -> None:
+    """Two per cent more crashes: halted at once in each run; none: safe at each stage, then complete."""
+    harmed = list(simulate(scenario(treatment=HARMFUL, runs=5)))
+    assert [(run.state, run.harmed_window) for run in harmed] == [(RolloutState.HALTED, 1)] * 5
+    sound = list(simulate(scenario(runs=5)))
+    assert [run.state for run in sound] == [RolloutState.COMPLETED] * 5
+    for run in sound:
+        assert run.harmed_window is None
+        assert run.completed_window == len(run.looks)
+        shares = [look.share_permyriad for look in run.looks]
+        assert (sorted(shares), set(shares)) == (shares, {500, 5000})
+        assert run.epsilon_mean <= run.epsilon_max <= len(run.looks)
+    held = next(simulate(scenario(is_advanced=False)))
+    assert (held.state, {look.share_permyriad for look in held.looks}) == (RolloutState.RUNNING, {500})
+
+
+def test_the_same_seed_is_the_same_simulation() -> None:
+    """And another seed another one."""
+    first, again, other = (list(simulate(scenario(devices=20_000, seed=seed, runs=2))) for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_a_share_comes_with_its_interval() -> None:
+    """Wilson's: none or all of 20 by z^2 / (n + z^2), 33 of 100 worked out by hand."""
+    for count, total, low, high in ((0, 20, 0.0, 0.161125), (20, 20, 0.838875, 1.0), (33, 100, 0.245631, 0.426948)):
+        part = share_part(count, total)
+        assert (part.low, part.high) == pytest.approx((low, high), abs=2e-6)
+
+
+@pytest.mark.parametrize("name", ["plot.png", "plot.svg", "page.html"])
+def test_a_simulation_can_be_looked_at(tmp_path: Path, name: str) -> None:
+    """A picture, or a page that holds everything it shows."""
+    about = scenario(devices=20_000)
+    summary = summarise(list(simulate(about)), windows=about.windows, seconds=1.0)
+    write_plot(tmp_path / name, about, summary)
+    data = (tmp_path / name).read_bytes()
+    assert data.startswith({"png": b"\x89PNG", "svg": b"<?xml", "html": b"<!doctype html>"}[name.partition(".")[2]])
+    if name.endswith("html"):
+        assert b"http" not in data  # nothing is fetched
+
+
+def test_what_cannot_be_simulated_is_refused() -> None:
+    """A plan that watches nothing, shares beyond all, no devices."""
+    for changes in ({"plan": RolloutPlan()}, {"devices": 0}, {"active": 0.0}, {"windows": 0}):
+        with pytest.raises(ValidationError):
+            scenario(**changes)
+    with pytest.raises(ValidationError, match="at most 1"):
+        Behaviour(crash_fallback=0.7, error=0.5)
+
+
+def test_the_command_simulates_tells_and_draws(tmp_path: Path) -> None:
+    """JSON and a table of the same simulation; wrong options say how they are written."""
+    options = ("simulate", "--devices", "30000", "--windows", "3", "--runs", "2", "--mechanism", "prio3")
+    plan = ("--stage", "20%:1d:1000", "--guard", "crash_fallback:0.5%", "--treatment", "crash_fallback=3%")
+    said = alcove(*options, *plan, "--plot", tmp_path / "plot.png", "--json")
+    assert said.code == 0, said.err
+    found = json.loads(said.out)
+    assert (found["runs"], found["harmed"]["share"], found["states"]) == (2, 1.0, {"halted": 2})
+    assert (tmp_path / "plot.png").stat().st_size > 5000
+    table = alcove(*options, *plan)
+    assert "harm found in 100.0% of 2 runs" in table.out
+    for wrong, told in (
+        (("--stage", "20%"), "guardrail"),
+        ((*plan, "--treatment", "crash=3%"), "crash_fallback=1%"),
+        ((*plan, "--plot", "plot.gif"), ".png"),
+        ((*plan, "--active", "half"), "2.5%"),
+        ((*plan, "--devices", "0"), "devices"),
+    ):
+        refused = alcove(*options, *wrong)
+        assert refused.code == 2
+        assert told in " ".join(refused.err.replace("│", " ").split()), refused.err
