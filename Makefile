@@ -12,7 +12,7 @@ INSTALLED := $(VENV)/.installed
 # What the build reads: a change here builds again, incrementally.
 NATIVE_SOURCES := $(shell find kernels runtime/native proto -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name '*.proto' -o -name CMakeLists.txt -o -name generate.py) CMakeLists.txt
 
-.PHONY: help setup demo test thorough arm lint types native fuzz bench docs
+.PHONY: help setup demo test thorough arm lint types native fuzz bench wheel sbom docs
 .DEFAULT_GOAL := help
 
 help: ## Show these verbs
@@ -39,10 +39,10 @@ demo: $(INSTALLED) ## The main job, end to end, on real text
 	@$(BIN)/alcove demo $(ARGS)
 
 test: $(INSTALLED) ## All tests but the thorough ones, in a process for each core (ARGS="-n0 -k name": in one)
-	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 thorough: $(INSTALLED) ## Tests that take minutes: kills and full disks at every storage call, every overload, a bare install, ARM
-	@$(BIN)/python -m pytest -n auto --dist loadfile -m thorough $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m thorough $(ARGS)
 
 arm: $(INSTALLED) ## Build for 64-bit ARM and compare its bits in an emulator (installs Debian's, as root)
 	@tools/test_packages.sh
@@ -62,14 +62,22 @@ bench: $(INSTALLED) ## Print the figures that the documents quote
 	@$(BIN)/python -m benchmarks.scale
 	@$(BIN)/python -m benchmarks.kernels
 	@$(BIN)/python -m benchmarks.checkins
+	@$(BIN)/python -m benchmarks.rpc
 
-fuzz: $(INSTALLED) ## Feed mutated programs to verifier and runtime, under sanitizers (SECONDS=60)
-	@$(BIN)/python -m benchmarks.fuzz --sanitize --seconds $(or $(SECONDS),60)
+fuzz: $(INSTALLED) ## Feed hostile bytes to everything that reads some, under sanitizers (SECONDS=60 for each target, TARGET=open: one)
+	@$(BIN)/python -m benchmarks.robustness --seconds $(or $(SECONDS),60) $(if $(TARGET),--target $(TARGET))
+
+wheel: $(INSTALLED) ## Build the wheel twice, in different ways, and compare the bytes (into build/wheel)
+	@$(BIN)/python -m tools.reproducible --keep build/wheel
+
+sbom: $(INSTALLED) ## Write build/sbom.cdx.json: what a release holds (ARGS="--extra platform")
+	@$(BIN)/python -m tools.sbom $(ARGS)
 
 docs: $(INSTALLED) ## Write the documents that commands print
 	@$(BIN)/python -m benchmarks --write docs/performance.md
 	@$(BIN)/python -m benchmarks.models --write docs/performance.md
 	@$(BIN)/python -m benchmarks.scale --write docs/performance.md
 	@$(BIN)/python -m benchmarks.checkins --write docs/performance.md
+	@$(BIN)/python -m benchmarks.rpc --write docs/performance.md
 	@$(BIN)/python -m alcove.runtime.coverage --write docs/coverage.md
 	@$(BIN)/python -m benchmarks.architectures --write docs/architectures.md

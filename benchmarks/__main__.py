@@ -10,7 +10,7 @@ import alcove.runtime._native as native
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import bandwidth, demo, feed_ranking, language_id, scene_tags, sizes, sync, tree
+from benchmarks import bandwidth, demo, feed_ranking, language_id, policies, scene_tags, sizes, sync, tree
 from benchmarks.figures import Figure, pin
 from benchmarks.options import parser, write_json
 from benchmarks.sections import sections_of, table_lines
@@ -23,6 +23,7 @@ GROUPS = {
     "sizes": sizes.measure,
     "sync": sync.measure,
     "tree": tree.measure,
+    "policy": policies.measure,
     "demo": demo.measure,
 }
 

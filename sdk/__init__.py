@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from alcove.privacy.ledger import BudgetLimits
     from alcove.registry.errors import IntegrityError
+    from alcove.registry.policy.attributes import DeviceAttributes
+    from alcove.sdk.assignments import Assignments
     from alcove.sdk.client import Client
     from alcove.sdk.errors import (
         AlcoveSdkError,
@@ -45,11 +47,13 @@ __all__ = [
     "AlcoveSdkError",
     "Answer",
     "AnswerError",
+    "Assignments",
     "BudgetLimits",
     "CallError",
     "Change",
     "Client",
     "ClosedError",
+    "DeviceAttributes",
     "DeviceError",
     "FeatureHandle",
     "IdentityError",
@@ -80,9 +84,11 @@ __all__ = [
 _HOMES = {
     "Answer": "alcove.sdk.handle",
     "AnswerError": "alcove.sdk.handle",
+    "Assignments": "alcove.sdk.assignments",
     "BudgetLimits": "alcove.privacy.ledger",
     "Change": "alcove.sdk.sync",
     "Client": "alcove.sdk.client",
+    "DeviceAttributes": "alcove.registry.policy.attributes",
     "FeatureHandle": "alcove.sdk.handle",
     "IntegrityError": "alcove.registry.errors",
     "PrivacySummary": "alcove.sdk.summary",

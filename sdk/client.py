@@ -1,7 +1,7 @@
 """What does an app hold?  One client: it syncs, makes feature handles, and reports.
 
     Client ─┬─ sync() ─────▶ sync.py ─▶ installer.py ─▶ slots.py          network: here and in report() only
-            ├─ feature() ──▶ handle.py ─▶ engine.py                       disk and runtime only
+            ├─ feature() ──▶ serving.py ─▶ handle.py, engine.py           disk and runtime only
             ├─ report() ───▶ reports.py ─▶ privacy/
             └─ privacy_summary()
 
@@ -20,9 +20,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from alcove.privacy.entropy import Entropy, OsEntropy
-from alcove.runtime.errors import AlcoveRuntimeError
+from alcove.registry.policy.attributes import NO_ATTRIBUTES, DeviceAttributes
 from alcove.sdk.clock import Clock, SystemClock
-from alcove.sdk.contract import Contract, default_baseline, generic_value, known_contracts
+from alcove.sdk.contract import Contract, generic_value
 from alcove.sdk.engine import Engine, NativeEngine, Runnable
 from alcove.sdk.errors import (
     ClosedError,
@@ -30,28 +30,25 @@ from alcove.sdk.errors import (
     StatusError,
     StorageError,
     TransportError,
-    UnknownFeatureError,
 )
-from alcove.sdk.handle import FeatureHandle, Outcome, Reference, Serving
+from alcove.sdk.handle import FeatureHandle, Measurement
 from alcove.sdk.identity import installation_secret
 from alcove.sdk.limits import ASYNC_WORKERS, MAX_DEADLINE_MS
+from alcove.sdk.serving import Servings
 from alcove.sdk.slots import SlotStore
-from alcove.sdk.state import Slot, State
 from alcove.sdk.storage import Files
 from alcove.sdk.summary import PrivacySummary, SentCounter
 from alcove.sdk.transport import Sent, SentObserver, Traffic, Transport, checked_server
-from alcove.sdk.tries import Trial
 
 if TYPE_CHECKING:
     from alcove.privacy.ledger import BudgetLimits
+    from alcove.registry.client import TreeClient
+    from alcove.sdk.assignments import Assignments
     from alcove.sdk.background import BackgroundSync, Turn
     from alcove.sdk.reports import Reporter, ReportResult
     from alcove.sdk.sync import SyncResult
 
 T = TypeVar("T")
-
-UNAVAILABLE = Serving(None, "", "unavailable")
-"""Answers for a feature of which nothing could be loaded."""
 
 
 class Client:
@@ -66,6 +63,7 @@ class Client:
         server: address of the static tree; https, or http for loopback.
         trusted_root: root metadata that ships with the app: a path or the bytes; read at the first sync.
         baselines: programs that ship with the app, by feature; beside them the features that alcove brings.
+        device: what the app knows of the device, for audiences; it never leaves it.
         clock: the device's clocks.
         entropy: source of unpredictable bytes.
         limits: the caps of the privacy budget; the defaults if omitted.
@@ -87,6 +85,7 @@ class Client:
         trusted_root: Path | str | bytes,
         *,
         baselines: Mapping[str, Path] | None = None,
+        device: DeviceAttributes = NO_ATTRIBUTES,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
         limits: "BudgetLimits | None" = None,
@@ -98,7 +97,7 @@ class Client:
         self.app = app
         self.server = checked_server(server)
         self._trusted_root = trusted_root
-        self._baselines = MappingProxyType({name: Path(path) for name, path in (baselines or {}).items()})
+        self._device = device
         self._clock = clock or SystemClock()
         self._entropy = entropy or OsEntropy()
         self._limits = limits
@@ -108,6 +107,8 @@ class Client:
         self._make_transport = transport
         self._slots = SlotStore(Path(data_dir), self._files)
         self._slots.prepare()
+        shipped = MappingProxyType({name: Path(path) for name, path in (baselines or {}).items()})
+        self._servings = Servings(self._slots, self._engine, shipped)
         self._traffic = Traffic()
         self._sent = SentCounter()
         # A sync holds the first for long.  Nobody loads, imports or waits for the network under the last.
@@ -115,9 +116,8 @@ class Client:
         self._transport_lock = threading.Lock()
         self._reporter_lock = threading.Lock()
         self._lock = threading.Lock()
-        self._swaps = 0
-        self._references: dict[str, Reference] = {}
-        self._contracts: dict[str, Contract[Any]] = {}
+        self._listeners: list[Callable[[SyncResult], None]] = []
+        self._is_current = False
         self._transport: Transport | None = None
         self._run_sync: Callable[[], SyncResult] | None = None
         self._reporter: Reporter | None = None
@@ -151,10 +151,10 @@ class Client:
         if not isinstance(feature, str):
             contract = feature() if isinstance(feature, type) else feature
         name = feature if contract is None else contract.name
-        contract = contract or self._known_contract(name)
+        contract = contract or self._servings.known_contract(name)
         if contract is not None:
-            self._contracts[name] = contract
-        reference = self._reference(name, contract)
+            self._servings.remember(name, contract)
+        reference = self._servings.reference(name, contract)
         decode = _generic_decode if contract is None else partial(_typed_decode, contract)
         return FeatureHandle(
             name,
@@ -180,13 +180,53 @@ class Client:
             self._traffic.asked_wait_s = 0.0
             before = replace(self._traffic)
             result = self._opened_sync()()
-            self._follow()
+            self._servings.follow()
+            # A version that was refused leaves the policy as true as it was.
+            self._is_current = result.error is None or bool(result.refused)
+            listeners = tuple(self._listeners)
+        for listener in listeners:
+            listener(result)
         return replace(
             result,
             bytes_received=self._traffic.received_bytes - before.received_bytes,
             bytes_sent=self._traffic.sent_bytes - before.sent_bytes,
             retry_after_s=self._traffic.asked_wait_s,
         )
+
+    def assignments(self) -> "Assignments | None":
+        """Return what the policy on this device assigns to it; None before one was ever seen; uses no network.
+
+        Raises:
+            StorageError: the disk failed.
+            ClosedError: the client was closed.
+        """
+        from alcove.registry.errors import RegistryError  # noqa: PLC0415 - loaded by the sync
+        from alcove.sdk.assignments import assignments_of  # noqa: PLC0415 - loads pydantic
+
+        self._check_open()
+        tree = self._opened_tree(self._opened_transport())
+        try:
+            policy, halt = tree.stored_policy(self.app), tree.stored_halt(self.app)
+        except RegistryError as error:
+            raise StorageError(step="read", path="metadata", reason=str(error)) from error
+        if policy is None:
+            return None
+        secret = installation_secret(self._slots.identity_path, self._files, self._entropy)
+        return assignments_of(policy, halt, secret, self._device, is_current=self._is_current)
+
+    def add_sync_listener(self, listener: "Callable[[SyncResult], None]") -> Callable[[], None]:
+        """Have `listener` called after each sync, on the thread that synced; return what ends that.
+
+        The result it hears counts no bytes yet.  What it raises, the caller of `sync` gets.
+        """
+        with self._lock:
+            self._listeners.append(listener)
+
+        def stop() -> None:
+            with self._lock, suppress(ValueError):
+                self._listeners.remove(listener)
+
+        return stop
 
     def report(self) -> "ReportResult":
         """Send what is due of the recorded outcomes: one randomised cell a task and window, paid for beforehand.
@@ -261,13 +301,11 @@ class Client:
         with self._lock:
             self._is_closed = True
             executor, self._executor = self._executor, None
-            references = tuple(self._references.values())
         with self._transport_lock:
             transport, self._transport = self._transport, None
         if executor is not None:
             executor.shutdown()
-        for reference in references:
-            reference.serving.trial.abandon()
+        self._servings.abandon_trials()
         if transport is not None:
             transport.close()
 
@@ -281,75 +319,9 @@ class Client:
         if self._is_closed:
             raise ClosedError
 
-    def _reference(self, name: str, contract: Contract[Any] | None) -> Reference:
-        """Return what all handles of a feature share; made again where a sync swapped versions meanwhile."""
-        while True:
-            with self._lock:
-                if name in self._references:
-                    return self._references[name]
-                swaps = self._swaps
-            state = self._slots.read_state()
-            if self._baseline(name, contract) is None and state.slots(name).current is None:
-                raise UnknownFeatureError(feature=name, known={*self._baselines, *state.features})
-            reference = Reference(self._serve(name, state))
-            with self._lock:
-                if swaps == self._swaps:
-                    return self._references.setdefault(name, reference)
-
-    def _known_contract(self, name: str) -> Contract[Any] | None:
-        return self._contracts.get(name) or known_contracts().get(name)
-
-    def _baseline(self, name: str, contract: Contract[Any] | None) -> tuple[Path, str] | None:
-        """Return the program that ships for a feature, and its version's name: the app's own before alcove's."""
-        if name in self._baselines:
-            return self._baselines[name], "baseline"
-        path = default_baseline(contract)
-        return None if path is None else (path, str(getattr(contract, "default_version", "baseline")))
-
-    def _serve(self, name: str, state: State) -> Serving:
-        """Return what answers for a feature: the first of current, previous and baseline that loads and is trusted."""
-        slots = state.slots(name)
-        for slot, reason in ((slots.current, ""), (slots.previous, "fallback")):
-            if slot is not None:
-                path = self._slots.program_path(name, slot.manifest_sha256)
-                file = _file_identity(path)
-                trial = self._slots.tries.begin(slot.manifest_sha256) if file[0] else None
-                model = None if trial is None else self._load(path)
-                if trial is not None and model is not None:
-                    trial.leave(is_healthy=False)
-                    return _serving(slot, model, file, reason, trial)
-                if trial is not None:
-                    trial.abandon()
-        baseline = self._baseline(name, self._known_contract(name))
-        model = None if baseline is None else self._load(baseline[0])
-        return UNAVAILABLE if baseline is None or model is None else Serving(model, baseline[1], "baseline")
-
-    def _load(self, path: Path) -> Runnable | None:
-        with suppress(AlcoveRuntimeError, OSError, MemoryError):
-            return self._engine.load(path)
-        return None
-
-    def _follow(self) -> None:
-        """Let every handle answer with what the state says; a running prediction ends with what it began with."""
-        with self._lock:
-            self._swaps += 1
-            references = dict(self._references)
-        state = self._slots.read_state()
-        for name, reference in references.items():
-            current = state.slots(name).current
-            now = reference.serving
-            if current is not None and now.model is not None and self._is_loaded(name, current, now):
-                reference.serving = _serving(current, now.model, now.file, "", now.trial)
-            elif current is not None or now.key:
-                reference.serving = self._serve(name, state)
-
-    def _is_loaded(self, name: str, slot: Slot, now: Serving) -> bool:
-        path = self._slots.program_path(name, slot.manifest_sha256)
-        return slot.manifest_sha256 == now.key and _file_identity(path) == now.file
-
-    def _record(self, outcome: Outcome) -> None:
-        if outcome.serving.task is not None:
-            self._opened_reporter().record(outcome)
+    def _record(self, measurement: Measurement) -> None:
+        if measurement.serving.task is not None:
+            self._opened_reporter().record(measurement)
 
     def _sync_and_report(self) -> "Turn":
         from alcove.registry.errors import FetchError  # noqa: PLC0415 - loaded by the sync
@@ -385,24 +357,29 @@ class Client:
         if self._run_sync is None:
             from alcove.sdk.installer import Installer  # noqa: PLC0415 - loads pydantic
             from alcove.sdk.sync import Synchroniser  # noqa: PLC0415
-            from alcove.sdk.tree import open_tree  # noqa: PLC0415 - loads tuf
 
             transport = self._opened_transport()
             self._run_sync = Synchroniser(
                 self.app,
                 self._slots,
                 Installer(self._slots, self._files, transport, self._engine),
-                lambda: open_tree(
-                    self._slots.metadata_folder,
-                    server=self.server,
-                    trusted_root=self._root_bytes(),
-                    transport=transport,
-                    clock=self._clock,
-                    files=self._files,
-                ),
+                partial(self._opened_tree, transport),
                 partial(installation_secret, self._slots.identity_path, self._files, self._entropy),
+                attributes=self._device,
             ).run
         return self._run_sync
+
+    def _opened_tree(self, transport: Transport) -> "TreeClient":
+        from alcove.sdk.tree import open_tree  # noqa: PLC0415 - loads tuf
+
+        return open_tree(
+            self._slots.metadata_folder,
+            server=self.server,
+            trusted_root=self._root_bytes(),
+            transport=transport,
+            clock=self._clock,
+            files=self._files,
+        )
 
     def _root_bytes(self) -> bytes:
         if isinstance(self._trusted_root, bytes):
@@ -433,22 +410,6 @@ class Client:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(ASYNC_WORKERS, thread_name_prefix="alcove-predict")
             return self._executor
-
-
-def _serving(slot: Slot, model: Runnable, file: tuple[int, int], reason: str, trial: Trial) -> Serving:
-    """Return the serving of a slot; a fallback is in no experiment."""
-    if reason:
-        return Serving(model, slot.version, reason, slot.manifest_sha256, file, trial=trial)
-    return Serving(model, slot.version, slot.reason, slot.manifest_sha256, file, slot.arm, slot.task, trial)
-
-
-def _file_identity(path: Path) -> tuple[int, int]:
-    """Return inode and time of change; zeros when absent."""
-    try:
-        status = path.stat()
-    except OSError:
-        return 0, 0
-    return status.st_ino, status.st_mtime_ns
 
 
 def _typed_decode(contract: Contract[T], _: Runnable, outputs: list[Any]) -> T:

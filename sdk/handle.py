@@ -17,6 +17,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from alcove.registry.policy.outcome import Outcome
 from alcove.runtime.errors import AlcoveRuntimeError, InputError, InvalidTextError
 from alcove.sdk.clock import Clock
 from alcove.sdk.deadline import DeadlineExceededError, DeadlineRunner
@@ -40,6 +41,10 @@ class AnswerError(StrEnum):
     """No slot of the feature could be loaded, and it has no baseline that could."""
     DEADLINE_EXCEEDED = "deadline_exceeded"
     """The run was not back within the deadline that the app set for this feature."""
+
+
+_FAULTS = frozenset({AnswerError.RUN_FAILED, AnswerError.DECODE_FAILED, AnswerError.DEADLINE_EXCEEDED})
+"""Errors that a version may be at fault for; bad text is the app's, and with no model there is no version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +74,9 @@ class Serving:
         model: the loaded program, or None if none could be loaded.
         key: digest of the version's manifest; "" for the baseline.
         file: which file it was loaded from (inode, time of change): a repaired version is another file.
-        arm: number of the arm, only in an experiment.
-        task: JSON text of the experiment's task, only in an experiment.
+        arm: number of the arm, in an experiment or a rollout that compares.
+        task: JSON text of what is reported of that arm; None where nothing is.
+        has_left: the device is in that arm and left its version because it crashed here; something else answers.
         trial: watches the first prediction; over for what needs none.
     """
 
@@ -82,6 +88,7 @@ class Serving:
     arm: int | None = None
     task: str | None = None
     trial: Trial = NO_TRIAL
+    has_left: bool = False
 
 
 class Reference:
@@ -94,19 +101,19 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """How the user took one answer.
+class Measurement:
+    """What came of one prediction.
 
     Attributes:
         feature: the feature.
         serving: what answered.
-        is_accepted: the user kept the answer.
-        latency_ms: of that answer.
+        outcome: which of the outcomes that a task may count.
+        latency_ms: of the answer; 0 for an outcome without one.
     """
 
     feature: str
     serving: Serving
-    is_accepted: bool
+    outcome: Outcome
     latency_ms: float
 
 
@@ -131,7 +138,7 @@ class FeatureHandle(Generic[T]):
         decode: Callable[[Runnable, list[Any]], T],
         clock: Clock,
         executor: Callable[[], Executor],
-        record: Callable[[Outcome], None],
+        record: Callable[[Measurement], None],
         deadline_s: float | None = None,
     ) -> None:
         self.name = name
@@ -163,6 +170,8 @@ class FeatureHandle(Generic[T]):
         answer = self._answer(serving, inputs) if self._runner is None else self._in_time(serving, inputs)
         if answer.error is None:
             self._last = (answer, serving)
+        elif serving.task is not None and answer.error in _FAULTS:
+            self._measure(serving, Outcome.ERROR, 0.0)
         return answer
 
     def _in_time(self, serving: Serving, inputs: tuple[Any, ...]) -> Answer[T]:
@@ -210,7 +219,12 @@ class FeatureHandle(Generic[T]):
         serving = last[1] if answer is None or answer is last[0] else self._reference.serving
         chosen = last[0] if answer is None else answer
         if chosen.error is None and chosen.version == serving.version:
-            self._record(Outcome(self.name, serving, accepted, chosen.latency_ms))
+            self._measure(serving, Outcome.ACCEPTED if accepted else Outcome.REFUSED, chosen.latency_ms)
+
+    def _measure(self, serving: Serving, outcome: Outcome, latency_ms: float) -> None:
+        """Record what came of a prediction; of a device that left its arm's version, only that it did."""
+        told = (Outcome.FALLBACK, 0.0) if serving.has_left else (outcome, latency_ms)
+        self._record(Measurement(self.name, serving, *told))
 
     def _run_on_trial(self, serving: Serving, inputs: tuple[Any, ...]) -> tuple[T | None, AnswerError | None]:
         is_healthy = False

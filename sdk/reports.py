@@ -10,7 +10,9 @@ Invariants:
       tells nothing more.
   I3  Only the present window and the one before are reported; older outcomes are dropped.
   I4  A body holds one report: it ties no two tasks of a device together, and a refusal costs that report alone.
-  I5  Whatever a crash interrupts: at most one report for a task and window; perhaps none, with its budget spent.
+  I5  Whether there is a report tells that the app recorded an outcome or that a run failed; not the arm, the outcome or
+      the version.
+  I6  Whatever a crash interrupts: at most one report for a task and window; perhaps none, with its budget spent.
 """
 
 import contextlib
@@ -29,6 +31,7 @@ from alcove.privacy.randomised_response import RandomisedResponse
 from alcove.privacy.report import Report, report_from_bytes, report_to_bytes
 from alcove.registry.errors import DocumentError
 from alcove.registry.policy.document import TaskPolicy
+from alcove.registry.policy.outcome import Outcome
 from alcove.sdk.clock import Clock
 from alcove.sdk.errors import AlcoveSdkError, ServerError, StatusError, StorageError
 from alcove.sdk.limits import MAX_STATE_BYTES
@@ -36,7 +39,7 @@ from alcove.sdk.storage import FileLock, Files
 from pydantic import ValidationError
 
 if TYPE_CHECKING:
-    from alcove.sdk.handle import Outcome
+    from alcove.sdk.handle import Measurement
     from alcove.sdk.transport import Transport
 
 RETRIED_STATUSES: Final = frozenset({408, 425, 429})
@@ -71,6 +74,11 @@ class _Pending:
     cell: int
     seen: int
 
+    @property
+    def outcome(self) -> int:
+        """Outcome that the cell stands for."""
+        return self.cell // self.task.latency_bin_count % self.task.outcome_count
+
 
 @dataclass(slots=True)
 class _Tally:
@@ -101,25 +109,28 @@ class Reporter:
         self._thread_lock = threading.Lock()
         self.ledger = Ledger(folder / "ledger.jsonl", limits, clock)
 
-    def record(self, outcome: "Outcome") -> None:
-        """Take an outcome into its window's draw; without an experiment it says nothing and is left out.
+    def record(self, measurement: "Measurement") -> None:
+        """Take an outcome into its window's draw; without a task, or if its task does not count it, it is left out.
 
-        Every outcome of a window is equally likely to be the one that is reported.  A disk that fails loses it.
+        Every outcome of a window is equally likely to be the one that is reported; only, a device that left its arm's
+        version says that and nothing else.  A disk that fails loses it.
         """
-        serving = outcome.serving
+        serving = measurement.serving
         if serving.task is None or serving.arm is None:
             return
         task = TaskPolicy.model_validate_json(serving.task)
         window = task.window_at(self._clock.now_s())
-        if window is None or serving.arm >= task.arm_count:
+        if window is None or serving.arm >= task.arm_count or measurement.outcome >= task.outcome_count:
             return
-        cell = task.cell_index(serving.arm, int(outcome.is_accepted), max(outcome.latency_ms, 0.0))
+        cell = task.cell_index(serving.arm, measurement.outcome, max(measurement.latency_ms, 0.0))
         with contextlib.suppress(StorageError), self._held():
             pending = self._read_pending()
             entry = next((e for e in pending if e.task.task_id == task.task_id and e.window == window), None)
             if entry is None:
                 pending.append(_Pending(task, window, cell, 1))
-            else:
+            elif measurement.outcome is Outcome.FALLBACK:
+                entry.cell = cell
+            elif entry.outcome != Outcome.FALLBACK:
                 entry.seen += 1
                 if uniform_below(entry.seen, self._entropy) == 0:
                     entry.cell = cell

@@ -27,8 +27,8 @@ class Slot:
         version: "MAJOR.MINOR.PATCH".
         manifest_sha256: digest of its manifest, 64 hex digits; names its folder.
         reason: which part of the policy chose it, or "fallback".
-        arm: number of the arm, only in an experiment.
-        task: JSON text of the experiment's task, only in an experiment.
+        arm: number of the arm, in an experiment or a rollout that compares.
+        task: JSON text of what is reported of that arm; None where nothing is.
     """
 
     version: str
@@ -47,11 +47,13 @@ class FeatureSlots:
         previous: the version that answered before.
         recent: manifest digests of the last sets of versions that the policy had this device fetch, newest first;
             in an experiment a set holds all arms.
+        left: the version of the device's present arm, which it left because it crashed here; only with a task.
     """
 
     current: Slot | None = None
     previous: Slot | None = None
     recent: tuple[frozenset[str], ...] = ()
+    left: Slot | None = None
 
     def installed(self) -> frozenset[str]:
         """Return the manifest digests of every version that is to stay on the disk."""
@@ -80,7 +82,7 @@ class State:
     def activate(self, feature: str, slot: Slot, *, is_proven: bool = True) -> "State":
         """Return the state after `slot` becomes current and what was current becomes previous.
 
-        The same version again changes only why it is there.
+        The same version again changes only why it is there.  What was left before is of no arm any more.
 
         Args:
             feature: its feature.
@@ -88,7 +90,7 @@ class State:
             is_proven: what is current has answered here.  Else the version before it stays previous: what a device can
                 go back to changes only for something that works.
         """
-        old = self.slots(feature)
+        old = replace(self.slots(feature), left=None)
         if old.current is not None and old.current.manifest_sha256 == slot.manifest_sha256:
             return self.with_slots(feature, replace(old, current=slot))
         is_previous_better = not is_proven and old.previous is not None and old.previous != slot
@@ -108,9 +110,9 @@ class State:
 
     def release(self, feature: str) -> "State":
         """Return the state after the policy ceased to name a feature: its version goes on, in no experiment."""
-        slots = self.slots(feature)
+        slots = replace(self.slots(feature), left=None)
         if slots.current is None:
-            return self
+            return self.with_slots(feature, slots)
         current = Slot(slots.current.version, slots.current.manifest_sha256, "fallback")
         return self.with_slots(feature, replace(slots, current=current))
 
@@ -129,6 +131,19 @@ class State:
             state = state.with_slots(feature, replace(slots, current=current, previous=previous))
         return state if state.features != self.features else self
 
+    def quarantine(self, manifest_digests: frozenset[str]) -> "State":
+        """Return the state with versions gone that crashed here; a feature remembers the arm that it was in."""
+        state = self.withdraw(manifest_digests)
+        for feature, slots in self.features.items():
+            current = slots.current
+            if current is not None and current.manifest_sha256 in manifest_digests:
+                state = state.leave(feature, current)
+        return state
+
+    def leave(self, feature: str, slot: Slot) -> "State":
+        """Return the state after a feature could not run the version of its arm because it crashed here."""
+        return self.with_slots(feature, replace(self.slots(feature), left=None if slot.task is None else slot))
+
     def versions(self) -> frozenset[tuple[str, str]]:
         """Return (feature, manifest digest) of every version that is to stay on the disk."""
         return frozenset((name, digest) for name, slots in self.features.items() for digest in slots.installed())
@@ -142,6 +157,7 @@ def state_to_bytes(state: State) -> bytes:
             "previous": _slot_fields(slots.previous),
             "recent": [sorted(fetched) for fetched in slots.recent],
         }
+        | ({} if slots.left is None else {"left": _slot_fields(slots.left)})
         for feature, slots in state.features.items()
     }
     return json.dumps({"format": FORMAT, "features": features}, sort_keys=True, indent=1).encode()
@@ -162,6 +178,7 @@ def state_from_bytes(data: bytes) -> State:
                 _slot(slots["current"]),
                 _slot(slots["previous"]),
                 tuple(frozenset(_digest(text) for text in fetched) for fetched in slots["recent"]),
+                _slot(slots.get("left")),
             )
             for feature, slots in document["features"].items()
         }

@@ -9,9 +9,9 @@ or leaves out.  A feature that the policy does not name any more keeps its versi
 
 Every refusal and every bad weather is a value in the result; nothing is raised, and the old version goes on.
 
-A device in an experiment fetches all arms, in the policy's order, before it activates its own, and activates none when
-one cannot be had: neither downloads nor failures tell which arm it is in.  What stays installed afterwards depends on
-what was fetched, not on the arm, so later downloads do not tell it either.
+A device in an experiment, or in a rollout with a control group, fetches all arms, in the policy's order, before it
+activates its own, and activates none when one cannot be had: neither downloads nor failures tell which arm it is in.
+What stays installed afterwards depends on what was fetched, not on the arm, so later downloads do not tell it either.
 """
 
 import contextlib
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Protocol
 from alcove.registry.errors import RegistryError, VersionHaltedError
 from alcove.registry.floors import is_below
 from alcove.registry.policy import resolve
+from alcove.registry.policy.attributes import NO_ATTRIBUTES, DeviceAttributes
 from alcove.runtime.errors import AlcoveRuntimeError
 from alcove.sdk.errors import AlcoveSdkError, QuarantinedError, StorageError
 from alcove.sdk.installer import Installer, Tree
@@ -121,6 +122,7 @@ class Synchroniser:
         installer: fetches and verifies them.
         open_tree: returns the signed tree as far as it was read; it is refreshed once.
         secret: returns the installation's secret.
+        attributes: what the app says of the device.
     """
 
     def __init__(
@@ -130,12 +132,15 @@ class Synchroniser:
         installer: Installer,
         open_tree: Callable[[], SignedTree],
         secret: Callable[[], bytes],
+        *,
+        attributes: DeviceAttributes = NO_ATTRIBUTES,
     ) -> None:
         self._app = app
         self._slots = slots
         self._installer = installer
         self._open_tree = open_tree
         self._secret = secret
+        self._attributes = attributes
 
     def run(self) -> SyncResult:
         """Sync once; raises nothing for bad weather, a refused version or a full disk."""
@@ -155,7 +160,8 @@ class Synchroniser:
         tree = self._open_tree()
         tree.refresh()
         halt = tree.halt(self._app)
-        self._store(progress, progress.state.withdraw(halt.digests | self._slots.tries.quarantined()))
+        self._store(progress, progress.state.withdraw(halt.digests))
+        self._store(progress, progress.state.quarantine(self._slots.tries.quarantined()))
         self._leave_below(progress, tree)
         settled = {refusal.feature for refusal in progress.refused}
         policy = tree.policy(self._app)
@@ -164,7 +170,7 @@ class Synchroniser:
         for feature in sorted(policy.features.keys() - settled - set(halt.frozen)):
             resolution = None
             try:
-                resolution = resolve(policy, feature, self._secret(), halted=halt.digests)
+                resolution = resolve(policy, feature, self._secret(), attributes=self._attributes, halted=halt.digests)
                 needed = _needed(policy.features[feature], resolution)
                 self._install_all(feature, needed, tree)
                 fetched = frozenset(ref.manifest_sha256 for ref in needed)
@@ -172,6 +178,9 @@ class Synchroniser:
                 is_proven = current is not None and self._slots.tries.is_proven(current.manifest_sha256)
                 activated = progress.state.activate(feature, _slot(resolution), is_proven=is_proven)
                 self._store(progress, activated.remember(feature, fetched))
+            except QuarantinedError as error:
+                version = self._leave(progress, feature, resolution)
+                progress.refused.append(Refusal(feature, version, error))
             except VersionHaltedError as error:
                 progress.refused.append(Refusal(feature, error.version, error))
             except (AlcoveSdkError, RegistryError, AlcoveRuntimeError) as error:
@@ -192,6 +201,14 @@ class Synchroniser:
                 quarantined = quarantined or error
         if quarantined is not None:
             raise quarantined
+
+    def _leave(self, progress: _Progress, feature: str, resolution: "Resolution | None") -> str:
+        """Remember the arm whose version cannot run here, if it is the device's own; return the version's name."""
+        if resolution is None:
+            return BASELINE
+        if self._slots.tries.is_quarantined(resolution.version.manifest_sha256):
+            self._store(progress, progress.state.leave(feature, _slot(resolution)))
+        return resolution.version.version
 
     def _leave_below(self, progress: _Progress, tree: SignedTree) -> None:
         """Let every version that its team forbids leave its slot; where that cannot be known, the feature is refused.
@@ -225,10 +242,19 @@ def _noted(progress: _Progress) -> Iterator[None]:
 
 
 def _needed(rules: "FeaturePolicy", resolution: "Resolution") -> tuple["VersionRef", ...]:
-    """Return what to fetch: in an experiment every arm, the same for everybody in it; else one version."""
-    if resolution.arm is None or rules.experiment is None:
+    """Return what to fetch: in an arm every arm's version, the same for everybody in one; else one version.
+
+    Where the policy says `own_arm`, all arms are too much to fetch: then downloads do tell the arm.
+    """
+    if resolution.experiment_id is not None:
+        experiment = next(one for one in rules.all_experiments if one.id == resolution.experiment_id)
+        if not experiment.own_arm:
+            return tuple(dict.fromkeys(arm.version for arm in experiment.arms))
         return (resolution.version,)
-    return tuple(dict.fromkeys(arm.version for arm in rules.experiment.arms))
+    rollout = rules.rollout
+    if resolution.arm is None or rollout is None or not rollout.control_permyriad or rollout.own_arm:
+        return (resolution.version,)
+    return tuple(dict.fromkeys((rules.default, rollout.version)))
 
 
 def _slot(resolution: "Resolution") -> Slot:

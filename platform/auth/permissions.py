@@ -38,6 +38,7 @@ def _stop(action: str) -> Permission:
 
 _REGISTRY = "/alcove.api.registry.v1.RegistryService/"
 _ROLLOUT = "/alcove.api.rollout.v1.RolloutService/"
+_POLICY = "/alcove.api.policy.v1.PolicyService/"
 _EXPERIMENT = "/alcove.api.experiment.v1.ExperimentService/"
 
 PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
@@ -63,17 +64,27 @@ PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
         _REGISTRY + "SetFeatureRules": _operate("set the rules of features"),
         _REGISTRY + "GetFeatureRules": _read("rules"),
         _ROLLOUT + "CreateRollout": _operate("create rollouts"),
+        _ROLLOUT + "UpdateRollout": _operate("update rollouts"),
         _ROLLOUT + "AdvanceRollout": _operate("advance rollouts"),
+        _ROLLOUT + "ApproveRollout": _operate("approve advances"),
         _ROLLOUT + "PauseRollout": _operate("pause rollouts"),
         _ROLLOUT + "ResumeRollout": _operate("resume rollouts"),
         _ROLLOUT + "RollBackRollout": _operate("roll back rollouts"),
         _ROLLOUT + "HaltRollout": _operate("halt rollouts"),
         _ROLLOUT + "GetRollout": _read("rollouts"),
+        _ROLLOUT + "WatchRollout": _read("rollouts"),
         _ROLLOUT + "ListRollouts": _read("rollouts"),
+        _POLICY + "CreateLayer": _operate("create layers"),
+        _POLICY + "ListLayers": _read("layers"),
+        _POLICY + "SetHoldout": _operate("set holdouts"),
+        _POLICY + "GetHoldout": _read("holdouts"),
+        _POLICY + "GetPolicy": _read("policies"),
         _EXPERIMENT + "CreateExperiment": _operate("create experiments"),
+        _EXPERIMENT + "UpdateExperiment": _operate("change experiments"),
         _EXPERIMENT + "StartExperiment": _operate("start experiments"),
         _EXPERIMENT + "StopExperiment": _operate("stop experiments"),
         _EXPERIMENT + "GetExperiment": _read("experiments"),
+        _EXPERIMENT + "WatchExperiment": _read("experiments"),
         _EXPERIMENT + "GetResults": _read("results"),
         _EXPERIMENT + "ListExperiments": _read("experiments"),
     }
@@ -104,10 +115,11 @@ def require_team(principal: Principal, team: str) -> None:
 
 
 def require_owner(principal: Principal, team: str, action: str) -> None:
-    """Let an operator, or a member of `team`, do something to what the team owns.
+    """Let an operator of everything or of `team`, or a member of it, do something to what the team owns.
 
     Raises:
         PermissionDeniedError: the caller is of another team.
     """
-    if principal.role.name != "operator" and principal.role.team != team:
+    is_operator = principal.role.name == "operator" and principal.role.team is None
+    if not is_operator and principal.role.team != team:
         raise PermissionDeniedError(str(principal.role), f"{action} of team {team!r}")

@@ -1,4 +1,4 @@
-"""Who is calling?  A role, and the token that proved it."""
+"""Who is calling?  A role, and the token or certificate that proved it."""
 
 import re
 from contextvars import ContextVar
@@ -9,16 +9,18 @@ from alcove.platform.core.errors import InvalidFieldError, UnauthenticatedError
 
 __all__ = ["Principal", "Role", "current_principal", "set_principal"]
 
-_ROLE = re.compile(r"(?P<name>reader|operator)|team:(?P<team>[a-z][a-z0-9_-]{0,31})")
+_ROLE = re.compile(r"reader|operator|(?:operator|team):(?P<team>[a-z][a-z0-9_-]{0,31})")
 
 
 @dataclass(frozen=True)
 class Role:
-    """What a token may do: `reader`, `operator`, or `team:<name>` for that team's features.
+    """What a token or certificate may do.
+
+    `reader` reads; `operator` operates everything, `operator:<name>` one team's features; `team:<name>` pushes those.
 
     Attributes:
         name: "reader", "operator" or "team".
-        team: the team's name, None for the other roles.
+        team: the team whose features it is for; None: all.
     """
 
     name: str
@@ -33,8 +35,8 @@ class Role:
         """
         match = _ROLE.fullmatch(text)
         if match is None:
-            raise InvalidFieldError("role", "'reader', 'operator' or 'team:<name>'", text)
-        return cls(match["name"] or "team", match["team"])
+            raise InvalidFieldError("role", "'reader', 'operator', 'operator:<team>' or 'team:<name>'", text)
+        return cls(text.partition(":")[0], match["team"])
 
     def __str__(self) -> str:
         return self.name if self.team is None else f"{self.name}:{self.team}"
@@ -42,7 +44,12 @@ class Role:
 
 @dataclass(frozen=True)
 class Principal:
-    """An authenticated caller.  `name` ("operator/ab12…") goes into the audit log."""
+    """An authenticated caller.  `name` ("operator/ab12…") goes into the audit log.
+
+    Attributes:
+        token_id: id of the token, or name in the client certificate with its kind ("dns:deploy.acme.example").
+        role: what it may do.
+    """
 
     token_id: str
     role: Role

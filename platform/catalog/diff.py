@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from alcove.platform.catalog.compatibility import differences
 from alcove.registry.manifest import Signature
@@ -21,6 +21,8 @@ class ProgramFigures:
         tolerance: class that its certificate promises; "" without a certificate.
         samples: of its certificate.
         latency_ms: of one run, where it was measured.
+        weights: (SHA-256, bytes) of the content of each, by name.
+        times_us: what operators of each type took together in one run, where it was profiled.
     """
 
     size_bytes: int
@@ -29,6 +31,8 @@ class ProgramFigures:
     tolerance: str
     samples: int
     latency_ms: float | None = None
+    weights: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    times_us: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -62,11 +66,21 @@ class Figure:
 
 @dataclass(frozen=True)
 class VariantDiff:
-    """What differs between two programs; `ops` holds operators that occur more or less often than before."""
+    """What differs between two programs.
+
+    Attributes:
+        variant: its name, or both names.
+        figures: of the whole program, those that don't differ too.
+        ops: operators that occur more or less often than before.
+        weights: bytes of those whose content differs, or that one has alone, the largest first.
+        times: microseconds that operators of each type take in a run, where both were profiled.
+    """
 
     variant: str
     figures: tuple[Figure, ...]
     ops: tuple[Figure, ...]
+    weights: tuple[Figure, ...] = ()
+    times: tuple[Figure, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -119,8 +133,15 @@ def compare(left: Side, right: Side) -> VersionDiff:
     )
 
 
-def figures_of(program: bytes, *, is_timed: bool = False) -> tuple[ProgramFigures, Signature]:
-    """Return what is compared of a program, and its signature; with `is_timed` it is run on this machine.
+def figures_of(
+    program: bytes, *, is_timed: bool = False, is_profiled: bool = False
+) -> tuple[ProgramFigures, Signature]:
+    """Return what is compared of a program, and its signature.
+
+    Args:
+        program: its bytes.
+        is_timed: run it on this machine.
+        is_profiled: the same, and see which operators take the time.
 
     Raises:
         ProgramRefusedError: the runtime does not load it, or it holds no certificate.
@@ -137,7 +158,9 @@ def figures_of(program: bytes, *, is_timed: bool = False) -> tuple[ProgramFigure
         ops=anatomy.ops,
         tolerance=anatomy.tolerance,
         samples=anatomy.samples,
-        latency_ms=examiner.latency_ms("", program) if is_timed else None,
+        latency_ms=examiner.latency_ms("", program) if is_timed or is_profiled else None,
+        weights=anatomy.weights,
+        times_us=_times_us(program) if is_profiled else {},
     )
     return figures, facts.signature
 
@@ -150,6 +173,8 @@ def _variant(name: str, left: ProgramFigures, right: ProgramFigures) -> VariantD
         Figure("parity_tolerance", left.tolerance, right.tolerance, None),
         _number("parity_samples", left.samples, right.samples),
     ]
+    if left.weights or right.weights:
+        figures += _weight_figures(left, right)
     if left.latency_ms is not None or right.latency_ms is not None:
         figures.append(_number("latency_ms", left.latency_ms, right.latency_ms))
     ops = [
@@ -157,7 +182,50 @@ def _variant(name: str, left: ProgramFigures, right: ProgramFigures) -> VariantD
         for op in sorted(left.ops.keys() | right.ops.keys())
         if left.ops.get(op, 0) != right.ops.get(op, 0)
     ]
-    return VariantDiff(name, tuple(figures), tuple(ops))
+    times = [
+        _number(op, left.times_us.get(op), right.times_us.get(op))
+        for op in sorted(left.times_us.keys() | right.times_us.keys())
+        if left.times_us and right.times_us
+    ]
+    return VariantDiff(name, tuple(figures), tuple(ops), _changed_weights(left, right), tuple(times))
+
+
+def _weight_figures(left: ProgramFigures, right: ProgramFigures) -> list[Figure]:
+    """Return bytes of weights, and of those whose content the other side has under no name."""
+    sizes = [sum(size for _, size in side.weights.values()) for side in (left, right)]
+    contents = [{digest for digest, _ in side.weights.values()} for side in (left, right)]
+    alone = [
+        sum(size for digest, size in side.weights.values() if digest not in others)
+        for side, others in ((left, contents[1]), (right, contents[0]))
+    ]
+    share = alone[1] / sizes[1] if sizes[1] else 0.0
+    return [
+        _number("weight_bytes", *sizes),
+        Figure("weight_bytes_of_its_own", alone[0], alone[1], None),
+        Figure("share_of_weights_that_is_new", None, round(share, 4), None),
+    ]
+
+
+def _changed_weights(left: ProgramFigures, right: ProgramFigures) -> tuple[Figure, ...]:
+    names = [
+        name for name in left.weights.keys() | right.weights.keys() if left.weights.get(name) != right.weights.get(name)
+    ]
+    sizes = {name: [side.weights.get(name, ("", 0))[1] for side in (left, right)] for name in names}
+    return tuple(_number(name, *sizes[name]) for name in sorted(names, key=lambda name: (-max(sizes[name]), name)))
+
+
+def _times_us(program: bytes) -> dict[str, float]:
+    """Return what operators of each type take in a run of the certificate's first sample."""
+    from alcove.runtime.certificate.document import decode_input, parse  # noqa: PLC0415
+    from alcove.runtime.model import load  # noqa: PLC0415
+    from alcove.runtime.profile import profile_program  # noqa: PLC0415
+
+    sample = parse(load(program).certificate).samples[0]
+    inputs = [decode_input(index, value) for index, value in enumerate(sample.inputs)]
+    times: dict[str, float] = {}
+    for op in profile_program(program, inputs).ops:
+        times[op.op] = times.get(op.op, 0.0) + op.time_us
+    return times
 
 
 def _number(what: str, left: float | None, right: float | None) -> Figure:

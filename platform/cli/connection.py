@@ -1,5 +1,6 @@
 """How does a command find its server and prove who asks?  Options, or environment variables of the same meaning."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -42,13 +43,30 @@ DEFAULT_SERVER = "127.0.0.1:7443"
 def connect(server: str, token_file: Path | None, tls_root: Path | None) -> PlatformClient:
     """Return a client; the token is read from a file, so that no process list or shell history shows it.
 
+    Where ALCOVE_CLIENT_CERTIFICATE and ALCOVE_CLIENT_KEY name PEM files, they are shown to the server, and a token is
+    not needed.
+
     Raises:
-        typer.BadParameter: no token file.
+        typer.BadParameter: neither a token's file nor a certificate, or one of its two files.
         InvalidFieldError: the token's file is not UTF-8.
         OSError: a file cannot be read.
     """
-    if token_file is None:
+    certificate = _certificate()
+    if token_file is None and certificate is None:
         problem = "name the token's file, or set ALCOVE_TOKEN_FILE (make one: alcove token create --out FILE)"
         raise typer.BadParameter(problem, param_hint="--token-file")
-    token = read_text(token_file).strip()
-    return PlatformClient(server, token, tls_root=None if tls_root is None else tls_root.read_bytes())
+    token = "" if token_file is None else read_text(token_file).strip()
+    trusted = None if tls_root is None else tls_root.read_bytes()
+    return PlatformClient(server, token, tls_root=trusted, certificate=certificate)
+
+
+def _certificate() -> tuple[bytes, bytes] | None:
+    """Return key and certificate of the caller, as the environment names their files; None where it names none."""
+    names = [os.environ.get(f"ALCOVE_CLIENT_{part}") for part in ("KEY", "CERTIFICATE")]
+    if not any(names):
+        return None
+    key, chain = names
+    if not key or not chain:
+        problem = "ALCOVE_CLIENT_CERTIFICATE and ALCOVE_CLIENT_KEY come together"
+        raise typer.BadParameter(problem)
+    return Path(key).read_bytes(), Path(chain).read_bytes()

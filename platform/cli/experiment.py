@@ -1,18 +1,56 @@
 """`alcove experiment`: compare versions, and read what private reports say."""
 
-from typing import Annotated
+from contextlib import suppress
+from typing import Annotated, Final, Literal
 
 import typer
 from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
 from alcove.platform.cli.output import AsJson, percent, print_json, print_rows, print_table, when
-from alcove.platform.cli.shares import share_permyriad
-from alcove.platform.client import Arm, Decision, Estimate, Experiment, ExperimentReport
+from alcove.platform.cli.plans import duration_s, guardrail_of
+from alcove.platform.cli.shares import segment_of, share_permyriad
+from alcove.platform.client import (
+    Arm,
+    DeadlineError,
+    Decision,
+    Estimate,
+    Experiment,
+    ExperimentPlan,
+    ExperimentReport,
+    Primary,
+)
 
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="Compare versions, decided by statistics over private reports.")
 
 ExperimentId = Annotated[str, typer.Argument(help="Id of the experiment (ex-…).")]
+Etag = Annotated[str, typer.Option(help="The experiment's etag as you know it; refused if it has changed since.")]
+ValidateOnly = Annotated[bool, typer.Option("--validate-only", help="Check and plan everything and keep nothing.")]
+PrimaryOption = Annotated[
+    Literal["accepted", "latency_mean", "latency_quantile"] | None,
+    typer.Option("--primary", help="What decides: the accepted share (the default), or the answers' latency."),
+]
+Quantile = Annotated[float, typer.Option(help="Which quantile latency_quantile means.")]
+Guards = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--guard",
+        help="What the winner must not make worse, METRIC:MARGIN: crash_fallback:0.5%, error:1%, refused:2%, or "
+        "latency:20ms[:QUANTILE]. Repeatable.",
+    ),
+]
+Mde = Annotated[
+    float | None, typer.Option(help="Smallest difference to find: 0.02 is 2 % of the devices, or ms of latency.")
+]
+Devices = Annotated[int | None, typer.Option(help="Devices that will take part, in all arms together.")]
+BaseRate = Annotated[float | None, typer.Option(help="Expected accepted share; else a half, the worst case.")]
+Arms = Annotated[
+    list[str],
+    typer.Option(
+        "--arm", metavar="NAME=VERSION:SHARE", help="An arm, e.g. control=1.0.0:50%; the first is the control."
+    ),
+]
+MEDIAN: Final = 0.5
 
 
 @app.command("create")
@@ -20,23 +58,36 @@ def create(
     *,
     app_name: Annotated[str, typer.Option("--app", help="The app.")],
     feature: Annotated[str, typer.Option(help="The feature.")],
-    arm: Annotated[
-        list[str],
-        typer.Option(metavar="NAME=VERSION:SHARE", help="An arm, e.g. control=1.0.0:50%; the first is the control."),
-    ],
+    arm: Arms,
     epsilon: Annotated[str, typer.Option(help="Privacy loss of one report, a decimal number.")] = "2",
     latency_edge_ms: Annotated[
         list[float] | None, typer.Option(help="Upper edge of a latency bin; repeatable, rising.")
     ] = None,
     window_s: Annotated[int, typer.Option(help="Seconds in which a device reports once; 0: a day.")] = 0,
     minimum_cohort: Annotated[int, typer.Option(help="Fewest devices per arm for a winner; 0: the server's.")] = 0,
+    primary: PrimaryOption = None,
+    quantile: Quantile = MEDIAN,
+    guard: Guards = None,
+    mde: Mde = None,
+    devices: Devices = None,
+    base_rate: BaseRate = None,
+    validate_only: ValidateOnly = False,
+    audience: Annotated[
+        str, typer.Option(help="Who may take part, such as 'os in (ios) and app_version >= 2.1'; else every device.")
+    ] = "",
+    segment: Annotated[
+        str, typer.Option(metavar="LAYER:FIRST-END", help="Part of a layer, e.g. search:0-2500 for its first quarter.")
+    ] = "",
     start_now: Annotated[bool, typer.Option("--start", help="Start it at once.")] = False,
     server: Server = DEFAULT_SERVER,
     token_file: TokenFile = None,
     tls_root: TlsRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create an experiment."""
+    """Create an experiment, and say how many devices and days it needs.
+
+    Example: --arm old=1.0.0:50% --arm new=2.0.0:50% --mde 0.02 --devices 500000 --guard crash_fallback:0.5%
+    """
     arms = [_arm(text) for text in arm]
     with connect(server, token_file, tls_root) as client:
         experiment = client.create_experiment(
@@ -47,16 +98,112 @@ def create(
             latency_edges_ms=latency_edge_ms or (),
             window_s=window_s,
             minimum_cohort=minimum_cohort,
+            audience=audience,
+            segment=segment_of(segment) if segment else None,
+            primary=_primary(primary, quantile),
+            guardrails=[guardrail_of(text) for text in guard or ()],
+            plan=ExperimentPlan(mde=mde or 0.0, base_rate=base_rate or 0.0, expected_devices=devices or 0),
+            validate_only=validate_only,
         )
-        if start_now:
+        if start_now and not validate_only:
             experiment = client.start_experiment(experiment.experiment_id)
     _show([experiment], as_json=as_json)
+    if not as_json and mde:
+        typer.echo(_plan_sentence(experiment))
+
+
+@app.command("update")
+def update(
+    *,
+    experiment_id: ExperimentId,
+    arm: Annotated[
+        list[str] | None, typer.Option("--arm", metavar="NAME=VERSION:SHARE", help="All arms anew; as in create.")
+    ] = None,
+    epsilon: Annotated[str | None, typer.Option(help="Privacy loss of one report, a decimal number.")] = None,
+    latency_edge_ms: Annotated[
+        list[float] | None, typer.Option(help="Upper edge of a latency bin; repeatable, rising.")
+    ] = None,
+    window_s: Annotated[int | None, typer.Option(help="Seconds in which a device reports once.")] = None,
+    minimum_cohort: Annotated[int | None, typer.Option(help="Fewest devices per arm for a winner.")] = None,
+    primary: PrimaryOption = None,
+    quantile: Quantile = MEDIAN,
+    guard: Guards = None,
+    mde: Mde = None,
+    devices: Devices = None,
+    base_rate: BaseRate = None,
+    audience: Annotated[str | None, typer.Option(help="Who may take part; '' for every device.")] = None,
+    segment: Annotated[
+        str | None, typer.Option(metavar="LAYER:FIRST-END", help="Part of a layer; '' for none.")
+    ] = None,
+    etag: Etag = "",
+    validate_only: ValidateOnly = False,
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    tls_root: TlsRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change a draft; what it needs is computed anew."""
+    given = {
+        "arms": arm,
+        "epsilon": epsilon,
+        "latency_edges_ms": latency_edge_ms,
+        "window_s": window_s,
+        "minimum_cohort": minimum_cohort,
+        "primary": primary,
+        "guardrails": guard,
+        "plan.mde": mde,
+        "plan.expected_devices": devices,
+        "plan.base_rate": base_rate,
+        "audience": audience,
+        "segment": segment,
+    }
+    fields = [name for name, value in given.items() if value is not None]
+    if not fields:
+        raise typer.BadParameter("nothing to change: give an option")
+    with connect(server, token_file, tls_root) as client:
+        experiment = client.update_experiment(
+            experiment_id,
+            fields=fields,
+            arms=[_arm(text) for text in arm or ()],
+            epsilon=epsilon or "",
+            latency_edges_ms=latency_edge_ms or (),
+            window_s=window_s or 0,
+            minimum_cohort=minimum_cohort or 0,
+            primary=_primary(primary, quantile),
+            guardrails=[guardrail_of(text) for text in guard or ()],
+            plan=ExperimentPlan(mde=mde or 0.0, base_rate=base_rate or 0.0, expected_devices=devices or 0),
+            audience=audience or "",
+            segment=segment_of(segment) if segment else None,
+            etag=etag,
+            validate_only=validate_only,
+        )
+    _show([experiment], as_json=as_json)
+    if not as_json and experiment.plan.mde:
+        typer.echo(_plan_sentence(experiment))
+
+
+@app.command("watch")
+def watch(
+    *,
+    experiment_id: ExperimentId,
+    for_time: Annotated[str, typer.Option("--for", help="Stop after this long, such as 8h.")] = "1d",
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    tls_root: TlsRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the experiment now and at each change, until it has stopped; with --json a line of JSON each time."""
+    with connect(server, token_file, tls_root) as client, suppress(DeadlineError):
+        for experiment in client.watch_experiment(experiment_id, timeout_s=duration_s(for_time)):
+            line = f"{experiment.experiment_id} {experiment.state} (etag {experiment.etag})"
+            typer.echo(experiment.model_dump_json() if as_json else line)
 
 
 @app.command("start")
 def start(
     *,
     experiment_id: ExperimentId,
+    etag: Etag = "",
     server: Server = DEFAULT_SERVER,
     token_file: TokenFile = None,
     tls_root: TlsRoot = None,
@@ -64,13 +211,14 @@ def start(
 ) -> None:
     """Put the arms on devices and collect reports."""
     with connect(server, token_file, tls_root) as client:
-        _show([client.start_experiment(experiment_id)], as_json=as_json)
+        _show([client.start_experiment(experiment_id, etag=etag)], as_json=as_json)
 
 
 @app.command("stop")
 def stop(
     *,
     experiment_id: ExperimentId,
+    etag: Etag = "",
     server: Server = DEFAULT_SERVER,
     token_file: TokenFile = None,
     tls_root: TlsRoot = None,
@@ -78,7 +226,7 @@ def stop(
 ) -> None:
     """Take the arms from devices and keep the decision."""
     with connect(server, token_file, tls_root) as client:
-        experiment = client.stop_experiment(experiment_id)
+        experiment = client.stop_experiment(experiment_id, etag=etag)
     _show([experiment], as_json=as_json)
     if not as_json and experiment.decision is not None:
         typer.echo(_sentence(experiment.arms, experiment.decision))
@@ -163,7 +311,33 @@ def _show_results(report: ExperimentReport) -> None:
     print_table(["arm", "version", "devices", "share", "accepted", "latency"], rows, title=title)
     for difference in found.differences:
         typer.echo(f"{found.arms[difference.arm].name} - {found.arms[0].name}: {_percentage(difference.accuracy)}")
+    if experiment.primary.kind != "accepted":
+        for pair in found.primary:
+            typer.echo(
+                f"{found.arms[pair.arm].name} - {found.arms[0].name}, {experiment.primary.kind}: "
+                f"{_milliseconds(pair.difference)}"
+            )
+    for verdict in found.verdicts:
+        typer.echo(f"{found.arms[verdict.arm].name}, {verdict.kind}: {verdict.reason}")
     typer.echo(_sentence(experiment.arms, found.decision))
+
+
+def _primary(kind: Literal["accepted", "latency_mean", "latency_quantile"] | None, quantile: float) -> Primary:
+    return Primary(kind=kind or "accepted", quantile=quantile if kind == "latency_quantile" else 0.0)
+
+
+def _plan_sentence(experiment: Experiment) -> str:
+    plan = experiment.plan
+    unit = "" if experiment.primary.kind == "accepted" else " ms"
+    parts = [f"a difference of {plan.mde:g}{unit} needs "]
+    parts.append(
+        f"{plan.devices_needed:,} devices in one window" if plan.devices_needed else "more devices than there are"
+    )
+    if plan.expected_devices and plan.days_needed:
+        parts.append(f"; {plan.expected_devices:,} devices find it in {plan.days_needed} days")
+    elif plan.expected_devices:
+        parts.append(f"; {plan.expected_devices:,} devices don't find it in 30 days, only {plan.detectable:.3g}{unit}")
+    return "".join(parts)
 
 
 def _sentence(arms: tuple[Arm, ...], decision: Decision) -> str:

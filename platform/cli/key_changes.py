@@ -3,6 +3,7 @@
 rotate | add-team | own | renew | raise-floor | lift | init ─▶ FILE ─▶ sign (each signer, its own machine) ─▶ accept
 """
 
+import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -19,6 +20,8 @@ from alcove.registry.errors import MissingTarget, PublishError, StorageError
 from alcove.registry.files import DISK, read_bounded, replace_file
 from alcove.registry.keys import ONLINE_ROLES, check_teams, new_key
 from alcove.registry.lifts import Lift
+from alcove.registry.manifest import Manifest
+from alcove.registry.online_keys import URI
 from alcove.registry.rotation import Draft
 from alcove.registry.signers import PUBLIC, key_from_pem, key_to_bytes, load_any_signer, load_key
 from alcove.registry.tree import Tree
@@ -38,6 +41,7 @@ __all__ = [
     "rotate",
     "sign",
     "status",
+    "write_change",
 ]
 
 File = Annotated[Path, typer.Argument(metavar="CHANGE", help="The file that is passed round.")]
@@ -71,7 +75,7 @@ def _draft_file(path: Path, data_dir: Path, step: Callable[[Draft], None], *, as
         raise typer.BadParameter(f"{path} exists; a change is drafted once", param_hint="CHANGE")
     draft = Draft(Tree(data_dir / "tree").state(), now_s=SYSTEM_CLOCK.now_s())
     step(draft)
-    _write(path, draft.draft())
+    write_change(path, draft.draft())
     _show(path, as_json=as_json)
 
 
@@ -91,10 +95,26 @@ def _show(path: Path, *, as_json: bool) -> None:
     ]
     if as_json:
         is_ready = all(need.is_met for need in change.needs())
-        print_json({"change": str(path), "is_ready": is_ready, "roles": rows, "trusts": _trusts(change)})
+        more = {"adds": _adds(change)} if change.manifests else {}
+        print_json({"change": str(path), "is_ready": is_ready, "roles": rows, "trusts": _trusts(change), **more})
         return
+    if change.manifests:
+        print_rows(_adds(change), as_json=False, empty="no version is new", title="what will be published")
     print_rows(_trusts(change), as_json=False, empty="no key changes", title="what will be trusted")
     print_rows(rows, as_json=False, empty="nothing to sign", title="who signs")
+
+
+def _adds(change: Change) -> list[dict[str, object]]:
+    """Return the versions that would be new, as their manifests say; what is signed is the digest."""
+    rows: list[dict[str, object]] = []
+    for path, digest in change.added().items():
+        text = change.manifests.get(path, "").encode()
+        is_signed = hashlib.sha256(text).hexdigest() == digest
+        variants = Manifest.from_bytes(text).variants if is_signed else ()
+        sizes = ", ".join(f"{one.name} ({one.size_bytes / 1e6:.2f} MB)" for one in variants)
+        told = sizes if is_signed else "THE MANIFEST IS NOT THE SIGNED ONE: do not sign"
+        rows.append({"version": path.removesuffix(".json"), "manifest_sha256": digest, "variants": told})
+    return rows
 
 
 def _trusts(change: Change) -> list[dict[str, object]]:
@@ -107,7 +127,12 @@ def _trusts(change: Change) -> list[dict[str, object]]:
     ]
 
 
-def _write(path: Path, change: Change) -> None:
+def write_change(path: Path, change: Change) -> None:
+    """Write a change to its file, whole.
+
+    Raises:
+        StorageError: the disk failed.
+    """
     try:
         replace_file(DISK, path, change.to_bytes())
     except OSError as error:
@@ -132,10 +157,13 @@ def new(
 
 def public(
     *,
-    out: Annotated[Path, typer.Argument(metavar="FILE.pub", help="Where the public key file goes.")],
+    out: Annotated[
+        Path,
+        typer.Argument(metavar="FILE.pub", help="Where it goes; ROLE.uri for a key of the server."),
+    ],
     pem: Annotated[Path, typer.Option(help="The public key in PEM, as a token or a key service hands it out.")],
     uri: Annotated[
-        str, typer.Option(help="Where its private key is: hsm:…, gcpkms:…, awskms:…, azurekms:…, hashivault:…, file2:…")
+        str, typer.Option(help="Where its private key is: hsm:…, gcpkms:…, awskms:…, azurekms:…, hv:…, file:…")
     ],
     as_json: AsJson = False,
 ) -> None:
@@ -159,7 +187,7 @@ def sign(
     """Sign every role of a change that names this key; nothing is sent anywhere."""
     signer = load_any_signer(key, secrets=lambda what: str(typer.prompt(what, hide_input=True)))
     signed, roles = read_change(change).sign(signer)
-    _write(change, signed)
+    write_change(change, signed)
     if not as_json:
         typer.echo(f"signed {', '.join(roles)} with {signer.public_key.keyid}")
     _show(change, as_json=as_json)
@@ -192,7 +220,7 @@ def rotate(
 
 
 def _key_id(text: str) -> str:
-    return load_key(Path(text)).keyid if text.endswith((".pem", PUBLIC)) else text
+    return load_key(Path(text)).keyid if text.endswith((".pem", PUBLIC, URI)) else text
 
 
 def add_team(
@@ -291,7 +319,7 @@ def init(
     change: File,
     root_key: Annotated[list[Path], typer.Option(help="Key file of one who signs the root; repeatable.")],
     targets_key: Annotated[list[Path], typer.Option(help="Key file of one who signs the targets; repeatable.")],
-    online: Annotated[Path, typer.Option(help="Folder with policy, halt, snapshot and timestamp, .pub or .pem.")],
+    online: Annotated[Path, typer.Option(help="Folder with policy, halt, snapshot and timestamp: .uri, .pub or .pem.")],
     team: Annotated[list[str], typer.Option(metavar="NAME=FEATURE[,FEATURE…]", help="A team; repeatable.")],
     team_key: Annotated[list[str], typer.Option(metavar="NAME=FILE", help="A team's key file; repeatable.")],
     root_threshold: Annotated[int, typer.Option(help="How many root keys have to sign.")] = 1,
@@ -317,10 +345,10 @@ def init(
         first = first_change(keys, dict(parse_team(text) for text in team), now_s=SYSTEM_CLOCK.now_s())
     except ValueError as error:
         raise PublishError(str(error)) from None
-    _write(change, first)
+    write_change(change, first)
     _show(change, as_json=as_json)
 
 
 def _public_or_private(stem: Path) -> Path:
-    path = stem.with_suffix(PUBLIC)
-    return path if path.exists() else stem.with_suffix(".pem")
+    paths = (stem.with_suffix(URI), stem.with_suffix(PUBLIC))
+    return next((path for path in paths if path.exists()), stem.with_suffix(".pem"))

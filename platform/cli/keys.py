@@ -20,11 +20,10 @@ from alcove.registry.keys import (
     create_keys,
     load_keys,
     load_signer,
-    online_candidates,
-    online_keys_trusted,
-    settle_online_keys,
 )
 from alcove.registry.layout import metadata_file
+from alcove.registry.online_keys import URI, key_file, online_candidates, online_keys_trusted, settle_online_keys
+from alcove.registry.signers import load_key
 from alcove.registry.tree import Tree
 from alcove.registry.trust import online_trust
 
@@ -95,10 +94,10 @@ def show(
         {
             "role": f"team {path.stem}" if path.parent.name == "teams" else path.stem,
             "kept": "offline" if path.stem in OFFLINE_ROLES else "online" if path.stem in ONLINE_ROLES else "team",
-            "key_id": load_signer(path).public_key.keyid,
+            "key_id": load_key(path).keyid,
             "mode": f"{stat.S_IMODE(path.stat().st_mode):04o}",
         }
-        for path in sorted(directory.rglob("*.pem"))
+        for path in sorted(path for path in directory.rglob("*") if path.suffix in (".pem", URI))
     ]
     print_rows(rows, as_json=as_json, empty=f"no key in {directory}")
 
@@ -108,7 +107,9 @@ def accept(
     *,
     change: Annotated[list[Path], typer.Argument(metavar="CHANGE...", help="The signed file, or its signed copies.")],
     data_dir: Annotated[Path, typer.Option(help="The server's data folder; the ceremony's change makes the tree.")],
-    keys: Annotated[Path, typer.Option(help="The server's keys; a key to change to lies there as ROLE.next.pem.")],
+    keys: Annotated[
+        Path, typer.Option(help="The server's keys; a key to change to lies there as ROLE.next.pem, .uri.")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Make a change part of the signed tree once enough have signed; repeating after any failure is safe.
@@ -139,7 +140,7 @@ def accept(
         return
     typer.echo(f"accepted: {', '.join(changed)}" if changed else "accepted before; nothing changed")
     for role in settled:
-        typer.echo(f"{keys / role}.pem is the new key now; the old one is gone")
+        typer.echo(f"{key_file(keys, role)} is the new key now; the old one is gone")
 
 
 def _teams(texts: list[str]) -> dict[str, tuple[str, ...]]:

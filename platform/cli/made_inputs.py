@@ -1,8 +1,7 @@
 """Which inputs is a program timed with?  Those of its certificate, or made ones at a few of the sizes that it takes."""
 
 import math
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,8 +9,9 @@ import numpy as np
 from alcove.runtime import InputError, Model
 from alcove.runtime.certificate.document import decode_input, parse
 from alcove.runtime.errors import CertificateError
+from alcove.runtime.format.fixed import at_sizes
 from alcove.runtime.format.reader import read_spec
-from alcove.runtime.format.spec import DType, ExpressionKind, ExpressionSpec, ProgramSpec
+from alcove.runtime.format.spec import DType, ProgramSpec
 from alcove.runtime.testing import NUMPY_TYPES
 
 if TYPE_CHECKING:
@@ -24,15 +24,6 @@ TEXT: Final = "Wo ist der Bahnhof, bitte? I need to catch my train."
 BOUNDS: Final = (1 << 16, 1 << 12, 256, 16, 2, 1)
 """Of whole numbers, tried from the greatest: they may be indices of tables whose sizes no signature tells."""
 
-_COMBINES: Final[dict[ExpressionKind, Callable[[int, int], int]]] = {
-    ExpressionKind.ADD: operator.add,
-    ExpressionKind.SUB: operator.sub,
-    ExpressionKind.MUL: operator.mul,
-    ExpressionKind.FLOORDIV: operator.floordiv,
-    ExpressionKind.MOD: operator.mod,
-    ExpressionKind.MIN: min,
-    ExpressionKind.MAX: max,
-}
 _ABOVE: Final = {DType.BOOL: 2, DType.I8: 128, DType.U8: 256}
 
 
@@ -97,22 +88,8 @@ def _sizes(spec: ProgramSpec) -> list[list[int]]:
 
 
 def _shapes(spec: ProgramSpec, sizes: Sequence[int]) -> list[tuple[int, ...]]:
-    values: list[int] = []
-    for expression in spec.expressions:
-        values.append(_value(expression, sizes, values))
-    shapes = []
-    for port in spec.inputs:
-        tensor = spec.tensors[port.tensor]
-        shapes.append(tuple(values[dim] if tensor.dynamic_dims >> d & 1 else dim for d, dim in enumerate(tensor.shape)))
-    return shapes
-
-
-def _value(expression: ExpressionSpec, sizes: Sequence[int], values: Sequence[int]) -> int:
-    if expression.kind is ExpressionKind.CONSTANT:
-        return expression.a
-    if expression.kind is ExpressionKind.SYMBOL:
-        return sizes[expression.a]
-    return _COMBINES[expression.kind](values[expression.a], values[expression.b])
+    tensors = at_sizes(spec, sizes).tensors
+    return [tensors[port.tensor].shape for port in spec.inputs]
 
 
 def _made(model: Model, shapes: Sequence[tuple[int, ...]]) -> "tuple[str | NDArray[Any], ...]":

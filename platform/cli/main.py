@@ -1,41 +1,72 @@
-"""Which verbs has the `alcove` command, and how do they end?"""
+"""Which verbs has the `alcove` command, and how do they end?
+
+A verb's module is loaded when it is asked for: one command does not wait for the libraries of all others.
+"""
 
 import sys
+from importlib import import_module
+from types import MappingProxyType
+from typing import Final
 
 import typer
-from alcove.platform.cli import audit, bench, experiment, feature, keys, model, registry, rollout, serve, token
-from alcove.platform.cli.demo.command import demo_command
-from alcove.platform.cli.failures import explain
 
-__all__ = ["app", "run"]
+__all__ = ["VERBS", "app_of", "run"]
 
-app = typer.Typer(
-    name="alcove",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Compile, certify, sign, ship, compare and run models that stay on the device.",
+VERBS: Final = MappingProxyType(
+    {
+        "serve": ("serve", "serve_command"),
+        "demo": ("demo.command", "demo_command"),
+        "bench": ("bench", "bench_command"),
+        "simulate": ("simulate", "simulate"),
+        "feature": ("feature", "app"),
+        "keys": ("keys", "app"),
+        "token": ("token", "app"),
+        "audit": ("audit", "app"),
+        "model": ("model", "app"),
+        "rollout": ("rollout", "app"),
+        "experiment": ("experiment", "app"),
+        "layer": ("policy", "layers"),
+        "holdout": ("policy", "holdouts"),
+        "registry": ("registry", "app"),
+    }
 )
-app.command("serve")(serve.serve_command)
-app.command("demo")(demo_command)
-app.command("bench")(bench.bench_command)
-app.add_typer(feature.app, name="feature")
-app.add_typer(keys.app, name="keys")
-app.add_typer(token.app, name="token")
-app.add_typer(audit.app, name="audit")
-app.add_typer(model.app, name="model")
-app.add_typer(rollout.app, name="rollout")
-app.add_typer(experiment.app, name="experiment")
-app.add_typer(registry.app, name="registry")
+"""Module below this package and name in it, by verb; a group of verbs is a `Typer`, a single one a function."""
+
+
+def app_of(verb: str | None) -> typer.Typer:
+    """Return the command with one verb loaded, or with all where there is no such verb (help, a misspelling)."""
+    app = typer.Typer(
+        name="alcove",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @app.callback()
+    def _alcove() -> None:
+        """Compile, certify, sign, ship, compare and run models that stay on the device."""
+
+    for name, (module, attribute) in VERBS.items():
+        if verb in VERBS and name != verb:
+            continue
+        found = getattr(import_module(f"alcove.platform.cli.{module}"), attribute)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
+    return app
 
 
 def run(arguments: list[str] | None = None) -> int:
     """Run a command line; return its exit code.  What a user can cause is told in a sentence, not in a traceback."""
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        app(arguments, standalone_mode=True)
+        app_of(given[0] if given else None)(given, standalone_mode=True)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except Exception as error:
+        from alcove.platform.cli.failures import explain  # noqa: PLC0415 - loads what may fail: server and runtime
+
         told = explain(error)
         if told is None:
             raise

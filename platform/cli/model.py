@@ -6,8 +6,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from alcove.platform.cli import model_alias, model_diff, model_life, model_registry, model_tag
-from alcove.platform.cli.output import AsJson, print_json, print_rows, print_table
+from alcove.platform.cli import (
+    model_alias,
+    model_diff,
+    model_inspect,
+    model_life,
+    model_profile,
+    model_registry,
+    model_tag,
+)
+from alcove.platform.cli.output import AsJson, print_json, print_table
 from alcove.runtime.errors import ExportError
 from rich.console import Console
 from rich.table import Table
@@ -18,6 +26,8 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Compile, look at and try programs; push versions, find them again, and take them through their life.",
 )
+app.command("inspect")(model_inspect.inspect)
+app.command("profile")(model_profile.profile)
 app.command("push")(model_registry.push)
 app.command("list")(model_registry.list_command)
 app.command("show")(model_registry.show)
@@ -177,44 +187,6 @@ def import_command(
     if imported.calibrated_on:
         typer.echo(f"int8, calibrated on {imported.calibrated_on} pictures")
     typer.echo(f"same best output as torch in float32: {imported.same_best:.1%} of {imported.compared_on} pictures")
-
-
-@app.command("inspect")
-def inspect(*, program: ProgramFile, as_json: AsJson = False) -> None:
-    """Show what a program takes, gives and needs."""
-    from alcove.runtime import load  # noqa: PLC0415 - other verbs do not run programs
-    from alcove.runtime.format.reader import read_spec  # noqa: PLC0415
-
-    data = program.read_bytes()
-    model = load(data)
-    spec = read_spec(data)
-    facts: dict[str, Any] = {
-        "digest": model.digest,
-        "size_bytes": len(data),
-        "memory_ceiling_bytes": model.memory_ceiling_bytes,
-        "certificate_bytes": len(model.certificate),
-        "ports": [
-            {
-                "direction": direction,
-                "name": port.name,
-                "dtype": str(getattr(port.dtype, "name", port.dtype)).lower(),
-                "shape": list(port.shape),
-                "is_ragged": port.is_ragged,
-                "labels": len(port.labels),
-            }
-            for direction, ports in (("input", model.inputs), ("output", model.outputs))
-            for port in ports
-        ],
-        "ops": [{"op": op.name, "attributes": list(op.attributes), "source": op.source} for op in spec.ops],
-    }
-    if as_json:
-        print_json(facts)
-        return
-    typer.echo(f"sha256 {facts['digest']}")
-    typer.echo(f"{len(data)} bytes; one run needs at most {model.memory_ceiling_bytes} bytes more")
-    typer.echo(f"certificate: {facts['certificate_bytes']} bytes" if model.certificate else "no certificate")
-    print_rows(facts["ports"], as_json=False, empty="")
-    print_rows(facts["ops"], as_json=False, empty="")
 
 
 @app.command("verify")

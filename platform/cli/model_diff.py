@@ -1,12 +1,20 @@
 """`alcove model diff`: what differs between two versions of the registry, or two program files?"""
 
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
-from alcove.platform.catalog.diff import Figure, ProgramFigures, Side, VersionDiff, compare, figures_of
+from alcove.platform.catalog.diff import (
+    Figure,
+    ProgramFigures,
+    Side,
+    VariantDiff,
+    VersionDiff,
+    compare,
+    figures_of,
+)
 from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
 from alcove.platform.cli.output import AsJson, print_json, print_table
 from alcove.platform.cli.references import parse_reference
@@ -18,7 +26,17 @@ from rich.syntax import Syntax
 
 __all__ = ["diff"]
 
+_WEIGHTS_SHOWN: Final = 10
+
 _Side = Annotated[str, typer.Argument(metavar="VERSION|FILE", help="FEATURE@VERSION, FEATURE@ALIAS, or a file (.alc).")]
+
+
+@dataclass(frozen=True)
+class _Measures:
+    """What is measured here; nothing: what validations recorded is compared."""
+
+    is_timed: bool
+    is_profiled: bool
 
 
 def diff(
@@ -28,20 +46,23 @@ def diff(
     measure: Annotated[
         bool, typer.Option("--measure", help="Time both on this machine, instead of what validations recorded.")
     ] = False,
+    is_profiled: Annotated[
+        bool, typer.Option("--profile", help="As --measure, and tell what each type of operator takes.")
+    ] = False,
     server: Server = DEFAULT_SERVER,
     token_file: TokenFile = None,
     tls_root: TlsRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two versions or programs: card, size, memory, latency, operators, certificate, signature, lineage."""
+    """Compare two versions or programs: sizes, memory, weights, operators, certificate, times, signature, lineage."""
     names = (left, right)
+    measures = _Measures(measure or is_profiled, is_profiled)
     if all(Path(name).is_file() for name in names):  # no server is needed
-        sides = [_file(name, is_timed=measure) for name in names]
+        sides = [_file(name, measures) for name in names]
     else:
         with connect(server, token_file, tls_root) as client:
             sides = [
-                _file(name, is_timed=measure) if Path(name).is_file() else _version(client, name, is_timed=measure)
-                for name in names
+                _file(name, measures) if Path(name).is_file() else _version(client, name, measures) for name in names
             ]
     found = compare(*sides)
     if as_json:
@@ -50,12 +71,12 @@ def diff(
         _print(found)
 
 
-def _file(name: str, *, is_timed: bool) -> Side:
-    figures, signature = figures_of(Path(name).read_bytes(), is_timed=is_timed)
+def _file(name: str, measures: _Measures) -> Side:
+    figures, signature = figures_of(Path(name).read_bytes(), **vars(measures))
     return Side(name, None, signature, {"default": figures}, {})
 
 
-def _version(client: PlatformClient, name: str, *, is_timed: bool) -> Side:
+def _version(client: PlatformClient, name: str, measures: _Measures) -> Side:
     named = parse_reference(name)
     details = client.version_details(named.feature, version=named.version, alias=named.alias)
     manifest = Manifest.from_bytes(details.manifest)
@@ -66,8 +87,8 @@ def _version(client: PlatformClient, name: str, *, is_timed: bool) -> Side:
         for variant in manifest.variants:
             path = Path(folder) / variant.sha256
             client.download_blob(variant.sha256, path)
-            programs[variant.name], _ = figures_of(path.read_bytes(), is_timed=is_timed)
-    recorded = {} if is_timed else _recorded_ms(details.validation)
+            programs[variant.name], _ = figures_of(path.read_bytes(), **vars(measures))
+    recorded = {} if measures.is_timed else _recorded_ms(details.validation)
     programs = {
         variant: figures if variant not in recorded else _timed(figures, recorded[variant])
         for variant, figures in programs.items()
@@ -95,6 +116,7 @@ def _print(found: VersionDiff) -> None:
     for variant in found.variants:
         rows = [_row(figure) for figure in (*variant.figures, *variant.ops)]
         print_table(["", found.left, found.right, "change"], rows, title=f"variant {variant.variant}")
+        _print_more(found, variant)
     for side, names in ((found.left, found.only_left), (found.right, found.only_right)):
         if names:
             typer.echo(f"only in {side}: {', '.join(names)}")
@@ -106,6 +128,17 @@ def _print(found: VersionDiff) -> None:
         typer.echo(f"apps that call {found.left} can call {found.right}")
     if found.card:
         Console().print(Syntax(found.card, "diff", background_color="default", word_wrap=True))
+
+
+def _print_more(found: VersionDiff, variant: VariantDiff) -> None:
+    """Print which weights differ, and which types of operators take longer or less long."""
+    if variant.weights:
+        shown = variant.weights[:_WEIGHTS_SHOWN]
+        rows = [[figure.what, *_row(figure)[1:]] for figure in shown]  # names as they are
+        title = f"{len(variant.weights)} weights differ" + (", the largest" if len(variant.weights) > len(rows) else "")
+        print_table(["bytes of", found.left, found.right, "change"], rows, title=title)
+    if variant.times:
+        print_table(["µs in", found.left, found.right, "change"], [_row(figure) for figure in variant.times])
 
 
 def _row(figure: Figure) -> list[str]:

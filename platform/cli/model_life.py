@@ -111,6 +111,10 @@ def rules(
         bool | None,
         typer.Option("--approve-aliases/--no-approve-aliases", help="Whether moving an alias takes a second person."),
     ] = None,
+    must_approve_rollouts: Annotated[
+        bool | None,
+        typer.Option("--approve-rollouts/--no-approve-rollouts", help="Whether an advance takes a second person."),
+    ] = None,
     must_be_released: Annotated[
         bool | None,
         typer.Option(
@@ -130,6 +134,7 @@ def rules(
         "max_latency_ms": max_latency_ms,
         "allowed_ops": ops,
         "must_approve_aliases": must_approve_aliases,
+        "must_approve_rollouts": must_approve_rollouts,
         "must_be_released": must_be_released,
     }
     changes = {field: value for field, value in given.items() if value is not None}

@@ -19,12 +19,26 @@ __all__ = ["download", "list_command", "push", "show"]
 def push(
     *,
     programs: Annotated[
-        list[str], typer.Argument(metavar="[VARIANT=]FILE…", help="Programs; a bare file is the variant 'default'.")
-    ],
-    feature: Annotated[str, typer.Option(help="The feature.")],
-    version: Annotated[str, typer.Option(help="Its new version, MAJOR.MINOR.PATCH.")],
-    team: Annotated[str, typer.Option(help="The team that owns the feature.")],
-    key: Annotated[Path, typer.Option(help="The team's private key; it is read here and goes nowhere.")],
+        list[str] | None,
+        typer.Argument(metavar="[VARIANT=]FILE…", help="Programs; a bare file is the variant 'default'."),
+    ] = None,
+    feature: Annotated[str, typer.Option(help="The feature.")] = "",
+    version: Annotated[str, typer.Option(help="Its new version, MAJOR.MINOR.PATCH.")] = "",
+    team: Annotated[str, typer.Option(help="The team that owns the feature.")] = "",
+    key: Annotated[
+        list[Path] | None,
+        typer.Option(help="The team's private key, or each at hand; it is read here and goes nowhere."),
+    ] = None,
+    colleague: Annotated[
+        list[Path] | None, typer.Option(help="Public key file of another member; what they signed counts; repeatable.")
+    ] = None,
+    threshold: Annotated[int, typer.Option(min=1, help="How many of the team have to sign.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="Publish nothing yet: write a change that colleagues sign (alcove keys sign).")
+    ] = None,
+    signed: Annotated[
+        list[Path] | None, typer.Option(help="Publish such a change, or its signed copies; nothing else is given.")
+    ] = None,
     card: Annotated[Path | None, typer.Option(help="The model card (Markdown).")] = None,
     training_run: Annotated[str, typer.Option(help="Lineage: id of the training run; signed, never changed.")] = "",
     code_revision: Annotated[str, typer.Option(help="Lineage: revision of the training code.")] = "",
@@ -45,26 +59,46 @@ def push(
     tls_root: TlsRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Package, verify, upload, sign on this machine, and publish a version; repeating goes on where a cut was."""
-    from alcove.platform.cli.pushing import push_programs  # noqa: PLC0415 - loads the runtime
+    """Package, verify, upload, sign on this machine, and publish a version; repeating goes on where a cut was.
+
+    Where several of a team have to sign: --out FILE, then `alcove keys sign FILE` by each, then push --signed FILE.
+    """
+    from alcove.platform.cli.pushing import TeamKeys, push_programs, push_signed  # noqa: PLC0415 - loads the runtime
     from alcove.registry.manifest import Lineage  # noqa: PLC0415
+
+    needed = {"[VARIANT=]FILE": programs, "--feature": feature, "--version": version, "--team": team, "--key": key}
+    lacking = [name for name, value in needed.items() if not value]
+    if signed and len(lacking) < len(needed):
+        raise typer.BadParameter("everything is in the signed change: give no file, feature, version, team or key")
+    if lacking and not signed:
+        raise typer.BadParameter(f"also give {', '.join(lacking)}, or --signed CHANGE")
 
     told = {"training_run": training_run, "code_revision": code_revision, "data": data, "parent": parent}
     with connect(server, token_file, tls_root) as client:
-        pushed = push_programs(
-            client,
-            programs,
-            feature=feature,
-            version=version,
-            team=team,
-            key=key,
-            card=card,
-            lineage=Lineage.model_validate(told) if any(told.values()) else None,
-            deltas_from=deltas_from,
-            needs=needs or [],
-            is_quiet=as_json,
+        pushed = (
+            push_signed(client, signed)
+            if signed
+            else push_programs(
+                client,
+                programs or [],
+                feature=feature,
+                version=version,
+                team=team,
+                keys=TeamKeys(key or (), colleague or (), threshold),
+                out=out,
+                card=card,
+                lineage=Lineage.model_validate(told) if any(told.values()) else None,
+                deltas_from=deltas_from,
+                needs=needs or [],
+                is_quiet=as_json,
+            )
         )
-    if as_json:
+    if pushed is None:
+        if as_json:
+            print_json({"change": str(out)})
+        else:
+            typer.echo(f"{out} waits for colleagues: alcove keys sign {out} --key KEY, then push --signed {out}")
+    elif as_json:
         print_json(pushed)
     else:
         typer.echo(f"{pushed.feature} {pushed.version} is published (manifest {pushed.manifest_sha256})")

@@ -1,19 +1,49 @@
-"""How do program files become a pushed version?"""
+"""How do program files become a pushed version?  With the keys at hand, or by a file that colleagues sign too.
 
+enough keys ─▶ packaged, uploaded, signed, published
+too few     ─▶ packaged, uploaded, signed ─▶ FILE ─▶ `alcove keys sign FILE` (each colleague) ─▶ `push --signed FILE`
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import typer
 from alcove.platform.cli.files import read_text
-from alcove.platform.client import PlatformClient, Version, push_package, recent_programs
-from alcove.registry.keys import load_signer
+from alcove.platform.cli.key_changes import read_change, write_change
+from alcove.platform.client import (
+    PlatformClient,
+    Version,
+    draft_push,
+    publish_signed,
+    push_package,
+    recent_programs,
+)
 from alcove.registry.manifest import Lineage, Needs
 from alcove.registry.package import create_package
+from alcove.registry.signers import load_any_signer, load_key
 from pydantic import ValidationError
 from rich.console import Console
 
-__all__ = ["push_programs", "read_needs"]
+__all__ = ["TeamKeys", "push_programs", "push_signed", "read_needs"]
 
 _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "": 1}
+
+
+@dataclass(frozen=True)
+class TeamKeys:
+    """Who signs for the team.
+
+    Attributes:
+        signing: key files that sign here, at least one.
+        colleagues: key files of others, whose signatures on what is current count.
+        threshold: how many of the team have to sign.
+    """
+
+    signing: Sequence[Path]
+    colleagues: Sequence[Path] = ()
+    threshold: int = 1
 
 
 def push_programs(
@@ -23,19 +53,20 @@ def push_programs(
     feature: str,
     version: str,
     team: str,
-    key: Path,
+    keys: TeamKeys,
+    out: Path | None = None,
     card: Path | None,
     lineage: Lineage | None,
     deltas_from: int,
     needs: list[str],
     is_quiet: bool,
-) -> Version:
-    """Package `[VARIANT=]FILE` arguments and push the package, signed with the key file.
+) -> Version | None:
+    """Package `[VARIANT=]FILE` arguments and push the package, signed with the key files; None where `out` was written.
 
     Devices that have one of the `deltas_from` newest versions get a delta where it is much smaller than the program.
 
     Raises:
-        typer.BadParameter: a variant is named twice, or needs are not to be read.
+        typer.BadParameter: a variant is named twice, needs are not to be read, or more keys have to sign.
         ClientError, RegistryError, OSError: as `push_package`; nothing was published.
     """
     files: dict[str, Path] = {}
@@ -44,7 +75,15 @@ def push_programs(
         if (variant := variant or "default") in files:
             raise typer.BadParameter(f"variant {variant!r} is named twice; write VARIANT=FILE")
         files[variant] = Path(name)
-    signer = load_signer(key)
+    if out is None and len(keys.signing) < keys.threshold:
+        told = (
+            f"{keys.threshold} keys have to sign, got {len(keys.signing)}: --out FILE writes what colleagues sign too"
+        )
+        raise typer.BadParameter(told, param_hint="--key")
+    if out is not None and out.exists():
+        raise typer.BadParameter(f"{out} exists; a change is drafted once", param_hint="--out")
+    signers = [load_any_signer(path, secrets=_asked) for path in keys.signing]
+    colleagues = [load_key(path) for path in keys.colleagues]
     console = Console(stderr=True, quiet=is_quiet)
     with console.status("packaging") as status:
         bases = recent_programs(client, feature, files, but=version, versions=deltas_from, progress=status.update)
@@ -59,7 +98,29 @@ def push_programs(
             bases=bases,
             needs=dict(read_needs(text) for text in needs),
         )
-        return push_package(client, package, signer, progress=status.update)
+        given: dict[str, Any] = {"colleagues": colleagues, "threshold": keys.threshold, "progress": status.update}
+        if out is None:
+            return push_package(client, package, signers[0], also=signers[1:], **given)
+        change = draft_push(client, package, signers, **given)
+        if change is None:  # published before: the same answer as then
+            return push_package(client, package, signers[0], also=signers[1:], **given)
+    write_change(out, change)
+    return None
+
+
+def push_signed(client: PlatformClient, files: list[Path]) -> Version:
+    """Publish what enough have signed, in one file or in copies of it.
+
+    Raises:
+        RegistryError: a file cannot be read, or they are different changes.
+        ClientError: too few signed, or another push came first.
+    """
+    first, *copies = [read_change(path) for path in files]
+    return publish_signed(client, first.merge(copies))
+
+
+def _asked(what: str) -> str:
+    return str(typer.prompt(what, hide_input=True))
 
 
 def read_needs(text: str) -> tuple[str, Needs]:

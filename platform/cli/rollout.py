@@ -1,22 +1,34 @@
 """`alcove rollout`: move an app's devices to a version, step by step."""
 
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
+from alcove.platform.cli.explaining import Explained, show_explanations
 from alcove.platform.cli.output import AsJson, percent, print_json, print_rows, when
+from alcove.platform.cli.plans import PlanOptions, duration_s, plan_of
+from alcove.platform.cli.rollout_details import show_details
 from alcove.platform.cli.shares import share_permyriad
-from alcove.platform.client import Rollout
+from alcove.platform.client import DeadlineError, Rollout
 
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="Move an app's devices to a version, step by step.")
 
 RolloutId = Annotated[str, typer.Argument(help="Id of the rollout (ro-…).")]
-Share = Annotated[str, typer.Option(help="Share of the devices: 25% or 2500 (1/10 000); 100% completes.")]
 Override = Annotated[
-    str, typer.Option(help="Why to advance although no experiment named this version the winner; audited.")
+    str,
+    typer.Option(
+        help="Why to advance although the stage was not found safe, or no experiment named the version the winner; "
+        "audited."
+    ),
 ]
+Audience = Annotated[
+    str, typer.Option(help="Who may take part, such as 'os in (ios) and app_version >= 2.1'; else every device.")
+]
+Etag = Annotated[str, typer.Option(help="The rollout's etag as you know it; refused if it has changed since.")]
+ValidateOnly = Annotated[bool, typer.Option("--validate-only", help="Check everything and keep nothing.")]
 Reason = Annotated[str, typer.Option(help="Why; audited.")]
 
 
@@ -26,19 +38,95 @@ def create(
     app_name: Annotated[str, typer.Option("--app", help="The app.")],
     feature: Annotated[str, typer.Option(help="The feature.")],
     version: Annotated[str, typer.Option(help="Published version, MAJOR.MINOR.PATCH.")],
-    share: Annotated[str | None, typer.Option(help="Advance to this share at once; else it stays a draft.")] = None,
+    share: Annotated[
+        str | None, typer.Option(help="Advance to this share at once, without stages; else it stays a draft.")
+    ] = None,
     override_reason: Override = "",
+    audience: Audience = "",
+    stage: PlanOptions.Stages = None,
+    guard: PlanOptions.Guardrails = None,
+    on_harm: PlanOptions.OnHarm = None,
+    on_timeout: PlanOptions.OnTimeout = None,
+    timeout: PlanOptions.Timeout = None,
+    waiver: PlanOptions.Waiver = None,
+    epsilon: PlanOptions.Epsilon = None,
+    latency_edge: PlanOptions.LatencyEdges = None,
+    window: PlanOptions.Window = None,
+    plan_file: PlanOptions.File = None,
+    validate_only: ValidateOnly = False,
     server: Server = DEFAULT_SERVER,
     token_file: TokenFile = None,
     tls_root: TlsRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create a rollout."""
+    """Create a rollout: by hand, or in stages that are watched.
+
+    Example: --stage 1%:2d:5000 --stage 10%:2d --stage 50%:2d --guard crash_fallback:0.5% --guard refused:2%
+    """
     wanted = None if share is None else share_permyriad(share)
+    plan, given = plan_of(
+        stages=stage,
+        guardrails=guard,
+        on_harm=on_harm,
+        on_timeout=on_timeout,
+        timeout=timeout,
+        waiver=waiver,
+        epsilon=epsilon,
+        latency_edges_ms=latency_edge,
+        window=window,
+        file=plan_file,
+    )
     with connect(server, token_file, tls_root) as client:
-        rollout = client.create_rollout(app_name, feature, version)
-        if wanted is not None:
+        rollout = client.create_rollout(
+            app_name, feature, version, plan=plan if given else None, audience=audience, validate_only=validate_only
+        )
+        if wanted is not None and not validate_only:
             rollout = client.advance_rollout(rollout.rollout_id, wanted, override_reason=override_reason)
+    _show([rollout], as_json=as_json)
+
+
+@app.command("update")
+def update(
+    *,
+    rollout_id: RolloutId,
+    audience: Annotated[str | None, typer.Option(help="Who may take part; '' is every device.")] = None,
+    stage: PlanOptions.Stages = None,
+    guard: PlanOptions.Guardrails = None,
+    on_harm: PlanOptions.OnHarm = None,
+    on_timeout: PlanOptions.OnTimeout = None,
+    timeout: PlanOptions.Timeout = None,
+    waiver: PlanOptions.Waiver = None,
+    epsilon: PlanOptions.Epsilon = None,
+    latency_edge: PlanOptions.LatencyEdges = None,
+    window: PlanOptions.Window = None,
+    plan_file: PlanOptions.File = None,
+    etag: Etag = "",
+    validate_only: ValidateOnly = False,
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    tls_root: TlsRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change a draft; of a live rollout the stages to come, what happens by itself, and the audience (wider only)."""
+    plan, given = plan_of(
+        stages=stage,
+        guardrails=guard,
+        on_harm=on_harm,
+        on_timeout=on_timeout,
+        timeout=timeout,
+        waiver=waiver,
+        epsilon=epsilon,
+        latency_edges_ms=latency_edge,
+        window=window,
+        file=plan_file,
+    )
+    fields = tuple(f"plan.{name}" for name in given) + (() if audience is None else ("audience",))
+    if not fields:
+        raise typer.BadParameter("nothing to change: give an option")
+    with connect(server, token_file, tls_root) as client:
+        rollout = client.update_rollout(
+            rollout_id, fields=fields, plan=plan, audience=audience or "", etag=etag, validate_only=validate_only
+        )
     _show([rollout], as_json=as_json)
 
 
@@ -48,38 +136,82 @@ def status(
     rollout_id: Annotated[str | None, typer.Argument(help="Id of the rollout; else all are listed.")] = None,
     app_name: Annotated[str, typer.Option("--app", help="Only of this app.")] = "",
     feature: Annotated[str, typer.Option(help="Only of this feature.")] = "",
+    is_explained: Explained.Flag = False,
+    device: Explained.Device = "",
+    secret: Explained.Secret = "",
     server: Server = DEFAULT_SERVER,
     token_file: TokenFile = None,
     tls_root: TlsRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one rollout, or list all."""
+    """Show one rollout with its plan and the last look at it, or list all; --explain: what one device would run."""
     with connect(server, token_file, tls_root) as client:
+        if is_explained:
+            show_explanations(client, app_name, feature, device=device, secret=secret, as_json=as_json)
+            return
         rollouts = [client.rollout(rollout_id)] if rollout_id else client.rollouts(app_name, feature)
     _show(rollouts, as_json=as_json)
+    if rollout_id and not as_json:
+        show_details(rollouts[0])
+
+
+@app.command("watch")
+def watch(
+    *,
+    rollout_id: RolloutId,
+    for_time: Annotated[str, typer.Option("--for", help="Stop after this long, such as 8h.")] = "1d",
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    tls_root: TlsRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the rollout now and at each change, until it has ended; with --json a line of JSON each time."""
+    with connect(server, token_file, tls_root) as client, suppress(DeadlineError):
+        for rollout in client.watch_rollout(rollout_id, timeout_s=duration_s(for_time)):
+            typer.echo(rollout.model_dump_json() if as_json else _line(rollout))
 
 
 @app.command("advance")
 def advance(
     *,
     rollout_id: RolloutId,
-    share: Share,
+    share: Annotated[
+        str, typer.Option(help="Share of the devices: 25% or 2500 (1/10 000); 100% completes; else the next stage's.")
+    ] = "",
     override_reason: Override = "",
+    etag: Etag = "",
     server: Server = DEFAULT_SERVER,
     token_file: TokenFile = None,
     tls_root: TlsRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Raise the share; 100% makes the version the default."""
+    """Raise the share to that of the next stage, or to the one given; 100% makes the version the default."""
+    wanted = share_permyriad(share) if share else 0
     with connect(server, token_file, tls_root) as client:
-        rollout = client.advance_rollout(rollout_id, share_permyriad(share), override_reason=override_reason)
+        rollout = client.advance_rollout(rollout_id, wanted, override_reason=override_reason, etag=etag)
     _show([rollout], as_json=as_json)
+
+
+@app.command("approve")
+def approve(
+    *,
+    rollout_id: RolloutId,
+    etag: Etag = "",
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    tls_root: TlsRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make the advance that somebody else has proposed."""
+    with connect(server, token_file, tls_root) as client:
+        _show([client.approve_rollout(rollout_id, etag=etag)], as_json=as_json)
 
 
 @app.command("pause")
 def pause(
     *,
     rollout_id: RolloutId,
+    etag: Etag = "",
     server: Server = DEFAULT_SERVER,
     token_file: TokenFile = None,
     tls_root: TlsRoot = None,
@@ -87,13 +219,14 @@ def pause(
 ) -> None:
     """Keep the share and refuse to advance."""
     with connect(server, token_file, tls_root) as client:
-        _show([client.pause_rollout(rollout_id)], as_json=as_json)
+        _show([client.pause_rollout(rollout_id, etag=etag)], as_json=as_json)
 
 
 @app.command("resume")
 def resume(
     *,
     rollout_id: RolloutId,
+    etag: Etag = "",
     server: Server = DEFAULT_SERVER,
     token_file: TokenFile = None,
     tls_root: TlsRoot = None,
@@ -101,7 +234,7 @@ def resume(
 ) -> None:
     """Allow to advance again."""
     with connect(server, token_file, tls_root) as client:
-        _show([client.resume_rollout(rollout_id)], as_json=as_json)
+        _show([client.resume_rollout(rollout_id, etag=etag)], as_json=as_json)
 
 
 @app.command("rollback")
@@ -109,6 +242,7 @@ def rollback(
     *,
     rollout_id: RolloutId,
     reason: Reason,
+    etag: Etag = "",
     server: Server = DEFAULT_SERVER,
     token_file: TokenFile = None,
     tls_root: TlsRoot = None,
@@ -116,7 +250,7 @@ def rollback(
 ) -> None:
     """Return all devices to the default version."""
     with connect(server, token_file, tls_root) as client:
-        _show([client.roll_back_rollout(rollout_id, reason)], as_json=as_json)
+        _show([client.roll_back_rollout(rollout_id, reason, etag=etag)], as_json=as_json)
 
 
 @app.command("halt")
@@ -124,6 +258,7 @@ def halt(
     *,
     rollout_id: RolloutId,
     reason: Reason,
+    etag: Etag = "",
     server: Server = DEFAULT_SERVER,
     token_file: TokenFile = None,
     tls_root: TlsRoot = None,
@@ -131,7 +266,7 @@ def halt(
 ) -> None:
     """Forbid the version in the app, whatever runs it; a draft, running, paused or completed rollout names it."""
     with connect(server, token_file, tls_root) as client:
-        _show([client.halt_rollout(rollout_id, reason)], as_json=as_json)
+        _show([client.halt_rollout(rollout_id, reason, etag=etag)], as_json=as_json)
 
 
 def _show(rollouts: list[Rollout], *, as_json: bool) -> None:
@@ -146,8 +281,18 @@ def _show(rollouts: list[Rollout], *, as_json: bool) -> None:
             "version": rollout.version,
             "state": rollout.state.replace("_", " "),
             "share": percent(rollout.share_permyriad),
+            "stage": f"{rollout.stage} of {len(rollout.plan.stages)}" if rollout.plan.stages else "-",
+            "last look": rollout.examination.judgement if rollout.examination else "-",
             "changed": when(rollout.updated_at_s),
         }
         for rollout in rollouts
     ]
     print_rows(rows, as_json=False, empty="no rollout yet: alcove rollout create")
+
+
+def _line(rollout: Rollout) -> str:
+    look = rollout.examination
+    said = "" if look is None else f"; {look.judgement}: {look.reason}"
+    waits = "" if rollout.proposal is None else f"; {rollout.proposal.proposed_by} proposes to advance"
+    state = f"{rollout.state.replace('_', ' ')} at {percent(rollout.share_permyriad)}"
+    return f"{when(rollout.updated_at_s)}  {state}{said}{waits}"

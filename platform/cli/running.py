@@ -1,13 +1,14 @@
 """How do words on the command line become a program's inputs, and its outputs JSON?"""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import typer
-from alcove.runtime import load
+from alcove.runtime import Model, load
 
-__all__ = ["run_program"]
+__all__ = ["given_inputs", "run_program"]
 
 _NUMPY = {"f32": np.float32, "i8": np.int8, "i32": np.int32, "i64": np.int64, "u8": np.uint8, "bool": np.bool_}
 
@@ -20,19 +21,30 @@ def run_program(program: bytes, inputs: list[str]) -> dict[str, Any]:
         AlcoveRuntimeError: the program or an input is refused.
     """
     model = load(program)
+    values = given_inputs(model, inputs)
+    return {port.name: array.tolist() for port, array in zip(model.outputs, model(*values), strict=True)}
+
+
+def given_inputs(model: Model, inputs: Sequence[str]) -> list[Any]:
+    """Return what words on the command line stand for: a text, a JSON array, or `@FILE.npy` for the array in a file.
+
+    Raises:
+        typer.BadParameter: there are not as many as inputs, or one is no array of its type.
+    """
     if len(inputs) != len(model.inputs):
         names = ", ".join(port.name for port in model.inputs)
         raise typer.BadParameter(f"the program takes {len(model.inputs)} inputs ({names}), got {len(inputs)}")
-    values = [
+    return [
         _value(port.name, str(getattr(port.dtype, "name", port.dtype)).lower(), text)
         for port, text in zip(model.inputs, inputs, strict=True)
     ]
-    return {port.name: array.tolist() for port, array in zip(model.outputs, model(*values), strict=True)}
 
 
 def _value(name: str, dtype: str, text: str) -> Any:
     if dtype == "text":
         return text
+    if text.startswith("@"):
+        return _in_file(name, text[1:])
     try:
         given = np.asarray(json.loads(text))
         value: Any = np.asarray(json.loads(text), dtype=_NUMPY[dtype])
@@ -40,4 +52,14 @@ def _value(name: str, dtype: str, text: str) -> Any:
         raise typer.BadParameter(f"input {name!r} is a JSON array of {dtype}: {error}") from None
     if given.size and given.dtype.kind == "f" and value.dtype.kind != "f":
         raise typer.BadParameter(f"input {name!r} is a JSON array of {dtype}: {given.flat[0]} is no whole number")
+    return value
+
+
+def _in_file(name: str, path: str) -> Any:
+    try:
+        value = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise typer.BadParameter(f"input {name!r}: {path} holds no array: {error}") from None
+    if not isinstance(value, np.ndarray):
+        raise typer.BadParameter(f"input {name!r}: {path} holds several arrays; give an .npy")
     return value

@@ -22,10 +22,28 @@ def serve_command(
     http_port: Annotated[int, typer.Option(help="For devices; 0: any free port.")] = 7480,
     tls_certificate: Annotated[Path | None, typer.Option(help="PEM certificate chain for both ports.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="PEM key of the certificate.")] = None,
+    client_ca: Annotated[
+        Path | None, typer.Option(help="PEM certificates of the CA of client certificates; opens their port.")
+    ] = None,
+    client_certificates: Annotated[
+        Path | None, typer.Option(help='JSON file of their names and roles: {"dns:deploy.acme.example": "operator"}.')
+    ] = None,
+    mtls_port: Annotated[int, typer.Option(help="For callers with client certificates; 0: any free port.")] = 7444,
+    metrics_port: Annotated[
+        int | None, typer.Option(help="Answers Prometheus at /metrics, without TLS; 0: any free port.")
+    ] = None,
+    traces: Annotated[
+        str | None, typer.Option(help="OTLP collector for traces, http(s)://host:4317, or console.")
+    ] = None,
+    reflection: Annotated[bool, typer.Option("--reflection", help="Tell known callers which calls there are.")] = False,
+    calls_per_second: Annotated[int, typer.Option(help="gRPC calls that one caller may make a second.")] = 1000,
+    call_seconds: Annotated[float, typer.Option(help="Seconds that a gRPC call may run, but for a stream.")] = 120.0,
     reports_per_second: Annotated[int, typer.Option(help="Reports accepted a second, of all devices.")] = 100_000,
+    bodies_per_second: Annotated[int, typer.Option(help="Bodies of reports read a second, good or bad.")] = 1000,
 ) -> None:
     """Run the server; prints one line of JSON with its addresses when it answers."""
-    from alcove.platform.server import Settings, serve  # noqa: PLC0415 - other verbs need no database and no web server
+    from alcove.platform.server.serve import serve  # noqa: PLC0415 - other verbs need no database and no web server
+    from alcove.platform.server.settings import Settings  # noqa: PLC0415
 
     settings = Settings(
         data_dir=data_dir,
@@ -37,6 +55,15 @@ def serve_command(
         http_port=http_port,
         tls_certificate=tls_certificate,
         tls_key=tls_key,
+        client_ca=client_ca,
+        client_certificates=client_certificates,
+        mtls_port=mtls_port,
+        metrics_port=metrics_port,
+        traces=traces,
+        reflection=reflection,
+        calls_per_second=calls_per_second,
+        call_s_max=call_seconds,
         reports_per_second=reports_per_second,
+        bodies_per_second=bodies_per_second,
     )
     asyncio.run(serve(settings))

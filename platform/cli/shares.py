@@ -4,10 +4,12 @@ import re
 from fractions import Fraction
 
 import typer
+from alcove.platform.client import Segment
 
-__all__ = ["share_permyriad"]
+__all__ = ["segment_of", "share_permyriad"]
 
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,2})?)\s*%", re.ASCII)
+_SEGMENT = re.compile(r"([^:]{1,64}):(\d{1,5})-(\d{1,5})", re.ASCII)
 _COUNT = re.compile(r"\d{1,5}", re.ASCII)
 
 
@@ -26,3 +28,16 @@ def share_permyriad(text: str) -> int:
     if not 0 <= share <= 10_000:
         raise typer.BadParameter(f"a share is written 25% or 2500 (1/10 000), at most 100%; got {text!r}")
     return share
+
+
+def segment_of(text: str) -> Segment:
+    """Return the part of a layer that "search:0-2500" names: buckets [0, 2500) of layer `search`.
+
+    Raises:
+        typer.BadParameter: `text` names none.
+    """
+    match = _SEGMENT.fullmatch(text.strip())
+    first, end = (int(match[2]), int(match[3])) if match else (0, 0)
+    if match is None or not first < end <= 10_000:
+        raise typer.BadParameter(f"a segment is written LAYER:FIRST-END within 0-10000, first below end; got {text!r}")
+    return Segment(layer=match[1], first=first, count=end - first)

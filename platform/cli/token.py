@@ -20,7 +20,9 @@ def create(
     *,
     data_dir: DataDir,
     database: Database = None,
-    role: Annotated[str, typer.Option(help="reader, operator, or team:<name> to push that team's features.")],
+    role: Annotated[
+        str, typer.Option(help="reader, operator, operator:<team> for its features alone, or team:<name> to push them.")
+    ],
     out: Annotated[Path | None, typer.Option(help="File to write the token to (0600); else it is printed.")] = None,
     days: Annotated[int, typer.Option(min=1, max=366, help="Days until it expires.")] = 90,
     as_json: AsJson = False,

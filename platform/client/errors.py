@@ -7,6 +7,7 @@ ClientError                     every one has .status, .kind (the server's name 
 ├── FailedPreconditionError     the present state forbids it
 ├── ConflictError               somebody else was first: read again and repeat
 ├── TooLargeError               more than the server takes
+├── TooManyCallsError           more calls a second than it takes; .retry_after_s says when to try again
 ├── UnauthenticatedError        no valid token
 ├── PermissionDeniedError       the token's role may not, or a signature is not the team's
 ├── UnavailableError            no server, or its disk fails; repeating the same request is safe
@@ -18,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import grpc
-from alcove.platform.core.errors import ERROR_KEY
+from alcove.platform.core.errors import ERROR_KEY, PUSHBACK_KEY
 
 __all__ = [
     "AlreadyExistsError",
@@ -31,6 +32,7 @@ __all__ = [
     "PermissionDeniedError",
     "RemoteInternalError",
     "TooLargeError",
+    "TooManyCallsError",
     "UnauthenticatedError",
     "UnavailableError",
     "error_of",
@@ -75,6 +77,16 @@ class TooLargeError(ClientError):
     """More than the server takes."""
 
 
+class TooManyCallsError(ClientError):
+    """More calls a second than the server takes of one caller.
+
+    Attributes:
+        retry_after_s: seconds after which the next one passes; 0: it did not say.
+    """
+
+    retry_after_s: float = 0.0
+
+
 class UnauthenticatedError(ClientError):
     """No valid token."""
 
@@ -117,5 +129,11 @@ def error_of(failure: grpc.RpcError) -> ClientError:
     """Return the typed error of a failed call."""
     call: Any = failure  # a failed call is a grpc.Call too, which its stubs cannot say
     status: grpc.StatusCode = call.code()
-    kind = next((str(value) for key, value in call.trailing_metadata() or () if key == ERROR_KEY), "")
-    return _CLASSES.get(status, RemoteInternalError)(status.name, kind, call.details() or "no details")
+    trailing = dict(call.trailing_metadata() or ())
+    kind, details = str(trailing.get(ERROR_KEY, "")), call.details() or "no details"
+    # Both more than a caller may make and more than the server takes of all together.
+    if kind == "TooManyCallsError" or (status is _S.RESOURCE_EXHAUSTED and "Concurrent RPC limit" in details):
+        error = TooManyCallsError(status.name, kind, details)
+        error.retry_after_s = int(trailing.get(PUSHBACK_KEY, 0)) / 1000
+        return error
+    return _CLASSES.get(status, RemoteInternalError)(status.name, kind, details)

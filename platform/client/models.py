@@ -13,39 +13,35 @@ __all__ = [
     "AliasMove",
     "AliasProposal",
     "Aliases",
-    "Arm",
-    "ArmDifference",
-    "ArmResult",
     "Check",
-    "Decision",
-    "Estimate",
-    "Experiment",
-    "ExperimentReport",
     "FeatureRules",
     "Lineage",
     "Port",
-    "Results",
-    "Rollout",
     "StateMove",
     "Tag",
     "Validation",
+    "Value",
     "Variant",
     "Version",
     "VersionDetails",
     "VersionState",
     "value_of",
+    "without_prefix",
 ]
 
 
-def _without_prefix(prefix: str) -> BeforeValidator:
+def without_prefix(prefix: str) -> BeforeValidator:
+    """Return what reads the name of an enum's value, which the API prefixes with the enum's name."""
     return BeforeValidator(lambda value: value.removeprefix(prefix).lower() if isinstance(value, str) else value)
 
 
-class _Value(BaseModel):
+class Value(BaseModel):
+    """Something that the server answers."""
+
     model_config = ConfigDict(frozen=True, extra="ignore")  # a newer server may say more
 
 
-class Variant(_Value):
+class Variant(Value):
     """One program of a version; sizes in bytes."""
 
     name: str
@@ -56,11 +52,11 @@ class Variant(_Value):
 
 
 VersionState = Annotated[
-    Literal["registered", "validated", "released", "deprecated", "revoked"], _without_prefix("VERSION_STATE_")
+    Literal["registered", "validated", "released", "deprecated", "revoked"], without_prefix("VERSION_STATE_")
 ]
 
 
-class Tag(_Value):
+class Tag(Value):
     """A word about a version, and who said it when."""
 
     key: str
@@ -69,7 +65,7 @@ class Tag(_Value):
     set_at_s: int
 
 
-class Lineage(_Value):
+class Lineage(Value):
     """Where a version comes from, as its team signed it."""
 
     training_run: str
@@ -78,7 +74,7 @@ class Lineage(_Value):
     parent: str
 
 
-class Version(_Value):
+class Version(Value):
     """A published version of a feature."""
 
     feature: str
@@ -93,7 +89,7 @@ class Version(_Value):
     lineage: Lineage | None = None
 
 
-class Port(_Value):
+class Port(Value):
     """One input or output of a feature."""
 
     name: str
@@ -103,7 +99,7 @@ class Port(_Value):
     labels: tuple[str, ...]
 
 
-class StateMove(_Value):
+class StateMove(Value):
     """One step of a version's life."""
 
     from_state: VersionState
@@ -113,7 +109,7 @@ class StateMove(_Value):
     reason: str
 
 
-class Check(_Value):
+class Check(Value):
     """One figure held against its bound; bound "": the feature sets none."""
 
     name: str
@@ -123,7 +119,7 @@ class Check(_Value):
     bound: str
 
 
-class Validation(_Value):
+class Validation(Value):
     """What a validation found."""
 
     is_passed: bool
@@ -132,7 +128,7 @@ class Validation(_Value):
     validated_at_s: int
 
 
-class VersionDetails(_Value):
+class VersionDetails(Value):
     """A version and what is known of it; `manifest` is the canonical JSON that was signed."""
 
     version: Version
@@ -144,7 +140,7 @@ class VersionDetails(_Value):
     validation: Validation | None = None
 
 
-class AliasMove(_Value):
+class AliasMove(Value):
     """One move of an alias; "" as a version: it did not exist, or exists no more."""
 
     feature: str
@@ -157,7 +153,7 @@ class AliasMove(_Value):
     approved_by: str
 
 
-class AliasProposal(_Value):
+class AliasProposal(Value):
     """A move of an alias that waits for somebody else's approval."""
 
     proposal_id: str
@@ -170,17 +166,18 @@ class AliasProposal(_Value):
     reason: str
 
 
-class Aliases(_Value):
+class Aliases(Value):
     """The aliases of a feature as they are, and what waits for approval."""
 
     aliases: tuple[AliasMove, ...]
     proposals: tuple[AliasProposal, ...]
 
 
-class FeatureRules(_Value):
+class FeatureRules(Value):
     """What versions of a feature are held against; 0 and () bound nothing."""
 
     must_approve_aliases: bool = False
+    must_approve_rollouts: bool = False
     must_be_released: bool = False
     max_size_bytes: int = 0
     max_memory_bytes: int = 0
@@ -190,106 +187,7 @@ class FeatureRules(_Value):
     set_at_s: int = 0
 
 
-class Rollout(_Value):
-    """A rollout and where it stands."""
-
-    rollout_id: str
-    app: str
-    feature: str
-    version: str
-    state: Annotated[
-        Literal["draft", "running", "paused", "completed", "rolled_back", "halted"], _without_prefix("ROLLOUT_STATE_")
-    ]
-    share_permyriad: int
-    created_at_s: int
-    updated_at_s: int
-    policy_serial: int
-
-
-class Arm(_Value):
-    """One side of an experiment."""
-
-    name: str
-    version: str
-    share_permyriad: int
-
-
-class Decision(_Value):
-    """What the reports allow to say; `winner` is an index into the arms."""
-
-    kind: Annotated[Literal["winner", "inconclusive"], _without_prefix("DECISION_KIND_")]
-    winner: int | None = None
-    code: str
-    reason: str
-
-
-class Experiment(_Value):
-    """An experiment and where it stands."""
-
-    experiment_id: str
-    app: str
-    feature: str
-    arms: tuple[Arm, ...]
-    state: Annotated[Literal["draft", "running", "stopped"], _without_prefix("EXPERIMENT_STATE_")]
-    epsilon: str
-    latency_edges_ms: tuple[float, ...]
-    window_s: int
-    minimum_cohort: int
-    task_id: str
-    created_at_s: int
-    started_at_s: int
-    stopped_at_s: int
-    decision: Decision | None = None
-    policy_serial: int
-
-
-class Estimate(_Value):
-    """A quantity with its always-valid interval, privacy noise included; None: nothing is known, or unbounded."""
-
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-
-class ArmResult(_Value):
-    """One arm as the reports show it."""
-
-    name: str
-    version: str
-    devices: float
-    share: Estimate
-    accuracy: Estimate
-    latency_ms: Estimate
-    median_latency_ms: Estimate
-
-
-class ArmDifference(_Value):
-    """Accuracy of an arm minus that of the control."""
-
-    arm: int
-    accuracy: Estimate
-
-
-class Results(_Value):
-    """Everything that the reports of an experiment show so far."""
-
-    report_count: int
-    window_count: int
-    cell_counts: tuple[int, ...]
-    arms: tuple[ArmResult, ...]
-    differences: tuple[ArmDifference, ...]
-    decision: Decision
-    alpha: float
-
-
-class ExperimentReport(_Value):
-    """An experiment and its results."""
-
-    experiment: Experiment
-    results: Results
-
-
-_Model = TypeVar("_Model", bound=_Value)
+_Model = TypeVar("_Model", bound=Value)
 
 
 def value_of(kind: type[_Model], message: Message) -> _Model:

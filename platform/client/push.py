@@ -1,20 +1,21 @@
 """How does a team push a version?  Everything that needs the team's key happens here, on the team's machine."""
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from alcove.platform.client.client import PlatformClient
 from alcove.platform.client.errors import ConflictError, FailedPreconditionError
 from alcove.platform.client.models import Version
 from alcove.registry import limits
+from alcove.registry.change import Change
 from alcove.registry.clock import SYSTEM_CLOCK, Clock
 from alcove.registry.layout import TEAM_LIFETIME_S
 from alcove.registry.package import Package, verify_package
-from alcove.registry.team import sign_version
-from securesystemslib.signer import Signer  # type: ignore[attr-defined]  # lists no public names
+from alcove.registry.team import draft_version, sign_version, signed_version
+from securesystemslib.signer import Key, Signer  # type: ignore[attr-defined]  # list no public names
 
-__all__ = ["push_package", "recent_programs"]
+__all__ = ["draft_push", "publish_signed", "push_package", "recent_programs"]
 
 _ATTEMPTS = 5  # of signing on top of metadata that a colleague just replaced
 
@@ -24,6 +25,9 @@ def push_package(
     package: Package,
     signer: Signer,
     *,
+    also: Sequence[Signer] = (),
+    colleagues: Sequence[Key] = (),
+    threshold: int = 1,
     clock: Clock = SYSTEM_CLOCK,
     progress: Callable[[str], None] = lambda _step: None,
 ) -> Version:
@@ -33,6 +37,9 @@ def push_package(
         client: with a token of the team.
         package: as `create_package` or `read_package` returned it.
         signer: the team's key; its private part never leaves this process.
+        also: further keys of the team that are at hand.
+        colleagues: public keys of the team's other members, whose signatures on what is current are as good.
+        threshold: how many of the team's keys have to sign.
         clock: dates the signature.
         progress: told each step, for people.
 
@@ -40,15 +47,19 @@ def push_package(
         ClientError: the server refused or did not answer.
         RegistryError: the package is not sound, the version exists, or the metadata is not this team's.
     """
-    progress("verifying")
-    verify_package(package)
-    for index, data in enumerate(package.blobs().values(), start=1):
-        progress(f"uploading {index} of {len(package.blobs())}")
-        client.upload_blob(data)
+    _upload(client, package, progress)
     for attempt in range(1, _ATTEMPTS + 1):
         progress("signing")
         current = client.team_metadata(package.manifest.team)
-        signed = sign_version(current, package.manifest, signer, clock.now_s() + TEAM_LIFETIME_S)
+        signed = sign_version(
+            current,
+            package.manifest,
+            signer,
+            clock.now_s() + TEAM_LIFETIME_S,
+            colleagues=colleagues,
+            also=also,
+            threshold=threshold,
+        )
         progress("publishing")
         try:
             return client.publish_version(signed, package.manifest.to_bytes())
@@ -57,6 +68,52 @@ def push_package(
             if attempt == _ATTEMPTS or client.team_metadata(package.manifest.team) == current:
                 raise
     raise AssertionError  # the last attempt returns or raises
+
+
+def draft_push(
+    client: PlatformClient,
+    package: Package,
+    signers: Sequence[Signer],
+    *,
+    colleagues: Sequence[Key] = (),
+    threshold: int,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Callable[[str], None] = lambda _step: None,
+) -> Change | None:
+    """Verify and upload a package and sign it with the keys at hand; return what colleagues sign, too.
+
+    Nothing is visible to devices before `publish_signed`.  None: the version is published already.
+
+    Raises:
+        ClientError: the server refused or did not answer.
+        RegistryError: as `push_package`.
+    """
+    _upload(client, package, progress)
+    progress("signing")
+    current, targets = client.team_metadata_and_signers(package.manifest.team)
+    expires_s = clock.now_s() + TEAM_LIFETIME_S
+    return draft_version(
+        current, targets, package.manifest, signers, expires_s, colleagues=colleagues, threshold=threshold
+    )
+
+
+def publish_signed(client: PlatformClient, change: Change) -> Version:
+    """Publish what `draft_push` made and enough have signed; repeating is safe.
+
+    Raises:
+        ClientError: the server refused (too few signed, or another push came first: draft anew) or did not answer.
+        PublishError: the change adds no version.
+    """
+    metadata, manifest = signed_version(change)
+    return client.publish_version(metadata, manifest)
+
+
+def _upload(client: PlatformClient, package: Package, progress: Callable[[str], None]) -> None:
+    progress("verifying")
+    verify_package(package)
+    for index, data in enumerate(package.blobs().values(), start=1):
+        progress(f"uploading {index} of {len(package.blobs())}")
+        client.upload_blob(data)
 
 
 def recent_programs(

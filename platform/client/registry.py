@@ -2,13 +2,13 @@
 
 import hashlib
 import os
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 from alcove.api.registry.v1 import registry_pb2 as pb
 from alcove.api.registry.v1.registry_pb2_grpc import RegistryServiceStub
+from alcove.platform.client.calls import Caller, Streamer, new_id
 from alcove.platform.client.errors import RemoteInternalError
 from alcove.platform.client.models import (
     Aliases,
@@ -22,29 +22,17 @@ from alcove.platform.client.models import (
 )
 from alcove.platform.core import limits
 
-__all__ = ["RegistryCalls", "new_id"]
+__all__ = ["RegistryCalls"]
 
 _PIECE_BYTES = 1024 * 1024  # of a file that is hashed
-
-
-class _Caller(Protocol):
-    """Makes calls; raises typed errors."""
-
-    def __call__(self, method: Callable[..., Any], request: Any, *, timeout_s: float | None = None) -> Any: ...
-
-
-class _Streamer(Protocol):
-    """Reads streams; raises typed errors."""
-
-    def __call__(self, method: Callable[..., Any], request: Any, *, timeout_s: float) -> Iterator[Any]: ...
 
 
 class RegistryCalls:
     """Versions of features: blobs, metadata, manifests, aliases, tags, states."""
 
     _registry: RegistryServiceStub
-    _call: _Caller
-    _stream: _Streamer
+    _call: Caller
+    _stream: Streamer
 
     # Blobs
 
@@ -124,6 +112,11 @@ class RegistryCalls:
         answer = self._call(self._registry.GetTeamMetadata, pb.GetTeamMetadataRequest(team=team))
         data: bytes = answer.team_metadata
         return data
+
+    def team_metadata_and_signers(self, team: str) -> tuple[bytes, bytes]:
+        """Return the team's current signed metadata, and the targets that say who signs for it."""
+        answer = self._call(self._registry.GetTeamMetadata, pb.GetTeamMetadataRequest(team=team))
+        return answer.team_metadata, answer.targets
 
     def publish_version(self, team_metadata: bytes, manifest: bytes, *, request_id: str | None = None) -> Version:
         """Publish a version whose blobs were uploaded, under metadata that the team signed."""
@@ -291,11 +284,6 @@ class RegistryCalls:
         """Return what versions of a feature are held against."""
         request = pb.GetFeatureRulesRequest(feature=feature)
         return value_of(FeatureRules, self._call(self._registry.GetFeatureRules, request).rules)
-
-
-def new_id() -> str:
-    """Return a request id that nobody used before."""
-    return uuid.uuid4().hex
 
 
 def _moved(answer: pb.SetAliasResponse | pb.RemoveAliasResponse) -> AliasMove | AliasProposal:

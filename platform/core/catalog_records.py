@@ -109,6 +109,7 @@ class FeatureRules:
 
     Attributes:
         must_approve_aliases: a move of an alias needs a second person.
+        must_approve_rollouts: an advance of a rollout needs a second person.
         must_be_released: rollouts and experiments take released versions only.
         max_size_bytes: of a program.
         max_memory_bytes: that one run needs besides the program.
@@ -118,6 +119,7 @@ class FeatureRules:
     """
 
     must_approve_aliases: bool = False
+    must_approve_rollouts: bool = False
     must_be_released: bool = False
     max_size_bytes: int = 0
     max_memory_bytes: int = 0

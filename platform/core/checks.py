@@ -3,17 +3,25 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from alcove.platform.core import limits
-from alcove.platform.core.errors import InvalidFieldError
+from alcove.platform.core.errors import InvalidFieldError, StaleEtagError
 from alcove.platform.core.records import Page
 from pydantic import TypeAdapter, ValidationError
 
-__all__ = ["check", "check_digest", "check_page", "check_reason", "check_request_id", "fields_named"]
+__all__ = ["check", "check_digest", "check_etag", "check_page", "check_reason", "check_request_id", "fields_named"]
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]+")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_ETAG = re.compile(r"[1-9][0-9]{0,17}")
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    """Return what validates a kind; making one takes longer than a hundred validations."""
+    return TypeAdapter(kind)
 
 
 @contextmanager
@@ -39,7 +47,7 @@ def check(field: str, kind: Any, value: object) -> Any:
         InvalidFieldError: it is none.
     """
     with fields_named(field):
-        return TypeAdapter(kind).validate_python(value)
+        return _adapter(kind).validate_python(value)
 
 
 def check_digest(field: str, value: str) -> str:
@@ -75,6 +83,27 @@ def check_reason(field: str, value: str) -> str:
     if not 1 <= len(text) <= limits.REASON_LENGTH or not text.isprintable():
         raise InvalidFieldError(field, f"1 to {limits.REASON_LENGTH} printable characters", value)
     return text
+
+
+def check_etag(etag: str, revision: int, *, kind: str, name: str) -> None:
+    """Let a mutation pass whose sender has seen the thing as it is now, or did not ask for that.
+
+    Args:
+        etag: as received: the revision that the sender read, decimal; "" to change the thing whatever it is now.
+        revision: of the thing, read in the transaction that changes it.
+        kind: what it is, such as "rollout".
+        name: its id.
+
+    Raises:
+        InvalidFieldError: no etag of ours.
+        StaleEtagError: the thing was changed since.
+    """
+    if not etag:
+        return
+    if _ETAG.fullmatch(etag) is None:
+        raise InvalidFieldError("etag", "an etag as it was read, or nothing", etag)
+    if int(etag) != revision:
+        raise StaleEtagError(kind, name, etag, str(revision))
 
 
 def check_page(page_size: int, page_token: str) -> Page:

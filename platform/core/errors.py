@@ -7,6 +7,8 @@
     │   ├── RequestIdReusedError   one request_id, two contents
     │   ├── BlobTooLargeError      announced or sent more than the limit
     │   ├── OffsetError            beyond what is there
+    │   ├── TooManyCallsError      more a second than one caller may make
+    │   ├── CallTooLongError       it ran for longer than a call may
     │   └── BlobMismatchError      bytes are not what their header says
     ├── IdentityError              the caller: bring another token
     │   ├── UnauthenticatedError   none, unknown, expired or revoked
@@ -19,10 +21,15 @@
     │   ├── NotReleasedError       the feature's rules ask for a released version
     │   ├── UploadBusyError        the same upload goes on elsewhere
     │   ├── StaleProposalError     the alias moved since the move was proposed
+    │   ├── StaleEtagError         the thing was changed since it was read
     │   ├── FeatureBusyError       another rollout or experiment holds the feature
+    │   │   └── OverlappingClaimError  a device could be in both experiments
+    │   ├── LayerExistsError       layers have different names
+    │   ├── HoldoutRaisedError     an experiment runs: a larger holdout would take devices out of it
     │   ├── BelowFloorError        the team forbids versions as old as this one
     │   ├── NoDefaultVersionError  nothing the other devices could run
     │   ├── ShareNotRaisedError    a rollout's share only rises
+    │   ├── ResultsRefusedError    statistics refuse the reports of an experiment
     │   └── OverrideRequiredError  no experiment named this version the winner
     ├── ReportRefusedError         a report body that is not counted
     └── ServerError                us
@@ -30,6 +37,9 @@
         ├── OnlineKeyError         an online key is missing or not the one that the tree trusts
         ├── TreeMissingError       no signed tree in the data folder
         ├── DataFolderBusyError    another server uses the data folder
+        ├── CertificateListError   the list of client certificates is none
+        ├── TracingMissingError    traces are asked for, and the libraries for them are not there
+        ├── ServerStoppingError    it was told to stop while the call ran
         ├── StoreDamagedError      the database's file is damaged or none
         ├── StoreFullError         the database's disk is full
         ├── StoreUnavailableError  the database cannot be reached
@@ -44,21 +54,27 @@ from typing import Final
 
 __all__ = [
     "ERROR_KEY",
+    "PUSHBACK_KEY",
     "BelowFloorError",
     "BlobMismatchError",
     "BlobTooLargeError",
     "CallError",
+    "CallTooLongError",
+    "CertificateListError",
     "DataFolderBusyError",
     "FeatureBusyError",
+    "HoldoutRaisedError",
     "IdentityError",
     "IllegalTransitionError",
     "InvalidFieldError",
     "KeyWithinReachError",
+    "LayerExistsError",
     "NoDefaultVersionError",
     "NotFoundError",
     "NotReleasedError",
     "OffsetError",
     "OnlineKeyError",
+    "OverlappingClaimError",
     "OverrideRequiredError",
     "OwnApprovalError",
     "PermissionDeniedError",
@@ -66,14 +82,19 @@ __all__ = [
     "PlatformError",
     "ReportRefusedError",
     "RequestIdReusedError",
+    "ResultsRefusedError",
     "ServerError",
+    "ServerStoppingError",
     "ShareNotRaisedError",
+    "StaleEtagError",
     "StaleProposalError",
     "StateError",
     "StoreBusyError",
     "StoreDamagedError",
     "StoreFullError",
     "StoreUnavailableError",
+    "TooManyCallsError",
+    "TracingMissingError",
     "TreeMissingError",
     "UnauthenticatedError",
     "UploadBusyError",
@@ -82,6 +103,7 @@ __all__ = [
 
 
 ERROR_KEY: Final = "alcove-error"  # trailing metadata that carries the class of an error to clients
+PUSHBACK_KEY: Final = "grpc-retry-pushback-ms"  # likewise when to try again; gRPC's own retries read it
 
 
 class PlatformError(Exception):
@@ -130,6 +152,22 @@ class OffsetError(CallError):
     def __init__(self, field: str, there_bytes: int, offset_bytes: int) -> None:
         self.field, self.there_bytes, self.offset_bytes = field, there_bytes, offset_bytes
         super().__init__(f"{field}: {there_bytes} bytes are there, expected 0 to {there_bytes}, got {offset_bytes}")
+
+
+class TooManyCallsError(CallError):
+    """One caller makes more calls than it may; `retry_after_s` says when the next one passes."""
+
+    def __init__(self, caller: str, per_second: int) -> None:
+        self.caller, self.per_second, self.retry_after_s = caller, per_second, 1 / per_second
+        super().__init__(f"calls of {caller}: at most {per_second} a second; wait and try again")
+
+
+class CallTooLongError(CallError):
+    """The call ran for longer than the server lets one run, whatever deadline its caller gave it."""
+
+    def __init__(self, method: str, limit_s: float) -> None:
+        self.method, self.limit_s = method, limit_s
+        super().__init__(f"{method} ran for more than {limit_s:g} s, the server's limit")
 
 
 class BlobMismatchError(CallError):
@@ -182,12 +220,12 @@ class StateError(PlatformError):
 
 
 class IllegalTransitionError(StateError):
-    """The state machine has no such arrow; `allowed` names those that it has, where the machine tells."""
+    """The state machine has no such arrow; `allowed` names those that it has."""
 
-    def __init__(self, kind: str, name: str, state: str, action: str, allowed: Sequence[str] | None = None) -> None:
+    def __init__(self, kind: str, name: str, state: str, action: str, allowed: Sequence[str]) -> None:
         self.kind, self.name, self.state, self.action, self.allowed = kind, name, state, action, allowed
-        told = "" if allowed is None else f"; it can: {', '.join(allowed) or 'nothing any more'}"
-        super().__init__(f"{kind} {name} is {state}: cannot {action}{told}")
+        can = ", ".join(allowed) or "nothing any more"
+        super().__init__(f"{kind} {name} is {state}: cannot {action}; it can: {can}")
 
 
 class VersionRevokedError(StateError):
@@ -222,12 +260,57 @@ class StaleProposalError(StateError):
         super().__init__(f"proposal {proposal_id}: {alias} has moved since, or the proposal was approved: propose anew")
 
 
+class StaleEtagError(StateError):
+    """Somebody changed the thing since the caller read it: read it again and decide anew."""
+
+    def __init__(self, kind: str, name: str, etag: str, current: str) -> None:
+        self.kind, self.name, self.etag, self.current = kind, name, etag, current
+        super().__init__(f"{kind} {name} was changed since it was read: its etag is {current!r}, got {etag!r}")
+
+
+class ResultsRefusedError(StateError):
+    """Nothing can be said of an experiment's reports: they are not what an experiment could have collected."""
+
+    def __init__(self, experiment_id: str, reason: str) -> None:
+        self.experiment_id, self.reason = experiment_id, reason
+        super().__init__(f"the reports of experiment {experiment_id} cannot be read: {reason}; it can be stopped")
+
+
 class FeatureBusyError(StateError):
     """Another rollout or experiment holds the feature in this app."""
 
     def __init__(self, app: str, feature: str, holder: str) -> None:
         self.app, self.feature, self.holder = app, feature, holder
         super().__init__(f"feature {feature!r} of app {app!r} is held by {holder}: finish it first")
+
+
+class OverlappingClaimError(FeatureBusyError):
+    """A device could be in this experiment and in one that runs; `reason` says which buckets or which device."""
+
+    def __init__(self, app: str, feature: str, holder: str, reason: str) -> None:
+        super().__init__(app, feature, holder)
+        self.reason = reason
+        self.args = (f"feature {feature!r} of app {app!r} is held by {holder}: {reason}",)
+
+
+class LayerExistsError(StateError):
+    """The app has a layer of this name."""
+
+    def __init__(self, app: str, layer: str) -> None:
+        self.app, self.layer = app, layer
+        super().__init__(f"app {app!r} has a layer {layer!r} already")
+
+
+class HoldoutRaisedError(StateError):
+    """A larger holdout would take devices out of an experiment that runs."""
+
+    def __init__(self, app: str, *, share_permyriad: int, current_permyriad: int, holder: str) -> None:
+        self.app, self.share_permyriad = app, share_permyriad
+        self.current_permyriad, self.holder = current_permyriad, holder
+        super().__init__(
+            f"the holdout of app {app!r} is {current_permyriad} of 10000 and cannot rise to {share_permyriad}"
+            f" while {holder} runs: devices would leave it"
+        )
 
 
 class BelowFloorError(StateError):
@@ -312,6 +395,28 @@ class DataFolderBusyError(ServerError):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         super().__init__(f"{folder} is used by another server process: stop it or choose another data folder")
+
+
+class CertificateListError(ServerError):
+    """The list of client certificates cannot be read, or is none."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"list of client certificates {path}: {problem}")
+
+
+class TracingMissingError(ServerError):
+    """Traces are asked for, and OpenTelemetry is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__("traces need OpenTelemetry: pip install 'alcove[platform,traces]'")
+
+
+class ServerStoppingError(ServerError):
+    """The server was told to stop while the call ran."""
+
+    def __init__(self) -> None:
+        super().__init__("the server is stopping: try again")
 
 
 class StoreBusyError(ServerError):

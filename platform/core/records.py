@@ -1,16 +1,22 @@
 """Which values do store, engines and services hand to each other?  Frozen, no database and no wire type inside."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+from alcove.platform.core.experiment_records import ExperimentPlan
+from alcove.platform.core.rollout_records import Examination, Proposal, RolloutPlan
 
 __all__ = [
     "ArmRecord",
     "Default",
     "ExperimentRecord",
     "ExperimentState",
+    "HoldoutRecord",
+    "LayerRecord",
     "Page",
     "RolloutRecord",
     "RolloutState",
+    "SegmentRecord",
     "StoredDecision",
     "VariantRecord",
     "VersionRecord",
@@ -85,7 +91,18 @@ class Default:
 
 @dataclass(frozen=True)
 class RolloutRecord:
-    """A rollout; shares in 1/10 000 of all devices; `policy_serial` 0: no policy carries it yet."""
+    """A rollout; shares in 1/10 000 of all devices; `policy_serial` 0: no policy carries it yet.
+
+    Attributes:
+        plan: how it goes on.
+        audience: canonical text; "": every device.
+        stage: number of the present stage, from 1; 0: a draft, or no stages.
+        stage_started_at_s: when it began; 0: none did.
+        control_permyriad: devices that are compared with the treated ones.
+        proposal: the advance that waits for a second person.
+        examination: the last look at the present stage.
+        revision: rises with every change.
+    """
 
     sequence: int
     rollout_id: str
@@ -99,6 +116,14 @@ class RolloutRecord:
     created_at_s: int
     updated_at_s: int
     policy_serial: int
+    plan: RolloutPlan = field(default_factory=RolloutPlan)
+    audience: str = ""
+    stage: int = 0
+    stage_started_at_s: int = 0
+    control_permyriad: int = 0
+    proposal: Proposal | None = None
+    examination: Examination | None = None
+    revision: int = 0
 
 
 @dataclass(frozen=True)
@@ -109,6 +134,36 @@ class ArmRecord:
     version: str
     manifest_sha256: str
     share_permyriad: int
+
+
+@dataclass(frozen=True)
+class SegmentRecord:
+    """A part of a layer: buckets [first, first + count) of 10 000."""
+
+    layer: str
+    first: int
+    count: int
+
+
+@dataclass(frozen=True)
+class LayerRecord:
+    """A set of experiments of an app that exclude each other."""
+
+    app: str
+    name: str
+    salt: str
+    created_at_s: int
+
+
+@dataclass(frozen=True)
+class HoldoutRecord:
+    """Devices of an app that take part in no experiment; `revision` 0: it was never set."""
+
+    app: str
+    salt: str
+    share_permyriad: int
+    revision: int
+    policy_serial: int
 
 
 @dataclass(frozen=True)
@@ -123,7 +178,11 @@ class StoredDecision:
 
 @dataclass(frozen=True)
 class ExperimentRecord:
-    """An experiment; `epsilon` is a decimal string, the task's fields are set from the start on."""
+    """An experiment; `epsilon` is a decimal string, the task's fields are set from the start on.
+
+    `revision` counts the changes.  `audience` is canonical text, "" for every device; `segment` is its part of a layer,
+    None for all of them.
+    """
 
     sequence: int
     experiment_id: str
@@ -142,6 +201,10 @@ class ExperimentRecord:
     task_id: str | None
     decision: StoredDecision | None
     policy_serial: int
+    plan: ExperimentPlan = field(default_factory=ExperimentPlan)
+    revision: int = 1
+    audience: str = ""
+    segment: SegmentRecord | None = None
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,36 @@
-"""What happens when an operator creates, starts and stops an experiment?"""
+"""What happens when an operator creates, changes, starts and stops an experiment?"""
 
 import secrets
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from alcove.platform.core import limits
-from alcove.platform.core.checks import check, fields_named
-from alcove.platform.core.errors import FeatureBusyError, IllegalTransitionError, InvalidFieldError
-from alcove.platform.core.records import ArmRecord, Default, ExperimentRecord, ExperimentState, StoredDecision
-from alcove.platform.experiments.machine import started, stopped
+from alcove.platform.core.checks import check, check_etag, fields_named
+from alcove.platform.core.errors import (
+    FeatureBusyError,
+    InvalidFieldError,
+    ResultsRefusedError,
+)
+from alcove.platform.core.experiment_records import ExperimentPlan
+from alcove.platform.core.records import (
+    ArmRecord,
+    Default,
+    ExperimentRecord,
+    ExperimentState,
+    SegmentRecord,
+    StoredDecision,
+)
+from alcove.platform.experiments.machine import Action, check_action, started, stopped
+from alcove.platform.experiments.plan import planned
 from alcove.platform.experiments.results import UNREADABLE, ExperimentResults, evaluate, read_results
+from alcove.platform.policy_compiler.claims import check_claims
 from alcove.platform.policy_compiler.compiler import experiment_policy
 from alcove.platform.policy_compiler.decide import check_may_run, decide_policy
+from alcove.platform.rollouts.audience import checked_audience
 from alcove.platform.stats import ArgumentError, DecisionKind, StatsError
 from alcove.platform.store.change import Change
-from alcove.platform.store.experiments import add_experiment, get_experiment, running_experiments, save_experiment
+from alcove.platform.store.experiments import add_experiment, get_experiment, save_experiment
+from alcove.platform.store.layers import get_layer
 from alcove.platform.store.rollouts import live_rollouts
 from alcove.platform.store.versions import find_default, get_version, set_default
 from alcove.privacy.limits import EPSILON_PER_DAY, MIN_EPSILON
@@ -22,7 +39,7 @@ from alcove.registry.limits import ARMS_MAX
 from alcove.registry.policy import VersionRef
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["ArmSpec", "ExperimentSpec", "create", "read", "start", "stop"]
+__all__ = ["ArmSpec", "ExperimentSpec", "create", "read", "start", "stop", "update"]
 
 
 @dataclass(frozen=True)
@@ -45,18 +62,22 @@ class ExperimentSpec:
     latency_edges_ms: tuple[float, ...]
     window_s: int
     minimum_cohort: int
+    plan: ExperimentPlan = field(default_factory=ExperimentPlan)
+    audience: str = ""
+    segment: SegmentRecord | None = None
 
 
 async def create(change: Change, spec: ExperimentSpec) -> ExperimentRecord:
-    """Write a draft.
+    """Write a draft, with what its plan needs.
 
     Raises:
         InvalidFieldError: a field is out of its bounds.
-        NotFoundError: a version was never published.
+        NotFoundError: a version was never published, or there is no such layer.
         VersionRevokedError: an arm's version is forbidden in every app.
         VersionHaltedError: an arm's version is forbidden in the app.
         NotReleasedError: the feature's rules ask for released versions.
         BelowFloorError: the team forbids versions as old as an arm's.
+        OverlappingClaimError: it has an audience or a segment, and a device could be in it and in one that runs.
     """
     arms = tuple([await _arm(change, spec, arm) for arm in spec.arms])
     record = ExperimentRecord(
@@ -77,9 +98,9 @@ async def create(change: Change, spec: ExperimentSpec) -> ExperimentRecord:
         task_id=None,
         decision=None,
         policy_serial=0,
+        plan=spec.plan,
     )
-    _check(record)
-    record = await add_experiment(change.session, record)
+    record = await add_experiment(change.session, await _placed(change, spec, record))
     await change.audit(
         "create experiment",
         record.experiment_id,
@@ -91,18 +112,49 @@ async def create(change: Change, spec: ExperimentSpec) -> ExperimentRecord:
     return record
 
 
-async def start(change: Change, experiment_id: str) -> ExperimentRecord:
+async def update(
+    change: Change, experiment_id: str, revise: Callable[[ExperimentSpec], ExperimentSpec], *, etag: str = ""
+) -> ExperimentRecord:
+    """Change a draft to what `revise` makes of it; everything is checked and planned as at its creation.
+
+    Raises:
+        NotFoundError: there is no such experiment or layer, or a version was never published.
+        StaleEtagError: it was changed since the caller read it.
+        IllegalTransitionError: it is no draft any more.
+        PlatformError: as `create`.
+    """
+    before = await _known(change, experiment_id, etag)
+    check_action(before, Action.UPDATE)
+    spec = revise(_spec_of(before))
+    record = replace(
+        before,
+        arms=tuple([await _arm(change, spec, arm) for arm in spec.arms]),
+        epsilon=spec.epsilon,
+        latency_edges_ms=spec.latency_edges_ms,
+        window_s=spec.window_s,
+        minimum_cohort=spec.minimum_cohort,
+        plan=spec.plan,
+    )
+    record = await save_experiment(change.session, await _placed(change, spec, record))
+    changed = sorted(name for name, value in vars(spec).items() if value != getattr(_spec_of(before), name))
+    await change.audit("update experiment", experiment_id, fields=changed)
+    return record
+
+
+async def start(change: Change, experiment_id: str, *, etag: str = "") -> ExperimentRecord:
     """Put the arms into the policy and open the collection.
 
     Raises:
         NotFoundError: there is no such experiment.
+        StaleEtagError: it was changed since the caller read it.
         IllegalTransitionError: it is not a draft.
-        FeatureBusyError: a rollout or another experiment holds the feature.
+        FeatureBusyError: a rollout holds the feature.
+        OverlappingClaimError: a device could be in it and in another that runs.
         VersionHaltedError: an arm's version is forbidden in the app.
         BelowFloorError: the team forbids versions as old as an arm's.
     """
     session = change.session
-    record = started(await get_experiment(session, experiment_id), now_s=change.now_s)
+    record = started(await _known(change, experiment_id, etag), now_s=change.now_s)
     await _check_free(session, record)
     for arm in record.arms:
         ref = VersionRef(version=arm.version, manifest_sha256=arm.manifest_sha256)
@@ -110,31 +162,31 @@ async def start(change: Change, experiment_id: str) -> ExperimentRecord:
     if await find_default(session, record.app, record.feature) is None:
         control = record.arms[0]
         await set_default(session, Default(record.app, record.feature, control.version, control.manifest_sha256))
-    await save_experiment(session, record)
+    record = await save_experiment(session, record)
     record = replace(record, policy_serial=await decide_policy(change, record.app))
-    await save_experiment(session, record)
+    record = await save_experiment(session, record)
     await change.audit("start experiment", experiment_id, policy_serial=record.policy_serial, task_id=record.task_id)
     return record
 
 
-async def stop(change: Change, experiment_id: str) -> ExperimentRecord:
+async def stop(change: Change, experiment_id: str, *, etag: str = "") -> ExperimentRecord:
     """Take the arms from the policy, close the collection and keep what held.
 
     Reports that statistics refuse never keep an experiment on devices: it ends inconclusive, with the reason.
 
     Raises:
         NotFoundError: there is no such experiment.
+        StaleEtagError: it was changed since the caller read it.
         IllegalTransitionError: it is not running.
     """
     session = change.session
-    before = await get_experiment(session, experiment_id)
-    if before.state is not ExperimentState.RUNNING:
-        raise IllegalTransitionError("experiment", experiment_id, before.state, "stop")
+    before = await _known(change, experiment_id, etag)
+    check_action(before, Action.STOP)
     decision = await _decide(session, before)
     record = stopped(before, decision, now_s=change.now_s)
-    await save_experiment(session, record)
+    record = await save_experiment(session, record)
     record = replace(record, policy_serial=await decide_policy(change, record.app))
-    await save_experiment(session, record)
+    record = await save_experiment(session, record)
     await change.audit(
         "stop experiment",
         experiment_id,
@@ -152,12 +204,14 @@ async def read(session: AsyncSession, experiment_id: str) -> tuple[ExperimentRec
     Raises:
         NotFoundError: there is no such experiment.
         IllegalTransitionError: it has not started.
-        StatsError: the counts are more than statistics accept.
+        ResultsRefusedError: statistics refuse the reports.
     """
     record = await get_experiment(session, experiment_id)
-    if record.state is ExperimentState.DRAFT:
-        raise IllegalTransitionError("experiment", experiment_id, record.state, "read results")
-    return record, await read_results(session, record)
+    check_action(record, Action.READ_RESULTS)
+    try:
+        return record, await read_results(session, record)
+    except (StatsError, ArithmeticError, ValueError) as error:
+        raise ResultsRefusedError(experiment_id, str(error)) from error
 
 
 async def _decide(session: AsyncSession, record: ExperimentRecord) -> StoredDecision:
@@ -168,6 +222,33 @@ async def _decide(session: AsyncSession, record: ExperimentRecord) -> StoredDeci
         return StoredDecision(str(DecisionKind.INCONCLUSIVE), None, UNREADABLE, reason)
 
 
+async def _known(change: Change, experiment_id: str, etag: str) -> ExperimentRecord:
+    """Return the experiment, as its caller knows it.
+
+    Raises:
+        NotFoundError: there is no such experiment.
+        StaleEtagError: it was changed since.
+    """
+    record = await get_experiment(change.session, experiment_id)
+    check_etag(etag, record.revision, kind="experiment", name=experiment_id)
+    return record
+
+
+def _spec_of(record: ExperimentRecord) -> ExperimentSpec:
+    return ExperimentSpec(
+        app=record.app,
+        feature=record.feature,
+        arms=tuple(ArmSpec(arm.name, arm.version, arm.share_permyriad) for arm in record.arms),
+        epsilon=record.epsilon,
+        latency_edges_ms=record.latency_edges_ms,
+        window_s=record.window_s,
+        minimum_cohort=record.minimum_cohort,
+        plan=record.plan,
+        audience=record.audience,
+        segment=record.segment,
+    )
+
+
 async def _arm(change: Change, spec: ExperimentSpec, arm: ArmSpec) -> ArmRecord:
     version = await get_version(change.session, spec.feature, arm.version)
     ref = VersionRef(version=version.version, manifest_sha256=version.manifest_sha256)
@@ -175,8 +256,29 @@ async def _arm(change: Change, spec: ExperimentSpec, arm: ArmSpec) -> ArmRecord:
     return ArmRecord(arm.name, arm.version, version.manifest_sha256, arm.share_permyriad)
 
 
-def _check(record: ExperimentRecord) -> None:
-    """Refuse what the policy would refuse at the start, and what makes no comparison."""
+async def _placed(change: Change, spec: ExperimentSpec, record: ExperimentRecord) -> ExperimentRecord:
+    """Return a draft with the audience and the segment that are asked for, checked as a whole.
+
+    Raises:
+        InvalidFieldError: a field is out of its bounds.
+        NotFoundError: there is no such layer.
+        OverlappingClaimError: a device could be in it and in one that runs.
+    """
+    record = replace(record, audience=checked_audience(spec.audience), segment=spec.segment)
+    if record.segment is not None:
+        await get_layer(change.session, record.app, record.segment.layer)
+    record = _checked(record)
+    if record.segment is not None or record.audience:  # a draft for everybody may wait for another's end
+        await check_claims(change.session, record)
+    return record
+
+
+def _checked(record: ExperimentRecord) -> ExperimentRecord:
+    """Return it with what its plan needs; refuse what the policy would refuse at the start, and what compares nothing.
+
+    Raises:
+        InvalidFieldError: a field is out of its bounds.
+    """
     lowest, highest = limits.MINIMUM_COHORT
     if not lowest <= record.minimum_cohort <= highest:
         raise InvalidFieldError("minimum_cohort", f"{lowest} to {highest}", record.minimum_cohort)
@@ -193,15 +295,16 @@ def _check(record: ExperimentRecord) -> None:
         task = experiment_policy(replace(record, started_at_s=record.created_at_s)).task
     if not MIN_EPSILON <= task.epsilon_fraction <= EPSILON_PER_DAY:
         raise InvalidFieldError("epsilon", f"{float(MIN_EPSILON):g} to {EPSILON_PER_DAY}", record.epsilon)
+    record = replace(record, plan=planned(record, task))
     try:
         evaluate(record, task, [0] * task.cell_count, 0)  # what could not be read at the end is refused now
     except ArgumentError as error:
         raise InvalidFieldError(error.name, error.bound, error.value) from None
+    return record
 
 
 async def _check_free(session: AsyncSession, record: ExperimentRecord) -> None:
     holders = [r.rollout_id for r in await live_rollouts(session, record.app) if r.feature == record.feature]
-    running = await running_experiments(session, record.app)
-    holders += [e.experiment_id for e in running if e.feature == record.feature]
     if holders:
         raise FeatureBusyError(record.app, record.feature, holders[0])
+    await check_claims(session, record)

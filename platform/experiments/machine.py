@@ -4,17 +4,51 @@
     │ draft │ ───────▶ │ running │ ──────▶ │ stopped │
     └───────┘          └─────────┘         └─────────┘
 
-X1  Arms, shares, epsilon and bins never change after creation; another comparison is another experiment.
+A draft can be updated; results can be read of what runs or has stopped.
+
+X1  Arms, shares, epsilon, bins and plan never change after the start; another comparison is another experiment.
 X2  Reports are counted while it runs; the decision that is kept at the stop is made from exactly those.
 """
 
 from dataclasses import replace
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
 
 from alcove.platform.core.errors import IllegalTransitionError
 from alcove.platform.core.records import ExperimentRecord, ExperimentState, StoredDecision
 from alcove.platform.experiments.task import task_of
 
-__all__ = ["started", "stopped"]
+__all__ = ["Action", "check_action", "started", "stopped"]
+
+
+class Action(StrEnum):
+    """What may be asked of an experiment."""
+
+    UPDATE = "update"
+    START = "start"
+    STOP = "stop"
+    READ_RESULTS = "read results"
+
+
+_ALLOWED: Final = MappingProxyType(
+    {
+        ExperimentState.DRAFT: (Action.UPDATE, Action.START),
+        ExperimentState.RUNNING: (Action.STOP, Action.READ_RESULTS),
+        ExperimentState.STOPPED: (Action.READ_RESULTS,),
+    }
+)
+
+
+def check_action(record: ExperimentRecord, action: Action) -> None:
+    """Let something be done with an experiment, or not.
+
+    Raises:
+        IllegalTransitionError: its state does not allow it; the error names what it allows.
+    """
+    allowed = _ALLOWED[record.state]
+    if action not in allowed:
+        raise IllegalTransitionError("experiment", record.experiment_id, record.state, action, allowed)
 
 
 def started(record: ExperimentRecord, *, now_s: int) -> ExperimentRecord:
@@ -23,8 +57,7 @@ def started(record: ExperimentRecord, *, now_s: int) -> ExperimentRecord:
     Raises:
         IllegalTransitionError: it is not a draft.
     """
-    if record.state is not ExperimentState.DRAFT:
-        raise IllegalTransitionError("experiment", record.experiment_id, record.state, "start")
+    check_action(record, Action.START)
     running = replace(record, state=ExperimentState.RUNNING, started_at_s=now_s)
     return replace(running, task_id=task_of(running).task_id)
 
@@ -35,6 +68,5 @@ def stopped(record: ExperimentRecord, decision: StoredDecision, *, now_s: int) -
     Raises:
         IllegalTransitionError: it is not running.
     """
-    if record.state is not ExperimentState.RUNNING:
-        raise IllegalTransitionError("experiment", record.experiment_id, record.state, "stop")
+    check_action(record, Action.STOP)
     return replace(record, state=ExperimentState.STOPPED, stopped_at_s=now_s, decision=decision)

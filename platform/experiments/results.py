@@ -5,15 +5,27 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from alcove.platform.core.records import ExperimentRecord, StoredDecision
-from alcove.platform.experiments.task import OUTCOMES, bin_values_ms, task_of
-from alcove.platform.stats import Comparison, aggregate_from_randomised_response, compare
+from alcove.platform.experiments.plan import guardrails_of, primary_of
+from alcove.platform.experiments.task import bin_values_ms, outcome_count, task_of
+from alcove.platform.stats import (
+    Aggregate,
+    Comparison,
+    Decision,
+    GuardKind,
+    GuardVerdict,
+    aggregate_from_randomised_response,
+    compare,
+    examine_all,
+    guarded,
+)
+from alcove.platform.stats.limits import DEFAULT_PLANNED_REPORTS
 from alcove.platform.store.reports import cell_counts, window_count
 from alcove.registry.policy import TaskPolicy
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = ["ALPHA", "UNREADABLE", "ExperimentResults", "evaluate", "read_results"]
 
-ALPHA = 0.05  # error of each interval over all looks together
+ALPHA = 0.05  # error of each interval over all looks together; the guardrails of all arms share another one
 UNREADABLE = "unreadable"  # code of the decision where statistics refuse the reports
 
 
@@ -24,17 +36,21 @@ class ExperimentResults:
     Attributes:
         windows: distinct windows with a report.
         counts: reports per randomised cell, over all windows.
-        comparison: estimates, intervals and the decision.
+        comparison: estimates, intervals and the decision before the guardrails are asked.
+        verdicts: for each arm but the control, what each guardrail says, in order.
+        verdict: what to do, guardrails included.
     """
 
     windows: int
     counts: tuple[int, ...]
     comparison: Comparison
+    verdicts: tuple[tuple[GuardVerdict, ...], ...]
+    verdict: Decision
 
     @property
     def decision(self) -> StoredDecision:
         """The decision as it is kept when the experiment stops."""
-        decision = self.comparison.decision
+        decision = self.verdict
         return StoredDecision(str(decision.kind), decision.winner, str(decision.code), decision.reason)
 
 
@@ -58,7 +74,7 @@ def evaluate(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], 
     aggregate = aggregate_from_randomised_response(
         counts,
         arms=task.arm_count,
-        outcomes=OUTCOMES,
+        outcomes=outcome_count(record),
         bins=task.latency_bin_count,
         epsilon=Fraction(record.epsilon),
     )
@@ -69,6 +85,40 @@ def evaluate(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], 
         alpha=ALPHA,
         minimum_cohort=record.minimum_cohort,
         expected_shares=[arm.share_permyriad / total for arm in record.arms],
+        planned_reports=_planned_reports(record),
         reports_per_device=max(1, windows),
+        primary=primary_of(record.plan),
+        edges_ms=record.latency_edges_ms,
     )
-    return ExperimentResults(windows, tuple(counts), comparison)
+    verdicts = _examined(record, aggregate, windows)
+    harms = {
+        arm: verdict.reason
+        for arm, said in enumerate(verdicts, start=1)
+        for verdict in said
+        if verdict.kind is GuardKind.HARMFUL
+    }
+    return ExperimentResults(windows, tuple(counts), comparison, verdicts, guarded(comparison.decision, harms))
+
+
+def _planned_reports(record: ExperimentRecord) -> int:
+    return record.plan.planned_reports or DEFAULT_PLANNED_REPORTS
+
+
+def _examined(record: ExperimentRecord, aggregate: Aggregate, windows: int) -> tuple[tuple[GuardVerdict, ...], ...]:
+    """Return what the guardrails say of each arm but the control, their errors adding up to `ALPHA`."""
+    guardrails = guardrails_of(record.plan)
+    if not guardrails:
+        return tuple(() for _ in range(1, aggregate.arms))
+    return tuple(
+        examine_all(
+            aggregate,
+            guardrails,
+            control=0,
+            treatment=arm,
+            alpha=ALPHA / (aggregate.arms - 1),
+            planned_reports=_planned_reports(record),
+            edges_ms=record.latency_edges_ms,
+            reports_per_device=max(1, windows),
+        )
+        for arm in range(1, aggregate.arms)
+    )

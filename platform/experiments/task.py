@@ -2,11 +2,19 @@
 
 from alcove.platform.core import limits
 from alcove.platform.core.records import ExperimentRecord
-from alcove.registry.policy import TaskPolicy, make_task
+from alcove.platform.stats import GuardMetric
+from alcove.registry.policy import Outcome, TaskPolicy, make_task
 
-__all__ = ["OUTCOMES", "bin_values_ms", "task_of"]
+__all__ = ["bin_values_ms", "outcome_count", "task_of"]
 
-OUTCOMES = 2  # 0: the user refused the answer, 1: accepted it
+_ANSWERS = 2  # refused and accepted
+_BEYOND_ANSWERS = (GuardMetric.ERROR, GuardMetric.CRASH_FALLBACK)
+
+
+def outcome_count(record: ExperimentRecord) -> int:
+    """Return how many outcomes reports tell apart: all only where a guardrail reads them, for each costs precision."""
+    is_beyond = any(guardrail.metric in _BEYOND_ANSWERS for guardrail in record.plan.guardrails)
+    return len(Outcome) if is_beyond else _ANSWERS
 
 
 def task_of(record: ExperimentRecord) -> TaskPolicy:
@@ -23,7 +31,7 @@ def task_of(record: ExperimentRecord) -> TaskPolicy:
         experiment_id=record.experiment_id,
         epsilon=record.epsilon,
         arm_count=len(record.arms),
-        outcome_count=OUTCOMES,
+        outcome_count=outcome_count(record),
         latency_edges_ms=record.latency_edges_ms,
         window_s=record.window_s,
         first_window_start_s=max(0, started_at_s - limits.WINDOW_LATE_S),

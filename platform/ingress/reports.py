@@ -20,9 +20,11 @@ from alcove.platform.core import limits
 from alcove.platform.core.errors import ReportRefusedError, StoreBusyError, StoreFullError, StoreUnavailableError
 from alcove.platform.experiments.task import task_of
 from alcove.platform.ingress.rate import RateLimit
+from alcove.platform.rollouts.task import stage_task
 from alcove.platform.store import Store
 from alcove.platform.store.experiments import running_experiments
 from alcove.platform.store.reports import add_counts
+from alcove.platform.store.rollouts import live_rollouts
 from alcove.privacy.errors import ReportFormatError
 from alcove.privacy.limits import MAX_REPORTS_PER_BODY, REPORT_BYTES
 from alcove.privacy.report import Report, reports_from_bytes
@@ -47,6 +49,7 @@ class ReportCollector:
         monotonic_s: seconds that only rise; ages the tasks in memory.
 
     Attributes:
+        counted: reports counted since the start.
         refused: bodies refused since the start, by reason.
     """
 
@@ -57,6 +60,7 @@ class ReportCollector:
         self._reading = asyncio.Lock()
         self._tasks: Mapping[str, TaskPolicy] = {}
         self._read_at_s = -math.inf
+        self.counted = 0
         self.refused: Counter[str] = Counter()
 
     async def collect(self, body: bytes) -> int:
@@ -75,6 +79,7 @@ class ReportCollector:
         # One transaction: an experiment that is stopped meanwhile has all of the body or nothing.
         async with self._store.write() as session:
             await add_counts(session, _counts(reports, await _tasks(session), self._clock.now_s()))
+        self.counted += len(reports)
         return len(reports)
 
     def forget_tasks(self) -> None:
@@ -91,7 +96,9 @@ class ReportCollector:
 
 
 async def _tasks(session: AsyncSession) -> dict[str, TaskPolicy]:
-    return {task.task_id: task for task in map(task_of, await running_experiments(session))}
+    tasks = [task_of(record) for record in await running_experiments(session)]
+    tasks += [task for task in map(stage_task, await live_rollouts(session)) if task is not None]
+    return {task.task_id: task for task in tasks}
 
 
 def _counts(reports: Sequence[Report], tasks: Mapping[str, TaskPolicy], now_s: int) -> Counter[tuple[str, int, int]]:

@@ -6,6 +6,8 @@ from alcove.platform.policy_compiler.compiler import compile_policy
 from alcove.platform.store.catalog import rules_of
 from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import running_experiments
+from alcove.platform.store.layers import find_holdout, layers_of_app
+from alcove.platform.store.manifests import program_sizes
 from alcove.platform.store.publications import (
     Publication,
     add_publication,
@@ -35,15 +37,24 @@ async def decide_policy(change: Change, app: str) -> int:
     session = change.session
     last = await last_publication(session, "policy", app)
     serial = 1 if last is None else last.serial + 1
+    defaults = await defaults_of_app(session, app)
+    rollouts = await live_rollouts(session, app)
+    experiments = await running_experiments(session, app)
+    compared = {arm.manifest_sha256 for experiment in experiments for arm in experiment.arms}
+    compared |= {rollout.manifest_sha256 for rollout in rollouts}
+    compared |= {default.manifest_sha256 for default in defaults} if rollouts else set()
     policy = compile_policy(
         app,
         serial,
-        defaults=await defaults_of_app(session, app),
-        rollouts=await live_rollouts(session, app),
-        experiments=await running_experiments(session, app),
+        defaults=defaults,
+        rollouts=rollouts,
+        experiments=experiments,
         floors=change.floors,
+        layers=await layers_of_app(session, app),
+        holdout=await find_holdout(session, app),
+        sizes=await program_sizes(session, compared),
     )
-    if last is not None and policy_from_bytes(last.document).features == policy.features:
+    if last is not None and last.document == policy.model_copy(update={"serial": last.serial}).to_bytes():
         return last.serial
     await add_publication(session, Publication("policy", app, serial, policy.to_bytes(), is_published=False))
     change.decided.add(("policy", app))

@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 import structlog
+from alcove.platform.core.tracing import span
 from alcove.platform.store import Store
 from alcove.platform.store.publications import Publication, mark_published, unpublished
 from alcove.registry.errors import RegistryError
@@ -56,7 +57,8 @@ class Publisher:
             newest = {(item.kind, item.app): item for item in waiting}
             for item in newest.values():
                 try:
-                    await asyncio.to_thread(self._publish, item)
+                    with span("publish", **{"alcove.kind": item.kind}):
+                        await asyncio.to_thread(self._publish, item)
                 except RegistryError as error:
                     _log.error("not published", kind=item.kind, app=item.app, serial=item.serial, error=str(error))
                     failures[item.kind, item.app] = error

@@ -5,7 +5,8 @@ import asyncio
 import sys
 
 from alcove.platform.core.errors import ServerError
-from alcove.platform.server import Settings, serve
+from alcove.platform.server.serve import serve
+from alcove.platform.server.settings import Settings
 from alcove.registry.errors import RegistryError
 from pydantic import ValidationError
 

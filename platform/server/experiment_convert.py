@@ -1,13 +1,19 @@
 """How do experiments and their results look on the wire?"""
 
+import math
+from dataclasses import replace
+
 from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.platform.core import limits
-from alcove.platform.core.records import ExperimentRecord, ExperimentState, StoredDecision
+from alcove.platform.core.errors import InvalidFieldError
+from alcove.platform.core.experiment_records import ExperimentPlan
+from alcove.platform.core.records import ExperimentRecord, ExperimentState, SegmentRecord, StoredDecision
+from alcove.platform.core.rollout_records import GuardrailRecord
 from alcove.platform.experiments.engine import ArmSpec, ExperimentSpec
 from alcove.platform.experiments.results import ExperimentResults
-from alcove.platform.stats import ArmEstimate, DecisionKind, Interval
+from alcove.platform.stats import ArmEstimate, DecisionKind, GuardKind, GuardMetric, Interval, PrimaryKind
 
-__all__ = ["experiment_message", "experiment_spec", "results_message"]
+__all__ = ["experiment_message", "experiment_spec", "results_message", "updated"]
 
 EPSILON_DEFAULT = "2"
 
@@ -20,10 +26,32 @@ _KINDS = {
     DecisionKind.WINNER: pb.DECISION_KIND_WINNER,
     DecisionKind.INCONCLUSIVE: pb.DECISION_KIND_INCONCLUSIVE,
 }
+_PRIMARIES = {
+    PrimaryKind.ACCEPTED: pb.PRIMARY_KIND_ACCEPTED,
+    PrimaryKind.LATENCY_MEAN: pb.PRIMARY_KIND_LATENCY_MEAN,
+    PrimaryKind.LATENCY_QUANTILE: pb.PRIMARY_KIND_LATENCY_QUANTILE,
+}
+_METRICS = {
+    GuardMetric.CRASH_FALLBACK: pb.GUARD_METRIC_CRASH_FALLBACK,
+    GuardMetric.ERROR: pb.GUARD_METRIC_ERROR,
+    GuardMetric.REFUSED: pb.GUARD_METRIC_REFUSED,
+    GuardMetric.LATENCY: pb.GUARD_METRIC_LATENCY,
+}
+_VERDICTS = {
+    GuardKind.HARMFUL: pb.GUARD_KIND_HARMFUL,
+    GuardKind.SAFE: pb.GUARD_KIND_SAFE,
+    GuardKind.INCONCLUSIVE: pb.GUARD_KIND_INCONCLUSIVE,
+}
+_PLAN_FIELDS = ("mde", "base_rate", "expected_devices")  # the others are the server's
+_QUANTILE_DEFAULT = 0.95
 
 
 def experiment_spec(request: pb.CreateExperimentRequest) -> ExperimentSpec:
-    """Return what a request asks for, defaults filled in."""
+    """Return what a request asks for, defaults filled in.
+
+    Raises:
+        InvalidFieldError: a metric is unknown.
+    """
     return ExperimentSpec(
         app=request.app,
         feature=request.feature,
@@ -32,11 +60,59 @@ def experiment_spec(request: pb.CreateExperimentRequest) -> ExperimentSpec:
         latency_edges_ms=tuple(request.latency_edges_ms),
         window_s=request.window_s or limits.WINDOW_S_DEFAULT,
         minimum_cohort=request.minimum_cohort or limits.MINIMUM_COHORT_DEFAULT,
+        plan=_plan_from(request),
+        audience=request.audience,
+        segment=_segment_from(request),
     )
+
+
+def _segment_from(request: pb.CreateExperimentRequest) -> SegmentRecord | None:
+    if not request.HasField("segment"):
+        return None
+    return SegmentRecord(request.segment.layer, request.segment.first, request.segment.count)
+
+
+def updated(spec: ExperimentSpec, request: pb.UpdateExperimentRequest) -> ExperimentSpec:
+    """Return an experiment with the fields that the request's mask names.
+
+    Raises:
+        InvalidFieldError: the mask is empty or names something else, or a metric is unknown.
+    """
+    terms = ("arms", "epsilon", "latency_edges_ms", "window_s", "minimum_cohort", "audience", "segment")
+    known = [*terms, "primary", "guardrails", "plan", *(f"plan.{name}" for name in _PLAN_FIELDS)]
+    paths = list(request.update_mask.paths)
+    if not paths:
+        raise InvalidFieldError("update_mask", f"at least one of {', '.join(known)}", "")
+    asked = pb.CreateExperimentRequest(
+        app=spec.app,
+        feature=spec.feature,
+        arms=request.arms,
+        epsilon=request.epsilon,
+        latency_edges_ms=request.latency_edges_ms,
+        window_s=request.window_s,
+        minimum_cohort=request.minimum_cohort,
+        primary=request.primary,
+        guardrails=request.guardrails,
+        plan=request.plan,
+        audience=request.audience,
+        segment=request.segment if request.HasField("segment") else None,
+    )
+    wanted = experiment_spec(asked)
+    plan = spec.plan
+    for path in paths:
+        if path not in known:
+            raise InvalidFieldError("update_mask", f"some of {', '.join(known)}", path)
+        names = {"primary": ("primary", "quantile"), "plan": _PLAN_FIELDS}.get(path, (path.removeprefix("plan."),))
+        if path in terms:
+            spec = replace(spec, **{path: getattr(wanted, path)})
+        else:
+            plan = replace(plan, **{name: getattr(wanted.plan, name) for name in names})
+    return replace(spec, plan=plan)
 
 
 def experiment_message(record: ExperimentRecord) -> pb.Experiment:
     """Return the message of an experiment."""
+    plan = record.plan
     return pb.Experiment(
         experiment_id=record.experiment_id,
         app=record.app,
@@ -53,6 +129,25 @@ def experiment_message(record: ExperimentRecord) -> pb.Experiment:
         stopped_at_s=record.stopped_at_s or 0,
         decision=None if record.decision is None else _decision(record.decision),
         policy_serial=record.policy_serial,
+        etag=str(record.revision),
+        primary=pb.Primary(kind=_PRIMARIES[PrimaryKind(plan.primary)], quantile=plan.quantile or 0.0),
+        guardrails=[
+            pb.Guardrail(metric=_METRICS[GuardMetric(each.metric)], margin=each.margin, quantile=each.quantile or 0.0)
+            for each in plan.guardrails
+        ],
+        plan=pb.Plan(
+            mde=plan.mde,
+            base_rate=plan.base_rate,
+            expected_devices=plan.expected_devices,
+            devices_needed=plan.devices_needed,
+            days_needed=plan.days_needed,
+            detectable=plan.detectable,
+            planned_reports=plan.planned_reports,
+        ),
+        audience=record.audience,
+        segment=None
+        if record.segment is None
+        else pb.Segment(layer=record.segment.layer, first=record.segment.first, count=record.segment.count),
     )
 
 
@@ -72,7 +167,48 @@ def results_message(record: ExperimentRecord, results: ExperimentResults) -> pb.
         ],
         decision=_decision(results.decision),
         alpha=comparison.alpha,
+        primary=[
+            pb.PrimaryDifference(arm=pair.arm, difference=_estimate(pair.value, pair.interval))
+            for pair in comparison.primary_pairs[: len(record.arms) - 1]
+        ],
+        verdicts=[
+            pb.GuardVerdict(
+                arm=arm,
+                guardrail=place,
+                kind=_VERDICTS[verdict.kind],
+                difference=pb.Estimate(value=verdict.difference, low=verdict.low, high=verdict.high),
+                reason=verdict.reason,
+            )
+            for arm, said in enumerate(results.verdicts, start=1)
+            for place, verdict in enumerate(said)
+        ],
     )
+
+
+def _plan_from(request: pb.CreateExperimentRequest) -> ExperimentPlan:
+    kinds = {number: kind for kind, number in _PRIMARIES.items()} | {pb.PRIMARY_KIND_UNSPECIFIED: PrimaryKind.ACCEPTED}
+    kind = kinds.get(request.primary.kind)
+    if kind is None:
+        raise InvalidFieldError(
+            "primary.kind", " | ".join(f"PRIMARY_KIND_{known.name}" for known in PrimaryKind), request.primary.kind
+        )
+    return ExperimentPlan(
+        primary=kind,
+        quantile=request.primary.quantile or None,
+        guardrails=tuple(map(_guardrail_from, request.guardrails)),
+        mde=request.plan.mde,
+        base_rate=request.plan.base_rate,
+        expected_devices=request.plan.expected_devices,
+    )
+
+
+def _guardrail_from(message: pb.Guardrail) -> GuardrailRecord:
+    metric = {number: metric for metric, number in _METRICS.items()}.get(message.metric)
+    if metric is None:
+        names = " | ".join(f"GUARD_METRIC_{known.name}" for known in GuardMetric)
+        raise InvalidFieldError("guardrails.metric", names, message.metric)
+    default = _QUANTILE_DEFAULT if metric is GuardMetric.LATENCY else None
+    return GuardrailRecord(metric, message.margin, message.quantile or default)
 
 
 def _arm(name: str, version: str, estimate: ArmEstimate) -> pb.ArmResult:
@@ -88,7 +224,8 @@ def _arm(name: str, version: str, estimate: ArmEstimate) -> pb.ArmResult:
 
 
 def _estimate(value: float | None, interval: Interval | None) -> pb.Estimate:
-    low, high = interval or (None, None)
+    ends = interval or (None, None)
+    low, high = (end if end is None or math.isfinite(end) else None for end in ends)
     return pb.Estimate(value=value, low=low, high=high)
 
 

@@ -3,13 +3,17 @@
 # The names and signatures are those of the generated base class.
 # ruff: noqa: ARG002, N802
 
+import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.api.experiment.v1 import experiment_pb2_grpc as rpc
+from alcove.platform.core import limits
 from alcove.platform.core.checks import check_page
+from alcove.platform.core.records import ExperimentState
 from alcove.platform.experiments import engine
-from alcove.platform.server.experiment_convert import experiment_message, experiment_spec, results_message
+from alcove.platform.server.experiment_convert import experiment_message, experiment_spec, results_message, updated
 from alcove.platform.server.mutations import Mutations
 from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import get_experiment, list_experiments
@@ -32,11 +36,22 @@ class ExperimentService(rpc.ExperimentServiceServicer):
 
         return await self._mutations.run(request, pb.CreateExperimentResponse, work)
 
+    async def UpdateExperiment(self, request: pb.UpdateExperimentRequest, context: Any) -> pb.UpdateExperimentResponse:
+        """Change a draft."""
+
+        async def work(change: Change) -> pb.UpdateExperimentResponse:
+            record = await engine.update(
+                change, request.experiment_id, lambda spec: updated(spec, request), etag=request.etag
+            )
+            return pb.UpdateExperimentResponse(experiment=experiment_message(record))
+
+        return await self._mutations.run(request, pb.UpdateExperimentResponse, work)
+
     async def StartExperiment(self, request: pb.StartExperimentRequest, context: Any) -> pb.StartExperimentResponse:
         """Put the arms into the policy and open the collection."""
 
         async def work(change: Change) -> pb.StartExperimentResponse:
-            record = await engine.start(change, request.experiment_id)
+            record = await engine.start(change, request.experiment_id, etag=request.etag)
             return pb.StartExperimentResponse(experiment=experiment_message(record))
 
         return await self._mutations.run(request, pb.StartExperimentResponse, work)
@@ -45,7 +60,7 @@ class ExperimentService(rpc.ExperimentServiceServicer):
         """Take the arms from the policy and keep the decision."""
 
         async def work(change: Change) -> pb.StopExperimentResponse:
-            record = await engine.stop(change, request.experiment_id)
+            record = await engine.stop(change, request.experiment_id, etag=request.etag)
             return pb.StopExperimentResponse(experiment=experiment_message(record))
 
         return await self._mutations.run(request, pb.StopExperimentResponse, work)
@@ -55,6 +70,21 @@ class ExperimentService(rpc.ExperimentServiceServicer):
         async with self._mutations.store.read() as session:
             record = await get_experiment(session, request.experiment_id)
         return pb.GetExperimentResponse(experiment=experiment_message(record))
+
+    async def WatchExperiment(
+        self, request: pb.WatchExperimentRequest, context: Any
+    ) -> AsyncIterator[pb.WatchExperimentResponse]:
+        """Send the experiment now and at each change, until it has stopped."""
+        seen = 0
+        while True:
+            async with self._mutations.store.read() as session:
+                record = await get_experiment(session, request.experiment_id)
+            if record.revision != seen:
+                yield pb.WatchExperimentResponse(experiment=experiment_message(record))
+            if record.state is ExperimentState.STOPPED:
+                return
+            seen = record.revision
+            await asyncio.sleep(limits.WATCH_S)
 
     async def GetResults(self, request: pb.GetResultsRequest, context: Any) -> pb.GetResultsResponse:
         """Estimate every arm and decide."""

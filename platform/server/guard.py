@@ -12,8 +12,9 @@ from pathlib import Path
 from alcove.platform.core.errors import DataFolderBusyError, KeyWithinReachError, OnlineKeyError, TreeMissingError
 from alcove.platform.server.settings import Settings
 from alcove.registry.errors import KeyFileError
-from alcove.registry.keys import ONLINE_ROLES, OnlineKeys, load_online_keys, next_key_file
+from alcove.registry.keys import OnlineKeys
 from alcove.registry.layout import BLOBS, metadata_file
+from alcove.registry.online_keys import key_file, load_online_keys, own_private_files
 from alcove.registry.trust import TreeState, online_trust
 
 __all__ = ["check_keys", "hold_data_folder", "load_keys", "refuse_foreign_keys"]
@@ -29,9 +30,12 @@ def refuse_foreign_keys(settings: Settings) -> None:
 
     Raises:
         KeyWithinReachError: one is a private key and none of the server's own.
+        OnlineKeyError: what should say where a key of the server is cannot be read.
     """
-    own = {settings.online_keys / f"{role}.pem" for role in ONLINE_ROLES}
-    own |= {next_key_file(settings.online_keys, role) for role in ONLINE_ROLES}
+    try:
+        own = set(own_private_files(settings.online_keys))
+    except KeyFileError as error:
+        raise _online_error(error) from None
     if settings.tls_key is not None:
         own.add(settings.tls_key)
     allowed = {path.resolve() for path in own}
@@ -65,13 +69,17 @@ def load_keys(settings: Settings) -> OnlineKeys:
     """Return the online keys.
 
     Raises:
-        OnlineKeyError: one is missing, malformed or open to others.
+        OnlineKeyError: one is missing, malformed, open to others, or does not sign.
     """
     try:
         return load_online_keys(settings.online_keys)
     except KeyFileError as error:
-        path = Path(error.path)
-        raise OnlineKeyError(path.stem, path, error.problem) from None
+        raise _online_error(error) from None
+
+
+def _online_error(error: KeyFileError) -> OnlineKeyError:
+    path = Path(error.path)
+    return OnlineKeyError(path.stem, path, error.problem)
 
 
 def check_keys(settings: Settings, keys: OnlineKeys, state: TreeState) -> None:
@@ -82,7 +90,7 @@ def check_keys(settings: Settings, keys: OnlineKeys, state: TreeState) -> None:
     """
     for role, keyids in online_trust(state.root, state.targets).items():
         if getattr(keys, role).public_key.keyid not in keyids:
-            raise OnlineKeyError(role, settings.online_keys / f"{role}.pem", "is not the key that the tree trusts")
+            raise OnlineKeyError(role, key_file(settings.online_keys, role), "is not the key that the tree trusts")
 
 
 @contextmanager

@@ -143,6 +143,7 @@ def rules_from(message: pb.FeatureRules) -> FeatureRules:
     """Return the rules that a request means; who set them when is not the caller's to say."""
     return FeatureRules(
         must_approve_aliases=message.must_approve_aliases,
+        must_approve_rollouts=message.must_approve_rollouts,
         must_be_released=message.must_be_released,
         max_size_bytes=message.max_size_bytes,
         max_memory_bytes=message.max_memory_bytes,

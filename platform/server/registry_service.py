@@ -53,8 +53,9 @@ class RegistryService(BlobCalls, AliasCalls, LifecycleCalls, rpc.RegistryService
     async def GetTeamMetadata(self, request: pb.GetTeamMetadataRequest, context: Any) -> pb.GetTeamMetadataResponse:
         """Return the team's current signed metadata."""
         team = check("team", TeamName, request.team)
-        metadata = await asyncio.to_thread(self._versions.tree.team_metadata, team)
-        return pb.GetTeamMetadataResponse(team_metadata=metadata)
+        tree = self._versions.tree
+        metadata = await asyncio.to_thread(tree.team_metadata, team)
+        return pb.GetTeamMetadataResponse(team_metadata=metadata, targets=await asyncio.to_thread(tree.targets_bytes))
 
     async def PublishVersion(self, request: pb.PublishVersionRequest, context: Any) -> pb.PublishVersionResponse:
         """Verify a package and publish it."""
@@ -95,7 +96,7 @@ class RegistryService(BlobCalls, AliasCalls, LifecycleCalls, rpc.RegistryService
             page_size=request.page_size,
             page_token=request.page_token,
         )
-        async with self._mutations.store.read() as session:
+        async with self._mutations.store.read(is_long=True) as session:
             records, has_more = await search_versions(session, query)
             versions = await listed(session, records)
         shown = fitting([version_message(version) for version in versions])

@@ -1,22 +1,51 @@
 """How do rollouts look on the wire?"""
 
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+
 from alcove.api.rollout.v1 import rollout_pb2 as pb
+from alcove.platform.core.errors import InvalidFieldError
 from alcove.platform.core.records import RolloutRecord, RolloutState
+from alcove.platform.core.rollout_records import Examination, GuardrailRecord, PlanAction, RolloutPlan, Stage
+from alcove.platform.rollouts.engine import RolloutSpec
+from alcove.platform.stats import GuardMetric
 
-__all__ = ["rollout_message"]
+__all__ = ["plan_from", "rollout_message", "updated"]
 
-_STATES = {
-    RolloutState.DRAFT: pb.ROLLOUT_STATE_DRAFT,
-    RolloutState.RUNNING: pb.ROLLOUT_STATE_RUNNING,
-    RolloutState.PAUSED: pb.ROLLOUT_STATE_PAUSED,
-    RolloutState.COMPLETED: pb.ROLLOUT_STATE_COMPLETED,
-    RolloutState.ROLLED_BACK: pb.ROLLOUT_STATE_ROLLED_BACK,
-    RolloutState.HALTED: pb.ROLLOUT_STATE_HALTED,
-}
+_STATES: Final = MappingProxyType(
+    {
+        RolloutState.DRAFT: pb.ROLLOUT_STATE_DRAFT,
+        RolloutState.RUNNING: pb.ROLLOUT_STATE_RUNNING,
+        RolloutState.PAUSED: pb.ROLLOUT_STATE_PAUSED,
+        RolloutState.COMPLETED: pb.ROLLOUT_STATE_COMPLETED,
+        RolloutState.ROLLED_BACK: pb.ROLLOUT_STATE_ROLLED_BACK,
+        RolloutState.HALTED: pb.ROLLOUT_STATE_HALTED,
+    }
+)
+_ACTIONS: Final = MappingProxyType(
+    {
+        PlanAction.HOLD: pb.ACTION_HOLD,
+        PlanAction.PAUSE: pb.ACTION_PAUSE,
+        PlanAction.ROLL_BACK: pb.ACTION_ROLL_BACK,
+        PlanAction.HALT: pb.ACTION_HALT,
+    }
+)
+_METRICS: Final = MappingProxyType(
+    {
+        GuardMetric.CRASH_FALLBACK: pb.GUARD_METRIC_CRASH_FALLBACK,
+        GuardMetric.ERROR: pb.GUARD_METRIC_ERROR,
+        GuardMetric.REFUSED: pb.GUARD_METRIC_REFUSED,
+        GuardMetric.LATENCY: pb.GUARD_METRIC_LATENCY,
+    }
+)
+_ACTIONS_FROM: Final = MappingProxyType({int(number): action for action, number in _ACTIONS.items()})
+_METRICS_FROM: Final = MappingProxyType({int(number): metric for metric, number in _METRICS.items()})
 
 
 def rollout_message(record: RolloutRecord) -> pb.Rollout:
     """Return the message of a rollout."""
+    proposal = None if record.proposal is None else pb.Proposal(**vars(record.proposal))
     return pb.Rollout(
         rollout_id=record.rollout_id,
         app=record.app,
@@ -27,4 +56,102 @@ def rollout_message(record: RolloutRecord) -> pb.Rollout:
         created_at_s=record.created_at_s,
         updated_at_s=record.updated_at_s,
         policy_serial=record.policy_serial,
+        etag=str(record.revision),
+        plan=_plan_message(record.plan),
+        stage=record.stage,
+        stage_started_at_s=record.stage_started_at_s,
+        audience=record.audience,
+        control_permyriad=record.control_permyriad,
+        proposal=proposal,
+        examination=None if record.examination is None else _examination_message(record.examination),
     )
+
+
+def plan_from(message: pb.Plan) -> RolloutPlan:
+    """Return the plan that a request means, defaults in the place of what it leaves open; nothing else is checked yet.
+
+    Raises:
+        InvalidFieldError: an action or a metric is unknown.
+    """
+    return RolloutPlan(
+        stages=tuple(Stage(each.share_permyriad, each.minimum_s, each.minimum_cohort) for each in message.stages),
+        guardrails=tuple(map(_guardrail_from, message.guardrails)),
+        on_harm=_action_from("plan.on_harm", message.on_harm, PlanAction.HALT),
+        on_timeout=_action_from("plan.on_timeout", message.on_timeout, PlanAction.HOLD),
+        timeout_s=message.timeout_s,
+        waiver=message.waiver,
+        epsilon=message.epsilon or "1",
+        latency_edges_ms=tuple(message.latency_edges_ms),
+        window_s=message.window_s,
+    )
+
+
+def updated(spec: RolloutSpec, request: pb.UpdateRolloutRequest) -> RolloutSpec:
+    """Return a rollout with the fields that the request's mask names.
+
+    Raises:
+        InvalidFieldError: the mask is empty or names something else.
+    """
+    paths = list(request.update_mask.paths)
+    fields = {field.name for field in pb.Plan.DESCRIPTOR.fields}
+    known = ["audience", "plan", *(f"plan.{name}" for name in sorted(fields))]
+    if not paths:
+        raise InvalidFieldError("update_mask", f"at least one of {', '.join(known)}", "")
+    plan, wanted = spec.plan, plan_from(request.plan)
+    for path in paths:
+        if path not in known:
+            raise InvalidFieldError("update_mask", f"some of {', '.join(known)}", path)
+        if path == "plan":
+            plan = wanted
+        elif path.startswith("plan."):
+            name = path.removeprefix("plan.")
+            plan = replace(plan, **{name: getattr(wanted, name)})
+    return replace(spec, plan=plan, audience=request.audience if "audience" in paths else spec.audience)
+
+
+def _plan_message(plan: RolloutPlan) -> pb.Plan:
+    return pb.Plan(
+        stages=[pb.Stage(**vars(stage)) for stage in plan.stages],
+        guardrails=[
+            pb.Guardrail(metric=_METRICS[GuardMetric(each.metric)], margin=each.margin, quantile=each.quantile or 0.0)
+            for each in plan.guardrails
+        ],
+        on_harm=_ACTIONS[plan.on_harm],
+        on_timeout=_ACTIONS[plan.on_timeout],
+        timeout_s=plan.timeout_s,
+        waiver=plan.waiver,
+        epsilon=plan.epsilon,
+        latency_edges_ms=plan.latency_edges_ms,
+        window_s=plan.window_s,
+    )
+
+
+def _examination_message(found: Examination) -> pb.Examination:
+    return pb.Examination(
+        examined_at_s=found.examined_at_s,
+        judgement=found.judgement,
+        code=found.code,
+        reason=found.reason,
+        report_count=found.reports,
+        devices=found.devices,
+        verdicts=[
+            pb.Verdict(**vars(verdict) | {"metric": _METRICS[GuardMetric(verdict.metric)]})
+            for verdict in found.verdicts
+        ],
+    )
+
+
+def _guardrail_from(message: pb.Guardrail) -> GuardrailRecord:
+    metric = _METRICS_FROM.get(message.metric)
+    if metric is None:
+        names = " | ".join(f"GUARD_METRIC_{known.name}" for known in GuardMetric)
+        raise InvalidFieldError("plan.guardrails.metric", names, message.metric)
+    return GuardrailRecord(metric, message.margin, message.quantile or None)
+
+
+def _action_from(field: str, number: int, default: PlanAction) -> PlanAction:
+    if number == pb.ACTION_UNSPECIFIED:
+        return default
+    if number not in _ACTIONS_FROM:
+        raise InvalidFieldError(field, " | ".join(f"ACTION_{known.name}" for known in PlanAction), number)
+    return _ACTIONS_FROM[number]

@@ -3,14 +3,18 @@
 # The names and signatures are those of the generated base class.
 # ruff: noqa: ARG002, N802
 
-from typing import Any
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
 
 from alcove.api.rollout.v1 import rollout_pb2 as pb
 from alcove.api.rollout.v1 import rollout_pb2_grpc as rpc
-from alcove.platform.core.checks import check, check_page
+from alcove.platform.core import limits
+from alcove.platform.core.checks import check, check_etag, check_page
 from alcove.platform.rollouts import engine
+from alcove.platform.rollouts.machine import allowed_actions
 from alcove.platform.server.mutations import Mutations
-from alcove.platform.server.rollout_convert import rollout_message
+from alcove.platform.server.rollout_convert import plan_from, rollout_message, updated
 from alcove.platform.store.change import Change
 from alcove.platform.store.rollouts import get_rollout, list_rollouts
 from alcove.registry.canonical import AppName, FeatureName, VersionText
@@ -30,16 +34,29 @@ class RolloutService(rpc.RolloutServiceServicer):
         feature = check("feature", FeatureName, request.feature)
         version = check("version", VersionText, request.version)
 
+        spec = engine.RolloutSpec(app, feature, version, plan_from(request.plan), request.audience)
+
         async def work(change: Change) -> pb.CreateRolloutResponse:
-            record = await engine.create(change, app=app, feature=feature, version=version)
+            record = await engine.create(change, spec)
             return pb.CreateRolloutResponse(rollout=rollout_message(record))
 
         return await self._mutations.run(request, pb.CreateRolloutResponse, work)
+
+    async def UpdateRollout(self, request: pb.UpdateRolloutRequest, context: Any) -> pb.UpdateRolloutResponse:
+        """Change the plan or the audience."""
+
+        async def work(change: Change) -> pb.UpdateRolloutResponse:
+            await _check_etag(change, request)
+            record = await engine.update(change, request.rollout_id, lambda spec: updated(spec, request))
+            return pb.UpdateRolloutResponse(rollout=rollout_message(record))
+
+        return await self._mutations.run(request, pb.UpdateRolloutResponse, work)
 
     async def AdvanceRollout(self, request: pb.AdvanceRolloutRequest, context: Any) -> pb.AdvanceRolloutResponse:
         """Raise the share."""
 
         async def work(change: Change) -> pb.AdvanceRolloutResponse:
+            await _check_etag(change, request)
             record = await engine.advance(
                 change,
                 request.rollout_id,
@@ -50,10 +67,20 @@ class RolloutService(rpc.RolloutServiceServicer):
 
         return await self._mutations.run(request, pb.AdvanceRolloutResponse, work)
 
+    async def ApproveRollout(self, request: pb.ApproveRolloutRequest, context: Any) -> pb.ApproveRolloutResponse:
+        """Make the advance that somebody else has proposed."""
+
+        async def work(change: Change) -> pb.ApproveRolloutResponse:
+            await _check_etag(change, request)
+            return pb.ApproveRolloutResponse(rollout=rollout_message(await engine.approve(change, request.rollout_id)))
+
+        return await self._mutations.run(request, pb.ApproveRolloutResponse, work)
+
     async def PauseRollout(self, request: pb.PauseRolloutRequest, context: Any) -> pb.PauseRolloutResponse:
         """Refuse to advance until resumed."""
 
         async def work(change: Change) -> pb.PauseRolloutResponse:
+            await _check_etag(change, request)
             return pb.PauseRolloutResponse(rollout=rollout_message(await engine.pause(change, request.rollout_id)))
 
         return await self._mutations.run(request, pb.PauseRolloutResponse, work)
@@ -62,6 +89,7 @@ class RolloutService(rpc.RolloutServiceServicer):
         """Allow to advance again."""
 
         async def work(change: Change) -> pb.ResumeRolloutResponse:
+            await _check_etag(change, request)
             return pb.ResumeRolloutResponse(rollout=rollout_message(await engine.resume(change, request.rollout_id)))
 
         return await self._mutations.run(request, pb.ResumeRolloutResponse, work)
@@ -70,6 +98,7 @@ class RolloutService(rpc.RolloutServiceServicer):
         """Return all devices to the default version."""
 
         async def work(change: Change) -> pb.RollBackRolloutResponse:
+            await _check_etag(change, request)
             record = await engine.roll_back(change, request.rollout_id, reason=request.reason)
             return pb.RollBackRolloutResponse(rollout=rollout_message(record))
 
@@ -79,6 +108,7 @@ class RolloutService(rpc.RolloutServiceServicer):
         """Forbid the version in the app; the default before takes the place of a halted one."""
 
         async def work(change: Change) -> pb.HaltRolloutResponse:
+            await _check_etag(change, request)
             record = await engine.halt(change, request.rollout_id, reason=request.reason)
             return pb.HaltRolloutResponse(rollout=rollout_message(record))
 
@@ -86,14 +116,57 @@ class RolloutService(rpc.RolloutServiceServicer):
 
     async def GetRollout(self, request: pb.GetRolloutRequest, context: Any) -> pb.GetRolloutResponse:
         """Return one rollout."""
-        async with self._mutations.store.read() as session:
-            return pb.GetRolloutResponse(rollout=rollout_message(await get_rollout(session, request.rollout_id)))
+        store, rollout_id = self._mutations.store, request.rollout_id
+
+        async def read() -> pb.GetRolloutResponse:
+            async with store.read() as session:
+                return pb.GetRolloutResponse(rollout=rollout_message(await get_rollout(session, rollout_id)))
+
+        return await store.remembered.answer(("rollout", rollout_id), read)
+
+    async def WatchRollout(
+        self, request: pb.WatchRolloutRequest, context: Any
+    ) -> AsyncIterator[pb.WatchRolloutResponse]:
+        """Send the rollout now and at each change, until it has ended."""
+        last = None
+        while True:
+            async with self._mutations.store.read() as session:
+                record = await get_rollout(session, request.rollout_id)
+            if record != last:
+                yield pb.WatchRolloutResponse(rollout=rollout_message(record))
+            if not allowed_actions(record.state):
+                return
+            last = record
+            await asyncio.sleep(limits.WATCH_S)
 
     async def ListRollouts(self, request: pb.ListRolloutsRequest, context: Any) -> pb.ListRolloutsResponse:
         """List rollouts, oldest first."""
         page = check_page(request.page_size, request.page_token)
         app, feature = request.app or None, request.feature or None
-        async with self._mutations.store.read() as session:
-            records = await list_rollouts(session, page, app=app, feature=feature)
-        token = str(records[-1].sequence) if len(records) == page.size else ""
-        return pb.ListRolloutsResponse(rollouts=[rollout_message(record) for record in records], next_page_token=token)
+        store = self._mutations.store
+
+        async def read() -> pb.ListRolloutsResponse:
+            async with store.read() as session:
+                records = await list_rollouts(session, page, app=app, feature=feature)
+            token = str(records[-1].sequence) if len(records) == page.size else ""
+            return pb.ListRolloutsResponse(
+                rollouts=[rollout_message(record) for record in records], next_page_token=token
+            )
+
+        return await store.remembered.answer(("rollouts", page, app, feature), read)
+
+
+class _Mutation(Protocol):
+    rollout_id: str
+    etag: str
+
+
+async def _check_etag(change: Change, request: _Mutation) -> None:
+    """Let a mutation pass whose sender knows the rollout as it is.
+
+    Raises:
+        NotFoundError: there is no such rollout.
+        StaleEtagError: it was changed since.
+    """
+    record = await get_rollout(change.session, request.rollout_id)
+    check_etag(request.etag, record.revision, kind="rollout", name=record.rollout_id)

@@ -5,38 +5,49 @@ keys and folders checked ─▶ database migrated ─▶ rows completed from the
 """
 
 import asyncio
-import errno
 import json
 import os
 import signal
-import ssl
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import grpc
 import structlog
-from aiohttp import web
+from alcove.api.experiment.v1 import experiment_pb2
 from alcove.api.experiment.v1.experiment_pb2_grpc import add_ExperimentServiceServicer_to_server
+from alcove.api.policy.v1 import policy_pb2
+from alcove.api.policy.v1.policy_pb2_grpc import add_PolicyServiceServicer_to_server
+from alcove.api.registry.v1 import registry_pb2
 from alcove.api.registry.v1.registry_pb2_grpc import add_RegistryServiceServicer_to_server
+from alcove.api.rollout.v1 import rollout_pb2
 from alcove.api.rollout.v1.rollout_pb2_grpc import add_RolloutServiceServicer_to_server
 from alcove.platform.core import limits
-from alcove.platform.ingress import SILENT, create_ingress
+from alcove.platform.ingress import create_ingress
 from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.ingress.reports import ReportCollector
 from alcove.platform.policy_compiler import Publisher
 from alcove.platform.publishing import HeldDisk, TreeLock, VersionPublisher
+from alcove.platform.rollouts.evidence import RandomisedReports
+from alcove.platform.rollouts.monitor import look_at_all
+from alcove.platform.server.callers import CallerLimits
 from alcove.platform.server.experiment_service import ExperimentService
 from alcove.platform.server.guard import check_keys, hold_data_folder, load_keys, refuse_foreign_keys
+from alcove.platform.server.identity import CertificateList, Identity
 from alcove.platform.server.interceptor import CallInterceptor
 from alcove.platform.server.log import configure_log
+from alcove.platform.server.metrics import Metrics, create_metrics_page
 from alcove.platform.server.mutations import Mutations
+from alcove.platform.server.policy_service import PolicyService
+from alcove.platform.server.ports import listen, listen_for_certificates, start_http
 from alcove.platform.server.registry_service import RegistryService
 from alcove.platform.server.rollout_service import RolloutService
 from alcove.platform.server.settings import Settings
+from alcove.platform.server.traces import tracing
 from alcove.platform.store import Store
+from alcove.platform.store.rollouts import watched_rollouts
 from alcove.registry.blobs import BlobStore, open_blob_store
 from alcove.registry.clock import SYSTEM_CLOCK, Clock
 from alcove.registry.keys import OnlineKeys
@@ -44,9 +55,15 @@ from alcove.registry.tree import Tree
 from grpc_health.v1 import health_pb2_grpc
 from grpc_health.v1.health import aio as health_aio  # type: ignore[attr-defined]  # missing in the stubs
 from grpc_health.v1.health_pb2 import HealthCheckResponse
+from grpc_reflection.v1alpha.reflection import SERVICE_NAME, enable_server_reflection
 
 __all__ = ["Running", "run", "serve"]
 
+SERVICES = tuple(
+    file.services_by_name[name].full_name
+    for file in (registry_pb2.DESCRIPTOR, rollout_pb2.DESCRIPTOR, experiment_pb2.DESCRIPTOR, policy_pb2.DESCRIPTOR)
+    for name in file.services_by_name
+)
 _log = structlog.get_logger()
 
 
@@ -56,10 +73,14 @@ class Running:
 
     grpc_address: str
     http_url: str
+    mtls_address: str | None = None
+    metrics_url: str | None = None
 
     def ready_line(self) -> str:
         """Return the one line of JSON that tells a parent process that the server answers, and where."""
-        return json.dumps({"ready": True, "grpc": self.grpc_address, "http": self.http_url, "pid": os.getpid()})
+        more = {"mtls": self.mtls_address, "metrics": self.metrics_url}
+        line = {"ready": True, "grpc": self.grpc_address, "http": self.http_url, "pid": os.getpid()}
+        return json.dumps(line | {name: where for name, where in more.items() if where is not None})
 
 
 @asynccontextmanager
@@ -73,6 +94,7 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
     """
     async with AsyncExitStack() as stack:
         stack.enter_context(hold_data_folder(settings))
+        stack.enter_context(tracing(settings.traces))
         keys = await asyncio.to_thread(_checked_keys, settings)
         store = await Store.open(settings.database)
         stack.push_async_callback(store.close)
@@ -90,15 +112,23 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         mutations = Mutations(store, publisher, tree, clock, on_decision=collector.forget_tasks)
         await mutations.follow_teams()
         await publisher.flush()
-        grpc_port = await _start_grpc(stack, settings, mutations, versions)
+        metrics = None if settings.metrics_port is None else Metrics()
+        grpc_port, mtls_port = await _start_grpc(stack, settings, mutations, versions, metrics)
         rate = RateLimit(settings.reports_per_second, time.monotonic)
         bodies = RateLimit(settings.bodies_per_second, time.monotonic)
         ingress = create_ingress(settings.tree, collector, rate, bodies, blobs)
-        http_port = await _start_http(stack, settings, ingress)
-        await stack.enter_async_context(_keeping_fresh(settings, tree, lock, mutations))
+        http_port = await start_http(stack, settings, ingress, settings.http_port)
+        metrics_url = None
+        if metrics is not None and settings.metrics_port is not None:
+            page = create_metrics_page(metrics, store, tree, collector)
+            metrics_port = await start_http(stack, settings, page, settings.metrics_port, is_plain=True)
+            metrics_url = f"http://{settings.url_host}:{metrics_port}/metrics"
+        await stack.enter_async_context(_repeating(settings.refresh_s, _refreshing(tree, lock, mutations, metrics)))
+        await stack.enter_async_context(_repeating(settings.look_s, _looking(mutations)))
         scheme = "https" if settings.tls_key else "http"
         host = settings.url_host
-        yield Running(f"{host}:{grpc_port}", f"{scheme}://{host}:{http_port}")
+        mtls_address = None if mtls_port is None else f"{host}:{mtls_port}"
+        yield Running(f"{host}:{grpc_port}", f"{scheme}://{host}:{http_port}", mtls_address, metrics_url)
 
 
 async def serve(settings: Settings) -> None:
@@ -136,11 +166,23 @@ def _reached(url: str) -> BlobStore:
 
 
 async def _start_grpc(
-    stack: AsyncExitStack, settings: Settings, mutations: Mutations, versions: VersionPublisher
-) -> int:
-    """Start the gRPC server; return its port."""
+    stack: AsyncExitStack,
+    settings: Settings,
+    mutations: Mutations,
+    versions: VersionPublisher,
+    metrics: Metrics | None,
+) -> tuple[int, int | None]:
+    """Start the gRPC server; return its port, and the one for client certificates."""
+    listed = settings.client_certificates
+    certificates = None if listed is None else await asyncio.to_thread(CertificateList, listed)
+    interceptor = CallInterceptor(
+        Identity(mutations.store, mutations.clock, certificates),
+        CallerLimits(settings.calls_per_second),
+        call_s_max=settings.call_s_max,
+        metrics=metrics,
+    )
     server = grpc.aio.server(
-        interceptors=[CallInterceptor(mutations.store, mutations.clock)],
+        interceptors=[interceptor],
         maximum_concurrent_rpcs=limits.CALLS_AT_ONCE,
         options=[
             ("grpc.max_receive_message_length", limits.MESSAGE_BYTES),
@@ -154,51 +196,25 @@ async def _start_grpc(
     add_RegistryServiceServicer_to_server(RegistryService(mutations, versions, settings.uploads), server)
     add_RolloutServiceServicer_to_server(RolloutService(mutations), server)
     add_ExperimentServiceServicer_to_server(ExperimentService(mutations), server)
-    port = _listen(server, settings)
+    add_PolicyServiceServicer_to_server(PolicyService(mutations), server)
+    if settings.reflection:
+        enable_server_reflection([*SERVICES, SERVICE_NAME], server)
+    port, mtls_port = listen(server, settings), listen_for_certificates(server, settings)
     await server.start()
     await watch.set("", HealthCheckResponse.SERVING)
 
     async def stop() -> None:
         await watch.enter_graceful_shutdown()
+        interceptor.stop(limits.SHUTDOWN_GRACE_S - limits.SHUTDOWN_TELL_S)
         await server.stop(limits.SHUTDOWN_GRACE_S)
 
     stack.push_async_callback(stop)
-    return port
-
-
-def _listen(server: grpc.aio.Server, settings: Settings) -> int:
-    """Open the gRPC port; return its number.
-
-    Raises:
-        OSError: the port is taken or not ours to open, or the TLS files cannot be read.
-    """
-    address = f"{settings.url_host}:{settings.grpc_port}"
-    try:
-        if settings.tls_key is None or settings.tls_certificate is None:
-            return server.add_insecure_port(address)
-        pair = (settings.tls_key.read_bytes(), settings.tls_certificate.read_bytes())
-        return server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
-    except RuntimeError:
-        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), address) from None
-
-
-async def _start_http(stack: AsyncExitStack, settings: Settings, app: web.Application) -> int:
-    """Start the HTTP server; return its port."""
-    tls: ssl.SSLContext | None = None
-    if settings.tls_certificate is not None:
-        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        tls.load_cert_chain(settings.tls_certificate, settings.tls_key)
-    runner = web.AppRunner(app, access_log=None, logger=SILENT, shutdown_timeout=limits.SHUTDOWN_GRACE_S)
-    await runner.setup()
-    stack.push_async_callback(runner.cleanup)
-    site = web.TCPSite(runner, settings.host, settings.http_port, ssl_context=tls)
-    await site.start()
-    return int(runner.addresses[0][1])
+    return port, mtls_port
 
 
 @asynccontextmanager
-async def _keeping_fresh(settings: Settings, tree: Tree, lock: TreeLock, mutations: Mutations) -> AsyncIterator[None]:
-    """Renew signatures in time, and publish what a failing disk left unpublished, while the block runs.
+async def _repeating(every_s: float, work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Do `work` every so many seconds while the block runs; what it raises is logged, and it is tried again.
 
     The task is asked to end, not cancelled: a cancelled database call takes its connection with it.
     """
@@ -207,14 +223,12 @@ async def _keeping_fresh(settings: Settings, tree: Tree, lock: TreeLock, mutatio
     async def keep() -> None:
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(is_over.wait(), settings.refresh_s)
+                await asyncio.wait_for(is_over.wait(), every_s)
                 return
             try:
-                await _refresh(tree, lock)
-                await mutations.follow_teams()
-                await mutations.publisher.flush()
-            except Exception as error:  # noqa: BLE001 - a full disk today must not end the renewal of tomorrow
-                _log.error("refresh failed, will be tried again", exc_info=error)
+                await work()
+            except Exception as error:  # noqa: BLE001 - a full disk today must not end the work of tomorrow
+                _log.error("failed, will be tried again", exc_info=error)
 
     task = asyncio.create_task(keep())
     try:
@@ -222,6 +236,40 @@ async def _keeping_fresh(settings: Settings, tree: Tree, lock: TreeLock, mutatio
     finally:
         is_over.set()
         await task
+
+
+def _refreshing(
+    tree: Tree, lock: TreeLock, mutations: Mutations, metrics: Metrics | None
+) -> Callable[[], Awaitable[None]]:
+    """Renew signatures in time, and publish what a failing disk left unpublished."""
+    if metrics is not None:
+        metrics.refreshed()  # at the start of the server
+
+    async def work() -> None:
+        try:
+            await _refresh(tree, lock)
+            await mutations.follow_teams()
+            await mutations.publisher.flush()
+        except Exception:
+            if metrics is not None:
+                metrics.refresh_failed()
+            raise
+        if metrics is not None:
+            metrics.refreshed()
+
+    return work
+
+
+def _looking(mutations: Mutations) -> Callable[[], Awaitable[None]]:
+    """Look at the rollouts that are watched."""
+    evidence = RandomisedReports()
+
+    async def work() -> None:
+        async with mutations.store.read() as session:
+            watched = await watched_rollouts(session)
+        await look_at_all(watched, mutations.act, evidence)
+
+    return work
 
 
 async def _refresh(tree: Tree, lock: TreeLock) -> None:

@@ -29,7 +29,16 @@ class Settings(BaseModel):
         tls_certificate: PEM chain for both ports; without it tokens are accepted from this machine only.
         tls_key: PEM key of the certificate.
         reports_per_second: reports accepted a second, from all devices together.
+        client_ca: PEM certificates of the CA that signs client certificates; opens a port for callers that bring one.
+        client_certificates: JSON file {"dns:deploy.acme.example": "operator", …}: the role of each such certificate.
+        mtls_port: for callers with client certificates; 0: any free port.
+        metrics_port: for Prometheus, without TLS; 0: any free port; None: no metrics.
+        traces: "http(s)://host:4317" of an OTLP collector, or "console"; None: no traces.
+        reflection: whether callers that are known may ask which calls there are.
+        calls_per_second: gRPC calls that one caller (a token, a certificate) may make a second.
+        call_s_max: seconds that a call may run, but for a stream.
         bodies_per_second: bodies of reports read a second, good or bad; each good one is a synced write.
+        look_s: seconds between two looks at the rollouts that are watched; harm is acted on within them.
         refresh_s: seconds between two looks at whether signatures must be renewed; the timestamp lives for a day.
     """
 
@@ -44,14 +53,29 @@ class Settings(BaseModel):
     http_port: Port = 7480
     tls_certificate: Path | None = None
     tls_key: Path | None = None
+    client_ca: Path | None = None
+    client_certificates: Path | None = None
+    mtls_port: Port = 7444
+    metrics_port: Port | None = None
+    traces: Annotated[str, Field(pattern=r"^(console|https?://[^/@\s]+)$")] | None = None
+    reflection: bool = False
+    calls_per_second: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
+    call_s_max: Annotated[float, Field(ge=0.01, le=3600)] = 120.0
     reports_per_second: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
     bodies_per_second: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
+    look_s: Annotated[float, Field(ge=0.01, le=24 * 3600)] = 60.0
     refresh_s: Annotated[float, Field(ge=0.01, le=6 * 3600)] = 3600.0
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.tls_certificate is None) != (self.tls_key is None):
             msg = "tls_certificate and tls_key come together"
+            raise ValueError(msg)
+        if (self.client_ca is None) != (self.client_certificates is None):
+            msg = "client_ca and client_certificates come together"
+            raise ValueError(msg)
+        if self.client_ca is not None and self.tls_key is None:
+            msg = "client certificates need TLS: set tls_certificate and tls_key"
             raise ValueError(msg)
         return self
 

@@ -10,8 +10,10 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Self
 
+from alcove.platform.core.tracing import span
 from alcove.platform.store.dialects import TREE_LOCK, open_postgresql, open_sqlite, told, where_of_url
 from alcove.platform.store.migrations import HEAD
+from alcove.platform.store.remembered import Remembered
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
@@ -53,11 +55,14 @@ class Store:
     Attributes:
         where: the file, or server and name of the database; never a password.
         is_shared: whether other servers may use it at the same time.
+        remembered: answers that hold until the next commit.
     """
 
-    def __init__(self, readers: AsyncEngine, writers: AsyncEngine, *, where: str) -> None:
+    def __init__(self, readers: AsyncEngine, searchers: AsyncEngine, writers: AsyncEngine, *, where: str) -> None:
         self._readers = readers
+        self._searchers = searchers
         self._writers = writers
+        self.remembered = Remembered(None if readers.dialect.name == "postgresql" else where)
         self.where = where
         self.is_shared = readers.dialect.name == "postgresql"
 
@@ -77,35 +82,41 @@ class Store:
         """
         if isinstance(location, str) and "://" in location:
             where = where_of_url(location)
-            readers, writers = open_postgresql(location)
+            readers, searchers, writers = open_postgresql(location)
         else:
             where = str(location)
             _make_private_file(Path(location))
-            readers, writers = open_sqlite(where)
-        store = cls(readers, writers, where=where)
+            readers, searchers, writers = open_sqlite(where)
+        store = cls(readers, searchers, writers, where=where)
         try:
             with told(where):
                 async with writers.begin() as connection:
                     await connection.run_sync(_migrate)
         except BaseException:
-            await readers.dispose()
+            await store.close()
             raise
         return store
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._readers.dispose()
+        self.remembered.close()
+        for engine in (self._readers, self._searchers):
+            await engine.dispose()
 
     @asynccontextmanager
-    async def read(self) -> AsyncIterator[AsyncSession]:
+    async def read(self, *, is_long: bool = False) -> AsyncIterator[AsyncSession]:
         """Give a session that sees the last commit; what it changes is thrown away.
+
+        Args:
+            is_long: whether it looks through many rows: nothing else of this process waits for it then.
 
         Raises:
             StoreDamagedError: the database is damaged.
             StoreUnavailableError: it cannot be reached.
         """
-        with told(self.where):
-            async with AsyncSession(self._readers, expire_on_commit=False) as session:
+        with told(self.where), span("store read"):
+            engine = self._searchers if is_long else self._readers
+            async with AsyncSession(engine, expire_on_commit=False) as session:
                 yield session
 
     @asynccontextmanager
@@ -118,9 +129,21 @@ class Store:
             StoreFullError: its disk is full.
             StoreUnavailableError: it cannot be reached; whether the changes were committed is not known.
         """
-        with told(self.where):
+        with told(self.where), span("store write"):
             async with AsyncSession(self._writers, expire_on_commit=False) as session, session.begin():
                 yield session
+
+    @asynccontextmanager
+    async def rehearse(self) -> AsyncIterator[AsyncSession]:
+        """Give a session that changes rows as a writer does, and throws away what it changed.
+
+        Raises:
+            StoreBusyError, StoreDamagedError, StoreFullError, StoreUnavailableError: as `write`.
+        """
+        with told(self.where):
+            async with AsyncSession(self._writers, expire_on_commit=False) as session:
+                yield session
+                await session.flush()  # what the database refuses, it refuses now
 
     @asynccontextmanager
     async def hold_tree(self) -> AsyncIterator[AsyncConnection | None]:

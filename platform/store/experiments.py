@@ -1,11 +1,20 @@
 """Which experiments are there, which run, and which was decided last for a feature?"""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from alcove.platform.core.errors import NotFoundError
-from alcove.platform.core.records import ArmRecord, ExperimentRecord, ExperimentState, Page, StoredDecision
+from alcove.platform.core.experiment_records import ExperimentPlan
+from alcove.platform.core.records import (
+    ArmRecord,
+    ExperimentRecord,
+    ExperimentState,
+    Page,
+    SegmentRecord,
+    StoredDecision,
+)
 from alcove.platform.store.tables import ExperimentRow
+from pydantic import TypeAdapter
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -17,6 +26,9 @@ __all__ = [
     "running_experiments",
     "save_experiment",
 ]
+
+
+_PLAN = TypeAdapter(ExperimentPlan)
 
 
 async def add_experiment(session: AsyncSession, record: ExperimentRecord) -> ExperimentRecord:
@@ -34,15 +46,32 @@ async def add_experiment(session: AsyncSession, record: ExperimentRecord) -> Exp
         minimum_cohort=record.minimum_cohort,
         created_at_s=record.created_at_s,
         policy_serial=record.policy_serial,
+        plan=_PLAN.dump_json(record.plan).decode(),
+        revision=1,
+        audience=record.audience,
+        layer="" if record.segment is None else record.segment.layer,
+        segment_first=0 if record.segment is None else record.segment.first,
+        segment_count=0 if record.segment is None else record.segment.count,
     )
     session.add(row)
     await session.flush()
     return _record(row)
 
 
-async def save_experiment(session: AsyncSession, record: ExperimentRecord) -> None:
-    """Write what can change: state, times, task, decision, policy serial."""
+async def save_experiment(session: AsyncSession, record: ExperimentRecord) -> ExperimentRecord:
+    """Write what can change, a draft's terms among it; return it with its next revision."""
     row = await session.get_one(ExperimentRow, record.sequence)
+    row.arms = json.dumps([asdict(arm) for arm in record.arms])
+    row.epsilon = record.epsilon
+    row.latency_edges_ms = json.dumps(record.latency_edges_ms)
+    row.window_s = record.window_s
+    row.minimum_cohort = record.minimum_cohort
+    row.audience = record.audience
+    row.layer = "" if record.segment is None else record.segment.layer
+    row.segment_first = 0 if record.segment is None else record.segment.first
+    row.segment_count = 0 if record.segment is None else record.segment.count
+    row.plan = _PLAN.dump_json(record.plan).decode()
+    row.revision += 1
     row.state = record.state
     row.started_at_s = record.started_at_s
     row.stopped_at_s = record.stopped_at_s
@@ -50,6 +79,7 @@ async def save_experiment(session: AsyncSession, record: ExperimentRecord) -> No
     row.decision = None if record.decision is None else json.dumps(asdict(record.decision))
     row.policy_serial = record.policy_serial
     await session.flush()
+    return replace(record, revision=row.revision)
 
 
 async def get_experiment(session: AsyncSession, experiment_id: str) -> ExperimentRecord:
@@ -120,4 +150,8 @@ def _record(row: ExperimentRow) -> ExperimentRecord:
         task_id=row.task_id,
         decision=None if row.decision is None else StoredDecision(**json.loads(row.decision)),
         policy_serial=row.policy_serial,
+        plan=_PLAN.validate_json(row.plan),
+        revision=row.revision,
+        audience=row.audience,
+        segment=SegmentRecord(row.layer, row.segment_first, row.segment_count) if row.layer else None,
     )

@@ -1,13 +1,15 @@
 """What do the rows say was published?  Read in pages, for whoever looks at all of it."""
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Collection
 from typing import NamedTuple
 
 from alcove.platform.store.database import Store
 from alcove.platform.store.tables import FeatureRow, PublicationRow, VersionRow
 from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["ListedManifest", "PublishedDocument", "last_published", "listed_manifests"]
+__all__ = ["ListedManifest", "PublishedDocument", "last_published", "listed_manifests", "program_sizes"]
 
 PAGE: int = 500  # rows in memory; a manifest has some kilobytes
 
@@ -40,6 +42,20 @@ async def listed_manifests(store: Store) -> AsyncIterator[ListedManifest]:
         if not rows:
             return
         last = rows[-1][0].sequence
+
+
+async def program_sizes(session: AsyncSession, digests: Collection[str]) -> dict[str, int]:
+    """Return the bytes of the largest program of each version, by manifest digest; versions never change."""
+    unknown = sorted(digest for digest in digests if digest not in _SIZES)
+    for start in range(0, len(unknown), PAGE):
+        part = unknown[start : start + PAGE]
+        query = select(VersionRow.manifest_sha256, VersionRow.manifest).where(VersionRow.manifest_sha256.in_(part))
+        for digest, manifest in await session.execute(query):
+            _SIZES[digest] = max((variant["size_bytes"] for variant in json.loads(manifest)["variants"]), default=0)
+    return {digest: _SIZES[digest] for digest in digests if digest in _SIZES}
+
+
+_SIZES: dict[str, int] = {}  # a number for each version that was ever compared
 
 
 class PublishedDocument(NamedTuple):

@@ -1,31 +1,70 @@
-"""Which rollouts are there, and which one holds a feature?"""
+"""Which rollouts are there, and which one holds a feature?
+
+Plan, proposal and last examination are kept as JSON: nothing searches in them.
+"""
+
+from dataclasses import replace
+from typing import Any
 
 from alcove.platform.core.errors import NotFoundError
 from alcove.platform.core.records import Page, RolloutRecord, RolloutState
+from alcove.platform.core.rollout_records import Examination, Proposal, RolloutPlan
 from alcove.platform.store.tables import RolloutRow
+from pydantic import TypeAdapter
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["add_rollout", "get_rollout", "list_rollouts", "live_rollouts", "save_rollout"]
+__all__ = [
+    "add_rollout",
+    "get_rollout",
+    "keep_examination",
+    "list_rollouts",
+    "live_rollouts",
+    "save_rollout",
+    "watched_rollouts",
+]
 
 LIVE = (RolloutState.RUNNING, RolloutState.PAUSED)
+_PLAN = TypeAdapter(RolloutPlan)
+_PROPOSAL = TypeAdapter(Proposal)
+_EXAMINATION = TypeAdapter(Examination)
+_CHANGING = (
+    "state",
+    "share_permyriad",
+    "updated_at_s",
+    "policy_serial",
+    "audience",
+    "stage",
+    "stage_started_at_s",
+    "control_permyriad",
+)
 
 
 async def add_rollout(session: AsyncSession, record: RolloutRecord) -> RolloutRecord:
-    """Write a new rollout; return it with its sequence number."""
-    row = RolloutRow(**{name: value for name, value in vars(record).items() if name != "sequence"})
+    """Write a new rollout; return it with its sequence number and first revision."""
+    values = {name: value for name, value in vars(record).items() if name != "sequence"}
+    row = RolloutRow(**values | _texts(record) | {"revision": 1})
     session.add(row)
     await session.flush()
     return _record(row)
 
 
-async def save_rollout(session: AsyncSession, record: RolloutRecord) -> None:
-    """Write what can change: state, share, times, policy serial."""
+async def save_rollout(session: AsyncSession, record: RolloutRecord) -> RolloutRecord:
+    """Write what can change; return it with its next revision."""
     row = await session.get_one(RolloutRow, record.sequence)
-    row.state = record.state
-    row.share_permyriad = record.share_permyriad
-    row.updated_at_s = record.updated_at_s
-    row.policy_serial = record.policy_serial
+    for name in _CHANGING:
+        setattr(row, name, getattr(record, name))
+    for name, text in _texts(record).items():
+        setattr(row, name, text)
+    row.revision += 1
+    await session.flush()
+    return replace(record, revision=row.revision)
+
+
+async def keep_examination(session: AsyncSession, sequence: int, examination: Examination) -> None:
+    """Keep what a look found; that is no change of the rollout, so the revision stays."""
+    row = await session.get_one(RolloutRow, sequence)
+    row.examination = _EXAMINATION.dump_json(examination).decode()
     await session.flush()
 
 
@@ -53,24 +92,34 @@ async def list_rollouts(
     return [_record(row) for row in await session.scalars(query)]
 
 
-async def live_rollouts(session: AsyncSession, app: str) -> list[RolloutRecord]:
-    """Return the rollouts of an app that are on devices: running or paused."""
-    query = select(RolloutRow).where(RolloutRow.app == app, RolloutRow.state.in_(LIVE)).order_by(RolloutRow.sequence)
+async def live_rollouts(session: AsyncSession, app: str | None = None) -> list[RolloutRecord]:
+    """Return the rollouts that are on devices, running or paused; of one app or of all."""
+    query = select(RolloutRow).where(RolloutRow.state.in_(LIVE)).order_by(RolloutRow.sequence)
+    if app is not None:
+        query = query.where(RolloutRow.app == app)
     return [_record(row) for row in await session.scalars(query)]
 
 
-def _record(row: RolloutRow) -> RolloutRecord:
-    return RolloutRecord(
-        sequence=row.sequence,
-        rollout_id=row.rollout_id,
-        app=row.app,
-        feature=row.feature,
-        version=row.version,
-        manifest_sha256=row.manifest_sha256,
-        salt=row.salt,
-        state=RolloutState(row.state),
-        share_permyriad=row.share_permyriad,
-        created_at_s=row.created_at_s,
-        updated_at_s=row.updated_at_s,
-        policy_serial=row.policy_serial,
+async def watched_rollouts(session: AsyncSession) -> list[str]:
+    """Return the ids of the running rollouts that have a control group."""
+    query = select(RolloutRow.rollout_id).where(
+        RolloutRow.state == RolloutState.RUNNING, RolloutRow.control_permyriad > 0
     )
+    return list(await session.scalars(query.order_by(RolloutRow.sequence)))
+
+
+def _texts(record: RolloutRecord) -> dict[str, str | None]:
+    return {
+        "plan": _PLAN.dump_json(record.plan).decode(),
+        "proposal": None if record.proposal is None else _PROPOSAL.dump_json(record.proposal).decode(),
+        "examination": None if record.examination is None else _EXAMINATION.dump_json(record.examination).decode(),
+    }
+
+
+def _record(row: RolloutRow) -> RolloutRecord:
+    values: dict[str, Any] = {column.key: getattr(row, column.key) for column in RolloutRow.__table__.columns}
+    values["state"] = RolloutState(row.state)
+    values["plan"] = _PLAN.validate_json(row.plan)
+    values["proposal"] = None if row.proposal is None else _PROPOSAL.validate_json(row.proposal)
+    values["examination"] = None if row.examination is None else _EXAMINATION.validate_json(row.examination)
+    return RolloutRecord(**values)

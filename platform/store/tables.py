@@ -3,7 +3,8 @@
 S1  `audit` only grows: triggers refuse UPDATE and DELETE (see the first migration).
 S2  One report is never a row: `report_counts` holds sums per task, window and cell only.
 S3  A version is immutable: (feature, version) is unique and triggers refuse UPDATE and DELETE.
-S4  At most one live rollout and one running experiment per app and feature (partial unique indexes).
+S4  At most one live rollout per app and feature (partial unique index).  Running experiments of a feature share no
+    device: the change that starts one looks (`policy_compiler/claims.py`), and one policy of each serial is decided.
 S5  Token secrets are stored as digests only.
 """
 
@@ -19,6 +20,8 @@ __all__ = [
     "DefaultRow",
     "ExperimentRow",
     "FeatureRow",
+    "HoldoutRow",
+    "LayerRow",
     "PublicationRow",
     "ReportCountRow",
     "RequestRow",
@@ -40,6 +43,9 @@ class Base(DeclarativeBase):
             "pk": "pk_%(table_name)s",
         }
     )
+
+
+_RUNNING = text("state = 'running'")
 
 
 def _partial_index(name: str, *columns: str, where: str) -> Index:
@@ -78,7 +84,7 @@ class DefaultRow(Base):
 
 
 class RolloutRow(Base):
-    """A rollout; S4."""
+    """A rollout; `plan`, `proposal` and `examination` are JSON; S4."""
 
     __tablename__ = "rollouts"
     __table_args__ = (_partial_index("ix_rollouts_live", "app", "feature", where="state IN ('running', 'paused')"),)
@@ -94,14 +100,22 @@ class RolloutRow(Base):
     created_at_s: Mapped[int]
     updated_at_s: Mapped[int]
     policy_serial: Mapped[int]
+    plan: Mapped[str] = mapped_column(Text)
+    audience: Mapped[str] = mapped_column(Text)
+    stage: Mapped[int]
+    stage_started_at_s: Mapped[int]
+    control_permyriad: Mapped[int]
+    proposal: Mapped[str | None] = mapped_column(Text)
+    examination: Mapped[str | None] = mapped_column(Text)
+    revision: Mapped[int]
 
 
 class ExperimentRow(Base):
-    """An experiment; `arms`, `latency_edges_ms` and `decision` are canonical JSON; S4."""
+    """An experiment; `arms`, `latency_edges_ms`, `decision` and `plan` are canonical JSON; S4."""
 
     __tablename__ = "experiments"
     __table_args__ = (
-        _partial_index("ix_experiments_live", "app", "feature", where="state = 'running'"),
+        Index("ix_experiments_live", "app", "feature", sqlite_where=_RUNNING, postgresql_where=_RUNNING),
         Index("ix_experiments_task_id", "task_id"),
     )
     sequence: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
@@ -120,6 +134,33 @@ class ExperimentRow(Base):
     stopped_at_s: Mapped[int | None]
     task_id: Mapped[str | None] = mapped_column(Text)
     decision: Mapped[str | None] = mapped_column(Text)
+    policy_serial: Mapped[int]
+    plan: Mapped[str] = mapped_column(Text)
+    revision: Mapped[int]
+    audience: Mapped[str] = mapped_column(Text, server_default="")
+    layer: Mapped[str] = mapped_column(Text, server_default="")
+    segment_first: Mapped[int] = mapped_column(server_default="0")
+    segment_count: Mapped[int] = mapped_column(server_default="0")
+
+
+class LayerRow(Base):
+    """A layer of an app; it stays, with its salt, so that devices stay where they are."""
+
+    __tablename__ = "layers"
+    app: Mapped[str] = mapped_column(Text, primary_key=True)
+    name: Mapped[str] = mapped_column(Text, primary_key=True)
+    salt: Mapped[str] = mapped_column(Text)
+    created_at_s: Mapped[int]
+
+
+class HoldoutRow(Base):
+    """The holdout of an app; its salt stays, whatever the share."""
+
+    __tablename__ = "holdouts"
+    app: Mapped[str] = mapped_column(Text, primary_key=True)
+    salt: Mapped[str] = mapped_column(Text)
+    share_permyriad: Mapped[int]
+    revision: Mapped[int]
     policy_serial: Mapped[int]
 
 

@@ -1,11 +1,11 @@
-"""Which apps have, or ever had, a version on their devices?"""
+"""Which apps have, or ever had, a version on their devices?  How many rollouts are where?"""
 
-from alcove.platform.core.records import VersionRecord
+from alcove.platform.core.records import RolloutState, VersionRecord
 from alcove.platform.store.tables import DefaultRow, ExperimentRow, RolloutRow
-from sqlalchemy import select, union
+from sqlalchemy import func, select, union
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["apps_using"]
+__all__ = ["apps_using", "rollouts_by_state"]
 
 
 async def apps_using(session: AsyncSession, version: VersionRecord) -> list[str]:
@@ -22,3 +22,9 @@ async def apps_using(session: AsyncSession, version: VersionRecord) -> list[str]
         select(ExperimentRow.app).where(ExperimentRow.feature == feature, ExperimentRow.arms.contains(digest)),
     )
     return sorted(await session.scalars(query))
+
+
+async def rollouts_by_state(session: AsyncSession) -> dict[str, int]:
+    """Return how many rollouts are in each state; 0 in one that none is in."""
+    rows = await session.execute(select(RolloutRow.state, func.count()).group_by(RolloutRow.state))
+    return dict.fromkeys(RolloutState, 0) | {str(state): count for state, count in rows}

@@ -36,12 +36,16 @@ class Served:
     Attributes:
         process: None where it runs in this process.
         log: its standard error.
+        mtls_address: where it takes client certificates; None: nowhere.
+        metrics_url: where it answers Prometheus; None: nowhere.
     """
 
     process: "subprocess.Popen[str] | None"
     grpc_address: str
     http_url: str
     log: Path
+    mtls_address: str | None = None
+    metrics_url: str | None = None
 
     @property
     def pid(self) -> int:
@@ -142,7 +146,7 @@ class ServerWorld:
                 process.stdout.close()
             raise RuntimeError(f"the server did not start:\n{log.read_text()}")
         ready = json.loads(line)
-        return Served(process, ready["grpc"], ready["http"], log)
+        return Served(process, ready["grpc"], ready["http"], log, ready.get("mtls"), ready.get("metrics"))
 
     def client(self, served: Served, role: str) -> PlatformClient:
         """Return a client with a token of a role; close it."""

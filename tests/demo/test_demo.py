@@ -1,4 +1,4 @@
-"""`alcove demo`: six steps that hold, a decision that follows the models, and honesty with few devices."""
+"""`alcove demo`: steps that hold, a decision that follows the models, and honesty with few devices."""
 
 import json
 import subprocess
@@ -37,13 +37,18 @@ def check_record(result: dict[str, Any]) -> None:
     assert result["bytes_moved"]["second_sync_received"] < result["bytes_moved"]["first_sync_received"] / 100
     assert [arm["version"] for arm in result["arms"]] == ["1.0.0", "2.0.0"]
     assert result["seconds"] > 0
+    assert (result["guarded"]["version"], result["guarded"]["share"]) == ("2.1.0", 0.1)
 
 
 MAIN_JOB_S = 90  # the promise of README, several times what it takes
 
 
 @pytest.mark.parametrize(
-    ("options", "winner"), [((), "2.0.0"), (("--devices", "2", "--swap"), "1.0.0")], ids=["as it comes", "swapped"]
+    ("options", "winner"),
+    [
+        pytest.param((), "2.0.0", id="as it comes"),
+        pytest.param(("--devices", "2", "--swap"), "1.0.0", id="swapped", marks=pytest.mark.thorough),
+    ],
 )
 def test_the_better_model_wins_whichever_arm_it_is(tmp_path: Path, options: tuple[str, ...], winner: str) -> None:
     """With the fleet the reports decide; swapping the two models swaps the result."""
@@ -53,12 +58,17 @@ def test_the_better_model_wins_whichever_arm_it_is(tmp_path: Path, options: tupl
     check_record(result)
     assert (result["decision"], result["winner"], result["ramped_to"]) == ("winner", winner, winner), printed
     assert result["override_reason"] is None
+    guarded = result["guarded"]
+    assert (guarded["state"], guarded["judgement"]) == ("halted", "harm"), printed
+    assert guarded["reports"] >= 1000  # of 4 000: the server may be quicker than the fleet
+    assert "halted by itself" in told(printed)
     for arm in result["arms"]:
         low, high = arm["interval"]
         assert low < arm["accuracy"] < high
         assert arm["share"] == pytest.approx(0.5, abs=0.1)
 
 
+@pytest.mark.thorough
 def test_twenty_four_devices_alone_are_inconclusive(tmp_path: Path) -> None:
     """With too few devices the demo says so, and ramps only by an explicit, audited override."""
     code, result, printed = run_demo(tmp_path, "--devices", "24", "--fleet", "0")
@@ -67,6 +77,7 @@ def test_twenty_four_devices_alone_are_inconclusive(tmp_path: Path) -> None:
     assert (result["decision"], result["winner"]) == ("inconclusive", None)
     assert result["override_reason"]
     assert "inconclusive, hold" in told(printed)
+    assert (result["guarded"]["state"], result["guarded"]["seconds"]) == ("rolled_back", None)
 
 
 def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from alcove.features.bandwidth.observation import observations_of, statistics_of
 from alcove.features.bandwidth.replay import random_paths, read_traces, record_segments
 from alcove.features.bandwidth.sender import Sender, random_streams
 from alcove.features.card_figures import replace_figures
-from alcove.platform.cli.main import app
+from alcove.platform.cli.main import app_of
 from alcove.runtime import InputError, Model, load
 from alcove.runtime.certificate import check_certificate
 from typer.testing import CliRunner
@@ -170,7 +170,9 @@ def test_command_answers_every_line_of_standard_input_with_one_line(observations
     missing = [json.dumps([bad, *numbers[1:]]) for bad in (float("nan"), float("inf"), -5.0, None)]
     broken = ["", " ", "oops", "[1, 2", "[]", json.dumps(numbers[:149]), json.dumps([*numbers, 0.0]), '{"t_ms": 60}']
     lines = [*good[:20], *missing, *broken, *good[20:]]
-    run = CliRunner().invoke(app, ["feature", "run", "bandwidth", "--input", "-"], input="\n".join(lines) + "\n")
+    run = CliRunner().invoke(
+        app_of("feature"), ["feature", "run", "bandwidth", "--input", "-"], input="\n".join(lines) + "\n"
+    )
     assert run.exit_code == 0
     answers = [json.loads(line) for line in run.stdout.splitlines()]
     assert [answer["version"] for answer in answers] == [DEFAULT_VERSION] * len(lines)
@@ -180,7 +182,9 @@ def test_command_answers_every_line_of_standard_input_with_one_line(observations
     for times, answer in enumerate(answers[20:24], start=1):
         assert answer["value"]["capacity_bps"] == before["capacity_bps"]
         assert answer["value"]["std_bps"] == pytest.approx(before["std_bps"] * 1.05**times, rel=1e-4)
-    calm = CliRunner().invoke(app, ["feature", "run", "bandwidth", "--input", "-"], input="\n".join(good) + "\n")
+    calm = CliRunner().invoke(
+        app_of("feature"), ["feature", "run", "bandwidth", "--input", "-"], input="\n".join(good) + "\n"
+    )
     assert [json.loads(line) for line in calm.stdout.splitlines()][20:] == answers[32:]
 
 

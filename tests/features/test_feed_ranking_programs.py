@@ -12,7 +12,7 @@ from alcove.features.feed_ranking.card import OURS, figures, goal, picture
 from alcove.features.feed_ranking.config import DEFAULT_VERSION
 from alcove.features.feed_ranking.contract import PROGRAMS, program_path
 from alcove.features.feed_ranking.delta import delta_bytes
-from alcove.platform.cli.main import app
+from alcove.platform.cli.main import app_of
 from alcove.runtime import Model, load
 from alcove.runtime.certificate import check_certificate
 from typer.testing import CliRunner
@@ -166,7 +166,9 @@ def test_command_answers_every_line_with_one_line() -> None:
     broken = ["", "oops", "[]", '{"history": [1]}', '{"history": [], "candidates": []}']
     broken.append(json.dumps({"history": [], "candidates": list(range(1, 10_001))}))
     lines = [good, *broken, good]
-    run = CliRunner().invoke(app, ["feature", "run", "feed_ranking", "--input", "-"], input="\n".join(lines) + "\n")
+    run = CliRunner().invoke(
+        app_of("feature"), ["feature", "run", "feed_ranking", "--input", "-"], input="\n".join(lines) + "\n"
+    )
     assert run.exit_code == 0
     answers = [json.loads(line) for line in run.stdout.splitlines()]
     assert [answer["value"] is None for answer in answers] == [line in broken for line in lines]

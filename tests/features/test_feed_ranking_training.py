@@ -252,6 +252,7 @@ def test_offset_moves_the_user_vector_and_nothing_else(programs: dict[str, Any])
     np.testing.assert_allclose(moved[1] - plain[1], np.broadcast_to(offset, (1, 51, 16)), atol=1e-4)
 
 
+@pytest.mark.thorough
 def test_any_set_is_scored_with_every_baseline(lines: Lines, questions: Questions, tmp_path: Path) -> None:
     """Ids of any size, a question from nobody: figures that can be printed and drawn."""
     named = Lines(lines.users, tuple(1000 * items for items in lines.without_last().items))
@@ -273,6 +274,7 @@ def test_any_set_is_scored_with_every_baseline(lines: Lines, questions: Question
     assert picture(result).count("<rect") == 7
 
 
+@pytest.mark.thorough
 def test_command_scores_files_with_and_without_a_test(
     lines: Lines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

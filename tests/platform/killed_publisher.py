@@ -42,7 +42,7 @@ from alcove.registry.clock import SYSTEM_CLOCK
 from alcove.registry.collection import find_garbage
 from alcove.registry.errors import RegistryError
 from alcove.registry.files import Disk
-from alcove.registry.keys import OnlineKeys, load_online_keys
+from alcove.registry.online_keys import load_online_keys
 from alcove.registry.testing import FolderFetcher, PretendInspector
 from alcove.registry.tree import Tree
 from sqlalchemy import event
@@ -112,7 +112,7 @@ class Case:
     def __init__(self, told: dict[str, Any], folder: Path, database: str) -> None:
         self.told, self.folder = told, folder
         self.database: Path | str = database or folder / "data" / "alcove.db"
-        self.keys: OnlineKeys = load_online_keys(Path(told["keys"]))
+        self.keys = load_online_keys(Path(told["keys"]))
         self.version = told["version"]
 
     @asynccontextmanager

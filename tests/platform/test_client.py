@@ -23,9 +23,11 @@ from alcove.platform.client import (
     UnavailableError,
 )
 from alcove.platform.client.errors import error_of
-from alcove.platform.client.models import Decision, Experiment, Rollout, value_of
-from alcove.platform.server import Settings
+from alcove.platform.client.experiment_models import Decision, Experiment
+from alcove.platform.client.models import value_of
+from alcove.platform.client.rollout_models import Rollout
 from alcove.platform.server.serve import run
+from alcove.platform.server.settings import Settings
 from alcove.platform.testing import Served, ServerWorld
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization

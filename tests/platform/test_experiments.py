@@ -16,13 +16,13 @@ from alcove.platform.client import (
     NotFoundError,
     PlatformClient,
 )
+from alcove.platform.core.errors import ResultsRefusedError
 from alcove.platform.core.limits import WINDOW_LATE_S
 from alcove.platform.core.records import ArmRecord, ExperimentRecord, ExperimentState
 from alcove.platform.experiments import engine
 from alcove.platform.experiments.machine import started
 from alcove.platform.experiments.task import bin_values_ms
 from alcove.platform.experiments.task import task_of as record_task
-from alcove.platform.stats import ArgumentError
 from alcove.platform.store import Store
 from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import add_experiment, running_experiments, save_experiment
@@ -297,7 +297,7 @@ async def test_an_experiment_whose_results_cannot_be_read_still_stops(store: Sto
         await save_experiment(session, started(draft, now_s=1000))
     async with store.write() as session:
         change = Change(session, "p", 2000)
-        with pytest.raises(ArgumentError, match="epsilon"):
+        with pytest.raises(ResultsRefusedError, match="epsilon"):
             await engine.read(session, "ex-1")
         stopped = await engine.stop(change, "ex-1")
         assert await running_experiments(session) == []

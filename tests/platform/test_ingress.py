@@ -22,8 +22,8 @@ from alcove.platform.experiments.task import task_of
 from alcove.platform.ingress import create_ingress
 from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.ingress.reports import ReportCollector
-from alcove.platform.server import Settings
 from alcove.platform.server.serve import run
+from alcove.platform.server.settings import Settings
 from alcove.platform.store import Store, dialects
 from alcove.platform.store.experiments import add_experiment, save_experiment
 from alcove.platform.store.versions import add_version, find_version

@@ -18,7 +18,7 @@ from alcove.platform.client import (
     PermissionDeniedError,
     PlatformClient,
 )
-from alcove.platform.client.models import Arm
+from alcove.platform.client.experiment_models import Arm
 from alcove.platform.core.errors import IllegalTransitionError
 from alcove.platform.core.records import VersionRecord, VersionState
 from alcove.platform.testing import ServerWorld

@@ -221,7 +221,7 @@ async def test_a_revocation_that_was_decided_reaches_every_app_after_a_kill(
     async with store.write() as session:
         change = Change(session, "operator/test", 1)
         for app in apps:
-            rollout = await rollouts.create(change, app=app, feature="text_00", version="1.0.0")
+            rollout = await rollouts.create(change, rollouts.RolloutSpec(app, "text_00", "1.0.0"))
             await rollouts.advance(change, rollout.rollout_id, share_permyriad=10_000, override_reason="test")
     async with store.write() as session:
         record, told = await revoke(Change(session, "operator/test", 2), "text_00", "1.0.0", reason="it lies")

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from alcove.platform.core.errors import IllegalTransitionError, InvalidFieldError, ShareNotRaisedError
 from alcove.platform.core.records import RolloutRecord, RolloutState
+from alcove.platform.core.rollout_records import GuardrailRecord, RolloutPlan, Stage
 from alcove.platform.rollouts.machine import Action, transition
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,13 +61,31 @@ def test_a_share_that_does_not_rise_is_refused(share: int) -> None:
         transition(rollout(S.RUNNING, 100), Action.ADVANCE, now_s=2, share_permyriad=share)
 
 
-@given(st.lists(st.tuples(st.sampled_from(list(Action)), st.integers(-5, 10_005)), max_size=30))
-def test_whatever_is_asked_the_invariants_hold(steps: list[tuple[Action, int]]) -> None:
-    """R1 to R4: live shares only rise, ends are final but for a halt, only completion has all devices."""
-    current = rollout(S.DRAFT)
-    for action, share in steps:
+PLANS = (
+    RolloutPlan(),
+    RolloutPlan(stages=(Stage(100, 0, 50), Stage(5000, 0, 50), Stage(8000, 0, 50), Stage(10_000, 0, 50))),
+    RolloutPlan(
+        stages=(Stage(100, 0, 50), Stage(5000, 0, 50), Stage(8000, 0, 50)),
+        guardrails=(GuardrailRecord("error", 0.0),),
+    ),
+)
+KEPT = ("sequence", "rollout_id", "app", "feature", "version", "manifest_sha256", "salt", "created_at_s", "plan")
+
+
+@given(
+    st.sampled_from(PLANS),
+    st.sampled_from(["", "os in (ios)"]),
+    st.lists(st.tuples(st.sampled_from(list(Action)), st.sampled_from([0, 0, 0, -5, 7, 100, 10_000, 10_005]))),
+)
+def test_whatever_is_asked_the_invariants_hold(
+    plan: RolloutPlan, audience: str, steps: list[tuple[Action, int]]
+) -> None:
+    """R1 to R7: live shares only rise, ends are final but for a halt, and groups share no device."""
+    current = replace(rollout(S.DRAFT), plan=plan, audience=audience)
+    for now_s, (action, share) in enumerate(steps, 2):
+        wanted = share if action is Action.ADVANCE else None
         try:
-            after = transition(current, action, now_s=2, share_permyriad=share if action is Action.ADVANCE else None)
+            after = transition(current, action, now_s=now_s, share_permyriad=wanted)
         except (IllegalTransitionError, InvalidFieldError, ShareNotRaisedError):
             continue
         assert current.state not in (S.ROLLED_BACK, S.HALTED)
@@ -77,8 +96,37 @@ def test_whatever_is_asked_the_invariants_hold(steps: list[tuple[Action, int]]) 
             assert after.share_permyriad >= current.share_permyriad > -1
         else:
             assert after.share_permyriad == 0
-        assert (after.state is S.COMPLETED) == (after.share_permyriad == 10_000)
-        assert replace(after, state=current.state, share_permyriad=current.share_permyriad, updated_at_s=1) == replace(
-            current, updated_at_s=1
-        )
+        is_complete = after.share_permyriad == 10_000 and not audience
+        assert (after.state is S.COMPLETED) == is_complete
+        most = min(after.share_permyriad, 10_000 - after.share_permyriad)
+        assert after.control_permyriad == (most if plan.guardrails else 0)
+        if action is Action.ADVANCE:
+            assert (after.stage_started_at_s, after.stage) == (now_s, min(current.stage + 1, len(plan.stages)))
+        else:
+            assert (after.stage_started_at_s, after.stage) == (current.stage_started_at_s, current.stage)
+        assert all(getattr(after, name) == getattr(current, name) for name in KEPT)
         current = after
+
+
+def test_stages_are_taken_one_after_the_other_and_then_everybody() -> None:
+    """Share 0 means the next stage; another share than its own is refused; after the last stage there is 100 %."""
+    current = replace(rollout(S.DRAFT), plan=PLANS[2])
+    for stage, (share, control) in enumerate(((100, 100), (5000, 5000), (8000, 2000)), 1):
+        with pytest.raises(InvalidFieldError, match=f"0, or {share} for the next stage"):
+            transition(current, Action.ADVANCE, now_s=2, share_permyriad=share + 1)
+        current = transition(current, Action.ADVANCE, now_s=2)
+        assert (current.stage, current.share_permyriad, current.control_permyriad) == (stage, share, control)
+        assert current.state is S.RUNNING
+    current = transition(current, Action.ADVANCE, now_s=3)
+    assert (current.state, current.share_permyriad, current.control_permyriad) == (S.COMPLETED, 10_000, 0)
+
+
+def test_a_rollout_with_an_audience_completes_once_the_audience_is_everybody() -> None:
+    """At 10 000 of an audience it goes on running; its version becomes nobody else's default by accident."""
+    current = replace(rollout(S.RUNNING), audience="os in (ios)")
+    current = transition(current, Action.ADVANCE, now_s=2, share_permyriad=10_000)
+    assert (current.state, current.share_permyriad) == (S.RUNNING, 10_000)
+    with pytest.raises(ShareNotRaisedError):
+        transition(current, Action.ADVANCE, now_s=3, share_permyriad=10_000)
+    widened = transition(replace(current, audience=""), Action.ADVANCE, now_s=4, share_permyriad=10_000)
+    assert widened.state is S.COMPLETED

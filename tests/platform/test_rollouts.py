@@ -337,8 +337,12 @@ def test_malformed_and_unknown_names_are_told(operator: PlatformClient, feature:
             operator.create_rollout(app_name, feature_name, version)
     with pytest.raises(NotFoundError, match=feature):
         operator.create_rollout("app", feature, "1.0.0")
-    for rollout_id in ("", "ro-000000000000", "'; DROP TABLE rollouts; --", "x" * 100_000):
-        with pytest.raises(NotFoundError):
+    for rollout_id in ("", "'; DROP TABLE rollouts; --", "x" * 100_000):
+        with pytest.raises(InvalidRequestError, match="rollout_id"):
             operator.rollout(rollout_id)
-        with pytest.raises(NotFoundError):
+        with pytest.raises(InvalidRequestError, match="rollout_id"):
             operator.pause_rollout(rollout_id)
+    with pytest.raises(NotFoundError, match="ro-000000000000"):
+        operator.rollout("ro-000000000000")
+    with pytest.raises(NotFoundError, match="ro-000000000000"):
+        operator.pause_rollout("ro-000000000000")

@@ -32,7 +32,8 @@ from alcove.platform.server.guard import check_keys, hold_data_folder, load_keys
 from alcove.platform.server.serve import run
 from alcove.platform.server.settings import Settings
 from alcove.platform.testing import Served, ServerWorld
-from alcove.registry.keys import ONLINE_ROLES
+from alcove.registry.keys import ONLINE_ROLES, load_signer
+from alcove.registry.signers import key_to_bytes
 from alcove.registry.tree import Tree
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from pydantic import ValidationError
@@ -382,3 +383,40 @@ async def test_calls_that_are_given_up_harm_nobody(fresh: ServerWorld, settings:
             with pytest.raises(grpc.aio.AioRpcError) as failure:
                 await stub.CreateRollout(request, metadata=header, timeout=20)
             assert failure.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+@pytest.mark.parametrize("place", ["keys/elsewhere.pem", "keys/online/named.pem"])
+@pytest.mark.parametrize("role", ONLINE_ROLES)
+def test_a_key_that_a_uri_names_is_checked_as_one_beside(
+    fresh: ServerWorld, settings: Settings, role: str, place: str
+) -> None:
+    """Within the server's folders it is its own; another key behind the URI, or beside it, stops the start."""
+    folder, elsewhere = settings.online_keys, fresh.folder / place
+    key = load_signer(folder / f"{role}.pem").public_key
+    (folder / f"{role}.pem").rename(elsewhere)
+    named = folder / f"{role}.uri"
+    named.write_bytes(key_to_bytes(key, uri=f"file:{elsewhere}"))
+    check_start(settings)
+    foreign = load_signer(fresh.folder / "keys" / FOREIGN[2]).public_key
+    named.write_bytes(key_to_bytes(foreign, uri=f"file:{elsewhere}"))
+    with pytest.raises(OnlineKeyError, match="is another key"):
+        check_start(settings)
+    named.write_bytes(key_to_bytes(foreign, uri=f"file:{fresh.folder / 'keys' / FOREIGN[2]}"))
+    elsewhere.unlink()
+    with pytest.raises(OnlineKeyError, match="is not the key that the tree trusts") as caught:
+        check_start(settings)
+    assert caught.value.path == named
+
+
+def test_a_server_whose_keys_are_elsewhere_serves(fresh: ServerWorld, settings: Settings) -> None:
+    """A real process signs with all four."""
+    for role in ONLINE_ROLES:
+        path = settings.online_keys / f"{role}.pem"
+        elsewhere = path.rename(fresh.folder / "keys" / path.name)
+        key = load_signer(elsewhere).public_key
+        path.with_suffix(".uri").write_bytes(key_to_bytes(key, uri=f"file:{elsewhere}"))
+    served = fresh.start()
+    with fresh.client(served, "team:text") as team:
+        fresh.publish(team, "text_00")
+    assert served.stop() == 0
+    assert fresh.tree.check().is_sound

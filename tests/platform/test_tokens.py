@@ -15,7 +15,7 @@ from alcove.platform.core.errors import (
     PlaintextRefusedError,
     UnauthenticatedError,
 )
-from alcove.platform.server.interceptor import CallInterceptor
+from alcove.platform.server.identity import Identity
 from alcove.platform.store import Store
 from alcove.platform.store.tokens import add_token
 from alcove.registry.testing import ManualClock
@@ -143,9 +143,9 @@ async def test_a_token_in_clear_is_taken_from_this_machine_only(
         invocation_metadata=lambda: [("authorization", f"Bearer {issued.text}")],
         peer=lambda: peer,
     )
-    interceptor = CallInterceptor(store, ManualClock(NOW_S))
+    identity = Identity(store, ManualClock(NOW_S))
     if is_taken:
-        assert (await interceptor._authenticate(context)).token_id == token_id_of(issued.text)
+        assert (await identity.of(context)).token_id == token_id_of(issued.text)
     else:
         with pytest.raises(PlaintextRefusedError):
-            await interceptor._authenticate(context)
+            await identity.of(context)

@@ -21,10 +21,12 @@ from alcove.registry.policy import (
     FeaturePolicy,
     Halt,
     HaltedVersion,
+    Outcome,
     Policy,
     RolloutPolicy,
     VersionRef,
     make_task,
+    parse_audience,
     policy_to_bytes,
 )
 from alcove.registry.policy.document import halt_to_bytes
@@ -105,8 +107,14 @@ class World:
         arms: tuple[str, ...] = (),
         epsilon: str = "2",
         window_s: int = 3600,
+        control: int | None = None,
+        audience: str = "",
+        own_arm: bool = False,
     ) -> None:
-        """Publish a policy: a default, perhaps a rollout (version, share), perhaps an experiment of equal arms."""
+        """Publish a policy: a default, perhaps a rollout (version, share), perhaps an experiment of equal arms.
+
+        A rollout with a `control`, which may be 0, has a task; `audience` and `own_arm` are the rollout's.
+        """
         experiment = None
         if arms:
             share = 10_000 // len(arms)
@@ -128,7 +136,26 @@ class World:
             default=self.ref(default),
             rollout=None
             if rollout is None
-            else RolloutPolicy(id="roll", salt="roll-salt", version=self.ref(rollout[0]), share_permyriad=rollout[1]),
+            else RolloutPolicy(
+                id="roll",
+                salt="roll-salt",
+                version=self.ref(rollout[0]),
+                share_permyriad=rollout[1],
+                control_permyriad=control or 0,
+                audience=parse_audience(audience) if audience else None,
+                own_arm=own_arm,
+                task=None
+                if control is None
+                else make_task(
+                    experiment_id="roll",
+                    epsilon=epsilon,
+                    arm_count=2,
+                    outcome_count=len(Outcome),
+                    latency_edges_ms=(1.0, 10.0),
+                    window_s=window_s,
+                    first_window_start_s=NOW - 1000 * window_s,
+                ),
+            ),
             experiment=experiment,
         )
         self._publish({FEATURE: rules})
@@ -223,12 +250,12 @@ class Device:
         label = answer.value["label"][0][0] if answer.value else answer.error
         return f"{label} {answer.version} {answer.reason}"
 
-    def seed_for_arm(self, arm: int, arms: int = 2) -> int:
-        """Return a seed of entropy whose secret falls into `arm` of an experiment of equal arms."""
+    def seed_for_arm(self, arm: int, arms: int = 2, salt: str = "exp-salt") -> int:
+        """Return a seed of entropy whose secret falls into `arm` of an experiment, or a rollout, of equal arms."""
         from alcove.registry.policy import bucket
 
         for seed in range(1000):
-            number = bucket(SeededEntropy(seed).random_bytes(32), "exp-salt")
+            number = bucket(SeededEntropy(seed).random_bytes(32), salt)
             share = 10_000 // arms
             seen = 0 if number >= 10_000 - share else number // share + 1
             if seen == arm:

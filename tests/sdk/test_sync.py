@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from alcove.registry.errors import MissingTarget, ProgramRefusedError, RollbackError, VersionHaltedError
 from alcove.registry.inspection import ProgramFacts
-from alcove.sdk import Change, IntegrityError, RuntimeTooOldError
+from alcove.sdk import Change, DeviceAttributes, IntegrityError, RuntimeTooOldError
 from alcove.sdk.state import FeatureSlots
 from alcove.sdk.testing import FakeEngine, SeededEntropy, fake_program
 
@@ -105,6 +105,68 @@ def test_devices_in_different_arms_make_identical_requests(released: World, make
     ]
     assert traces[0] == traces[1]
     assert len(traces[0]) > 10
+
+
+def test_devices_on_both_sides_of_a_rollout_make_identical_requests(released: World, make_device: MakeDevice) -> None:
+    """Treatment and control fetch both versions, report alike, and follow the rollout's end with the same requests."""
+    released.push("3.0.0", fake_program("three"))
+    devices = [make_device(released, f"device{arm}") for arm in (0, 1)]
+    seeds = [device.seed_for_arm(arm, salt="roll-salt") for arm, device in enumerate(devices)]
+    clients = [device.client(entropy=SeededEntropy(seed)) for seed, device in zip(seeds, devices, strict=True)]
+    answers: list[tuple[str, str]] = []
+    for client in clients:
+        client.sync()
+    for share in (5000, 5000):
+        released.set_policy("1.0.0", rollout=("3.0.0", share), control=share)
+        for client in clients:
+            assert client.sync().error is None
+            handle = client.feature(FEATURE)
+            answer = handle.predict("hi")
+            answers.append((answer.version, answer.reason))
+            handle.record_outcome(accepted=True)
+            client.report()
+    released.set_policy("3.0.0")
+    for client in clients:
+        assert client.sync().error is None
+    assert answers[:2] == [("1.0.0", "rollout"), ("3.0.0", "rollout")]
+    traces = [
+        [(sent.method, sent.path, len(sent.wire), sent.wire if sent.method == "GET" else b"") for sent in requests]
+        for requests in (device.transport.requests for device in devices)
+    ]
+    assert traces[0] == traces[1]
+    assert sum(method == "POST" for method, *_ in traces[0]) == 1
+    assert len(traces[0]) > 10
+
+
+def test_own_arm_of_a_large_rollout_is_all_that_is_fetched(released: World, make_device: MakeDevice) -> None:
+    """Where the policy says so: the downloads tell the arm, as the policy's reader is told."""
+    released.set_policy("1.0.0", rollout=("2.0.0", 5000), control=5000, own_arm=True)
+    for arm in (0, 1):
+        device = make_device(released, f"device{arm}")
+        client = device.client(entropy=SeededEntropy(device.seed_for_arm(arm, salt="roll-salt")))
+        assert client.sync().error is None
+        assert device.answer(client) == ["one 1.0.0 rollout", "two 2.0.0 rollout"][arm]
+        assert len(list((device.folder / "versions" / FEATURE).iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("attributes", "answer"),
+    [
+        (DeviceAttributes(os="ios", app_version="2.3"), "two 2.0.0 rollout"),
+        (DeviceAttributes(os="ios", app_version="2.0"), "one 1.0.0 default"),
+        (DeviceAttributes(app_version="2.3"), "one 1.0.0 default"),
+        (DeviceAttributes(), "one 1.0.0 default"),
+    ],
+)
+def test_audience_is_compared_on_the_device(device: Device, attributes: DeviceAttributes, answer: str) -> None:
+    """With what the app says of it; none of that leaves the device."""
+    device.world.set_policy("1.0.0", rollout=("2.0.0", 10_000), audience="app_version >= 2.1 and os in (android, ios)")
+    client = device.client(device=attributes)
+    assert client.sync().error is None
+    assert device.answer(client) == answer
+    sent = b"".join(request.wire for request in device.transport.requests)
+    assert b"ios" not in sent
+    assert b"2.3" not in sent
 
 
 def walk_of_policies(world: World, make_device: MakeDevice, seed: int) -> bool:

@@ -16,16 +16,20 @@ if TYPE_CHECKING:
 SMALL, LARGE = "1.0.0", "3.1.0"
 """The committed programs, by the versions that they have in the features folder."""
 
-NEXT = "2.0.1"
+SPOILED = "2.1.0"
+"""The release that answers with the neighbour's language: certified, signed, and wrong."""
+
+NEXT = "2.1.1"
 """The release that an attacker reaches before the devices do."""
 
 
 @dataclass(frozen=True)
 class Release:
-    """A version as the team publishes it: its number, and which of the committed models it is made of."""
+    """A version as the team publishes it: its number, which of the committed models it is made of, and a mistake."""
 
     version: str
     model: str
+    is_spoiled: bool = False
 
 
 def releases(*, is_swapped: bool) -> tuple[Release, Release]:
@@ -42,10 +46,22 @@ def build_package(release: Release, *, certificate_texts: int | None = None) -> 
         certificate_texts: keep only so many samples in the certificate, which makes the same model another program.
     """
     # torch takes seconds to load; a demo that stops before this line should not wait for it.
-    from alcove.features.language_id.build import CERTIFICATE_TEXTS, build  # noqa: PLC0415
+    from alcove.features.language_id.build import (  # noqa: PLC0415
+        CERTIFICATE_TEXTS,
+        compile_module,
+        module_of_program,
+    )
+    from alcove.runtime.program import Program  # noqa: PLC0415
+    from torch import no_grad  # noqa: PLC0415
 
-    program = build(release.model, CERTIFICATE_TEXTS[:certificate_texts])
-    card = (Path(program_path(release.model)).parent.parent / "CARD.md").read_text(encoding="utf-8")
+    path = program_path(release.model)
+    module = module_of_program(Program(path.read_bytes()), release.model)
+    if release.is_spoiled:  # each language's scores go to its neighbour, as when labels were sorted once too often
+        with no_grad():
+            for values in module.network.out.parameters():
+                values.copy_(values.roll(1, dims=0))
+    program = compile_module(module, release.model, CERTIFICATE_TEXTS[:certificate_texts])
+    card = (Path(path).parent.parent / "CARD.md").read_text(encoding="utf-8")
     return create_package(
         feature=FEATURE, team=TEAM, version=release.version, programs={"int8": bytes(program)}, card=card
     )

@@ -24,7 +24,7 @@ def demo_command(
 ) -> None:
     """Show the main job, end to end: publish, try on devices, decide from private reports, ramp, refuse a forgery.
 
-    Exits with 0 only if all six steps held.
+    Exits with 0 only if all steps held.
     """
     # Client, server and runtime at once: other commands should not wait for them.
     from alcove.platform.cli.demo.screen import Screen  # noqa: PLC0415

@@ -26,6 +26,7 @@ from alcove.privacy.report import Report, report_to_bytes
 from alcove.registry.policy import resolve
 from alcove.registry.policy.assignment import SECRET_BYTES
 from alcove.sdk.clock import SystemClock
+from alcove.sdk.errors import StatusError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -81,6 +82,7 @@ def run_fleet(
     post: Post,
     seed: int,
     progress: Callable[[int], None],
+    may_close: bool = False,
 ) -> FleetResult:
     """Let `count` devices assign themselves, guess once, and send their one report of the window.
 
@@ -92,6 +94,11 @@ def run_fleet(
         post: the way out.
         seed: of the people; secrets and noise come from the operating system.
         progress: called with the number of devices done, now and then.
+        may_close: the collection may end meanwhile, because what it measures was halted; what is sent after that is
+            refused and dropped, as on any device.
+
+    Raises:
+        StatusError: the server refused reports of a collection that may not close.
     """
     feature = catalogue()[FEATURE]
     entropy, clock = OsEntropy(), SystemClock()
@@ -99,6 +106,13 @@ def run_fleet(
     mechanism: RandomisedResponse | None = None
     outgoing: list[bytes] = []
     sent = 0
+
+    def send() -> None:
+        nonlocal sent
+        with contextlib.suppress(*((StatusError,) if may_close else ())):
+            sent += _send(outgoing, post)
+        outgoing.clear()
+
     for number in range(count):
         resolution = resolve(policy, FEATURE, entropy.random_bytes(SECRET_BYTES))
         task, arm = resolution.task, resolution.arm
@@ -117,16 +131,14 @@ def run_fleet(
         Ledger(MemoryLogFile(), BudgetLimits(), clock).debit(task_id, window, epsilon)
         outgoing.append(report_to_bytes(Report(task_id, window, mechanism.randomise(cell, entropy))))
         if len(outgoing) == MAX_REPORTS_PER_BODY or number == count - 1:
-            sent += _send(outgoing, post)
+            send()
             progress(number + 1)
-    sent += _send(outgoing, post)
+    send()
     return FleetResult(devices=sent, report_bytes=sent * len(report_to_bytes(Report(bytes(32), 0, 0))))
 
 
 def _send(outgoing: list[bytes], post: Post) -> int:
-    """Send what has gathered, in one body as a relay would, and empty the list; returns how many reports went."""
-    count = len(outgoing)
-    if count:
+    """Send what has gathered, in one body as a relay would; returns how many reports went."""
+    if outgoing:
         post("/reports", b"".join(outgoing))
-        outgoing.clear()
-    return count
+    return len(outgoing)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-STEPS = ("serve", "publish", "experiment", "devices", "decide", "ramp")
+STEPS = ("serve", "publish", "experiment", "devices", "decide", "ramp", "guard", "tamper")
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,31 @@ class ArmOutcome:
     latency_interval: tuple[float, float] | None
 
 
+@dataclass(frozen=True)
+class GuardOutcome:
+    """What became of the harmful version.
+
+    Attributes:
+        version: the harmful version.
+        share: of the devices that it was rolled out to, 0..1.
+        ran_it: devices in processes that ran it.
+        state: of the rollout at the end: "halted", or "rolled_back" where the reports did not tell.
+        judgement: of the last look: "harm" or "hold".
+        reason: the last look's sentence.
+        reports: reports that it read.
+        seconds: from the first report to when the halt was seen; None where a person rolled it back.
+    """
+
+    version: str
+    share: float
+    ran_it: int
+    state: str
+    judgement: str
+    reason: str
+    reports: int
+    seconds: float | None
+
+
 @dataclass
 class DemoResult:
     """Everything that the demo measured; filled in as the steps hold."""
@@ -49,6 +74,7 @@ class DemoResult:
     ramped: bool = False
     ramped_to: str | None = None
     override_reason: str | None = None
+    guarded: GuardOutcome | None = None
     tamper_refused: bool = False
     tamper_error: str | None = None
     error: str | None = None
@@ -57,7 +83,7 @@ class DemoResult:
 
     @property
     def has_held(self) -> bool:
-        """Whether all six steps held; the demo's exit code is 0 only then."""
+        """Whether all steps held; the demo's exit code is 0 only then."""
         return all(self.steps.values())
 
     def as_json(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from alcove.platform.cli.demo.result import ArmOutcome, DemoResult
+    from alcove.platform.cli.demo.result import ArmOutcome, DemoResult, GuardOutcome
 
 TITLES = {
     "serve": "Start the server",
@@ -20,7 +20,9 @@ TITLES = {
     "experiment": "Start an experiment, 50/50",
     "devices": "Devices use the feature",
     "decide": "Read the private reports",
-    "ramp": "Ramp the winner, refuse a tampered program",
+    "ramp": "Ramp the winner to everyone",
+    "guard": "Roll out a harmful version to 10 %, under guardrails",
+    "tamper": "Refuse a tampered program",
 }
 
 
@@ -86,6 +88,8 @@ class Screen:
         if result.ramped:
             how = f" by override ({result.override_reason})" if result.override_reason else ""
             self.console.print(f"[bold]Ramped:[/] {result.ramped_to} to 100 %{how}", highlight=False)
+        if result.guarded is not None:
+            self.console.print(_guard_table(result.guarded))
         if result.tamper_refused:
             self.console.print(f"[bold]Tampered release refused:[/] {result.tamper_error}", highlight=False)
         if result.privacy:
@@ -120,6 +124,21 @@ def _arm_cells(arm: ArmOutcome) -> tuple[str, ...]:
         if arm.latency_interval is None
         else f"{arm.latency_interval[0] * 1000:.0f} … {arm.latency_interval[1] * 1000:.0f} µs",
     )
+
+
+def _guard_table(guarded: GuardOutcome) -> Table:
+    title = f"{guarded.version}, harmful on purpose, at {guarded.share:.0%}: {guarded.state.replace('_', ' ')}"
+    table = Table(title=title, title_justify="left", show_header=False)
+    table.add_row("devices in processes that ran it", str(guarded.ran_it))
+    table.add_row("reports that were read", f"{guarded.reports:,}")
+    table.add_row("the server's judgement", f"{guarded.judgement}: {guarded.reason}")
+    stopped = (
+        "by a person: the reports did not tell"
+        if guarded.seconds is None
+        else f"by itself, within {guarded.seconds:.1f} s of the first report"
+    )
+    table.add_row("stopped", stopped)
+    return table
 
 
 def _privacy_table(result: DemoResult) -> Table:

@@ -1,6 +1,6 @@
-"""The six steps of the demo, in order; each either holds or raises `DemoError`.
+"""The steps of the demo, in order; each either holds or raises `DemoError`.
 
-    serve ─▶ publish ─▶ experiment ─▶ devices ─▶ decide ─▶ ramp (and tamper)
+    serve ─▶ publish ─▶ experiment ─▶ devices ─▶ decide ─▶ ramp ─▶ guard ─▶ tamper
 
 The decision is made by `alcove.platform.stats` from the reports alone, over gRPC; nothing here knows which model is
 better.
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from alcove.features.language_id.contract import program_path
 from alcove.platform.auth.local import list_local_audit
-from alcove.platform.cli.demo.catalog import LARGE, NEXT, SMALL, Release, build_package, releases
+from alcove.platform.cli.demo.catalog import LARGE, NEXT, SMALL, SPOILED, Release, build_package, releases
 from alcove.platform.cli.demo.fleet import FleetResult, run_fleet
+from alcove.platform.cli.demo.guarded import run_guarded
 from alcove.platform.cli.demo.people import load_sentences
 from alcove.platform.cli.demo.result import ArmOutcome, DemoResult
 from alcove.platform.cli.demo.world import (
@@ -32,14 +33,16 @@ from alcove.platform.cli.demo.world import (
 )
 from alcove.platform.client import push_package
 from alcove.platform.client.errors import ClientError
-from alcove.platform.client.models import Arm
+from alcove.platform.client.experiment_models import Arm
 from alcove.registry.client import TreeClient
 from alcove.registry.errors import RegistryError
 from alcove.registry.keys import load_signer
 from alcove.runtime import AlcoveRuntimeError, load
 from alcove.sdk import Client
 from alcove.sdk.egress import Egress, TufFetcher
+from alcove.sdk.engine import NativeEngine
 from alcove.sdk.errors import AlcoveSdkError
+from alcove.sdk.installer import Installer
 from alcove.sdk.slots import SlotStore
 from alcove.sdk.storage import Files
 
@@ -49,7 +52,8 @@ if TYPE_CHECKING:
 
     from alcove.platform.cli.demo.screen import Screen
     from alcove.platform.client import PlatformClient
-    from alcove.platform.client.models import ArmResult, Estimate, Experiment, ExperimentReport, Version
+    from alcove.platform.client.experiment_models import ArmResult, Estimate, Experiment, ExperimentReport
+    from alcove.platform.client.models import Version
     from alcove.registry.policy import Policy
     from alcove.runtime import Model
 
@@ -61,6 +65,7 @@ LATENCY_EDGES_MS = (0.01, 0.04)
 TEXTS_BEFORE_SYNC = 2
 TEXTS_IN_EXPERIMENT = 12
 OVERRIDE = "demo: an operator ships the newer version although the experiment is inconclusive"
+ENOUGH_TO_TELL = 10_000  # devices of the fleet, of which a fifth reports: noise leaves a few per cent of an arm
 NEXT_OVERRIDE = "demo: a maintenance release that no experiment compared"
 
 
@@ -127,10 +132,11 @@ class Story:
             fleet = self._run_fleet(server)
             report = self._decide(devices, operator, experiment, fleet)
             self._ramp(devices, operator, report)
+            self._guard(server, devices, team, operator)
             self._tamper(devices, team, operator)
             if devices.pids() != pids:
                 raise DemoError("a device was restarted")
-            self._hold("ramp", "every device went on with the version it had, in the process it had")
+            self._hold("tamper", "every device went on with the version it had, in the process it had")
 
     # 2: register, certify, sign, publish
 
@@ -199,7 +205,7 @@ class Story:
                 "(seen on the devices; the server learns none of it)",
             )
 
-    def _run_fleet(self, server: Server) -> FleetResult:
+    def _run_fleet(self, server: Server, *, may_close: bool = False) -> FleetResult:
         """Sync once for the fleet, by a real client, and let all of its devices report."""
         count = self._settings.fleet
         if count == 0:
@@ -219,19 +225,23 @@ class Story:
                     post=transport.post,
                     seed=self._settings.seed,
                     progress=advance,
+                    may_close=may_close,
                 )
         finally:
             transport.close()
 
     def _installed(self, http: str) -> tuple[Policy, Mapping[str, Model]]:
-        """Return the policy and the programs that the fleet's client verified and installed."""
-        slots = SlotStore(self._places.fleet, Files())
-        tree = TreeClient(slots.metadata_folder, TufFetcher(Egress(http), http), http, self._places.root.read_bytes())
-        policy = tree.stored_policy(APP)
-        if policy is None:
-            raise DemoError("the fleet's client kept no policy")
+        """Return the policy and the programs that the fleet's client verified and installed, those of all arms."""
+        slots, files, egress = SlotStore(self._places.fleet, Files()), Files(), Egress(http)
+        tree = TreeClient(slots.metadata_folder, TufFetcher(egress, http), http, self._places.root.read_bytes())
+        tree.refresh()
+        policy = tree.policy(APP)
+        installer = Installer(slots, files, egress, NativeEngine())
         versions = policy.features[FEATURE].versions()
+        for ref in versions:  # a device in no arm has fetched the default alone
+            installer.install(FEATURE, ref, tree)
         models = {ref.version: load(slots.program_path(FEATURE, ref.manifest_sha256)) for ref in versions}
+        egress.close()
         return policy, models
 
     # 5: private reports, and what they say
@@ -271,7 +281,7 @@ class Story:
             "promise": summaries[0]["promise"],
         }
 
-    # 6: ramp, and refuse what was tampered with
+    # 6: ramp; 7: a harmful version; 8: refuse what was tampered with
 
     def _ramp(self, devices: Devices, operator: PlatformClient, report: ExperimentReport) -> None:
         with self._screen.step("ramp"):
@@ -291,7 +301,22 @@ class Story:
             _expect(all(answer["version"] == chosen for answer in after), f"version {chosen} everywhere", after)
             self.result.ramped, self.result.ramped_to = True, chosen
             self.result.override_reason = override or None
-            self._screen.say(f"{chosen} is at 100 %; all devices run it without a restart")
+            self._hold("ramp", f"{chosen} is at 100 %; all devices run it without a restart")
+
+    def _guard(self, server: Server, devices: Devices, team: PlatformClient, operator: PlatformClient) -> None:
+        with self._screen.step("guard"):
+            self._push(team, Release(SPOILED, LARGE, is_spoiled=True), certificate_texts=8)
+            guarded = run_guarded(
+                operator, devices, lambda: self._run_fleet(server, may_close=True).devices, self._screen.say
+            )
+            is_enough = self._settings.fleet >= ENOUGH_TO_TELL
+            _expect(guarded.state == "halted" or not is_enough, "a rollout that halts by itself", guarded)
+            _expect(all(answer["error"] is None for answer in devices.ask("sync")), "a sync without error", "one")
+            after = {answer["version"] for answer in devices.ask("read", count=1)}
+            _expect(after == {self.result.ramped_to}, f"version {self.result.ramped_to} everywhere", after)
+            self.result.guarded = guarded
+            how = "halted by itself" if guarded.seconds is not None else "rolled back by a person"
+            self._hold("guard", f"{SPOILED} {how}: {guarded.reason}; every device is back on {self.result.ramped_to}")
 
     def _tamper(self, devices: Devices, team: PlatformClient, operator: PlatformClient) -> None:
         self._screen.say(f"publishing {NEXT}, and flipping one byte of its program on the server's disk")

@@ -12,14 +12,14 @@ from alcove.features.language_id.contract import program_path
 from alcove.platform.cli.demo.catalog import LARGE, SMALL
 from alcove.platform.cli.demo.world import APP, FEATURE, TEAM, Places, Server, prepare
 from alcove.platform.client import push_package
-from alcove.platform.client.models import Arm
+from alcove.platform.client.experiment_models import Arm
 from alcove.registry.keys import load_signer
 from alcove.registry.package import create_package
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from alcove.platform.client.models import Experiment
+    from alcove.platform.client.experiment_models import Experiment
 
 VERSIONS = (SMALL, LARGE)
 

@@ -62,4 +62,4 @@ def leaves(group: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{path}{name}", command
 
 
-COMMANDS = dict(leaves(typer.main.get_command(main.app)))
+COMMANDS = dict(leaves(typer.main.get_command(main.app_of(None))))

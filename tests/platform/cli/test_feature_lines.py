@@ -10,7 +10,7 @@ from alcove.features.bandwidth.config import STATISTICS
 from alcove.features.bandwidth.dataset import made_recording
 from alcove.features.bandwidth.observation import observations_of
 from alcove.platform.cli.feature import answers
-from alcove.platform.cli.main import app
+from alcove.platform.cli.main import app_of
 from typer.testing import CliRunner
 
 BAD = [b"", b"\n", b"[1, 2, 3]\n", b"{}\n", b"\xff\xfe\n", b"not JSON\n", b"[" * 5000 + b"\n", b"x" * 1_000_000 + b"\n"]
@@ -69,11 +69,13 @@ def test_command_prints_one_line_per_line(tmp_path: Path) -> None:
     """From a file and from standard input."""
     lines = [json.dumps(row) for row in observed()[:3]]
     (tmp_path / "calls.jsonl").write_text("\n".join([*lines, "", "oops"]) + "\n")
-    run = CliRunner().invoke(app, ["feature", "run", "bandwidth", "--input", str(tmp_path / "calls.jsonl")])
+    run = CliRunner().invoke(
+        app_of("feature"), ["feature", "run", "bandwidth", "--input", str(tmp_path / "calls.jsonl")]
+    )
     assert run.exit_code == 0
     printed = [json.loads(line) for line in run.stdout.splitlines()]
     assert [answer["value"] is None for answer in printed] == [False, False, False, True, True]
     assert "list of 150 numbers" in printed[4]["error"]["message"]
-    again = CliRunner().invoke(app, ["feature", "run", "bandwidth"], input="\n".join(lines) + "\n")
+    again = CliRunner().invoke(app_of("feature"), ["feature", "run", "bandwidth"], input="\n".join(lines) + "\n")
     assert [json.loads(line) for line in again.stdout.splitlines()] == printed[:3]
     assert np.isfinite([answer["value"]["capacity_bps"] for answer in printed[:3]]).all()

@@ -9,7 +9,7 @@ import pytest
 from alcove.platform.core.errors import DataFolderBusyError
 from alcove.platform.server.guard import check_keys, hold_data_folder, load_keys, refuse_foreign_keys
 from alcove.platform.server.settings import Settings
-from alcove.registry.keys import load_online_keys
+from alcove.registry.online_keys import load_online_keys
 from alcove.registry.policy import Halt
 from alcove.registry.tree import Tree
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key

@@ -15,7 +15,7 @@ def test_keys_are_private_and_never_made_twice(shop: Shop, tmp_path: Path) -> No
     rows = alcove("keys", "show", shop.folder / "keys", "--json").json
     assert {row["kept"] for row in rows} == {"offline", "online", "team"}
     assert len({row["key_id"] for row in rows}) == len(rows) == 7
-    assert alcove("keys", "show", shop.folder / "keys").out.count("0600") == 7
+    assert alcove("keys", "show", shop.folder / "keys").out.count("│ 0600 │") == 7
     twice = alcove("keys", "create", tmp_path / "keys", "--data-dir", shop.folder / "server", "--team", "a=b")
     assert twice.code == 2
     assert not (tmp_path / "keys").exists()

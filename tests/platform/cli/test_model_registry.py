@@ -108,6 +108,39 @@ def test_two_versions_are_compared(shop: Shop, kind: str, programs: tuple[Path, 
     local = ok(alcove("model", "diff", *programs, "--measure", "--json")).json
     timed = {row["what"]: row for row in local["variants"][0]["figures"]}["latency_ms"]
     assert min(timed["left"], timed["right"]) > 0
+    assert local["variants"][0]["times"] == []
+
+
+def test_a_diff_tells_which_weights_are_new_and_where_time_goes(programs: tuple[Path, Path]) -> None:
+    """Of another seed all weights are new, of the same program none; each type of operator has its time."""
+    other = ok(alcove("model", "diff", *programs, "--profile", "--json")).json["variants"][0]
+    figures = {row["what"]: row for row in other["figures"]}
+    assert figures["share_of_weights_that_is_new"]["right"] == 1
+    assert figures["weight_bytes_of_its_own"]["right"] == figures["weight_bytes"]["right"] > 0
+    assert {row["what"] for row in other["weights"]} == {"hidden.weight+hidden.bias", "out.weight+out.bias"}
+    assert {row["what"] for row in other["times"]} == {"linear", "softmax"}
+    assert all(row["left"] > 0 and row["right"] > 0 for row in other["times"])
+    same = ok(alcove("model", "diff", programs[0], programs[0], "--json")).json["variants"][0]
+    assert {row["what"]: row for row in same["figures"]}["share_of_weights_that_is_new"]["right"] == 0
+    assert same["weights"] == []
+    said = ok(alcove("model", "diff", *programs, "--profile")).out
+    for words in ("2 weights differ", "hidden.weight+hidden.bias", "share of weights that is new", "µs in"):
+        assert words in said
+
+
+def test_a_weight_that_moved_under_another_name_is_not_new(programs: tuple[Path, Path]) -> None:
+    """Content counts, not names: of 100 bytes 40 are elsewhere, 60 were not there before."""
+    _, signature = figures_of(programs[0].read_bytes())
+    old = ProgramFigures(1, 1, {}, "", 0, weights={"a": ("one", 40), "b": ("two", 50)})
+    new = ProgramFigures(1, 1, {}, "", 0, weights={"c": ("one", 40), "b": ("three", 60)})
+    (variant,) = compare(
+        Side("x", None, signature, {"f32": old}, {}), Side("y", None, signature, {"f32": new}, {})
+    ).variants
+    figures = {row.what: (row.left, row.right) for row in variant.figures if "weight" in row.what}
+    assert figures == {
+        "weight_bytes": (90, 100), "weight_bytes_of_its_own": (50, 60), "share_of_weights_that_is_new": (None, 0.6),
+    }  # fmt: skip
+    assert [(row.what, row.left, row.right) for row in variant.weights] == [("b", 50, 60), ("a", 40, 0), ("c", 0, 40)]
 
 
 def test_a_diff_tells_operators_variants_and_breaks(programs: tuple[Path, Path]) -> None:

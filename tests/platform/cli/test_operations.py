@@ -1,9 +1,12 @@
 """Pushing, rollouts, experiments, the audit log and the registry's check, as a team and an operator type them."""
 
 import hashlib
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from tests.platform.cli.terminal import Said, Shop, alcove
 
@@ -174,3 +177,78 @@ def test_what_goes_wrong_is_told_in_a_sentence(shop: Shop, programs: tuple[Path,
         assert (said.code, words in flat or words == "alcove: ") == (code, True), (words, said)
         assert "Traceback" not in flat
     assert not (tmp_path / "x").exists()
+
+
+def test_a_rollout_in_stages_from_the_command_line(shop: Shop, programs: tuple[Path, Path]) -> None:
+    """Planned, tried, created, begun, shown, changed, refused with an old etag, rolled back while somebody watches."""
+    key = shop.folder / "keys" / "teams" / "writing.pem"
+    for version, program in zip(("3.0.0", "3.1.0"), programs, strict=True):
+        options = ("--feature", "kind", "--version", version, "--team", "writing", "--key", key)
+        assert shop.team("model", "push", program, *options).code == 0
+    about = ("--app", "chat", "--feature", "kind")
+    why = ("--override-reason", "the first")
+    assert shop.operator("rollout", "create", *about, "--version", "3.0.0", "--share", "100%", *why).code == 0
+    plan: tuple[str, ...] = (
+        "--stage",
+        "1%:2d:5000",
+        "--stage",
+        "10%:6h",
+        "--stage",
+        "50%",
+        "--guard",
+        "crash_fallback:0.5%",
+    )
+    plan += ("--guard", "latency:20ms:0.9", "--latency-edge", "10", "--latency-edge", "50", "--timeout", "14d")
+    wanted = (*about, "--version", "3.1.0", *plan, "--audience", "os == ios and app_version >= 2.1")
+    tried = shop.operator("rollout", "create", *wanted, "--validate-only", "--json").json[0]
+    assert "draft" not in shop.operator("rollout", "status", "--app", "chat").out
+    (made,) = shop.operator("rollout", "create", *wanted, "--json").json
+    assert made["plan"] == tried["plan"]
+    assert [stage["share_permyriad"] for stage in made["plan"]["stages"]] == [100, 1000, 5000]
+    assert (made["plan"]["stages"][0]["minimum_s"], made["plan"]["stages"][0]["minimum_cohort"]) == (172_800, 5000)
+    rollout_id = made["rollout_id"]
+    begun = shop.operator("rollout", "advance", rollout_id, "--etag", made["etag"], "--json")
+    assert begun.code == 0, begun.err
+    assert (begun.json[0]["stage"], begun.json[0]["control_permyriad"]) == (1, 100)
+    stale = shop.operator("rollout", "pause", rollout_id, "--etag", made["etag"])
+    assert stale.code == 1
+    assert "etag" in stale.err
+    shown = shop.operator("rollout", "status", rollout_id).out
+    for words in ("app_version >= 2.1", "1 of 3", "5000", "a person advances", "1 % of the devices keep the default"):
+        assert words in shown, shown
+    safe = shop.operator("rollout", "advance", rollout_id)
+    assert safe.code == 1
+    assert "override_reason" in safe.err
+    changed = shop.operator("rollout", "update", rollout_id, "--audience", "", "--timeout", "7d", "--json")
+    assert (changed.json[0]["audience"], changed.json[0]["plan"]["timeout_s"]) == ("", 7 * 86_400)
+    narrowed = shop.operator("rollout", "update", rollout_id, "--audience", "os == ios")
+    assert narrowed.code == 1
+    assert "while the rollout is live" in narrowed.err
+    file = shop.folder / "plan.json"
+    file.write_text(json.dumps(changed.json[0]["plan"]))
+    again = shop.operator("rollout", "update", rollout_id, "--plan", file, "--waiver", "nothing is at stake", "--json")
+    assert again.json[0]["plan"] == changed.json[0]["plan"] | {"waiver": "nothing is at stake"}
+    assert shop.operator("rollout", "rollback", rollout_id, "--reason", "enough").code == 0
+    watched = shop.operator("rollout", "watch", rollout_id, "--for", "5m", "--json")
+    assert json.loads(watched.out.splitlines()[-1])["state"] == "rolled_back"
+
+
+BAD_PLANS = (
+    (("--stage", "1%:soon"), "90s, 15m, 6h or 2d"),
+    (("--stage", "1%:2d:many"), "SHARE[:TIME[:DEVICES]]"),
+    (("--stage", "200%"), "at most 100%"),
+    (("--guard", "mood:1%"), "latency:20ms:0.95"),
+    (("--guard", "error:1"), "latency:20ms:0.95"),
+    (("--guard", "latency:20"), "latency:20ms:0.95"),
+    (("--plan", "nowhere.json"), "nowhere.json"),
+    (("--stage", "10%", "--stage", "5%"), "more than 1000"),
+    (("--audience", "shoe_size == 46"), "shoe_size"),
+)
+
+
+@pytest.mark.parametrize(("options", "told"), BAD_PLANS)
+def test_a_plan_that_reads_wrongly_says_how_it_is_written(shop: Shop, options: tuple[str, ...], told: str) -> None:
+    """Exit code not 0, and the words that are expected."""
+    said = shop.operator("rollout", "create", "--app", "x", "--feature", "kind", "--version", "1.0.0", *options)
+    assert said.code != 0
+    assert told in " ".join(said.err.replace("│", " ").split()), said.err

@@ -1,0 +1,81 @@
+"""The demo's harmful version: rolled out to a tenth of the devices, watched, and stopped by what they report."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from alcove.platform.cli.demo.catalog import SPOILED
+from alcove.platform.cli.demo.result import GuardOutcome
+from alcove.platform.cli.demo.world import APP, FEATURE, DemoError
+from alcove.platform.client import DeadlineError, GuardrailPlan, Plan, Rollout, StagePlan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from alcove.platform.cli.demo.world import Devices
+    from alcove.platform.client import PlatformClient
+
+SHARE_PERMYRIAD = 1000
+EPSILON = "2"
+PATIENCE_S = 60.0  # the server looks twice a second; a loaded machine may be slow
+PLAN = Plan(
+    stages=(StagePlan(share_permyriad=SHARE_PERMYRIAD), StagePlan(share_permyriad=5000)),
+    guardrails=(
+        GuardrailPlan(metric="refused", margin=0.05),
+        GuardrailPlan(metric="crash_fallback", margin=0.01),
+    ),
+    epsilon=EPSILON,
+)
+
+
+def run_guarded(
+    operator: PlatformClient, devices: Devices, run_fleet: Callable[[], int], say: Callable[[str], None]
+) -> GuardOutcome:
+    """Roll the harmful version out and wait for the server to stop it; a person does where the reports do not tell.
+
+    Args:
+        operator: who plans the rollout.
+        devices: in processes; a tenth of them gets the version.
+        run_fleet: lets the fleet report; returns how many reports there are.
+        say: shows what is going on.
+
+    Raises:
+        DemoError: the server did not look at the reports.
+    """
+    rollout = operator.create_rollout(APP, FEATURE, SPOILED, plan=PLAN)
+    rollout = operator.advance_rollout(rollout.rollout_id)
+    say(f"{SPOILED} is on a tenth of the devices; another tenth is the control group")
+    devices.ask("sync")
+    ran_it = sum(answer["version"] == SPOILED for answer in devices.ask("read", count=1))
+    began_s = time.monotonic()
+    reports = run_fleet()
+    say(f"{reports:,} private reports are in; nobody touches the rollout")
+    rollout = _looked_at(operator, rollout.rollout_id, reports)
+    seconds = time.monotonic() - began_s if rollout.state != "running" else None
+    look = rollout.examination
+    if rollout.state == "running":
+        rollout = operator.roll_back_rollout(rollout.rollout_id, "demo: too few devices to tell")
+    return GuardOutcome(
+        version=SPOILED,
+        share=SHARE_PERMYRIAD / 10_000,
+        ran_it=ran_it,
+        state=rollout.state,
+        judgement="hold" if look is None else look.judgement,
+        reason="too few reports to tell" if look is None else look.reason,
+        reports=0 if look is None else look.report_count,
+        seconds=seconds,
+    )
+
+
+def _looked_at(operator: PlatformClient, rollout_id: str, reports: int) -> Rollout:
+    """Return the rollout once the server has stopped it, or has read all reports and found nothing."""
+    rollout = operator.rollout(rollout_id)
+    try:
+        for rollout in operator.watch_rollout(rollout_id, timeout_s=PATIENCE_S):
+            look = rollout.examination
+            if rollout.state != "running" or (look is not None and look.report_count >= reports):
+                return rollout
+    except DeadlineError:
+        pass
+    raise DemoError(f"expected a look at {reports} reports within {PATIENCE_S:.0f} s; saw {rollout.examination}")

@@ -1,0 +1,147 @@
+"""How is a rollout's plan written on the command line?  Stages and guardrails as short texts, or all as a file."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import typer
+from alcove.platform.cli.shares import share_permyriad
+from alcove.platform.client import GuardrailPlan, Plan, StagePlan
+from pydantic import ValidationError
+
+__all__ = ["PLAN_FIELDS", "PlanOptions", "duration_s", "guardrail_of", "plan_of", "stage_of"]
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_DURATION: Final = re.compile(r"(\d{1,6})([smhd])", re.ASCII)
+_COUNT: Final = re.compile(r"\d{1,8}", re.ASCII)
+_NUMBER: Final = re.compile(r"\d+(\.\d+)?", re.ASCII)
+_SHARES: Final = ("crash_fallback", "error", "refused")
+PLAN_FIELDS: Final = tuple(Plan.model_fields)
+
+Act = Literal["hold", "pause", "roll_back", "halt"]
+
+
+class PlanOptions:
+    """The options of a plan, as Typer reads them."""
+
+    Stages = Annotated[
+        list[str] | None,
+        typer.Option(
+            "--stage",
+            help="A step, SHARE[:TIME[:DEVICES]]: 1%:2d:5000 is 1 % for at least 2 days and until each group has "
+            "about 5000 devices. Repeatable, rising.",
+        ),
+    ]
+    Guardrails = Annotated[
+        list[str] | None,
+        typer.Option(
+            "--guard",
+            help="What must not get worse, METRIC:MARGIN: crash_fallback:0.5%, error:1%, refused:2%, or "
+            "latency:20ms[:QUANTILE]. Repeatable.",
+        ),
+    ]
+    OnHarm = Annotated[Act | None, typer.Option(help="What harm does: pause, roll_back or halt (the default).")]
+    OnTimeout = Annotated[
+        Act | None, typer.Option(help="What happens when a stage was not found safe in time: hold (the default), …")
+    ]
+    Timeout = Annotated[str | None, typer.Option(help="After how long that is, such as 14d; by default never.")]
+    Waiver = Annotated[
+        str | None,
+        typer.Option(help="Why it may advance by itself where a stage is safe; else a person advances. Audited."),
+    ]
+    Epsilon = Annotated[str | None, typer.Option(help="Privacy loss of one report; 1 by default, 2 at most.")]
+    LatencyEdges = Annotated[
+        list[float] | None, typer.Option("--latency-edge", help="Upper edge of a latency bin in ms; repeatable.")
+    ]
+    Window = Annotated[str | None, typer.Option(help="A device reports once in so long, such as 1d (the default).")]
+    File = Annotated[
+        Path | None,
+        typer.Option("--plan", help="The plan as JSON, as `rollout status ID --json` prints it; options go before it."),
+    ]
+
+
+def duration_s(text: str) -> int:
+    """Return seconds of a text such as 90s, 15m, 6h or 2d.
+
+    Raises:
+        typer.BadParameter: it reads otherwise.
+    """
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise typer.BadParameter(f"a time is written 90s, 15m, 6h or 2d; got {text!r}")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def stage_of(text: str) -> StagePlan:
+    """Return the stage that SHARE[:TIME[:DEVICES]] means.
+
+    Raises:
+        typer.BadParameter: it reads otherwise.
+    """
+    share, *rest = text.split(":")
+    if len(rest) > 2 or (len(rest) == 2 and _COUNT.fullmatch(rest[1]) is None):
+        raise typer.BadParameter(f"a stage is written SHARE[:TIME[:DEVICES]], such as 1%:2d:5000; got {text!r}")
+    return StagePlan(
+        share_permyriad=share_permyriad(share),
+        minimum_s=duration_s(rest[0]) if rest else 0,
+        minimum_cohort=int(rest[1]) if len(rest) == 2 else 0,
+    )
+
+
+def guardrail_of(text: str) -> GuardrailPlan:
+    """Return the guardrail that METRIC:MARGIN[:QUANTILE] means.
+
+    Raises:
+        typer.BadParameter: it reads otherwise.
+    """
+    metric, *rest = text.split(":")
+    if metric in _SHARES and len(rest) == 1 and rest[0].endswith("%") and _NUMBER.fullmatch(rest[0][:-1]):
+        return GuardrailPlan.model_validate({"metric": metric, "margin": float(rest[0][:-1]) / 100})
+    is_latency = metric == "latency" and 1 <= len(rest) <= 2 and rest[0].endswith("ms")
+    if is_latency and _NUMBER.fullmatch(rest[0][:-2]) and all(_NUMBER.fullmatch(part) for part in rest[1:]):
+        quantile = float(rest[1]) if len(rest) == 2 else 0.0
+        return GuardrailPlan(metric="latency", margin=float(rest[0][:-2]), quantile=quantile)
+    shapes = ", ".join(f"{name}:0.5%" for name in _SHARES)
+    raise typer.BadParameter(f"a guardrail is written {shapes} or latency:20ms:0.95; got {text!r}")
+
+
+def plan_of(
+    *,
+    stages: list[str] | None,
+    guardrails: list[str] | None,
+    on_harm: Act | None,
+    on_timeout: Act | None,
+    timeout: str | None,
+    waiver: str | None,
+    epsilon: str | None,
+    latency_edges_ms: list[float] | None,
+    window: str | None,
+    file: Path | None,
+) -> tuple[Plan, tuple[str, ...]]:
+    """Return the plan that the options mean, and the names of its fields that were given.
+
+    Raises:
+        typer.BadParameter: an option or the file reads otherwise.
+    """
+    given: dict[str, object] = {
+        "stages": None if stages is None else tuple(map(stage_of, stages)),
+        "guardrails": None if guardrails is None else tuple(map(guardrail_of, guardrails)),
+        "on_harm": on_harm,
+        "on_timeout": on_timeout,
+        "timeout_s": None if timeout is None else duration_s(timeout),
+        "waiver": waiver,
+        "epsilon": epsilon,
+        "latency_edges_ms": None if latency_edges_ms is None else tuple(latency_edges_ms),
+        "window_s": None if window is None else duration_s(window),
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    if file is None:
+        return Plan().model_copy(update=given), tuple(given)
+    try:
+        plan = Plan.model_validate_json(file.read_bytes())
+    except OSError as error:
+        raise typer.BadParameter(f"{file}: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise typer.BadParameter(f"{file}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    return plan.model_copy(update=given), PLAN_FIELDS

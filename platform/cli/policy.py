@@ -1,0 +1,108 @@
+"""`alcove layer` and `alcove holdout`: keep the experiments of an app apart, and devices out of all of them."""
+
+from typing import Annotated
+
+import typer
+from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
+from alcove.platform.cli.output import AsJson, percent, print_json, print_rows, when
+from alcove.platform.cli.shares import share_permyriad
+from alcove.platform.client import Holdout, Layer
+
+__all__ = ["holdouts", "layers"]
+
+layers = typer.Typer(no_args_is_help=True, help="Sets of experiments of an app that exclude each other.")
+holdouts = typer.Typer(no_args_is_help=True, help="Devices of an app that take part in no experiment.")
+
+App = Annotated[str, typer.Option("--app", help="The app.")]
+ValidateOnly = Annotated[bool, typer.Option("--validate-only", help="Check everything and keep nothing.")]
+
+
+@layers.command("create")
+def create(
+    *,
+    name: Annotated[str, typer.Argument(help="Its name, unique in the app.")],
+    app_name: App,
+    validate_only: ValidateOnly = False,
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    tls_root: TlsRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a layer; it stays for ever, with its salt."""
+    with connect(server, token_file, tls_root) as client:
+        _show_layers([client.create_layer(app_name, name, validate_only=validate_only)], as_json=as_json)
+
+
+@layers.command("list")
+def list_command(
+    *,
+    app_name: App,
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    tls_root: TlsRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the layers of an app, and what running experiments hold of each."""
+    with connect(server, token_file, tls_root) as client:
+        _show_layers(client.layers(app_name), as_json=as_json)
+
+
+@holdouts.command("set")
+def set_command(
+    *,
+    share: Annotated[str, typer.Argument(help="Share of the devices: 5% or 500 (1/10 000); 0 ends it.")],
+    app_name: App,
+    etag: Annotated[str, typer.Option(help="The holdout's etag as you know it; refused if it has changed since.")] = "",
+    validate_only: ValidateOnly = False,
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    tls_root: TlsRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Hold a share of the devices out of every experiment; it may rise only while none runs."""
+    with connect(server, token_file, tls_root) as client:
+        holdout = client.set_holdout(app_name, share_permyriad(share), etag=etag, validate_only=validate_only)
+    _show_holdout(holdout, as_json=as_json)
+
+
+@holdouts.command("show")
+def show(
+    *,
+    app_name: App,
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    tls_root: TlsRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how many devices are held out."""
+    with connect(server, token_file, tls_root) as client:
+        _show_holdout(client.holdout(app_name), as_json=as_json)
+
+
+def _show_layers(found: list[Layer], *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        {
+            "layer": layer.name,
+            "app": layer.app,
+            "claimed": percent(sum(claim.count for claim in layer.claims)),
+            "segments": "; ".join(
+                f"[{claim.first}, {claim.first + claim.count}) {claim.experiment_id} ({claim.feature})"
+                for claim in layer.claims
+            )
+            or "-",
+            "created": when(layer.created_at_s),
+        }
+        for layer in found
+    ]
+    print_rows(rows, as_json=False, empty="no layer yet: alcove layer create")
+
+
+def _show_holdout(holdout: Holdout, *, as_json: bool) -> None:
+    if as_json:
+        print_json(holdout)
+        return
+    row = {"app": holdout.app, "held out": percent(holdout.share_permyriad), "etag": holdout.etag}
+    print_rows([row | {"policy": holdout.policy_serial or "-"}], as_json=False, empty="")

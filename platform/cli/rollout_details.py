@@ -1,0 +1,73 @@
+"""How does one rollout look in a terminal?  Its plan, stage by stage, and what the last look at it found."""
+
+import typer
+from alcove.platform.cli.output import percent, print_rows, when
+from alcove.platform.client import Rollout, Verdict
+
+__all__ = ["show_details"]
+
+
+def show_details(rollout: Rollout) -> None:
+    """Print stages, audience, proposal and verdicts, as far as there are any."""
+    lines = []
+    if rollout.audience:
+        lines.append(f"audience: {rollout.audience}")
+    if rollout.control_permyriad:
+        lines.append(f"control group: {percent(rollout.control_permyriad)} of the devices keep the default version")
+    if rollout.proposal is not None:
+        proposal = rollout.proposal
+        lines.append(
+            f"{proposal.proposed_by} proposes {percent(proposal.share_permyriad)}: a second person approves it with"
+            f" 'alcove rollout approve {rollout.rollout_id}'"
+        )
+    for line in lines:
+        typer.echo(line)
+    _show_stages(rollout)
+    _show_look(rollout)
+
+
+def _show_stages(rollout: Rollout) -> None:
+    plan = rollout.plan
+    if not plan.stages:
+        return
+    rows = [
+        {
+            "stage": number,
+            "share": percent(stage.share_permyriad),
+            "at least": f"{stage.minimum_s / 3600:g} h",
+            "devices each": stage.minimum_cohort,
+            "": "now, since " + when(rollout.stage_started_at_s)
+            if number == rollout.stage
+            else "done"
+            if number < rollout.stage
+            else "",
+        }
+        for number, stage in enumerate(plan.stages, 1)
+    ]
+    by_itself = "advances by itself" if plan.waiver else "a person advances"
+    title = f"harm: {plan.on_harm.replace('_', ' ')}; safe: {by_itself}; epsilon {plan.epsilon} a report"
+    print_rows(rows, as_json=False, empty="", title=title)
+
+
+def _show_look(rollout: Rollout) -> None:
+    look = rollout.examination
+    if look is None:
+        return
+    title = f"last look {when(look.examined_at_s)}: {look.judgement}; {look.reason} ({look.report_count} reports)"
+    rows = [
+        {
+            "guardrail": verdict.metric,
+            "margin": _value(guardrail.margin, verdict),
+            "difference": _value(verdict.difference, verdict),
+            "interval": f"{_value(verdict.low, verdict)} to {_value(verdict.high, verdict)}",
+            "says": verdict.kind,
+        }
+        for guardrail, verdict in zip(rollout.plan.guardrails, look.verdicts, strict=False)
+    ]
+    print_rows(rows, as_json=False, empty=title, title=title)
+
+
+def _value(value: float | None, verdict: Verdict) -> str:
+    if value is None:
+        return "?"
+    return f"{value:g} ms" if verdict.metric == "latency" else f"{100 * value:.3g} %"

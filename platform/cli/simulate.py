@@ -1,0 +1,194 @@
+"""`alcove simulate`: how a rollout would go, on virtual devices, before it is begun."""
+
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from alcove.platform.cli.output import AsJson, print_json, print_rows
+from alcove.platform.cli.plans import PlanOptions, plan_of
+from alcove.platform.client import Plan
+from alcove.platform.core.errors import InvalidFieldError
+from alcove.platform.core.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage
+from alcove.platform.simulation.run import simulate as simulated
+from alcove.platform.simulation.scenario import Behaviour, Mechanism, Scenario
+from alcove.platform.simulation.summary import Summary, summarise
+from pydantic import ValidationError
+from rich.console import Console
+from rich.progress import Progress
+
+__all__ = ["simulate"]
+
+_ACTIONS = {
+    "hold": PlanAction.HOLD,
+    "pause": PlanAction.PAUSE,
+    "roll_back": PlanAction.ROLL_BACK,
+    "halt": PlanAction.HALT,
+}
+Version = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="How the version behaves, NAME=VALUE: crash_fallback=2.1%, error=0.2%, refused=20%, latency=25ms. "
+        "Repeatable; what is left out is as the control's, which crashes 0.1 %."
+    ),
+]
+
+
+def simulate(
+    *,
+    devices: Annotated[int, typer.Option(help="Devices of the app.")] = 1_000_000,
+    windows: Annotated[int, typer.Option(help="Check-in periods to simulate at most.")] = 14,
+    active: Annotated[str, typer.Option(help="Share of the devices that report in a period.")] = "100%",
+    control: Version = None,
+    treatment: Version = None,
+    mechanism: Annotated[Mechanism, typer.Option(help="How reports become sums.")] = Mechanism.RANDOMISED_RESPONSE,
+    runs: Annotated[int, typer.Option(help="How often all of it is repeated.")] = 20,
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 1,
+    is_advanced: Annotated[
+        bool, typer.Option("--advance/--no-advance", help="Whether a person advances as soon as a stage is safe.")
+    ] = True,
+    stage: PlanOptions.Stages = None,
+    guard: PlanOptions.Guardrails = None,
+    on_harm: PlanOptions.OnHarm = None,
+    on_timeout: PlanOptions.OnTimeout = None,
+    timeout: PlanOptions.Timeout = None,
+    waiver: PlanOptions.Waiver = None,
+    epsilon: PlanOptions.Epsilon = None,
+    latency_edge: PlanOptions.LatencyEdges = None,
+    window: PlanOptions.Window = None,
+    plan_file: PlanOptions.File = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Also draw it: .png, .svg, .pdf, or .html for a page of its own.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate a rollout: how often harm is found, how soon, how often by mistake, and what it costs in privacy.
+
+    Virtual devices go through the real policy, assignment, noise, statistics and rules.  Example, a version that
+    crashes on 2 % more devices: alcove simulate --stage 5% --guard crash_fallback:0.5% --treatment crash_fallback=2.1%
+    """
+    _check_plot(plot)
+    plan, _ = plan_of(
+        stages=stage,
+        guardrails=guard,
+        on_harm=on_harm,
+        on_timeout=on_timeout,
+        timeout=timeout,
+        waiver=waiver,
+        epsilon=epsilon,
+        latency_edges_ms=latency_edge,
+        window=window,
+        file=plan_file,
+    )
+    usual = _behaviour("--control", control, Behaviour())
+    try:
+        scenario = Scenario(
+            plan=_record(plan),
+            devices=devices,
+            windows=windows,
+            active=_share("--active", active),
+            control=usual,
+            treatment=_behaviour("--treatment", treatment, usual),
+            mechanism=mechanism,
+            is_advanced=is_advanced,
+            runs=runs,
+            seed=seed,
+        )
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        raise typer.BadParameter(f"{'.'.join(map(str, fault['loc'])) or 'plan'}: {fault['msg']}") from None
+    except InvalidFieldError as error:
+        raise typer.BadParameter(str(error)) from None
+    began_s = time.perf_counter()
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("runs", total=runs)
+        results = list(simulated(scenario, lambda done: progress.update(task, completed=done)))
+    summary = summarise(results, windows=windows, seconds=time.perf_counter() - began_s)
+    if plot is not None:
+        from alcove.platform.simulation.plots import write_plot  # noqa: PLC0415 - loads matplotlib
+
+        write_plot(plot, scenario, summary)
+    _show(summary, as_json=as_json)
+
+
+def _show(summary: Summary, *, as_json: bool) -> None:
+    if as_json:
+        from dataclasses import asdict  # noqa: PLC0415
+
+        print_json(asdict(summary))
+        return
+    rows = [
+        {
+            "window": look.window,
+            "share": f"{look.share_permyriad / 100:g} %",
+            "reports": f"{look.reports:,}",
+            "judgement": look.judgement,
+            "rule": look.code,
+        }
+        for look in summary.looks
+    ]
+    print_rows(rows, as_json=False, empty="no window", title="first run")
+    harmed, done = summary.harmed, summary.completed
+    soon = "" if summary.windows_to_harm is None else f", after {summary.windows_to_harm:g} windows (median)"
+    typer.echo(f"harm found in {harmed.share:.1%} of {summary.runs} runs ({harmed.low:.1%} to {harmed.high:.1%}){soon}")
+    typer.echo(f"reached everybody in {done.share:.1%} ({done.low:.1%} to {done.high:.1%})")
+    typer.echo(f"a device that took part spent epsilon {summary.epsilon_mean:.3g}, {summary.epsilon_max:.3g} at most")
+    typer.echo(f"{summary.device_windows_per_s / 1e6:.1f} million device-windows a second")
+
+
+def _check_plot(path: Path | None) -> None:
+    if path is None:
+        return
+    if path.suffix.lower() not in (".png", ".svg", ".pdf", ".html"):
+        raise typer.BadParameter(f"--plot: a name that ends in .png, .svg, .pdf or .html; got {path.name!r}")
+    if not path.resolve().parent.is_dir():
+        raise typer.BadParameter(f"--plot: {path.parent} is no folder")
+    if find_spec("matplotlib") is None:
+        raise typer.BadParameter("--plot draws with matplotlib: pip install 'alcove[simulate]'")
+
+
+def _behaviour(option: str, given: list[str] | None, usual: Behaviour) -> Behaviour:
+    values: dict[str, float] = {}
+    for text in given or ():
+        name, _, value = text.partition("=")
+        if name == "latency" and value.endswith("ms"):
+            values["latency_ms"] = _number(option, text, value.removesuffix("ms"))
+        elif name in ("crash_fallback", "error", "refused"):
+            values[name] = _share(option, value)
+        else:
+            raise typer.BadParameter(
+                f"{option}: crash_fallback=1%, error=1%, refused=20% or latency=25ms; got {text!r}"
+            )
+    try:
+        return Behaviour.model_validate(usual.model_dump() | values)
+    except ValidationError as error:
+        raise typer.BadParameter(f"{option}: {error.errors(include_url=False)[0]['msg']}") from None
+
+
+def _share(option: str, text: str) -> float:
+    if not text.strip().endswith("%"):
+        raise typer.BadParameter(f"{option}: a share is written 2.5%, got {text!r}")
+    return _number(option, text, text.strip().removesuffix("%")) / 100
+
+
+def _number(option: str, whole: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{option}: {whole!r} holds no number") from None
+
+
+def _record(plan: Plan) -> RolloutPlan:
+    """Return the plan as the engine has it; what is left open gets the server's defaults there."""
+    return RolloutPlan(
+        stages=tuple(Stage(each.share_permyriad, each.minimum_s, each.minimum_cohort) for each in plan.stages),
+        guardrails=tuple(GuardrailRecord(each.metric, each.margin, each.quantile or None) for each in plan.guardrails),
+        on_harm=_ACTIONS.get(plan.on_harm, PlanAction.HALT),
+        on_timeout=_ACTIONS.get(plan.on_timeout, PlanAction.HOLD),
+        timeout_s=plan.timeout_s,
+        waiver=plan.waiver,
+        epsilon=plan.epsilon or "1",
+        latency_edges_ms=plan.latency_edges_ms,
+        window_s=plan.window_s,
+    )

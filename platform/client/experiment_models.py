@@ -1,0 +1,159 @@
+"""What does the server answer about experiments, as values?  As in `models`."""
+
+from typing import Annotated, Literal
+
+from alcove.platform.client.models import Value, without_prefix
+from alcove.platform.client.rollout_models import GuardrailPlan
+
+__all__ = [
+    "Arm",
+    "ArmDifference",
+    "ArmResult",
+    "Decision",
+    "Estimate",
+    "Experiment",
+    "ExperimentPlan",
+    "ExperimentReport",
+    "ExperimentVerdict",
+    "Primary",
+    "PrimaryDifference",
+    "Results",
+    "Segment",
+]
+
+
+class Arm(Value):
+    """One side of an experiment."""
+
+    name: str
+    version: str
+    share_permyriad: int
+
+
+class Decision(Value):
+    """What the reports allow to say; `winner` is an index into the arms."""
+
+    kind: Annotated[Literal["winner", "inconclusive"], without_prefix("DECISION_KIND_")]
+    winner: int | None = None
+    code: str
+    reason: str
+
+
+class Primary(Value):
+    """The metric that decides; `quantile` of "latency_quantile" only, 0 else."""
+
+    kind: Annotated[
+        Literal["unspecified", "accepted", "latency_mean", "latency_quantile"], without_prefix("PRIMARY_KIND_")
+    ] = "accepted"
+    quantile: float = 0.0
+
+
+class ExperimentPlan(Value):
+    """What shall be found and by how many devices; what the server says of it is output; 0: unknown, or not at all."""
+
+    mde: float = 0.0
+    base_rate: float = 0.0
+    expected_devices: int = 0
+    devices_needed: int = 0
+    days_needed: int = 0
+    detectable: float = 0.0
+    planned_reports: int = 0
+
+
+class Segment(Value):
+    """Buckets [first, first + count) of a layer, of 10 000."""
+
+    layer: str
+    first: int
+    count: int
+
+
+class Experiment(Value):
+    """An experiment and where it stands."""
+
+    experiment_id: str
+    app: str
+    feature: str
+    arms: tuple[Arm, ...]
+    state: Annotated[Literal["draft", "running", "stopped"], without_prefix("EXPERIMENT_STATE_")]
+    epsilon: str
+    latency_edges_ms: tuple[float, ...]
+    window_s: int
+    minimum_cohort: int
+    primary: Primary = Primary()
+    guardrails: tuple[GuardrailPlan, ...] = ()
+    plan: ExperimentPlan = ExperimentPlan()
+    task_id: str
+    created_at_s: int
+    started_at_s: int
+    stopped_at_s: int
+    decision: Decision | None = None
+    policy_serial: int
+    etag: str = ""
+    audience: str = ""
+    segment: Segment | None = None
+
+
+class Estimate(Value):
+    """A quantity with its always-valid interval, privacy noise included; None: nothing is known, or unbounded."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+class ArmResult(Value):
+    """One arm as the reports show it."""
+
+    name: str
+    version: str
+    devices: float
+    share: Estimate
+    accuracy: Estimate
+    latency_ms: Estimate
+    median_latency_ms: Estimate
+
+
+class ArmDifference(Value):
+    """Accuracy of an arm minus that of the control."""
+
+    arm: int
+    accuracy: Estimate
+
+
+class PrimaryDifference(Value):
+    """An arm minus the control in the metric that decides: a share, or milliseconds."""
+
+    arm: int
+    difference: Estimate
+
+
+class ExperimentVerdict(Value):
+    """What one guardrail, by its place in the experiment's, says of one arm."""
+
+    arm: int
+    guardrail: int = 0
+    kind: Annotated[Literal["harmful", "safe", "inconclusive"], without_prefix("GUARD_KIND_")]
+    difference: Estimate
+    reason: str
+
+
+class Results(Value):
+    """Everything that the reports of an experiment show so far."""
+
+    report_count: int
+    window_count: int
+    cell_counts: tuple[int, ...]
+    arms: tuple[ArmResult, ...]
+    differences: tuple[ArmDifference, ...]
+    decision: Decision
+    alpha: float
+    primary: tuple[PrimaryDifference, ...] = ()
+    verdicts: tuple[ExperimentVerdict, ...] = ()
+
+
+class ExperimentReport(Value):
+    """An experiment and its results."""
+
+    experiment: Experiment
+    results: Results

@@ -1,0 +1,159 @@
+"""Which calls are there about experiments?"""
+
+from collections.abc import Iterator, Sequence
+
+from alcove.api.experiment.v1 import experiment_pb2 as pb
+from alcove.api.experiment.v1.experiment_pb2_grpc import ExperimentServiceStub
+from alcove.platform.client.calls import Caller, Streamer, new_id
+from alcove.platform.client.experiment_models import Arm, Experiment, ExperimentPlan, ExperimentReport, Primary, Segment
+from alcove.platform.client.models import value_of
+from alcove.platform.client.rollout_models import GuardrailPlan
+from google.protobuf.field_mask_pb2 import FieldMask
+
+__all__ = ["ExperimentCalls"]
+
+
+class ExperimentCalls:
+    """Comparisons of versions.
+
+    `etag`, where given, is that of the experiment as the caller knows it: a mutation of one that changed since is
+    refused.
+    """
+
+    _experiment: ExperimentServiceStub
+    _call: Caller
+    _stream: Streamer
+
+    def create_experiment(
+        self,
+        app: str,
+        feature: str,
+        arms: Sequence[Arm],
+        *,
+        epsilon: str = "",
+        latency_edges_ms: Sequence[float] = (),
+        window_s: int = 0,
+        minimum_cohort: int = 0,
+        primary: Primary | None = None,
+        guardrails: Sequence[GuardrailPlan] = (),
+        plan: ExperimentPlan | None = None,
+        audience: str = "",
+        segment: Segment | None = None,
+        validate_only: bool = False,
+        request_id: str | None = None,
+    ) -> Experiment:
+        """Create a draft; arm 0 is the control; "" and 0 are the server's defaults.
+
+        With `validate_only` check and plan everything and keep nothing.
+        """
+        request = pb.CreateExperimentRequest(
+            request_id=request_id or new_id(),
+            app=app,
+            feature=feature,
+            arms=map(_arm, arms),
+            epsilon=epsilon,
+            latency_edges_ms=latency_edges_ms,
+            window_s=window_s,
+            minimum_cohort=minimum_cohort,
+            primary=_primary(primary or Primary()),
+            guardrails=map(_guardrail, guardrails),
+            plan=_plan(plan or ExperimentPlan()),
+            audience=audience,
+            segment=None if segment is None else pb.Segment(**segment.model_dump()),
+            validate_only=validate_only,
+        )
+        return value_of(Experiment, self._call(self._experiment.CreateExperiment, request).experiment)
+
+    def update_experiment(
+        self,
+        experiment_id: str,
+        *,
+        fields: Sequence[str],
+        arms: Sequence[Arm] = (),
+        epsilon: str = "",
+        latency_edges_ms: Sequence[float] = (),
+        window_s: int = 0,
+        minimum_cohort: int = 0,
+        primary: Primary | None = None,
+        guardrails: Sequence[GuardrailPlan] = (),
+        plan: ExperimentPlan | None = None,
+        audience: str = "",
+        segment: Segment | None = None,
+        etag: str = "",
+        validate_only: bool = False,
+        request_id: str | None = None,
+    ) -> Experiment:
+        """Change what `fields` names in a draft, such as "arms", "audience" or "plan.mde"; it is planned anew."""
+        request = pb.UpdateExperimentRequest(
+            request_id=request_id or new_id(),
+            experiment_id=experiment_id,
+            update_mask=FieldMask(paths=fields),
+            arms=map(_arm, arms),
+            epsilon=epsilon,
+            latency_edges_ms=latency_edges_ms,
+            window_s=window_s,
+            minimum_cohort=minimum_cohort,
+            primary=_primary(primary or Primary()),
+            guardrails=map(_guardrail, guardrails),
+            plan=_plan(plan or ExperimentPlan()),
+            audience=audience,
+            segment=None if segment is None else pb.Segment(**segment.model_dump()),
+            validate_only=validate_only,
+            etag=etag,
+        )
+        return value_of(Experiment, self._call(self._experiment.UpdateExperiment, request).experiment)
+
+    def start_experiment(self, experiment_id: str, *, etag: str = "", request_id: str | None = None) -> Experiment:
+        """Put the arms on devices and open the collection."""
+        request = pb.StartExperimentRequest(request_id=request_id or new_id(), experiment_id=experiment_id, etag=etag)
+        return value_of(Experiment, self._call(self._experiment.StartExperiment, request).experiment)
+
+    def stop_experiment(self, experiment_id: str, *, etag: str = "", request_id: str | None = None) -> Experiment:
+        """Take the arms from devices and keep the decision."""
+        request = pb.StopExperimentRequest(request_id=request_id or new_id(), experiment_id=experiment_id, etag=etag)
+        return value_of(Experiment, self._call(self._experiment.StopExperiment, request).experiment)
+
+    def experiment(self, experiment_id: str) -> Experiment:
+        """Return one experiment."""
+        request = pb.GetExperimentRequest(experiment_id=experiment_id)
+        return value_of(Experiment, self._call(self._experiment.GetExperiment, request).experiment)
+
+    def watch_experiment(self, experiment_id: str, *, timeout_s: float) -> Iterator[Experiment]:
+        """Yield the experiment now and at each change, until it has stopped; DeadlineError after `timeout_s`."""
+        request = pb.WatchExperimentRequest(experiment_id=experiment_id)
+        for answer in self._stream(self._experiment.WatchExperiment, request, timeout_s=timeout_s):
+            yield value_of(Experiment, answer.experiment)
+
+    def results(self, experiment_id: str) -> ExperimentReport:
+        """Return an experiment and what its reports show so far."""
+        request = pb.GetResultsRequest(experiment_id=experiment_id)
+        return value_of(ExperimentReport, self._call(self._experiment.GetResults, request))
+
+    def experiments(self, app: str = "", feature: str = "") -> list[Experiment]:
+        """Return all experiments, oldest first; of one app or feature where given."""
+        experiments: list[Experiment] = []
+        token = ""
+        while True:
+            request = pb.ListExperimentsRequest(app=app, feature=feature, page_token=token)
+            answer: pb.ListExperimentsResponse = self._call(self._experiment.ListExperiments, request)
+            experiments += [value_of(Experiment, item) for item in answer.experiments]
+            token = answer.next_page_token
+            if not token:
+                return experiments
+
+
+def _arm(arm: Arm) -> pb.Arm:
+    return pb.Arm(name=arm.name, version=arm.version, share_permyriad=arm.share_permyriad)
+
+
+def _primary(primary: Primary) -> pb.Primary:
+    return pb.Primary(kind=pb.PrimaryKind.Value(f"PRIMARY_KIND_{primary.kind.upper()}"), quantile=primary.quantile)
+
+
+def _guardrail(guardrail: GuardrailPlan) -> pb.Guardrail:
+    metric = pb.GuardMetric.Value(f"GUARD_METRIC_{guardrail.metric.upper()}")
+    return pb.Guardrail(metric=metric, margin=guardrail.margin, quantile=guardrail.quantile)
+
+
+def _plan(plan: ExperimentPlan) -> pb.Plan:
+    return pb.Plan(mde=plan.mde, base_rate=plan.base_rate, expected_devices=plan.expected_devices)

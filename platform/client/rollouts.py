@@ -1,0 +1,156 @@
+"""Which calls are there about rollouts?"""
+
+from collections.abc import Iterator
+
+from alcove.api.rollout.v1 import rollout_pb2 as pb
+from alcove.api.rollout.v1.rollout_pb2_grpc import RolloutServiceStub
+from alcove.platform.client.calls import Caller, Streamer, new_id
+from alcove.platform.client.models import value_of
+from alcove.platform.client.rollout_models import Plan, Rollout
+from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.json_format import ParseDict
+
+__all__ = ["RolloutCalls"]
+
+
+class RolloutCalls:
+    """Rollouts of versions to the devices of an app.
+
+    `etag`, where given, is that of the rollout as the caller knows it: a mutation of one that changed since is refused.
+    """
+
+    _rollout: RolloutServiceStub
+    _call: Caller
+    _stream: Streamer
+
+    def create_rollout(
+        self,
+        app: str,
+        feature: str,
+        version: str,
+        *,
+        plan: Plan | None = None,
+        audience: str = "",
+        validate_only: bool = False,
+        request_id: str | None = None,
+    ) -> Rollout:
+        """Create a draft; with `validate_only` check everything and keep nothing."""
+        request = pb.CreateRolloutRequest(
+            request_id=request_id or new_id(),
+            app=app,
+            feature=feature,
+            version=version,
+            plan=None if plan is None else _plan(plan),
+            audience=audience,
+            validate_only=validate_only,
+        )
+        return value_of(Rollout, self._call(self._rollout.CreateRollout, request).rollout)
+
+    def update_rollout(
+        self,
+        rollout_id: str,
+        *,
+        fields: tuple[str, ...],
+        plan: Plan | None = None,
+        audience: str = "",
+        etag: str = "",
+        validate_only: bool = False,
+        request_id: str | None = None,
+    ) -> Rollout:
+        """Change what `fields` names: "audience", "plan", or single ones such as "plan.stages"."""
+        request = pb.UpdateRolloutRequest(
+            request_id=request_id or new_id(),
+            rollout_id=rollout_id,
+            plan=_plan(plan or Plan()),
+            audience=audience,
+            update_mask=FieldMask(paths=fields),
+            etag=etag,
+            validate_only=validate_only,
+        )
+        return value_of(Rollout, self._call(self._rollout.UpdateRollout, request).rollout)
+
+    def advance_rollout(
+        self,
+        rollout_id: str,
+        share_permyriad: int = 0,
+        *,
+        override_reason: str = "",
+        etag: str = "",
+        request_id: str | None = None,
+    ) -> Rollout:
+        """Raise the share, to that of the next stage if 0; 10 000 completes.
+
+        A reason, which is audited, is needed where the present stage was not found safe, or, without stages, where no
+        experiment named the version the winner.
+        """
+        request = pb.AdvanceRolloutRequest(
+            request_id=request_id or new_id(),
+            rollout_id=rollout_id,
+            share_permyriad=share_permyriad,
+            override_reason=override_reason,
+            etag=etag,
+        )
+        return value_of(Rollout, self._call(self._rollout.AdvanceRollout, request).rollout)
+
+    def approve_rollout(self, rollout_id: str, *, etag: str = "", request_id: str | None = None) -> Rollout:
+        """Make the advance that somebody else has proposed."""
+        request = pb.ApproveRolloutRequest(request_id=request_id or new_id(), rollout_id=rollout_id, etag=etag)
+        return value_of(Rollout, self._call(self._rollout.ApproveRollout, request).rollout)
+
+    def pause_rollout(self, rollout_id: str, *, etag: str = "", request_id: str | None = None) -> Rollout:
+        """Refuse to advance until resumed."""
+        request = pb.PauseRolloutRequest(request_id=request_id or new_id(), rollout_id=rollout_id, etag=etag)
+        return value_of(Rollout, self._call(self._rollout.PauseRollout, request).rollout)
+
+    def resume_rollout(self, rollout_id: str, *, etag: str = "", request_id: str | None = None) -> Rollout:
+        """Allow to advance again."""
+        request = pb.ResumeRolloutRequest(request_id=request_id or new_id(), rollout_id=rollout_id, etag=etag)
+        return value_of(Rollout, self._call(self._rollout.ResumeRollout, request).rollout)
+
+    def roll_back_rollout(
+        self, rollout_id: str, reason: str, *, etag: str = "", request_id: str | None = None
+    ) -> Rollout:
+        """Return all devices to the default version."""
+        request = pb.RollBackRolloutRequest(
+            request_id=request_id or new_id(), rollout_id=rollout_id, reason=reason, etag=etag
+        )
+        return value_of(Rollout, self._call(self._rollout.RollBackRollout, request).rollout)
+
+    def halt_rollout(self, rollout_id: str, reason: str, *, etag: str = "", request_id: str | None = None) -> Rollout:
+        """Return all devices to the default version and forbid this one."""
+        request = pb.HaltRolloutRequest(
+            request_id=request_id or new_id(), rollout_id=rollout_id, reason=reason, etag=etag
+        )
+        return value_of(Rollout, self._call(self._rollout.HaltRollout, request).rollout)
+
+    def rollout(self, rollout_id: str) -> Rollout:
+        """Return one rollout."""
+        request = pb.GetRolloutRequest(rollout_id=rollout_id)
+        return value_of(Rollout, self._call(self._rollout.GetRollout, request).rollout)
+
+    def watch_rollout(self, rollout_id: str, *, timeout_s: float) -> Iterator[Rollout]:
+        """Yield the rollout now and at each change, until it has ended; DeadlineError after `timeout_s`."""
+        request = pb.WatchRolloutRequest(rollout_id=rollout_id)
+        for answer in self._stream(self._rollout.WatchRollout, request, timeout_s=timeout_s):
+            yield value_of(Rollout, answer.rollout)
+
+    def rollouts(self, app: str = "", feature: str = "") -> list[Rollout]:
+        """Return all rollouts, oldest first; of one app or feature where given."""
+        rollouts: list[Rollout] = []
+        token = ""
+        while True:
+            request = pb.ListRolloutsRequest(app=app, feature=feature, page_token=token)
+            answer: pb.ListRolloutsResponse = self._call(self._rollout.ListRollouts, request)
+            rollouts += [value_of(Rollout, item) for item in answer.rollouts]
+            token = answer.next_page_token
+            if not token:
+                return rollouts
+
+
+def _plan(plan: Plan) -> pb.Plan:
+    fields = plan.model_dump(mode="json")
+    for name in ("on_harm", "on_timeout"):
+        fields[name] = f"ACTION_{fields[name].upper()}"
+    for guardrail in fields["guardrails"]:
+        guardrail["metric"] = f"GUARD_METRIC_{guardrail['metric'].upper()}"
+    return ParseDict(fields, pb.Plan())

@@ -1,0 +1,143 @@
+"""How many devices and days does an experiment need, and what must its plan keep?  Pure.
+
+The plan is made for randomised response, which is how reports are private today; every number comes from
+`platform.stats.PowerModel`. A device reports in as many windows of 30 days as its ledger pays for.
+"""
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+from alcove.platform.core import limits
+from alcove.platform.core.errors import InvalidFieldError
+from alcove.platform.core.experiment_records import ExperimentPlan
+from alcove.platform.core.records import ExperimentRecord
+from alcove.platform.core.rollout_records import GuardrailRecord
+from alcove.platform.experiments.task import bin_values_ms, outcome_count
+from alcove.platform.stats import (
+    ArgumentError,
+    GuardMetric,
+    Guardrail,
+    Mechanism,
+    MetricModel,
+    PowerModel,
+    Primary,
+    PrimaryKind,
+    mean_model,
+    share_model,
+)
+from alcove.platform.stats.limits import MAX_REPORTS
+from alcove.privacy.limits import DAY_S, EPSILON_PER_30_DAYS
+from alcove.registry.policy import TaskPolicy
+
+__all__ = ["guardrails_of", "planned", "primary_of"]
+
+_WORST_RATE = 0.5
+_PERIOD_DAYS = 30
+
+
+def primary_of(plan: ExperimentPlan) -> Primary:
+    """Return what decides.
+
+    Raises:
+        InvalidFieldError: the metric is unknown, or its quantile is out of its bounds.
+    """
+    if plan.primary not in tuple(PrimaryKind):
+        raise InvalidFieldError("primary.kind", " | ".join(PrimaryKind), plan.primary)
+    try:
+        return Primary(PrimaryKind(plan.primary), plan.quantile)
+    except ArgumentError as error:
+        raise InvalidFieldError(f"primary.{error.name}", error.bound, error.value) from None
+
+
+def guardrails_of(plan: ExperimentPlan) -> tuple[Guardrail, ...]:
+    """Return the guardrails as statistics read them.
+
+    Raises:
+        InvalidFieldError: one of them means nothing.
+    """
+    if len(plan.guardrails) > limits.GUARDRAILS_MAX:
+        raise InvalidFieldError("guardrails", f"at most {limits.GUARDRAILS_MAX}", len(plan.guardrails))
+    return tuple(map(_guardrail, plan.guardrails))
+
+
+def planned(record: ExperimentRecord, task: TaskPolicy) -> ExperimentPlan:
+    """Return the plan with what it needs, or raise for one that cannot be kept.
+
+    Raises:
+        InvalidFieldError: a field is out of its bounds, or latency decides where there is one bin.
+    """
+    plan, primary = record.plan, primary_of(record.plan)
+    is_latency = primary.kind is not PrimaryKind.ACCEPTED
+    needs_bins = is_latency or any(guard.metric is GuardMetric.LATENCY for guard in guardrails_of(plan))
+    if needs_bins and not record.latency_edges_ms:
+        raise InvalidFieldError("latency_edges_ms", "at least one edge where latency is watched", ())
+    bound = limits.LATENCY_MARGIN_MAX_MS if is_latency else 1.0
+    if not (math.isfinite(plan.mde) and 0.0 <= plan.mde < bound):
+        raise InvalidFieldError("mde", f"in [0, {bound:g})", plan.mde)
+    if not 0.0 <= plan.base_rate < 1.0:
+        raise InvalidFieldError("base_rate", "in [0, 1)", plan.base_rate)
+    if is_latency and plan.base_rate:
+        raise InvalidFieldError("base_rate", f"absent for {primary.kind}", plan.base_rate)
+    if not 0 <= plan.expected_devices <= limits.EXPECTED_DEVICES_MAX:
+        raise InvalidFieldError("expected_devices", f"0 to {limits.EXPECTED_DEVICES_MAX}", plan.expected_devices)
+    bare = replace(plan, devices_needed=0, days_needed=0, detectable=0.0, planned_reports=0)
+    total = sum(arm.share_permyriad for arm in record.arms)
+    model = PowerModel(
+        _model(record, primary),
+        [arm.share_permyriad / total for arm in record.arms],
+        Mechanism.RANDOMISED_RESPONSE,
+        task.epsilon_fraction,
+    )
+    in_ms = _share_per_ms(record, primary)
+    most = _windows_of_a_period(record, task)
+    if plan.expected_devices:
+        bare = replace(bare, detectable=model.detectable(plan.expected_devices, most) / in_ms)
+    if not plan.mde:
+        return bare
+    devices = model.devices_needed(plan.mde * in_ms) or 0
+    windows = None
+    if plan.expected_devices:
+        windows = model.windows_needed(plan.mde * in_ms, plan.expected_devices, most=most)
+    return replace(
+        bare,
+        devices_needed=devices,
+        days_needed=0 if windows is None else math.ceil(windows * record.window_s / DAY_S),
+        planned_reports=min(plan.expected_devices * (windows or most) or devices, MAX_REPORTS),
+    )
+
+
+def _guardrail(record: GuardrailRecord) -> Guardrail:
+    if record.metric not in tuple(GuardMetric):
+        raise InvalidFieldError("guardrails.metric", " | ".join(GuardMetric), record.metric)
+    try:
+        return Guardrail(GuardMetric(record.metric), record.margin, record.quantile)
+    except ArgumentError as error:
+        raise InvalidFieldError(
+            f"guardrails.{error.name}".removesuffix(".guardrail"), error.bound, error.value
+        ) from None
+
+
+def _model(record: ExperimentRecord, primary: Primary) -> MetricModel:
+    outcomes, bins = outcome_count(record), len(record.latency_edges_ms) + 1
+    if primary.kind is PrimaryKind.LATENCY_MEAN:
+        return mean_model(bin_values_ms(record.latency_edges_ms), outcomes=outcomes)
+    # A quantile is planned as the share of answers below it, which has its variance.
+    rate = primary.quantile or record.plan.base_rate or _WORST_RATE
+    return share_model(rate, outcomes=outcomes, bins=bins)
+
+
+def _share_per_ms(record: ExperimentRecord, primary: Primary) -> float:
+    """Return what one unit of the metric is in the model's: for a quantile, latencies evenly filling the bins."""
+    if primary.quantile is None:
+        return 1.0
+    lows = (0.0, *record.latency_edges_ms)
+    widths = [high - low for low, high in pairwise(lows)]
+    widths.append(widths[-1])
+    place = min(int(primary.quantile * len(widths)), len(widths) - 1)
+    return 1.0 / (len(widths) * widths[place])
+
+
+def _windows_of_a_period(record: ExperimentRecord, task: TaskPolicy) -> int:
+    """Return in how many windows of 30 days a device reports: as many as fit and its ledger pays for."""
+    return max(1, min(int(EPSILON_PER_30_DAYS / task.epsilon_fraction), _PERIOD_DAYS * DAY_S // record.window_s))

@@ -1,0 +1,124 @@
+"""What do the reports of a stage say?  Where they come from is behind `Evidence`; statistics see an `Aggregate` only.
+
+The error of a halt without cause is `ALPHA` for a whole rollout, however often and at how many stages it is looked at:
+each watched stage gets an equal part of it, and within a stage each guardrail (`stats.examine_all`).
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Protocol
+
+from alcove.platform.core.records import RolloutRecord
+from alcove.platform.rollouts.task import ARMS, CONTROL, TREATMENT
+from alcove.platform.stats import (
+    Aggregate,
+    Comparison,
+    GuardMetric,
+    Guardrail,
+    GuardVerdict,
+    aggregate_from_randomised_response,
+    compare,
+    examine_all,
+)
+from alcove.platform.store.reports import cell_counts, window_count
+from alcove.registry.limits import POLICY_BUCKETS
+from alcove.registry.policy import TaskPolicy
+from sqlalchemy.ext.asyncio import AsyncSession
+
+__all__ = ["ALPHA", "Evidence", "Finding", "RandomisedReports", "examine"]
+
+ALPHA: Final = 0.05
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the reports of a stage say.
+
+    Attributes:
+        reports: read in this stage.
+        devices: estimated, of control and treatment.
+        mismatch: one sentence where the groups' sizes do not fit their shares; "" where they do.
+        verdicts: in the order of the plan's guardrails.
+    """
+
+    reports: int
+    devices: tuple[float, ...]
+    mismatch: str
+    verdicts: tuple[GuardVerdict, ...]
+
+
+class Evidence(Protocol):
+    """Where a stage's counts come from."""
+
+    async def read(self, session: AsyncSession, task: TaskPolicy) -> tuple[Aggregate, int]:
+        """Return the counts of a task over all windows, and how many windows have any."""
+        ...
+
+
+class RandomisedReports:
+    """Counts of randomised cells, as the ingress has added them up."""
+
+    async def read(self, session: AsyncSession, task: TaskPolicy) -> tuple[Aggregate, int]:
+        """Return the counts of a task over all windows, and how many windows have any.
+
+        Raises:
+            StatsError: the counts are more than statistics accept.
+        """
+        aggregate = aggregate_from_randomised_response(
+            await cell_counts(session, task.task_id, task.cell_count),
+            arms=task.arm_count,
+            outcomes=task.outcome_count,
+            bins=task.latency_bin_count,
+            epsilon=Fraction(task.epsilon),
+        )
+        return aggregate, await window_count(session, task.task_id)
+
+
+def examine(rollout: RolloutRecord, aggregate: Aggregate, windows: int) -> Finding:
+    """Return what the counts of the present stage say.
+
+    Args:
+        rollout: with a control group.
+        aggregate: of its task.
+        windows: of reports that are pooled in it.
+
+    Raises:
+        StatsError: statistics refuse the counts.
+    """
+    plan = rollout.plan
+    stage = plan.stages[rollout.stage - 1]
+    planned_reports = ARMS * stage.minimum_cohort
+    groups = (rollout.control_permyriad, rollout.share_permyriad)
+    compared = compare(
+        aggregate,
+        bin_values_ms=range(aggregate.bins),  # of which nothing is read here
+        alpha=ALPHA,
+        minimum_cohort=stage.minimum_cohort,
+        control=CONTROL,
+        expected_shares=[share / sum(groups) for share in groups],
+        planned_reports=planned_reports,
+        reports_per_device=max(1, windows),
+    )
+    watched = sum(1 for each in plan.stages if each.share_permyriad < POLICY_BUCKETS)
+    verdicts = examine_all(
+        aggregate,
+        [Guardrail(GuardMetric(each.metric), each.margin, each.quantile) for each in plan.guardrails],
+        control=CONTROL,
+        treatment=TREATMENT,
+        alpha=ALPHA / watched,
+        planned_reports=planned_reports,
+        edges_ms=plan.latency_edges_ms,
+        reports_per_device=max(1, windows),
+    )
+    return Finding(aggregate.reports, tuple(arm.devices for arm in compared.arms), _mismatch(compared), verdicts)
+
+
+def _mismatch(compared: Comparison) -> str:
+    ratio = compared.sample_ratio
+    if not ratio.mismatched:
+        return ""
+    arm = ratio.mismatched[0]
+    interval = ratio.intervals[arm]
+    seen = "" if interval is None else f"[{interval.low:.4f}, {interval.high:.4f}]"
+    name = "control" if arm == CONTROL else "treatment"
+    return f"the {name} should send {ratio.expected[arm]:.4f} of the reports, but its interval is {seen}"

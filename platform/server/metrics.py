@@ -1,0 +1,101 @@
+"""What may a monitoring system ask of the server?  Prometheus metrics on a port of their own, only where one is set.
+
+Nothing here tells who called or who reported: methods, statuses, states and roles are the only labels.
+
+    GET /metrics on --metrics-port
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final
+
+import structlog
+from aiohttp import web
+from alcove.platform.store.usage import rollouts_by_state
+from alcove.registry.trust import delegations
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+if TYPE_CHECKING:
+    from alcove.platform.ingress.reports import ReportCollector
+    from alcove.platform.store import Store
+    from alcove.registry.tree import Tree
+
+__all__ = ["Metrics", "create_metrics_page"]
+
+EDGES_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_log = structlog.get_logger()
+
+
+class Metrics:
+    """The server's own figures; one registry for each server, so that two in one process do not mix."""
+
+    def __init__(self) -> None:
+        registry = self.registry = CollectorRegistry()
+        self._calls = Histogram(
+            "alcove_rpc_seconds",
+            "Calls that ended, and the seconds they took.",
+            ("method", "status"),
+            buckets=EDGES_S,
+            registry=registry,
+        )
+        self._refreshed = Gauge(
+            "alcove_refresh_timestamp_seconds",
+            "When signatures were last looked at.",
+            registry=registry,
+        )
+        self._failures = Counter(
+            "alcove_refresh_failures", "Times that looking at signatures failed.", registry=registry
+        )
+        self.counted = Gauge("alcove_reports_counted", "Reports counted since the start.", registry=registry)
+        self.refused = Gauge(
+            "alcove_bodies_refused", "Bodies of reports refused since the start.", ("reason",), registry=registry
+        )
+        self.rollouts = Gauge("alcove_rollouts", "Rollouts by state.", ("state",), registry=registry)
+        self.expiry = Gauge(
+            "alcove_signature_expiry_timestamp_seconds", "When a role's metadata expires.", ("role",), registry=registry
+        )
+
+    def call_ended(self, method: str, status: str, seconds: float) -> None:
+        """Count a call."""
+        self._calls.labels(method, status).observe(seconds)
+
+    def refreshed(self) -> None:
+        """Note that signatures were looked at, and renewed where it was time."""
+        self._refreshed.set(time.time())
+
+    def refresh_failed(self) -> None:
+        """Note that they were not."""
+        self._failures.inc()
+
+
+def create_metrics_page(metrics: Metrics, store: Store, tree: Tree, collector: ReportCollector) -> web.Application:
+    """Return the application that answers GET /metrics; rows and signatures are read for each answer."""
+
+    async def answer(_request: web.Request) -> web.Response:
+        async with store.read() as session:
+            states = await rollouts_by_state(session)
+        for state, count in states.items():
+            metrics.rollouts.labels(state).set(count)
+        for role, expires_s in (await asyncio.to_thread(_expiries, tree)).items():
+            metrics.expiry.labels(role).set(expires_s)
+        metrics.counted.set(collector.counted)
+        for reason, count in collector.refused.items():
+            metrics.refused.labels(reason).set(count)
+        page = generate_latest(metrics.registry)
+        return web.Response(body=page, headers={"Content-Type": CONTENT_TYPE_LATEST, "Cache-Control": "no-store"})
+
+    app = web.Application()
+    app.add_routes([web.get("/metrics", answer)])
+    return app
+
+
+def _expiries(tree: Tree) -> dict[str, int]:
+    """Return when each role's metadata expires, bins left out: there are thousands, and their team's says the same."""
+    state = tree.state()
+    signed = {"root": state.root, "targets": state.targets, "snapshot": state.snapshot, "timestamp": state.timestamp}
+    moments = {role: int(metadata.expires.timestamp()) for role, metadata in signed.items()}
+    named = {role: held for role, held in state.roles.items() if role in delegations(state.targets)}
+    return moments | {role: int(held.metadata.signed.expires.timestamp()) for role, held in named.items()}

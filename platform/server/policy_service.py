@@ -1,0 +1,97 @@
+"""How does PolicyService answer?"""
+
+# The names and signatures are those of the generated base class.
+# ruff: noqa: ARG002, N802
+
+from collections.abc import Sequence
+from typing import Any
+
+from alcove.api.policy.v1 import policy_pb2 as pb
+from alcove.api.policy.v1 import policy_pb2_grpc as rpc
+from alcove.platform.core.checks import check
+from alcove.platform.core.errors import NotFoundError
+from alcove.platform.core.records import ExperimentRecord, HoldoutRecord, LayerRecord
+from alcove.platform.experiments import isolation
+from alcove.platform.server.mutations import Mutations
+from alcove.platform.store.change import Change
+from alcove.platform.store.experiments import running_experiments
+from alcove.platform.store.layers import find_holdout, layers_of_app
+from alcove.platform.store.publications import last_publication
+from alcove.registry.canonical import AppName
+
+__all__ = ["PolicyService"]
+
+
+class PolicyService(rpc.PolicyServiceServicer):
+    """Layers, holdouts and the signed policy of an app."""
+
+    def __init__(self, mutations: Mutations) -> None:
+        self._mutations = mutations
+
+    async def CreateLayer(self, request: pb.CreateLayerRequest, context: Any) -> pb.CreateLayerResponse:
+        """Create a layer."""
+
+        async def work(change: Change) -> pb.CreateLayerResponse:
+            layer = await isolation.create_layer(change, app=request.app, name=request.name)
+            return pb.CreateLayerResponse(layer=_layer(layer, ()))
+
+        return await self._mutations.run(request, pb.CreateLayerResponse, work)
+
+    async def ListLayers(self, request: pb.ListLayersRequest, context: Any) -> pb.ListLayersResponse:
+        """List an app's layers with what is claimed of them."""
+        app = check("app", AppName, request.app)
+        async with self._mutations.store.read() as session:
+            layers = await layers_of_app(session, app)
+            running = await running_experiments(session, app)
+        return pb.ListLayersResponse(layers=[_layer(layer, running) for layer in layers])
+
+    async def SetHoldout(self, request: pb.SetHoldoutRequest, context: Any) -> pb.SetHoldoutResponse:
+        """Set who takes part in no experiment."""
+
+        async def work(change: Change) -> pb.SetHoldoutResponse:
+            holdout = await isolation.set_holdout(
+                change, app=request.app, share_permyriad=request.share_permyriad, etag=request.etag
+            )
+            return pb.SetHoldoutResponse(holdout=_holdout(holdout))
+
+        return await self._mutations.run(request, pb.SetHoldoutResponse, work)
+
+    async def GetHoldout(self, request: pb.GetHoldoutRequest, context: Any) -> pb.GetHoldoutResponse:
+        """Return who takes part in no experiment."""
+        app = check("app", AppName, request.app)
+        async with self._mutations.store.read() as session:
+            holdout = await find_holdout(session, app) or isolation.no_holdout(app)
+        return pb.GetHoldoutResponse(holdout=_holdout(holdout))
+
+    async def GetPolicy(self, request: pb.GetPolicyRequest, context: Any) -> pb.GetPolicyResponse:
+        """Return what an app's devices are told."""
+        app = check("app", AppName, request.app)
+        async with self._mutations.store.read() as session:
+            policy = await last_publication(session, "policy", app)
+            halt = await last_publication(session, "halt", app)
+        if policy is None:
+            raise NotFoundError("policy of app", app)
+        return pb.GetPolicyResponse(policy=policy.document, halt=b"" if halt is None else halt.document)
+
+
+def _layer(record: LayerRecord, running: Sequence[ExperimentRecord]) -> pb.Layer:
+    claims = [
+        pb.Claim(experiment_id=one.experiment_id, feature=one.feature, first=one.segment.first, count=one.segment.count)
+        for one in running
+        if one.segment is not None and one.segment.layer == record.name
+    ]
+    return pb.Layer(
+        app=record.app,
+        name=record.name,
+        created_at_s=record.created_at_s,
+        claims=sorted(claims, key=lambda claim: claim.first),
+    )
+
+
+def _holdout(record: HoldoutRecord) -> pb.Holdout:
+    return pb.Holdout(
+        app=record.app,
+        share_permyriad=record.share_permyriad,
+        etag=str(record.revision),
+        policy_serial=record.policy_serial,
+    )

@@ -1,0 +1,75 @@
+"""How are the ports opened?  One for tokens, one for client certificates where there is a list of them.
+
+gRPC asks for a client certificate or it does not; it cannot take one and do without.  So callers with certificates
+have a port of their own, where each must bring one that the client CA has signed, and may send a token as well.
+"""
+
+import errno
+import os
+import ssl
+from contextlib import AsyncExitStack
+
+import grpc
+from aiohttp import web
+from alcove.platform.core import limits
+from alcove.platform.ingress import SILENT
+from alcove.platform.server.settings import Settings
+
+__all__ = ["listen", "listen_for_certificates", "start_http"]
+
+
+def listen(server: grpc.aio.Server, settings: Settings) -> int:
+    """Open the gRPC port for tokens; return its number.
+
+    Raises:
+        OSError: the port is taken or not ours to open, or the TLS files cannot be read.
+    """
+    if settings.tls_key is None:
+        return _opened(server, settings, settings.grpc_port, None)
+    return _opened(server, settings, settings.grpc_port, grpc.ssl_server_credentials([_pair(settings)]))
+
+
+def listen_for_certificates(server: grpc.aio.Server, settings: Settings) -> int | None:
+    """Open the gRPC port for client certificates; return its number, None where no client CA is set.
+
+    Raises:
+        OSError: as `listen`.
+    """
+    if settings.client_ca is None:
+        return None
+    trusted = settings.client_ca.read_bytes()
+    credentials = grpc.ssl_server_credentials([_pair(settings)], trusted, require_client_auth=True)
+    return _opened(server, settings, settings.mtls_port, credentials)
+
+
+def _pair(settings: Settings) -> tuple[bytes, bytes]:
+    if settings.tls_key is None or settings.tls_certificate is None:
+        msg = "no TLS files"
+        raise ValueError(msg)
+    return settings.tls_key.read_bytes(), settings.tls_certificate.read_bytes()
+
+
+def _opened(server: grpc.aio.Server, settings: Settings, port: int, credentials: grpc.ServerCredentials | None) -> int:
+    address = f"{settings.url_host}:{port}"
+    try:
+        if credentials is None:
+            return server.add_insecure_port(address)
+        return server.add_secure_port(address, credentials)
+    except RuntimeError:
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), address) from None
+
+
+async def start_http(
+    stack: AsyncExitStack, settings: Settings, app: web.Application, port: int, *, is_plain: bool = False
+) -> int:
+    """Start an HTTP server, which ends with the stack; return its port."""
+    tls: ssl.SSLContext | None = None
+    if settings.tls_certificate is not None and not is_plain:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(settings.tls_certificate, settings.tls_key)
+    runner = web.AppRunner(app, access_log=None, logger=SILENT, shutdown_timeout=limits.SHUTDOWN_GRACE_S)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    site = web.TCPSite(runner, settings.host, port, ssl_context=tls)
+    await site.start()
+    return int(runner.addresses[0][1])

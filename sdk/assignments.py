@@ -1,0 +1,52 @@
+"""What does the policy that this device holds assign to it?  A picture taken once; asking it touches no disk.
+
+It may differ from what answers at present: a version that could not be had, or crashed here, is assigned all the same.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from alcove.registry.errors import VersionHaltedError
+from alcove.registry.policy import DeviceAttributes, FeaturePolicy, Halt, Policy, Resolution, resolve
+
+__all__ = ["Assignments", "assignments_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Assignments:
+    """What one policy assigns to this device.
+
+    Attributes:
+        policy_serial: number of the policy.
+        halt_serial: number of the halt that was held against it; 0: none.
+        rules: what the policy says of each feature.
+        resolutions: what it assigns, by feature; None where nothing that it names may run.
+        is_current: the policy was confirmed by the last sync of this process; else it is what was last seen.
+    """
+
+    policy_serial: int
+    halt_serial: int
+    rules: Mapping[str, FeaturePolicy]
+    resolutions: Mapping[str, Resolution | None]
+    is_current: bool
+
+
+def assignments_of(
+    policy: Policy, halt: Halt | None, secret: bytes, attributes: DeviceAttributes, *, is_current: bool
+) -> Assignments:
+    """Return what `policy` assigns to the device with this secret, what is halted left out."""
+    halted = frozenset() if halt is None else halt.digests
+    resolutions: dict[str, Resolution | None] = {}
+    for feature in policy.features:
+        try:
+            resolutions[feature] = resolve(policy, feature, secret, attributes=attributes, halted=halted)
+        except VersionHaltedError:
+            resolutions[feature] = None
+    return Assignments(
+        policy_serial=policy.serial,
+        halt_serial=0 if halt is None else halt.serial,
+        rules=MappingProxyType(policy.features),
+        resolutions=MappingProxyType(resolutions),
+        is_current=is_current,
+    )

@@ -1,0 +1,50 @@
+"""`alcove experiment`, as an operator types it: what it needs, what is changed, what is watched."""
+
+from pathlib import Path
+
+from tests.platform.cli.terminal import Shop
+
+ARMS = ("--arm", "old=1.0.0:50%", "--arm", "new=1.1.0:50%")
+
+
+def test_an_experiment_is_planned_changed_watched_and_stopped(shop: Shop, programs: tuple[Path, Path]) -> None:
+    """Devices and days are told at creation and after each change; a stale etag and an empty change are refused."""
+    key = shop.folder / "keys" / "teams" / "writing.pem"
+    card = shop.folder / "card.md"
+    card.write_text("# Planned\n")
+    options = ("--feature", "polite", "--team", "writing", "--key", key, "--card", card)
+    for version, program in zip(("1.0.0", "1.1.0"), programs, strict=True):
+        shop.team("model", "push", f"f32={program}", "--version", version, *options, "--json")
+    about = ("--app", "planned", "--feature", "polite", *ARMS, "--latency-edge-ms", "10")
+    asked = ("--mde", "0.03", "--devices", "400000", "--base-rate", "0.8", "--guard", "crash_fallback:0.5%")
+    tried = shop.operator("experiment", "create", *about, *asked, "--validate-only")
+    assert tried.code == 0, tried.err
+    assert "a difference of 0.03 needs" in tried.out
+    assert shop.operator("experiment", "list", "--app", "planned", "--json").json == []
+    (draft,) = shop.operator("experiment", "create", *about, *asked, "--json").json
+    assert draft["plan"]["devices_needed"] > 1000
+    assert draft["guardrails"] == [{"metric": "crash_fallback", "margin": 0.005, "quantile": 0.0}]
+    name = draft["experiment_id"]
+    small = shop.operator("experiment", "update", name, "--devices", "500", "--etag", draft["etag"])
+    assert small.code == 0, small.err
+    assert "500 devices don't find it in 30 days" in small.out
+    stale = shop.operator("experiment", "update", name, "--epsilon", "1", "--etag", draft["etag"])
+    assert (stale.code, "etag" in stale.err) == (1, True)
+    nothing = shop.operator("experiment", "update", name)
+    assert (nothing.code, "nothing to change" in nothing.err) == (2, True)
+    (faster,) = shop.operator(
+        "experiment", "update", name, "--primary", "latency_mean", "--base-rate", "0", "--audience", "os==ios", "--json"
+    ).json
+    assert faster["audience"] == "os in (ios)"
+    (faster,) = shop.operator("experiment", "update", name, "--audience", "", "--json").json
+    assert faster["audience"] == ""
+    assert faster["primary"]["kind"] == "latency_mean"
+    started = shop.operator("experiment", "start", name, "--etag", faster["etag"], "--json").json
+    assert started[0]["state"] == "running"
+    watched = shop.operator("experiment", "watch", name, "--for", "1s")
+    assert (watched.code, watched.out.split()[:2]) == (0, [name, "running"])
+    shown = shop.operator("experiment", "results", name)
+    assert "latency_mean" in shown.out
+    assert "an arm has no devices" in shown.out
+    assert shop.operator("experiment", "stop", name).code == 0
+    assert shop.operator("experiment", "watch", name, "--json").json["state"] == "stopped"

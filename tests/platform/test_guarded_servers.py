@@ -1,0 +1,111 @@
+"""A harmful rollout over real sockets: reports go in at the device's door, and one of two servers halts it, once."""
+
+import time
+import urllib.error
+import urllib.request
+from http import HTTPStatus
+from pathlib import Path
+
+import numpy as np
+import pytest
+from alcove.platform.auth.local import list_local_audit
+from alcove.platform.client import GuardrailPlan, Plan, PlatformClient, Rollout, StagePlan
+from alcove.platform.rollouts.monitor import PRINCIPAL
+from alcove.platform.testing import Served, ServerWorld
+from alcove.platform.testing.postgres import PostgresServer
+from alcove.privacy.limits import MAX_REPORTS_PER_BODY
+from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.report import Report, report_to_bytes
+from alcove.registry.policy import Outcome, TaskPolicy
+
+pytestmark = pytest.mark.thorough
+
+TEAMS = {"text": ("text_00",)}
+PLAN = Plan(
+    stages=(StagePlan(share_permyriad=1000, minimum_cohort=100),),
+    guardrails=(GuardrailPlan(metric="crash_fallback", margin=0.01),),
+    epsilon="2",
+)
+PATIENCE_S = 60.0
+
+
+def send(served: Served, task: TaskPolicy, crashed: tuple[float, float], devices: int) -> int:
+    """Report for both groups, randomised as devices do, in bodies of a thousand; return how many were counted.
+
+    Once the version is halted its task is over, and what comes then is refused.
+    """
+    rng = np.random.default_rng(7)
+    keep = float(RandomisedResponse(task.cell_count, task.epsilon_fraction).keep_probability)
+    cells = []
+    for arm, share in enumerate(crashed):
+        outcome = np.where(rng.random(devices) < share, Outcome.FALLBACK, Outcome.ACCEPTED)
+        cells.append((arm * task.outcome_count + outcome) * task.latency_bin_count)
+    true = rng.permutation(np.concatenate(cells))
+    others = (true + rng.integers(1, task.cell_count, len(true))) % task.cell_count
+    told = np.where(rng.random(len(true)) < keep, true, others)
+    reports = [report_to_bytes(Report(bytes.fromhex(task.task_id), 0, int(cell))) for cell in told]
+    counted = 0
+    for first in range(0, len(reports), MAX_REPORTS_PER_BODY):
+        body = reports[first : first + MAX_REPORTS_PER_BODY]
+        request = urllib.request.Request(f"{served.http_url}/reports", data=b"".join(body), method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=20) as answer:
+                assert answer.status == 204
+        except urllib.error.HTTPError as error:
+            if error.code != HTTPStatus.BAD_REQUEST:
+                raise
+            break
+        counted += len(body)
+    return counted
+
+
+def begun(world: ServerWorld, operator: PlatformClient, team: PlatformClient) -> tuple[Rollout, TaskPolicy]:
+    """A watched rollout at its first stage, and what its devices report."""
+    for version in ("1.0.0", "2.0.0"):
+        world.publish(team, "text_00", version)
+    first = operator.create_rollout("app", "text_00", "1.0.0")
+    operator.advance_rollout(first.rollout_id, 10_000, override_reason="first")
+    rollout = operator.create_rollout("app", "text_00", "2.0.0", plan=PLAN)
+    rollout = operator.advance_rollout(rollout.rollout_id)
+    policy = world.tree.policy("app")
+    assert policy is not None
+    moving = policy.features["text_00"].rollout
+    assert moving is not None
+    assert moving.task is not None
+    return rollout, moving.task
+
+
+def test_two_servers_halt_a_harmful_version_once_and_the_audit_has_the_evidence(
+    tmp_path: Path, postgres: PostgresServer, migrated: str
+) -> None:
+    """Quiet while reports are few; after half of the devices crashed it is halted, by whichever server looked first."""
+    database = postgres.url(postgres.database(migrated))
+    world = ServerWorld(tmp_path / "guarded", teams=TEAMS, database=database)
+    servers = [world.start("--look-s", "0.2") for _ in range(2)]
+    try:
+        with world.client(servers[0], "operator") as operator, world.client(servers[1], "team:text") as team:
+            rollout, task = begun(world, operator, team)
+            until = time.monotonic() + PATIENCE_S
+            while operator.rollout(rollout.rollout_id).examination is None:
+                assert time.monotonic() < until
+                time.sleep(0.1)
+            waiting = operator.rollout(rollout.rollout_id)
+            assert waiting.examination is not None
+            assert (waiting.state, waiting.examination.code) == ("running", "no_reports")
+            assert send(servers[1], task, (0.0, 0.5), 1500) >= MAX_REPORTS_PER_BODY
+            for seen in operator.watch_rollout(rollout.rollout_id, timeout_s=PATIENCE_S):
+                rollout = seen
+            assert rollout.state == "halted"
+            assert rollout.examination is not None
+            assert rollout.examination.code == "harmful_crash_fallback"
+    finally:
+        codes = [server.stop() for server in servers]
+    assert codes == [0, 0]
+    halts = [e for e in list_local_audit(world.data_dir, database=database) if e.action == "halt rollout"]
+    assert [entry.principal for entry in halts] == [PRINCIPAL]
+    halt = world.tree.halt("app")
+    assert halt is not None
+    assert [item.version.version for item in halt.halted] == ["2.0.0"]
+    policy = world.tree.policy("app")
+    assert policy is not None
+    assert (policy.features["text_00"].rollout, policy.features["text_00"].default.version) == (None, "1.0.0")
