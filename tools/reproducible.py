@@ -2,8 +2,9 @@
 
 Copies what git tracks, as it is in the working tree, into two folders, and builds a wheel in each, with
 other file times, time zone, locale, umask and number of compilers at once. Prints the digest that both have, or
-the files inside that differ, and exit code 1. The build is scikit-build-core's, which gives every file of the
-archive one time (SOURCE_DATE_EPOCH, if that is set); the compiler is told to leave out the folder's name.
+the files inside that differ, and exit code 1. The build is scikit-build-core's, told by `wheel.reproducible` to
+give every file of the archive one time (SOURCE_DATE_EPOCH, if that is set) and one of two modes; the compiler is
+told to leave out the folder's name.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def wheel(folder: Path, which: int) -> Path:
 
 
 def differing(one: Path, other: Path) -> list[str]:
-    """Return what two archives differ in: names of files, or "order", or "archive" if only what surrounds them."""
+    """Return what two archives differ in: names of files, "order", "time of NAME", "mode of NAME", or "archive"."""
     if one.read_bytes() == other.read_bytes():
         return []
     with zipfile.ZipFile(one) as a, zipfile.ZipFile(other) as b:
@@ -63,6 +64,9 @@ def differing(one: Path, other: Path) -> list[str]:
         names += [name for name in a.namelist() if name in b.namelist() and a.read(name) != b.read(name)]
         if not names and a.namelist() != b.namelist():
             names = ["order"]
+        for first, second in zip(a.infolist(), b.infolist(), strict=True) if not names else ():
+            names += [f"time of {first.filename}"] if first.date_time != second.date_time else []
+            names += [f"mode of {first.filename}"] if first.external_attr != second.external_attr else []
     return names or ["archive"]
 
 

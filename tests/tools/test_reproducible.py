@@ -22,15 +22,18 @@ def test_two_builds_of_the_wheel_are_the_same_bytes(repository: Path) -> None:
 def test_differences_of_two_archives_are_named(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Content, names, order, times."""
+    """Content, names, order, times, modes, what is around them."""
     monkeypatch.syspath_prepend(str(repository))
     differing = import_module("tools.reproducible").differing
 
-    def archive(*files: tuple[str, str], year: int = 1980) -> Path:
+    def archive(*files: tuple[str, str], year: int = 1980, mode: int = 0o644, comment: bytes = b"") -> Path:
         path = tmp_path / f"{len(list(tmp_path.iterdir()))}.whl"
         with zipfile.ZipFile(path, "w") as made:
+            made.comment = comment
             for name, text in files:
-                made.writestr(zipfile.ZipInfo(name, (year, 1, 1, 0, 0, 0)), text)
+                member = zipfile.ZipInfo(name, (year, 1, 1, 0, 0, 0))
+                member.external_attr = mode << 16
+                made.writestr(member, text)
         return path
 
     one = archive(("a", "1"), ("b", "2"))
@@ -38,4 +41,6 @@ def test_differences_of_two_archives_are_named(
     assert differing(one, archive(("a", "1"), ("b", "3"))) == ["b"]
     assert differing(one, archive(("a", "1"), ("c", "2"))) == ["b", "c"]
     assert differing(one, archive(("b", "2"), ("a", "1"))) == ["order"]
-    assert differing(one, archive(("a", "1"), ("b", "2"), year=1981)) == ["archive"]
+    assert differing(one, archive(("a", "1"), ("b", "2"), year=1981)) == ["time of a", "time of b"]
+    assert differing(one, archive(("a", "1"), ("b", "2"), mode=0o600)) == ["mode of a", "mode of b"]
+    assert differing(one, archive(("a", "1"), ("b", "2"), comment=b"made here")) == ["archive"]
