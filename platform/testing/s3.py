@@ -13,8 +13,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Self
 
-__all__ = ["S3MissingError", "S3Server"]
+__all__ = ["FULL_PREFIX", "S3MissingError", "S3Server"]
 
+FULL_PREFIX: Final = "/-full/"  # PUT of this and a bucket's name: it is full, and takes nothing until DELETE
 _START_TIMEOUT_S: Final = 60.0
 _ADDRESS: Final = re.compile(rb"Running on (http://127\.0\.0\.1:[0-9]+)")
 
@@ -48,7 +49,7 @@ class S3Server:
             log = Path(folder) / "log"
             with log.open("wb") as output:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "moto.server", "--host", "127.0.0.1", "--port", "0"],
+                    [sys.executable, "-m", "alcove.platform.testing.s3_server"],
                     stdout=output,
                     stderr=subprocess.STDOUT,
                 )

@@ -12,12 +12,14 @@ import asyncio
 import errno
 import json
 import os
+import resource
 import shutil
 import signal
 import sys
 import traceback
+import urllib.request
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +37,7 @@ from alcove.platform.server.rollout_service import RolloutService
 from alcove.platform.store import Store
 from alcove.platform.store.audit import list_audit
 from alcove.platform.store.manifests import listed_manifests
+from alcove.platform.testing.s3 import FULL_PREFIX
 from alcove.registry import inspection
 from alcove.registry.blobs import ObjectBlobStore, open_blob_store
 from alcove.registry.client import TreeClient
@@ -46,31 +49,45 @@ from alcove.registry.online_keys import load_online_keys
 from alcove.registry.testing import FolderFetcher, PretendInspector
 from alcove.registry.tree import Tree
 from sqlalchemy import event
-from sqlalchemy.engine import Engine
+from sqlalchemy.engine import Connection, Engine
 
 inspection.RuntimeInspector = PretendInspector  # type: ignore[misc, assignment]
 
 APP: Final = "messenger"
+WRITING: Final = ("INSERT", "UPDATE", "DELETE")
+REFUSED_BY_POSTGRESQL: Final = "DO $$ BEGIN RAISE 'could not extend file' USING ERRCODE = 'disk_full'; END $$"
 ACKNOWLEDGED: Final = b"!"
 
 
 class Points:
-    """Counts storage calls; ends the process, or begins to fail, at one of them."""
+    """Counts storage calls; ends the process, or fills the disks, at one of them.
 
-    def __init__(self, end_at: int, *, is_full: bool) -> None:
-        self.end_at, self.is_full = end_at, is_full
+    A full disk is full from there on, and whose it is decides who refuses:
+
+    - a file of ours: the system call (ENOSPC);
+    - a database of one file: the system, because this process may write no more bytes to files (RLIMIT_FSIZE);
+    - PostgreSQL: the server, with "disk_full" for a statement that writes; at a commit it ends the connection, which is
+      what its callers see when there is no room for the log;
+    - S3: the server, with the answer that MinIO gives.
+    """
+
+    def __init__(self, end_at: int, *, is_full: bool, bucket: str) -> None:
+        self.end_at, self.is_full, self.bucket = end_at, is_full, bucket
         self.seen = 0
 
-    def pass_by(self, _what: str, *, may_fail: bool = True) -> None:
-        """A storage call is about to be made, or half made."""
-        if self.is_full and not may_fail:
-            return
+    def is_reached(self) -> bool:
+        """A storage call is about to be made, or half made: go on, end here, or say that the disk is full."""
         at, self.seen = self.seen, self.seen + 1
         if at < self.end_at:
-            return
-        if self.is_full:
+            return False
+        if not self.is_full:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return True
+
+    def pass_by(self) -> None:
+        """Stand before a call on a file of ours."""
+        if self.is_reached():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a full disk")
-        os.kill(os.getpid(), signal.SIGKILL)
 
     def install(self) -> None:
         """Stand before every call that changes a disk, a store of blobs or a database."""
@@ -78,32 +95,54 @@ class Points:
         put = ObjectBlobStore.put
 
         def half_written(disk: Disk, path: Path, data: bytes) -> None:
-            self.pass_by("write")
+            self.pass_by()
             path.write_bytes(data[: len(data) // 2])
-            self.pass_by("half written")
+            self.pass_by()
             write(disk, path, data)
 
         def put_around(store: ObjectBlobStore, sha256: str, data: Any) -> int:
-            self.pass_by("put", may_fail=False)  # what it calls may
+            if self.is_full:
+                if self.bucket and self.is_reached():
+                    fill_bucket(self.bucket)
+                return put(store, sha256, data)  # into a folder: what it calls may fail
+            self.is_reached()
             count = put(store, sha256, data)
-            self.pass_by("put done", may_fail=False)
+            self.is_reached()
             return count
 
-        def before(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def before(call: Callable[..., Any]) -> Callable[..., Any]:
             def called(*args: Any, **options: Any) -> Any:
-                self.pass_by(name)
+                self.pass_by()
                 return call(*args, **options)
 
             return called
 
-        os.fsync = before("fsync", lambda _: None)
-        Path.replace = before("rename", replace)  # type: ignore[method-assign]
-        Path.mkdir = before("mkdir", mkdir)  # type: ignore[method-assign]
+        os.fsync = before(lambda _: None)
+        Path.replace = before(replace)  # type: ignore[method-assign]
+        Path.mkdir = before(mkdir)  # type: ignore[method-assign]
         Disk.write = half_written  # type: ignore[method-assign, assignment]
         ObjectBlobStore.put = put_around  # type: ignore[method-assign, assignment]
-        uploads._append = before("append", uploads._append)
-        event.listen(Engine, "before_cursor_execute", lambda *_: self.pass_by("statement", may_fail=False))
-        event.listen(Engine, "commit", lambda *_: self.pass_by("commit", may_fail=False))
+        uploads._append = before(uploads._append)
+        event.listen(Engine, "before_cursor_execute", self._at_statement, retval=True)
+        event.listen(Engine, "commit", self._at_commit)
+
+    def _at_statement(
+        self, connection: Connection, _cursor: object, statement: str, parameters: Any, *_: object
+    ) -> tuple[str, Any]:
+        if not self.is_full:
+            self.is_reached()
+        elif connection.dialect.name == "postgresql" and statement.startswith(WRITING) and self.is_reached():
+            return REFUSED_BY_POSTGRESQL, ()
+        return statement, parameters
+
+    def _at_commit(self, connection: Connection) -> None:
+        if not self.is_reached():
+            return
+        if connection.dialect.name == "postgresql":
+            with suppress(psycopg.OperationalError):
+                connection.connection.cursor().execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        else:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
 
 class Case:
@@ -256,17 +295,35 @@ def reset_database(url: str) -> None:
             connection.execute(f"INSERT INTO public.{name} SELECT * FROM kept.{name}".encode())
 
 
+def reset_bucket(told: dict[str, Any]) -> None:
+    """Take what the version brings out of the bucket; the folder's are a copy."""
+    if told["blobs"] and told["call"] == "publish":
+        blobs = open_blob_store(told["blobs"])
+        for sha256 in told["version"]["blobs"]:
+            blobs.remove(sha256)
+
+
+def fill_bucket(bucket: str, *, is_full: bool = True) -> None:
+    """Let the store refuse every object that is put into a bucket, or take them again (`testing/s3_server.py`)."""
+    url = f"{os.environ['AWS_ENDPOINT_URL']}{FULL_PREFIX}{bucket}"
+    asked = urllib.request.Request(url, method="PUT" if is_full else "DELETE")
+    with urllib.request.urlopen(asked, timeout=30):
+        pass
+
+
 def main(told: dict[str, Any]) -> int:
     """End at each storage call in turn, or at each second one, until there are no more."""
+    bucket = told["blobs"].removeprefix("s3://").partition("/")[0]
     for number in range(told["first"], 1000, told["step"]):
         folder = Path(told["work"]) / str(number)
         shutil.copytree(told["world"], folder)
         reset_database(told["database"])
+        assert in_child(lambda: reset_bucket(told)) == 0
         case = Case(told, folder, told["database"])
         reading, writing = os.pipe()
 
         def work(case: Case = case, number: int = number, writing: int = writing) -> None:
-            points = Points(number, is_full=told["is_full"])
+            points = Points(number, is_full=told["is_full"], bucket=bucket)
             try:
                 asyncio.run(case.work(points, writing))
             except (PlatformError, RegistryError):
@@ -278,6 +335,8 @@ def main(told: dict[str, Any]) -> int:
         os.close(writing)
         is_acknowledged = os.read(reading, 1) == ACKNOWLEDGED
         os.close(reading)
+        if bucket:
+            fill_bucket(bucket, is_full=False)
 
         def judge(case: Case = case, is_acknowledged: bool = is_acknowledged) -> None:
             asyncio.run(case.judge(is_acknowledged=is_acknowledged))

@@ -124,11 +124,13 @@ def test_kill_at_every_storage_call(stage: Stage, call: str, calls_at_least: int
     assert lines[-1]["is_acknowledged"]
 
 
-@pytest.mark.parametrize("stage", ["one server"], indirect=True)
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize(("call", "calls_at_least"), [("publish", 20), ("decide", 12)])
 def test_full_disk_at_every_write(stage: Stage, call: str, calls_at_least: int, first: int) -> None:
-    """Refused with an error of ours, never acknowledged, nothing half; with room again it is simply repeated."""
+    """Refused with an error of ours, never acknowledged, nothing half; with room again it is simply repeated.
+
+    Files, the database and the bucket, each as it refuses when it is full (`killed_publisher.Points`).
+    """
     lines = stage.run(call, first, is_full=True)
     refused = [line for line in lines if line["status"] != 0]
     assert len(refused) >= calls_at_least // 2
