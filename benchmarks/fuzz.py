@@ -120,18 +120,18 @@ class Driver:
             return DriverError(why, self._said.read().decode("utf-8", "replace"))
 
 
-def build(*, sanitize: bool) -> Path:
-    """Return the driver, built."""
+def build(*, sanitize: bool, target: str = "alcove_driver") -> Path:
+    """Return the folder that holds the driver, or another CMake target of the runtime, built."""
     folder = ROOT / "build" / ("fuzz-sanitize" if sanitize else "fuzz")
     beside = Path(sys.executable).parent / "cmake"
     cmake = str(beside) if beside.exists() else "cmake"
     options = [f"-DALCOVE_SANITIZE={'ON' if sanitize else 'OFF'}", "-DCMAKE_BUILD_TYPE=RelWithDebInfo"]
     for command in (
         [cmake, "-S", str(ROOT), "-B", str(folder), *options],
-        [cmake, "--build", str(folder), "--target", "alcove_driver", "--parallel"],
+        [cmake, "--build", str(folder), "--target", target, "--parallel"],
     ):
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return folder / "runtime/native/alcove_driver"
+    return folder / "runtime/native"
 
 
 def keep(program: bytes, why: str) -> Path:
@@ -172,7 +172,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     given = parser.parse_args()
     print(f"building; seed {given.seed}", flush=True)
-    executable = build(sanitize=given.sanitize)
+    executable = build(sanitize=given.sanitize) / "alcove_driver"
     drivers = [Driver(executable, isa) for isa in _native.machine_isas()]
     programs = [(program, read_spec(program)) for program in (samples() | op_samples()).values()]
     counts = fuzz(drivers, Mutator(programs, given.seed), given.seconds)

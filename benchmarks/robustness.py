@@ -41,7 +41,7 @@ _ABOUT: Final = {
 
 def drive(seconds: float, start: int) -> Outcome:
     """Run the driver of all instruction sets."""
-    executable = fuzz.build(sanitize=True)
+    executable = fuzz.build(sanitize=True) / "alcove_driver"
     drivers = [fuzz.Driver(executable, isa) for isa in _native.machine_isas()]
     programs = [(program, read_spec(program)) for program in (samples() | op_samples()).values()]
     begin = time.monotonic()

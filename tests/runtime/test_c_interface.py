@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -30,9 +31,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("abi")
 
 
-def build(source: Path, include: Path, folder: Path, *options: str) -> Path:
+def build(source: Path, include: Path, folder: Path, *options: str, library: Path = LIBRARY) -> Path:
     """A C program, compiled."""
-    link = [f"-L{LIBRARY.parent}", "-lalcove", f"-Wl,-rpath,{LIBRARY.parent}"]
+    link = [f"-L{library.parent}", "-lalcove", f"-Wl,-rpath,{library.parent}"]
     made = folder / source.stem
     command = [
         compiler(),
@@ -183,15 +184,64 @@ def test_a_million_runs_take_no_memory(repository: Path, folder: Path) -> None:
     assert said["allocations_in_runs"] == ["0"]
 
 
+def soaked(folder: Path) -> list[str | Path]:
+    """The arguments of tests/runtime/abi/soak.c but the number of swaps; their files are made."""
+    for name in ("classifier_int8", "classifier_float32"):
+        (folder / f"{name}.alc").write_bytes(samples()[name])
+    return [folder / "slot.alc", folder / "classifier_int8.alc", folder / "classifier_float32.alc", TEXT]
+
+
+def test_a_host_predicts_through_hot_swaps(repository: Path, folder: Path) -> None:
+    """Two threads answer without a pause while a third replaces the model 300 times; nothing is left of any."""
+    source, include = repository / "tests/runtime/abi/soak.c", repository / "runtime/native/include"
+    said = lines_of(source, include, folder, *soaked(folder), "300")
+    assert said["failures"] == ["0"]
+    assert int(said["runs"][0]) >= 600, "each thread answered between any two swaps"
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", ["client", "sizes", "faults", "soak"])
+def test_sanitizers_find_nothing(repository: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Every call, every fault and 5,000 hot swaps: no bad access, nothing undefined, and no leak at the end."""
+    monkeypatch.syspath_prepend(str(repository))
+    library = import_module("benchmarks.fuzz").build(sanitize=True, target="alcove") / "libalcove.so"
+    for sample in ("classifier_int8", "rows", "counter"):
+        (folder / f"{sample}.alc").write_bytes(samples()[sample])
+    arguments: dict[str, list[str | Path]] = {
+        "client": [folder / "classifier_int8.alc", TEXT],
+        "sizes": [folder / "rows.alc", folder / "counter.alc"],
+        "faults": [folder / "classifier_int8.alc", TEXT, "2000"],
+        "soak": [*soaked(folder), "5000"],
+    }
+    made = build(
+        repository / f"tests/runtime/abi/{name}.c",
+        repository / "runtime/native/include",
+        folder,
+        "-DPLAIN_HEAP",
+        "-g",
+        "-fsanitize=address,undefined",
+        "-fno-sanitize-recover=all",
+        library=library,
+    )
+    done = subprocess.run([made, *arguments[name]], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+
+
 @pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
 def test_valgrind_finds_nothing(repository: Path, folder: Path) -> None:
-    """The calls of client.c and sizes.c, wrong ones too: no bad access, no read of what was never written, no leak."""
+    """The calls of client.c and sizes.c, wrong ones too, and hot swaps: no bad access, no unwritten read, no leak."""
     # Valgrind knows instructions up to AVX2.
     environment = {**os.environ, "ALCOVE_ISA": "avx2" if "avx2" in _native.machine_isas() else "scalar"}
     for name in ("classifier_int8", "rows", "counter"):
         (folder / f"{name}.alc").write_bytes(samples()[name])
-    calls = {"client": ["classifier_int8.alc", TEXT], "sizes": ["rows.alc", "counter.alc"]}
+    calls: dict[str, list[str | Path]] = {
+        "client": ["classifier_int8.alc", TEXT],
+        "sizes": ["rows.alc", "counter.alc"],
+        "soak": [*soaked(folder), "50"],
+    }
     for name, arguments in calls.items():
         made = build(
             repository / f"tests/runtime/abi/{name}.c", repository / "runtime/native/include", folder, "-DPLAIN_HEAP"
