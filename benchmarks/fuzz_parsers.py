@@ -1,224 +1,100 @@
-"""Does any document break a parser of Python?  Changed ones of every kind: each is read, or refused with a typed error.
+"""Does any document break a parser of Python?  Each is read, or refused with a typed error.
 
-Documents change as JSON (a value becomes another, a key goes, comes or doubles) and as bytes; changed JSON is
-written canonically again most times, so that it gets past the spelling and meets the rules of the document.
+Atheris (libFuzzer for Python) counts the branches of our parsers that a document reaches, and keeps those that reach
+new ones in `build/libfuzzer/corpus/parsers`; `documents.changed` mutates them, and so does libFuzzer itself.  An input
+is one byte that says of which kind the document is, and the document.
+
+`fuzz` runs this module as a process of its own, because the fuzzer ends its process:
+`python -m benchmarks.fuzz_parsers MODULE:KINDS CORPUS [LIBFUZZER OPTION ...]`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import gc
+import importlib
+import os
 import random
+import subprocess
+import sys
 import tempfile
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from types import FunctionType
+from typing import TYPE_CHECKING, Final
 
-from alcove.privacy.errors import AlcovePrivacyError
-from alcove.privacy.report import Report, report_from_bytes, report_to_bytes, reports_from_bytes
-from alcove.registry._tuf import Root, Snapshot, Targets, Timestamp
-from alcove.registry.canonical import canonical_json
-from alcove.registry.change import Change
-from alcove.registry.delta import apply_delta, make_delta
-from alcove.registry.errors import RegistryError
-from alcove.registry.manifest import Manifest
-from alcove.registry.package import read_package, write_package
-from alcove.registry.policy import parse_audience
-from alcove.registry.policy.audience_text import parse_attributes
-from alcove.registry.policy.document import Halt, halt_from_bytes, policy_from_bytes, policy_to_bytes
-from alcove.registry.testing import TreeWorld
-from alcove.registry.trust import parse
-from alcove.runtime.certificate.document import parse as parse_certificate
-from alcove.runtime.errors import AlcoveRuntimeError
-from alcove.runtime.format.records import SectionKind
-from alcove.runtime.testing import section
-
-from benchmarks.fuzz_native import KEPT, ROOT, Outcome
+from benchmarks.fuzz_native import BUILT, KEPT, ROOT, Outcome, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
-TYPED: Final = (RegistryError, AlcovePrivacyError, AlcoveRuntimeError)
-_METADATA_BYTES: Final = 1 << 20
-_VALUES: Final[tuple[Any, ...]] = (
-    None, True, False, 0, 1, -1, 2**31, 2**53, 2**63, 2**64, -(2**63), 10**400, 0.5, -0.0, 1e308, "", "x", "..",
-    "/etc", "a/../b", "\0", "\ud800", "é", "0" * 64, "f" * 64, "1.0.0", "x" * 5000, [], {}, [[]], {"": None}, [0] * 300,
-)  # fmt: skip
-_WORDS: Final = [
-    "and",
-    "not",
-    "in",
-    "(",
-    ")",
-    ",",
-    "==",
-    "!=",
-    "<",
-    ">=",
-    "os",
-    "app_version",
-    "locale",
-    "memory_mb",
-    "2.3.0",
-    "999999999999",
-    "é",
-]
+    from benchmarks.documents import Kind
 
-
-def _certificate() -> bytes:
-    program = next((ROOT / "features/language_id/programs").glob("*.alc")).read_bytes()
-    offset, size = section(program, SectionKind.CERTIFICATE)
-    return program[offset : offset + size]
-
-
-class Kind:
-    """A kind of document: how it is read, and examples of it."""
-
-    def __init__(self, name: str, read: Callable[[bytes], object], *examples: bytes) -> None:
-        self.name, self.read, self.examples = name, read, examples
-
-
-def kinds(folder: Path) -> tuple[Kind, ...]:
-    """Return all kinds, with examples that a registry in `folder` has made."""
-    world = TreeWorld(folder / "world")
-    package = world.package()
-    world.push(package)
-    metadata = {
-        role: max(folder.rglob(f"*{role}.json"), key=lambda path: path.stat().st_size).read_bytes()
-        for role in ("root", "targets", "snapshot", "timestamp")
-    }
-    packed = folder / "package"
-    write_package(package, packed)
-    manifest = package.manifest.to_bytes()
-
-    def unpack(data: bytes) -> object:
-        (packed / "manifest.json").write_bytes(data)
-        return read_package(packed)
-
-    base, program = hashlib.sha256(b"base").digest() * 99, hashlib.sha256(b"base").digest() * 98 + b"other"
-    return (
-        Kind("manifest", Manifest.from_bytes, manifest),
-        Kind("package", unpack, manifest),
-        Kind("policy", policy_from_bytes, policy_to_bytes(world.policy(1))),
-        Kind(
-            "halt",
-            halt_from_bytes,
-            Halt(app="messenger", serial=1, halted=(), frozen=("language_id",)).to_bytes(),
-        ),
-        Kind("root metadata", lambda data: parse(Root, "root", data, _METADATA_BYTES), metadata["root"]),
-        Kind("targets metadata", lambda data: parse(Targets, "targets", data, _METADATA_BYTES), metadata["targets"]),
-        Kind(
-            "snapshot metadata", lambda data: parse(Snapshot, "snapshot", data, _METADATA_BYTES), metadata["snapshot"]
-        ),
-        Kind(
-            "timestamp metadata",
-            lambda data: parse(Timestamp, "timestamp", data, _METADATA_BYTES),
-            metadata["timestamp"],
-        ),
-        Kind(
-            "change",
-            Change.parse,
-            canonical_json(
-                {"format": 1, "kind": "change", "roles": {"targets": json.loads(metadata["targets"])}, "current": {}}
-            ),
-        ),
-        Kind("certificate", parse_certificate, _certificate()),
-        Kind(
-            "audience",
-            lambda data: parse_audience(data.decode("utf-8", "replace")),
-            b"os in (ios, android) and app_version >= 2.3.0",
-            b"locale not in (de, fr-FR)",
-        ),
-        Kind(
-            "attributes",
-            lambda data: parse_attributes(data.decode("utf-8", "replace")),
-            b"os=ios,app_version=2.3.0,memory_mb=4096",
-        ),
-        Kind("report", report_from_bytes, report_to_bytes(Report(bytes(32), 1, 2))),
-        Kind("reports", reports_from_bytes, report_to_bytes(Report(bytes(32), 1, 2)) * 3),
-        Kind("delta", lambda data: apply_delta(base, data, len(program)), make_delta(base, program)),
-    )
-
-
-def changed(choose: random.Random, example: bytes) -> bytes:
-    """Return a variant of a document."""
-    if example[:1] == b"{" and choose.random() < 0.8:
-        try:
-            document = json.loads(example)
-            for _ in range(choose.choice([1, 1, 2, 3])):
-                document = _changed_value(choose, document)
-            return canonical_json(document) if choose.random() < 0.8 else json.dumps(document).encode("utf-8")
-        except (ValueError, TypeError, RecursionError, OverflowError):
-            pass
-    return _changed_bytes(choose, example)
-
-
-def _changed_value(choose: random.Random, value: Any) -> Any:  # noqa: PLR0911 - one for each kind of change
-    if isinstance(value, dict) and value and choose.random() < 0.92:
-        key = choose.choice(list(value))
-        action = choose.random()
-        if action < 0.06:
-            return {k: v for k, v in value.items() if k != key}
-        if action < 0.1:
-            return {**value, choose.choice(["", "x", "é", key + "x"]): value[key]}
-        return {**value, key: _changed_value(choose, value[key])}
-    if isinstance(value, list) and value and choose.random() < 0.92:
-        at = choose.randrange(len(value))
-        if choose.random() < 0.15:
-            return [*value, value[at]] if choose.random() < 0.5 else value[:at] + value[at + 1 :]
-        return [*value[:at], _changed_value(choose, value[at]), *value[at + 1 :]]
-    if isinstance(value, int) and choose.random() < 0.5:
-        return value + choose.choice([-1, 1, 2**32])
-    if isinstance(value, str) and value and choose.random() < 0.5:
-        at = choose.randrange(len(value))
-        return value[:at] + choose.choice(["", "x", "\0", "é", "0", value]) + value[at + 1 :]
-    if choose.random() < 0.02:
-        return json.loads("[" * 900 + "]" * 900)
-    return choose.choice(_VALUES)
-
-
-def _changed_bytes(choose: random.Random, example: bytes) -> bytes:
-    data = bytearray(example)
-    for _ in range(choose.choice([1, 1, 2, 4, 8])):
-        at = choose.randrange(len(data) + 1)
-        action = choose.randrange(5)
-        if action == 0:
-            data[at : at + 1] = choose.randbytes(1)
-        elif action == 1:
-            del data[at : at + choose.randrange(1, 9)]
-        elif action == 2:
-            data[at:at] = choose.choice(_WORDS).encode("utf-8") + b" "
-        elif action == 3:
-            data[at:at] = data[: choose.randrange(64)]
-        elif choose.random() < 0.02:
-            data[at:at] = b"[" * 100_000
-    return bytes(data)
+KINDS: Final = "benchmarks.documents:kinds"
+LONGEST_BYTES: Final = 128 << 10
+"""Room for what is nested 100,000 deep."""
+_INSTRUMENTED: Final = ("alcove.registry", "alcove.privacy", "alcove.runtime.certificate")
+_STRUCTURED: Final = 0.7  # part of the mutations that know what a document is
 
 
 def fuzz(seconds: float, start: int) -> Outcome:
     """Change and read documents until `seconds` have passed or one escaped with an error that is not typed."""
-    choose = random.Random(start)
-    inputs = 0
+    corpus = BUILT / "corpus" / "parsers"
+    for folder in (corpus, KEPT):
+        folder.mkdir(parents=True, exist_ok=True)
+    before = set(KEPT.iterdir())
+    command: list[str | Path] = [sys.executable, "-m", "benchmarks.fuzz_parsers", KINDS, corpus]
+    command += [f"-max_total_time={max(1, round(seconds))}", f"-seed={start}", f"-max_len={LONGEST_BYTES}"]
+    command += ["-print_final_stats=1", "-timeout=30", "-rss_limit_mb=2048", f"-artifact_prefix={KEPT}/parsers-"]
+    search = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(command, capture_output=True, check=False, env={**os.environ, "PYTHONPATH": search})
+    said = (done.stderr + done.stdout).decode("utf-8", "replace")
+    findings = tuple(sorted(set(KEPT.iterdir()) - before))
+    if done.returncode != 0:
+        print(said[-4000:], file=sys.stderr)
+        findings = findings or (KEPT,)
+    return parse("parsers", said, seconds, findings)
+
+
+def main(given: Sequence[str]) -> None:
+    """Be the fuzzer; never returns."""
+    import atheris
+
+    kinds_at, corpus, *options = given
+    module, _, function = kinds_at.partition(":")
     with tempfile.TemporaryDirectory() as folder:
-        every = kinds(Path(folder))
-        begin = time.monotonic()
-        while time.monotonic() < begin + seconds:
-            kind = choose.choice(every)
-            data = changed(choose, choose.choice(kind.examples))
-            inputs += 1
-            try:
-                kind.read(data)
-            except TYPED:
-                continue
-            except Exception as error:  # noqa: BLE001 - this is what is looked for
-                return Outcome("parsers", inputs, time.monotonic() - begin, findings=(keep(kind, data, error),))
-    return Outcome("parsers", inputs, seconds)
+        documents = importlib.import_module("benchmarks.documents")
+        every: tuple[Kind, ...] = getattr(importlib.import_module(module), function)(Path(folder))
+        # Not `instrument_imports`: the loader of an editable install hides the code from it.
+        for found in gc.get_objects():
+            if isinstance(found, FunctionType) and str(found.__module__).startswith(_INSTRUMENTED):
+                atheris.instrument_func(found)
+        for number, kind in enumerate(every):
+            for place, example in enumerate(kind.examples):
+                (Path(corpus) / f"example-{number}-{place}").write_bytes(bytes([number]) + example)
+
+        def read(data: bytes) -> None:
+            if data:
+                kind = every[data[0] % len(every)]
+                try:
+                    kind.read(data[1:])
+                except documents.TYPED:
+                    return
+                except Exception:
+                    print(f"a document of kind {kind.name} escaped", file=sys.stderr)
+                    raise
+
+        def mutate(data: bytes, most: int, seed: int) -> bytes:
+            choose = random.Random(seed)
+            number = data[0] % len(every) if data else choose.randrange(len(every))
+            document = data[1:] or choose.choice(every[number].examples)
+            if choose.random() < _STRUCTURED:
+                changed: bytes = documents.changed(choose, document)
+            else:
+                changed = atheris.Mutate(document, most - 1)
+            return (bytes([number]) + changed)[:most]
+
+        atheris.Setup(["parsers", corpus, *options], read, custom_mutator=mutate)
+        atheris.Fuzz()
 
 
-def keep(kind: Kind, data: bytes, error: Exception) -> Path:
-    """Return the file that now holds the document which escaped."""
-    print(f"{kind.name}: {type(error).__name__}: {str(error)[:300]}")
-    KEPT.mkdir(parents=True, exist_ok=True)
-    path = KEPT / f"parsers-{kind.name.replace(' ', '-')}-{hashlib.sha256(data).hexdigest()[:16]}"
-    path.write_bytes(data)
-    return path
+if __name__ == "__main__":
+    main(sys.argv[1:])

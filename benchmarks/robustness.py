@@ -1,7 +1,7 @@
 """How many hostile inputs has everything that reads bytes withstood?  `python -m benchmarks.robustness --seconds N`.
 
 Runs the targets one after the other, `seconds` each, or that of `--target`: open, run, ops, calls (`fuzz_native.py`:
-libFuzzer, needs clang), driver (`fuzz.py`: every instruction set) and parsers (`fuzz_parsers.py`: documents in Python).
+libFuzzer, needs clang), driver (`fuzz.py`: every instruction set) and parsers (`fuzz_parsers.py`: Atheris).
 Prints for each the inputs, inputs a second, corpus, branches, findings; exit code 1 with a finding, whose file stays in
 `runs/fuzz/`.  `--record` adds the runs to `benchmarks/robustness.json`, `--write FILE` writes that into a document.
 """

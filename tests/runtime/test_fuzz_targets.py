@@ -21,6 +21,7 @@ def robustness(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.syspath_prepend(str(repository))
     module = import_module("benchmarks.robustness")
     monkeypatch.setattr(module.fuzz_parsers, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(module.fuzz_parsers, "BUILT", tmp_path / "built")
     monkeypatch.setattr(module, "RECORD", tmp_path / "record.json")
     return module
 
@@ -32,23 +33,28 @@ def test_figures_of_a_run_are_those_that_libfuzzer_printed_last(robustness: Modu
 
 
 def test_changed_documents_are_read_or_refused(robustness: ModuleType) -> None:
-    """What `make fuzz` does for minutes, for a second."""
+    """What `make fuzz` does for minutes, for a second; branches guide it."""
     outcome = robustness.fuzz_parsers.fuzz(1.0, 7)
     assert outcome.findings == ()
     assert outcome.inputs > 0
+    assert outcome.coverage > 100
+
+
+BROKEN = """
+from benchmarks.documents import Kind
+def kinds(_):
+    return (Kind("text", lambda data: data.decode("ascii"), b"all is well"),)
+"""
 
 
 def test_a_parser_that_lets_an_error_escape_ends_the_run_with_a_file_and_exit_code_1(
     robustness: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The document stays; the record counts it."""
-
-    def read(data: bytes) -> object:
-        return data.decode("ascii")
-
-    kind = robustness.fuzz_parsers.Kind("text", read, b"\xff and more")
-    monkeypatch.setattr(robustness.fuzz_parsers, "kinds", lambda _: (kind,))
-    monkeypatch.setattr(sys, "argv", ["robustness", "--target", "parsers", "--seconds", "5", "--record"])
+    (tmp_path / "broken.py").write_text(BROKEN, encoding="ascii")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(robustness.fuzz_parsers, "KINDS", "broken:kinds")
+    monkeypatch.setattr(sys, "argv", ["robustness", "--target", "parsers", "--seconds", "20", "--record"])
     with pytest.raises(SystemExit) as caught:
         robustness.main()
     assert caught.value.code == 1
