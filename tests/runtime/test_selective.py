@@ -11,6 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from alcove.runtime import _native, load
+from alcove.runtime.format.reader import read_spec
 from alcove.runtime.testing import samples
 from alcove.runtime.testing_ops import op_samples
 
@@ -184,7 +185,9 @@ def test_a_project_of_its_own_finds_the_installed_runtime(
         _, labels = load(program)(TEXT)
         version = metadata.version("alcove")
         expected = [f"label {label}" for label in labels[0]]
-        expected += ["port values 2 0", "error 1 file_too_small", "error 2 input_count", f"version {version}"]
+        expected += ["port values 2 0", "error 1 file_too_small", "error 2 input_count"]
+        expected += [f"op {op.name} {op.source}" for op in read_spec(program.read_bytes()).ops]
+        expected += ["times 1 1", f"version {version}"]
         assert said_by_host(tmp_path / "build/host", program) == expected
 
         (found,) = moved.rglob("alcove.pc")

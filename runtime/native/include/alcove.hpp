@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -82,6 +83,12 @@ struct Output {
   }
 };
 
+// One operator of a model; both texts live as long as the model.
+struct Op {
+  std::string_view name;
+  std::string_view source;  // the line that asked for it, "file.py:12"; may be empty
+};
+
 class Session {
  public:
   // Takes a text by reference: it must live until the run is over.
@@ -94,6 +101,14 @@ class Session {
     check(alcove_session_set_tensor(get(), input, dtype, dims.data(), dims.size(), data));
   }
   void run() { check(alcove_session_run(get())); }
+  // The same; returns nanoseconds: of each operator, in order, and at the end of keeping what a model keeps from run to run.
+  [[nodiscard]] std::vector<std::int64_t> run_profiled() {
+    std::vector<std::int64_t> marks(op_count_ + 2);
+    check(alcove_session_run_marked(get(), marks.data(), marks.size()));
+    std::adjacent_difference(marks.begin(), marks.end(), marks.begin());
+    marks.erase(marks.begin());
+    return marks;
+  }
   [[nodiscard]] Output output(std::size_t index) const {
     Output result{};
     std::uint64_t dims[ALCOVE_MAX_RANK] = {}, extent = 0;
@@ -113,10 +128,12 @@ class Session {
   struct Close {
     void operator()(alcove_session* session) const noexcept { alcove_session_close(session); }
   };
-  Session(alcove_session* handle, std::vector<alcove_dtype> dtypes) : handle_(handle), dtypes_(std::move(dtypes)) {}
+  Session(alcove_session* handle, std::vector<alcove_dtype> dtypes, std::size_t op_count)
+      : handle_(handle), dtypes_(std::move(dtypes)), op_count_(op_count) {}
 
   std::unique_ptr<alcove_session, Close> handle_;
   std::vector<alcove_dtype> dtypes_;  // of outputs
+  std::size_t op_count_;
 };
 
 class Model {
@@ -143,7 +160,7 @@ class Model {
     for (std::size_t i = 0; i < output_count(); ++i) dtypes.push_back(output(i).dtype);
     alcove_session* handle = nullptr;
     check(alcove_session_create_with(get(), &options, &handle));
-    return Session(handle, std::move(dtypes));
+    return Session(handle, std::move(dtypes), op_count());
   }
   [[nodiscard]] std::size_t input_count() const noexcept { return alcove_model_input_count(get()); }
   [[nodiscard]] std::size_t output_count() const noexcept { return alcove_model_output_count(get()); }
@@ -164,6 +181,14 @@ class Model {
     const std::uint32_t known = index < 0 || index > UINT32_MAX ? UINT32_MAX : static_cast<std::uint32_t>(index);
     check(alcove_model_output_label(get(), output, known, &text, &bytes));
     return {text, bytes};
+  }
+  [[nodiscard]] std::size_t op_count() const noexcept { return alcove_model_op_count(get()); }
+  // In the order in which they run.
+  [[nodiscard]] Op op(std::size_t index) const {
+    const char *name = nullptr, *source = nullptr;
+    std::size_t bytes = 0;
+    check(alcove_model_op(get(), index, &name, &source, &bytes));
+    return {name, {source, bytes}};
   }
   [[nodiscard]] std::uint64_t memory_ceiling_bytes() const noexcept { return alcove_model_memory_ceiling(get()); }
   void verify_weights() const { check(alcove_model_verify_weights(get())); }

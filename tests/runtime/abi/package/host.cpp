@@ -28,6 +28,15 @@ int main(int count, char** arguments) {
   } catch (const alcove::Error& error) {
     std::printf("error %d %s\n", error.status(), error.code().c_str());
   }
+  session.set_text(0, arguments[2]);
+  const std::vector<std::int64_t> times = session.run_profiled();
+  for (size_t i = 0; i < model.op_count(); ++i) {
+    const alcove::Op op = model.op(i);
+    std::printf("op %.*s %.*s\n", static_cast<int>(op.name.size()), op.name.data(), static_cast<int>(op.source.size()), op.source.data());
+  }
+  std::int64_t least = 0;
+  for (const std::int64_t time : times) least = time < least ? time : least;
+  std::printf("times %zu %d\n", times.size() - model.op_count(), least == 0);
   std::printf("version %s\n", alcove_version());
   return 0;
 }
