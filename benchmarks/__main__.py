@@ -1,10 +1,14 @@
-"""Print the figures, and write them where asked: `python -m benchmarks [--only GROUP] [--json FILE] [--write PAGE]`."""
+"""Print the figures, and write them where asked: `python -m benchmarks [--only GROUP] [--json FILE] [--write PAGE]`.
+
+Each group is a section of the page: what is not measured stays as it was.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import alcove.runtime._native as native
 from rich.console import Console
@@ -13,19 +17,23 @@ from rich.table import Table
 from benchmarks import bandwidth, demo, feed_ranking, language_id, policies, scene_tags, sizes, sync, tree
 from benchmarks.figures import Figure, pin
 from benchmarks.options import parser, write_json
-from benchmarks.sections import sections_of, table_lines
+from benchmarks.sections import Section, table_lines
 
-GROUPS = {
-    "language_id": language_id.measure,
-    "bandwidth": bandwidth.measure,
-    "feed_ranking": feed_ranking.measure,
-    "scene_tags": scene_tags.measure,
-    "sizes": sizes.measure,
-    "sync": sync.measure,
-    "tree": tree.measure,
-    "policy": policies.measure,
-    "demo": demo.measure,
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GROUPS: Final[dict[str, tuple[str, Callable[[], list[Figure]]]]] = {
+    "language_id": ("Language ID", language_id.measure),
+    "bandwidth": ("Bandwidth", bandwidth.measure),
+    "feed_ranking": ("Feed ranking", feed_ranking.measure),
+    "scene_tags": ("Scene tags", scene_tags.measure),
+    "sizes": ("Sizes of what an app carries", sizes.measure),
+    "sync": ("A device's check-ins", sync.measure),
+    "tree": ("The signed tree", tree.measure),
+    "policy": ("The policy", policies.measure),
+    "demo": ("The demo", demo.measure),
 }
+"""Title and measurement of each section."""
 
 
 def machine() -> str:
@@ -38,43 +46,34 @@ def machine() -> str:
     return f"{models[0] if models else platform.processor()}, {os.cpu_count()} cores, kernels: {native.isa()}"
 
 
-def as_markdown(figures: list[Figure], where: str) -> str:
-    """Return the page docs/performance.md."""
+def as_markdown(title: str, figures: list[Figure], where: str) -> str:
+    """Return the section of a group."""
     rows = [(figure.name, figure.text(), figure.note) for figure in figures]
-    return "\n".join(
-        [
-            "# Performance",
-            "",
-            "Written by `make docs`; printed by `make bench`. Machines differ and are noisy: read ratios before times.",
-            "",
-            f"Measured on: {where}; one thread, pinned, lowest median of several interleaved repeats.",
-            "",
-            *table_lines(("what", "figure", "how"), rows),
-        ]
-    )
+    return "\n".join([f"## {title}", "", f"On {where}.", "", *table_lines(("what", "figure", "how"), rows)])
 
 
 def main() -> None:
     """Measure, print, write."""
     options = parser("benchmarks", __doc__, sorted(GROUPS))
-    options.add_argument("--write", type=Path, metavar="FILE.md", help="write the figures as a page")
+    options.add_argument("--write", type=Path, metavar="FILE.md", help="write the figures into a page")
     given = options.parse_args()
     console = Console()
     core = pin()
-    figures: list[Figure] = []
+    where = machine()
+    measured: list[Figure] = []
+    table = Table("what", "figure", "how", title=where, title_justify="left")
     for name in given.only or GROUPS:
         with console.status(f"measuring {name} on core {core}"):
-            figures += GROUPS[name]()
-    where = machine()
-    table = Table("what", "figure", "how", title=where, title_justify="left")
-    for figure in figures:
-        table.add_row(figure.name, figure.text(), figure.note)
+            title, measure = GROUPS[name]
+            figures = measure()
+        for figure in figures:
+            table.add_row(figure.name, figure.text(), figure.note)
+        measured += figures
+        if given.write:
+            section = Section(name, f"python -m benchmarks --only {name} --write docs/performance.md")
+            section.write(given.write, as_markdown(title, figures, where), {})
     console.print(table)
-    write_json(given.json, [figure.as_json() for figure in figures])
-    if given.write:
-        before = given.write.read_text(encoding="utf-8") if given.write.exists() else ""
-        kept = sections_of(before)
-        given.write.write_text(as_markdown(figures, where) + (f"\n{kept}" if kept else ""), encoding="utf-8")
+    write_json(given.json, [figure.as_json() for figure in measured])
 
 
 if __name__ == "__main__":

@@ -1,12 +1,8 @@
 """How do several commands write one page?  Each between marks of its own; what stands around them stays."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
-
-_MARKED: Final = re.compile(r"<!-- (\w+): written by [^\n]* -->\n.*?<!-- end of \1 -->\n", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -79,8 +75,3 @@ def untimed_lines(absent: Mapping[str, str], failed: Mapping[str, Mapping[str, s
     for title, found in (("Not timed", missing), ("Gave no time", silent)):
         lines += [f"{title}: " + "; ".join(found) + ".", ""] if found else []
     return lines
-
-
-def sections_of(page: str) -> str:
-    """Return all sections of a page, marks included, an empty line between them; "" if there is none."""
-    return "\n".join(match.group() for match in _MARKED.finditer(page))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.options import timing_parser, write_json
-from benchmarks.sections import Section, micros, sections_of, table_lines, untimed_lines
+from benchmarks.sections import Section, micros, table_lines, untimed_lines
 
 
 def test_a_section_takes_the_place_of_the_one_before() -> None:
@@ -19,11 +19,6 @@ def test_a_section_takes_the_place_of_the_one_before() -> None:
     assert second.count(section.begin) == second.count(section.end) == second.count(other.begin) == 1
     assert second.endswith("after\n")
     assert section.written(second, "two\n") == second
-    kept = sections_of(second)
-    assert kept.index("two") < kept.index("else")
-    assert "after" not in kept
-    assert section.written("# Performance\n\n" + kept, "two\n") == "# Performance\n\n" + kept
-    assert not sections_of("# Performance\n")
 
 
 def test_a_section_is_written_into_a_page_that_is_not_there_yet(tmp_path: Path) -> None:
