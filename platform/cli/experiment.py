@@ -1,23 +1,16 @@
 """`alcove experiment`: compare versions, and read what private reports say."""
 
 from contextlib import suppress
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 import typer
 from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
-from alcove.platform.cli.output import AsJson, percent, print_json, print_rows, print_table, when
+from alcove.platform.cli.experiment_results import plan_sentence, sentence, show_results
+from alcove.platform.cli.output import AsJson, percent, print_json, print_rows, when
 from alcove.platform.cli.plans import duration_s, guardrail_of
 from alcove.platform.cli.shares import segment_of, share_permyriad
-from alcove.platform.client import (
-    Arm,
-    DeadlineError,
-    Decision,
-    Estimate,
-    Experiment,
-    ExperimentPlan,
-    ExperimentReport,
-    Primary,
-)
+from alcove.platform.client import Arm, Correction, DeadlineError, Experiment, ExperimentPlan, OutcomeName, Primary
+from pydantic import TypeAdapter, ValidationError
 
 __all__ = ["app"]
 
@@ -26,9 +19,33 @@ app = typer.Typer(no_args_is_help=True, help="Compare versions, decided by stati
 ExperimentId = Annotated[str, typer.Argument(help="Id of the experiment (ex-…).")]
 Etag = Annotated[str, typer.Option(help="The experiment's etag as you know it; refused if it has changed since.")]
 ValidateOnly = Annotated[bool, typer.Option("--validate-only", help="Check and plan everything and keep nothing.")]
+Metric = Literal["accepted", "latency_mean", "latency_quantile", "ratio"]
 PrimaryOption = Annotated[
-    Literal["accepted", "latency_mean", "latency_quantile"] | None,
-    typer.Option("--primary", help="What decides: the accepted share (the default), or the answers' latency."),
+    Metric | None,
+    typer.Option(
+        "--primary",
+        help="What decides: the accepted share (the default), the answers' latency, or a ratio of outcomes.",
+    ),
+]
+Numerator = Annotated[
+    str | None,
+    typer.Option(help="Outcomes that a ratio counts, such as accepted; of refused, accepted, error, fallback."),
+]
+Denominator = Annotated[str | None, typer.Option(help="Outcomes that they are a part of, such as accepted,refused.")]
+LessIsBetter = Annotated[bool, typer.Option("--less-is-better", help="The lower ratio wins.")]
+CorrectionOption = Annotated[
+    Correction | None,
+    typer.Option(help="How pairs of arms share the error: bonferroni (the default), or holm, which finds more."),
+]
+Looks = Annotated[
+    int | None,
+    typer.Option(help="How many planned looks decide, 2 to 20; else any number of them, which costs more devices."),
+]
+Horizon = Annotated[
+    int | None, typer.Option(help="Reports at which the last look is due; else as many as --mde needs.")
+]
+DenominatorShare = Annotated[
+    float | None, typer.Option(help="Expected part of all reports that is in a ratio's denominator, to plan it.")
 ]
 Quantile = Annotated[float, typer.Option(help="Which quantile latency_quantile means.")]
 Guards = Annotated[
@@ -51,6 +68,7 @@ Arms = Annotated[
     ),
 ]
 MEDIAN: Final = 0.5
+_OUTCOMES: Final = TypeAdapter(tuple[OutcomeName, ...])
 
 
 @app.command("create")
@@ -67,6 +85,13 @@ def create(
     minimum_cohort: Annotated[int, typer.Option(help="Fewest devices per arm for a winner; 0: the server's.")] = 0,
     primary: PrimaryOption = None,
     quantile: Quantile = MEDIAN,
+    numerator: Numerator = None,
+    denominator: Denominator = None,
+    less_is_better: LessIsBetter = False,
+    correction: CorrectionOption = None,
+    looks: Looks = None,
+    horizon: Horizon = None,
+    denominator_share: DenominatorShare = None,
     guard: Guards = None,
     mde: Mde = None,
     devices: Devices = None,
@@ -89,6 +114,15 @@ def create(
     Example: --arm old=1.0.0:50% --arm new=2.0.0:50% --mde 0.02 --devices 500000 --guard crash_fallback:0.5%
     """
     arms = [_arm(text) for text in arm]
+    deciding = _primary(primary, quantile, numerator, denominator, less_is_better=less_is_better)
+    plan = _plan(
+        mde=mde,
+        base_rate=base_rate,
+        expected_devices=devices,
+        looks=looks,
+        horizon_reports=horizon,
+        denominator_share=denominator_share,
+    )
     with connect(server, token_file, tls_root) as client:
         experiment = client.create_experiment(
             app_name,
@@ -100,16 +134,17 @@ def create(
             minimum_cohort=minimum_cohort,
             audience=audience,
             segment=segment_of(segment) if segment else None,
-            primary=_primary(primary, quantile),
+            primary=deciding,
+            correction=correction or "bonferroni",
             guardrails=[guardrail_of(text) for text in guard or ()],
-            plan=ExperimentPlan(mde=mde or 0.0, base_rate=base_rate or 0.0, expected_devices=devices or 0),
+            plan=plan,
             validate_only=validate_only,
         )
         if start_now and not validate_only:
             experiment = client.start_experiment(experiment.experiment_id)
     _show([experiment], as_json=as_json)
     if not as_json and mde:
-        typer.echo(_plan_sentence(experiment))
+        typer.echo(plan_sentence(experiment))
 
 
 @app.command("update")
@@ -127,6 +162,13 @@ def update(
     minimum_cohort: Annotated[int | None, typer.Option(help="Fewest devices per arm for a winner.")] = None,
     primary: PrimaryOption = None,
     quantile: Quantile = MEDIAN,
+    numerator: Numerator = None,
+    denominator: Denominator = None,
+    less_is_better: LessIsBetter = False,
+    correction: CorrectionOption = None,
+    looks: Looks = None,
+    horizon: Horizon = None,
+    denominator_share: DenominatorShare = None,
     guard: Guards = None,
     mde: Mde = None,
     devices: Devices = None,
@@ -150,14 +192,27 @@ def update(
         "window_s": window_s,
         "minimum_cohort": minimum_cohort,
         "primary": primary,
+        "correction": correction,
         "guardrails": guard,
         "plan.mde": mde,
         "plan.expected_devices": devices,
         "plan.base_rate": base_rate,
+        "plan.looks": looks,
+        "plan.horizon_reports": horizon,
+        "plan.denominator_share": denominator_share,
         "audience": audience,
         "segment": segment,
     }
     fields = [name for name, value in given.items() if value is not None]
+    deciding = _primary(primary, quantile, numerator, denominator, less_is_better=less_is_better)
+    plan = _plan(
+        mde=mde,
+        base_rate=base_rate,
+        expected_devices=devices,
+        looks=looks,
+        horizon_reports=horizon,
+        denominator_share=denominator_share,
+    )
     if not fields:
         raise typer.BadParameter("nothing to change: give an option")
     with connect(server, token_file, tls_root) as client:
@@ -169,9 +224,10 @@ def update(
             latency_edges_ms=latency_edge_ms or (),
             window_s=window_s or 0,
             minimum_cohort=minimum_cohort or 0,
-            primary=_primary(primary, quantile),
+            primary=deciding,
+            correction=correction or "bonferroni",
             guardrails=[guardrail_of(text) for text in guard or ()],
-            plan=ExperimentPlan(mde=mde or 0.0, base_rate=base_rate or 0.0, expected_devices=devices or 0),
+            plan=plan,
             audience=audience or "",
             segment=segment_of(segment) if segment else None,
             etag=etag,
@@ -179,7 +235,7 @@ def update(
         )
     _show([experiment], as_json=as_json)
     if not as_json and experiment.plan.mde:
-        typer.echo(_plan_sentence(experiment))
+        typer.echo(plan_sentence(experiment))
 
 
 @app.command("watch")
@@ -229,7 +285,7 @@ def stop(
         experiment = client.stop_experiment(experiment_id, etag=etag)
     _show([experiment], as_json=as_json)
     if not as_json and experiment.decision is not None:
-        typer.echo(_sentence(experiment.arms, experiment.decision))
+        typer.echo(sentence(experiment.arms, experiment.decision))
 
 
 @app.command("list")
@@ -262,7 +318,7 @@ def results(
     if as_json:
         print_json(report)
     else:
-        _show_results(report)
+        show_results(report)
 
 
 def _arm(text: str) -> Arm:
@@ -294,71 +350,27 @@ def _show(experiments: list[Experiment], *, as_json: bool) -> None:
     print_rows(rows, as_json=False, empty="no experiment yet: alcove experiment create")
 
 
-def _show_results(report: ExperimentReport) -> None:
-    experiment, found = report.experiment, report.results
-    title = f"{experiment.experiment_id}: {found.report_count} reports, ε = {experiment.epsilon} each"
-    rows = [
-        [
-            arm.name,
-            arm.version,
-            f"{arm.devices:.0f}",
-            _percentage(arm.share),
-            _percentage(arm.accuracy),
-            _milliseconds(arm.latency_ms),
-        ]
-        for arm in found.arms
-    ]
-    print_table(["arm", "version", "devices", "share", "accepted", "latency"], rows, title=title)
-    for difference in found.differences:
-        typer.echo(f"{found.arms[difference.arm].name} - {found.arms[0].name}: {_percentage(difference.accuracy)}")
-    if experiment.primary.kind != "accepted":
-        for pair in found.primary:
-            typer.echo(
-                f"{found.arms[pair.arm].name} - {found.arms[0].name}, {experiment.primary.kind}: "
-                f"{_milliseconds(pair.difference)}"
-            )
-    for verdict in found.verdicts:
-        typer.echo(f"{found.arms[verdict.arm].name}, {verdict.kind}: {verdict.reason}")
-    typer.echo(_sentence(experiment.arms, found.decision))
+def _plan(**given: float | None) -> ExperimentPlan:
+    return ExperimentPlan.model_validate({name: value for name, value in given.items() if value is not None})
 
 
-def _primary(kind: Literal["accepted", "latency_mean", "latency_quantile"] | None, quantile: float) -> Primary:
-    return Primary(kind=kind or "accepted", quantile=quantile if kind == "latency_quantile" else 0.0)
-
-
-def _plan_sentence(experiment: Experiment) -> str:
-    plan = experiment.plan
-    unit = "" if experiment.primary.kind == "accepted" else " ms"
-    parts = [f"a difference of {plan.mde:g}{unit} needs "]
-    parts.append(
-        f"{plan.devices_needed:,} devices in one window" if plan.devices_needed else "more devices than there are"
+def _primary(
+    kind: Metric | None, quantile: float, numerator: str | None, denominator: str | None, *, less_is_better: bool
+) -> Primary:
+    if kind != "ratio" and (numerator or denominator or less_is_better):
+        raise typer.BadParameter("outcomes and --less-is-better belong to --primary ratio", param_hint="--primary")
+    return Primary(
+        kind=kind or "accepted",
+        quantile=quantile if kind == "latency_quantile" else 0.0,
+        numerator=_outcomes(numerator, "--numerator"),
+        denominator=_outcomes(denominator, "--denominator"),
+        less_is_better=less_is_better,
     )
-    if plan.expected_devices and plan.days_needed:
-        parts.append(f"; {plan.expected_devices:,} devices find it in {plan.days_needed} days")
-    elif plan.expected_devices:
-        parts.append(f"; {plan.expected_devices:,} devices don't find it in 30 days, only {plan.detectable:.3g}{unit}")
-    return "".join(parts)
 
 
-def _sentence(arms: tuple[Arm, ...], decision: Decision) -> str:
-    if decision.winner is None:
-        return f"inconclusive, hold: {decision.reason}"
-    winner = arms[decision.winner]
-    return f"winner: {winner.name} ({winner.version}): {decision.reason}"
-
-
-def _percentage(estimate: Estimate) -> str:
-    if estimate.value is None:
-        return "-"
-    return f"{estimate.value:.1%} {_interval(estimate, 100, 1)}"
-
-
-def _milliseconds(estimate: Estimate) -> str:
-    if estimate.value is None:
-        return "-"
-    return f"{estimate.value:.3g} ms {_interval(estimate, 1, 3)}"
-
-
-def _interval(estimate: Estimate, factor: float, digits: int) -> str:
-    low, high = ("…" if end is None else f"{end * factor:.{digits}f}" for end in (estimate.low, estimate.high))
-    return f"[{low}, {high}]"
+def _outcomes(text: str | None, option: str) -> tuple[OutcomeName, ...]:
+    try:
+        return _OUTCOMES.validate_python([each.strip() for each in text.split(",")] if text else [])
+    except ValidationError:
+        known = ", ".join(get_args(OutcomeName))
+        raise typer.BadParameter(f"write some of {known}, with commas; got {text!r}", param_hint=option) from None

@@ -9,17 +9,25 @@ __all__ = [
     "Arm",
     "ArmDifference",
     "ArmResult",
+    "Correction",
     "Decision",
     "Estimate",
     "Experiment",
     "ExperimentPlan",
     "ExperimentReport",
     "ExperimentVerdict",
+    "Look",
+    "OutcomeName",
+    "PairDifference",
     "Primary",
     "PrimaryDifference",
     "Results",
     "Segment",
 ]
+
+
+Correction = Literal["bonferroni", "holm"]
+OutcomeName = Literal["refused", "accepted", "error", "fallback"]
 
 
 class Arm(Value):
@@ -40,12 +48,16 @@ class Decision(Value):
 
 
 class Primary(Value):
-    """The metric that decides; `quantile` of "latency_quantile" only, 0 else."""
+    """The metric that decides; `quantile` of "latency_quantile" only, 0 else; outcomes of "ratio" only."""
 
     kind: Annotated[
-        Literal["unspecified", "accepted", "latency_mean", "latency_quantile"], without_prefix("PRIMARY_KIND_")
+        Literal["unspecified", "accepted", "latency_mean", "latency_quantile", "ratio"],
+        without_prefix("PRIMARY_KIND_"),
     ] = "accepted"
     quantile: float = 0.0
+    numerator: tuple[Annotated[OutcomeName, without_prefix("OUTCOME_")], ...] = ()
+    denominator: tuple[Annotated[OutcomeName, without_prefix("OUTCOME_")], ...] = ()
+    less_is_better: bool = False
 
 
 class ExperimentPlan(Value):
@@ -58,6 +70,9 @@ class ExperimentPlan(Value):
     days_needed: int = 0
     detectable: float = 0.0
     planned_reports: int = 0
+    looks: int = 0
+    horizon_reports: int = 0
+    denominator_share: float = 0.0
 
 
 class Segment(Value):
@@ -66,6 +81,37 @@ class Segment(Value):
     layer: str
     first: int
     count: int
+
+
+class Estimate(Value):
+    """A quantity with its always-valid interval, privacy noise included; None: nothing is known, or unbounded."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+class PairDifference(Value):
+    """`arm` minus `versus` in the metric that decides; the p-value is corrected for all pairs, None: unknown."""
+
+    arm: int = 0
+    versus: int = 0
+    difference: Estimate
+    adjusted_p: float | None = None
+
+
+class Look(Value):
+    """A planned look as it was taken, before guardrails.
+
+    `boundary`: standard errors that a difference had to reach, None where nothing could be called yet.
+    """
+
+    report_count: int
+    fraction: float
+    boundary: float | None = None
+    taken_at_s: int
+    decision: Decision
+    pairs: tuple[PairDifference, ...]
 
 
 class Experiment(Value):
@@ -92,14 +138,8 @@ class Experiment(Value):
     etag: str = ""
     audience: str = ""
     segment: Segment | None = None
-
-
-class Estimate(Value):
-    """A quantity with its always-valid interval, privacy noise included; None: nothing is known, or unbounded."""
-
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
+    correction: Annotated[Correction, without_prefix("CORRECTION_")] = "bonferroni"
+    looks: tuple[Look, ...] = ()
 
 
 class ArmResult(Value):
@@ -150,6 +190,8 @@ class Results(Value):
     alpha: float
     primary: tuple[PrimaryDifference, ...] = ()
     verdicts: tuple[ExperimentVerdict, ...] = ()
+    pairs: tuple[PairDifference, ...] = ()
+    next_look_reports: int = 0
 
 
 class ExperimentReport(Value):

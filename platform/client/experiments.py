@@ -5,7 +5,16 @@ from collections.abc import Iterator, Sequence
 from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.api.experiment.v1.experiment_pb2_grpc import ExperimentServiceStub
 from alcove.platform.client.calls import Caller, Streamer, new_id
-from alcove.platform.client.experiment_models import Arm, Experiment, ExperimentPlan, ExperimentReport, Primary, Segment
+from alcove.platform.client.experiment_models import (
+    Arm,
+    Correction,
+    Experiment,
+    ExperimentPlan,
+    ExperimentReport,
+    OutcomeName,
+    Primary,
+    Segment,
+)
 from alcove.platform.client.models import value_of
 from alcove.platform.client.rollout_models import GuardrailPlan
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -39,6 +48,7 @@ class ExperimentCalls:
         plan: ExperimentPlan | None = None,
         audience: str = "",
         segment: Segment | None = None,
+        correction: Correction = "bonferroni",
         validate_only: bool = False,
         request_id: str | None = None,
     ) -> Experiment:
@@ -60,6 +70,7 @@ class ExperimentCalls:
             plan=_plan(plan or ExperimentPlan()),
             audience=audience,
             segment=None if segment is None else pb.Segment(**segment.model_dump()),
+            correction=pb.Correction.Value(f"CORRECTION_{correction.upper()}"),
             validate_only=validate_only,
         )
         return value_of(Experiment, self._call(self._experiment.CreateExperiment, request).experiment)
@@ -79,6 +90,7 @@ class ExperimentCalls:
         plan: ExperimentPlan | None = None,
         audience: str = "",
         segment: Segment | None = None,
+        correction: Correction = "bonferroni",
         etag: str = "",
         validate_only: bool = False,
         request_id: str | None = None,
@@ -98,6 +110,7 @@ class ExperimentCalls:
             plan=_plan(plan or ExperimentPlan()),
             audience=audience,
             segment=None if segment is None else pb.Segment(**segment.model_dump()),
+            correction=pb.Correction.Value(f"CORRECTION_{correction.upper()}"),
             validate_only=validate_only,
             etag=etag,
         )
@@ -147,7 +160,17 @@ def _arm(arm: Arm) -> pb.Arm:
 
 
 def _primary(primary: Primary) -> pb.Primary:
-    return pb.Primary(kind=pb.PrimaryKind.Value(f"PRIMARY_KIND_{primary.kind.upper()}"), quantile=primary.quantile)
+    return pb.Primary(
+        kind=pb.PrimaryKind.Value(f"PRIMARY_KIND_{primary.kind.upper()}"),
+        quantile=primary.quantile,
+        numerator=map(_outcome, primary.numerator),
+        denominator=map(_outcome, primary.denominator),
+        less_is_better=primary.less_is_better,
+    )
+
+
+def _outcome(name: OutcomeName) -> "pb.Outcome.ValueType":
+    return pb.Outcome.Value(f"OUTCOME_{name.upper()}")
 
 
 def _guardrail(guardrail: GuardrailPlan) -> pb.Guardrail:
@@ -156,4 +179,11 @@ def _guardrail(guardrail: GuardrailPlan) -> pb.Guardrail:
 
 
 def _plan(plan: ExperimentPlan) -> pb.Plan:
-    return pb.Plan(mde=plan.mde, base_rate=plan.base_rate, expected_devices=plan.expected_devices)
+    return pb.Plan(
+        mde=plan.mde,
+        base_rate=plan.base_rate,
+        expected_devices=plan.expected_devices,
+        looks=plan.looks,
+        horizon_reports=plan.horizon_reports,
+        denominator_share=plan.denominator_share,
+    )

@@ -18,6 +18,7 @@ MINIMUM_COHORT = (50, 10_000_000)  # devices per arm before a winner may be name
 MINIMUM_COHORT_DEFAULT = 1000  # devices per arm; research: noise makes smaller cohorts useless
 STAGES_MAX = 32  # of one rollout; people plan five or six
 GUARDRAILS_MAX = 8  # of one rollout; each shares the error of the test with the others
+LOOKS_PLANNED = (2, 20)  # of one experiment; with more, looking at will costs little more
 STAGE_MAX_S = 90 * 86_400  # seconds; a stage that takes a quarter of a year is not watched by anyone
 LATENCY_MARGIN_MAX_MS = 60_000.0  # milliseconds; a version that is a minute slower needs no statistics
 EXPECTED_DEVICES_MAX = 10**10  # of one experiment; more than there are people

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from alcove.platform.core.experiment_records import ExperimentPlan
+from alcove.platform.core.experiment_records import ExperimentPlan, LookRecord, StoredDecision
 from alcove.platform.core.rollout_records import Examination, Proposal, RolloutPlan
 
 __all__ = [
@@ -167,21 +167,11 @@ class HoldoutRecord:
 
 
 @dataclass(frozen=True)
-class StoredDecision:
-    """What held when an experiment was stopped; `winner` is an index into its arms."""
-
-    kind: str
-    winner: int | None
-    code: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class ExperimentRecord:
     """An experiment; `epsilon` is a decimal string, the task's fields are set from the start on.
 
     `revision` counts the changes.  `audience` is canonical text, "" for every device; `segment` is its part of a layer,
-    None for all of them.
+    None for all of them.  `looks` are the planned ones that were taken, in order.
     """
 
     sequence: int
@@ -205,6 +195,7 @@ class ExperimentRecord:
     revision: int = 1
     audience: str = ""
     segment: SegmentRecord | None = None
+    looks: tuple[LookRecord, ...] = ()
 
 
 @dataclass(frozen=True)

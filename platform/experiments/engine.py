@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from alcove.platform.core import limits
@@ -21,6 +22,7 @@ from alcove.platform.core.records import (
     StoredDecision,
 )
 from alcove.platform.experiments.machine import Action, check_action, started, stopped
+from alcove.platform.experiments.monitor import looked
 from alcove.platform.experiments.plan import planned
 from alcove.platform.experiments.results import UNREADABLE, ExperimentResults, evaluate, read_results
 from alcove.platform.policy_compiler.claims import check_claims
@@ -170,7 +172,7 @@ async def start(change: Change, experiment_id: str, *, etag: str = "") -> Experi
 
 
 async def stop(change: Change, experiment_id: str, *, etag: str = "") -> ExperimentRecord:
-    """Take the arms from the policy, close the collection and keep what held.
+    """Take the arms from the policy, close the collection and keep what held; a planned look that is due is taken.
 
     Reports that statistics refuse never keep an experiment on devices: it ends inconclusive, with the reason.
 
@@ -182,6 +184,8 @@ async def stop(change: Change, experiment_id: str, *, etag: str = "") -> Experim
     session = change.session
     before = await _known(change, experiment_id, etag)
     check_action(before, Action.STOP)
+    with suppress(StatsError):  # what they refuse is told by the decision
+        before = await looked(change, before)
     decision = await _decide(session, before)
     record = stopped(before, decision, now_s=change.now_s)
     record = await save_experiment(session, record)

@@ -5,14 +5,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from alcove.platform.core.records import ExperimentRecord, StoredDecision
-from alcove.platform.experiments.plan import guardrails_of, primary_of
+from alcove.platform.experiments.plan import correction_of, guardrails_of, primary_of
+from alcove.platform.experiments.schedule import next_look_reports
 from alcove.platform.experiments.task import bin_values_ms, outcome_count, task_of
 from alcove.platform.stats import (
     Aggregate,
     Comparison,
     Decision,
+    DecisionKind,
     GuardKind,
     GuardVerdict,
+    PlannedLook,
+    ReasonCode,
     aggregate_from_randomised_response,
     compare,
     examine_all,
@@ -23,7 +27,7 @@ from alcove.platform.store.reports import cell_counts, window_count
 from alcove.registry.policy import TaskPolicy
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["ALPHA", "UNREADABLE", "ExperimentResults", "evaluate", "read_results"]
+__all__ = ["ALPHA", "UNREADABLE", "ExperimentResults", "compared", "evaluate", "read_results"]
 
 ALPHA = 0.05  # error of each interval over all looks together; the guardrails of all arms share another one
 UNREADABLE = "unreadable"  # code of the decision where statistics refuse the reports
@@ -39,6 +43,7 @@ class ExperimentResults:
         comparison: estimates, intervals and the decision before the guardrails are asked.
         verdicts: for each arm but the control, what each guardrail says, in order.
         verdict: what to do, guardrails included.
+        next_look_reports: at how many reports the next planned look is due; None: none is.
     """
 
     windows: int
@@ -46,6 +51,7 @@ class ExperimentResults:
     comparison: Comparison
     verdicts: tuple[tuple[GuardVerdict, ...], ...]
     verdict: Decision
+    next_look_reports: int | None = None
 
     @property
     def decision(self) -> StoredDecision:
@@ -66,21 +72,34 @@ async def read_results(session: AsyncSession, record: ExperimentRecord) -> Exper
 
 
 def evaluate(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], windows: int) -> ExperimentResults:
-    """Return what `counts`, one per cell of the task, say.
+    """Return what `counts`, one per cell of the task, say; where looks are planned, the last one has decided.
 
     Raises:
         StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
     """
-    aggregate = aggregate_from_randomised_response(
-        counts,
-        arms=task.arm_count,
-        outcomes=outcome_count(record),
-        bins=task.latency_bin_count,
-        epsilon=Fraction(record.epsilon),
-    )
+    comparison = compared(record, task, counts, windows)
+    verdicts = _examined(record, _aggregate(record, task, counts), windows)
+    harms = {
+        arm: verdict.reason
+        for arm, said in enumerate(verdicts, start=1)
+        for verdict in said
+        if verdict.kind is GuardKind.HARMFUL
+    }
+    decision = guarded(_decided(record, comparison), harms)
+    return ExperimentResults(windows, tuple(counts), comparison, verdicts, decision, next_look_reports(record))
+
+
+def compared(
+    record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], windows: int, look: PlannedLook | None = None
+) -> Comparison:
+    """Return what `counts` say before the guardrails are asked: at any time, or at a planned look.
+
+    Raises:
+        StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
+    """
     total = sum(arm.share_permyriad for arm in record.arms)
-    comparison = compare(
-        aggregate,
+    return compare(
+        _aggregate(record, task, counts),
         bin_values_ms=bin_values_ms(record.latency_edges_ms),
         alpha=ALPHA,
         minimum_cohort=record.minimum_cohort,
@@ -89,15 +108,38 @@ def evaluate(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], 
         reports_per_device=max(1, windows),
         primary=primary_of(record.plan),
         edges_ms=record.latency_edges_ms,
+        correction=correction_of(record.plan),
+        look=look,
     )
-    verdicts = _examined(record, aggregate, windows)
-    harms = {
-        arm: verdict.reason
-        for arm, said in enumerate(verdicts, start=1)
-        for verdict in said
-        if verdict.kind is GuardKind.HARMFUL
-    }
-    return ExperimentResults(windows, tuple(counts), comparison, verdicts, guarded(comparison.decision, harms))
+
+
+def _aggregate(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int]) -> Aggregate:
+    return aggregate_from_randomised_response(
+        counts,
+        arms=task.arm_count,
+        outcomes=outcome_count(record),
+        bins=task.latency_bin_count,
+        epsilon=Fraction(record.epsilon),
+    )
+
+
+def _decided(record: ExperimentRecord, comparison: Comparison) -> Decision:
+    """Return what holds before guardrails: what the reports say now, or what the last planned look said.
+
+    A sample-ratio mismatch holds whenever it is seen; nothing that the reports said before can be trusted then.
+    """
+    now = comparison.decision
+    if not record.plan.looks or now.code is ReasonCode.SAMPLE_RATIO_MISMATCH:
+        return now
+    due = next_look_reports(record)
+    following = "" if due is None else f"; the next look is due at {due} reports"
+    if not record.looks:
+        reason = f"none of {record.plan.looks} planned looks was taken at {comparison.reports} reports{following}"
+        return Decision(DecisionKind.INCONCLUSIVE, None, ReasonCode.BEFORE_FIRST_LOOK, reason)
+    last = record.looks[-1]
+    said = last.decision
+    place = f"planned look {len(record.looks)}, at {last.fraction:.0%} of {record.plan.planned_reports} reports"
+    return Decision(DecisionKind(said.kind), said.winner, ReasonCode(said.code), f"{place}: {said.reason}{following}")
 
 
 def _planned_reports(record: ExperimentRecord) -> int:

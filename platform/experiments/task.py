@@ -8,12 +8,14 @@ from alcove.registry.policy import Outcome, TaskPolicy, make_task
 __all__ = ["bin_values_ms", "outcome_count", "task_of"]
 
 _ANSWERS = 2  # refused and accepted
+_ANSWER_NAMES = ("refused", "accepted")
 _BEYOND_ANSWERS = (GuardMetric.ERROR, GuardMetric.CRASH_FALLBACK)
 
 
 def outcome_count(record: ExperimentRecord) -> int:
-    """Return how many outcomes reports tell apart: all only where a guardrail reads them, for each costs precision."""
+    """Return how many outcomes reports tell apart: all only where something reads them, for each costs precision."""
     is_beyond = any(guardrail.metric in _BEYOND_ANSWERS for guardrail in record.plan.guardrails)
+    is_beyond = is_beyond or any(name not in _ANSWER_NAMES for name in record.plan.denominator)
     return len(Outcome) if is_beyond else _ANSWERS
 
 

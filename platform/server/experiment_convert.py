@@ -1,17 +1,27 @@
 """How do experiments and their results look on the wire?"""
 
 import math
+from collections.abc import Collection
 from dataclasses import replace
 
 from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.platform.core import limits
 from alcove.platform.core.errors import InvalidFieldError
-from alcove.platform.core.experiment_records import ExperimentPlan
+from alcove.platform.core.experiment_records import ExperimentPlan, LookRecord
 from alcove.platform.core.records import ExperimentRecord, ExperimentState, SegmentRecord, StoredDecision
 from alcove.platform.core.rollout_records import GuardrailRecord
 from alcove.platform.experiments.engine import ArmSpec, ExperimentSpec
 from alcove.platform.experiments.results import ExperimentResults
-from alcove.platform.stats import ArmEstimate, DecisionKind, GuardKind, GuardMetric, Interval, PrimaryKind
+from alcove.platform.stats import (
+    ArmEstimate,
+    Correction,
+    DecisionKind,
+    GuardKind,
+    GuardMetric,
+    Interval,
+    PrimaryKind,
+)
+from alcove.registry.policy import Outcome
 
 __all__ = ["experiment_message", "experiment_spec", "results_message", "updated"]
 
@@ -30,6 +40,12 @@ _PRIMARIES = {
     PrimaryKind.ACCEPTED: pb.PRIMARY_KIND_ACCEPTED,
     PrimaryKind.LATENCY_MEAN: pb.PRIMARY_KIND_LATENCY_MEAN,
     PrimaryKind.LATENCY_QUANTILE: pb.PRIMARY_KIND_LATENCY_QUANTILE,
+    PrimaryKind.RATIO: pb.PRIMARY_KIND_RATIO,
+}
+_OUTCOMES = {outcome.name.lower(): pb.Outcome.Value(f"OUTCOME_{outcome.name}") for outcome in Outcome}
+_CORRECTIONS = {
+    Correction.BONFERRONI: pb.CORRECTION_BONFERRONI,
+    Correction.HOLM: pb.CORRECTION_HOLM,
 }
 _METRICS = {
     GuardMetric.CRASH_FALLBACK: pb.GUARD_METRIC_CRASH_FALLBACK,
@@ -42,7 +58,15 @@ _VERDICTS = {
     GuardKind.SAFE: pb.GUARD_KIND_SAFE,
     GuardKind.INCONCLUSIVE: pb.GUARD_KIND_INCONCLUSIVE,
 }
-_PLAN_FIELDS = ("mde", "base_rate", "expected_devices")  # the others are the server's
+_PLAN_FIELDS = (  # the others are the server's
+    "mde",
+    "base_rate",
+    "expected_devices",
+    "looks",
+    "horizon_reports",
+    "denominator_share",
+)
+_PRIMARY_FIELDS = ("primary", "quantile", "numerator", "denominator", "less_is_better")
 _QUANTILE_DEFAULT = 0.95
 
 
@@ -79,7 +103,7 @@ def updated(spec: ExperimentSpec, request: pb.UpdateExperimentRequest) -> Experi
         InvalidFieldError: the mask is empty or names something else, or a metric is unknown.
     """
     terms = ("arms", "epsilon", "latency_edges_ms", "window_s", "minimum_cohort", "audience", "segment")
-    known = [*terms, "primary", "guardrails", "plan", *(f"plan.{name}" for name in _PLAN_FIELDS)]
+    known = [*terms, "primary", "correction", "guardrails", "plan", *(f"plan.{name}" for name in _PLAN_FIELDS)]
     paths = list(request.update_mask.paths)
     if not paths:
         raise InvalidFieldError("update_mask", f"at least one of {', '.join(known)}", "")
@@ -96,13 +120,14 @@ def updated(spec: ExperimentSpec, request: pb.UpdateExperimentRequest) -> Experi
         plan=request.plan,
         audience=request.audience,
         segment=request.segment if request.HasField("segment") else None,
+        correction=request.correction,
     )
     wanted = experiment_spec(asked)
     plan = spec.plan
     for path in paths:
         if path not in known:
             raise InvalidFieldError("update_mask", f"some of {', '.join(known)}", path)
-        names = {"primary": ("primary", "quantile"), "plan": _PLAN_FIELDS}.get(path, (path.removeprefix("plan."),))
+        names = {"primary": _PRIMARY_FIELDS, "plan": _PLAN_FIELDS}.get(path, (path.removeprefix("plan."),))
         if path in terms:
             spec = replace(spec, **{path: getattr(wanted, path)})
         else:
@@ -130,7 +155,13 @@ def experiment_message(record: ExperimentRecord) -> pb.Experiment:
         decision=None if record.decision is None else _decision(record.decision),
         policy_serial=record.policy_serial,
         etag=str(record.revision),
-        primary=pb.Primary(kind=_PRIMARIES[PrimaryKind(plan.primary)], quantile=plan.quantile or 0.0),
+        primary=pb.Primary(
+            kind=_PRIMARIES[PrimaryKind(plan.primary)],
+            quantile=plan.quantile or 0.0,
+            numerator=[_OUTCOMES[name] for name in plan.numerator],
+            denominator=[_OUTCOMES[name] for name in plan.denominator],
+            less_is_better=plan.less_is_better,
+        ),
         guardrails=[
             pb.Guardrail(metric=_METRICS[GuardMetric(each.metric)], margin=each.margin, quantile=each.quantile or 0.0)
             for each in plan.guardrails
@@ -143,11 +174,16 @@ def experiment_message(record: ExperimentRecord) -> pb.Experiment:
             days_needed=plan.days_needed,
             detectable=plan.detectable,
             planned_reports=plan.planned_reports,
+            looks=plan.looks,
+            horizon_reports=plan.horizon_reports,
+            denominator_share=plan.denominator_share,
         ),
         audience=record.audience,
         segment=None
         if record.segment is None
         else pb.Segment(layer=record.segment.layer, first=record.segment.first, count=record.segment.count),
+        correction=_CORRECTIONS[Correction(plan.correction)],
+        looks=map(_look, record.looks),
     )
 
 
@@ -182,6 +218,13 @@ def results_message(record: ExperimentRecord, results: ExperimentResults) -> pb.
             for arm, said in enumerate(results.verdicts, start=1)
             for place, verdict in enumerate(said)
         ],
+        pairs=[
+            pb.PairDifference(
+                arm=pair.arm, versus=pair.versus, difference=_estimate(pair.value, pair.interval), adjusted_p=p
+            )
+            for pair, p in zip(comparison.primary_pairs, comparison.adjusted_p, strict=True)
+        ],
+        next_look_reports=results.next_look_reports or 0,
     )
 
 
@@ -192,14 +235,35 @@ def _plan_from(request: pb.CreateExperimentRequest) -> ExperimentPlan:
         raise InvalidFieldError(
             "primary.kind", " | ".join(f"PRIMARY_KIND_{known.name}" for known in PrimaryKind), request.primary.kind
         )
+    corrections = {number: correction for correction, number in _CORRECTIONS.items()}
+    corrections[pb.CORRECTION_UNSPECIFIED] = Correction.BONFERRONI
+    if request.correction not in corrections:
+        names = " | ".join(f"CORRECTION_{known.name}" for known in Correction)
+        raise InvalidFieldError("correction", names, request.correction)
     return ExperimentPlan(
         primary=kind,
         quantile=request.primary.quantile or None,
+        numerator=_outcomes_from("numerator", request.primary.numerator),
+        denominator=_outcomes_from("denominator", request.primary.denominator),
+        less_is_better=request.primary.less_is_better,
+        correction=corrections[request.correction],
         guardrails=tuple(map(_guardrail_from, request.guardrails)),
         mde=request.plan.mde,
         base_rate=request.plan.base_rate,
         expected_devices=request.plan.expected_devices,
+        looks=request.plan.looks,
+        horizon_reports=request.plan.horizon_reports,
+        denominator_share=request.plan.denominator_share,
     )
+
+
+def _outcomes_from(name: str, numbers: Collection[int]) -> tuple[str, ...]:
+    known: dict[int, str] = {number: outcome for outcome, number in _OUTCOMES.items()}
+    for number in numbers:
+        if number not in known:
+            names = " | ".join(f"OUTCOME_{outcome.name}" for outcome in Outcome)
+            raise InvalidFieldError(f"primary.{name}", names, number)
+    return tuple(known[number] for number in numbers)
 
 
 def _guardrail_from(message: pb.Guardrail) -> GuardrailRecord:
@@ -227,6 +291,25 @@ def _estimate(value: float | None, interval: Interval | None) -> pb.Estimate:
     ends = interval or (None, None)
     low, high = (end if end is None or math.isfinite(end) else None for end in ends)
     return pb.Estimate(value=value, low=low, high=high)
+
+
+def _look(look: LookRecord) -> pb.Look:
+    return pb.Look(
+        report_count=look.reports,
+        fraction=look.fraction,
+        boundary=look.boundary,
+        taken_at_s=look.taken_at_s,
+        decision=_decision(look.decision),
+        pairs=[
+            pb.PairDifference(
+                arm=pair.arm,
+                versus=pair.versus,
+                difference=pb.Estimate(value=pair.value, low=pair.low, high=pair.high),
+                adjusted_p=pair.adjusted_p,
+            )
+            for pair in look.pairs
+        ],
+    )
 
 
 def _decision(decision: StoredDecision) -> pb.Decision:

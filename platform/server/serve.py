@@ -25,6 +25,8 @@ from alcove.api.registry.v1.registry_pb2_grpc import add_RegistryServiceServicer
 from alcove.api.rollout.v1 import rollout_pb2
 from alcove.api.rollout.v1.rollout_pb2_grpc import add_RolloutServiceServicer_to_server
 from alcove.platform.core import limits
+from alcove.platform.experiments.monitor import due_experiments
+from alcove.platform.experiments.monitor import look_at_all as look_at_experiments
 from alcove.platform.ingress import create_ingress
 from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.ingress.reports import ReportCollector
@@ -261,13 +263,14 @@ def _refreshing(
 
 
 def _looking(mutations: Mutations) -> Callable[[], Awaitable[None]]:
-    """Look at the rollouts that are watched."""
+    """Look at the rollouts that are watched, and at the experiments whose planned look is due."""
     evidence = RandomisedReports()
 
     async def work() -> None:
         async with mutations.store.read() as session:
-            watched = await watched_rollouts(session)
+            watched, due = await watched_rollouts(session), await due_experiments(session)
         await look_at_all(watched, mutations.act, evidence)
+        await look_at_experiments(due, mutations.act)
 
     return work
 

@@ -19,6 +19,7 @@ from alcove.platform.stats.decision import (
 )
 from alcove.platform.stats.design import Design
 from alcove.platform.stats.errors import AggregateError, ArgumentError, StatsError
+from alcove.platform.stats.group_sequential import PlannedLook
 from alcove.platform.stats.guardrail import (
     GuardKind,
     GuardMetric,
@@ -28,8 +29,8 @@ from alcove.platform.stats.guardrail import (
     examine_all,
 )
 from alcove.platform.stats.metrics import AdjustedDifference, MetricDifference, cuped_difference, ratio_difference
-from alcove.platform.stats.multiplicity import always_valid_p, bonferroni, holm
-from alcove.platform.stats.power import Mechanism, MetricModel, PowerModel, mean_model, share_model
+from alcove.platform.stats.multiplicity import Correction, always_valid_p, bonferroni, holm
+from alcove.platform.stats.power import Mechanism, MetricModel, PowerModel, mean_model, ratio_model, share_model
 from alcove.platform.stats.primary import Primary, PrimaryKind
 from alcove.platform.stats.quantiles import quantile_difference
 from alcove.platform.stats.randomised_response import aggregate_from_randomised_response
@@ -41,6 +42,7 @@ __all__ = [
     "ArgumentError",
     "ArmEstimate",
     "Comparison",
+    "Correction",
     "Decision",
     "DecisionKind",
     "Design",
@@ -53,6 +55,7 @@ __all__ = [
     "Mechanism",
     "MetricDifference",
     "MetricModel",
+    "PlannedLook",
     "PowerModel",
     "Primary",
     "PrimaryKind",
@@ -73,5 +76,6 @@ __all__ = [
     "pool",
     "quantile_difference",
     "ratio_difference",
+    "ratio_model",
     "share_model",
 ]

@@ -14,10 +14,12 @@ import numpy as np
 from alcove.platform.stats._ratio import Covariance, Interval, Moments, Ratio
 from alcove.platform.stats.aggregate import Aggregate, FloatArray
 from alcove.platform.stats.confidence_sequence import multiplier
-from alcove.platform.stats.decision import ArmSize, Decision, Difference, SampleRatio, decide
+from alcove.platform.stats.decision import ArmSize, Decision, Difference, SampleRatio, Stepwise, decide
 from alcove.platform.stats.errors import ArgumentError
+from alcove.platform.stats.group_sequential import PlannedLook
 from alcove.platform.stats.limits import DEFAULT_MINIMUM_COHORT, DEFAULT_PLANNED_REPORTS, SAMPLE_RATIO_ALPHA
-from alcove.platform.stats.primary import Primary, PrimaryKind, latency_pairs, negated
+from alcove.platform.stats.multiplicity import Correction, adjusted, always_valid_p
+from alcove.platform.stats.primary import Primary, PrimaryKind, negated, primary_pairs
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,12 @@ class Comparison:
         primary: what decides.
         primary_pairs: differences in the primary metric, in the order of `pairs`, in its unit; `pairs` themselves for
             the accepted share.
+        adjusted_p: p-values of the primary pairs, in their order, by the correction asked for; valid at every look, or
+            at the planned ones. None where no standard error or no interval is known.
         sample_ratio: the check of the arms' sizes against their shares.
         decision: winner or hold.
-        alpha: error of each interval over all looks; the differences share it among all pairs (Bonferroni).
+        alpha: error of each interval over all looks; the differences share it among all pairs (Bonferroni), whatever
+            the correction.
         reports: reports read.
     """
 
@@ -79,6 +84,7 @@ class Comparison:
     pairs: tuple[Difference, ...]
     primary: Primary
     primary_pairs: tuple[Difference, ...]
+    adjusted_p: tuple[float | None, ...]
     sample_ratio: SampleRatio
     decision: Decision
     alpha: float
@@ -98,6 +104,8 @@ def compare(
     reports_per_device: int = 1,
     primary: Primary | None = None,
     edges_ms: Sequence[float] = (),
+    correction: Correction = Correction.BONFERRONI,
+    look: PlannedLook | None = None,
 ) -> Comparison:
     """Return estimates, intervals and a decision; symmetric in the arms, and valid however often it is called.
 
@@ -117,6 +125,9 @@ def compare(
             that were pooled.
         primary: what decides; the accepted share if None.
         edges_ms: inner edges of the latency bins, for a primary metric that is a quantile.
+        correction: how pairs share alpha where the decision is taken; a quantile has no p-values for HOLM.
+        look: which planned look this is; the pairs' intervals and p-values are then those of this look, and the other
+            ones stay always valid. None: any look, as often as one likes.
 
     Raises:
         ArgumentError: an argument is out of its bounds, or the aggregate has fewer than two arms.
@@ -131,6 +142,11 @@ def compare(
 
     arms = range(aggregate.arms)
     reports = aggregate.reports
+    primary = primary or Primary()
+    if correction is Correction.HOLM and primary.quantile is not None:
+        raise ArgumentError("correction", f"bonferroni for {primary.kind}, which has no p-values", correction)
+    if look is not None and look.reports[-1] != reports:
+        raise ArgumentError("look", f"at {reports} reports", look.reports)
     ordered = [(arm, control) for arm in arms if arm != control]
     ordered += [(other, one) for one, other in itertools.combinations((arm for arm in arms if arm != control), 2)]
     single = multiplier(reports=reports, alpha=alpha, planned_reports=planned_reports)
@@ -142,11 +158,11 @@ def compare(
     moments = Moments(aggregate, reports_per_device)
     success = np.repeat(np.arange(aggregate.outcomes) == success_outcome, aggregate.bins).astype(np.float64)
     accuracies = [moments.ratio(arm, success) for arm in arms]
-    pairs = tuple(_difference(moments, accuracies, arm, versus, paired) for arm, versus in ordered)
-    primary = primary or Primary()
-    primary_pairs = judged = pairs
+    reach = paired if look is None else look.multiplier(alpha / len(ordered))
+    pairs = tuple(_difference(moments, accuracies, arm, versus, reach) for arm, versus in ordered)
+    compared = pairs
     if primary.kind is not PrimaryKind.ACCEPTED:
-        primary_pairs = latency_pairs(
+        compared = primary_pairs(
             aggregate,
             primary,
             ordered,
@@ -155,8 +171,11 @@ def compare(
             alpha=alpha / len(ordered),
             planned_reports=planned_reports,
             reports_per_device=reports_per_device,
+            look=look,
         )
-        judged = tuple(map(negated, primary_pairs))
+    adjusted_p = adjusted(
+        [_p_value(pair, look, reports, alpha / len(ordered), planned_reports) for pair in compared], correction
+    )
     sample_ratio = _sample_ratio(moments, reports, shares, every_share)
     sizes = [_arm_size(moments, arm, reports_per_device, paired) for arm in arms]
     estimates = tuple(
@@ -178,14 +197,16 @@ def compare(
         differences=pairs[: aggregate.arms - 1],
         pairs=pairs,
         primary=primary,
-        primary_pairs=primary_pairs,
+        primary_pairs=compared,
+        adjusted_p=adjusted_p,
         sample_ratio=sample_ratio,
         decision=decide(
             reports=reports,
             sizes=sizes,
             sample_ratio=sample_ratio,
-            pairs=judged,
+            pairs=compared if primary.is_more_better else tuple(map(negated, compared)),
             minimum_cohort=minimum_cohort,
+            stepwise=Stepwise(adjusted_p, alpha) if correction is Correction.HOLM else None,
             better=primary.better,
             unit=primary.unit,
         ),
@@ -242,6 +263,19 @@ def _difference(
         reach = factor * variance.standard_error
         interval = Interval(value - reach, value + reach).clipped(-1.0, 1.0)
     return Difference(arm, versus, value, interval, variance.standard_error, variance.noise_percent)
+
+
+def _p_value(
+    pair: Difference, look: PlannedLook | None, reports: int, alpha: float, planned_reports: int
+) -> float | None:
+    """Return the p-value of no difference, by the same rho or boundaries as the pair's interval."""
+    if pair.value is None or pair.interval is None or not pair.standard_error:
+        return None
+    if look is not None:
+        return look.p_value(pair.value / pair.standard_error)
+    return always_valid_p(
+        pair.value, pair.standard_error, reports=reports, planned_reports=planned_reports, alpha=alpha
+    )
 
 
 def _median(

@@ -9,14 +9,18 @@ The rules, in order; the first that applies decides. All but the last mean *hold
    the intervals are asymptotic.
 4. `PRIVACY_NOISE`: the noise alone leaves the size of an arm uncertain by more than 10 % (one standard error); then
    the ratios are neither nearly normal nor nearly unbiased (Cochran's rule, `limits.py`).
-5. `INTERVAL_INCLUDES_ZERO`: no arm is better than *every* other one by an interval that excludes zero.
+5. `INTERVAL_INCLUDES_ZERO`: no arm is better than *every* other one by an interval that excludes zero; with `Stepwise`,
+   by an adjusted p-value below alpha (`NOT_SIGNIFICANT` then).
 6. `GUARDRAIL`: one is, but a guardrail says that it harms; `guarded` applies this rule to a decision.
 7. `BETTER`: one is. It wins; the control may be it.
+
+Where looks are planned, `compare` decides at a look; before the first one nothing is (`BEFORE_FIRST_LOOK`).
 
 That the noise makes up most of a standard error is no reason to hold: its variance is inside the interval, so a win
 remains a win; under randomised response it nearly always does. It is shown beside each estimate instead.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -36,10 +40,12 @@ class ReasonCode(StrEnum):
     """Which rule decided; see the module's docstring."""
 
     NO_REPORTS = "no_reports"
+    BEFORE_FIRST_LOOK = "before_first_look"
     SAMPLE_RATIO_MISMATCH = "sample_ratio_mismatch"
     BELOW_MINIMUM_COHORT = "below_minimum_cohort"
     PRIVACY_NOISE = "privacy_noise"
     INTERVAL_INCLUDES_ZERO = "interval_includes_zero"
+    NOT_SIGNIFICANT = "not_significant"
     GUARDRAIL = "guardrail"
     BETTER = "better"
 
@@ -117,6 +123,14 @@ class ArmSize:
     is_distinct_from_zero: bool
 
 
+@dataclass(frozen=True)
+class Stepwise:
+    """What decides instead of the intervals: adjusted p-values, in the order of the pairs, below alpha."""
+
+    adjusted_p: tuple[float | None, ...]
+    alpha: float
+
+
 def decide(
     *,
     reports: int,
@@ -126,6 +140,7 @@ def decide(
     minimum_cohort: int,
     better: str = "more accurate",
     unit: str = "",
+    stepwise: Stepwise | None = None,
 ) -> Decision:
     """Return the decision by the rules of the module's docstring.
 
@@ -137,10 +152,13 @@ def decide(
         minimum_cohort: estimated devices that each arm must have.
         better: how people say that an arm is better.
         unit: of the differences, with a space before it.
+        stepwise: p-values that decide; None: the intervals do.
     """
     held = _first_obstacle(reports=reports, sizes=sizes, sample_ratio=sample_ratio, minimum_cohort=minimum_cohort)
     if held is not None:
         return held
+    if stepwise is not None:
+        return _by_p_values(len(sizes), pairs, stepwise, better)
     for arm in range(len(sizes)):
         margins = [_margin(arm, pair) for pair in pairs if arm in (pair.arm, pair.versus)]
         if all(margin is not None and margin > 0.0 for margin in margins):
@@ -165,6 +183,35 @@ def guarded(decision: Decision, harms: Mapping[int, str]) -> Decision:
     if decision.winner is None or decision.winner not in harms:
         return decision
     return _hold(ReasonCode.GUARDRAIL, f"{decision.reason}, but it harms: {harms[decision.winner]}")
+
+
+def _by_p_values(arms: int, pairs: Sequence[Difference], stepwise: Stepwise, better: str) -> Decision:
+    tested = list(zip(pairs, stepwise.adjusted_p, strict=True))
+    how = f"by Holm's correction for {len(pairs)} pairs" if len(pairs) > 1 else "of the one pair"
+    for arm in range(arms):
+        own = [(_favours(arm, pair), p) for pair, p in tested if arm in (pair.arm, pair.versus)]
+        if all(favours and p is not None and p < stepwise.alpha for favours, p in own):
+            others = "the other arm" if arms == 2 else "each other arm"
+            highest = max(p for _, p in own if p is not None)
+            return Decision(
+                DecisionKind.WINNER,
+                arm,
+                ReasonCode.BETTER,
+                f"arm {arm} is {better} than {others}: its p-values, {how}, are at most {highest:.2g}, "
+                f"below {stepwise.alpha:g}",
+            )
+    pair, p = max(tested, key=lambda one: math.inf if one[1] is None else one[1])
+    said = "unknown" if p is None else f"{p:.2g}"
+    return _hold(
+        ReasonCode.NOT_SIGNIFICANT,
+        f"arm {pair.arm} minus arm {pair.versus} has a p-value, {how}, of {said}: no arm has all of its own "
+        f"below {stepwise.alpha:g}",
+    )
+
+
+def _favours(arm: int, pair: Difference) -> bool:
+    """Return whether the estimate says that `arm` is the better one of the pair."""
+    return pair.value is not None and (pair.value > 0.0 if pair.arm == arm else pair.value < 0.0)
 
 
 def _first_obstacle(

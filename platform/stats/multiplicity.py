@@ -11,9 +11,30 @@ the mixture's likelihood ratio.
 
 import math
 from collections.abc import Sequence
+from enum import StrEnum
 
 from alcove.platform.stats.confidence_sequence import rho_squared
 from alcove.platform.stats.errors import ArgumentError
+
+
+class Correction(StrEnum):
+    """How the error is shared among all pairs of arms."""
+
+    BONFERRONI = "bonferroni"
+    """Each pair gets an equal part: an arm wins where its simultaneous intervals exclude zero."""
+    HOLM = "holm"
+    """Step by step, the surest pair first: never fewer wins, and nothing to show as an interval."""
+
+
+def adjusted(p_values: Sequence[float | None], correction: Correction) -> tuple[float | None, ...]:
+    """Return adjusted p-values in the order given; None stays None and counts as 1.
+
+    Raises:
+        ArgumentError: a p-value is not in [0, 1].
+    """
+    adjust = holm if correction is Correction.HOLM else bonferroni
+    found = adjust([1.0 if value is None else value for value in p_values])
+    return tuple(None if p is None else value for p, value in zip(p_values, found, strict=True))
 
 
 def bonferroni(p_values: Sequence[float]) -> tuple[float, ...]:

@@ -16,6 +16,7 @@ An effect `mde` is found with probability `power` at the look where all reports 
     mde >= (multiplier + z_power) sqrt(Var)
 
 with the multiplier of the confidence sequence tuned to that look and alpha shared by all pairs of arms (Bonferroni).
+With planned looks `multiplier + z_power` is the drift at which they call with that probability (`group_sequential.py`).
 Sources: sample sizes by normal approximation, Fleiss, Levin and Paik, Statistical Methods for Rates and Proportions,
 3rd ed., chapter 4 (without continuity correction); the multiplier as in `confidence_sequence.py`; variances as cited.
 """
@@ -31,6 +32,7 @@ from alcove.platform.stats.aggregate import FloatArray
 from alcove.platform.stats.aggregator_noise import cell_variance
 from alcove.platform.stats.confidence_sequence import multiplier, normal_quantile
 from alcove.platform.stats.errors import ArgumentError
+from alcove.platform.stats.group_sequential import drift
 from alcove.platform.stats.limits import MAX_REPORTS
 from alcove.privacy.errors import ParameterError
 from alcove.privacy.randomised_response import RandomisedResponse
@@ -89,6 +91,49 @@ def mean_model(bin_values: Sequence[float], *, outcomes: int = 2) -> MetricModel
     )
 
 
+def ratio_model(
+    rate: float,
+    *,
+    numerator: Sequence[int],
+    denominator: Sequence[int],
+    outcomes: int,
+    bins: int,
+    denominator_share: float = 1.0,
+) -> MetricModel:
+    """Return the model of a ratio of outcomes: of `denominator_share` of the devices `rate` are in the numerator.
+
+    Inside each group (numerator, rest of the denominator, rest of all) cells are alike, which the variances don't see:
+    they read the groups' sums only.
+
+    Args:
+        rate: expected ratio, in (0, 1).
+        numerator: outcomes, part of the denominator's.
+        denominator: outcomes.
+        outcomes: counted ones.
+        bins: of each outcome.
+        denominator_share: part of all devices with an outcome of the denominator, in (0, 1]; 1 where it has them all.
+
+    Raises:
+        ArgumentError: a share out of its bounds.
+    """
+    if not 0.0 < rate < 1.0:
+        raise ArgumentError("base_rate", "in (0, 1)", rate)
+    is_all = len(denominator) == outcomes
+    if not 0.0 < denominator_share <= 1.0 or (is_all and denominator_share < 1.0):
+        bound = "1, for the denominator has every outcome that is counted" if is_all else "in (0, 1]"
+        raise ArgumentError("denominator_share", bound, denominator_share)
+    inside = [outcome for outcome in denominator if outcome not in numerator]
+    outside = [outcome for outcome in range(outcomes) if outcome not in denominator]
+    probabilities, weights, base = (np.zeros((outcomes, bins)) for _ in range(3))
+    probabilities[list(numerator)] = denominator_share * rate / (len(numerator) * bins)
+    probabilities[inside] = denominator_share * (1.0 - rate) / (len(inside) * bins)
+    if outside:
+        probabilities[outside] = (1.0 - denominator_share) / (len(outside) * bins)
+    weights[list(numerator)] = 1.0
+    base[list(denominator)] = 1.0
+    return MetricModel(weights, base, probabilities)
+
+
 class PowerModel:
     """Standard errors, needs and detectable effects of one planned comparison.
 
@@ -99,6 +144,7 @@ class PowerModel:
         epsilon: privacy loss of one report (randomised response) or one window (aggregators); ignored for EXACT.
         alpha: error of the comparison over all looks, in (0, 1); shared by all pairs of arms.
         power: chance to find the effect, in [0.5, 1).
+        looks: how many are planned, equally spaced; 0: any number, always valid.
 
     Raises:
         ArgumentError: an argument is out of its bounds.
@@ -113,6 +159,7 @@ class PowerModel:
         *,
         alpha: float = 0.05,
         power: float = 0.8,
+        looks: int = 0,
     ) -> None:
         if len(shares) < 2 or not all(share > 0.0 for share in shares) or not math.isclose(math.fsum(shares), 1.0):
             raise ArgumentError("shares", "two or more, positive, of sum 1", tuple(shares))
@@ -121,7 +168,11 @@ class PowerModel:
         if not 0.5 <= power < 1.0:
             raise ArgumentError("power", "in [0.5, 1)", power)
         pairs = len(shares) * (len(shares) - 1) // 2
-        self._reach_alpha, self._power = alpha / pairs, power
+        self._reach = (
+            drift(looks, alpha=alpha / pairs, power=power)
+            if looks
+            else multiplier(reports=1, alpha=alpha / pairs, planned_reports=1) + normal_quantile(power)
+        )
         weakest = min(range(1, len(shares)), key=lambda arm: shares[arm])
         per_cell = model.probabilities
         rate = float((per_cell * model.weights).sum() / (per_cell * model.base).sum())
@@ -153,7 +204,7 @@ class PowerModel:
         """
         if devices < 1 or windows < 1 or devices * windows > MAX_REPORTS:
             raise ArgumentError("devices * windows", f"in [1, {MAX_REPORTS}]", devices * windows)
-        return self._reach() * self.standard_error(devices, windows)
+        return self._reach * self.standard_error(devices, windows)
 
     def devices_needed(self, mde: float, windows: int = 1) -> int | None:
         """Return the fewest devices in all arms together that find an effect `mde`; None where no plan does.
@@ -182,9 +233,6 @@ class PowerModel:
         if not mde > 0.0:
             raise ArgumentError("mde", "positive", mde)
         return next((windows for windows in range(1, most + 1) if self.detectable(devices, windows) <= mde), None)
-
-    def _reach(self) -> float:
-        return multiplier(reports=1, alpha=self._reach_alpha, planned_reports=1) + normal_quantile(self._power)
 
 
 def _response_noise(cells: FloatArray, rho: FloatArray, epsilon: Fraction) -> float:

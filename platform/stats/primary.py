@@ -3,9 +3,11 @@
     accepted           share of an arm's devices whose user kept the answer; more is better
     latency_mean       mean of the answers' latency in ms, as far as bins tell; less is better
     latency_quantile   a quantile of it; less is better
+    ratio              reports with an outcome in `numerator` over those with one in `denominator`; more is better, or
+                       less where it is said
 
-The first is `compare`'s own; the others are read from the answers alone (refused and accepted), because errors and
-fallbacks have no latency. Each difference is always valid at the alpha it is given.
+The first is `compare`'s own. Latency is read from the answers alone (refused and accepted), because errors and
+fallbacks have none; a ratio from all bins of the outcomes it names. Each difference reaches as far as it is told.
 """
 
 import math
@@ -19,6 +21,7 @@ from alcove.platform.stats.aggregate import Aggregate, FloatArray
 from alcove.platform.stats.confidence_sequence import multiplier
 from alcove.platform.stats.decision import Difference
 from alcove.platform.stats.errors import ArgumentError
+from alcove.platform.stats.group_sequential import PlannedLook
 from alcove.platform.stats.limits import MAX_SIZE_VARIATION
 from alcove.platform.stats.metrics import ratio_difference
 from alcove.platform.stats.quantiles import quantile_difference
@@ -33,6 +36,7 @@ class PrimaryKind(StrEnum):
     ACCEPTED = "accepted"
     LATENCY_MEAN = "latency_mean"
     LATENCY_QUANTILE = "latency_quantile"
+    RATIO = "ratio"
 
 
 @dataclass(frozen=True)
@@ -42,15 +46,22 @@ class Primary:
     Attributes:
         kind: which.
         quantile: of LATENCY_QUANTILE, in (0, 1); else None.
+        numerator: outcomes of RATIO, distinct; else none.
+        denominator: outcomes of RATIO, distinct: those of the numerator and at least one more; else none.
+        is_less_better: of RATIO: whether the lower ratio wins.
 
     Raises:
-        ArgumentError: a quantile is missing, out of its bounds or does not belong to the kind.
+        ArgumentError: a field is missing, out of its bounds or does not belong to the kind.
     """
 
     kind: PrimaryKind = PrimaryKind.ACCEPTED
     quantile: float | None = None
+    numerator: tuple[Outcome, ...] = ()
+    denominator: tuple[Outcome, ...] = ()
+    is_less_better: bool = False
 
     def __post_init__(self) -> None:
+        self._check_ratio()
         if self.kind is PrimaryKind.LATENCY_QUANTILE:
             if self.quantile is None or not 0.0 < self.quantile < 1.0:
                 raise ArgumentError("quantile", "in (0, 1)", self.quantile)
@@ -58,17 +69,46 @@ class Primary:
             raise ArgumentError("quantile", f"absent for {self.kind}", self.quantile)
 
     @property
+    def is_latency(self) -> bool:
+        """Whether it is read from the bins, in ms."""
+        return self.kind in (PrimaryKind.LATENCY_MEAN, PrimaryKind.LATENCY_QUANTILE)
+
+    @property
+    def is_more_better(self) -> bool:
+        """Whether the arm with the higher value wins."""
+        return not (self.is_latency or self.is_less_better)
+
+    @property
     def better(self) -> str:
         """How people say that an arm is better by it."""
-        return "more accurate" if self.kind is PrimaryKind.ACCEPTED else "faster"
+        if self.kind is PrimaryKind.RATIO:
+            above, below = (
+                " + ".join(each.name.lower() for each in side) for side in (self.numerator, self.denominator)
+            )
+            return f"better in {above} / ({below})"
+        return "faster" if self.is_latency else "more accurate"
 
     @property
     def unit(self) -> str:
         """Unit of its differences, with a space before it; "" for shares."""
-        return "" if self.kind is PrimaryKind.ACCEPTED else " ms"
+        return " ms" if self.is_latency else ""
+
+    def _check_ratio(self) -> None:
+        above, below = self.numerator, self.denominator
+        if self.kind is not PrimaryKind.RATIO:
+            for name, value in (("numerator", above), ("denominator", below), ("less_is_better", self.is_less_better)):
+                if value:
+                    raise ArgumentError(name, f"absent for {self.kind}", value)
+            return
+        for name, outcomes in (("numerator", above), ("denominator", below)):
+            if not outcomes or len(set(outcomes)) != len(outcomes):
+                raise ArgumentError(name, "one or more outcomes, each once", [each.name.lower() for each in outcomes])
+        if not set(above) < set(below):
+            told = [each.name.lower() for each in above]
+            raise ArgumentError("numerator", "some, but not all, of the denominator's outcomes", told)
 
 
-def latency_pairs(
+def primary_pairs(
     aggregate: Aggregate,
     primary: Primary,
     ordered: Sequence[tuple[int, int]],
@@ -78,25 +118,40 @@ def latency_pairs(
     alpha: float,
     planned_reports: int,
     reports_per_device: int,
+    look: PlannedLook | None = None,
 ) -> tuple[Difference, ...]:
-    """Return the differences of latency in ms, arm minus versus, for pairs (arm, versus).
+    """Return the differences in the primary metric, arm minus versus, for pairs (arm, versus).
 
     Args:
         aggregate: the counts.
-        primary: LATENCY_MEAN or LATENCY_QUANTILE.
+        primary: any but ACCEPTED.
         ordered: the pairs.
         bin_values_ms: as in `compare`.
         edges_ms: inner edges of the bins, for a quantile.
         alpha: of each difference.
         planned_reports: as in `compare`.
         reports_per_device: as in `compare`.
+        look: as in `compare`; intervals are always valid without it.
 
     Raises:
-        ArgumentError: edges or bins that carry no latency.
+        ArgumentError: edges or bins that carry no latency, outcomes that are not counted, or a planned look at a
+            quantile, which has no standard error.
     """
+    if look is None:
+        factor = multiplier(reports=aggregate.reports, alpha=alpha, planned_reports=planned_reports)
+    else:
+        factor = look.multiplier(alpha)
+    if primary.kind is PrimaryKind.RATIO:
+        weights, base = _ratio_weights(aggregate, primary)
+        return tuple(
+            _ratio_pair(aggregate, pair, weights, base, factor=factor, reports_per_device=reports_per_device)
+            for pair in ordered
+        )
     if aggregate.bins < 2:
         raise ArgumentError("latency_edges_ms", f"at least one edge for {primary.kind}", "none")
     if primary.quantile is not None:
+        if look is not None:
+            raise ArgumentError("look", f"absent for {primary.kind}, which has no standard error", look)
         return tuple(
             _quantile_pair(
                 aggregate,
@@ -109,9 +164,10 @@ def latency_pairs(
             )
             for pair in ordered
         )
-    factor = multiplier(reports=aggregate.reports, alpha=alpha, planned_reports=planned_reports)
+    base = np.zeros((aggregate.outcomes, aggregate.bins))
+    base[list(_ANSWERS)] = 1.0
     return tuple(
-        _mean_pair(aggregate, pair, bin_values_ms, factor=factor, reports_per_device=reports_per_device)
+        _ratio_pair(aggregate, pair, base * bin_values_ms, base, factor=factor, reports_per_device=reports_per_device)
         for pair in ordered
     )
 
@@ -126,19 +182,27 @@ def negated(pair: Difference) -> Difference:
     )
 
 
-def _mean_pair(
+def _ratio_weights(aggregate: Aggregate, primary: Primary) -> tuple[FloatArray, FloatArray]:
+    """Return which cells, [outcomes, bins], are in the numerator and in the denominator."""
+    if max(primary.denominator) >= aggregate.outcomes:
+        raise ArgumentError("denominator", f"of the {aggregate.outcomes} outcomes counted", primary.denominator)
+    weights, base = (np.zeros((aggregate.outcomes, aggregate.bins)) for _ in range(2))
+    weights[list(primary.numerator)] = 1.0
+    base[list(primary.denominator)] = 1.0
+    return weights, base
+
+
+def _ratio_pair(
     aggregate: Aggregate,
     pair: tuple[int, int],
-    bin_values_ms: FloatArray,
+    weights: FloatArray,
+    base: FloatArray,
     *,
     factor: float,
     reports_per_device: int,
 ) -> Difference:
     arm, versus = pair
     found = None
-    base = np.zeros((aggregate.outcomes, aggregate.bins))
-    base[list(_ANSWERS)] = 1.0
-    weights = base * bin_values_ms
     if math.isfinite(factor):
         found = ratio_difference(
             aggregate, weights, base, arm=arm, versus=versus, multiplier=factor, reports_per_device=reports_per_device

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, replace
 
 from alcove.platform.core.errors import NotFoundError
-from alcove.platform.core.experiment_records import ExperimentPlan
+from alcove.platform.core.experiment_records import ExperimentPlan, LookRecord
 from alcove.platform.core.records import (
     ArmRecord,
     ExperimentRecord,
@@ -29,6 +29,7 @@ __all__ = [
 
 
 _PLAN = TypeAdapter(ExperimentPlan)
+_LOOKS = TypeAdapter(tuple[LookRecord, ...])
 
 
 async def add_experiment(session: AsyncSession, record: ExperimentRecord) -> ExperimentRecord:
@@ -52,6 +53,7 @@ async def add_experiment(session: AsyncSession, record: ExperimentRecord) -> Exp
         layer="" if record.segment is None else record.segment.layer,
         segment_first=0 if record.segment is None else record.segment.first,
         segment_count=0 if record.segment is None else record.segment.count,
+        looks=_LOOKS.dump_json(record.looks).decode(),
     )
     session.add(row)
     await session.flush()
@@ -78,6 +80,7 @@ async def save_experiment(session: AsyncSession, record: ExperimentRecord) -> Ex
     row.task_id = record.task_id
     row.decision = None if record.decision is None else json.dumps(asdict(record.decision))
     row.policy_serial = record.policy_serial
+    row.looks = _LOOKS.dump_json(record.looks).decode()
     await session.flush()
     return replace(record, revision=row.revision)
 
@@ -154,4 +157,5 @@ def _record(row: ExperimentRow) -> ExperimentRecord:
         revision=row.revision,
         audience=row.audience,
         segment=SegmentRecord(row.layer, row.segment_first, row.segment_count) if row.layer else None,
+        looks=_LOOKS.validate_json(row.looks),
     )

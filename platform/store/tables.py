@@ -111,7 +111,7 @@ class RolloutRow(Base):
 
 
 class ExperimentRow(Base):
-    """An experiment; `arms`, `latency_edges_ms`, `decision` and `plan` are canonical JSON; S4."""
+    """An experiment; `arms`, `latency_edges_ms`, `decision`, `plan` and `looks` are JSON; S4."""
 
     __tablename__ = "experiments"
     __table_args__ = (
@@ -141,6 +141,7 @@ class ExperimentRow(Base):
     layer: Mapped[str] = mapped_column(Text, server_default="")
     segment_first: Mapped[int] = mapped_column(server_default="0")
     segment_count: Mapped[int] = mapped_column(server_default="0")
+    looks: Mapped[str] = mapped_column(Text, server_default="[]")
 
 
 class LayerRow(Base):

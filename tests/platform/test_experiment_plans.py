@@ -39,6 +39,9 @@ ARMS = (
 )
 CRASHES = GuardrailPlan(metric="crash_fallback", margin=0.01)
 EDGES_MS = (5.0, 20.0)
+MEDIAN = Primary(kind="latency_quantile", quantile=0.5)
+PER_ANSWER = Primary(kind="ratio", numerator=("accepted",), denominator=("accepted", "refused"))
+ERRORS_OF_ANSWERED = Primary(kind="ratio", numerator=("error",), denominator=("accepted", "error"), less_is_better=True)
 
 
 def record(plan: core.ExperimentPlan, edges_ms: tuple[float, ...] = EDGES_MS, epsilon: str = "2") -> ExperimentRecord:
@@ -189,6 +192,26 @@ def test_who_knows_an_older_experiment_changes_nothing(
         ({"guardrails": (GuardrailPlan(metric="latency", margin=2.0),)}, "latency_edges_ms"),
         ({"guardrails": (GuardrailPlan(metric="latency", margin=2.0, quantile=1.5),), "latency_edges_ms": EDGES_MS},
          "guardrails.quantile"),
+        ({"primary": Primary(kind="ratio")}, "primary.numerator"),
+        ({"primary": PER_ANSWER.model_copy(update={"denominator": ()})}, "primary.denominator"),
+        ({"primary": PER_ANSWER.model_copy(update={"numerator": ("refused", "accepted")})}, "primary.numerator"),
+        ({"primary": PER_ANSWER.model_copy(update={"numerator": ("error",)})}, "primary.numerator"),
+        ({"primary": PER_ANSWER.model_copy(update={"denominator": ("accepted",) * 2})}, "primary.denominator"),
+        ({"primary": PER_ANSWER.model_copy(update={"quantile": 0.5})}, "primary.quantile"),
+        ({"primary": PER_ANSWER.model_copy(update={"kind": "accepted"})}, "primary.numerator"),
+        ({"primary": Primary(less_is_better=True)}, "primary.less_is_better"),
+        ({"primary": PER_ANSWER, "plan": ExperimentPlan(denominator_share=0.5)}, "denominator_share"),
+        ({"primary": ERRORS_OF_ANSWERED, "plan": ExperimentPlan(mde=0.05)}, "denominator_share"),
+        ({"primary": ERRORS_OF_ANSWERED, "plan": ExperimentPlan(expected_devices=5000)}, "denominator_share"),
+        ({"plan": ExperimentPlan(denominator_share=0.5)}, "denominator_share"),
+        ({"correction": "holm", "primary": MEDIAN, "latency_edges_ms": EDGES_MS}, "correction"),
+        ({"plan": ExperimentPlan(looks=1, horizon_reports=1000)}, "looks"),
+        ({"plan": ExperimentPlan(looks=21, horizon_reports=1000)}, "looks"),
+        ({"plan": ExperimentPlan(looks=5)}, "horizon_reports"),
+        ({"plan": ExperimentPlan(looks=5, mde=0.00001)}, "horizon_reports"),
+        ({"plan": ExperimentPlan(horizon_reports=10**12 + 1)}, "horizon_reports"),
+        ({"primary": MEDIAN, "latency_edges_ms": EDGES_MS, "plan": ExperimentPlan(looks=5, horizon_reports=1000)},
+         "looks"),
     ],
 )  # fmt: skip
 def test_a_plan_that_means_nothing_is_named_at_creation_and_update(
@@ -302,3 +325,54 @@ def test_plans_in_milliseconds_and_of_what_cannot_be_found() -> None:
     assert small.devices_needed > 2_000
     with pytest.raises(InvalidFieldError, match=r"primary\.kind"):
         planned(record(core.ExperimentPlan("mood")), task)
+
+
+def test_ratio_correction_and_looks_are_kept_planned_and_changed(
+    operator: PlatformClient, app: str, shared_feature: str
+) -> None:
+    """All three at once: what was asked is told again; fewer looks than any number need fewer devices."""
+    asked: dict[str, Any] = {
+        "primary": PER_ANSWER,
+        "correction": "holm",
+        "plan": ExperimentPlan(mde=0.02, base_rate=0.8, expected_devices=5_000_000, looks=5),
+    }
+    draft = operator.create_experiment(app, shared_feature, ARMS, **asked)
+    assert (draft.primary, draft.correction, draft.plan.looks, draft.looks) == (PER_ANSWER, "holm", 5, ())
+    assert draft.plan.planned_reports == 5_000_000 * draft.plan.days_needed
+    at_will = operator.update_experiment(draft.experiment_id, fields=("plan.looks",))
+    assert at_will.plan.looks == 0
+    assert at_will.plan.devices_needed > 1.5 * draft.plan.devices_needed > 0
+    given = operator.update_experiment(
+        draft.experiment_id,
+        fields=("plan", "correction"),
+        plan=ExperimentPlan(looks=20, horizon_reports=70_000),
+    )
+    assert (given.plan.planned_reports, given.plan.looks, given.correction) == (70_000, 20, "bonferroni")
+    assert given.primary == PER_ANSWER
+    partial = operator.update_experiment(
+        draft.experiment_id,
+        fields=("primary", "plan.denominator_share", "plan.mde"),
+        primary=ERRORS_OF_ANSWERED,
+        plan=ExperimentPlan(mde=0.05, denominator_share=0.9),
+    )
+    assert partial.primary == ERRORS_OF_ANSWERED
+    assert (partial.plan.denominator_share, partial.plan.planned_reports) == (0.9, 70_000)
+    assert partial.plan.devices_needed > 0
+    assert partial == operator.experiment(draft.experiment_id)
+
+
+def test_a_ratio_of_errors_tells_all_outcomes_apart_and_decides() -> None:
+    """The better arm has fewer errors per answered question, though as many are accepted."""
+    rng = np.random.default_rng(20_270_303)
+    plan = core.ExperimentPlan(
+        "ratio", numerator=("error",), denominator=("accepted", "error"), less_is_better=True, correction="holm"
+    )
+    running = replace(record(plan, ()), started_at_s=1)
+    task = task_of(running)
+    assert task.outcome_count == len(Outcome)
+    cells = [[[0.2], [0.5], [0.3], [0.0]], [[0.4], [0.5], [0.1], [0.0]]]
+    found = evaluate(running, task, told(rng, running, cells, 400_000), 1)
+    assert found.decision.winner == 1
+    assert "better in error / (accepted + error)" in found.decision.reason
+    (pair,) = found.comparison.primary_pairs
+    assert pair.value == pytest.approx(1 / 6 - 3 / 8, abs=0.05)

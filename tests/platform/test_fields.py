@@ -82,8 +82,12 @@ COMPARISON = {
     "window_s": (2**32 - 1,),
     "minimum_cohort": (1, 49, 10_000_001, 2**32 - 1),
     "primary": (NO_BOUND,),
-    "primary.kind": (4, 99),
+    "primary.kind": (5, 99),
     "primary.quantile": (-0.1, 1.0, 5.0, *NOT_NUMBERS),
+    "primary.numerator": (0, 2, 5, 99),  # 2: what decides in these requests is no ratio
+    "primary.denominator": (0, 2, 5, 99),
+    "primary.less_is_better": (True,),
+    "correction": (3, 99),
     "guardrails": (NO_BOUND,),
     "guardrails.metric": (0, 5, 99),
     "guardrails.margin": (-0.1, 1.0, 5.0, *NOT_NUMBERS),
@@ -96,6 +100,9 @@ COMPARISON = {
     "plan.days_needed": (NO_BOUND,),
     "plan.detectable": (NO_BOUND,),
     "plan.planned_reports": (NO_BOUND,),
+    "plan.looks": (1, 2, 21, 2**32 - 1),  # 2: a quantile has no planned looks
+    "plan.horizon_reports": (10**12 + 1, 2**64 - 1),
+    "plan.denominator_share": (-0.1, 0.5, 1.5, *NOT_NUMBERS),
     "audience": AUDIENCE,
     "segment": (NO_BOUND,),
     "segment.layer": ("", "a b", "../a", "x" * 100),
@@ -320,7 +327,7 @@ def caller(world: ServerWorld, served: Served) -> Iterator[Caller]:
         "plan": {"mde": 0.01},
         "segment": {"layer": "layer", "first": 0, "count": 100},
     }
-    everything = "arms,epsilon,latencyEdgesMs,windowS,minimumCohort,primary,guardrails,plan,audience,segment"
+    everything = "arms,epsilon,latencyEdgesMs,windowS,minimumCohort,primary,correction,guardrails,plan,audience,segment"
     stage = {"sharePermyriad": 100, "minimumS": 60, "minimumCohort": 100}
     plan = {"stages": [stage], "guardrails": guardrails, "onHarm": 4}
     bases: dict[str, Any] = {

@@ -1,0 +1,122 @@
+"""How are an experiment's plan, its looks and its results printed for people?"""
+
+import typer
+from alcove.platform.cli.output import print_table, when
+from alcove.platform.client import Arm, Decision, Estimate, Experiment, ExperimentReport, PairDifference, Results
+
+__all__ = ["plan_sentence", "sentence", "show_results"]
+
+_IN_MS = ("latency_mean", "latency_quantile")
+
+
+def show_results(report: ExperimentReport) -> None:
+    """Print arms, differences, looks, guardrails and the decision."""
+    experiment, found = report.experiment, report.results
+    title = f"{experiment.experiment_id}: {found.report_count} reports, ε = {experiment.epsilon} each"
+    rows = [
+        [
+            arm.name,
+            arm.version,
+            f"{arm.devices:.0f}",
+            _percentage(arm.share),
+            _percentage(arm.accuracy),
+            _milliseconds(arm.latency_ms),
+        ]
+        for arm in found.arms
+    ]
+    print_table(["arm", "version", "devices", "share", "accepted", "latency"], rows, title=title)
+    for difference in found.differences:
+        typer.echo(f"{found.arms[difference.arm].name} - {found.arms[0].name}: {_percentage(difference.accuracy)}")
+    _show_pairs(experiment, found)
+    _show_looks(experiment, found)
+    for verdict in found.verdicts:
+        typer.echo(f"{found.arms[verdict.arm].name}, {verdict.kind}: {verdict.reason}")
+    typer.echo(sentence(experiment.arms, found.decision))
+
+
+def _show_pairs(experiment: Experiment, found: Results) -> None:
+    if experiment.primary.kind == "accepted" and len(found.arms) == 2 and found.pairs[0].adjusted_p is None:
+        return
+    rows = [[_names(found, pair), _difference(experiment, pair.difference), _p_value(pair)] for pair in found.pairs]
+    typer.echo(f"by {experiment.primary.kind}; p-values corrected by {experiment.correction}:")
+    print_table(["pair", "difference", "p"], rows)
+
+
+def _show_looks(experiment: Experiment, found: Results) -> None:
+    if not experiment.plan.looks:
+        return
+    rows = [
+        [
+            str(number),
+            f"{look.report_count:,} ({look.fraction:.0%})",
+            "-" if look.boundary is None else f"{look.boundary:.3f}",
+            "\n".join(
+                f"{_names(found, pair)}: {_difference(experiment, pair.difference)}, p = {_p_value(pair)}"
+                for pair in look.pairs
+            ),
+            look.decision.kind,
+            when(look.taken_at_s),
+        ]
+        for number, look in enumerate(experiment.looks, start=1)
+    ]
+    if rows:
+        print_table(["look", "reports", "boundary", "at the look", "decision", "taken"], rows)
+    taken = f"{len(rows)} of {experiment.plan.looks} planned looks taken"
+    due = (
+        f"; the next is due at {found.next_look_reports:,} reports" if found.next_look_reports else "; no other follows"
+    )
+    typer.echo(taken + due)
+
+
+def _names(found: Results, pair: PairDifference) -> str:
+    return f"{found.arms[pair.arm].name} - {found.arms[pair.versus].name}"
+
+
+def _difference(experiment: Experiment, estimate: Estimate) -> str:
+    return _milliseconds(estimate) if experiment.primary.kind in _IN_MS else _percentage(estimate)
+
+
+def _p_value(pair: PairDifference) -> str:
+    return "-" if pair.adjusted_p is None else f"{pair.adjusted_p:.2g}"
+
+
+def plan_sentence(experiment: Experiment) -> str:
+    """Return how many devices and days an experiment needs."""
+    plan = experiment.plan
+    unit = " ms" if experiment.primary.kind in _IN_MS else ""
+    parts = [f"a difference of {plan.mde:g}{unit} needs "]
+    parts.append(
+        f"{plan.devices_needed:,} devices in one window" if plan.devices_needed else "more devices than there are"
+    )
+    if plan.expected_devices and plan.days_needed:
+        parts.append(f"; {plan.expected_devices:,} devices find it in {plan.days_needed} days")
+    elif plan.expected_devices:
+        parts.append(f"; {plan.expected_devices:,} devices don't find it in 30 days, only {plan.detectable:.3g}{unit}")
+    if plan.looks:
+        parts.append(f"; {plan.looks} looks, the last at {plan.planned_reports:,} reports")
+    return "".join(parts)
+
+
+def sentence(arms: tuple[Arm, ...], decision: Decision) -> str:
+    """Return a decision in words."""
+    if decision.winner is None:
+        return f"inconclusive, hold: {decision.reason}"
+    winner = arms[decision.winner]
+    return f"winner: {winner.name} ({winner.version}): {decision.reason}"
+
+
+def _percentage(estimate: Estimate) -> str:
+    if estimate.value is None:
+        return "-"
+    return f"{estimate.value:.1%} {_interval(estimate, 100, 1)}"
+
+
+def _milliseconds(estimate: Estimate) -> str:
+    if estimate.value is None:
+        return "-"
+    return f"{estimate.value:.3g} ms {_interval(estimate, 1, 3)}"
+
+
+def _interval(estimate: Estimate, factor: float, digits: int) -> str:
+    low, high = ("…" if end is None else f"{end * factor:.{digits}f}" for end in (estimate.low, estimate.high))
+    return f"[{low}, {high}]"

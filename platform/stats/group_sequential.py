@@ -1,0 +1,256 @@
+"""How far must a difference reach at each of a few planned looks, so that all of them together err with alpha?
+
+Looking at will has its price (`confidence_sequence.py`). Who looks only K times, when the reports first reach k / K of
+a horizon, pays much less: each look may spend a part of alpha, by how much of the information is in (Lan and DeMets,
+"Discrete sequential boundaries for clinical trials", Biometrika 1983). The spending is theirs of O'Brien and Fleming's
+type: nearly nothing at first, nearly all at the end, so that the last look is little stricter than a single one. Each
+of the two sides has a = alpha / 2 of its own, as tables of two-sided boundaries have it, so that both together spend
+
+    alpha(t) = 2 (2 - 2 Phi( z_{1-a/2} / sqrt(t) )),    t = information / horizon, at most 1
+
+The scores Z_k = difference / standard error are those of a Brownian motion at times I_k: S_k = Z_k sqrt(I_k) has
+independent increments of variance I_k - I_{k-1}. With g_k the density of S_k where no look has called yet,
+
+    g_k(s) = integral of g_{k-1}(u) phi((s - u) / d) / d  over |u| < c_{k-1} sqrt(I_{k-1}),     d^2 = I_k - I_{k-1}
+
+and c_k is where the part of g_k beyond +- c_k sqrt(I_k) is what the look spends. Recursive integration: Armitage,
+McPherson and Rowe, JRSS A 1969; Jennison and Turnbull, Group Sequential Methods, 2000, chapter 19; here by Simpson's
+rule. Intervals of c_k standard errors are Jennison and Turnbull's repeated confidence intervals (chapter 9), and the
+smallest alpha at which a look would call is a p-value that holds at all looks together.
+
+Information is counted in reports. Under randomised response each report brings its own noise, so the variance of a
+difference falls as 1 / reports, noise included. Where devices report in several windows the true information grows
+more slowly than reports do; the scores are then more alike than assumed, which makes the boundaries wider than need be.
+The boundaries depend on when looks were taken, never on what they showed; when is up to the number of reports alone.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Self
+
+import numpy as np
+from alcove.platform.stats.aggregate import FloatArray
+from alcove.platform.stats.errors import ArgumentError
+
+P_HIGHEST = 0.2
+"""P-values above it are told as 1: nothing is decided there, and at large alphas boundaries no longer fall with it."""
+
+P_LOWEST = 1e-12
+"""P-values below it are told as it."""
+
+LEAST_INCREMENT = 1e-4
+"""Of the horizon between two looks; nearer ones are one look, and their integrals would need ever finer grids."""
+
+_NOTHING = 1e-14  # spending below rounding: no boundary, and the next look has it
+_FARTHEST = 8.0  # standard deviations; beyond lies less than 1e-15
+_POINTS_PER_DEVIATION = 6  # Simpson's rule is then good to 1e-6 (tests)
+_BOUND_PRECISION = 1e-9  # standard deviations
+_P_PRECISION = 1e-4  # of the logarithm
+
+
+def spent(fraction: float, alpha: float) -> float:
+    """Return how much of `alpha` may be spent when `fraction` of the information is in; all of it from 1 on.
+
+    Raises:
+        ArgumentError: alpha not in (0, 1), or a fraction that is not positive.
+    """
+    if not 0.0 < alpha < 1.0:
+        raise ArgumentError("alpha", "in (0, 1)", alpha)
+    if not (fraction > 0.0 and math.isfinite(fraction)):
+        raise ArgumentError("fraction", "positive and finite", fraction)
+    return 2.0 * math.erfc(-NormalDist().inv_cdf(alpha / 4.0) / math.sqrt(2.0 * min(fraction, 1.0)))
+
+
+@lru_cache(maxsize=4096)
+def boundaries(information: tuple[float, ...], alpha: float) -> tuple[float, ...]:
+    """Return how many standard errors from zero each look calls a difference, two-sided; infinite: it cannot.
+
+    Args:
+        information: at each look, in parts of the horizon, rising; above 1 it still counts, but spends no more.
+        alpha: error of all looks together, in (0, 1).
+
+    Raises:
+        ArgumentError: an argument is out of its bounds, or two looks are nearer than `LEAST_INCREMENT`.
+    """
+    _check_information(information)
+    state, used, found = _Uncalled.start(), 0.0, list[float]()
+    for place, reached in enumerate(information):
+        share = spent(reached, alpha) - used
+        if share < _NOTHING:
+            bound = math.inf
+        else:
+            bound, used = state.boundary(reached, share / 2.0), used + share
+        found.append(bound)
+        if place + 1 < len(information):
+            state = state.after(reached, bound, following=information[place + 1])
+    return tuple(found)
+
+
+def repeated_p(score: float, information: Sequence[float]) -> float:
+    """Return the two-sided p-value of `score` at the last of the looks, valid whichever look is taken as the last.
+
+    It is the smallest alpha whose boundary the score reaches, told too high by at most `_P_PRECISION` of itself; never
+    below `P_LOWEST`, and 1 above `P_HIGHEST`.
+
+    Raises:
+        ArgumentError: as `boundaries`, or a score that is no number.
+    """
+    if math.isnan(score):
+        raise ArgumentError("score", "a number", score)
+    looks = tuple(information)
+
+    def is_called(log_alpha: float) -> bool:
+        bound = boundaries(looks, math.exp(log_alpha))[-1]
+        return math.isfinite(bound) and bound <= abs(score)
+
+    low, high = math.log(P_LOWEST), math.log(P_HIGHEST)
+    if not is_called(high):
+        return 1.0
+    if is_called(low):
+        return P_LOWEST
+    while high - low > _P_PRECISION:
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if is_called(middle) else (middle, high)
+    return math.exp(high)
+
+
+@lru_cache(maxsize=256)
+def drift(looks: int, *, alpha: float, power: float) -> float:
+    """Return the expected score at the horizon of an effect that equally spaced looks find with probability `power`.
+
+    The effect is found when it is called with its own sign at any look. One look needs z_{1-alpha/2} + z_power.
+
+    Raises:
+        ArgumentError: looks below 1, alpha not in (0, 1), or power not in [0.5, 1).
+    """
+    if looks < 1:
+        raise ArgumentError("looks", "at least 1", looks)
+    if not 0.5 <= power < 1.0:
+        raise ArgumentError("power", "in [0.5, 1)", power)
+    information = tuple((look + 1) / looks for look in range(looks))
+    bounds = boundaries(information, alpha)
+    low, high = 0.0, bounds[-1] + _FARTHEST
+    while high - low > 1e-6:
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if _power(middle, information, bounds) < power else (low, middle)
+    return high
+
+
+@dataclass(frozen=True)
+class PlannedLook:
+    """One look of a plan, with what was looked at before it.
+
+    Attributes:
+        reports: at each look so far, this one last; >= 1, rising.
+        horizon: reports at which all of alpha is spent, >= 1; fixed before the first look.
+
+    Raises:
+        ArgumentError: an attribute is out of its bounds.
+    """
+
+    reports: tuple[int, ...]
+    horizon: int
+
+    def __post_init__(self) -> None:
+        if self.horizon < 1:
+            raise ArgumentError("horizon", "at least 1", self.horizon)
+        _check_information(self.information)
+
+    @property
+    def information(self) -> tuple[float, ...]:
+        """Of each look so far, in parts of the horizon."""
+        return tuple(reports / self.horizon for reports in self.reports)
+
+    @property
+    def fraction(self) -> float:
+        """Part of the information that is in, at most 1."""
+        return min(1.0, self.information[-1])
+
+    def multiplier(self, alpha: float) -> float:
+        """Return how many standard errors the interval of this look reaches, at `alpha` over all looks."""
+        return boundaries(self.information, alpha)[-1]
+
+    def p_value(self, score: float) -> float:
+        """Return the p-value of a score at this look, valid over all looks."""
+        return repeated_p(score, self.information)
+
+
+@dataclass(frozen=True, eq=False)
+class _Uncalled:
+    """The distribution of S among runs that no look has called: masses, with Simpson's weights, at points."""
+
+    information: float
+    points: FloatArray
+    masses: FloatArray
+
+    @classmethod
+    def start(cls) -> Self:
+        return cls(0.0, np.zeros(1), np.ones(1))
+
+    def beyond(self, information: float, bound: float, *, drift_rate: float = 0.0) -> float:
+        """Return the mass whose score at a later time exceeds `bound` standard deviations."""
+        step = information - self.information
+        edges = bound * math.sqrt(information) - self.points - drift_rate * step
+        return 0.5 * float(self.masses @ _erfc(edges / math.sqrt(2.0 * step)))
+
+    def boundary(self, information: float, mass: float) -> float:
+        """Return the bound that `mass` exceeds, where S is symmetric.
+
+        Newton's steps on the logarithm, which is concave (the density is log-concave), so that they come down from the
+        bound of a run that nothing stopped; halving where that bound is so far out that no mass is left to see.
+        """
+        step, root = information - self.information, math.sqrt(information)
+        low, high = 0.0, -NormalDist().inv_cdf(mass)
+        bound = high
+        while high - low > _BOUND_PRECISION:
+            found = self.beyond(information, bound)
+            low, high = (bound, high) if found > mass else (low, bound)
+            following = (low + high) / 2.0
+            if found > 0.0:
+                edges = (bound * root - self.points) ** 2 / (2.0 * step)
+                density = root * float(self.masses @ np.exp(-edges)) / math.sqrt(2.0 * math.pi * step)
+                newton = bound + math.log(found / mass) * found / density
+                if abs(newton - bound) < _BOUND_PRECISION:
+                    return max(newton, 0.0)
+                following = newton if low < newton < high else following
+            bound = following
+        return bound
+
+    def after(self, information: float, bound: float, *, following: float, drift_rate: float = 0.0) -> "_Uncalled":
+        """Return what is left after a look, on a grid fine enough for the step to the one `following`."""
+        step = information - self.information
+        limit = min(bound, _FARTHEST) * math.sqrt(information)
+        spacing = math.sqrt(min(step, following - information)) / _POINTS_PER_DEVIATION
+        centre = drift_rate * information if math.isinf(bound) else 0.0  # only what is not cut off may be moved
+        half = max(math.ceil(limit / spacing), 4)
+        points = centre + np.linspace(-limit, limit, 2 * half + 1)
+        weights = np.full(2 * half + 1, 2.0)
+        weights[1::2], weights[0], weights[-1] = 4.0, 1.0, 1.0
+        gaps = (points[:, None] - self.points[None, :] - drift_rate * step) ** 2 / (2.0 * step)
+        density = np.exp(-gaps) @ self.masses / math.sqrt(2.0 * math.pi * step)
+        return _Uncalled(information, points, density * weights * (limit / half / 3.0))
+
+
+def _power(drift_rate: float, information: tuple[float, ...], bounds: tuple[float, ...]) -> float:
+    state, total = _Uncalled.start(), 0.0
+    for place, (reached, bound) in enumerate(zip(information, bounds, strict=True)):
+        if math.isfinite(bound):
+            total += state.beyond(reached, bound, drift_rate=drift_rate)
+        if place + 1 < len(information):
+            state = state.after(reached, bound, following=information[place + 1], drift_rate=drift_rate)
+    return total
+
+
+def _erfc(values: FloatArray) -> FloatArray:
+    return np.array([math.erfc(value) for value in values.tolist()])
+
+
+def _check_information(information: Sequence[float]) -> None:
+    if not information:
+        raise ArgumentError("information", "of at least one look", tuple(information))
+    for before, after in zip((0.0, *information), information, strict=False):
+        if not (math.isfinite(after) and after - before >= LEAST_INCREMENT):
+            raise ArgumentError("information", f"rising by at least {LEAST_INCREMENT:g} a look", tuple(information))

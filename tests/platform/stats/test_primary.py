@@ -1,0 +1,207 @@
+"""A ratio of outcomes as what decides, and Holm's correction: who wins, what is said of it, and what is refused."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from alcove.platform.stats import (
+    Aggregate,
+    ArgumentError,
+    Correction,
+    Mechanism,
+    MetricModel,
+    PowerModel,
+    Primary,
+    PrimaryKind,
+    ReasonCode,
+    aggregate_from_randomised_response,
+    compare,
+    ratio_model,
+    share_model,
+)
+from alcove.platform.stats.multiplicity import adjusted
+from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.registry.policy import Outcome
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from tests.platform.stats.conftest import Fleet
+
+Exact = Callable[[NDArray[np.int64]], Aggregate]
+ANSWERS = (Outcome.REFUSED, Outcome.ACCEPTED)
+PER_ANSWER = Primary(PrimaryKind.RATIO, None, (Outcome.ACCEPTED,), ANSWERS)
+ERRORS = Primary(PrimaryKind.RATIO, None, (Outcome.ERROR, Outcome.FALLBACK), tuple(Outcome), is_less_better=True)
+HALVES = (0.5, 0.5)
+
+
+def test_the_arm_with_more_accepted_per_answer_wins_though_fewer_of_its_devices_accept(exact: Exact) -> None:
+    """The ratio and the share of all devices may disagree; each decides where it is asked to."""
+    control, better_per_answer = [[1000], [3000], [500], [0]], [[400], [2600], [1500], [0]]
+    for order, winner in (([0, 1], 1), ([1, 0], 0)):
+        counts = exact(np.array([control, better_per_answer])[order])
+        found = compare(counts, bin_values_ms=(1.0,), primary=PER_ANSWER, minimum_cohort=0)
+        assert (found.decision.winner, found.decision.code) == (winner, ReasonCode.BETTER)
+        assert "better in accepted / (refused + accepted)" in found.decision.reason
+        (pair,) = found.primary_pairs
+        assert pair.value == pytest.approx((26 / 30 - 3 / 4) * (1 if winner else -1))
+        share = compare(counts, bin_values_ms=(1.0,), minimum_cohort=0)
+        assert share.decision.winner == 1 - winner
+
+
+def test_the_arm_with_fewer_errors_wins_where_less_is_better(exact: Exact) -> None:
+    """Whichever index it has; more of the same is worse."""
+    counts = np.array([[[500], [4000], [300], [200]], [[500], [4400], [50], [50]]])
+    for order, winner in (([0, 1], 1), ([1, 0], 0)):
+        found = compare(exact(counts[order]), bin_values_ms=(1.0,), primary=ERRORS, minimum_cohort=0)
+        assert found.decision.winner == winner
+        assert "error + fallback" in found.decision.reason
+
+
+def test_ratio_intervals_cover_the_truth_under_randomised_response() -> None:
+    """400 draws of four outcomes: scores have a spread of one, and the always-valid interval covers nearly always."""
+    rng = np.random.default_rng(20_270_501)
+    cells = np.array([[0.15, 0.25, 0.05, 0.05], [0.1, 0.3, 0.07, 0.03]])
+    truth = 0.3 / 0.4 - 0.25 / 0.4
+    mechanism = RandomisedResponse(8, Fraction(2))
+    keep, other = float(mechanism.keep_probability), float(mechanism.other_probability)
+    scores, covered = [], 0
+    for told in rng.multinomial(40_000, other + (keep - other) * cells.ravel(), size=400):
+        aggregate = aggregate_from_randomised_response(told.tolist(), arms=2, outcomes=4, bins=1, epsilon=Fraction(2))
+        (pair,) = compare(aggregate, bin_values_ms=(1.0,), primary=PER_ANSWER, planned_reports=40_000).primary_pairs
+        assert pair.value is not None
+        assert pair.standard_error is not None
+        assert pair.interval is not None
+        scores.append((pair.value - truth) / pair.standard_error)
+        covered += pair.interval.low <= truth <= pair.interval.high
+    assert 0.92 < np.std(scores) < 1.08
+    assert covered >= 0.98 * 400
+
+
+def test_a_planned_ratio_is_found_as_often_as_planned() -> None:
+    """The model's devices find the effect in about 80 % of draws; errors outside the denominator cost devices."""
+    rng = np.random.default_rng(20_270_502)
+    epsilon, share, effect = Fraction(2), 0.8, 0.12
+
+    def metric(denominator_share: float) -> MetricModel:
+        return ratio_model(
+            0.5, numerator=(1,), denominator=(0, 1), outcomes=4, bins=1, denominator_share=denominator_share
+        )
+
+    model = PowerModel(metric(share), HALVES, Mechanism.RANDOMISED_RESPONSE, epsilon)
+    devices = model.devices_needed(effect)
+    assert devices is not None
+    cells = np.array([
+        [share * (1.0 - rate), share * rate, (1.0 - share) / 2.0, (1.0 - share) / 2.0]
+        for rate in (0.5 - effect / 2.0, 0.5 + effect / 2.0)
+    ]) / 2.0  # fmt: skip
+    mechanism = RandomisedResponse(8, epsilon)
+    keep, other = float(mechanism.keep_probability), float(mechanism.other_probability)
+    won = 0
+    for told in rng.multinomial(devices, other + (keep - other) * cells.ravel(), size=300):
+        aggregate = aggregate_from_randomised_response(told.tolist(), arms=2, outcomes=4, bins=1, epsilon=epsilon)
+        found = compare(aggregate, bin_values_ms=(1.0,), primary=PER_ANSWER, planned_reports=devices, minimum_cohort=0)
+        won += found.decision.winner == 1
+    assert 0.73 < won / 300 < 0.87
+    everybody = PowerModel(metric(1.0), HALVES, Mechanism.RANDOMISED_RESPONSE, epsilon).devices_needed(effect)
+    assert everybody is not None
+    assert everybody < devices
+
+
+def test_a_ratio_over_all_outcomes_is_planned_as_the_share_it_is() -> None:
+    """Accepted per answer, where answers are all that is counted, is the accepted share."""
+    for mechanism in Mechanism:
+        ratio = ratio_model(0.7, numerator=(1,), denominator=(0, 1), outcomes=2, bins=3)
+        shares = PowerModel(share_model(0.7, bins=3), HALVES, mechanism, Fraction(1))
+        assert PowerModel(ratio, HALVES, mechanism, Fraction(1)).standard_error(10_000) == pytest.approx(
+            shares.standard_error(10_000)
+        )
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: Primary(PrimaryKind.RATIO), "numerator"),
+        (lambda: Primary(PrimaryKind.RATIO, None, (Outcome.ERROR,)), "denominator"),
+        (lambda: Primary(PrimaryKind.RATIO, None, (), ANSWERS), "numerator"),
+        (lambda: Primary(PrimaryKind.RATIO, None, ANSWERS, ANSWERS), "numerator"),
+        (lambda: Primary(PrimaryKind.RATIO, None, (Outcome.ERROR,), ANSWERS), "numerator"),
+        (lambda: Primary(PrimaryKind.RATIO, None, (Outcome.ERROR,) * 2, tuple(Outcome)), "numerator"),
+        (lambda: Primary(PrimaryKind.RATIO, 0.5, (Outcome.ACCEPTED,), ANSWERS), "quantile"),
+        (lambda: Primary(PrimaryKind.ACCEPTED, None, (Outcome.ACCEPTED,)), "numerator"),
+        (lambda: Primary(PrimaryKind.LATENCY_MEAN, None, (), ANSWERS), "denominator"),
+        (lambda: Primary(PrimaryKind.LATENCY_MEAN, is_less_better=True), "less_is_better"),
+        (lambda: ratio_model(1.0, numerator=(1,), denominator=(0, 1), outcomes=2, bins=1), "base_rate"),
+        (lambda: ratio_model(0.5, numerator=(1,), denominator=(0, 1), outcomes=2, bins=1, denominator_share=0.5),
+         "denominator_share"),
+        (lambda: ratio_model(0.5, numerator=(1,), denominator=(0, 1), outcomes=4, bins=1, denominator_share=0.0),
+         "denominator_share"),
+    ],
+)  # fmt: skip
+def test_a_metric_that_means_nothing_is_named(make: Callable[[], object], name: str) -> None:
+    """Typed, with the bound."""
+    with pytest.raises(ArgumentError) as caught:
+        make()
+    assert caught.value.name == name
+
+
+def test_outcomes_that_are_not_counted_cannot_decide(exact: Exact) -> None:
+    """Two outcomes hold no errors."""
+    with pytest.raises(ArgumentError, match="denominator"):
+        compare(exact(np.full((2, 2, 1), 100)), bin_values_ms=(1.0,), primary=ERRORS)
+
+
+def test_holm_finds_a_winner_that_bonferroni_does_not_and_never_fewer(exact: Exact) -> None:
+    """Three arms: the surest pair needs all of the correction, the next one less; the reason says what decided."""
+    counts = exact(np.array([[[1500], [1500]], [[1000], [2000]], [[1120], [1880]]]))
+    found = {kind: compare(counts, bin_values_ms=(1.0,), correction=kind) for kind in Correction}
+    for_all, stepwise = found[Correction.BONFERRONI], found[Correction.HOLM]
+    assert (for_all.decision.winner, for_all.decision.code) == (None, ReasonCode.INTERVAL_INCLUDES_ZERO)
+    assert (stepwise.decision.winner, stepwise.decision.code) == (1, ReasonCode.BETTER)
+    assert "Holm" in stepwise.decision.reason
+    assert for_all.pairs == stepwise.pairs  # what is shown holds together either way
+    for one, other in zip(stepwise.adjusted_p, for_all.adjusted_p, strict=True):
+        assert one is not None
+        assert other is not None
+        assert one <= other
+
+
+def test_bonferronis_p_values_are_below_alpha_where_the_intervals_exclude_zero(fleet: "type[Fleet]") -> None:
+    """One is the other's inverse, at private counts of three arms; Holm's winners include Bonferroni's."""
+    rng = np.random.default_rng(20_270_503)
+    world = fleet((0.5, 0.6, 0.75), latencies=(1.0,), epsilon=Fraction(2))
+    decided = dict.fromkeys(Correction, 0)
+    for counts in world.told(rng, 8_000, 60):
+        found = {
+            kind: compare(world.aggregate(counts), bin_values_ms=(1.0,), correction=kind, minimum_cohort=0)
+            for kind in Correction
+        }
+        for kind, each in found.items():
+            decided[kind] += each.decision.winner is not None
+        each = found[Correction.BONFERRONI]
+        for pair, p in zip(each.pairs, each.adjusted_p, strict=True):
+            assert pair.interval is not None
+            assert p is not None
+            assert (p < each.alpha) is not (pair.interval.low <= 0.0 <= pair.interval.high)
+        if each.decision.winner is not None:
+            assert found[Correction.HOLM].decision.winner == each.decision.winner
+    assert 0 < decided[Correction.BONFERRONI] < decided[Correction.HOLM]
+
+
+def test_holm_holds_and_says_why_where_a_pair_is_unknown_or_unsure(exact: Exact) -> None:
+    """A p-value that is not known counts as 1."""
+    alike = compare(exact(np.full((2, 2, 1), 2000)), bin_values_ms=(1.0,), correction=Correction.HOLM)
+    assert alike.decision.code is ReasonCode.NOT_SIGNIFICANT
+    assert "p-value" in alike.decision.reason
+    assert adjusted((0.01, None, 0.02), Correction.HOLM) == pytest.approx((0.03, None, 0.04))
+    assert adjusted((0.01, None, 0.02), Correction.BONFERRONI) == pytest.approx((0.03, None, 0.06))
+    quantile = Primary(PrimaryKind.LATENCY_QUANTILE, 0.5)
+    with pytest.raises(ArgumentError, match="correction"):
+        compare(
+            exact(np.full((2, 2, 2), 100)),
+            bin_values_ms=(1, 2),
+            edges_ms=(1.5,),
+            primary=quantile,
+            correction=Correction.HOLM,
+        )
