@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from alcove.platform.core.experiment_records import LookRecord, PairRecord, StoredDecision
 from alcove.platform.core.records import ExperimentRecord
-from alcove.platform.experiments.results import ALPHA, compared
+from alcove.platform.experiments.results import ALPHA, aggregate_of, compared
 from alcove.platform.experiments.schedule import next_look_reports
 from alcove.platform.stats import ArgumentError, Difference, PlannedLook
 from alcove.registry.policy import TaskPolicy
@@ -38,7 +38,7 @@ def taken(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], win
     if not is_due(record, reports):
         raise ArgumentError("reports", f"at least {next_look_reports(record)}", reports)
     look = PlannedLook((*(before.reports for before in record.looks), reports), record.plan.planned_reports)
-    found = compared(record, task, counts, windows, look)
+    found = compared(record, aggregate_of(record, task, counts), windows, look)
     boundary = look.multiplier(ALPHA / len(found.pairs))
     return LookRecord(
         reports=reports,

@@ -27,7 +27,7 @@ from alcove.platform.store.reports import cell_counts, window_count
 from alcove.registry.policy import TaskPolicy
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["ALPHA", "UNREADABLE", "ExperimentResults", "compared", "evaluate", "read_results"]
+__all__ = ["ALPHA", "UNREADABLE", "ExperimentResults", "aggregate_of", "compared", "evaluate", "read_results"]
 
 ALPHA = 0.05  # error of each interval over all looks together; the guardrails of all arms share another one
 UNREADABLE = "unreadable"  # code of the decision where statistics refuse the reports
@@ -77,8 +77,9 @@ def evaluate(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], 
     Raises:
         StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
     """
-    comparison = compared(record, task, counts, windows)
-    verdicts = _examined(record, _aggregate(record, task, counts), windows)
+    aggregate = aggregate_of(record, task, counts)
+    comparison = compared(record, aggregate, windows)
+    verdicts = _examined(record, aggregate, windows)
     harms = {
         arm: verdict.reason
         for arm, said in enumerate(verdicts, start=1)
@@ -90,16 +91,16 @@ def evaluate(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], 
 
 
 def compared(
-    record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], windows: int, look: PlannedLook | None = None
+    record: ExperimentRecord, aggregate: Aggregate, windows: int, look: PlannedLook | None = None
 ) -> Comparison:
-    """Return what `counts` say before the guardrails are asked: at any time, or at a planned look.
+    """Return what the counts say before the guardrails are asked: at any time, or at a planned look.
 
     Raises:
         StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
     """
     total = sum(arm.share_permyriad for arm in record.arms)
     return compare(
-        _aggregate(record, task, counts),
+        aggregate,
         bin_values_ms=bin_values_ms(record.latency_edges_ms),
         alpha=ALPHA,
         minimum_cohort=record.minimum_cohort,
@@ -113,7 +114,12 @@ def compared(
     )
 
 
-def _aggregate(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int]) -> Aggregate:
+def aggregate_of(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int]) -> Aggregate:
+    """Return `counts`, one per randomised cell of the task, as statistics read them.
+
+    Raises:
+        StatsError: the counts are more than they accept.
+    """
     return aggregate_from_randomised_response(
         counts,
         arms=task.arm_count,

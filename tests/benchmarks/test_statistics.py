@@ -5,14 +5,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from alcove.platform.stats import GuardKind, GuardMetric, Guardrail, Mechanism, examine
-from alcove.platform.stats._shares import share_sums
+from alcove.platform.stats import GuardKind, GuardMetric, Guardrail, Mechanism, PlannedLook, compare, examine
+from alcove.platform.stats._shares import share_difference, share_sums
 from alcove.platform.stats.aggregate import Aggregate
 from alcove.platform.stats.limits import DEFAULT_PLANNED_REPORTS
 
 from benchmarks.statistics.detection import BASE_RATE, detect
 from benchmarks.statistics.fleets import CrashFleet, two_cell_looks
 from benchmarks.statistics.metrics import metric_coverage
+from benchmarks.statistics.planned import planned, reaches, simulated
 from benchmarks.statistics.rates import COHORTS, DEVIATIONS, LOOKS, calls, coverage, false_calls
 
 REFUSED = Guardrail(GuardMetric.REFUSED, 0.0)
@@ -109,3 +110,39 @@ def test_harm_on_two_per_cent_more_devices_is_halted_within_two_periods() -> Non
     assert BASE_RATE == 0.01
     weak = detect(rng, Mechanism.RANDOMISED_RESPONSE, Fraction(1), bins=8, runs=100)
     assert weak.by_period[-1] < 0.5
+
+
+def test_planned_looks_keep_their_promise_and_find_the_planned_effect_where_repeated_tests_fail() -> None:
+    """Even and uneven looks at private reports; at will costs power at the same reports."""
+    rng = np.random.default_rng(20_271_108)
+    for cohorts in ((5_000,) * 5, (9_000, 1_000, 5_000, 8_000, 2_000)):
+        found = planned("", rng, runs=10_000, cohorts=cohorts, epsilon=Fraction(2))
+        assert found.wins == pytest.approx(0.05, abs=0.01)
+        assert found.at_will <= 0.02
+        assert found.fixed > 0.1
+        assert found.power == pytest.approx(0.8, abs=0.02)
+        assert found.power_at_will < 0.6
+        assert 0.7 < found.used < 0.9
+        assert found.reach < 2.1 < found.reach_at_will
+
+
+def test_simulated_planned_looks_are_the_comparisons_own() -> None:
+    """Exact counts with a clear effect: both call a winner at the same looks of the same runs."""
+    rng = np.random.default_rng(20_271_109)
+    cohorts = (800, 400, 1_200, 600)
+    sums = simulated(rng, runs=25, cohorts=cohorts, effect=0.06, epsilon=None)
+    shares, (bounds, _) = share_difference(sums), reaches(cohorts)
+    called = np.abs(shares.value / shares.standard_error) >= bounds
+    reports = tuple(int(total) for total in np.cumsum(cohorts))
+    differ = 0
+    for run, look in np.ndindex(*called.shape):
+        events_t, base_t, events_c, base_c = sums.sums[run, look]
+        counts = np.array([[[base_c - events_c], [events_c]], [[base_t - events_t], [events_t]]])
+        decision = compare(
+            Aggregate(counts, np.zeros((4, 4)), reports[look]), bin_values_ms=(1.0,), minimum_cohort=0,
+            planned_reports=reports[-1], look=PlannedLook(reports[: look + 1], reports[-1]),
+        ).decision  # fmt: skip
+        differ += (decision.winner is not None) is not bool(called[run, look])
+    assert called.any()
+    assert not called.all()
+    assert differ <= 1  # where a score lies on the boundary: the two imagine one more report a little differently

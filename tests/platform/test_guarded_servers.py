@@ -1,4 +1,4 @@
-"""A harmful rollout over real sockets: reports go in at the device's door, and one of two servers halts it, once."""
+"""Two servers over real sockets: reports go in at the device's door, and one of them acts on what they say, once."""
 
 import time
 import urllib.error
@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from alcove.platform.auth.local import list_local_audit
-from alcove.platform.client import GuardrailPlan, Plan, PlatformClient, Rollout, StagePlan
+from alcove.platform.client import Arm, ExperimentPlan, GuardrailPlan, Plan, PlatformClient, Rollout, StagePlan
+from alcove.platform.experiments import monitor as experiments
 from alcove.platform.rollouts.monitor import PRINCIPAL
 from alcove.platform.testing import Served, ServerWorld
 from alcove.platform.testing.postgres import PostgresServer
@@ -109,3 +110,41 @@ def test_two_servers_halt_a_harmful_version_once_and_the_audit_has_the_evidence(
     policy = world.tree.policy("app")
     assert policy is not None
     assert (policy.features["text_00"].rollout, policy.features["text_00"].default.version) == (None, "1.0.0")
+
+
+def test_two_servers_take_each_planned_look_once_and_the_winner_is_kept(
+    tmp_path: Path, postgres: PostgresServer, migrated: str
+) -> None:
+    """The last look names the arm that does not crash; watchers see it, and the stop keeps it."""
+    database = postgres.url(postgres.database(migrated))
+    world = ServerWorld(tmp_path / "looked", teams=TEAMS, database=database)
+    servers = [world.start("--look-s", "0.2") for _ in range(2)]
+    arms = [Arm(name=name, version=f"{i}.0.0", share_permyriad=5000) for i, name in enumerate(("old", "new"), 1)]
+    try:
+        with world.client(servers[0], "operator") as operator, world.client(servers[1], "team:text") as team:
+            for version in ("1.0.0", "2.0.0"):
+                world.publish(team, "text_00", version)
+            draft = operator.create_experiment(
+                "app", "text_00", arms, guardrails=PLAN.guardrails, minimum_cohort=100,
+                plan=ExperimentPlan(looks=2, horizon_reports=3000),
+            )  # fmt: skip
+            operator.start_experiment(draft.experiment_id)
+            policy = world.tree.policy("app")
+            assert policy is not None
+            running = policy.features["text_00"].experiment
+            assert running is not None
+            send(servers[1], running.task, (0.0, 0.7), 1500)
+            until = time.monotonic() + PATIENCE_S
+            while operator.results(draft.experiment_id).results.next_look_reports:
+                assert time.monotonic() < until
+                time.sleep(0.1)
+            stopped = operator.stop_experiment(draft.experiment_id)
+    finally:
+        codes = [server.stop() for server in servers]
+    assert codes == [0, 0]
+    assert stopped.decision is not None
+    assert (stopped.decision.kind, stopped.decision.winner) == ("winner", 0)
+    entries = [e for e in list_local_audit(world.data_dir, database=database) if e.action == "look at experiment"]
+    assert {entry.principal for entry in entries} == {experiments.PRINCIPAL}
+    assert [entry.details["reports"] for entry in entries] == [look.report_count for look in stopped.looks]
+    assert 1 <= len(stopped.looks) <= 2

@@ -60,6 +60,17 @@ def test_looks_at_uneven_times_spend_what_they_may(information: tuple[float, ...
         assert part == pytest.approx(promised, abs=4.0 * math.sqrt(promised / runs) + 1e-6)
 
 
+def test_information_that_comes_sooner_than_reports_makes_false_calls_rarer() -> None:
+    """Devices that say the same in each window: most of what they say is known at the first look."""
+    rng = np.random.default_rng(20_270_405)
+    bounds = boundaries(evenly(5), 0.05)
+    rates = [
+        (np.abs(paths(rng, tuple(part**power for part in evenly(5)), 100_000)) >= bounds).any(axis=1).mean()
+        for power in (1.0, 0.5, 0.1)
+    ]
+    assert 0.052 > rates[0] > rates[1] > rates[2]
+
+
 def test_a_look_too_early_to_call_anything_leaves_its_part_to_the_next() -> None:
     """At a hundredth of the information the boundary is infinite, and the later ones are as without it."""
     early, *later = boundaries((0.01, 0.5, 1.0), 0.05)
