@@ -24,12 +24,18 @@ from alcove.platform.core.records import (
 from alcove.platform.experiments.machine import Action, check_action, started, stopped
 from alcove.platform.experiments.monitor import looked
 from alcove.platform.experiments.plan import planned
-from alcove.platform.experiments.results import UNREADABLE, ExperimentResults, evaluate, read_results
+from alcove.platform.experiments.results import (
+    UNREADABLE,
+    UNREADABLE_ERRORS,
+    ExperimentResults,
+    evaluate,
+    read_results,
+)
 from alcove.platform.policy_compiler.claims import check_claims
 from alcove.platform.policy_compiler.compiler import experiment_policy
 from alcove.platform.policy_compiler.decide import check_may_run, decide_policy
 from alcove.platform.rollouts.audience import checked_audience
-from alcove.platform.stats import ArgumentError, DecisionKind, StatsError
+from alcove.platform.stats import ArgumentError, DecisionKind
 from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import add_experiment, get_experiment, save_experiment
 from alcove.platform.store.layers import get_layer
@@ -184,7 +190,7 @@ async def stop(change: Change, experiment_id: str, *, etag: str = "") -> Experim
     session = change.session
     before = await _known(change, experiment_id, etag)
     check_action(before, Action.STOP)
-    with suppress(StatsError):  # what they refuse is told by the decision
+    with suppress(*UNREADABLE_ERRORS):  # what they refuse is told by the decision
         before = await looked(change, before)
     decision = await _decide(session, before)
     record = stopped(before, decision, now_s=change.now_s)
@@ -214,14 +220,14 @@ async def read(session: AsyncSession, experiment_id: str) -> tuple[ExperimentRec
     check_action(record, Action.READ_RESULTS)
     try:
         return record, await read_results(session, record)
-    except (StatsError, ArithmeticError, ValueError) as error:
+    except UNREADABLE_ERRORS as error:
         raise ResultsRefusedError(experiment_id, str(error)) from error
 
 
 async def _decide(session: AsyncSession, record: ExperimentRecord) -> StoredDecision:
     try:
         return (await read_results(session, record)).decision
-    except (StatsError, ArithmeticError, ValueError) as error:
+    except UNREADABLE_ERRORS as error:
         reason = f"the results could not be read: {error}"
         return StoredDecision(str(DecisionKind.INCONCLUSIVE), None, UNREADABLE, reason)
 

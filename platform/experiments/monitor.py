@@ -15,9 +15,9 @@ import structlog
 from alcove.platform.core.errors import PlatformError
 from alcove.platform.core.records import ExperimentRecord, ExperimentState
 from alcove.platform.experiments.looks import is_due, taken
+from alcove.platform.experiments.results import UNREADABLE_ERRORS
 from alcove.platform.experiments.schedule import next_look_reports
 from alcove.platform.experiments.task import task_of
-from alcove.platform.stats import StatsError
 from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import get_experiment, running_experiments, save_experiment
 from alcove.platform.store.reports import cell_counts, window_count
@@ -58,7 +58,7 @@ async def look_at_all(experiment_ids: Iterable[str], act: Act) -> list[Experimen
 
         try:
             seen.append(await act(PRINCIPAL, work))
-        except (PlatformError, StatsError) as error:
+        except (PlatformError, *UNREADABLE_ERRORS) as error:
             _log.error("experiment not looked at", experiment=experiment_id, error=str(error))
     return seen
 

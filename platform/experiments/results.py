@@ -17,6 +17,7 @@ from alcove.platform.stats import (
     GuardVerdict,
     PlannedLook,
     ReasonCode,
+    StatsError,
     aggregate_from_randomised_response,
     compare,
     examine_all,
@@ -27,10 +28,20 @@ from alcove.platform.store.reports import cell_counts, window_count
 from alcove.registry.policy import TaskPolicy
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["ALPHA", "UNREADABLE", "ExperimentResults", "aggregate_of", "compared", "evaluate", "read_results"]
+__all__ = [
+    "ALPHA",
+    "UNREADABLE",
+    "UNREADABLE_ERRORS",
+    "ExperimentResults",
+    "aggregate_of",
+    "compared",
+    "evaluate",
+    "read_results",
+]
 
 ALPHA = 0.05  # error of each interval over all looks together; the guardrails of all arms share another one
 UNREADABLE = "unreadable"  # code of the decision where statistics refuse the reports
+UNREADABLE_ERRORS = (StatsError, ArithmeticError, ValueError)  # how they refuse them
 
 
 @dataclass(frozen=True)

@@ -76,8 +76,8 @@ class Difference:
         versus: index of the arm it is compared with.
         value: accuracy of `arm` minus that of `versus`, from unclipped estimates; None where one arm's size is
             below one report.
-        interval: always valid at the comparison's alpha shared among all pairs of arms, clipped to [-1, 1]; None
-            where unbounded.
+        interval: always valid, or valid at the planned looks, at the comparison's alpha shared among all pairs of
+            arms, clipped to [-1, 1]; None where unbounded.
         standard_error: one standard error of `value`, sampling and noise.
         noise_percent: by how many per cent of itself the standard error would shrink without privacy noise.
     """

@@ -64,7 +64,6 @@ def spent(fraction: float, alpha: float) -> float:
     return 2.0 * math.erfc(-NormalDist().inv_cdf(alpha / 4.0) / math.sqrt(2.0 * min(fraction, 1.0)))
 
 
-@lru_cache(maxsize=4096)
 def boundaries(information: tuple[float, ...], alpha: float) -> tuple[float, ...]:
     """Return how many standard errors from zero each look calls a difference, two-sided; infinite: it cannot.
 
@@ -76,9 +75,15 @@ def boundaries(information: tuple[float, ...], alpha: float) -> tuple[float, ...
         ArgumentError: an argument is out of its bounds, or two looks are nearer than `LEAST_INCREMENT`.
     """
     _check_information(information)
+    return spending_boundaries(information, tuple(spent(reached, alpha) for reached in information))
+
+
+@lru_cache(maxsize=4096)
+def spending_boundaries(information: tuple[float, ...], spending: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the boundaries that have spent `spending`, in (0, 1) and never falling, by each look; as `boundaries`."""
     state, used, found = _Uncalled.start(), 0.0, list[float]()
     for place, reached in enumerate(information):
-        share = spent(reached, alpha) - used
+        share = spending[place] - used
         if share < _NOTHING:
             bound = math.inf
         else:

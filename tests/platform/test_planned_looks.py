@@ -16,7 +16,7 @@ from alcove.platform.core.records import (
     Page,
 )
 from alcove.platform.core.rollout_records import GuardrailRecord
-from alcove.platform.experiments import engine
+from alcove.platform.experiments import engine, monitor
 from alcove.platform.experiments.looks import is_due, taken
 from alcove.platform.experiments.machine import started
 from alcove.platform.experiments.monitor import PRINCIPAL, due_experiments, look, look_at_all
@@ -283,6 +283,22 @@ async def test_what_is_told_of_looks_is_all_on_the_wire(life: Life) -> None:
     assert results.next_look_reports == 2 * HORIZON // LOOKS
     assert (results.pairs[0].arm, results.pairs[0].versus) == (1, 0)
     assert results.pairs[0].HasField("adjusted_p")
+
+
+async def test_reports_that_statistics_refuse_hold_up_no_other_and_no_stop(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look is not taken and tried again; whoever stops it meanwhile keeps what held before."""
+    await life.report(HORIZON // LOOKS)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise ArgumentError("reports", "fewer", "more")
+
+    monkeypatch.setattr(monitor, "taken", refuse)
+    assert (await life.tick()).looks == ()
+    stopped = await life.stop()
+    assert stopped.decision is not None
+    assert (stopped.looks, stopped.decision.code) == ((), ReasonCode.BEFORE_FIRST_LOOK)
 
 
 def test_looks_are_never_too_many_nor_too_near_whenever_somebody_comes() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from alcove.platform.stats import Aggregate, compare
 from alcove.platform.stats.confidence_sequence import multiplier
+from alcove.platform.stats.group_sequential import spending_boundaries
 from alcove.platform.stats.metrics import cuped_difference, ratio_difference
 from alcove.platform.stats.multiplicity import always_valid_p, bonferroni, holm
 from alcove.platform.stats.power import Mechanism, PowerModel, share_model
@@ -137,6 +138,14 @@ def test_devices_needed_are_spotify_confidences_but_for_the_price_of_every_look(
         price = ((always + z_power) / (z_alpha + z_power)) ** 2
         assert needed == pytest.approx(price * case["devices"], rel=1e-3)
         assert 1.5 < price < 2.5
+
+
+def test_boundaries_of_planned_looks_are_spotify_confidences() -> None:
+    """Even and uneven looks that spend alpha t**rho, as theirs do; their trapezoids are good to 4e-4."""
+    for case in vectors("confidence")["bounds"]:
+        looks = tuple(case["looks"])
+        found = spending_boundaries(looks, tuple(case["alpha"] * part ** case["rho"] for part in looks))
+        assert found == pytest.approx(case["bounds"], abs=5e-4)
 
 
 def test_always_valid_p_is_below_alpha_exactly_where_the_interval_leaves_zero_out() -> None:

@@ -102,12 +102,21 @@ def from_gbstats() -> dict[str, Any]:
 
 
 def from_confidence() -> dict[str, Any]:
-    """Sample sizes of spotify-confidence, and its sample-ratio test."""
+    """Sample sizes of spotify-confidence, its sample-ratio test, and two-sided boundaries that spend alpha t**rho."""
     frames = import_module("pandas")
     sizes = import_module("spotify_confidence.samplesize.sample_size_calculator").SampleSize
     test = import_module("spotify_confidence.analysis.frequentist.sample_ratio_test").sample_ratio_test
 
-    out: dict[str, Any] = {"binomial": [], "srm": []}
+    bounds = import_module("spotify_confidence.analysis.frequentist.sequential_bound_solver").bounds
+    array = import_module("numpy").array
+
+    out: dict[str, Any] = {"binomial": [], "srm": [], "bounds": []}
+    for looks in ([0.2, 0.4, 0.6, 0.8, 1.0], [0.1, 0.35, 0.4, 0.9], [0.5, 0.55, 1.0]):
+        for alpha, rho in ((0.05, 3.0), (0.05, 1.0), (0.01, 2.0)):
+            found = bounds(t=array(looks), alpha=alpha, rho=rho, ztrun=8.0, sides=2, max_nints=2000)
+            out["bounds"].append(
+                {"looks": looks, "alpha": alpha, "rho": rho, "bounds": [float(bound) for bound in found.bounds]}
+            )
     for mde, base, power, arms in (
         (0.01, 0.1, 0.8, 2),
         (0.002, 0.02, 0.9, 2),
