@@ -5,6 +5,8 @@
             ├─ report() ───▶ reports.py ─▶ privacy/
             └─ privacy_summary()
 
+An outcome that the app records goes to history.py, and where the device is in a comparison to reports.py.
+
 Importing this loads neither the network's libraries nor the signed tree's nor the runtime; each comes with the first
 call that needs it.
 """
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from alcove.privacy.entropy import Entropy, OsEntropy
 from alcove.registry.policy.attributes import NO_ATTRIBUTES, DeviceAttributes
+from alcove.registry.policy.outcome import Outcome
 from alcove.sdk.clock import Clock, SystemClock
 from alcove.sdk.contract import Contract, generic_value
 from alcove.sdk.engine import Engine, NativeEngine, Runnable
@@ -32,6 +35,7 @@ from alcove.sdk.errors import (
     TransportError,
 )
 from alcove.sdk.handle import FeatureHandle, Measurement
+from alcove.sdk.history import History
 from alcove.sdk.identity import installation_secret
 from alcove.sdk.limits import ASYNC_WORKERS, MAX_DEADLINE_MS
 from alcove.sdk.serving import Servings
@@ -107,6 +111,7 @@ class Client:
         self._make_transport = transport
         self._slots = SlotStore(Path(data_dir), self._files)
         self._slots.prepare()
+        self._history = History(self._slots.folder / "reports", self._files)
         shipped = MappingProxyType({name: Path(path) for name, path in (baselines or {}).items()})
         self._servings = Servings(self._slots, self._engine, shipped)
         self._traffic = Traffic()
@@ -242,6 +247,8 @@ class Client:
     def forget_reports(self) -> None:
         """Remove what was recorded and not sent, because the user opted out; spent budget stays spent.
 
+        How earlier answers fared is forgotten too.
+
         Raises:
             StorageError: the disk failed.
             ClosedError: the client was closed.
@@ -320,6 +327,8 @@ class Client:
             raise ClosedError
 
     def _record(self, measurement: Measurement) -> None:
+        if measurement.outcome in (Outcome.ACCEPTED, Outcome.REFUSED):
+            self._history.note(measurement.feature, is_accepted=measurement.outcome is Outcome.ACCEPTED)
         if measurement.serving.task is not None:
             self._opened_reporter().record(measurement)
 
@@ -365,6 +374,7 @@ class Client:
                 Installer(self._slots, self._files, transport, self._engine),
                 partial(self._opened_tree, transport),
                 partial(installation_secret, self._slots.identity_path, self._files, self._entropy),
+                history=self._history,
                 attributes=self._device,
             ).run
         return self._run_sync
@@ -395,8 +405,14 @@ class Client:
             if self._reporter is None:
                 from alcove.sdk.reports import Reporter  # noqa: PLC0415 - loads numpy and pydantic
 
-                folder = self._slots.folder / "reports"
-                self._reporter = Reporter(folder, self._files, self._clock, self._entropy, self._budget_limits())
+                self._reporter = Reporter(
+                    self._slots.folder / "reports",
+                    self._files,
+                    self._clock,
+                    self._entropy,
+                    self._budget_limits(),
+                    history=self._history,
+                )
             return self._reporter
 
     def _budget_limits(self) -> "BudgetLimits":

@@ -205,6 +205,8 @@ class FeatureHandle(Generic[T]):
     def record_outcome(self, accepted: bool, answer: Answer[T] | None = None) -> None:
         """Note on this device how the user took an answer; at most one noised report a window comes of it.
 
+        The device remembers the last ones for experiments that ask what was accepted before (`history.py`).
+
         Args:
             accepted: the user kept the answer.
             answer: which one; the handle's last if omitted.  One with an error, or of a version that no longer

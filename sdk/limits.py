@@ -26,6 +26,15 @@ MAX_ANSWER_BYTES: Final = 4_096
 MAX_STATE_BYTES: Final = 4_000_000
 """Largest state file that is read: 64 features with a task each take about 100 kB."""
 
+MAX_HISTORY_ANSWERS: Final = 64
+"""Own answers of a feature that a device remembers: a share of them is known to about six per cent."""
+
+MAX_HISTORIES: Final = 64
+"""Features whose answers a device remembers: as many as one app may use."""
+
+MAX_HISTORY_BYTES: Final = 65_536
+"""Largest file of remembered answers, or of tasks met, that is read: full ones take about 10 kB."""
+
 SECRET_BYTES: Final = 32
 """Size of the secret made at installation: 256 bits cannot be guessed."""
 

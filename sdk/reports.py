@@ -34,6 +34,7 @@ from alcove.registry.policy.document import TaskPolicy
 from alcove.registry.policy.outcome import Outcome
 from alcove.sdk.clock import Clock
 from alcove.sdk.errors import AlcoveSdkError, ServerError, StatusError, StorageError
+from alcove.sdk.history import History
 from alcove.sdk.limits import MAX_STATE_BYTES
 from alcove.sdk.storage import FileLock, Files
 from pydantic import ValidationError
@@ -77,7 +78,7 @@ class _Pending:
     @property
     def outcome(self) -> int:
         """Outcome that the cell stands for."""
-        return self.cell // self.task.latency_bin_count % self.task.outcome_count
+        return self.task.outcome_of(self.cell)
 
 
 @dataclass(slots=True)
@@ -96,14 +97,18 @@ class Reporter:
         clock: gives the window.
         entropy: source of unpredictable bytes.
         limits: the caps of the device's budget.
+        history: how answers fared before a task was met.
     """
 
-    def __init__(self, folder: Path, files: Files, clock: Clock, entropy: Entropy, limits: BudgetLimits) -> None:
+    def __init__(
+        self, folder: Path, files: Files, clock: Clock, entropy: Entropy, limits: BudgetLimits, *, history: History
+    ) -> None:
         self._pending_path = folder / "pending.json"
         self._outbox_path = folder / "outbox.json"
         self._files = files
         self._clock = clock
         self._entropy = entropy
+        self._history = history
         self._lock = FileLock(folder / "lock")
         self._upload_lock = FileLock(folder / "upload.lock")
         self._thread_lock = threading.Lock()
@@ -122,7 +127,8 @@ class Reporter:
         window = task.window_at(self._clock.now_s())
         if window is None or serving.arm >= task.arm_count or measurement.outcome >= task.outcome_count:
             return
-        cell = task.cell_index(serving.arm, measurement.outcome, max(measurement.latency_ms, 0.0))
+        latency_ms = max(measurement.latency_ms, 0.0)
+        cell = task.cell_index(serving.arm, measurement.outcome, latency_ms, self._history.bin_of(task))
         with contextlib.suppress(StorageError), self._held():
             pending = self._read_pending()
             entry = next((e for e in pending if e.task.task_id == task.task_id and e.window == window), None)
@@ -156,7 +162,7 @@ class Reporter:
         return ReportResult(sent, waiting, tally.dropped, tally.spent, tally.error)
 
     def forget(self) -> None:
-        """Remove every outcome and report that was not sent (the user opted out); the ledger stays.
+        """Remove every outcome and report that was not sent, and the history (the user opted out); the ledger stays.
 
         Raises:
             StorageError: the disk failed.
@@ -164,6 +170,7 @@ class Reporter:
         with self._held():
             self._files.remove(self._pending_path)
             self._files.remove(self._outbox_path)
+        self._history.forget()
 
     @staticmethod
     def _is_taken(transport: "Transport", report: bytes, tally: _Tally) -> bool:

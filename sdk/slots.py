@@ -8,7 +8,7 @@
       downloads/<sha256>.part                   a program on its way
       staging/<manifest sha256>/                a version being put together
       versions/<feature>/<manifest sha256>/     an installed version: manifest.json, program.alc; read-only
-      reports/                                  ledger and outbox
+      reports/                                  ledger, outbox, history of answers
       tries/                                    which versions crashed or answered here; see `tries.py`
 
     download ─▶ downloads/ ─verify─▶ staging/ ─sync─▶ rename ─▶ versions/ ─state.json replaced─▶ current

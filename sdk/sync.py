@@ -12,6 +12,8 @@ Every refusal and every bad weather is a value in the result; nothing is raised,
 A device in an experiment, or in a rollout with a control group, fetches all arms, in the policy's order, before it
 activates its own, and activates none when one cannot be had: neither downloads nor failures tell which arm it is in.
 What stays installed afterwards depends on what was fetched, not on the arm, so later downloads do not tell it either.
+
+Before anything of an arm is fetched, what the device did until then is settled (`history.py`), in every arm alike.
 """
 
 import contextlib
@@ -25,6 +27,7 @@ from alcove.registry.policy import resolve
 from alcove.registry.policy.attributes import NO_ATTRIBUTES, DeviceAttributes
 from alcove.runtime.errors import AlcoveRuntimeError
 from alcove.sdk.errors import AlcoveSdkError, QuarantinedError, StorageError
+from alcove.sdk.history import History
 from alcove.sdk.installer import Installer, Tree
 from alcove.sdk.slots import SlotStore
 from alcove.sdk.state import Slot, State
@@ -122,6 +125,7 @@ class Synchroniser:
         installer: fetches and verifies them.
         open_tree: returns the signed tree as far as it was read; it is refreshed once.
         secret: returns the installation's secret.
+        history: how answers fared until an experiment is met.
         attributes: what the app says of the device.
     """
 
@@ -133,6 +137,7 @@ class Synchroniser:
         open_tree: Callable[[], SignedTree],
         secret: Callable[[], bytes],
         *,
+        history: History,
         attributes: DeviceAttributes = NO_ATTRIBUTES,
     ) -> None:
         self._app = app
@@ -140,6 +145,7 @@ class Synchroniser:
         self._installer = installer
         self._open_tree = open_tree
         self._secret = secret
+        self._history = history
         self._attributes = attributes
 
     def run(self) -> SyncResult:
@@ -171,6 +177,7 @@ class Synchroniser:
             resolution = None
             try:
                 resolution = resolve(policy, feature, self._secret(), attributes=self._attributes, halted=halt.digests)
+                self._meet(progress.state, feature, resolution)
                 needed = _needed(policy.features[feature], resolution)
                 self._install_all(feature, needed, tree)
                 fetched = frozenset(ref.manifest_sha256 for ref in needed)
@@ -188,8 +195,18 @@ class Synchroniser:
                 progress.refused.append(Refusal(feature, version, error))
             except OSError as error:
                 raise StorageError(step="install", path=feature, reason=str(error)) from error
+        tasks = (one.task for rules in policy.features.values() for one in rules.all_experiments)
+        self._history.keep_only({task.task_id for task in tasks})
         if not progress.refused and not halt.frozen:
             self._slots.keep_only(progress.state.versions())
+
+    def _meet(self, state: State, feature: str, resolution: "Resolution") -> None:
+        """Settle what is known of the device before it is in an experiment that asks for it."""
+        task = resolution.task
+        if task is not None and task.pre_edges:
+            slots = state.slots(feature)
+            told = {slot.task for slot in (slots.current, slots.previous, slots.left) if slot is not None}
+            self._history.meet(feature, task, is_in_it=task.model_dump_json() in told)
 
     def _install_all(self, feature: str, needed: tuple["VersionRef", ...], tree: SignedTree) -> None:
         """Install every version; one that crashed here is left out last, so that it does not show in the requests."""

@@ -13,6 +13,9 @@ from alcove.platform.stats import Mechanism, PowerModel, share_model
 
 from benchmarks.options import write_json
 from benchmarks.sections import Section, table_lines
+from benchmarks.statistics.cuped import DEVICES as CUPED_DEVICES
+from benchmarks.statistics.cuped import RATE as CUPED_RATE
+from benchmarks.statistics.cuped import Gain, gains
 from benchmarks.statistics.detection import BASE_RATE, EXPOSURE, FLEET_DEVICES, MARGIN, MORE_CRASHES, Detection, detect
 from benchmarks.statistics.fleets import two_cell_looks
 from benchmarks.statistics.metrics import DEVICES, metric_coverage
@@ -208,6 +211,37 @@ def planned_lines(runs: int) -> tuple[list[str], list[Planned]]:
     return lines, found
 
 
+def cuped_lines(runs: int) -> tuple[list[str], list[Gain]]:
+    """Return the table of what CUPED does to standard errors."""
+    found = gains(np.random.default_rng(SEED + 5), runs=max(1, runs // 50))
+    rows = []
+    for first in range(0, len(found), len(CUPED_DEVICES)):
+        own = found[first : first + len(CUPED_DEVICES)]
+        one = own[0]
+        rows.append(
+            (
+                ", ".join(f"{edge:g}" for edge in one.edges),
+                f"{one.correlation:g}",
+                name_of(one.mechanism, one.epsilon),
+                f"{4 * one.latency_bins} to {4 * one.latency_bins * (len(one.edges) + 2)}",
+                *(f"{gain.forecast:.2f} ({gain.simulated:.2f})" for gain in own),
+            )
+        )
+    lines = [
+        "### CUPED: where it pays",
+        "",
+        "Standard error of the corrected difference, relative to that of reports without the earlier share: below 1",
+        f"it pays. Two equal arms, {CUPED_RATE:.0%} accepted, one window. Forecast, and in parentheses what",
+        f"{max(1, runs // 50):,} simulated fleets were told. Correlation: of a device's earlier share and one later",
+        "outcome. Cells: without and with the earlier share.",
+        "",
+        *table_lines(
+            ("edges", "correlation", "reports", "cells", *(f"{devices:,} devices" for devices in CUPED_DEVICES)), rows
+        ),
+    ]
+    return lines, found
+
+
 def plan_lines() -> list[str]:
     """Return how many devices plans need."""
     rows = []
@@ -259,7 +293,8 @@ def main() -> None:
     covered, covered_figures = coverage_lines(runs)
     detected, detections = detection_lines(runs)
     planned_text, plans = planned_lines(runs)
-    text = "\n".join([*false_call_lines(rows, runs), *covered, *detected, *plan_lines(), *planned_text])
+    cuped_text, cuped_gains = cuped_lines(runs)
+    text = "\n".join([*false_call_lines(rows, runs), *covered, *detected, *plan_lines(), *planned_text, *cuped_text])
     print(text)
     if arguments.write:
         SECTION.write(arguments.write, text, {"false_halts.svg": plot(runs)})
@@ -268,6 +303,7 @@ def main() -> None:
         "coverage": covered_figures,
         "planned": [vars(one) for one in plans],
         "detection": [vars(one) | {"epsilon": float(one.epsilon)} for one in detections],
+        "cuped": [vars(one) | {"epsilon": float(one.epsilon)} for one in cuped_gains],
     }
     write_json(arguments.json, [found])
 

@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal, get_args
 
 import typer
 from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
-from alcove.platform.cli.experiment_results import plan_sentence, sentence, show_results
+from alcove.platform.cli.experiment_results import cuped_sentence, plan_sentence, sentence, show_results
 from alcove.platform.cli.output import AsJson, percent, print_json, print_rows, when
 from alcove.platform.cli.plans import duration_s, guardrail_of
 from alcove.platform.cli.shares import segment_of, share_permyriad
@@ -67,6 +67,15 @@ Arms = Annotated[
         "--arm", metavar="NAME=VERSION:SHARE", help="An arm, e.g. control=1.0.0:50%; the first is the control."
     ),
 ]
+Cuped = Annotated[
+    str | None,
+    typer.Option(
+        metavar="EDGES",
+        help="Correct the accepted share by what each device accepted before (CUPED): edges of that share's bins, such "
+        "as 0.5,0.8; '' for none. Each bin multiplies a report's cells: under randomised response that costs more "
+        "precision than it brings. Devices with an SDK that does not know it keep their last policy.",
+    ),
+]
 MEDIAN: Final = 0.5
 _OUTCOMES: Final = TypeAdapter(tuple[OutcomeName, ...])
 
@@ -96,6 +105,7 @@ def create(
     mde: Mde = None,
     devices: Devices = None,
     base_rate: BaseRate = None,
+    cuped: Cuped = None,
     validate_only: ValidateOnly = False,
     audience: Annotated[
         str, typer.Option(help="Who may take part, such as 'os in (ios) and app_version >= 2.1'; else every device.")
@@ -138,6 +148,7 @@ def create(
             correction=correction or "bonferroni",
             guardrails=[guardrail_of(text) for text in guard or ()],
             plan=plan,
+            pre_edges=_edges(cuped or ""),
             validate_only=validate_only,
         )
         if start_now and not validate_only:
@@ -145,6 +156,8 @@ def create(
     _show([experiment], as_json=as_json)
     if not as_json and mde:
         typer.echo(plan_sentence(experiment))
+    if not as_json and experiment.pre_edges:
+        typer.echo(cuped_sentence(experiment))
 
 
 @app.command("update")
@@ -173,6 +186,7 @@ def update(
     mde: Mde = None,
     devices: Devices = None,
     base_rate: BaseRate = None,
+    cuped: Cuped = None,
     audience: Annotated[str | None, typer.Option(help="Who may take part; '' for every device.")] = None,
     segment: Annotated[
         str | None, typer.Option(metavar="LAYER:FIRST-END", help="Part of a layer; '' for none.")
@@ -202,6 +216,7 @@ def update(
         "plan.denominator_share": denominator_share,
         "audience": audience,
         "segment": segment,
+        "pre_edges": cuped,
     }
     fields = [name for name, value in given.items() if value is not None]
     deciding = _primary(primary, quantile, numerator, denominator, less_is_better=less_is_better)
@@ -228,6 +243,7 @@ def update(
             correction=correction or "bonferroni",
             guardrails=[guardrail_of(text) for text in guard or ()],
             plan=plan,
+            pre_edges=_edges(cuped or ""),
             audience=audience or "",
             segment=segment_of(segment) if segment else None,
             etag=etag,
@@ -236,6 +252,8 @@ def update(
     _show([experiment], as_json=as_json)
     if not as_json and experiment.plan.mde:
         typer.echo(plan_sentence(experiment))
+    if not as_json and experiment.pre_edges:
+        typer.echo(cuped_sentence(experiment))
 
 
 @app.command("watch")
@@ -348,6 +366,13 @@ def _show(experiments: list[Experiment], *, as_json: bool) -> None:
         for experiment in experiments
     ]
     print_rows(rows, as_json=False, empty="no experiment yet: alcove experiment create")
+
+
+def _edges(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(edge) for edge in text.split(",")) if text else ()
+    except ValueError:
+        raise typer.BadParameter(f"write edges such as 0.5,0.8; got {text!r}", param_hint="--cuped") from None
 
 
 def _plan(**given: float | None) -> ExperimentPlan:

@@ -16,6 +16,7 @@ from alcove.platform.client.errors import (
     UnavailableError,
 )
 from alcove.platform.client.experiment_models import (
+    Adjustment,
     Arm,
     ArmDifference,
     ArmResult,
@@ -62,6 +63,7 @@ from alcove.platform.client.rollout_models import (
 )
 
 __all__ = [
+    "Adjustment",
     "AliasMove",
     "AliasProposal",
     "Aliases",

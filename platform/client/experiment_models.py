@@ -6,6 +6,7 @@ from alcove.platform.client.models import Value, without_prefix
 from alcove.platform.client.rollout_models import GuardrailPlan
 
 __all__ = [
+    "Adjustment",
     "Arm",
     "ArmDifference",
     "ArmResult",
@@ -73,6 +74,7 @@ class ExperimentPlan(Value):
     looks: int = 0
     horizon_reports: int = 0
     denominator_share: float = 0.0
+    cuped_error_ratio: float = 0.0
 
 
 class Segment(Value):
@@ -140,6 +142,7 @@ class Experiment(Value):
     segment: Segment | None = None
     correction: Annotated[Correction, without_prefix("CORRECTION_")] = "bonferroni"
     looks: tuple[Look, ...] = ()
+    pre_edges: tuple[float, ...] = ()
 
 
 class ArmResult(Value):
@@ -161,11 +164,20 @@ class ArmDifference(Value):
     accuracy: Estimate
 
 
+class Adjustment(Value):
+    """What the correction by earlier answers (CUPED) did to a difference."""
+
+    unadjusted: Estimate
+    theta: float = 0.0
+    variance_reduction_percent: float = 0.0
+
+
 class PrimaryDifference(Value):
-    """An arm minus the control in the metric that decides: a share, or milliseconds."""
+    """An arm minus the control in the metric that decides: a share, or milliseconds; corrected by CUPED."""
 
     arm: int
     difference: Estimate
+    adjustment: Adjustment | None = None
 
 
 class ExperimentVerdict(Value):

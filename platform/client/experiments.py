@@ -49,11 +49,13 @@ class ExperimentCalls:
         audience: str = "",
         segment: Segment | None = None,
         correction: Correction = "bonferroni",
+        pre_edges: Sequence[float] = (),
         validate_only: bool = False,
         request_id: str | None = None,
     ) -> Experiment:
         """Create a draft; arm 0 is the control; "" and 0 are the server's defaults.
 
+        `pre_edges` asks for CUPED: edges of the accepted share of a device's earlier answers.
         With `validate_only` check and plan everything and keep nothing.
         """
         request = pb.CreateExperimentRequest(
@@ -71,6 +73,7 @@ class ExperimentCalls:
             audience=audience,
             segment=None if segment is None else pb.Segment(**segment.model_dump()),
             correction=pb.Correction.Value(f"CORRECTION_{correction.upper()}"),
+            pre_edges=pre_edges,
             validate_only=validate_only,
         )
         return value_of(Experiment, self._call(self._experiment.CreateExperiment, request).experiment)
@@ -91,6 +94,7 @@ class ExperimentCalls:
         audience: str = "",
         segment: Segment | None = None,
         correction: Correction = "bonferroni",
+        pre_edges: Sequence[float] = (),
         etag: str = "",
         validate_only: bool = False,
         request_id: str | None = None,
@@ -111,6 +115,7 @@ class ExperimentCalls:
             audience=audience,
             segment=None if segment is None else pb.Segment(**segment.model_dump()),
             correction=pb.Correction.Value(f"CORRECTION_{correction.upper()}"),
+            pre_edges=pre_edges,
             validate_only=validate_only,
             etag=etag,
         )

@@ -30,6 +30,9 @@ class ExperimentPlan:
         correction: how pairs of arms share the error, as `platform.stats.Correction` spells it.
         looks: how many looks decide; 0: any number.
         horizon_reports: `planned_reports` as asked for; 0: as many as `mde` needs.
+        pre_edges: edges of the accepted share of a device's earlier answers, by which the primary metric is corrected
+            (CUPED); empty: it is not.
+        cuped_error_ratio: standard error with that correction relative to that without; 0: no correction.
     """
 
     primary: str = "accepted"
@@ -49,6 +52,8 @@ class ExperimentPlan:
     correction: str = "bonferroni"
     looks: int = 0
     horizon_reports: int = 0
+    pre_edges: tuple[float, ...] = ()
+    cuped_error_ratio: float = 0.0
 
 
 @dataclass(frozen=True)

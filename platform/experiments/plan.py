@@ -1,7 +1,8 @@
 """How many devices and days does an experiment need, and what must its plan keep?  Pure.
 
 The plan is made for randomised response, which is how reports are private today; every number comes from
-`platform.stats.PowerModel`. A device reports in as many windows of 30 days as its ledger pays for.
+`platform.stats.PowerModel`. A device reports in as many windows of 30 days as its ledger pays for. With CUPED the needs
+count the cells that it adds and no gain from it: how well earlier answers tell later ones is not known beforehand.
 """
 
 import math
@@ -24,6 +25,7 @@ from alcove.platform.stats import (
     PowerModel,
     Primary,
     PrimaryKind,
+    cuped_error_ratio,
     mean_model,
     ratio_model,
     share_model,
@@ -87,10 +89,13 @@ def planned(record: ExperimentRecord, task: TaskPolicy) -> ExperimentPlan:
     """Return the plan with what it needs, or raise for one that cannot be kept.
 
     Raises:
-        InvalidFieldError: a field is out of its bounds, latency decides where there is one bin, or looks are planned
-            without a horizon or of a metric that they cannot test.
+        InvalidFieldError: a field is out of its bounds, latency decides where there is one bin, looks are planned
+            without a horizon or of a metric that they cannot test, or earlier answers are to correct something else
+            than the accepted share.
     """
     plan, primary = record.plan, primary_of(record.plan)
+    if plan.pre_edges and primary.kind is not PrimaryKind.ACCEPTED:
+        raise InvalidFieldError("pre_edges", f"absent unless {PrimaryKind.ACCEPTED} decides", plan.pre_edges)
     is_latency = primary.is_latency
     correction_of(plan)
     _check_looks(plan)
@@ -116,13 +121,21 @@ def planned(record: ExperimentRecord, task: TaskPolicy) -> ExperimentPlan:
 def _sized(record: ExperimentRecord, task: TaskPolicy, primary: Primary) -> ExperimentPlan:
     """Return the plan with what the server says of it."""
     plan = record.plan
-    bare = replace(plan, devices_needed=0, days_needed=0, detectable=0.0, planned_reports=plan.horizon_reports)
+    total = sum(arm.share_permyriad for arm in record.arms)
+    shares = [arm.share_permyriad / total for arm in record.arms]
+    bare = replace(
+        plan,
+        devices_needed=0,
+        days_needed=0,
+        detectable=0.0,
+        planned_reports=plan.horizon_reports,
+        cuped_error_ratio=_cuped_error_ratio(plan, task, shares),
+    )
     if not (plan.mde or plan.expected_devices):
         return bare
-    total = sum(arm.share_permyriad for arm in record.arms)
     model = PowerModel(
         _model(record, primary),
-        [arm.share_permyriad / total for arm in record.arms],
+        shares,
         Mechanism.RANDOMISED_RESPONSE,
         task.epsilon_fraction,
         looks=plan.looks,
@@ -188,6 +201,7 @@ def _guardrail(record: GuardrailRecord) -> Guardrail:
 
 def _model(record: ExperimentRecord, primary: Primary) -> MetricModel:
     outcomes, bins = outcome_count(record), len(record.latency_edges_ms) + 1
+    bins *= len(record.plan.pre_edges) + 2 if record.plan.pre_edges else 1
     if primary.kind is PrimaryKind.LATENCY_MEAN:
         return mean_model(bin_values_ms(record.latency_edges_ms), outcomes=outcomes)
     if primary.kind is PrimaryKind.RATIO:
@@ -213,6 +227,21 @@ def _share_per_ms(record: ExperimentRecord, primary: Primary) -> float:
     widths.append(widths[-1])
     place = min(int(primary.quantile * len(widths)), len(widths) - 1)
     return 1.0 / (len(widths) * widths[place])
+
+
+def _cuped_error_ratio(plan: ExperimentPlan, task: TaskPolicy, shares: list[float]) -> float:
+    if not plan.pre_edges:
+        return 0.0
+    return cuped_error_ratio(
+        plan.pre_edges,
+        rate=plan.base_rate or _WORST_RATE,
+        shares=shares,
+        mechanism=Mechanism.RANDOMISED_RESPONSE,
+        epsilon=task.epsilon_fraction,
+        devices=plan.expected_devices or 1,
+        outcomes=task.outcome_count,
+        latency_bins=task.latency_bin_count,
+    )
 
 
 def _windows_of_a_period(record: ExperimentRecord, task: TaskPolicy) -> int:

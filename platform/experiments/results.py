@@ -16,12 +16,14 @@ from alcove.platform.stats import (
     GuardKind,
     GuardVerdict,
     PlannedLook,
+    PrePeriod,
     ReasonCode,
     StatsError,
     aggregate_from_randomised_response,
     compare,
     examine_all,
     guarded,
+    split_pre_period,
 )
 from alcove.platform.stats.limits import DEFAULT_PLANNED_REPORTS
 from alcove.platform.store.reports import cell_counts, window_count
@@ -109,6 +111,7 @@ def compared(
     Raises:
         StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
     """
+    aggregate, pre_period = _split(record, aggregate)
     total = sum(arm.share_permyriad for arm in record.arms)
     return compare(
         aggregate,
@@ -122,6 +125,7 @@ def compared(
         edges_ms=record.latency_edges_ms,
         correction=correction_of(record.plan),
         look=look,
+        pre_period=pre_period,
     )
 
 
@@ -135,9 +139,15 @@ def aggregate_of(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[in
         counts,
         arms=task.arm_count,
         outcomes=outcome_count(record),
-        bins=task.latency_bin_count,
+        bins=task.latency_bin_count * task.pre_bin_count,
         epsilon=Fraction(record.epsilon),
     )
+
+
+def _split(record: ExperimentRecord, aggregate: Aggregate) -> tuple[Aggregate, PrePeriod | None]:
+    """Return the counts without the earlier share, and what they say of it where it was asked for."""
+    edges = record.plan.pre_edges
+    return split_pre_period(aggregate, edges) if edges else (aggregate, None)
 
 
 def _decided(record: ExperimentRecord, comparison: Comparison) -> Decision:
@@ -168,6 +178,7 @@ def _examined(record: ExperimentRecord, aggregate: Aggregate, windows: int) -> t
     guardrails = guardrails_of(record.plan)
     if not guardrails:
         return tuple(() for _ in range(1, aggregate.arms))
+    aggregate, _ = _split(record, aggregate)
     return tuple(
         examine_all(
             aggregate,

@@ -37,6 +37,7 @@ def task_of(record: ExperimentRecord) -> TaskPolicy:
         latency_edges_ms=record.latency_edges_ms,
         window_s=record.window_s,
         first_window_start_s=max(0, started_at_s - limits.WINDOW_LATE_S),
+        pre_edges=record.plan.pre_edges,
     )
 
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import zip_longest
 
 from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.platform.core import limits
@@ -13,9 +14,11 @@ from alcove.platform.core.rollout_records import GuardrailRecord
 from alcove.platform.experiments.engine import ArmSpec, ExperimentSpec
 from alcove.platform.experiments.results import ExperimentResults
 from alcove.platform.stats import (
+    Adjustment,
     ArmEstimate,
     Correction,
     DecisionKind,
+    Difference,
     GuardKind,
     GuardMetric,
     Interval,
@@ -103,7 +106,8 @@ def updated(spec: ExperimentSpec, request: pb.UpdateExperimentRequest) -> Experi
         InvalidFieldError: the mask is empty or names something else, or a metric is unknown.
     """
     terms = ("arms", "epsilon", "latency_edges_ms", "window_s", "minimum_cohort", "audience", "segment")
-    known = [*terms, "primary", "correction", "guardrails", "plan", *(f"plan.{name}" for name in _PLAN_FIELDS)]
+    known = [*terms, "primary", "correction", "guardrails", "pre_edges", "plan"]
+    known += [f"plan.{name}" for name in _PLAN_FIELDS]
     paths = list(request.update_mask.paths)
     if not paths:
         raise InvalidFieldError("update_mask", f"at least one of {', '.join(known)}", "")
@@ -121,6 +125,7 @@ def updated(spec: ExperimentSpec, request: pb.UpdateExperimentRequest) -> Experi
         audience=request.audience,
         segment=request.segment if request.HasField("segment") else None,
         correction=request.correction,
+        pre_edges=request.pre_edges,
     )
     wanted = experiment_spec(asked)
     plan = spec.plan
@@ -177,6 +182,7 @@ def experiment_message(record: ExperimentRecord) -> pb.Experiment:
             looks=plan.looks,
             horizon_reports=plan.horizon_reports,
             denominator_share=plan.denominator_share,
+            cuped_error_ratio=plan.cuped_error_ratio,
         ),
         audience=record.audience,
         segment=None
@@ -184,6 +190,7 @@ def experiment_message(record: ExperimentRecord) -> pb.Experiment:
         else pb.Segment(layer=record.segment.layer, first=record.segment.first, count=record.segment.count),
         correction=_CORRECTIONS[Correction(plan.correction)],
         looks=map(_look, record.looks),
+        pre_edges=plan.pre_edges,
     )
 
 
@@ -204,8 +211,14 @@ def results_message(record: ExperimentRecord, results: ExperimentResults) -> pb.
         decision=_decision(results.decision),
         alpha=comparison.alpha,
         primary=[
-            pb.PrimaryDifference(arm=pair.arm, difference=_estimate(pair.value, pair.interval))
-            for pair in comparison.primary_pairs[: len(record.arms) - 1]
+            pb.PrimaryDifference(
+                arm=pair.arm,
+                difference=_estimate(pair.value, pair.interval),
+                adjustment=_adjustment(before, adjustment),
+            )
+            for pair, before, adjustment in list(
+                zip_longest(comparison.primary_pairs, comparison.pairs, comparison.adjustments)
+            )[: len(record.arms) - 1]
         ],
         verdicts=[
             pb.GuardVerdict(
@@ -254,6 +267,7 @@ def _plan_from(request: pb.CreateExperimentRequest) -> ExperimentPlan:
         looks=request.plan.looks,
         horizon_reports=request.plan.horizon_reports,
         denominator_share=request.plan.denominator_share,
+        pre_edges=tuple(request.pre_edges),
     )
 
 
@@ -284,6 +298,16 @@ def _arm(name: str, version: str, estimate: ArmEstimate) -> pb.ArmResult:
         accuracy=_estimate(estimate.accuracy, estimate.accuracy_interval),
         latency_ms=_estimate(estimate.latency_ms, estimate.latency_interval),
         median_latency_ms=_estimate(estimate.median_latency_ms, estimate.median_latency_interval),
+    )
+
+
+def _adjustment(before: Difference, adjustment: Adjustment | None) -> pb.Adjustment | None:
+    if adjustment is None:
+        return None
+    return pb.Adjustment(
+        unadjusted=_estimate(before.value, before.interval),
+        theta=adjustment.theta,
+        variance_reduction_percent=adjustment.variance_reduction_percent,
     )
 
 

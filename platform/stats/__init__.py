@@ -9,6 +9,7 @@ from alcove.platform.stats._ratio import Interval
 from alcove.platform.stats.aggregate import Aggregate, pool
 from alcove.platform.stats.aggregator_noise import aggregate_from_noised_histogram
 from alcove.platform.stats.comparison import ArmEstimate, Comparison, compare
+from alcove.platform.stats.cuped_gain import cuped_error_ratio
 from alcove.platform.stats.decision import (
     Decision,
     DecisionKind,
@@ -31,12 +32,14 @@ from alcove.platform.stats.guardrail import (
 from alcove.platform.stats.metrics import AdjustedDifference, MetricDifference, cuped_difference, ratio_difference
 from alcove.platform.stats.multiplicity import Correction, always_valid_p, bonferroni, holm
 from alcove.platform.stats.power import Mechanism, MetricModel, PowerModel, mean_model, ratio_model, share_model
+from alcove.platform.stats.pre_period import Adjustment, PrePeriod, split_pre_period
 from alcove.platform.stats.primary import Primary, PrimaryKind
 from alcove.platform.stats.quantiles import quantile_difference
 from alcove.platform.stats.randomised_response import aggregate_from_randomised_response
 
 __all__ = [
     "AdjustedDifference",
+    "Adjustment",
     "Aggregate",
     "AggregateError",
     "ArgumentError",
@@ -57,6 +60,7 @@ __all__ = [
     "MetricModel",
     "PlannedLook",
     "PowerModel",
+    "PrePeriod",
     "Primary",
     "PrimaryKind",
     "ReasonCode",
@@ -68,6 +72,7 @@ __all__ = [
     "bonferroni",
     "compare",
     "cuped_difference",
+    "cuped_error_ratio",
     "examine",
     "examine_all",
     "guarded",
@@ -78,4 +83,5 @@ __all__ = [
     "ratio_difference",
     "ratio_model",
     "share_model",
+    "split_pre_period",
 ]

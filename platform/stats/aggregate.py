@@ -11,6 +11,7 @@ again through the same mechanism. The second term, the multinomial sampling of t
 (`_ratio.py`) from the estimates; a source that already put it into its covariance would have it counted twice.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -21,6 +22,7 @@ from alcove.platform.stats.limits import COVARIANCE_TOLERANCE, MAX_CELLS, MAX_MA
 from numpy.typing import NDArray
 
 FloatArray: TypeAlias = NDArray[np.float64]
+IndexArray: TypeAlias = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +109,29 @@ def pool(aggregates: Sequence[Aggregate]) -> Aggregate:
         estimates=np.sum([aggregate.estimates for aggregate in aggregates], axis=0),
         noise_covariance=np.sum([aggregate.noise_covariance for aggregate in aggregates], axis=0),
         reports=sum(aggregate.reports for aggregate in aggregates),
+    )
+
+
+def regrouped(aggregate: Aggregate, targets: IndexArray, shape: tuple[int, int, int]) -> Aggregate:
+    """Return the aggregate of other cells, each a sum of cells of this one: A' = M A, V' = M V M^T.
+
+    Args:
+        aggregate: the counts.
+        targets: for each cell, flattened in C order, the cell of the new aggregate that it is added to; [cells].
+        shape: of the new aggregate, [arms, outcomes, bins].
+
+    Raises:
+        AggregateError: a target is missing or not in the new aggregate, or its shape is none of an `Aggregate`.
+    """
+    size = math.prod(shape)
+    if targets.shape != (aggregate.estimates.size,) or targets.min() < 0 or targets.max() >= size:
+        raise AggregateError("targets", f"{aggregate.estimates.size} cells in [0, {size})", f"of {targets.shape}")
+    matrix = np.zeros((size, aggregate.estimates.size))
+    matrix[targets, np.arange(len(targets))] = 1.0
+    return Aggregate(
+        estimates=(matrix @ aggregate.estimates.ravel()).reshape(shape),
+        noise_covariance=matrix @ aggregate.noise_covariance @ matrix.T,
+        reports=aggregate.reports,
     )
 
 

@@ -55,7 +55,8 @@ def aggregate_from_noised_histogram(
     Windows are added by `pool`, noise and all.
 
     Args:
-        counts: noised counts [arms, outcomes, bins], may be negative.
+        counts: noised counts [arms, outcomes, bins], may be negative; bins of latency times those of the earlier share
+            where reports tell it (`pre_period.py`).
         reports: how many reports were summed; known exactly (it is published with the batch).
         epsilon: as in `cell_variance`.
         sensitivity: as in `cell_variance`.

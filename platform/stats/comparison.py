@@ -19,6 +19,7 @@ from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.group_sequential import PlannedLook
 from alcove.platform.stats.limits import DEFAULT_MINIMUM_COHORT, DEFAULT_PLANNED_REPORTS, SAMPLE_RATIO_ALPHA
 from alcove.platform.stats.multiplicity import Correction, adjusted, always_valid_p
+from alcove.platform.stats.pre_period import Adjustment, PrePeriod, corrected_pairs
 from alcove.platform.stats.primary import Primary, PrimaryKind, negated, primary_pairs
 
 
@@ -67,10 +68,12 @@ class Comparison:
         differences: of each other arm to the control, in order of the arms.
         pairs: of all pairs of arms; those of `differences` come first.
         primary: what decides.
-        primary_pairs: differences in the primary metric, in the order of `pairs`, in its unit; `pairs` themselves for
-            the accepted share.
+        primary_pairs: differences in the primary metric, in the order of `pairs`, in its unit; for the accepted share
+            `pairs` themselves, or what they are after the correction by the pre-period.
         adjusted_p: p-values of the primary pairs, in their order, by the correction asked for; valid at every look, or
             at the planned ones. None where no standard error or no interval is known.
+        adjustments: what that correction did to each of `primary_pairs`, None where it could not be made; empty
+            without a pre-period.
         sample_ratio: the check of the arms' sizes against their shares.
         decision: winner or hold.
         alpha: error of each interval over all looks; the differences share it among all pairs (Bonferroni), whatever
@@ -89,6 +92,7 @@ class Comparison:
     decision: Decision
     alpha: float
     reports: int
+    adjustments: tuple[Adjustment | None, ...] = ()
 
 
 def compare(
@@ -106,6 +110,7 @@ def compare(
     edges_ms: Sequence[float] = (),
     correction: Correction = Correction.BONFERRONI,
     look: PlannedLook | None = None,
+    pre_period: PrePeriod | None = None,
 ) -> Comparison:
     """Return estimates, intervals and a decision; symmetric in the arms, and valid however often it is called.
 
@@ -128,6 +133,8 @@ def compare(
         correction: how pairs share alpha where the decision is taken; a quantile has no p-values for HOLM.
         look: which planned look this is; the pairs' intervals and p-values are then those of this look, and the other
             ones stay always valid. None: any look, as often as one likes.
+        pre_period: what the same reports say of the time before; the accepted share is corrected by it (CUPED), and
+            no other primary metric can be.
 
     Raises:
         ArgumentError: an argument is out of its bounds, or the aggregate has fewer than two arms.
@@ -173,6 +180,17 @@ def compare(
             reports_per_device=reports_per_device,
             look=look,
         )
+    adjustments: tuple[Adjustment | None, ...] = ()
+    if pre_period is not None:
+        if primary.kind is not PrimaryKind.ACCEPTED:
+            raise ArgumentError("pre_period", "absent unless the accepted share decides", primary.kind)
+        compared, adjustments = corrected_pairs(
+            pre_period,
+            pairs,
+            success_outcome=success_outcome,
+            multiplier=reach,
+            reports_per_device=reports_per_device,
+        )
     adjusted_p = adjusted(
         [_p_value(pair, look, reports, alpha / len(ordered), planned_reports) for pair in compared], correction
     )
@@ -212,6 +230,7 @@ def compare(
         ),
         alpha=alpha,
         reports=reports,
+        adjustments=adjustments,
     )
 
 

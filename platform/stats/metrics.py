@@ -8,10 +8,14 @@ section 6.3; Deng, Knoblich and Lu, "Applying the delta method in metric analyti
 
 `cuped_difference`: the mean of `post` over a joint histogram pre x post, less theta times the imbalance of `pre`
 (Deng, Xu, Kohavi and Walker, "Improving the sensitivity of online controlled experiments by utilizing pre-experiment
-data", WSDM 2013): D = (Y_1 - Y_0) - theta (X_1 - X_0), theta = Cov(Y, X) / Var(X) over both arms together. With theta
+data", WSDM 2013): D = (Y_1 - Y_0) - theta (X_1 - X_0). Whatever theta is, D estimates the same difference; with theta
 as if it were known (its error is of smaller order), D is the difference of means of y - theta x, whose residuals give
-the variance as above. With privacy noise Var(X) is itself noisy, but unbiased sums enter it; where it is not clearly
-positive, theta is 0 and nothing is corrected.
+the variance as above. The theta that makes it least, with privacy noise V in the counts, is
+
+    theta = (w Cov(Y, X) + r_x' V r_y) / (w Var(X) + r_x' V r_x),   w = 1 / n_1 + 1 / n_0
+
+with Cov and Var over both arms together: without noise that of the paper, and the more noise the imbalance of X is
+made of, the closer to 0 (or to what the noises of X and Y have in common).
 """
 
 from dataclasses import dataclass
@@ -137,7 +141,7 @@ def cuped_difference(
     pre = np.repeat(pre_values.astype(np.float64)[:, None], aggregate.bins, axis=1)
     post = np.repeat(post_values.astype(np.float64)[None, :], aggregate.outcomes, axis=0)
     ones = np.ones_like(pre)
-    slope = _slope(aggregate, pre, post, (arm, versus))
+    slope = _slope(aggregate, pre, post, (arm, versus), reports_per_device)
     found = [
         ratio_difference(
             aggregate,
@@ -158,19 +162,28 @@ def cuped_difference(
     )
 
 
-def _slope(aggregate: Aggregate, pre: FloatArray, post: FloatArray, arms: tuple[int, int]) -> float:
-    """Return theta over both arms together, 0 where Var(X) is not distinguishable from the noise in it."""
+def _slope(
+    aggregate: Aggregate, pre: FloatArray, post: FloatArray, arms: tuple[int, int], reports_per_device: int
+) -> float:
+    """Return theta of the module's docstring; 0 where nothing is known of the pre-period."""
+    sizes = [float(aggregate.estimates[index].sum()) for index in arms]
+    if min(sizes) < 1.0:
+        return 0.0
     counts = aggregate.estimates[list(arms)].sum(axis=0)
-    size = float(counts.sum())
-    if size < 1.0:
-        return 0.0
+    size = sum(sizes)
     mean_pre, mean_post = float((counts * pre).sum()) / size, float((counts * post).sum()) / size
-    spread = (pre - mean_pre) ** 2 / size
-    variance = float((counts * spread).sum())
-    weights = np.zeros(aggregate.estimates.shape)
-    weights[list(arms)] = spread
-    flat = weights.ravel()
-    noise = float(flat @ aggregate.noise_covariance @ flat)
-    if variance <= 3.0 * max(noise, 0.0) ** 0.5:
+    variance = float((counts * (pre - mean_pre) ** 2).sum()) / size
+    shared = float((counts * (pre - mean_pre) * (post - mean_post)).sum()) / size
+    if variance <= 0.0:
         return 0.0
-    return float((counts * (pre - mean_pre) * (post - mean_post)).sum()) / size / variance
+    residuals = []
+    for weights in (pre, post):
+        flat = np.zeros(aggregate.estimates.shape)
+        for sign, index, own in zip((1.0, -1.0), arms, sizes, strict=True):
+            mean = float((aggregate.estimates[index] * weights).sum()) / own
+            flat[index] = sign * (weights - mean) / own
+        residuals.append(flat.ravel())
+    of_pre, of_post = residuals
+    seen = aggregate.noise_covariance @ of_pre
+    per_unit = reports_per_device * (1.0 / sizes[0] + 1.0 / sizes[1])
+    return (per_unit * shared + float(seen @ of_post)) / (per_unit * variance + float(seen @ of_pre))

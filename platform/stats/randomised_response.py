@@ -34,7 +34,7 @@ def aggregate_from_randomised_response(
         counts: answers per reported cell, flattened [arms, outcomes, bins] in C order, integers >= 0.
         arms: number of arms, >= 1.
         outcomes: number of outcomes, >= 2.
-        bins: number of bins, >= 1.
+        bins: number of bins, >= 1; of latency times those of the earlier share where reports tell it (`pre_period.py`).
         epsilon: privacy loss of one answer, as in the task the devices answered; bounds in privacy/limits.py.
 
     Raises:

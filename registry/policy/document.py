@@ -77,7 +77,23 @@ class VersionRef(Part):
     manifest_sha256: Digest
 
 
-class TaskTerms(Part):
+class _Extended(Part):
+    """A piece that got fields later: each is left out where it has its default (I7)."""
+
+    @model_serializer(mode="wrap")
+    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        fields: dict[str, object] = write(self)
+        return {name: value for name, value in fields.items() if not self._says_nothing(name)}
+
+    ADDED: ClassVar[frozenset[str]]
+    """Names of the fields that format 1 did not always have."""
+
+    def _says_nothing(self, name: str) -> bool:
+        fields = type(self).model_fields
+        return name in self.ADDED and getattr(self, name) == fields[name].default
+
+
+class TaskTerms(_Extended):
     """Everything that a task says besides its id; `TaskPolicy` describes the fields."""
 
     experiment_id: Identifier
@@ -87,8 +103,11 @@ class TaskTerms(Part):
     latency_edges_ms: Annotated[tuple[float, ...], Field(max_length=limits.LATENCY_EDGES_MAX)]
     window_s: Annotated[int, Field(strict=True, ge=1, le=limits.WINDOW_MAX_S)]
     first_window_start_s: Annotated[int, Field(strict=True, ge=0, le=limits.TIME_MAX_S)]
+    pre_edges: Annotated[tuple[float, ...], Field(max_length=limits.PRE_EDGES_MAX)] = ()
 
-    @field_validator("latency_edges_ms", mode="before")
+    ADDED: ClassVar = frozenset({"pre_edges"})
+
+    @field_validator("latency_edges_ms", "pre_edges", mode="before")
     @classmethod
     def _read_edges(cls, value: object) -> object:
         # Decimal text in the document, numbers in the program: no float is ever signed.
@@ -108,9 +127,25 @@ class TaskTerms(Part):
             raise ValueError(msg)
         return edges
 
+    @field_validator("pre_edges")
+    @classmethod
+    def _check_pre_edges(cls, edges: tuple[float, ...]) -> tuple[float, ...]:
+        for edge in edges:
+            if not 0 < edge < 1 or round(edge * limits.POLICY_BUCKETS) / limits.POLICY_BUCKETS != edge:
+                msg = f"an edge of the earlier share is a whole number of 1/10 000 between 0 and 1: {edge}"
+                raise ValueError(msg)
+        if any(low >= high for low, high in itertools.pairwise(edges)):
+            msg = f"edges of the earlier share must rise: {edges}"
+            raise ValueError(msg)
+        return edges
+
     @field_serializer("latency_edges_ms")
     def _write_edges(self, edges: tuple[float, ...]) -> list[str]:
         return [_millisecond_text(edge) for edge in edges]
+
+    @field_serializer("pre_edges")
+    def _write_pre_edges(self, edges: tuple[float, ...]) -> list[str]:
+        return [f"0.{round(edge * limits.POLICY_BUCKETS):04d}".rstrip("0") for edge in edges]
 
     @model_validator(mode="after")
     def _check_terms(self) -> Self:
@@ -133,9 +168,14 @@ class TaskTerms(Part):
         return len(self.latency_edges_ms) + 1
 
     @property
+    def pre_bin_count(self) -> int:
+        """Bins of the earlier share: 1 without edges; else one for devices that nothing is known of, and the others."""
+        return len(self.pre_edges) + 2 if self.pre_edges else 1
+
+    @property
     def cell_count(self) -> int:
         """Number of cells a report may name."""
-        return self.arm_count * self.outcome_count * self.latency_bin_count
+        return self.arm_count * self.outcome_count * self.latency_bin_count * self.pre_bin_count
 
     def digest(self) -> str:
         """Return the id that a task with these terms has, 64 hex digits."""
@@ -144,7 +184,7 @@ class TaskTerms(Part):
 
 
 class TaskPolicy(TaskTerms):
-    """What a device of an experiment may report: one cell of arm x outcome x latency bin in each window.
+    """What a device of an experiment may report in each window: one cell of arm, outcome, latency and earlier share.
 
     Attributes:
         task_id: 64 hex digits, the digest of all other fields (`make_task` computes it).
@@ -155,6 +195,8 @@ class TaskPolicy(TaskTerms):
         latency_edges_ms: rising; bin i holds edge[i-1] <= latency < edge[i]; whole microseconds.
         window_s: seconds in which a device reports at most once.
         first_window_start_s: seconds since 1970 at which window 0 begins.
+        pre_edges: rising, in (0, 1), whole 1/10 000: bins of the accepted share among the device's answers before it
+            met the task, `pre_bin` says which; empty: reports say nothing of it (docs/decisions/0022).
     """
 
     task_id: Digest
@@ -167,12 +209,30 @@ class TaskPolicy(TaskTerms):
             raise ValueError(msg)
         return self
 
-    def cell_index(self, arm: int, outcome: int, latency_ms: float) -> int:
-        """Return the cell of one measurement, in [0, cell_count): arm-major, then outcome, then latency bin.
+    def pre_bin(self, answers: int, accepted: int) -> int:
+        """Return the bin of a device that took `accepted` of `answers` before it met the task.
+
+        0 stands for fewer than `limits.PRE_ANSWERS_MIN` answers; bin i + 1 holds edge[i-1] <= share < edge[i].
 
         Raises:
-            ValueError: arm or outcome out of range, latency negative or not a number.
+            ValueError: the counts are none.
         """
+        if not 0 <= accepted <= answers:
+            msg = f"accepted answers must be in [0, {answers}], got {accepted}"
+            raise ValueError(msg)
+        if not self.pre_edges or answers < limits.PRE_ANSWERS_MIN:
+            return 0
+        return bisect.bisect_right(self.pre_edges, accepted / answers) + 1
+
+    def cell_index(self, arm: int, outcome: int, latency_ms: float, pre_bin: int = 0) -> int:
+        """Return the cell of one measurement, in [0, cell_count): by arm, then outcome, latency bin, earlier share.
+
+        Raises:
+            ValueError: arm, outcome or bin out of range, latency negative or not a number.
+        """
+        if not 0 <= pre_bin < self.pre_bin_count:
+            msg = f"the bin of the earlier share must be in [0, {self.pre_bin_count}), got {pre_bin}"
+            raise ValueError(msg)
         if not 0 <= arm < self.arm_count:
             msg = f"arm must be in [0, {self.arm_count}), got {arm}"
             raise ValueError(msg)
@@ -183,7 +243,12 @@ class TaskPolicy(TaskTerms):
             msg = f"latency must be at least 0 ms, got {latency_ms}"
             raise ValueError(msg)
         latency_bin = bisect.bisect_right(self.latency_edges_ms, latency_ms)
-        return (arm * self.outcome_count + outcome) * self.latency_bin_count + latency_bin
+        cell = (arm * self.outcome_count + outcome) * self.latency_bin_count + latency_bin
+        return cell * self.pre_bin_count + pre_bin
+
+    def outcome_of(self, cell: int) -> int:
+        """Return the outcome that a cell stands for."""
+        return cell // (self.latency_bin_count * self.pre_bin_count) % self.outcome_count
 
     def window_at(self, now_s: int) -> int | None:
         """Return the number of the window that holds `now_s`, or None before the first one."""
@@ -200,6 +265,7 @@ def make_task(
     window_s: int,
     first_window_start_s: int,
     outcome_count: int = 2,
+    pre_edges: Sequence[float] = (),
 ) -> TaskPolicy:
     """Return the task with its id computed.
 
@@ -214,6 +280,7 @@ def make_task(
         latency_edges_ms=tuple(latency_edges_ms),
         window_s=window_s,
         first_window_start_s=first_window_start_s,
+        pre_edges=tuple(pre_edges),
     )
     return TaskPolicy(task_id=terms.digest(), **dict(terms))
 
@@ -221,22 +288,6 @@ def make_task(
 def _millisecond_text(edge_ms: float) -> str:
     whole, rest = divmod(round(edge_ms * _MICROSECONDS), _MICROSECONDS)
     return f"{whole}.{rest:03d}".rstrip("0").rstrip(".")
-
-
-class _Extended(Part):
-    """A piece that got fields later: each is left out where it has its default (I7)."""
-
-    @model_serializer(mode="wrap")
-    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        fields: dict[str, object] = write(self)
-        return {name: value for name, value in fields.items() if not self._says_nothing(name)}
-
-    ADDED: ClassVar[frozenset[str]]
-    """Names of the fields that format 1 did not always have."""
-
-    def _says_nothing(self, name: str) -> bool:
-        fields = type(self).model_fields
-        return name in self.ADDED and getattr(self, name) == fields[name].default
 
 
 class RolloutPolicy(_Extended):

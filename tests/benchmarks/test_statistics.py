@@ -10,6 +10,7 @@ from alcove.platform.stats._shares import share_difference, share_sums
 from alcove.platform.stats.aggregate import Aggregate
 from alcove.platform.stats.limits import DEFAULT_PLANNED_REPORTS
 
+from benchmarks.statistics.cuped import gains
 from benchmarks.statistics.detection import BASE_RATE, detect
 from benchmarks.statistics.fleets import CrashFleet, two_cell_looks
 from benchmarks.statistics.metrics import metric_coverage
@@ -146,3 +147,10 @@ def test_simulated_planned_looks_are_the_comparisons_own() -> None:
     assert called.any()
     assert not called.all()
     assert differ <= 1  # where a score lies on the boundary: the two imagine one more report a little differently
+
+
+def test_fleets_are_told_the_errors_that_cuped_was_forecast() -> None:
+    """It pays where the table says, by what it says; small fleets aside, whose own errors are rough."""
+    found = [one for one in gains(np.random.default_rng(20_271_110), runs=2) if one.devices >= 100_000]
+    assert all(one.simulated == pytest.approx(one.forecast, rel=0.05) for one in found)
+    assert {one.mechanism for one in found if one.forecast > 1.0} == {Mechanism.RANDOMISED_RESPONSE}

@@ -103,6 +103,8 @@ COMPARISON = {
     "plan.looks": (1, 2, 21, 2**32 - 1),  # 2: a quantile has no planned looks
     "plan.horizon_reports": (10**12 + 1, 2**64 - 1),
     "plan.denominator_share": (-0.1, 0.5, 1.5, *NOT_NUMBERS),
+    "plan.cuped_error_ratio": (NO_BOUND,),
+    "pre_edges": (-1.0, 0.0, 1.0, 0.00001, *NOT_NUMBERS),
     "audience": AUDIENCE,
     "segment": (NO_BOUND,),
     "segment.layer": ("", "a b", "../a", "x" * 100),
@@ -327,7 +329,9 @@ def caller(world: ServerWorld, served: Served) -> Iterator[Caller]:
         "plan": {"mde": 0.01},
         "segment": {"layer": "layer", "first": 0, "count": 100},
     }
-    everything = "arms,epsilon,latencyEdgesMs,windowS,minimumCohort,primary,correction,guardrails,plan,audience,segment"
+    everything = (
+        "arms,epsilon,latencyEdgesMs,windowS,minimumCohort,primary,correction,guardrails,plan,audience,segment,preEdges"
+    )
     stage = {"sharePermyriad": 100, "minimumS": 60, "minimumCohort": 100}
     plan = {"stages": [stage], "guardrails": guardrails, "onHarm": 4}
     bases: dict[str, Any] = {

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from alcove.registry import limits
+from alcove.registry.canonical import Part
 from alcove.registry.errors import DocumentError, DocumentTooLarge
 from alcove.registry.policy import (
     Arm,
@@ -26,7 +27,7 @@ from alcove.registry.policy import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import ValidationError, create_model
 
 versions = st.tuples(st.integers(1, 99), st.integers(0, 99), st.integers(0, 99)).map(lambda v: ".".join(map(str, v)))
 refs = st.builds(
@@ -243,6 +244,20 @@ def test_experiment_with_impossible_arms_is_refused() -> None:
         {"latency_edges_ms": (float("inf"),)},
         {"latency_edges_ms": tuple(float(edge) for edge in range(1, 17))},
         {"arm_count": 8, "outcome_count": 8, "latency_edges_ms": (1.0, 2.0, 3.0, 4.0)},
+        {
+            "arm_count": 8,
+            "outcome_count": 2,
+            "latency_edges_ms": (),
+            "pre_edges": tuple(n / 8 for n in range(1, 8)) * 2,
+        },
+        {"arm_count": 8, "outcome_count": 4, "latency_edges_ms": (), "pre_edges": tuple(n / 8 for n in range(1, 8))},
+        {"pre_edges": (0.0, 0.5)},
+        {"pre_edges": (0.5, 1.0)},
+        {"pre_edges": (0.8, 0.5)},
+        {"pre_edges": (0.5, 0.5)},
+        {"pre_edges": (0.00001,)},
+        {"pre_edges": (float("nan"),)},
+        {"pre_edges": ("x",)},
         {"window_s": 0},
         {"first_window_start_s": -1},
     ],
@@ -274,6 +289,75 @@ def test_cells_are_a_bijection_and_edges_belong_to_the_upper_bin() -> None:
     for arm, outcome, latency_ms in ((3, 0, 1.0), (-1, 0, 1.0), (0, 2, 1.0), (0, 0, -1.0), (0, 0, float("nan"))):
         with pytest.raises(ValueError, match="must be"):
             terms.cell_index(arm, outcome, latency_ms)
+
+
+def test_earlier_share_is_the_innermost_part_of_the_cell() -> None:
+    """Arm x outcome x latency x earlier share covers [0, cell_count) once; every cell tells its outcome."""
+    terms = task(arm_count=3, pre_edges=(0.5, 0.8))
+    assert terms.pre_bin_count == 4
+    cells = [
+        (terms.cell_index(arm, outcome, ms, pre_bin), outcome)
+        for arm in range(3)
+        for outcome in range(2)
+        for ms in (0.0, 0.5, 20.0)
+        for pre_bin in range(4)
+    ]
+    assert [cell for cell, _ in cells] == list(range(terms.cell_count))
+    assert [terms.outcome_of(cell) for cell, _ in cells] == [outcome for _, outcome in cells]
+    assert [task().outcome_of(cell) for cell in range(task().cell_count)] == [0, 0, 0, 1, 1, 1] * 2
+    for pre_bin in (-1, 4):
+        with pytest.raises(ValueError, match="must be"):
+            terms.cell_index(0, 0, 1.0, pre_bin)
+    with pytest.raises(ValueError, match="must be"):
+        task().cell_index(0, 0, 1.0, 1)
+
+
+@given(st.integers(0, 64), st.integers(0, 64), st.lists(st.integers(1, 9999), unique=True, min_size=1, max_size=7))
+def test_bin_of_an_earlier_share_is_exact(first: int, second: int, edges: list[int]) -> None:
+    """Counted in whole numbers: edges belong to the upper bin; fewer than five answers say nothing."""
+    accepted, answers = sorted((first, second))
+    terms = task(pre_edges=tuple(edge / 10_000 for edge in sorted(edges)), latency_edges_ms=())
+    passed = sum(accepted * 10_000 >= edge * answers for edge in edges)
+    assert terms.pre_bin(answers, accepted) == (0 if answers < 5 else passed + 1)
+    assert task().pre_bin(answers, accepted) == 0
+    with pytest.raises(ValueError, match="must be"):
+        terms.pre_bin(answers, answers + 1)
+
+
+def test_earlier_share_is_signed_as_text_and_left_out_where_nobody_asks() -> None:
+    """A task without it has the bytes and the id it always had; with it, another id, read back as it was."""
+    plain, asked = task(), task(pre_edges=(0.05, 0.3333, 0.8))
+    assert "pre_edges" not in plain.model_dump(mode="json")
+    assert asked.model_dump(mode="json")["pre_edges"] == ["0.05", "0.3333", "0.8"]
+    assert asked.task_id != plain.task_id
+    policies = [with_task(terms) for terms in (plain, asked)]
+    for policy in policies:
+        assert policy_from_bytes(policy.to_bytes()) == policy
+    assert b"pre_edges" not in policies[0].to_bytes()
+    for spelled in (
+        policies[0].to_bytes().replace(b'"task_id"', b'"pre_edges":[],"task_id"'),
+        policies[1].to_bytes().replace(b'"0.05"', b'"0.050"'),
+        policies[1].to_bytes().replace(b'"0.05"', b"0.05"),
+    ):
+        with pytest.raises(DocumentError, match="canonical"):
+            policy_from_bytes(spelled)
+
+
+def test_device_of_before_refuses_a_task_with_an_earlier_share_and_reads_all_others() -> None:
+    """It would count cells wrongly; so it keeps its last policy until it is updated (docs/decisions/0019)."""
+    fields = {name: (field.annotation, field) for name, field in TaskPolicy.model_fields.items() if name != "pre_edges"}
+    before = create_model("TaskOfBefore", __base__=Part, **fields)  # type: ignore[call-overload]
+    before.model_validate_json(task().model_dump_json())
+    with pytest.raises(ValidationError, match="pre_edges"):
+        before.model_validate_json(task(pre_edges=(0.5,)).model_dump_json())
+
+
+def with_task(terms: TaskPolicy) -> Policy:
+    """A policy with one experiment that has a task."""
+    arms = tuple(Arm(name=f"arm{n}", version=ref(f"1.{n}.0"), share_permyriad=5000) for n in range(2))
+    experiment = ExperimentPolicy(id="e1", salt="s", arms=arms, task=terms)
+    rules = FeaturePolicy(min_version="1.0.0", default=ref("1.0.0"), experiment=experiment)
+    return Policy(app="messenger", serial=1, features={"language_id": rules})
 
 
 def test_windows_count_from_the_first_start() -> None:

@@ -110,27 +110,33 @@ class World:
         control: int | None = None,
         audience: str = "",
         own_arm: bool = False,
+        pre_edges: tuple[float, ...] = (),
+        experiment_id: str = "exp",
+        outcomes: int = 2,
     ) -> None:
         """Publish a policy: a default, perhaps a rollout (version, share), perhaps an experiment of equal arms.
 
-        A rollout with a `control`, which may be 0, has a task; `audience` and `own_arm` are the rollout's.
+        A rollout with a `control`, which may be 0, has a task; `audience` and `own_arm` are the rollout's, `pre_edges`,
+        `experiment_id` and `outcomes` the experiment's.
         """
         experiment = None
         if arms:
             share = 10_000 // len(arms)
             task = make_task(
-                experiment_id="exp",
+                experiment_id=experiment_id,
                 epsilon=epsilon,
                 arm_count=len(arms),
+                outcome_count=outcomes,
                 latency_edges_ms=(1.0, 10.0),
                 window_s=window_s,
                 first_window_start_s=NOW - 1000 * window_s,
+                pre_edges=pre_edges,
             )
             members = tuple(
                 Arm(name=f"arm{index}", version=self.ref(version), share_permyriad=share)
                 for index, version in enumerate(arms)
             )
-            experiment = ExperimentPolicy(id="exp", salt="exp-salt", arms=members, task=task)
+            experiment = ExperimentPolicy(id=experiment_id, salt="exp-salt", arms=members, task=task)
         rules = FeaturePolicy(
             min_version="0.0.1",
             default=self.ref(default),

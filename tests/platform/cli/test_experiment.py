@@ -1,6 +1,12 @@
 """`alcove experiment`, as an operator types it: what it needs, what is changed, what is watched."""
 
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from alcove.platform.cli import experiment as command
+from alcove.platform.client import ExperimentReport
 
 from tests.platform.cli.terminal import Shop
 
@@ -12,10 +18,10 @@ def test_an_experiment_is_planned_changed_watched_and_stopped(shop: Shop, progra
     key = shop.folder / "keys" / "teams" / "writing.pem"
     card = shop.folder / "card.md"
     card.write_text("# Planned\n")
-    options = ("--feature", "polite", "--team", "writing", "--key", key, "--card", card)
+    options = ("--feature", "planned", "--team", "writing", "--key", key, "--card", card)
     for version, program in zip(("1.0.0", "1.1.0"), programs, strict=True):
         shop.team("model", "push", f"f32={program}", "--version", version, *options, "--json")
-    about = ("--app", "planned", "--feature", "polite", *ARMS, "--latency-edge-ms", "10")
+    about = ("--app", "planned", "--feature", "planned", *ARMS, "--latency-edge-ms", "10")
     asked = ("--mde", "0.03", "--devices", "400000", "--base-rate", "0.8", "--guard", "crash_fallback:0.5%")
     tried = shop.operator("experiment", "create", *about, *asked, "--validate-only")
     assert tried.code == 0, tried.err
@@ -30,6 +36,12 @@ def test_an_experiment_is_planned_changed_watched_and_stopped(shop: Shop, progra
     assert "500 devices don't find it in 30 days" in small.out
     stale = shop.operator("experiment", "update", name, "--epsilon", "1", "--etag", draft["etag"])
     assert (stale.code, "etag" in stale.err) == (1, True)
+    corrected = shop.operator("experiment", "update", name, "--cuped", "0.5,0.8")
+    assert "warning: CUPED widens the intervals to about" in corrected.out, corrected.err
+    half = shop.operator("experiment", "update", name, "--cuped", "half")
+    assert (half.code, "0.5,0.8" in half.err) == (2, True)
+    (plain,) = shop.operator("experiment", "update", name, "--cuped", "", "--json").json
+    assert (plain["pre_edges"], plain["plan"]["cuped_error_ratio"]) == ([], 0.0)
     nothing = shop.operator("experiment", "update", name)
     assert (nothing.code, "nothing to change" in nothing.err) == (2, True)
     (faster,) = shop.operator(
@@ -63,3 +75,40 @@ def test_an_experiment_is_planned_changed_watched_and_stopped(shop: Shop, progra
         refused = shop.operator("experiment", "create", *about, *wrong)
         assert refused.code == 2
         assert wrong[-2].lstrip("-") in refused.err or "ratio" in refused.err
+
+
+def test_results_show_the_corrected_difference_and_what_the_correction_did(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Difference, slope and variance in one line for each arm that was corrected; none for another."""
+    estimate = {"value": 0.021, "low": 0.004, "high": 0.038}
+    arms = [{"name": name, "version": "1.0.0", "share_permyriad": 5000} for name in ("old", "new", "newer")]
+    unknown: dict[str, object] = {}
+    report = ExperimentReport.model_validate(
+        {
+            "experiment": {
+                "experiment_id": "ex-1", "app": "a", "feature": "f", "arms": arms, "state": "EXPERIMENT_STATE_RUNNING",
+                "epsilon": "2", "latency_edges_ms": [], "window_s": 60, "minimum_cohort": 50, "task_id": "",
+                "created_at_s": 1, "started_at_s": 2, "stopped_at_s": 0, "policy_serial": 1,
+            },
+            "results": {
+                "report_count": 9, "window_count": 1, "cell_counts": [], "differences": [], "alpha": 0.05,
+                "arms": [
+                    {"name": arm["name"], "version": "1.0.0", "devices": 3, "share": unknown, "accuracy": unknown,
+                     "latency_ms": unknown, "median_latency_ms": unknown}
+                    for arm in arms
+                ],
+                "decision": {"kind": "DECISION_KIND_INCONCLUSIVE", "code": "x", "reason": "because"},
+                "primary": [
+                    {"arm": 1, "difference": estimate,
+                     "adjustment": {"unadjusted": estimate, "theta": 0.8123, "variance_reduction_percent": 31.26}},
+                    {"arm": 2, "difference": unknown},
+                ],
+            },
+        }
+    )  # fmt: skip
+    monkeypatch.setattr(command, "connect", lambda *_: nullcontext(SimpleNamespace(results=lambda _: report)))
+    command.results(experiment_id="ex-1")
+    told = capsys.readouterr().out
+    assert "new - old, CUPED: 2.1% [0.4, 3.8], theta 0.812, variance -31.3 %" in told
+    assert "newer - old, CUPED" not in told

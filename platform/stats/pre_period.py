@@ -1,0 +1,137 @@
+"""By how much do arms differ in the accepted share, corrected by what the same devices accepted before?
+
+Reports of a task with edges of the earlier share (`registry/policy/document.py`) say beside arm, outcome and latency
+in which bin the share of accepted answers was before the device met the task. `split_pre_period` reads such an
+aggregate twice: without the earlier share, as everything else reads it, and as the joint histogram [arms, pre bins,
+outcomes] that `cuped_difference` takes. A bin stands for its middle. Devices that nothing is known of (bin 0) stand at
+the mean of the others, so that they add nothing to the slope and their number in an arm corrects nothing.
+
+Randomisation makes the earlier share independent of the arm, so the correction adds no bias, whatever the bins stand
+for (docs/decisions/0022).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from alcove.platform.stats.aggregate import Aggregate, FloatArray, regrouped
+from alcove.platform.stats.decision import Difference
+from alcove.platform.stats.errors import ArgumentError
+from alcove.platform.stats.metrics import cuped_difference
+
+
+@dataclass(frozen=True, eq=False)
+class PrePeriod:
+    """What reports say of the devices' earlier answers.
+
+    Attributes:
+        joint: counts, [arms, pre bins, outcomes]; bin 0 is unknown.
+        edges: of the other bins, rising, in (0, 1).
+    """
+
+    joint: Aggregate
+    edges: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Adjustment:
+    """What a correction did to one difference.
+
+    Attributes:
+        theta: by how much the difference of the accepted shares is corrected, per unit of the earlier shares' own.
+        variance_reduction_percent: by how many per cent the variance of the difference shrank.
+    """
+
+    theta: float
+    variance_reduction_percent: float
+
+
+def split_pre_period(aggregate: Aggregate, edges: Sequence[float]) -> tuple[Aggregate, PrePeriod]:
+    """Return the aggregate without the earlier share, and the joint histogram with it.
+
+    Args:
+        aggregate: [arms, outcomes, latency bins x pre bins], the pre bin running fastest.
+        edges: of the earlier share, at least one.
+
+    Raises:
+        ArgumentError: no edges, or bins that are no multiple of the pre bins.
+    """
+    pre_bins = len(edges) + 2
+    latency_bins, rest = divmod(aggregate.bins, pre_bins)
+    if not edges or rest:
+        raise ArgumentError("pre_edges", "at least one, their bins dividing those of the reports", tuple(edges))
+    arms, outcomes = aggregate.arms, aggregate.outcomes
+    arm, outcome, latency, pre = np.indices((arms, outcomes, latency_bins, pre_bins)).reshape(4, -1)
+    plain = regrouped(aggregate, (arm * outcomes + outcome) * latency_bins + latency, (arms, outcomes, latency_bins))
+    joint = regrouped(aggregate, (arm * pre_bins + pre) * outcomes + outcome, (arms, pre_bins, outcomes))
+    return plain, PrePeriod(joint, tuple(edges))
+
+
+def corrected_pairs(
+    pre_period: PrePeriod,
+    pairs: Sequence[Difference],
+    *,
+    success_outcome: int,
+    multiplier: float,
+    reports_per_device: int = 1,
+) -> tuple[tuple[Difference, ...], tuple[Adjustment | None, ...]]:
+    """Return differences of the accepted share after the correction, and what it did to each.
+
+    Args:
+        pre_period: of the same reports.
+        pairs: the differences before it; one without a value or an interval stays so.
+        success_outcome: as in `compare`.
+        multiplier: standard errors to each side, as the pairs' own.
+        reports_per_device: as in `compare`.
+
+    Raises:
+        ArgumentError: arms that are not there.
+    """
+    found = [_corrected(pre_period, pair, success_outcome, multiplier, reports_per_device) for pair in pairs]
+    return tuple(pair for pair, _ in found), tuple(adjustment for _, adjustment in found)
+
+
+def _corrected(
+    pre_period: PrePeriod, pair: Difference, success_outcome: int, multiplier: float, reports_per_device: int
+) -> tuple[Difference, Adjustment | None]:
+    joint = pre_period.joint
+    if pair.value is None or pair.standard_error is None:
+        return pair, None
+    found = cuped_difference(
+        joint,
+        pre_values(pre_period, pair.arm, pair.versus),
+        (np.arange(joint.bins) == success_outcome).astype(np.float64),
+        arm=pair.arm,
+        versus=pair.versus,
+        multiplier=multiplier if pair.interval is not None else 1.0,
+        reports_per_device=reports_per_device,
+    )
+    if found is None:
+        return pair, None
+    interval = None if pair.interval is None else found.interval.clipped(-1.0, 1.0)
+    before = found.unadjusted.standard_error
+    reduction = 100.0 * (1.0 - (found.standard_error / before) ** 2) if before > 0.0 else 0.0
+    after = replace(
+        pair,
+        value=found.value,
+        interval=interval,
+        standard_error=found.standard_error,
+        noise_percent=found.noise_percent,
+    )
+    return after, Adjustment(found.theta, reduction)
+
+
+def pre_values(pre_period: PrePeriod, arm: int, versus: int) -> FloatArray:
+    """Return the earlier share that each bin stands for in a comparison of two arms, [pre bins]."""
+    middles = middles_of(pre_period.edges)
+    counts = pre_period.joint.estimates[[arm, versus], 1:, :].sum(axis=(0, 2))
+    known = float(counts.sum())
+    mean = float((counts * middles).sum()) / known if known >= 1.0 else float(middles.mean())
+    return np.concatenate([[min(max(mean, middles[0]), middles[-1])], middles])
+
+
+def middles_of(edges: Sequence[float]) -> FloatArray:
+    """Return the middles of the bins of a share with these edges, [edges + 1]."""
+    ends = np.array([0.0, *edges, 1.0])
+    middles: FloatArray = (ends[:-1] + ends[1:]) / 2.0
+    return middles
