@@ -1,7 +1,7 @@
 """Does coverage-guided fuzzing break the runtime?  Builds `runtime/native/fuzz` with clang, and runs a target.
 
-Needs Debian's clang.  The corpus grows in `build/libfuzzer/corpus/TARGET`, from the samples that tests use;
-what crashed, leaked or hung a target stays in `runs/fuzz/`.
+Needs Debian's clang.  The corpus grows in `build/libfuzzer/corpus/TARGET`, from the programs of `fuzz_seeds.py`; what
+crashed, leaked or hung a target stays in `runs/fuzz/`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from alcove.runtime.testing import samples
-from alcove.runtime.testing_ops import op_samples
+from benchmarks.fuzz_seeds import seeds
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 BUILT: Final = ROOT / "build/libfuzzer"
 KEPT: Final = ROOT / "runs/fuzz"
 TARGETS: Final = ("open", "run", "ops", "calls")
-LONGEST_BYTES: Final = 48 << 10
-"""The longest sample with room; longer inputs only take longer."""
+LONGEST_BYTES: Final = {"open": 32 << 10}
+"""The longest seed with room, 48 KiB where it isn't named; longer inputs only take longer."""
+QUARANTINE_MB: Final = {"open": 1}
+"""What was freed and is not given out again, 16 MB where it isn't named: more than one input takes, and for the small
+ones of `open` as much as stays in the processor's cache."""
 HANG_S: Final = 30
 MEMORY_MB: Final = 2048
 _LIMITS: Final = (
@@ -40,7 +42,7 @@ class Outcome:
 
     Attributes:
         inputs: how many it was given.
-        seconds: how long it took.
+        seconds: how long it took; of `robustness.py`, of a processor.
         corpus: inputs that reach something each, at the end; 0 where nothing guides.
         coverage: branches of the target that some input reached; 0 where nothing counts them.
         findings: files of inputs that broke it.
@@ -72,12 +74,13 @@ def build(targets: tuple[str, ...]) -> None:
 
 
 def seed(target: str) -> Path:
-    """Return the target's corpus, with the samples in it."""
+    """Return the target's corpus, with its seeds in it and without those of other versions."""
     folder = BUILT / "corpus" / target
     folder.mkdir(parents=True, exist_ok=True)
-    if target != "ops":  # its inputs are no programs
-        for name, program in (samples() | op_samples()).items():
-            (folder / f"sample-{name}").write_bytes(program)
+    for path in folder.glob("seed-*"):
+        path.unlink()
+    for name, program in seeds(target).items():
+        (folder / f"seed-{name}").write_bytes(program)
     return folder
 
 
@@ -97,10 +100,12 @@ def fuzz(target: str, seconds: float, start: int) -> Outcome:
         f"-max_total_time={max(1, round(seconds))}",
         f"-seed={start}",
     ]
-    command += [*_LIMITS, f"-max_len={LONGEST_BYTES}", f"-artifact_prefix={KEPT}/{target}-"]
-    done = subprocess.run(
-        command, stderr=subprocess.PIPE, check=False, env={**os.environ, "UBSAN_OPTIONS": "print_stacktrace=1"}
-    )
+    command += [*_LIMITS, f"-max_len={LONGEST_BYTES.get(target, 48 << 10)}", f"-artifact_prefix={KEPT}/{target}-"]
+    options = {
+        "ASAN_OPTIONS": f"quarantine_size_mb={QUARANTINE_MB.get(target, 16)}",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+    }
+    done = subprocess.run(command, stderr=subprocess.PIPE, check=False, env={**os.environ, **options})
     said = done.stderr.decode("utf-8", "replace")
     findings = tuple(sorted(set(KEPT.iterdir()) - before))
     if done.returncode != 0:

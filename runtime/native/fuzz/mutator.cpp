@@ -7,7 +7,12 @@
 #include "core/program.h"
 #include "fuzz/parts.h"
 
-extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
+extern "C" {
+size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
+
+// Whether the target reads weights, and bytes behind the program.
+extern bool fuzz_has_tail;
+}
 
 namespace {
 
@@ -173,25 +178,48 @@ void mutate_parts(Random& random, Parts& parts) {
       once_in(random, 2) ? reorder(random, parts.outputs) : reorder(random, parts.inputs);
       once_in(random, 2) ? reorder(random, parts.expressions) : reorder(random, parts.states);
       break;
-    default:
-      if (!parts.weights.empty()) mutate_bytes(parts.weights, parts.weights.size());
+    default: {
+      std::vector<uint8_t>& bytes = fuzz_has_tail ? parts.weights : parts.certificate;
+      if (!bytes.empty()) mutate_bytes(bytes, bytes.size());
+    }
   }
 }
 
-size_t give(const std::vector<uint8_t>& bytes, uint8_t* data, size_t size, size_t max_size) {
-  if (bytes.size() > max_size) return size;
-  std::memcpy(data, bytes.data(), bytes.size());
-  return bytes.size();
+// One of the donor's records in the place of one.
+template <typename T>
+void take_record(Random& random, std::vector<T>& records, const std::vector<T>& donor) {
+  if (!records.empty() && !donor.empty()) records[below(random, records.size())] = donor[below(random, donor.size())];
+}
+
+// As much of the donor's strings as an op had of its own, or all strings that follow would be others.
+void take_op(Random& random, Parts& parts, const Parts& donor) {
+  if (parts.ops.empty() || donor.ops.empty()) return;
+  auto& op = parts.ops[below(random, parts.ops.size())];
+  const uint32_t source_bytes = op.source_bytes;
+  op = donor.ops[below(random, donor.ops.size())];
+  op.source_bytes = source_bytes;
+}
+
+void take_sizes(Parts& parts, const Parts& donor) {
+  parts.symbols = donor.symbols;
+  parts.expressions = donor.expressions;
+  parts.buckets = donor.buckets;
+  parts.places = donor.places;
+}
+
+// The size that was written, or `otherwise` where there is no room.
+size_t give(const Parts& parts, uint8_t* data, size_t otherwise, size_t room) {
+  const size_t size = alcove::fuzz::composed_bytes(parts);
+  if (size > room) return otherwise;
+  alcove::fuzz::compose(parts, data);
+  return size;
 }
 
 }  // namespace
 
-// Whether the target reads bytes behind the program.
-extern "C" bool fuzz_has_tail;
-
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
   Random random(seed + 1);
-  Parts parts;
+  static Parts parts;  // one thread; its memory is used again
   if (!alcove::fuzz::split(data, size, parts)) {
     const size_t now = LLVMFuzzerMutate(data, size, max_size);
     if (!once_in(random, 8)) alcove::fuzz::reseal(data, alcove::fuzz::program_bytes(data, now));
@@ -199,7 +227,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
   }
   if (fuzz_has_tail && (parts.tail.empty() || !once_in(random, 3))) {
     mutate_bytes(parts.tail, kTailBytes);
-    return give(alcove::fuzz::compose(parts), data, size, max_size);
+    return give(parts, data, size, max_size);
   }
   if (once_in(random, 6)) {  // bytes of header, table or program, as they lie
     const size_t whole = alcove::fuzz::program_bytes(data, size);
@@ -211,36 +239,42 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
   }
   for (size_t i = 0, n = 1 + below(random, 3); i < n; ++i) mutate_parts(random, parts);
   if (!once_in(random, 4)) alcove::fuzz::repair(parts, once_in(random, 2));
-  return give(alcove::fuzz::compose(parts), data, size, max_size);
+  return give(parts, data, size, max_size);
 }
 
 extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t* one, size_t one_size, const uint8_t* other, size_t other_size,
                                             uint8_t* out, size_t max_size, unsigned seed) {
   Random random(seed + 1);
-  Parts parts;
-  Parts donor;
+  static Parts parts, donor;
   if (!alcove::fuzz::split(one, one_size, parts) || !alcove::fuzz::split(other, other_size, donor)) return 0;
-  switch (below(random, 4)) {
+  switch (below(random, fuzz_has_tail ? 12 : 8)) {
     case 0:
-      parts.tail = donor.tail;
+      take_record(random, parts.inputs, donor.inputs);
       break;
     case 1:
-      if (!parts.ops.empty() && !donor.ops.empty()) {
-        auto& op = parts.ops[below(random, parts.ops.size())];
-        const uint32_t source_bytes = op.source_bytes;
-        op = donor.ops[below(random, donor.ops.size())];
-        op.source_bytes = source_bytes;
-      }
+      take_record(random, parts.outputs, donor.outputs);
       break;
     case 2:
-      if (!parts.tensors.empty() && !donor.tensors.empty()) {
-        parts.tensors[below(random, parts.tensors.size())] = donor.tensors[below(random, donor.tensors.size())];
-      }
+      take_record(random, parts.states, donor.states);
+      take_record(random, parts.expressions, donor.expressions);
+      break;
+    case 3:
+      take_sizes(parts, donor);
+      break;
+    case 4:
+    case 5:
+      take_op(random, parts, donor);
+      break;
+    case 6:
+    case 7:
+      take_record(random, parts.tensors, donor.tensors);
+      break;
+    case 8:
+      parts.weights = donor.weights;
       break;
     default:
-      parts.weights = donor.weights;
+      parts.tail = donor.tail;
   }
   alcove::fuzz::repair(parts, once_in(random, 2));
-  const std::vector<uint8_t> bytes = alcove::fuzz::compose(parts);
-  return give(bytes, out, 0, max_size);
+  return give(parts, out, 0, max_size);
 }

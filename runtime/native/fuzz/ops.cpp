@@ -113,7 +113,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   build.parts.weights = {1};
   alcove::fuzz::repair(build.parts, true);
   choices.fill(DType::f32, build.parts.weights);
-  const std::vector<uint8_t> program = alcove::fuzz::compose(build.parts);
+  std::vector<uint8_t> program(alcove::fuzz::composed_bytes(build.parts));
+  alcove::fuzz::compose(build.parts, program.data());
   auto model = alcove::Model::open(alcove::Bytes::copy_of(program.data(), program.size()));
   if (model.is_ok()) alcove::fuzz::run_both(model.value(), choices);
   return 0;

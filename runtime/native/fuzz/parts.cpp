@@ -29,9 +29,70 @@ bool take(const uint8_t*& at, const uint8_t* end, uint64_t count, std::vector<T>
 }
 
 template <typename T>
-void put(std::vector<uint8_t>& out, const std::vector<T>& records) {
-  const auto* bytes = reinterpret_cast<const uint8_t*>(records.data());
-  out.insert(out.end(), bytes, bytes + records.size() * sizeof(T));
+uint64_t bytes_of(const std::vector<T>& records) {
+  return records.size() * sizeof(T);
+}
+
+template <typename T>
+void put(uint8_t*& at, const std::vector<T>& records) {
+  if (!records.empty()) std::memcpy(at, records.data(), bytes_of(records));
+  at += bytes_of(records);
+}
+
+uint64_t program_section_bytes(const Parts& parts) {
+  return sizeof(format::ProgramHeader) + bytes_of(parts.tensors) + bytes_of(parts.ops) + bytes_of(parts.inputs) +
+         bytes_of(parts.outputs) + bytes_of(parts.labels) + bytes_of(parts.states) + bytes_of(parts.symbols) +
+         bytes_of(parts.expressions) + bytes_of(parts.buckets) + bytes_of(parts.places) + bytes_of(parts.strings);
+}
+
+void put_program(uint8_t* at, const Parts& parts) {
+  format::ProgramHeader header = parts.program;
+  header.tensor_count = static_cast<uint32_t>(parts.tensors.size());
+  header.op_count = static_cast<uint32_t>(parts.ops.size());
+  header.input_count = static_cast<uint32_t>(parts.inputs.size());
+  header.output_count = static_cast<uint32_t>(parts.outputs.size());
+  header.label_count = static_cast<uint32_t>(parts.labels.size());
+  header.state_count = static_cast<uint32_t>(parts.states.size());
+  header.symbol_count = static_cast<uint32_t>(parts.symbols.size());
+  header.expression_count = static_cast<uint32_t>(parts.expressions.size());
+  header.bucket_count = static_cast<uint32_t>(parts.buckets.size());
+  header.string_bytes = static_cast<uint32_t>(parts.strings.size());
+  std::memcpy(at, &header, sizeof(header));
+  at += sizeof(header);
+  put(at, parts.tensors);
+  put(at, parts.ops);
+  put(at, parts.inputs);
+  put(at, parts.outputs);
+  put(at, parts.labels);
+  put(at, parts.states);
+  put(at, parts.symbols);
+  put(at, parts.expressions);
+  put(at, parts.buckets);
+  put(at, parts.places);
+  put(at, parts.strings);
+}
+
+// The sections of a composed program, of which there may be none of a kind: size 0.
+struct Sections {
+  SectionRecord sections[3];
+  uint32_t count;
+  uint64_t file_bytes;
+};
+
+Sections lay_out(const Parts& parts) {
+  Sections result = {{{format::kProgram, format::kCritical, 0, program_section_bytes(parts), {}, {}},
+                     {format::kCertificate, 0, 0, parts.certificate.size(), {}, {}},
+                     {format::kWeights, format::kCritical, 0, parts.weights.size(), {}, {}}},
+                    0,
+                    0};
+  for (const SectionRecord& section : result.sections) result.count += section.size_bytes == 0 ? 0 : 1;
+  result.file_bytes = sizeof(FileHeader) + result.count * sizeof(SectionRecord);
+  for (SectionRecord& section : result.sections) {
+    if (section.size_bytes == 0) continue;
+    section.offset = up(result.file_bytes, section.kind == format::kWeights ? kWeightsAlignment : kSectionAlignment);
+    result.file_bytes = section.offset + section.size_bytes;
+  }
+  return result;
 }
 
 bool split_program(const uint8_t* at, const uint8_t* end, Parts& parts) {
@@ -73,6 +134,8 @@ bool split(const uint8_t* data, size_t size, Parts& parts) {
   const uint32_t count = parts.header.section_count;
   if (count == 0 || count > kMaxSections || (whole - sizeof(FileHeader)) / sizeof(SectionRecord) < count) return false;
   bool has_program = false;
+  parts.certificate.clear();
+  parts.weights.clear();
   for (uint32_t i = 0; i < count; ++i) {
     SectionRecord section;
     std::memcpy(&section, data + sizeof(FileHeader) + i * sizeof(section), sizeof(section));
@@ -87,63 +150,30 @@ bool split(const uint8_t* data, size_t size, Parts& parts) {
   return has_program;
 }
 
-std::vector<uint8_t> compose(const Parts& parts) {
-  std::vector<uint8_t> program(sizeof(format::ProgramHeader));
-  format::ProgramHeader header = parts.program;
-  header.tensor_count = static_cast<uint32_t>(parts.tensors.size());
-  header.op_count = static_cast<uint32_t>(parts.ops.size());
-  header.input_count = static_cast<uint32_t>(parts.inputs.size());
-  header.output_count = static_cast<uint32_t>(parts.outputs.size());
-  header.label_count = static_cast<uint32_t>(parts.labels.size());
-  header.state_count = static_cast<uint32_t>(parts.states.size());
-  header.symbol_count = static_cast<uint32_t>(parts.symbols.size());
-  header.expression_count = static_cast<uint32_t>(parts.expressions.size());
-  header.bucket_count = static_cast<uint32_t>(parts.buckets.size());
-  header.string_bytes = static_cast<uint32_t>(parts.strings.size());
-  std::memcpy(program.data(), &header, sizeof(header));
-  put(program, parts.tensors);
-  put(program, parts.ops);
-  put(program, parts.inputs);
-  put(program, parts.outputs);
-  put(program, parts.labels);
-  put(program, parts.states);
-  put(program, parts.symbols);
-  put(program, parts.expressions);
-  put(program, parts.buckets);
-  put(program, parts.places);
-  put(program, parts.strings);
+size_t composed_bytes(const Parts& parts) { return lay_out(parts).file_bytes + parts.tail.size(); }
 
-  struct Piece {
-    uint32_t kind, flags;
-    uint64_t alignment;
-    const std::vector<uint8_t>* bytes;
-  };
-  const Piece pieces[] = {{format::kProgram, format::kCritical, kSectionAlignment, &program},
-                          {format::kCertificate, 0, kSectionAlignment, &parts.certificate},
-                          {format::kWeights, format::kCritical, kWeightsAlignment, &parts.weights}};
-  const auto sections = static_cast<uint32_t>(
-      std::count_if(std::begin(pieces), std::end(pieces), [](const Piece& piece) { return !piece.bytes->empty(); }));
-  std::vector<uint8_t> out(sizeof(FileHeader) + sections * sizeof(SectionRecord));
-  size_t record_at = sizeof(FileHeader);
-  for (const Piece& piece : pieces) {
-    if (piece.bytes->empty()) continue;
-    out.resize(up(out.size(), piece.alignment));
-    SectionRecord record = {};
-    record.kind = piece.kind;
-    record.flags = piece.flags;
-    record.offset = out.size();
-    record.size_bytes = piece.bytes->size();
-    out.insert(out.end(), piece.bytes->begin(), piece.bytes->end());
-    std::memcpy(out.data() + record_at, &record, sizeof(record));
-    record_at += sizeof(record);
+void compose(const Parts& parts, uint8_t* out) {
+  const Sections layout = lay_out(parts);
+  FileHeader header = parts.header;
+  header.section_count = layout.count;
+  header.file_bytes = layout.file_bytes;
+  std::memcpy(out, &header, sizeof(header));
+  uint64_t record_at = sizeof(header);
+  uint64_t end = sizeof(header) + layout.count * sizeof(SectionRecord);
+  for (const SectionRecord& section : layout.sections) {
+    if (section.size_bytes == 0) continue;
+    std::memcpy(out + record_at, &section, sizeof(section));
+    record_at += sizeof(section);
+    std::memset(out + end, 0, section.offset - end);
+    end = section.offset + section.size_bytes;
+    uint8_t* at = out + section.offset;
+    if (section.kind == format::kProgram) put_program(at, parts);
+    if (section.kind == format::kCertificate) put(at, parts.certificate);
+    if (section.kind == format::kWeights) put(at, parts.weights);
   }
-  FileHeader file = parts.header;
-  file.section_count = sections;
-  file.file_bytes = out.size();
-  std::memcpy(out.data(), &file, sizeof(file));
-  reseal(out.data(), out.size());
-  out.insert(out.end(), parts.tail.begin(), parts.tail.end());
-  return out;
+  reseal(out, end);
+  out += end;
+  put(out, parts.tail);
 }
 
 void repair(Parts& parts, bool replans) {
@@ -166,9 +196,9 @@ void repair(Parts& parts, bool replans) {
     }
   }
   if (weights <= kMaxWeights) {
-    const std::vector<uint8_t> old = parts.weights;
+    const size_t old = parts.weights.size();
     parts.weights.resize(weights);
-    for (size_t i = old.size(); i < weights && !old.empty(); ++i) parts.weights[i] = old[i % old.size()];
+    for (size_t i = old; i < weights && old != 0; ++i) parts.weights[i] = parts.weights[i - old];
   }
   uint64_t strings = 0;
   for (const auto& record : parts.tensors) strings += record.name_bytes;

@@ -31,11 +31,14 @@ struct Parts {
 // Bytes of the program at the start of an input; all of them, if the header says nothing better.
 [[nodiscard]] size_t program_bytes(const uint8_t* data, size_t size);
 
-// Whether `data` is framed well enough to be taken apart.
+// Whether `data` is framed well enough to be taken apart.  What `parts` held before is gone; its memory is used again.
 [[nodiscard]] bool split(const uint8_t* data, size_t size, Parts& parts);
 
-// The program and its tail.  Counts are those of the vectors.
-[[nodiscard]] std::vector<uint8_t> compose(const Parts& parts);
+// Bytes of the program and its tail, put together.
+[[nodiscard]] size_t composed_bytes(const Parts& parts);
+
+// Writes the program and its tail, composed_bytes() in all.  Counts are those of the vectors.
+void compose(const Parts& parts, uint8_t* out);
 
 // Makes right what follows from the rest: sizes from shapes, places of constants and states, the arena's size, the length of the
 // strings and the memory ceiling; with `replans` arena tensors lie one after the other.
