@@ -1,8 +1,8 @@
 """What did malformed files do to other engines, and what do they do here?  `python -m benchmarks.malformed`.
 
 One row for each class of weakness (the numbers are those of CWE); each of its programs is valid but for one field, with
-digests right.  `--write FOLDER` makes a folder of files for each row, `--measure` prints the longest time and the most
-memory that refusing one takes.
+digests right.  `--programs FOLDER` makes a folder of files for each row, `--measure` prints the longest time and most
+memory that refusing one takes, and `--write FILE` puts that into a document.
 """
 
 from __future__ import annotations
@@ -23,10 +23,14 @@ from alcove.runtime.format.spec import Storage
 from alcove.runtime.testing import patch, reseal, samples, section
 from alcove.runtime.testing_ops import op_samples
 
+from benchmarks.sections import Section
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Case = tuple[str, bytes]
+
+SECTION: Final = Section("malformed", "python -m benchmarks.malformed --write docs/robustness.md")
 
 _TENSOR: Final = 64
 _OP: Final = 256
@@ -372,13 +376,18 @@ def table() -> str:
 def main() -> None:
     """Write or measure."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.malformed", description=__doc__)
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--programs", type=Path, metavar="FOLDER")
     parser.add_argument("--measure", action="store_true")
+    parser.add_argument("--write", type=Path, metavar="FILE")
     given = parser.parse_args()
+    if given.programs:
+        write(given.programs)
+    if not (given.measure or given.write):
+        return
+    measured = table()
+    print(measured)
     if given.write:
-        write(given.write)
-    if given.measure:
-        print(table())
+        SECTION.write(given.write, measured, {})
 
 
 if __name__ == "__main__":

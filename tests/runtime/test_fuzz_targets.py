@@ -1,4 +1,4 @@
-"""Would `make fuzz` tell of a finding?  What libFuzzer says is read, and a parser that breaks is caught."""
+"""Would `make fuzz` tell of a finding?  What it begins with, what libFuzzer says, and a parser that breaks is caught."""
 
 import sys
 from importlib import import_module
@@ -6,6 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from alcove.runtime import _native
 
 SAID = """INFO: seed corpus
 #2	INITED cov: 11 ft: 12 corp: 1/1b exec/s: 0 rss: 30Mb
@@ -30,6 +31,15 @@ def test_figures_of_a_run_are_those_that_libfuzzer_printed_last(robustness: Modu
     """Inputs, seconds, corpus, branches."""
     outcome = robustness.fuzz_native.parse("open", SAID, 99.0, ())
     assert (outcome.inputs, outcome.seconds, outcome.corpus, outcome.coverage) == (24814, 7, 362, 2088)
+
+
+def test_the_verifier_begins_with_a_small_valid_program_of_each_operator(robustness: ModuleType) -> None:
+    """They open; those whose weights need no page of their own have at most 2 KB."""
+    seeds = robustness.fuzz_native.seeds("open")
+    assert {name.rpartition("-")[0] for name in seeds} >= {op.name for op in _native.manifest()}
+    for name, program in seeds.items():
+        _native.open_bytes(program)
+        assert len(program) > 16384 or len(program) < 2048 or "-" not in name, name
 
 
 def test_changed_documents_are_read_or_refused(robustness: ModuleType) -> None:
