@@ -1,4 +1,4 @@
-"""Would `make fuzz` tell of a finding?  What it begins with, what libFuzzer says, and a parser that breaks is caught."""
+"""Would `make fuzz` tell of a finding?  What it begins with, what libFuzzer says; a parser that breaks is caught."""
 
 import sys
 from importlib import import_module
