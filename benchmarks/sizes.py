@@ -1,7 +1,8 @@
-"""How large is what an app carries?"""
+"""How large is what an app carries?  `python -m benchmarks.sizes [--write docs/compatibility.md]`."""
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import tempfile
 from pathlib import Path
@@ -9,9 +10,12 @@ from pathlib import Path
 import alcove.runtime._native as native
 
 from benchmarks.figures import Figure
+from benchmarks.sections import Section, table_lines
 from tools import selective
 
+SECTION = Section("sizes", "python -m benchmarks.sizes --write docs/compatibility.md")
 LANGUAGE_ID = selective.ROOT / "features/language_id/programs/language_id-1.0.0.alc"
+SUCCESSOR = LANGUAGE_ID.with_name("language_id-3.1.0.alc")
 CHOSEN_LEVELS = (("scalar",), ("avx2", "neon"), ("avx2", "avx512", "neon"))
 """Instruction sets of the libraries that are built for language_id alone; each has the scalar kernels too."""
 
@@ -26,10 +30,10 @@ def measure() -> list[Figure]:
     ]
 
 
-def chosen(levels: tuple[str, ...]) -> Figure:
-    """Return the size of a library with the operators of language_id and kernels of these levels."""
+def chosen(levels: tuple[str, ...], program: Path = LANGUAGE_ID) -> Figure:
+    """Return the size of a library with the operators of a program and kernels of these levels."""
     manifest = selective.MANIFEST.read_text(encoding="utf-8")
-    parts = selective.choose(selective.operators_of([LANGUAGE_ID]), levels, manifest)
+    parts = selective.choose(selective.operators_of([program]), levels, manifest)
     size = stripped_bytes(selective.build(parts))
     return Figure(f"the same for language_id alone, {' and '.join(levels)}", size, "bytes", "python -m tools.selective")
 
@@ -40,3 +44,29 @@ def stripped_bytes(library: Path) -> int:
         copy = Path(folder) / library.name
         subprocess.run(["strip", "-o", copy, library], check=True)
         return copy.stat().st_size
+
+
+def as_markdown() -> str:
+    """Return the section of the page: the whole library, and those for a program alone."""
+    whole = stripped_bytes(Path(native.__file__).parent / "libalcove.so")
+    rows = [["all operators", "all", f"{whole:,}"]]
+    for program, each in ((LANGUAGE_ID, CHOSEN_LEVELS), (SUCCESSOR, CHOSEN_LEVELS[1:2])):
+        for levels in each:
+            size = int(chosen(levels, program).value)
+            rows.append([f"`{program.stem}` alone", " and ".join(dict.fromkeys(("scalar", *levels))), f"{size:,}"])
+    return "\n".join(table_lines(("libalcove.so for", "kernels named", "bytes, stripped"), rows))
+
+
+def main() -> None:
+    """Build, print, and write."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.sizes", description=__doc__)
+    parser.add_argument("--write", type=Path, metavar="FILE", help="put the table into this page")
+    given = parser.parse_args()
+    text = as_markdown()
+    print(text)
+    if given.write:
+        SECTION.write(given.write, text, {})
+
+
+if __name__ == "__main__":
+    main()

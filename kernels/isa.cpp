@@ -13,7 +13,7 @@ namespace alcove::kernels {
 
 namespace {
 
-constexpr const char* kNames[kIsaCount] = {"scalar", "avx2", "avx512", "avx512_vnni", "avx512_vbmi", "neon", "neon_dotprod"};
+constexpr char kNames[kIsaCount][13] = {"scalar", "avx2", "avx512", "avx512_vnni", "avx512_vbmi", "neon", "neon_dotprod"};
 
 #if defined(__aarch64__)
 bool has_dot_products() noexcept {

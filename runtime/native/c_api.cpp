@@ -253,7 +253,7 @@ alcove_status alcove_model_op(const alcove_model* model, size_t index, const cha
   if (model == nullptr || name == nullptr || source == nullptr || source_bytes == nullptr) return bad_call("an argument is null");
   const alcove::Program& program = model->model->program();
   if (index >= program.ops.size()) return bad_call("no such operator");
-  *name = alcove::op_info(static_cast<uint16_t>(program.ops[index].code))->name;
+  *name = alcove::op_info(static_cast<uint16_t>(program.ops[index].code))->name();
   *source = program.ops[index].source.data();
   *source_bytes = program.ops[index].source.size();
   return ALCOVE_OK;

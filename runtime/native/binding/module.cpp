@@ -65,7 +65,7 @@ nb::list ports_of(const Program& program, const std::vector<Port>& ports) {
 // (name, type) of each attribute, from the manifest's "name:type ...".
 nb::tuple attributes_of(const OpInfo& op) {
   nb::list result;
-  std::string_view rest = op.attributes;
+  std::string_view rest = op.attributes();
   while (!rest.empty()) {
     const size_t colon = rest.find(':');
     const size_t space = std::min(rest.find(' '), rest.size());
@@ -111,7 +111,7 @@ NB_MODULE(_native, m) {
 
   nb::class_<OpInfo>(m, "OpInfo")
       .def_prop_ro("code", [](const OpInfo& op) { return static_cast<int>(op.code); })
-      .def_prop_ro("name", [](const OpInfo& op) { return op.name; })
+      .def_prop_ro("name", [](const OpInfo& op) { return op.name(); })
       .def_prop_ro("min_inputs", [](const OpInfo& op) { return op.min_inputs; })
       .def_prop_ro("max_inputs", [](const OpInfo& op) { return op.max_inputs; })
       .def_prop_ro("outputs", [](const OpInfo& op) { return op.outputs; })

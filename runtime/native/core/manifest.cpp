@@ -1,4 +1,5 @@
 // The op table and the element types, made from the manifest's lines.
+#include <cstddef>
 #include <string_view>
 
 #include "core/program.h"
@@ -13,13 +14,32 @@ constexpr uint8_t count_attributes(std::string_view text) {
   return count;
 }
 
-constexpr OpInfo kOps[] = {
+// All names and attributes, one after the other.
+struct Texts {
 #define ALCOVE_OP(code, name, min_inputs, max_inputs, outputs, attributes, sharing) \
-  {#name, attributes, OpCode::name, min_inputs, max_inputs, outputs, count_attributes(attributes), Sharing::sharing},
+  char name[sizeof(#name)];                                                         \
+  char attributes_of_##name[sizeof(attributes)];
+#include "kernels/manifest.inc"
+};
+constexpr Texts kTexts = {
+#define ALCOVE_OP(code, name, min_inputs, max_inputs, outputs, attributes, sharing) #name, attributes,
+#include "kernels/manifest.inc"
+};
+static_assert(sizeof(Texts) <= UINT16_MAX);
+
+const char* text_at(uint16_t position) { return reinterpret_cast<const char*>(&kTexts) + position; }
+
+constexpr OpInfo kOps[] = {
+#define ALCOVE_OP(code, name, min_inputs, max_inputs, outputs, attributes, sharing)                               \
+  {offsetof(Texts, name), offsetof(Texts, attributes_of_##name), OpCode::name, min_inputs, max_inputs, outputs, \
+   count_attributes(attributes), Sharing::sharing},
 #include "kernels/manifest.inc"
 };
 
 }  // namespace
+
+const char* OpInfo::name() const noexcept { return text_at(name_at); }
+const char* OpInfo::attributes() const noexcept { return text_at(attributes_at); }
 
 const std::vector<OpInfo>& manifest() {
   static const std::vector<OpInfo> ops(std::begin(kOps), std::end(kOps));
@@ -39,7 +59,7 @@ const char* sharing_name(Sharing sharing) noexcept {
 }
 
 const char* dtype_name(DType dtype) noexcept {
-  static constexpr const char* kNames[] = {"?", "float32", "int8", "int32", "int64", "uint8", "bool", "text"};
+  static constexpr char kNames[][8] = {"?", "float32", "int8", "int32", "int64", "uint8", "bool", "text"};
   return kNames[static_cast<int>(dtype)];
 }
 

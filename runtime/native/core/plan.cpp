@@ -1,7 +1,7 @@
-// Passes 6 and 7: the memory plan is proved again from the ops alone, by a sweep over time, in O(n log n).
+// Passes 6 and 7: the memory plan is proved again from the ops alone, by a sweep over time: O(n log n), and n / 64 words for each op at most.
 #include <algorithm>
+#include <bit>
 #include <cinttypes>
-#include <map>
 
 #include "core/checked.h"
 #include "core/verify.h"
@@ -30,23 +30,40 @@ std::vector<Life> lives_of(const Program& program) {
   return lives;
 }
 
+// Numbers of tensors by a key below 2^32, in one order for equal keys; all sorting here is of one type, which keeps the code small.
+class Order {
+ public:
+  void add(uint64_t key, uint32_t tensor) { entries_.push_back(key << 32 | tensor); }
+  void sort() { std::sort(entries_.begin(), entries_.end()); }
+  [[nodiscard]] size_t size() const { return entries_.size(); }
+  [[nodiscard]] uint32_t operator[](size_t rank) const { return static_cast<uint32_t>(entries_[rank]); }
+
+ private:
+  std::vector<uint64_t> entries_;
+};
+
 // The ranges of the arena that are held at one time; they never overlap.  A range is held by a group: one tensor, and those
 // that are views of it.
 class Held {
  public:
-  explicit Held(const std::vector<Place>& places) : places_(places), group_(places.size()), live_(places.size(), 0) {}
+  // Precondition: check_extent().
+  explicit Held(const std::vector<Place>& places)
+      : places_(places), rank_(places.size()), is_held_((places.size() + 63) / 64), group_(places.size()), live_(places.size()) {
+    for (uint32_t t = 0; t < places.size(); ++t) by_offset_.add(places[t].offset, t);
+    by_offset_.sort();
+    for (uint32_t r = 0; r < places.size(); ++r) rank_[by_offset_[r]] = r;
+  }
 
   // A group of its own for tensor `index`.  Returns the index of a tensor whose bytes are held already, or -1.
   int64_t take(uint32_t index) {
     const Place& place = places_[index];
     if (place.size_bytes == 0) return -1;
-    const auto next = by_offset_.lower_bound(place.offset);
-    if (next != by_offset_.end() && next->first < place.offset + place.size_bytes) return next->second;
-    if (next != by_offset_.begin()) {
-      const auto before = std::prev(next);
-      if (before->first + places_[before->second].size_bytes > place.offset) return before->second;
-    }
-    by_offset_.emplace(place.offset, index);
+    // Held ranges don't overlap: if none of the two beside it does, none does.
+    const int64_t above = nearest_above(rank_[index]);
+    if (above >= 0 && places_[static_cast<size_t>(above)].offset < place.offset + place.size_bytes) return above;
+    const int64_t below = nearest_below(rank_[index]);
+    if (below >= 0 && end_of(static_cast<size_t>(below)) > place.offset) return below;
+    is_held_[rank_[index] / 64] |= bit(rank_[index]);
     group_[index] = index;
     live_[index] = 1;
     return -1;
@@ -64,12 +81,35 @@ class Held {
   void give(uint32_t index) {
     const uint32_t group = group_[index];
     if (live_[group] == 0 || --live_[group] > 0) return;  // overwritten in its place before, or viewed still
-    by_offset_.erase(places_[group].offset);
+    is_held_[rank_[group] / 64] &= ~bit(rank_[group]);
   }
 
  private:
+  static uint64_t bit(uint32_t rank) { return uint64_t{1} << rank % 64; }
+  [[nodiscard]] uint64_t end_of(size_t index) const { return places_[index].offset + places_[index].size_bytes; }
+
+  // The tensor that began the held group next to a rank, or -1.
+  [[nodiscard]] int64_t nearest_below(uint32_t rank) const {
+    uint64_t mask = bit(rank) - 1;
+    for (size_t word = rank / 64 + 1; word-- > 0; mask = UINT64_MAX) {
+      const uint64_t bits = is_held_[word] & mask;
+      if (bits != 0) return by_offset_[word * 64 + 63 - static_cast<size_t>(std::countl_zero(bits))];
+    }
+    return -1;
+  }
+  [[nodiscard]] int64_t nearest_above(uint32_t rank) const {
+    uint64_t mask = ~(bit(rank) - 1);
+    for (size_t word = rank / 64; word < is_held_.size(); ++word, mask = UINT64_MAX) {
+      const uint64_t bits = is_held_[word] & mask;
+      if (bits != 0) return by_offset_[word * 64 + static_cast<size_t>(std::countr_zero(bits))];
+    }
+    return -1;
+  }
+
   const std::vector<Place>& places_;
-  std::map<uint64_t, uint32_t> by_offset_;  // of each group, the tensor that began it
+  Order by_offset_;
+  std::vector<uint32_t> rank_;      // of each tensor, by its offset
+  std::vector<uint64_t> is_held_;   // bit r: the tensor of rank r began a group that lives
   std::vector<uint32_t> group_;
   std::vector<uint32_t> live_;  // members of a group that live
 };
@@ -156,14 +196,14 @@ Status take_outputs(const Plan& plan, uint32_t i, Held& held) {
 }
 
 // `by_death`: the tensors of the arena, by the time they die.
-Status sweep(const Plan& plan, const std::vector<uint32_t>& by_death) {
+Status sweep(const Plan& plan, const Order& by_death) {
   Held held(plan.bucket.places);
   for (const Port& port : plan.program.inputs) {
     if (const int64_t other = held.take(port.tensor); other >= 0) return overlap(plan, port.tensor, other);
   }
-  auto dying = by_death.begin();
+  size_t dying = 0;
   for (uint32_t i = 0; i < plan.program.ops.size(); ++i) {
-    for (; dying != by_death.end() && plan.lives[*dying].death <= i; ++dying) held.give(*dying);
+    for (; dying < by_death.size() && plan.lives[by_death[dying]].death <= i; ++dying) held.give(by_death[dying]);
     ALCOVE_TRY(take_outputs(plan, i, held));
   }
   return {};
@@ -173,12 +213,12 @@ Status sweep(const Plan& plan, const std::vector<uint32_t>& by_death) {
 
 Status check_plan(const Program& program) {
   const std::vector<Life> lives = lives_of(program);
-  std::vector<uint32_t> by_death;
+  Order by_death;
   for (uint32_t t = 0; t < program.tensors.size(); ++t) {
     const Tensor& tensor = program.tensors[t];
-    if (tensor.storage == Storage::arena && tensor.dtype != DType::text) by_death.push_back(t);
+    if (tensor.storage == Storage::arena && tensor.dtype != DType::text) by_death.add(lives[t].death, t);
   }
-  std::sort(by_death.begin(), by_death.end(), [&](uint32_t a, uint32_t b) { return lives[a].death < lives[b].death; });
+  by_death.sort();
   for (const Bucket& bucket : program.buckets) {
     ALCOVE_TRY(check_extent(bucket));
     ALCOVE_TRY(sweep({program, lives, bucket}, by_death));

@@ -22,10 +22,12 @@ enum class OpCode : uint16_t {
 // May output 0 have the bytes of input 0?  in_place: if nothing uses them later; alias: while both are used.
 enum class Sharing : uint8_t { none, in_place, alias };
 
-// One line of the manifest.
+// One line of the manifest.  Its texts are found by number: the linker would have to make an address of each at every load.
 struct OpInfo {
-  const char* name;
-  const char* attributes;  // "name:type ...", in order
+  [[nodiscard]] const char* name() const noexcept;
+  [[nodiscard]] const char* attributes() const noexcept;  // "name:type ...", in order
+
+  uint16_t name_at, attributes_at;
   OpCode code;
   uint8_t min_inputs, max_inputs, outputs;
   uint8_t attribute_count;

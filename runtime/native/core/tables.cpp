@@ -161,7 +161,7 @@ Status read_tensors(Program& program, Cursor& cursor, const ProgramHeader& heade
 
 // Whether attribute `index` of an op is of a type that an expression can give.
 bool is_integer_attribute(const OpInfo& info, uint32_t index) {
-  std::string_view rest = info.attributes;
+  std::string_view rest = info.attributes();
   for (; index > 0; --index) rest.remove_prefix(rest.find(' ') + 1);
   return rest.substr(rest.find(':') + 1, 3) == "i64";
 }
@@ -171,7 +171,7 @@ Status check_dynamic_attributes(const OpRecord& r, const OpInfo& info, uint32_t 
     if ((r.attribute_dynamic >> a & 1) == 0) continue;
     if (a >= r.attribute_count || !is_integer_attribute(info, a) || r.attributes[a] >= expression_count) {
       return failure(Code::size_expression, Section::program,
-                     "attribute %" PRIu32 " of %s is no integer, or none of the %" PRIu32 " expressions", a, info.name,
+                     "attribute %" PRIu32 " of %s is no integer, or none of the %" PRIu32 " expressions", a, info.name(),
                      expression_count);
     }
   }
@@ -184,7 +184,7 @@ Status read_op(const OpRecord& r, Program& program, Cursor& cursor, uint32_t exp
   if (r.input_count < info->min_inputs || r.input_count > info->max_inputs || r.output_count != info->outputs ||
       r.attribute_count != info->attribute_count) {
     return failure(Code::op_arity, Section::program,
-                   "%s has %u inputs, %u outputs, %u attributes; it takes %u to %u, %u and %u", info->name, r.input_count,
+                   "%s has %u inputs, %u outputs, %u attributes; it takes %u to %u, %u and %u", info->name(), r.input_count,
                    r.output_count, r.attribute_count, info->min_inputs, info->max_inputs, info->outputs,
                    info->attribute_count);
   }
@@ -197,7 +197,7 @@ Status read_op(const OpRecord& r, Program& program, Cursor& cursor, uint32_t exp
   for (uint8_t i = 0; i < r.input_count + r.output_count; ++i) {
     const uint32_t index = i < r.input_count ? r.inputs[i] : r.outputs[i - r.input_count];
     if (index >= tensor_count) {
-      return failure(Code::tensor_index, Section::program, "%s refers to tensor %" PRIu32 " of %zu", info->name, index,
+      return failure(Code::tensor_index, Section::program, "%s refers to tensor %" PRIu32 " of %zu", info->name(), index,
                      tensor_count);
     }
   }

@@ -66,7 +66,7 @@ RunRule* run_rule(OpCode code) noexcept { return kRules.rules[static_cast<uint16
 Status Call::bad_index(uint8_t i, uint64_t position, int64_t value, int64_t low, int64_t bound) const noexcept {
   return named(i, failure(Code::input_index, Section::file, "%s: index %" PRIu64 " is %" PRId64 ", allowed are %" PRId64
                           " to %" PRId64,
-                          op_info(static_cast<uint16_t>(op.code))->name, position, value, low, bound - 1));
+                          op_info(static_cast<uint16_t>(op.code))->name(), position, value, low, bound - 1));
 }
 
 Status Call::named(uint8_t i, Status status) const noexcept {
@@ -177,7 +177,7 @@ Status check_signatures(const Program& program, const std::vector<int32_t>& writ
     ops::CheckRule* const check = ops::check_rule(op.code);
     if (check == nullptr) {
       return failure(Code::op_missing, Section::program, "this build of the runtime was made without the operator %s",
-                     op_info(static_cast<uint16_t>(op.code))->name)
+                     op_info(static_cast<uint16_t>(op.code))->name())
           .in_op(i);
     }
     Checked of_op = 0;

@@ -33,7 +33,7 @@ struct Subject {
   [[nodiscard]] const Tensor& output(uint8_t i) const { return program.tensors[op.outputs[i]]; }
   [[nodiscard]] int64_t integer(uint8_t i) const { return static_cast<int64_t>(op.attributes[i]); }
   [[nodiscard]] double real(uint8_t i) const { return std::bit_cast<double>(op.attributes[i]); }
-  [[nodiscard]] const char* name() const { return op_info(static_cast<uint16_t>(op.code))->name; }
+  [[nodiscard]] const char* name() const { return op_info(static_cast<uint16_t>(op.code))->name(); }
 };
 
 // One op in a session: where its tensors are.  All shapes and attributes are those of this run.
