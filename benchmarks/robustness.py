@@ -64,7 +64,7 @@ def processor_s() -> float:
 
 def run(target: str, seconds: float, start: int) -> Outcome:
     """Run one target, built if it has to be, for `seconds` of the clock; the outcome's are of a processor."""
-    executable = fuzz.build(sanitize=True) if target == "driver" else None
+    executable = fuzz.build(sanitize=True) / "alcove_driver" if target == "driver" else None
     if target in fuzz_native.TARGETS:
         fuzz_native.build((target,))
     begin = processor_s()
