@@ -38,7 +38,7 @@ from alcove.registry.floors import is_below
 from alcove.registry.lifts import Lift, gives_back_only_lifted
 from alcove.registry.manifest import Manifest, manifest_path
 from alcove.registry.policy.document import Halt, Policy, halt_from_bytes, policy_from_bytes
-from alcove.registry.updater import BoundedFetcher, TreeUpdater, signed_digest, typed_errors
+from alcove.registry.updater import BoundedFetcher, TreeUpdater, signed_digest, signed_sha256, typed_errors
 from tuf.api.exceptions import LengthOrHashMismatchError
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class TreeClient:
         floor = self.min_version(feature)
         if is_below(version, floor):
             raise RollbackError("", f"{feature} {version} is below the team's floor {floor}")
-        file = self._folder / "manifests" / f"{signed_digest(target)}.json"
+        file = self._folder / "manifests" / f"{signed_sha256(target)}.json"
         manifest = Manifest.from_bytes(self._document(target, file, "manifest", limits.MANIFEST_MAX_BYTES))
         if manifest.path != path:
             raise WrongSubjectError("manifest", field="feature and version", expected=path, seen=manifest.path)
@@ -245,17 +245,17 @@ class TreeClient:
         """Return the signed bytes of a target: the stored ones if they are the same, else fetched."""
         if target.length > limit_bytes:
             raise DocumentTooLarge(kind, limit_bytes=limit_bytes, size_bytes=target.length)
-        sha256 = signed_digest(target)
+        algorithm, digest = signed_digest(target)
         data = self._read(stored, limit_bytes)
-        if data is not None and hashlib.sha256(data).hexdigest() == sha256:
+        if data is not None and hashlib.new(algorithm, data).hexdigest() == digest:
             return data
         with typed_errors(None):
-            place = layout.target_file(target.path, sha256)
+            place = layout.target_file(target.path, digest)
             data = self._fetcher.download_bytes(f"{self._base_url}/{place}", target.length)
         try:
             target.verify_length_and_hashes(data)
         except LengthOrHashMismatchError as error:
-            raise IntegrityError(target.path, expected=sha256, seen=str(error)) from None
+            raise IntegrityError(target.path, expected=digest, seen=str(error)) from None
         return data
 
     def _accept(self, kind: str, app: str, document: _Dated, stored: _Dated | None) -> _Dated:

@@ -65,10 +65,10 @@ def metadata_file(role: str, version: int | None = None) -> str:
     return f"{METADATA}/{role}.json" if version is None else f"{METADATA}/{version}.{role}.json"
 
 
-def target_file(path: str, sha256: str) -> str:
+def target_file(path: str, digest: str) -> str:
     """Return where the bytes of a target lie in the tree: the digest stands before the name."""
     folder, slash, name = path.rpartition("/")
-    return f"{TARGETS}/{folder}{slash}{sha256}.{name}"
+    return f"{TARGETS}/{folder}{slash}{digest}.{name}"
 
 
 def policy_path(app: str) -> str:

@@ -45,6 +45,7 @@ _CONFIG: Final = UpdaterConfig(
     targets_max_length=limits.TARGETS_METADATA_MAX_BYTES,
 )
 _DIGEST_CHARACTERS: Final = frozenset("0123456789abcdef")
+_DIGEST_LENGTHS: Final = {"sha256": 64, "sha512": 128}
 
 
 class TreeUpdater(Updater):
@@ -152,12 +153,33 @@ class BoundedFetcher(FetcherInterface):
         return bytes(received)
 
 
-def signed_digest(target: TargetFile) -> str:
-    """Return the target's SHA-256; it becomes part of a path, so it is looked at first."""
-    sha256 = target.hashes.get("sha256", "")
-    if len(sha256) != 64 or not _DIGEST_CHARACTERS.issuperset(sha256):
-        raise MetadataError("", f"{target.path} is not signed by a SHA-256: {sha256!r}")
-    return sha256
+def signed_sha256(target: TargetFile) -> str:
+    """Return the target's SHA-256, by which this device names what it keeps.
+
+    Raises:
+        MetadataError: there is none.
+    """
+    algorithm, digest = signed_digest(target)
+    if algorithm != "sha256":
+        raise MetadataError("", f"{target.path} is not signed by a SHA-256, but by {algorithm}: {digest!r}")
+    return digest
+
+
+def signed_digest(target: TargetFile) -> tuple[str, str]:
+    """Return an algorithm and the target's digest by it, of those that may stand before the name where it is served.
+
+    It becomes part of a path, so it is looked at first. Every digest of a target is compared, whichever this is.
+
+    Raises:
+        MetadataError: none of SHA-256 and SHA-512, or not of their form.
+    """
+    for algorithm, length in _DIGEST_LENGTHS.items():
+        digest = target.hashes.get(algorithm)
+        if digest is not None:
+            if len(digest) != length or not _DIGEST_CHARACTERS.issuperset(digest):
+                raise MetadataError("", f"{target.path}: a {algorithm} has {length} hex digits, got {digest!r}")
+            return algorithm, digest
+    raise MetadataError("", f"{target.path} is signed by neither a SHA-256 nor a SHA-512: {sorted(target.hashes)}")
 
 
 @contextmanager

@@ -2,12 +2,13 @@
 
     conformance_client.py --metadata-dir DIR init ROOT
     conformance_client.py --metadata-dir DIR --metadata-url URL refresh
-    conformance_client.py --metadata-dir DIR --metadata-url URL --target-name PATH --target-base-url URL
-                          --target-dir DIR download
+    conformance_client.py --metadata-dir DIR --metadata-url URL --target-name PATH [--target-name PATH ...]
+                          --target-base-url URL --target-dir DIR download
 
-The exit status is 0 for success and 1 for any refusal.  Behind it is what a device uses, with all its bounds: the SDK's
-one way to the network and the registry's `TreeClient`.  The suite looks at the metadata by its usual names, so the
-client's own folder, `DIR/.alcove`, keeps them in `DIR` through a link.
+Targets are fetched in their order by one client, up to the first that is refused. The exit status is 0 for success and
+1 for any refusal. Behind it is what a device uses, with all its bounds: the SDK's one way to the network and the
+registry's `TreeClient`. The suite looks at the metadata by its usual names, so the client's own folder, `DIR/.alcove`,
+keeps them in `DIR` through a link.
 """
 
 import argparse
@@ -51,9 +52,8 @@ def main(arguments: Sequence[str] | None = None, clock: Clock = SYSTEM_CLOCK) ->
             clock=clock,
         )
         client.refresh()
-        if options.command == "download":
-            stored = options.target_dir / quote(options.target_name, safe="")
-            client.target(options.target_name, stored, limits.MANIFEST_MAX_BYTES)
+        for name in options.target_name if options.command == "download" else ():
+            client.target(name, options.target_dir / quote(name, safe=""), limits.MANIFEST_MAX_BYTES)
     except RegistryError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return 1
@@ -66,7 +66,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--metadata-dir", type=Path, required=True)
     parser.add_argument("--metadata-url")
-    parser.add_argument("--target-name")
+    parser.add_argument("--target-name", action="append", default=[])
     parser.add_argument("--target-base-url")
     parser.add_argument("--target-dir", type=Path)
     commands = parser.add_subparsers(dest="command", required=True)

@@ -7,7 +7,7 @@ then on: nothing is checked here, so that the client has to.
 import http.server
 import socketserver
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -113,16 +113,16 @@ class Repository:
             self.roles[role].version = 0
             self.add_key(role, delegator=parent)
 
-    def add_artifact(self, role: str, path: str, data: bytes) -> None:
-        """Let a role sign a target, and serve it."""
-        file = TargetFile.from_data(path, data, ["sha256"])
+    def add_artifact(self, role: str, path: str, data: bytes, *, algorithms: Sequence[str] = ("sha256",)) -> None:
+        """Let a role sign a target by some digests, and serve it under the first."""
+        file = TargetFile.from_data(path, data, list(algorithms))
         self.roles[role].targets[path] = file
         self.served[self.artifact_place(role, path)] = data
 
     def artifact_place(self, role: str, path: str) -> str:
         """Return where a target is served."""
         folder, slash, name = path.rpartition("/")
-        return f"targets/{folder}{slash}{self.roles[role].targets[path].hashes['sha256']}.{name}"
+        return f"targets/{folder}{slash}{next(iter(self.roles[role].targets[path].hashes.values()))}.{name}"
 
     def publish(self, *roles: str, bump: bool = True, update: bool = True) -> None:
         """Sign and serve roles, in this order.
@@ -200,14 +200,15 @@ class Subject:
         """Read what is new."""
         return main([*self._common(), "refresh"], self.clock)
 
-    def download(self, path: str) -> int:
-        """Fetch one target."""
-        return main(self.download_command(path), self.clock)
+    def download(self, *paths: str) -> int:
+        """Fetch targets, one after the other, by one client."""
+        return main(self.download_command(*paths), self.clock)
 
-    def download_command(self, path: str) -> list[str]:
-        """Return the arguments that fetch one target."""
-        into = ["--target-name", path, "--target-base-url", f"{self.url}/targets", "--target-dir", str(self.targets)]
-        return [*self._common(), *into, "download"]
+    def download_command(self, *paths: str) -> list[str]:
+        """Return the arguments that fetch targets."""
+        names = [argument for path in paths for argument in ("--target-name", path)]
+        into = ["--target-base-url", f"{self.url}/targets", "--target-dir", str(self.targets)]
+        return [*self._common(), *names, *into, "download"]
 
     def versions(self) -> dict[str, int]:
         """Return the version of each role that the client trusts."""

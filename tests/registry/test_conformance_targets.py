@@ -138,6 +138,29 @@ def test_stored_role_is_verified_by_whoever_delegates_to_it_now(client: Subject,
     assert client.download("a/file") == 0
     assert client.download("b/file") == 1
     assert client.downloads() == [b"a/file"]
+    assert client.download("a/file", "b/file") == 1, "nor where one client has just read it for A"
+    assert client.downloads() == [b"a/file"]
+
+
+PATTERNS = {
+    "*.doc": {"a.doc": True, "a.DOC": False, "a/b.doc": False, "a.docx": False},
+    "a/*/c": {"a/b/c": True, "a/b/b/c": False, "a/c": False},
+    "a?c": {"abc": True, "ac": False, "abbc": False, "a/c": False},
+}
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_patterns_of_paths_match_as_the_specification_says(
+    pattern: str, client: Subject, repository: Repository
+) -> None:
+    """Stars and question marks stop at a slash; letters are compared as they are."""
+    repository.delegate("targets", "team", [pattern])
+    for path in PATTERNS[pattern]:
+        repository.add_artifact("team", path, path.encode())
+    repository.publish_all("team", "targets")
+    for path, is_matched in PATTERNS[pattern].items():
+        assert (client.download(path) == 0) == is_matched, path
+    assert client.downloads() == [path.encode() for path, is_matched in PATTERNS[pattern].items() if is_matched]
 
 
 def test_delegated_role_needs_its_threshold(client: Subject, repository: Repository) -> None:
@@ -227,6 +250,41 @@ def test_target_is_fetched_once(path: str, client: Subject, repository: Reposito
         assert client.download(path) == 0
         assert client.downloads() == [b"content"]
     assert len(repository.artifacts) == 1
+
+
+@pytest.mark.parametrize("algorithms", [["sha256"], ["sha512"], ["sha256", "sha512"]])
+def test_targets_by_each_digest_are_fetched_and_all_digests_compared(
+    algorithms: list[str], client: Subject, repository: Repository
+) -> None:
+    """Which digests a target has is its signer's choice; one that is wrong is enough to refuse it."""
+    repository.add_artifact("targets", "file", b"content", algorithms=algorithms)
+    repository.publish_all("targets")
+    for _ in range(2):
+        assert client.download("file") == 0
+        assert client.downloads() == [b"content"]
+    repository.add_artifact("targets", "other", b"content", algorithms=algorithms)
+    repository.roles["targets"].targets["other"].hashes[algorithms[-1]] = "0" * (
+        64 if algorithms[-1] == "sha256" else 128
+    )
+    repository.served[repository.artifact_place("targets", "other")] = b"content"
+    repository.publish_all("targets")
+    assert client.download("other") == 1
+    assert client.downloads() == [b"content"]
+
+
+@pytest.mark.parametrize(
+    "digests", [{"md5": "0" * 32}, {"sha512": "../" * 42 + "xx"}, {"sha256": "0" * 63}, {"x": "0" * 64}]
+)
+def test_target_without_a_digest_that_is_known_is_refused(
+    digests: dict[str, str], client: Subject, repository: Repository
+) -> None:
+    """An algorithm that nobody knows, or a digest that would lead elsewhere."""
+    repository.add_artifact("targets", "file", b"content")
+    repository.roles["targets"].targets["file"].hashes = digests
+    repository.publish_all("targets")
+    assert client.download("file") == 1
+    assert client.downloads() == []
+    assert repository.artifacts == []
 
 
 @pytest.mark.parametrize("served_instead", [b"other bytes!", b"cont", b"content and more", b"", None])
