@@ -1,4 +1,4 @@
-// Passes 6 and 7: the memory plan is proved again from the ops alone, by a sweep over time: O(n log n), and n / 64 words for each op at most.
+// Passes 6 and 7: the memory plan is proved again from the ops alone, by a sweep over time: O(n log n), and n / 4096 words for each op at most.
 #include <algorithm>
 #include <bit>
 #include <cinttypes>
@@ -42,13 +42,61 @@ class Order {
   std::vector<uint64_t> entries_;
 };
 
+// A set of numbers below some n, which finds the member next to a number: a bit for each, and one for each word that is not empty.
+class Ranks {
+ public:
+  explicit Ranks(size_t n) : words_(n / 64 + 1), summary_(n / 4096 + 1) {}
+  void add(uint32_t rank) {
+    words_[rank / 64] |= bit(rank);
+    summary_[rank / 4096] |= bit(rank / 64);
+  }
+  void remove(uint32_t rank) {
+    words_[rank / 64] &= ~bit(rank);
+    if (words_[rank / 64] == 0) summary_[rank / 4096] &= ~bit(rank / 64);
+  }
+  // The greatest member below `rank`, or -1.
+  [[nodiscard]] int64_t below(uint32_t rank) const {
+    const uint64_t near = words_[rank / 64] & (bit(rank) - 1);
+    if (near != 0) return rank / 64 * 64 + last(near);
+    const uint32_t word = rank / 64;
+    uint64_t mask = bit(word) - 1;
+    for (size_t group = word / 64 + 1; group-- > 0; mask = UINT64_MAX) {
+      const uint64_t some = summary_[group] & mask;
+      if (some == 0) continue;
+      const auto found = static_cast<int64_t>(group) * 64 + last(some);
+      return found * 64 + last(words_[static_cast<size_t>(found)]);
+    }
+    return -1;
+  }
+  // The least member at or above `rank`, or -1.
+  [[nodiscard]] int64_t at_or_above(uint32_t rank) const {
+    const uint64_t near = words_[rank / 64] & ~(bit(rank) - 1);
+    if (near != 0) return rank / 64 * 64 + std::countr_zero(near);
+    const uint32_t word = rank / 64;
+    uint64_t mask = ~(bit(word) - 1) & ~bit(word);
+    for (size_t group = word / 64; group < summary_.size(); ++group, mask = UINT64_MAX) {
+      const uint64_t some = summary_[group] & mask;
+      if (some == 0) continue;
+      const auto found = static_cast<int64_t>(group) * 64 + std::countr_zero(some);
+      return found * 64 + std::countr_zero(words_[static_cast<size_t>(found)]);
+    }
+    return -1;
+  }
+
+ private:
+  static uint64_t bit(uint32_t number) { return uint64_t{1} << number % 64; }
+  static int last(uint64_t bits) { return 63 - std::countl_zero(bits); }
+
+  std::vector<uint64_t> words_, summary_;
+};
+
 // The ranges of the arena that are held at one time; they never overlap.  A range is held by a group: one tensor, and those
 // that are views of it.
 class Held {
  public:
   // Precondition: check_extent().
   explicit Held(const std::vector<Place>& places)
-      : places_(places), rank_(places.size()), is_held_((places.size() + 63) / 64), group_(places.size()), live_(places.size()) {
+      : places_(places), rank_(places.size()), held_(places.size()), group_(places.size()), live_(places.size()) {
     for (uint32_t t = 0; t < places.size(); ++t) by_offset_.add(places[t].offset, t);
     by_offset_.sort();
     for (uint32_t r = 0; r < places.size(); ++r) rank_[by_offset_[r]] = r;
@@ -59,11 +107,11 @@ class Held {
     const Place& place = places_[index];
     if (place.size_bytes == 0) return -1;
     // Held ranges don't overlap: if none of the two beside it does, none does.
-    const int64_t above = nearest_above(rank_[index]);
+    const int64_t above = tensor_at(held_.at_or_above(rank_[index]));
     if (above >= 0 && places_[static_cast<size_t>(above)].offset < place.offset + place.size_bytes) return above;
-    const int64_t below = nearest_below(rank_[index]);
+    const int64_t below = tensor_at(held_.below(rank_[index]));
     if (below >= 0 && end_of(static_cast<size_t>(below)) > place.offset) return below;
-    is_held_[rank_[index] / 64] |= bit(rank_[index]);
+    held_.add(rank_[index]);
     group_[index] = index;
     live_[index] = 1;
     return -1;
@@ -81,37 +129,19 @@ class Held {
   void give(uint32_t index) {
     const uint32_t group = group_[index];
     if (live_[group] == 0 || --live_[group] > 0) return;  // overwritten in its place before, or viewed still
-    is_held_[rank_[group] / 64] &= ~bit(rank_[group]);
+    held_.remove(rank_[group]);
   }
 
  private:
-  static uint64_t bit(uint32_t rank) { return uint64_t{1} << rank % 64; }
   [[nodiscard]] uint64_t end_of(size_t index) const { return places_[index].offset + places_[index].size_bytes; }
-
-  // The tensor that began the held group next to a rank, or -1.
-  [[nodiscard]] int64_t nearest_below(uint32_t rank) const {
-    uint64_t mask = bit(rank) - 1;
-    for (size_t word = rank / 64 + 1; word-- > 0; mask = UINT64_MAX) {
-      const uint64_t bits = is_held_[word] & mask;
-      if (bits != 0) return by_offset_[word * 64 + 63 - static_cast<size_t>(std::countl_zero(bits))];
-    }
-    return -1;
-  }
-  [[nodiscard]] int64_t nearest_above(uint32_t rank) const {
-    uint64_t mask = ~(bit(rank) - 1);
-    for (size_t word = rank / 64; word < is_held_.size(); ++word, mask = UINT64_MAX) {
-      const uint64_t bits = is_held_[word] & mask;
-      if (bits != 0) return by_offset_[word * 64 + static_cast<size_t>(std::countr_zero(bits))];
-    }
-    return -1;
-  }
+  [[nodiscard]] int64_t tensor_at(int64_t rank) const { return rank < 0 ? -1 : int64_t{by_offset_[static_cast<size_t>(rank)]}; }
 
   const std::vector<Place>& places_;
   Order by_offset_;
   std::vector<uint32_t> rank_;      // of each tensor, by its offset
-  std::vector<uint64_t> is_held_;   // bit r: the tensor of rank r began a group that lives
+  Ranks held_;                      // of tensors that began a group that lives
   std::vector<uint32_t> group_;
-  std::vector<uint32_t> live_;  // members of a group that live
+  std::vector<uint32_t> live_;      // members of a group that live
 };
 
 // One plan of a program.
