@@ -34,7 +34,7 @@ def _message(error: Exception) -> str | None:
             message = str(error)
         case ValidationError():
             fault = error.errors(include_url=False)[0]
-            message = f"{'.'.join(map(str, fault['loc'])) or 'value'}: {fault['msg']}"
+            message = f"{'.'.join(map(str, fault['loc'])) or 'value'}: {fault['msg'].removeprefix('Value error, ')}"
         case OSError(filename=str() | Path()):
             message = f"{error.filename}: {error.strerror}"
         case _:

@@ -37,7 +37,7 @@ def fields_named(prefix: str = "") -> Iterator[None]:
         fault = error.errors(include_url=False)[0]
         where = ".".join(str(step) for step in fault["loc"])
         name = ".".join(part for part in (prefix, where) if part) or "request"
-        raise InvalidFieldError(name, fault["msg"], fault["input"]) from None
+        raise InvalidFieldError(name, fault["msg"].removeprefix("Value error, "), fault["input"]) from None
 
 
 def check(field: str, kind: Any, value: object) -> Any:

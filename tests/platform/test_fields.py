@@ -413,7 +413,8 @@ def test_a_value_outside_its_bound_is_an_invalid_argument_that_names_the_field(c
         put(request, path, value)
         status, message = caller.send(name, request)
         told = CALLED.get(path, path.rpartition(".")[2])
-        if status is not INVALID or told not in message.partition(": expected")[0]:
+        is_named = told in message.partition(": expected")[0] and "Value error" not in message  # a library's words
+        if status is not INVALID or not is_named:
             wrong.append((path, str(value)[:40], status.name, message[:150]))
     assert not wrong, "\n".join(map(str, wrong))
 
