@@ -96,7 +96,7 @@ class PermissionDeniedError(ClientError):
 
 
 class UnavailableError(ClientError):
-    """No server answered, or its disk fails; repeating the same request is safe."""
+    """No server answered, it is stopping, or its disk fails; repeating the same request is safe."""
 
 
 class DeadlineError(ClientError):
@@ -120,6 +120,7 @@ _CLASSES: Final = MappingProxyType(
         _S.UNAUTHENTICATED: UnauthenticatedError,
         _S.PERMISSION_DENIED: PermissionDeniedError,
         _S.UNAVAILABLE: UnavailableError,
+        _S.CANCELLED: UnavailableError,  # it came between a server's last call and its end
         _S.DEADLINE_EXCEEDED: DeadlineError,
     }
 )

@@ -195,6 +195,14 @@ def test_messages_become_values_with_absence_kept() -> None:
         value_of(Experiment, pb.Experiment())
 
 
+def test_a_call_that_a_stopping_server_drops_may_be_repeated() -> None:
+    """GRPC ends calls that reach a server in its last moment with CANCELLED, and no handler saw them."""
+    failure: Any = SimpleNamespace(
+        code=lambda: grpc.StatusCode.CANCELLED, details=lambda: "CANCELLED", trailing_metadata=lambda: ()
+    )
+    assert isinstance(error_of(failure), UnavailableError)
+
+
 def test_internal_errors_have_a_class_too() -> None:
     """UNKNOWN and INTERNAL are the server's fault."""
     failure: Any = SimpleNamespace(
