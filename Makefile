@@ -12,7 +12,7 @@ INSTALLED := $(VENV)/.installed
 # What the build reads: a change here builds again, incrementally.
 NATIVE_SOURCES := $(shell find kernels runtime/native proto -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name '*.proto' -o -name CMakeLists.txt -o -name generate.py) CMakeLists.txt
 
-.PHONY: help setup demo test thorough arm lint types native fuzz bench wheel sbom docs
+.PHONY: help setup demo test thorough attack arm lint types native fuzz bench wheel sbom docs
 .DEFAULT_GOAL := help
 
 help: ## Show these verbs
@@ -43,6 +43,9 @@ test: $(INSTALLED) ## All tests but the thorough ones, in a process for each cor
 
 thorough: $(INSTALLED) ## Tests that take minutes: kills and full disks at every storage call, every overload, a bare install, ARM
 	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m thorough $(ARGS)
+
+attack: $(INSTALLED) ## The slow attacks of docs/threats.md: floods, slow readers, bombs (loopback only, one at a time)
+	@$(BIN)/python -m pytest -n0 -m attack $(ARGS) tests/attacks
 
 arm: $(INSTALLED) ## Build for 64-bit ARM and compare its bits in an emulator (installs Debian's, as root)
 	@tools/test_packages.sh

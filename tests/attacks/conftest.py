@@ -1,0 +1,19 @@
+"""Fixtures that all attacks share: a registry in a folder, with every key in the attacker's reach if a test says so."""
+
+import os
+from pathlib import Path
+
+import pytest
+from alcove.registry.testing import TreeWorld
+
+
+@pytest.fixture
+def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writes need not last: no attack here stages a power cut."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+@pytest.fixture
+def tree_world(tmp_path: Path, unsynced: None) -> TreeWorld:
+    """An empty tree of two teams, with all of its keys at hand."""
+    return TreeWorld(tmp_path / "tree")
