@@ -107,19 +107,25 @@ inline Status run_once(Session& session, const Inputs& inputs, std::vector<uint8
   return {};
 }
 
-// Runs a model with every tensor in a block of its own and as it is planned; both must answer the same.  Two runs each, for states.
-inline void run_both(const std::shared_ptr<const Model>& model, Choices& choices) {
+// Runs a model as it is planned, with every tensor in a block of its own, and with threads that share out every op that can be: all
+// must answer the same.  Two runs each, for states.
+inline void run_all_ways(const std::shared_ptr<const Model>& model, Choices& choices) {
   if (!is_small(model->program())) return;
+  const SessionOptions threaded = {.threads = 2 + static_cast<int64_t>(choices.below(3)), .part_work = 1};
   auto planned = Session::create(model);
   auto apart = Session::create_apart(model);
   if (planned.is_ok() != apart.is_ok()) __builtin_trap();
   if (!planned.is_ok()) return;
+  auto together = Session::create(model, threaded);
   for (int round = 0; round < 2; ++round) {
     const Inputs inputs = inputs_of(model->program(), choices);
     std::vector<uint8_t> answer;
-    std::vector<uint8_t> same;
     const Status status = run_once(*planned.value(), inputs, answer);
-    if (run_once(*apart.value(), inputs, same).code != status.code || answer != same) __builtin_trap();
+    for (auto* other : {&apart, &together}) {
+      if (!other->is_ok()) continue;  // the system gave no thread
+      std::vector<uint8_t> same;
+      if (run_once(*other->value(), inputs, same).code != status.code || answer != same) __builtin_trap();
+    }
   }
 }
 

@@ -116,6 +116,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<uint8_t> program(alcove::fuzz::composed_bytes(build.parts));
   alcove::fuzz::compose(build.parts, program.data());
   auto model = alcove::Model::open(alcove::Bytes::copy_of(program.data(), program.size()));
-  if (model.is_ok()) alcove::fuzz::run_both(model.value(), choices);
+  if (model.is_ok()) alcove::fuzz::run_all_ways(model.value(), choices);
   return 0;
 }

@@ -1,5 +1,5 @@
 // Does running any program that opens, with any inputs, crash, hang or touch what is not its own?  Every tensor lies in a block of its
-// own in one of two sessions, and both must give the same answer.
+// own in one of three sessions, another has threads, and all must give the same answer.
 #include "fuzz/inputs.h"
 #include "fuzz/parts.h"
 
@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!model.is_ok()) return 0;
   (void)model.value()->check_weights();
   alcove::fuzz::Choices choices(data + whole, size - whole);
-  alcove::fuzz::run_both(model.value(), choices);
+  alcove::fuzz::run_all_ways(model.value(), choices);
   return 0;
 }
 }

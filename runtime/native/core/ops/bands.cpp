@@ -9,7 +9,8 @@ struct Seen {
   size_t skip, in, pad;
 };
 
-// What outputs [first, first + count) look at, of `in` inputs with `pad` before them.
+// What outputs [first, first + count) look at, of `in` inputs with `pad` before them; `count` in whole tiles, because a kernel reads
+// for all of a tile even where the image ends within it.
 Seen seen_by(const Slide& slide, size_t in, size_t pad, size_t first, size_t count) noexcept {
   const size_t begin = first * slide.stride;
   const size_t length = (count - 1) * slide.stride + slide.reach;
@@ -43,8 +44,9 @@ void split_bands(const Call& c, const Band& all, const Slide& rows, const Slide&
       } else {
         const size_t to = left < tiles - from ? from + left : tiles;
         const size_t line = from * tile, count = (to * tile < extent ? to * tile : extent) - line;
-        const Seen seen = is_line ? seen_by(columns, all.in_w, all.pad_left, line, count)
-                                  : seen_by(rows, all.in_h, all.pad_top, line, count);
+        const size_t whole = (to - from) * tile;
+        const Seen seen = is_line ? seen_by(columns, all.in_w, all.pad_left, line, whole)
+                                  : seen_by(rows, all.in_h, all.pad_top, line, whole);
         band.batch = 1;
         band.input += seen.skip * in_step;
         band.output += line * out_step;
