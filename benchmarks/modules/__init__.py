@@ -1,0 +1,1 @@
+"""Random modules: made from a seed, exported, run at every size, compared with eager."""

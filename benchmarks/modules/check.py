@@ -1,0 +1,177 @@
+"""Exports one module, runs it at every size, and compares with eager.
+
+Where a small change of the inputs changes what eager gives (a sort of near-equals, a floor near a whole number), a
+difference of that kind is no finding: what counts is a difference that changed inputs don't explain.
+"""
+
+from __future__ import annotations
+
+import copy
+import enum
+import random
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import torch
+from alcove.runtime import export, load
+from alcove.runtime.errors import AlcoveRuntimeError, ExportError
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.modules.source import Source
+
+RTOL: Final = 2e-4
+ATOL: Final = 2e-5
+MOST_SIZES: Final = 24
+"""Combinations of sizes that are run: all of them up to here, else the corners and some between."""
+_DOUBLE_ROOM: Final = 4.0
+"""How much farther from eager than eager is from float64 a value may be."""
+_MOST_DOUBLE_ROOM: Final = 1e-2
+_NUDGES: Final = (1e-6, 3e-6, 1e-5)
+
+Array = np.ndarray[Any, Any]
+
+
+class Verdict(enum.Enum):
+    """What became of a module."""
+
+    SAME = "as eager"
+    REFUSED = "refused at export"
+    WRONG = "other values than eager"
+    FAILS = "exports, then fails"
+    BREAKS = "export ends in an untyped error"
+
+
+FINDINGS: Final = frozenset({Verdict.WRONG, Verdict.FAILS, Verdict.BREAKS})
+
+
+@dataclass(frozen=True)
+class Result:
+    """A verdict.
+
+    Attributes:
+        verdict: see `Verdict`.
+        reason: a message, for everything but SAME.
+        sizes: where it showed.
+        runs: how many sizes were run.
+    """
+
+    verdict: Verdict
+    reason: str = ""
+    sizes: dict[str, int] = field(default_factory=dict)
+    runs: int = 0
+
+
+def sizes_to_run(source: Source, most: int = MOST_SIZES) -> list[dict[str, int]]:
+    """Return all sizes of a module, or the ends and a fixed sample of what is between."""
+    every = source.all_sizes()
+    if len(every) <= most:
+        return every
+    inner = random.Random(len(every)).sample(every[1:-1], most - 2)
+    return [every[0], *inner, every[-1]]
+
+
+def check(source: Source, most_sizes: int = MOST_SIZES) -> Result:
+    """Return what becomes of a module."""
+    module = source.module()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = export(module, source.arguments(source.examples()), dynamic_shapes=source.dynamic_shapes())
+    except ExportError as refusal:
+        return Result(Verdict.REFUSED, str(refusal))
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
+        return Result(Verdict.BREAKS, f"{type(error).__name__}: {error}")
+    runs = 0
+    try:
+        model = load(bytes(program))
+    except AlcoveRuntimeError as error:
+        return Result(Verdict.FAILS, f"{type(error).__name__}: {error}")
+    for sizes in sizes_to_run(source, most_sizes):
+        arguments = source.arguments(sizes, seed=1)
+        try:
+            given = model(*(each.numpy() for each in arguments))
+        except AlcoveRuntimeError as error:
+            return Result(Verdict.FAILS, f"{type(error).__name__}: {error}", sizes, runs)
+        runs += 1
+        difference = compare(module, arguments, given)
+        if difference:
+            return Result(Verdict.WRONG, difference, sizes, runs)
+    return Result(Verdict.SAME, runs=runs)
+
+
+def eager(module: nn.Module, arguments: Sequence[Tensor]) -> list[Array]:
+    """Return what torch gives."""
+    with torch.no_grad():
+        return [each.detach().numpy() for each in module(*(each.clone() for each in arguments))]
+
+
+def compare(module: nn.Module, arguments: Sequence[Tensor], given: Sequence[Array]) -> str:
+    """Return how `given` differs from eager, "" where it does not."""
+    expected = eager(module, arguments)
+    for at, (ours, theirs) in enumerate(zip(given, expected, strict=True)):
+        if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+            return f"output {at} is {ours.dtype}{list(ours.shape)}, eager gives {theirs.dtype}{list(theirs.shape)}"
+    if all(_is_near(ours, theirs) for ours, theirs in zip(given, expected, strict=True)):
+        return ""
+    slack = _slack(module, arguments, expected)
+    for at, (ours, theirs, room) in enumerate(zip(given, expected, slack, strict=True)):
+        apart = _apart(ours, theirs)
+        bad = apart > room + ATOL + RTOL * np.abs(np.nan_to_num(theirs.astype(np.float64)))
+        if bad.any():
+            place = tuple(int(each) for each in np.argwhere(bad)[0])
+            count = f"{int(bad.sum())} of {bad.size}"
+            return f"output {at}, {count} values: at {place} {ours[place]!r}, eager gives {theirs[place]!r}"
+    return ""
+
+
+def _is_near(ours: Array, theirs: Array) -> bool:
+    if ours.dtype == np.float32:
+        return bool(np.allclose(ours, theirs, RTOL, ATOL, equal_nan=True))
+    return bool(np.array_equal(ours, theirs))
+
+
+def _apart(one: Array, other: Array) -> Array:
+    """Return distances: 0 for equal infinities and for two NaN, infinite for one."""
+    a, b = one.astype(np.float64), other.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(a - b)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    return np.where(same, 0.0, np.where(np.isnan(apart), np.inf, apart))
+
+
+def _slack(module: nn.Module, arguments: Sequence[Tensor], expected: Sequence[Array]) -> list[Array]:
+    """Return how far each value of eager moves when the inputs do, a little more often than once each way."""
+    room = [np.zeros(each.shape) for each in expected]
+    generator = torch.Generator().manual_seed(3)
+    for nudge in _NUDGES:
+        for _ in range(4):
+            moved = [
+                each * (1 + nudge * torch.randn(each.shape, generator=generator)) if each.is_floating_point() else each
+                for each in arguments
+            ]
+            try:
+                others = eager(module, moved)
+            except (RuntimeError, IndexError):
+                continue
+            for at, other in enumerate(others):
+                room[at] = np.maximum(room[at], _apart(other, expected[at]))
+    for at, each in enumerate(expected):
+        if each.dtype != np.float32:  # an index or a truth that moved at all may be any other
+            room[at] = np.where(room[at] > 0, np.inf, 0.0)
+    for at, other in enumerate(_in_double(module, arguments)):
+        room[at] = np.maximum(room[at], _DOUBLE_ROOM * np.minimum(_apart(other, expected[at]), _MOST_DOUBLE_ROOM))
+    return room
+
+
+def _in_double(module: nn.Module, arguments: Sequence[Tensor]) -> list[Array]:
+    """Return what torch gives in float64; nothing where the module says float32 somewhere."""
+    try:
+        wide = [each.double() if each.is_floating_point() else each for each in arguments]
+        return eager(copy.deepcopy(module).double(), wide)
+    except RuntimeError:
+        return []
