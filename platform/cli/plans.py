@@ -40,7 +40,10 @@ class PlanOptions:
             "latency:20ms[:QUANTILE]. Repeatable.",
         ),
     ]
-    OnHarm = Annotated[Act | None, typer.Option(help="What harm does: pause, roll_back or halt (the default).")]
+    OnHarm = Annotated[
+        Act | None,
+        typer.Option(help="What harm does: pause, roll_back or halt (the default). Unattested reports only pause."),
+    ]
     OnTimeout = Annotated[
         Act | None, typer.Option(help="What happens when a stage was not found safe in time: hold (the default), …")
     ]

@@ -45,7 +45,9 @@ def _show_stages(rollout: Rollout) -> None:
         for number, stage in enumerate(plan.stages, 1)
     ]
     by_itself = "advances by itself" if plan.waiver else "a person advances"
-    title = f"harm: {plan.on_harm.replace('_', ' ')}; safe: {by_itself}; epsilon {plan.epsilon} a report"
+    harm = plan.on_harm.replace("_", " ")
+    harm += "" if plan.on_harm == "pause" else " (a pause by itself, while reports are not attested)"
+    title = f"harm: {harm}; safe: {by_itself}; epsilon {plan.epsilon} a report"
     print_rows(rows, as_json=False, empty="", title=title)
 
 

@@ -53,7 +53,7 @@ class Verdict(Value):
 
 
 class Examination(Value):
-    """The last look at the present stage: "wait", "hold", "ready", "harm" or "timeout", and why."""
+    """The last look at the present stage: "wait", "hold", "ready", "harm", "timeout" or "alarm", and why."""
 
     examined_at_s: int
     judgement: str

@@ -32,6 +32,7 @@ class Judgement(StrEnum):
     READY = "ready"
     HARM = "harm"
     TIMEOUT = "timeout"
+    ALARM = "alarm"
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,8 @@ class RolloutPlan:
     Attributes:
         stages: rising; none: the operator names each share and nothing is watched.
         guardrails: watched at each stage that has a control group.
-        on_harm: pause, roll back or halt.
-        on_timeout: hold, pause or roll back, for a stage that was not found safe in time.
+        on_harm: pause, roll back or halt; on reports that are not attested no more than a pause.
+        on_timeout: hold, pause or roll back, for a stage that was not found safe in time; as `on_harm`.
         timeout_s: seconds after which that is so; 0: never.
         waiver: why it may advance by itself; "": a person advances.
         epsilon: privacy loss of one report, decimal text.
@@ -119,6 +120,7 @@ class Examination:
         reports: counted in this stage.
         devices: estimated, of control and treatment.
         verdicts: one for each guardrail of the plan.
+        is_attested: each report came from an enrolled device.
     """
 
     examined_at_s: int
@@ -128,3 +130,4 @@ class Examination:
     reports: int
     devices: tuple[float, ...]
     verdicts: tuple[VerdictRecord, ...]
+    is_attested: bool = False

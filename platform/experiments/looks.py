@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 from alcove.platform.core.experiment_records import LookRecord, PairRecord, StoredDecision
 from alcove.platform.core.records import ExperimentRecord
-from alcove.platform.experiments.results import ALPHA, aggregate_of, compared
+from alcove.platform.experiments.results import ALPHA, aggregate_of, compared, find_alarm
 from alcove.platform.experiments.schedule import next_look_reports
-from alcove.platform.stats import ArgumentError, Difference, PlannedLook
+from alcove.platform.stats import ArgumentError, Decision, DecisionKind, Difference, PlannedLook, ReasonCode
 from alcove.registry.policy import TaskPolicy
 
 __all__ = ["is_due", "taken"]
@@ -38,16 +38,18 @@ def taken(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], win
     if not is_due(record, reports):
         raise ArgumentError("reports", f"at least {next_look_reports(record)}", reports)
     look = PlannedLook((*(before.reports for before in record.looks), reports), record.plan.planned_reports)
-    found = compared(record, aggregate_of(record, task, counts), windows, look)
+    aggregate = aggregate_of(record, task, counts)
+    found = compared(record, aggregate, windows, look)
+    decision = found.decision
+    if alarm := find_alarm(record, aggregate):
+        decision = Decision(DecisionKind.INCONCLUSIVE, None, ReasonCode.IMPOSSIBLE_REPORTS, alarm)
     boundary = look.multiplier(ALPHA / len(found.pairs))
     return LookRecord(
         reports=reports,
         fraction=look.fraction,
         boundary=boundary if math.isfinite(boundary) else None,
         taken_at_s=now_s,
-        decision=StoredDecision(
-            str(found.decision.kind), found.decision.winner, str(found.decision.code), found.decision.reason
-        ),
+        decision=StoredDecision(str(decision.kind), decision.winner, str(decision.code), decision.reason),
         pairs=tuple(_pair(pair, p) for pair, p in zip(found.primary_pairs, found.adjusted_p, strict=True)),
     )
 

@@ -22,6 +22,7 @@ from alcove.platform.stats import (
     aggregate_from_randomised_response,
     compare,
     examine_all,
+    find_impossible,
     guarded,
     split_pre_period,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "aggregate_of",
     "compared",
     "evaluate",
+    "find_alarm",
     "read_results",
 ]
 
@@ -100,6 +102,8 @@ def evaluate(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], 
         if verdict.kind is GuardKind.HARMFUL
     }
     decision = guarded(_decided(record, comparison), harms)
+    if alarm := find_alarm(record, aggregate):
+        decision = Decision(DecisionKind.INCONCLUSIVE, None, ReasonCode.IMPOSSIBLE_REPORTS, alarm)
     return ExperimentResults(windows, tuple(counts), comparison, verdicts, decision, next_look_reports(record))
 
 
@@ -142,6 +146,11 @@ def aggregate_of(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[in
         bins=task.latency_bin_count * task.pre_bin_count,
         epsilon=Fraction(record.epsilon),
     )
+
+
+def find_alarm(record: ExperimentRecord, aggregate: Aggregate) -> str:
+    """Return one sentence where the counts are none that devices can have sent; "" where they can."""
+    return find_impossible(aggregate, planned_reports=_planned_reports(record))
 
 
 def _split(record: ExperimentRecord, aggregate: Aggregate) -> tuple[Aggregate, PrePeriod | None]:

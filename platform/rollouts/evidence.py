@@ -1,5 +1,8 @@
 """What do the reports of a stage say?  Where they come from is behind `Evidence`; statistics see an `Aggregate` only.
 
+Whether each report came from an enrolled device is a fact of the source (`Aggregate.is_attested`): randomised response
+over plain HTTP never says so.
+
 The error of a halt without cause is `ALPHA` for a whole rollout, however often and at how many stages it is looked at:
 each watched stage gets an equal part of it, and within a stage each guardrail (`stats.examine_all`).
 """
@@ -19,6 +22,7 @@ from alcove.platform.stats import (
     aggregate_from_randomised_response,
     compare,
     examine_all,
+    find_impossible,
 )
 from alcove.platform.store.reports import cell_counts, window_count
 from alcove.registry.limits import POLICY_BUCKETS
@@ -39,12 +43,16 @@ class Finding:
         devices: estimated, of control and treatment.
         mismatch: one sentence where the groups' sizes do not fit their shares; "" where they do.
         verdicts: in the order of the plan's guardrails.
+        alarm: one sentence where the counts are none that devices can have sent; "" where they can.
+        is_attested: each report came from an enrolled device.
     """
 
     reports: int
     devices: tuple[float, ...]
     mismatch: str
     verdicts: tuple[GuardVerdict, ...]
+    alarm: str = ""
+    is_attested: bool = False
 
 
 class Evidence(Protocol):
@@ -110,7 +118,14 @@ def examine(rollout: RolloutRecord, aggregate: Aggregate, windows: int) -> Findi
         edges_ms=plan.latency_edges_ms,
         reports_per_device=max(1, windows),
     )
-    return Finding(aggregate.reports, tuple(arm.devices for arm in compared.arms), _mismatch(compared), verdicts)
+    return Finding(
+        reports=aggregate.reports,
+        devices=tuple(arm.devices for arm in compared.arms),
+        mismatch=_mismatch(compared),
+        verdicts=verdicts,
+        alarm=find_impossible(aggregate, planned_reports=planned_reports),
+        is_attested=aggregate.is_attested,
+    )
 
 
 def _mismatch(compared: Comparison) -> str:

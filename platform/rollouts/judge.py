@@ -1,5 +1,7 @@
 """What follows from a look at a stage?  Pure; the first rule that applies.
 
+0. ALARM    the counts are none that devices can have sent, now or at an earlier look at this stage: nothing that they
+            say is acted on, and the stage advances by a person's stated reason alone
 1. HARM     a guardrail is harmful, whatever else holds: devices that crash may also be missing   → the plan's `on_harm`
 2. TIMEOUT  the stage is older than `timeout_s`, and no rule below says READY                     → `on_timeout`
 3. HOLD     sample ratio: the groups do not have the sizes that their shares give them
@@ -9,6 +11,10 @@
 7. READY    all guardrails are safe                                    → a person advances, or the server with a waiver
 
 Time out reads rules 3 to 7 first: a stage that is ready has not timed out.
+
+What the server then does by itself is bounded by who can have sent the reports.  Without attested enrolment anybody
+can send as many as they like, so such reports hold or pause and do no more: a plan's roll back or halt waits for a
+person.  Attested ones may do what the plan says.
 """
 
 from dataclasses import dataclass
@@ -20,7 +26,7 @@ from alcove.platform.rollouts.evidence import Finding
 from alcove.platform.rollouts.machine import Action
 from alcove.platform.stats import GuardKind
 
-__all__ = ["Judged", "action_of", "judge"]
+__all__ = ["Judged", "action_of", "judge", "keep_alarm", "planned_action"]
 
 _ACTIONS: Final = {
     PlanAction.PAUSE: Action.PAUSE,
@@ -46,6 +52,8 @@ def judge(rollout: RolloutRecord, finding: Finding, *, now_s: int) -> Judged:
         finding: what its reports say.
         now_s: seconds since 1970.
     """
+    if finding.alarm:
+        return Judged(Judgement.ALARM, "impossible_reports", finding.alarm)
     guarded = tuple(zip(rollout.plan.guardrails, finding.verdicts, strict=False))  # no verdicts without reports
     for guardrail, verdict in guarded:
         if verdict.kind is GuardKind.HARMFUL:
@@ -58,13 +66,36 @@ def judge(rollout: RolloutRecord, finding: Finding, *, now_s: int) -> Judged:
     return judged
 
 
-def action_of(rollout: RolloutRecord, judgement: Judgement) -> Action | None:
-    """Return what the server does by itself; None: nothing."""
+def keep_alarm(rollout: RolloutRecord, judged: Judged) -> Judged:
+    """Return the alarm of an earlier look at the same stage in the place of what a later one says; else that.
+
+    Forged reports stay among those that are counted, and honest ones would hide them bit by bit.
+    """
+    before = rollout.examination
+    if before is None or before.judgement is not Judgement.ALARM or judged.judgement is Judgement.ALARM:
+        return judged
+    return Judged(Judgement.ALARM, before.code, before.reason)
+
+
+def action_of(rollout: RolloutRecord, judgement: Judgement, *, is_attested: bool) -> Action | None:
+    """Return what the server does by itself; None: nothing.
+
+    Args:
+        rollout: running.
+        judgement: what follows from its reports.
+        is_attested: each of them came from an enrolled device; else a pause takes the place of a roll back or a halt.
+    """
+    if judgement is Judgement.READY:
+        return Action.ADVANCE if rollout.plan.waiver else None
+    planned = planned_action(rollout, judgement)
+    return planned if planned is None or is_attested else Action.PAUSE
+
+
+def planned_action(rollout: RolloutRecord, judgement: Judgement) -> Action | None:
+    """Return what the plan asks for where a stage is harmful or late, whoever sent the reports; None: nothing."""
     if judgement is Judgement.HARM:
         return _ACTIONS[rollout.plan.on_harm]
-    if judgement is Judgement.TIMEOUT:
-        return _ACTIONS.get(rollout.plan.on_timeout)
-    return Action.ADVANCE if judgement is Judgement.READY and rollout.plan.waiver else None
+    return _ACTIONS.get(rollout.plan.on_timeout) if judgement is Judgement.TIMEOUT else None
 
 
 def _harmless(rollout: RolloutRecord, finding: Finding, now_s: int) -> Judged:

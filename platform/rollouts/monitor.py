@@ -1,7 +1,8 @@
 """What does the server do by itself?  It looks at each running rollout that has a control group, and acts as planned.
 
     each ─▶ counts ─▶ examine (evidence.py) ─▶ judge (judge.py) ─▶ action of the plan ─▶ the arrows that people have
-                                                     └─ none: what was found is kept, for people to see
+                                                     ├─ none: what was found is kept, for people to see
+                                                     └─ alarm: likewise, and audited once a stage
 
 A look is one transaction, which holds the database's writer lock: with several servers each looks, and what one has
 done the next finds done.  All that it knows is in the database, so a restart changes nothing.  Its clock is the
@@ -18,16 +19,17 @@ from alcove.platform.core.records import RolloutRecord, RolloutState
 from alcove.platform.core.rollout_records import Examination, Judgement, VerdictRecord
 from alcove.platform.rollouts import engine
 from alcove.platform.rollouts.evidence import Evidence, Finding, examine
-from alcove.platform.rollouts.judge import Judged, action_of, judge
+from alcove.platform.rollouts.judge import Judged, action_of, judge, keep_alarm, planned_action
 from alcove.platform.rollouts.machine import Action
 from alcove.platform.rollouts.task import stage_task
 from alcove.platform.stats import StatsError
 from alcove.platform.store.change import Change
 from alcove.platform.store.rollouts import get_rollout, keep_examination
 
-__all__ = ["PRINCIPAL", "look", "look_at_all"]
+__all__ = ["NOT_ATTESTED", "PRINCIPAL", "look", "look_at_all"]
 
 PRINCIPAL: Final = "server/rollouts"  # of what happens by itself, in the audit log
+NOT_ATTESTED: Final = "the reports are not attested: they pause, and a person decides what more"
 _log = structlog.get_logger()
 
 Act = Callable[[str, Callable[[Change], Awaitable[RolloutRecord]]], Awaitable[RolloutRecord]]
@@ -73,16 +75,23 @@ async def look(change: Change, rollout_id: str, evidence: Evidence) -> RolloutRe
         judged = Judged(Judgement.HOLD, "unreadable", f"the reports could not be read: {error}")
     else:
         judged = judge(before, finding, now_s=change.now_s)
+    judged = keep_alarm(before, judged)
     examination = _examination(before, finding, judged, change.now_s)
     await keep_examination(change.session, before.sequence, examination)
+    if judged.judgement is Judgement.ALARM and not _is_alarmed(before):
+        _log.error("reports that no devices can have sent", rollout=rollout_id, reason=judged.reason)
+        await change.audit("raise alarm", rollout_id, evidence=asdict(examination))
     return await _act(change, replace(before, examination=examination), examination)
 
 
 async def _act(change: Change, rollout: RolloutRecord, found: Examination) -> RolloutRecord:
     rollout_id, shown = rollout.rollout_id, asdict(found)
-    match action_of(rollout, found.judgement):
+    action = action_of(rollout, found.judgement, is_attested=found.is_attested)
+    match action:
         case Action.PAUSE:
-            return await engine.pause(change, rollout_id, reason=found.reason, evidence=shown)
+            planned = planned_action(rollout, found.judgement)
+            limit = {} if planned in (None, action) else {"planned": planned, "because": NOT_ATTESTED}
+            return await engine.pause(change, rollout_id, reason=found.reason, evidence=shown, **limit)
         case Action.ROLL_BACK:
             return await engine.roll_back(change, rollout_id, reason=found.reason, evidence=shown)
         case Action.HALT:
@@ -91,6 +100,10 @@ async def _act(change: Change, rollout: RolloutRecord, found: Examination) -> Ro
             return await engine.advance(change, rollout_id, share_permyriad=0, override_reason="")
         case _:
             return rollout
+
+
+def _is_alarmed(rollout: RolloutRecord) -> bool:
+    return rollout.examination is not None and rollout.examination.judgement is Judgement.ALARM
 
 
 def _examination(rollout: RolloutRecord, finding: Finding, judged: Judged, now_s: int) -> Examination:
@@ -105,4 +118,5 @@ def _examination(rollout: RolloutRecord, finding: Finding, judged: Judged, now_s
             VerdictRecord(guardrail.metric, str(said.kind), said.difference, said.low, said.high, said.reason)
             for guardrail, said in zip(rollout.plan.guardrails, finding.verdicts, strict=False)  # none without reports
         ),
+        is_attested=finding.is_attested,
     )

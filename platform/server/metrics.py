@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 from aiohttp import web
-from alcove.platform.store.usage import rollouts_by_state
+from alcove.platform.store.usage import count_alarms, rollouts_by_state
 from alcove.registry.trust import delegations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -54,6 +54,11 @@ class Metrics:
             "alcove_bodies_refused", "Bodies of reports refused since the start.", ("reason",), registry=registry
         )
         self.rollouts = Gauge("alcove_rollouts", "Rollouts by state.", ("state",), registry=registry)
+        self.alarms = Gauge(
+            "alcove_evidence_alarms",
+            "Rollouts on devices whose present stage has reports that no devices can have sent.",
+            registry=registry,
+        )
         self.expiry = Gauge(
             "alcove_signature_expiry_timestamp_seconds", "When a role's metadata expires.", ("role",), registry=registry
         )
@@ -77,6 +82,8 @@ def create_metrics_page(metrics: Metrics, store: Store, tree: Tree, collector: R
     async def answer(_request: web.Request) -> web.Response:
         async with store.read() as session:
             states = await rollouts_by_state(session)
+            alarms = await count_alarms(session)
+        metrics.alarms.set(alarms)
         for state, count in states.items():
             metrics.rollouts.labels(state).set(count)
         for role, expires_s in (await asyncio.to_thread(_expiries, tree)).items():

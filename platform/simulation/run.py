@@ -119,7 +119,7 @@ def _run(
         finding = examine(record, told.aggregate(), windows)
         judged = judge(record, finding, now_s=now_s)
         looks.append(_look(window, record, finding, judged))
-        action = action_of(record, judged.judgement)
+        action = action_of(record, judged.judgement, is_attested=finding.is_attested)
         if action is None and judged.judgement is Judgement.READY and scenario.is_advanced:
             action = Action.ADVANCE
         if judged.judgement is Judgement.HARM:

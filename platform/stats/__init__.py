@@ -31,6 +31,7 @@ from alcove.platform.stats.guardrail import (
 )
 from alcove.platform.stats.metrics import AdjustedDifference, MetricDifference, cuped_difference, ratio_difference
 from alcove.platform.stats.multiplicity import Correction, always_valid_p, bonferroni, holm
+from alcove.platform.stats.plausibility import find_impossible
 from alcove.platform.stats.power import Mechanism, MetricModel, PowerModel, mean_model, ratio_model, share_model
 from alcove.platform.stats.pre_period import Adjustment, PrePeriod, split_pre_period
 from alcove.platform.stats.primary import Primary, PrimaryKind
@@ -75,6 +76,7 @@ __all__ = [
     "cuped_error_ratio",
     "examine",
     "examine_all",
+    "find_impossible",
     "guarded",
     "holm",
     "mean_model",

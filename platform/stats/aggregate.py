@@ -42,6 +42,8 @@ class Aggregate:
             covariance of the estimates *given the true cells* (see the module's docstring); all zero for exact
             counts.
         reports: how many reports were read, known exactly; in [0, 10**12].
+        is_attested: each report came from an enrolled device that can add one count and no more; False: anybody can
+            have sent any number of them.
 
     Raises:
         AggregateError: a shape, a non-finite or too large entry, an asymmetric or indefinite covariance, a negative
@@ -51,6 +53,7 @@ class Aggregate:
     estimates: FloatArray
     noise_covariance: FloatArray
     reports: int
+    is_attested: bool = False
 
     def __post_init__(self) -> None:
         if type(self.reports) is not int or not 0 <= self.reports <= MAX_REPORTS:  # bool is no count
@@ -109,6 +112,7 @@ def pool(aggregates: Sequence[Aggregate]) -> Aggregate:
         estimates=np.sum([aggregate.estimates for aggregate in aggregates], axis=0),
         noise_covariance=np.sum([aggregate.noise_covariance for aggregate in aggregates], axis=0),
         reports=sum(aggregate.reports for aggregate in aggregates),
+        is_attested=all(aggregate.is_attested for aggregate in aggregates),
     )
 
 
@@ -132,6 +136,7 @@ def regrouped(aggregate: Aggregate, targets: IndexArray, shape: tuple[int, int, 
         estimates=(matrix @ aggregate.estimates.ravel()).reshape(shape),
         noise_covariance=matrix @ aggregate.noise_covariance @ matrix.T,
         reports=aggregate.reports,
+        is_attested=aggregate.is_attested,
     )
 
 

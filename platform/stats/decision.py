@@ -2,6 +2,7 @@
 
 The rules, in order; the first that applies decides. All but the last mean *hold*: keep the shares as they are.
 
+0. `IMPOSSIBLE_REPORTS`: no devices can have sent such counts (`plausibility.py`); whoever compares asks this first.
 1. `NO_REPORTS`: nothing was read.
 2. `SAMPLE_RATIO_MISMATCH`: an arm's expected share lies outside its always-valid interval. Something loses or
    misassigns devices of one arm, so the rest cannot be trusted.
@@ -39,6 +40,7 @@ class DecisionKind(StrEnum):
 class ReasonCode(StrEnum):
     """Which rule decided; see the module's docstring."""
 
+    IMPOSSIBLE_REPORTS = "impossible_reports"
     NO_REPORTS = "no_reports"
     BEFORE_FIRST_LOOK = "before_first_look"
     SAMPLE_RATIO_MISMATCH = "sample_ratio_mismatch"

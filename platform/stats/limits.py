@@ -20,6 +20,9 @@ DEFAULT_MINIMUM_COHORT: Final = 1000
 DEFAULT_PLANNED_REPORTS: Final = 10_000
 """Reports at which the confidence sequence is tightest; ten times more or fewer widen it by a third at most."""
 
+ALARM_ALPHA: Final = 0.001
+"""Chance, over all looks together, that counts which devices sent are called impossible."""
+
 SAMPLE_RATIO_ALPHA: Final = 0.01
 """Chance, over all looks together, that a sound assignment is called a sample-ratio mismatch."""
 

@@ -1,11 +1,13 @@
-"""Which apps have, or ever had, a version on their devices?  How many rollouts are where?"""
+"""Which apps have, or ever had, a version on their devices?  How many rollouts are where, how many on false reports?"""
 
 from alcove.platform.core.records import RolloutState, VersionRecord
+from alcove.platform.core.rollout_records import Judgement
+from alcove.platform.store.rollouts import live_rollouts
 from alcove.platform.store.tables import DefaultRow, ExperimentRow, RolloutRow
 from sqlalchemy import func, select, union
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["apps_using", "rollouts_by_state"]
+__all__ = ["apps_using", "count_alarms", "rollouts_by_state"]
 
 
 async def apps_using(session: AsyncSession, version: VersionRecord) -> list[str]:
@@ -28,3 +30,9 @@ async def rollouts_by_state(session: AsyncSession) -> dict[str, int]:
     """Return how many rollouts are in each state; 0 in one that none is in."""
     rows = await session.execute(select(RolloutRow.state, func.count()).group_by(RolloutRow.state))
     return dict.fromkeys(RolloutState, 0) | {str(state): count for state, count in rows}
+
+
+async def count_alarms(session: AsyncSession) -> int:
+    """Return how many rollouts on devices have reports that no devices can have sent, in their present stage."""
+    looks = [rollout.examination for rollout in await live_rollouts(session)]
+    return sum(look is not None and look.judgement is Judgement.ALARM for look in looks)

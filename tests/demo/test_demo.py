@@ -61,7 +61,7 @@ def test_the_better_model_wins_whichever_arm_it_is(tmp_path: Path, options: tupl
     guarded = result["guarded"]
     assert (guarded["state"], guarded["judgement"]) == ("halted", "harm"), printed
     assert guarded["reports"] >= 1000  # of 4 000: the server may be quicker than the fleet
-    assert "halted by itself" in told(printed)
+    assert "paused by itself" in told(printed)
     for arm in result["arms"]:
         low, high = arm["interval"]
         assert low < arm["accuracy"] < high

@@ -277,6 +277,7 @@ async def test_metrics_tell_of_calls_reports_rollouts_and_signatures(world: Serv
     assert f'alcove_rpc_seconds_bucket{{le="10.0",method="{method}",status="OK"}} 2.0' in text
     assert 'alcove_bodies_refused{reason="malformed"} 1.0' in text
     assert "alcove_reports_counted 0.0" in text
+    assert "alcove_evidence_alarms 0.0" in text
     for state in ("draft", "running", "paused", "completed", "rolled_back", "halted"):
         assert re.search(rf'alcove_rollouts{{state="{state}"}} 0\.0', text.replace(" back", "_back")), state
     now_s = SYSTEM_CLOCK.now_s()

@@ -232,7 +232,7 @@ async def test_groups_of_wrong_sizes_hold_whatever_was_found(life: Life) -> None
     assert (await life.tick()).looks[-1].decision.winner == 1
     record = await life.now()
     async with life.store.write() as session:
-        await add_counts(session, {(record.task_id or "", 0, cell): 40_000 for cell in (0, 1)})
+        await add_counts(session, {(record.task_id or "", 0, cell): 5_000 for cell in (0, 1)})
     held = await life.results()
     assert (held.decision.winner, held.decision.code) == (None, ReasonCode.SAMPLE_RATIO_MISMATCH)
 

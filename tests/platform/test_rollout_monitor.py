@@ -21,6 +21,7 @@ from alcove.platform.store.catalog import add_rules
 from alcove.platform.store.change import Change
 from alcove.platform.store.publications import last_publication
 from alcove.platform.store.rollouts import get_rollout, watched_rollouts
+from alcove.platform.store.usage import count_alarms
 from alcove.platform.store.versions import add_version, set_default
 from alcove.registry.policy import Halt, Outcome, Policy, TaskPolicy, halt_from_bytes, policy_from_bytes
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -40,6 +41,7 @@ class Given:
     devices: tuple[int, int] = (5000, 5000)
     crashed: tuple[float, float] = (0.001, 0.001)
     refused: float = 0.2
+    is_attested: bool = False
     asked: list[TaskPolicy] = field(default_factory=list)
 
     async def read(self, session: AsyncSession, task: TaskPolicy) -> tuple[Aggregate, int]:
@@ -51,7 +53,7 @@ class Given:
             estimates[arm, Outcome.REFUSED, 0] = round(devices * self.refused)
             estimates[arm, Outcome.ACCEPTED, 0] = devices - estimates[arm].sum()
         noise = np.zeros((estimates.size, estimates.size))
-        return Aggregate(estimates, noise, int(estimates.sum())), 1
+        return Aggregate(estimates, noise, int(estimates.sum()), self.is_attested), 1
 
 
 @dataclass
@@ -147,9 +149,9 @@ async def test_devices_are_told_of_the_control_group_and_of_a_task_for_each_stag
 
 
 async def test_harm_halts_by_itself_and_the_evidence_is_kept(life: Life) -> None:
-    """The version is forbidden, the default serves, and the audit log says who, why and on what grounds."""
+    """Attested reports: the version is forbidden, the default serves, and the audit log says who, why and what for."""
     await life.begin()
-    record = await life.look(Given(crashed=(0.001, 0.10)), 60)
+    record = await life.look(Given(crashed=(0.001, 0.10), is_attested=True), 60)
     assert record.state is RolloutState.HALTED
     policy, halt = await life.documents()
     assert (policy.features["f"].rollout, policy.features["f"].default.version) == (None, "1.0.0")
@@ -168,10 +170,47 @@ async def test_harm_halts_by_itself_and_the_evidence_is_kept(life: Life) -> None
     [(PlanAction.PAUSE, RolloutState.PAUSED), (PlanAction.ROLL_BACK, RolloutState.ROLLED_BACK)],
 )
 async def test_harm_does_what_the_plan_says(life: Life, action: PlanAction, state: RolloutState) -> None:
-    """Pausing or rolling back in the place of a halt: nothing is forbidden."""
+    """Pausing or rolling back in the place of a halt, on attested reports: nothing is forbidden."""
     await life.begin(replace(PLAN, on_harm=action))
-    assert (await life.look(Given(crashed=(0.0, 0.10)))).state is state
+    assert (await life.look(Given(crashed=(0.0, 0.10), is_attested=True))).state is state
     assert (await life.documents())[1] is None
+
+
+@pytest.mark.parametrize("action", [PlanAction.PAUSE, PlanAction.ROLL_BACK, PlanAction.HALT])
+async def test_harm_that_anybody_can_have_reported_pauses_and_does_no_more(life: Life, action: PlanAction) -> None:
+    """Reports are not attested: the policy stays, no version is forbidden, and the log says what the plan asked for."""
+    await life.begin(replace(PLAN, on_harm=action))
+    before, _ = await life.documents()
+    record = await life.look(Given(crashed=(0.0, 0.10)))
+    assert record.state is RolloutState.PAUSED
+    after, halt = await life.documents()
+    assert (after.features, halt) == (before.features, None)
+    details = await life.last_details()
+    assert details["evidence"]["is_attested"] is False
+    assert details.get("planned") == (None if action is PlanAction.PAUSE else action)
+    resumed = await life.change(lambda change: engine.resume(change, life.rollout_id))
+    assert resumed.state is RolloutState.RUNNING  # a person who does not believe it goes on
+
+
+async def test_impossible_reports_hold_and_raise_an_alarm_once(life: Life) -> None:
+    """A share below zero: nothing is acted on, whatever plan and waiver say; honest reports do not hide it later."""
+    await life.begin(replace(PLAN, waiver="no money is at stake", on_timeout=PlanAction.ROLL_BACK))
+    for evidence in (Given(crashed=(-0.01, 0.5), is_attested=True), Given(crashed=(-0.01, 0.5)), Given(), Given()):
+        held = await life.look(evidence, 4 * DAY)
+        assert held.examination is not None
+        assert (held.state, held.stage) == (RolloutState.RUNNING, 1)
+        assert (held.examination.judgement, held.examination.code) == (Judgement.ALARM, "impossible_reports")
+        assert "can have at least 0" in held.examination.reason
+    assert [entry.action for entry in await life.audit()].count("raise alarm") == 1
+    async with life.store.read() as session:
+        assert await count_alarms(session) == 1
+    with pytest.raises(OverrideRequiredError):
+        await life.advance()
+    assert (await life.advance("asked the teams: a test device ran wild")).stage == 2
+    after = await life.look(Given())
+    assert after.stage == 3  # a new stage has reports of its own, and its waiver counts
+    async with life.store.read() as session:
+        assert await count_alarms(session) == 0
 
 
 async def test_a_safe_stage_waits_for_a_person(life: Life) -> None:
@@ -209,17 +248,19 @@ HELD = {
 }
 
 
+@pytest.mark.parametrize("is_attested", [True, False])
 @pytest.mark.parametrize("name", HELD)
-async def test_what_does_not_tell_holds_and_then_times_out(life: Life, name: str) -> None:
-    """Held for ten days, whatever the waiver says; then the plan's action, with the rule that held it."""
-    evidence, code = HELD[name]
+async def test_what_does_not_tell_holds_and_then_times_out(life: Life, name: str, is_attested: bool) -> None:
+    """Held for ten days, whatever the waiver says; then the plan's action, or a pause where anybody can have held."""
+    given, code = HELD[name]
+    evidence = replace(given, is_attested=is_attested)
     await life.begin(replace(PLAN, waiver="no money is at stake", on_timeout=PlanAction.ROLL_BACK))
     for _ in range(10):
         held = await life.look(evidence)
         assert held.examination is not None
         assert (held.state, held.examination.judgement, held.examination.code) == ("running", Judgement.HOLD, code)
     late = await life.look(evidence)
-    assert late.state is RolloutState.ROLLED_BACK
+    assert late.state is (RolloutState.ROLLED_BACK if evidence.is_attested else RolloutState.PAUSED)
     details = await life.last_details()
     assert ((await life.audit())[-1].principal, details["evidence"]["code"]) == (PRINCIPAL, code)
     assert "not found safe in 864000 s" in details["reason"]
@@ -279,7 +320,7 @@ async def test_a_restart_forgets_nothing_and_two_servers_act_once(life: Life) ->
         watched = await watched_rollouts(session)
     assert watched == [life.rollout_id]
     for _ in range(2):  # both servers have read the list before either acted
-        await look_at_all(watched, act, Given(crashed=(0.0, 0.2)))
+        await look_at_all(watched, act, Given(crashed=(0.0, 0.2), is_attested=True))
     assert acted == [PRINCIPAL] * 2
     assert [entry.action for entry in await life.audit()].count("halt rollout") == 1
     async with life.store.read() as session:

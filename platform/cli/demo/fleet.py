@@ -94,7 +94,7 @@ def run_fleet(
         post: the way out.
         seed: of the people; secrets and noise come from the operating system.
         progress: called with the number of devices done, now and then.
-        may_close: the collection may end meanwhile, because what it measures was halted; what is sent after that is
+        may_close: the collection may end meanwhile, because what it measures was stopped; what is sent after that is
             refused and dropped, as on any device.
 
     Raises:

@@ -1,4 +1,7 @@
-"""The demo's harmful version: rolled out to a tenth of the devices, watched, and stopped by what they report."""
+"""The demo's harmful version: rolled out to a tenth of the devices, watched, paused by what they report, and halted.
+
+The reports are not attested, so they pause and do no more: a person reads the look and halts.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ PLAN = Plan(
 def run_guarded(
     operator: PlatformClient, devices: Devices, run_fleet: Callable[[], int], say: Callable[[str], None]
 ) -> GuardOutcome:
-    """Roll the harmful version out and wait for the server to stop it; a person does where the reports do not tell.
+    """Roll the harmful version out and wait for the server to pause it; then a person halts it, or rolls it back.
 
     Args:
         operator: who plans the rollout.
@@ -52,9 +55,12 @@ def run_guarded(
     reports = run_fleet()
     say(f"{reports:,} private reports are in; nobody touches the rollout")
     rollout = _looked_at(operator, rollout.rollout_id, reports)
-    seconds = time.monotonic() - began_s if rollout.state != "running" else None
+    seconds = time.monotonic() - began_s if rollout.state == "paused" else None
     look = rollout.examination
-    if rollout.state == "running":
+    if rollout.state == "paused":
+        say("paused by the server; reports that are not attested do no more, so a person halts it")
+        rollout = operator.halt_rollout(rollout.rollout_id, "demo: a person read the look and agrees")
+    elif rollout.state == "running":
         rollout = operator.roll_back_rollout(rollout.rollout_id, "demo: too few devices to tell")
     return GuardOutcome(
         version=SPOILED,
@@ -69,7 +75,7 @@ def run_guarded(
 
 
 def _looked_at(operator: PlatformClient, rollout_id: str, reports: int) -> Rollout:
-    """Return the rollout once the server has stopped it, or has read all reports and found nothing."""
+    """Return the rollout once the server has paused it, or has read all reports and found nothing."""
     rollout = operator.rollout(rollout_id)
     try:
         for rollout in operator.watch_rollout(rollout_id, timeout_s=PATIENCE_S):

@@ -39,11 +39,12 @@ class GuardOutcome:
         version: the harmful version.
         share: of the devices that it was rolled out to, 0..1.
         ran_it: devices in processes that ran it.
-        state: of the rollout at the end: "halted", or "rolled_back" where the reports did not tell.
+        state: of the rollout at the end: "halted" by a person once the server had paused it, or "rolled_back" where the
+            reports did not tell.
         judgement: of the last look: "harm" or "hold".
         reason: the last look's sentence.
         reports: reports that it read.
-        seconds: from the first report to when the halt was seen; None where a person rolled it back.
+        seconds: from the first report to when the pause was seen; None where the reports did not tell.
     """
 
     version: str

@@ -133,9 +133,9 @@ def _guard_table(guarded: GuardOutcome) -> Table:
     table.add_row("reports that were read", f"{guarded.reports:,}")
     table.add_row("the server's judgement", f"{guarded.judgement}: {guarded.reason}")
     stopped = (
-        "by a person: the reports did not tell"
+        "rolled back by a person: the reports did not tell"
         if guarded.seconds is None
-        else f"by itself, within {guarded.seconds:.1f} s of the first report"
+        else f"paused by itself, within {guarded.seconds:.1f} s of the first report; halted by a person"
     )
     table.add_row("stopped", stopped)
     return table

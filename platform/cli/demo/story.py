@@ -310,12 +310,17 @@ class Story:
                 operator, devices, lambda: self._run_fleet(server, may_close=True).devices, self._screen.say
             )
             is_enough = self._settings.fleet >= ENOUGH_TO_TELL
-            _expect(guarded.state == "halted" or not is_enough, "a rollout that halts by itself", guarded)
+            _expect(
+                guarded.state == "halted" or not is_enough,
+                "a rollout that pauses by itself",
+                guarded,
+            )
             _expect(all(answer["error"] is None for answer in devices.ask("sync")), "a sync without error", "one")
             after = {answer["version"] for answer in devices.ask("read", count=1)}
             _expect(after == {self.result.ramped_to}, f"version {self.result.ramped_to} everywhere", after)
             self.result.guarded = guarded
-            how = "halted by itself" if guarded.seconds is not None else "rolled back by a person"
+            paused = guarded.seconds is not None
+            how = "paused by itself, and halted by a person" if paused else "rolled back by a person"
             self._hold("guard", f"{SPOILED} {how}: {guarded.reason}; every device is back on {self.result.ramped_to}")
 
     def _tamper(self, devices: Devices, team: PlatformClient, operator: PlatformClient) -> None:

@@ -127,9 +127,9 @@ def test_two_aggregators_noise_is_as_large_as_its_covariance_says() -> None:
 
 
 def test_harm_is_found_and_a_sound_version_reaches_everybody() -> None:
-    """Two per cent more crashes: halted at once in each run; none: safe at each stage, then complete."""
+    """Two per cent more crashes: paused at once in each run; none: safe at each stage, then complete."""
     harmed = list(simulate(scenario(treatment=HARMFUL, runs=5)))
-    assert [(run.state, run.harmed_window) for run in harmed] == [(RolloutState.HALTED, 1)] * 5
+    assert [(run.state, run.harmed_window) for run in harmed] == [(RolloutState.PAUSED, 1)] * 5
     sound = list(simulate(scenario(runs=5)))
     assert [run.state for run in sound] == [RolloutState.COMPLETED] * 5
     for run in sound:
@@ -183,7 +183,7 @@ def test_the_command_simulates_tells_and_draws(tmp_path: Path) -> None:
     said = alcove(*options, *plan, "--plot", tmp_path / "plot.png", "--json")
     assert said.code == 0, said.err
     found = json.loads(said.out)
-    assert (found["runs"], found["harmed"]["share"], found["states"]) == (2, 1.0, {"halted": 2})
+    assert (found["runs"], found["harmed"]["share"], found["states"]) == (2, 1.0, {"paused": 2})
     assert (tmp_path / "plot.png").stat().st_size > 5000
     table = alcove(*options, *plan)
     assert "harm found in 100.0% of 2 runs" in table.out
