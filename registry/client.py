@@ -11,7 +11,9 @@ A `TreeClient` keeps three things in its folder, each written whole or not at al
 An expired timestamp stays expired: it is kept as the verdict on its version and all below, so turning the clock back
 does not revive them.  The verdict falls with the keys: when root takes the timestamp's key away, a thief who ran the
 version up and let it expire leaves nothing behind.  The local clock is no floor otherwise: a clock that was years ahead
-and is right again bricks nothing, because a newer timestamp is judged by the clock as it is then.
+and is right again bricks nothing, because a newer timestamp is judged by the clock as it is then.  Where the device
+knows a moment that has passed for certain (a signed date, and the time since by a clock that only rises), it gives that
+as `floor`, and no wall clock is believed below it.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from alcove.registry._tuf import TargetFile
+    from alcove.registry.clock import Floor, SignedTime
     from tuf.ngclient.fetcher import FetcherInterface
 
 _Dated = TypeVar("_Dated", Policy, Halt)
@@ -69,6 +72,7 @@ class TreeClient:
         trusted_root: bytes,
         *,
         clock: Clock = SYSTEM_CLOCK,
+        floor: Floor | None = None,
         files: Files = DISK,
     ) -> None:
         """Read the tree at `base_url`; nothing is fetched yet.
@@ -79,6 +83,7 @@ class TreeClient:
             base_url: where `metadata/` and `targets/` lie, with or without a final slash.
             trusted_root: root metadata that the app carries, any version of it.
             clock: judges dates.
+            floor: what the clock is not believed below; none if omitted.
             files: writes.
         """
         self._folder = metadata_dir
@@ -86,6 +91,7 @@ class TreeClient:
         self._base_url = base_url.rstrip("/")
         self._trusted_root = trusted_root
         self._clock = clock
+        self._floor = floor
         self._files = files
         self._updater: TreeUpdater | None = None
 
@@ -108,6 +114,7 @@ class TreeClient:
                 fetcher=self._fetcher,
                 bootstrap=self._trusted_root,
                 now_s=self._clock.now_s(),
+                floor=self._floor,
             )
         try:
             with typed_errors(updater):
@@ -121,6 +128,19 @@ class TreeClient:
         if version <= self._expired_version(updater):
             raise ExpiredMetadata("timestamp", version=version)
         self._updater = updater
+
+    def signed_time(self) -> SignedTime:
+        """Return what the tree says of time.
+
+        Raises:
+            RegistryError: as `refresh`, which is called first where it was not.
+        """
+        if self._updater is None:
+            self.refresh()
+        updater = self._updater
+        if updater is None:  # refresh() either raised or set it; said for the type checker
+            raise MissingTarget("timestamp.json")
+        return updater.signed_time()
 
     def policy(self, app: str) -> Policy:
         """Return the published policy of `app`, and keep it.

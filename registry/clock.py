@@ -1,8 +1,10 @@
-"""What time is it?  Everything in the registry that asks takes one of these, so a test may set it."""
+"""Tells the time to everything in the registry that asks, so that a test may set it."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
@@ -24,6 +26,30 @@ class SystemClock:
 
 
 SYSTEM_CLOCK: Final = SystemClock()
+
+
+@dataclass(frozen=True, slots=True)
+class SignedTime:
+    """What an accepted tree says of time.
+
+    Attributes:
+        version: of the timestamp.
+        signed_s: earliest moment at which the timestamp can have been signed, seconds since 1970.
+        expires_s: when the timestamp or the snapshot ceases to hold, whichever comes first.
+        keys: ids of the keys that may sign the timestamp.
+    """
+
+    version: int
+    signed_s: int
+    expires_s: int
+    keys: tuple[str, ...]
+
+
+Floor = Callable[[Sequence[str]], int]
+"""Returns a moment that has passed for certain, given the ids of the keys that may sign the timestamp; 0: none known.
+
+What a key signed that root has taken away counts no longer: a thief could have signed any date.
+"""
 
 
 def utc(moment_s: int) -> datetime:

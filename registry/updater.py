@@ -10,9 +10,9 @@ import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from alcove.registry import limits
-from alcove.registry._tuf import Metadata, Root, Targets, Timestamp
-from alcove.registry.clock import utc
+from alcove.registry import layout, limits
+from alcove.registry._tuf import Metadata, Root, Snapshot, Targets, Timestamp
+from alcove.registry.clock import SignedTime, utc
 from alcove.registry.errors import (
     DocumentTooLarge,
     ExpiredMetadata,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from alcove.registry._tuf import Key, Role, Signed, TargetFile
+    from alcove.registry.clock import Floor
 
 _CONFIG: Final = UpdaterConfig(
     max_root_rotations=64,
@@ -59,10 +60,34 @@ class TreeUpdater(Updater):
         fetcher: FetcherInterface,
         bootstrap: bytes,
         now_s: int,
+        floor: Floor | None = None,
     ) -> None:
         super().__init__(metadata_dir, metadata_base_url, fetcher=fetcher, config=_CONFIG, bootstrap=bootstrap)
         self._trusted_set.reference_time = utc(now_s)
+        self._now_s = now_s
+        self._floor = floor
         self.last_timestamp = b""
+
+    def _load_root(self) -> None:
+        super()._load_root()
+        # Only now is it known whose timestamps count; no date was judged before.
+        if self._floor is not None:
+            floor_s = self._floor(self._timestamp_keys())
+            self._trusted_set.reference_time = utc(max(self._now_s, floor_s))
+
+    def signed_time(self) -> SignedTime:
+        """Return what the trusted timestamp and snapshot say of time; after a whole refresh."""
+        timestamp, snapshot = self.trusted(Timestamp.type), self.trusted(Snapshot.type)
+        expires_s = int(timestamp.expires.timestamp())
+        return SignedTime(
+            version=timestamp.version,
+            signed_s=expires_s - layout.LIFETIMES_S["timestamp"],
+            expires_s=min(expires_s, int(snapshot.expires.timestamp())),
+            keys=self._timestamp_keys(),
+        )
+
+    def _timestamp_keys(self) -> tuple[str, ...]:
+        return tuple(self._trusted_set.root.roles[Timestamp.type].keyids)
 
     def _download_metadata(self, rolename: str, length: int, version: int | None = None) -> bytes:
         data = super()._download_metadata(rolename, length, version)

@@ -11,6 +11,7 @@ Importing this loads neither the network's libraries nor the signed tree's nor t
 call that needs it.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -19,7 +20,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from alcove.privacy.entropy import Entropy, OsEntropy
 from alcove.registry.policy.attributes import NO_ATTRIBUTES, DeviceAttributes
@@ -34,10 +35,11 @@ from alcove.sdk.errors import (
     StorageError,
     TransportError,
 )
+from alcove.sdk.freshness import Freshness
 from alcove.sdk.handle import FeatureHandle, Measurement
 from alcove.sdk.history import History
 from alcove.sdk.identity import installation_secret
-from alcove.sdk.limits import ASYNC_WORKERS, MAX_DEADLINE_MS
+from alcove.sdk.limits import ASYNC_WORKERS, MAX_DEADLINE_MS, MAX_STALE_S
 from alcove.sdk.serving import Servings
 from alcove.sdk.slots import SlotStore
 from alcove.sdk.storage import Files
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_LOG: Final = logging.getLogger(__name__)
+
 
 class Client:
     """An app's client; safe for several threads, and for several processes with one data folder.
@@ -68,6 +72,9 @@ class Client:
         trusted_root: root metadata that ships with the app: a path or the bytes; read at the first sync.
         baselines: programs that ship with the app, by feature; beside them the features that alcove brings.
         device: what the app knows of the device, for audiences; it never leaves it.
+        max_stale_s: longest time, in seconds, for which what was installed answers without word from the server; then
+            the app's own models do, with the reason "stale", until the next sync that goes well.  At least a day; None:
+            for ever, so that whoever holds the network can hide a halt for ever.
         clock: the device's clocks.
         entropy: source of unpredictable bytes.
         limits: the caps of the privacy budget; the defaults if omitted.
@@ -78,6 +85,7 @@ class Client:
 
     Raises:
         InsecureServerError: the server's address is refused.
+        OutOfBoundError: `max_stale_s` is below a day, or no number.
         StorageError: the data folder cannot be made.
     """
 
@@ -90,6 +98,7 @@ class Client:
         *,
         baselines: Mapping[str, Path] | None = None,
         device: DeviceAttributes = NO_ATTRIBUTES,
+        max_stale_s: float | None = MAX_STALE_S,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
         limits: "BudgetLimits | None" = None,
@@ -110,10 +119,12 @@ class Client:
         self._engine = engine or NativeEngine()
         self._make_transport = transport
         self._slots = SlotStore(Path(data_dir), self._files)
+        self._freshness = Freshness(Path(data_dir), self._files, self._clock, max_stale_s)
         self._slots.prepare()
+        self._freshness.look()
         self._history = History(self._slots.folder / "reports", self._files)
         shipped = MappingProxyType({name: Path(path) for name, path in (baselines or {}).items()})
-        self._servings = Servings(self._slots, self._engine, shipped)
+        self._servings = Servings(self._slots, self._engine, shipped, lambda: self._freshness.is_overdue)
         self._traffic = Traffic()
         self._sent = SentCounter()
         # A sync holds the first for long.  Nobody loads, imports or waits for the network under the last.
@@ -123,6 +134,7 @@ class Client:
         self._lock = threading.Lock()
         self._listeners: list[Callable[[SyncResult], None]] = []
         self._is_current = False
+        self._last_sync: SyncResult | None = None
         self._transport: Transport | None = None
         self._run_sync: Callable[[], SyncResult] | None = None
         self._reporter: Reporter | None = None
@@ -168,6 +180,7 @@ class Client:
             clock=self._clock,
             executor=self._open_executor,
             record=self._record,
+            watch=self._watch,
             deadline_s=None if deadline_ms is None else deadline_ms / 1000,
         )
 
@@ -185,6 +198,8 @@ class Client:
             self._traffic.asked_wait_s = 0.0
             before = replace(self._traffic)
             result = self._opened_sync()()
+            self._last_sync = result
+            self._freshness.look()
             self._servings.follow()
             # A version that was refused leaves the policy as true as it was.
             self._is_current = result.error is None or bool(result.refused)
@@ -197,6 +212,21 @@ class Client:
             bytes_sent=self._traffic.sent_bytes - before.sent_bytes,
             retry_after_s=self._traffic.asked_wait_s,
         )
+
+    @property
+    def is_stale(self) -> bool:
+        """Tell whether what this device knows of the server has expired; False before anything was ever installed.
+
+        A tree is fresh for a day.  While this is True a halt may have been missed: whoever holds the network can hide
+        one.  After `max_stale_s` the app's own models answer.  It is kept on the disk, and no clock that is held or set
+        back makes it False; one that is set forward makes it True.
+        """
+        return self._freshness.is_stale
+
+    @property
+    def last_sync(self) -> "SyncResult | None":
+        """Return how the last sync of this process went, in the background too; None before the first."""
+        return self._last_sync
 
     def assignments(self) -> "Assignments | None":
         """Return what the policy on this device assigns to it; None before one was ever seen; uses no network.
@@ -326,6 +356,11 @@ class Client:
         if self._is_closed:
             raise ClosedError
 
+    def _watch(self, reading_ns: int) -> None:
+        """Let go of what is installed once the server was not heard for too long (freshness.py)."""
+        if reading_ns >= self._freshness.overdue_at_ns and self._freshness.look():
+            self._servings.follow()
+
     def _record(self, measurement: Measurement) -> None:
         if measurement.outcome in (Outcome.ACCEPTED, Outcome.REFUSED):
             self._history.note(measurement.feature, is_accepted=measurement.outcome is Outcome.ACCEPTED)
@@ -339,6 +374,10 @@ class Client:
         weather = (TransportError, StatusError, FetchError)
         with suppress(ClosedError):
             synced = self.sync()
+            if synced.error is not None:
+                # Its fields are the server's and the disk's; nothing that a person wrote is in a sync.
+                stale = "; what is installed is stale" if self.is_stale else ""
+                _LOG.warning("a background sync ended: %s: %s%s", type(synced.error).__name__, synced.error, stale)
             reported = self.report()
             is_failed = isinstance(synced.error, weather) or isinstance(reported.error, weather)
             return Turn(is_failed=is_failed, asked_wait_s=self._traffic.asked_wait_s)
@@ -374,6 +413,7 @@ class Client:
                 Installer(self._slots, self._files, transport, self._engine),
                 partial(self._opened_tree, transport),
                 partial(installation_secret, self._slots.identity_path, self._files, self._entropy),
+                freshness=self._freshness,
                 history=self._history,
                 attributes=self._device,
             ).run
@@ -388,6 +428,7 @@ class Client:
             trusted_root=self._root_bytes(),
             transport=transport,
             clock=self._clock,
+            floor=self._freshness.floor_s,
             files=self._files,
         )
 

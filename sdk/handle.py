@@ -28,6 +28,10 @@ from alcove.sdk.tries import NO_TRIAL, Trial
 T = TypeVar("T")
 
 
+STALE = "stale"
+"""Reason of what answers while the server was not heard for longer than `max_stale_s`."""
+
+
 class AnswerError(StrEnum):
     """Why an answer has no value."""
 
@@ -39,6 +43,8 @@ class AnswerError(StrEnum):
     """The program's outputs are not this feature's."""
     NO_MODEL = "no_model"
     """No slot of the feature could be loaded, and it has no baseline that could."""
+    STALE = STALE
+    """The server was not heard for longer than `max_stale_s`, and the feature has no baseline that could answer."""
     DEADLINE_EXCEEDED = "deadline_exceeded"
     """The run was not back within the deadline that the app set for this feature."""
 
@@ -54,7 +60,8 @@ class Answer(Generic[T]):
     Attributes:
         value: the feature's value; None where `error` says why.
         version: version that answered, "baseline" for the app's own model, "" if none could.
-        reason: why that version: "default", "rollout", "experiment", "fallback", "baseline", or "unavailable".
+        reason: why that version: "default", "rollout", "experiment", "fallback", "baseline", "stale" (the server was
+            not heard for longer than `max_stale_s`, so the app's own model answers), or "unavailable".
         latency_ms: time of run and decoding, in milliseconds.
         error: None, or why there is no value.
     """
@@ -127,6 +134,7 @@ class FeatureHandle(Generic[T]):
         clock: measures latency.
         executor: returns where `predict_async` runs.
         record: takes outcomes.
+        watch: called before each prediction with the monotonic clock's reading.
         deadline_s: longest time that a prediction may take, in seconds; None for no such bound.
     """
 
@@ -139,6 +147,7 @@ class FeatureHandle(Generic[T]):
         clock: Clock,
         executor: Callable[[], Executor],
         record: Callable[[Measurement], None],
+        watch: Callable[[int], None],
         deadline_s: float | None = None,
     ) -> None:
         self.name = name
@@ -147,6 +156,7 @@ class FeatureHandle(Generic[T]):
         self._clock = clock
         self._executor = executor
         self._record = record
+        self._watch = watch
         self._deadline_s = deadline_s
         self._runner = None if deadline_s is None else DeadlineRunner()
         self._last: tuple[Answer[T], Serving] | None = None
@@ -166,6 +176,7 @@ class FeatureHandle(Generic[T]):
             InputError: the number, type or shape of the inputs is not the feature's.  Bad data, such as text that is
                 not UTF-8, is no wrong use: it answers with an error code.
         """
+        self._watch(self._clock.monotonic_ns())
         serving = self._reference.serving
         answer = self._answer(serving, inputs) if self._runner is None else self._in_time(serving, inputs)
         if answer.error is None:
@@ -240,7 +251,7 @@ class FeatureHandle(Generic[T]):
 
     def _run(self, serving: Serving, inputs: tuple[Any, ...]) -> tuple[T | None, AnswerError | None]:
         if serving.model is None:
-            return None, AnswerError.NO_MODEL
+            return None, AnswerError.STALE if serving.reason == STALE else AnswerError.NO_MODEL
         try:
             outputs = serving.model(*inputs)
         except InvalidTextError:

@@ -58,3 +58,19 @@ DISK_RESERVE_BYTES: Final = 1_000_000
 
 MAX_DEADLINE_MS: Final = 600_000.0
 """Longest deadline of a prediction: ten minutes; whoever would wait longer wants none."""
+
+MAX_STALE_S: Final = 14 * 86_400.0
+"""Age above which what was installed answers no more, unless the app says otherwise: a halt can be hidden for two weeks
+at most, and a holiday without a network costs nobody their model."""
+
+FRESH_S: Final = 86_400
+"""Age above which a device says that it is stale: as long as a tree's timestamp lives."""
+
+MIN_MAX_STALE_S: Final = 86_400.0
+"""Least such age: a tree's timestamp lives a day, so nothing newer needs to be heard within one."""
+
+LOOK_STORE_S: Final = 3_600
+"""Time that may be counted before it is written down: what a process that is killed forgets, and a write an hour."""
+
+MAX_FRESHNESS_BYTES: Final = 8_192
+"""Largest record of freshness that is read: one with the ids of 16 keys takes 1,400 bytes."""

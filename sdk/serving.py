@@ -1,13 +1,14 @@
-"""Which program answers for a feature on this device, and from when on does another?
+"""Chooses which program answers for a feature on this device, and from when on another does.
 
     state ─▶ current ─▶ previous ─▶ baseline: the first that is there, is not on its last try, and loads ─▶ Serving
+    overdue (freshness.py) ─▶ baseline alone; slots and files stay, so that the next word of the server gives them back
     sync ─▶ follow(): every handle answers with what the state says then
 
 No network, and nothing is loaded under the lock.
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,13 +18,16 @@ from alcove.runtime.errors import AlcoveRuntimeError
 from alcove.sdk.contract import Contract, default_baseline, known_contracts
 from alcove.sdk.engine import Engine, Runnable
 from alcove.sdk.errors import UnknownFeatureError
-from alcove.sdk.handle import Reference, Serving
+from alcove.sdk.handle import STALE, Reference, Serving
 from alcove.sdk.slots import SlotStore
 from alcove.sdk.state import Slot, State
 from alcove.sdk.tries import Trial
 
 UNAVAILABLE = Serving(None, "", "unavailable")
 """Answers for a feature of which nothing could be loaded."""
+
+SILENT = Serving(None, "", STALE)
+"""Answers for a feature without a baseline while the server was not heard for too long."""
 
 
 class Servings:
@@ -33,12 +37,16 @@ class Servings:
         slots: what is installed.
         engine: runs programs.
         baselines: programs that ship with the app, by feature; beside them the features that alcove brings.
+        is_overdue: tells whether the server was not heard for too long to trust what is installed.
     """
 
-    def __init__(self, slots: SlotStore, engine: Engine, baselines: Mapping[str, Path]) -> None:
+    def __init__(
+        self, slots: SlotStore, engine: Engine, baselines: Mapping[str, Path], is_overdue: Callable[[], bool]
+    ) -> None:
         self._slots = slots
         self._engine = engine
         self._baselines = baselines
+        self._is_overdue = is_overdue
         self._lock = threading.Lock()
         self._swaps = 0
         self._references: dict[str, Reference] = {}
@@ -88,6 +96,8 @@ class Servings:
 
     def _serve(self, name: str, state: State) -> Serving:
         """Return what answers for a feature: the first of current, previous and baseline that loads and is trusted."""
+        if self._is_overdue():
+            return self._serve_overdue(name)
         slots = state.slots(name)
         left = slots.left
         for slot, reason in ((slots.current, ""), (slots.previous, "fallback")):
@@ -109,6 +119,12 @@ class Servings:
             return UNAVAILABLE
         return _in_left_arm(Serving(model, baseline[1], "baseline"), left)
 
+    def _serve_overdue(self, name: str) -> Serving:
+        """Return the baseline, in no arm: its outcomes are not those of the version that should have answered."""
+        baseline = self._baseline(name, self.known_contract(name))
+        model = None if baseline is None else self._load(baseline[0])
+        return SILENT if baseline is None or model is None else Serving(model, baseline[1], STALE)
+
     def _load(self, path: Path) -> Runnable | None:
         with suppress(AlcoveRuntimeError, OSError, MemoryError):
             return self._engine.load(path)
@@ -127,7 +143,11 @@ class Servings:
         for name, reference in references.items():
             current = state.slots(name).current
             now = reference.serving
-            if current is not None and now.model is not None and self._is_loaded(name, current, now):
+            if self._is_overdue() or now.reason == STALE:
+                if now.reason != STALE or not self._is_overdue():
+                    now.trial.abandon()
+                    reference.serving = self._serve(name, state)
+            elif current is not None and now.model is not None and self._is_loaded(name, current, now):
                 reference.serving = _serving(current, now.model, now.file, "", now.trial, left=state.slots(name).left)
             elif current is not None or now.key or now.has_left:
                 reference.serving = self._serve(name, state)

@@ -21,18 +21,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from alcove.registry.errors import RegistryError, VersionHaltedError
+from alcove.registry.errors import ExpiredMetadata, RegistryError, VersionHaltedError
 from alcove.registry.floors import is_below
 from alcove.registry.policy import resolve
 from alcove.registry.policy.attributes import NO_ATTRIBUTES, DeviceAttributes
 from alcove.runtime.errors import AlcoveRuntimeError
 from alcove.sdk.errors import AlcoveSdkError, QuarantinedError, StorageError
+from alcove.sdk.freshness import Freshness
 from alcove.sdk.history import History
 from alcove.sdk.installer import Installer, Tree
 from alcove.sdk.slots import SlotStore
 from alcove.sdk.state import Slot, State
 
 if TYPE_CHECKING:
+    from alcove.registry.clock import SignedTime
     from alcove.registry.policy import FeaturePolicy, Halt, Policy, Resolution, VersionRef
 
 Problem = AlcoveSdkError | RegistryError | AlcoveRuntimeError
@@ -96,6 +98,10 @@ class SignedTree(Tree, Protocol):
         """Read what is new."""
         ...
 
+    def signed_time(self) -> "SignedTime":
+        """Return what the tree says of time."""
+        ...
+
     def policy(self, app: str) -> "Policy":
         """Return the app's policy."""
         ...
@@ -125,6 +131,7 @@ class Synchroniser:
         installer: fetches and verifies them.
         open_tree: returns the signed tree as far as it was read; it is refreshed once.
         secret: returns the installation's secret.
+        freshness: how long ago the server was heard.
         history: how answers fared until an experiment is met.
         attributes: what the app says of the device.
     """
@@ -137,6 +144,7 @@ class Synchroniser:
         open_tree: Callable[[], SignedTree],
         secret: Callable[[], bytes],
         *,
+        freshness: Freshness,
         history: History,
         attributes: DeviceAttributes = NO_ATTRIBUTES,
     ) -> None:
@@ -145,6 +153,7 @@ class Synchroniser:
         self._installer = installer
         self._open_tree = open_tree
         self._secret = secret
+        self._freshness = freshness
         self._history = history
         self._attributes = attributes
 
@@ -164,11 +173,14 @@ class Synchroniser:
 
     def _follow(self, progress: _Progress) -> None:
         tree = self._open_tree()
-        tree.refresh()
+        self._refresh(tree)
         halt = tree.halt(self._app)
         self._store(progress, progress.state.withdraw(halt.digests))
         self._store(progress, progress.state.quarantine(self._slots.tries.quarantined()))
         self._leave_below(progress, tree)
+        if not progress.refused:
+            # Not before: a mirror that holds halts or floors back is not heard.
+            self._freshness.hear(tree.signed_time())
         settled = {refusal.feature for refusal in progress.refused}
         policy = tree.policy(self._app)
         for feature in sorted(progress.state.features.keys() - policy.features.keys()):
@@ -199,6 +211,14 @@ class Synchroniser:
         self._history.keep_only({task.task_id for task in tasks})
         if not progress.refused and not halt.frozen:
             self._slots.keep_only(progress.state.versions())
+
+    def _refresh(self, tree: SignedTree) -> None:
+        try:
+            tree.refresh()
+        except ExpiredMetadata as error:
+            if error.role in ("timestamp", "snapshot"):
+                self._freshness.expire()
+            raise
 
     def _meet(self, state: State, feature: str, resolution: "Resolution") -> None:
         """Settle what is known of the device before it is in an experiment that asks for it."""

@@ -36,11 +36,13 @@ class HandClock:
     Attributes:
         time_s: what the wall clock shows, seconds since 1970.
         tick_ns: what each reading of the monotonic clock adds, so that a prediction takes that long.
+        starts: how often the device was started.
     """
 
     def __init__(self, time_s: int = 1_800_000_000, tick_ns: int = 1_000_000) -> None:
         self.time_s = time_s
         self.tick_ns = tick_ns
+        self.starts = 1
         self._elapsed_ns = 0
 
     def now_s(self) -> int:
@@ -51,6 +53,23 @@ class HandClock:
         """Return the last reading and `tick_ns` more."""
         self._elapsed_ns += self.tick_ns
         return self._elapsed_ns
+
+    def boot_id(self) -> str:
+        """Return the number of the start."""
+        return f"by hand {self.starts}"
+
+    def pass_s(self, seconds: float, *, is_held: bool = False) -> None:
+        """Let time pass, by both clocks; where the wall clock is held, by the monotonic one alone."""
+        self._elapsed_ns += int(seconds * 1e9)
+        if not is_held:
+            self.time_s += int(seconds)
+
+    def restart(self, off_s: float = 0.0, *, is_held: bool = False) -> None:
+        """Start the device again: the monotonic clock begins anew, the wall clock has gone on unless it is held."""
+        self.starts += 1
+        self._elapsed_ns = 0
+        if not is_held:
+            self.time_s += int(off_s)
 
 
 class SeededEntropy:

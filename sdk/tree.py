@@ -1,8 +1,9 @@
-"""How does the SDK open the signed tree?  The registry's client, with this device's disk, clock and transport."""
+"""Opens the signed tree: the registry's client, with this device's disk, clocks and transport."""
 
 from pathlib import Path
 
 from alcove.registry.client import TreeClient
+from alcove.registry.clock import Floor
 from alcove.registry.files import Disk
 from alcove.sdk.clock import Clock
 from alcove.sdk.egress import TufFetcher
@@ -38,8 +39,8 @@ class _TreeDisk(Disk):
 
 
 def open_tree(
-    folder: Path, *, server: str, trusted_root: bytes, transport: Transport, clock: Clock, files: Files
+    folder: Path, *, server: str, trusted_root: bytes, transport: Transport, clock: Clock, floor: Floor, files: Files
 ) -> TreeClient:
     """Return the tree of `server` as far as it was read into `folder`; nothing is fetched yet."""
     fetcher = TufFetcher(transport, server)
-    return TreeClient(folder, fetcher, server, trusted_root, clock=clock, files=_TreeDisk(files))
+    return TreeClient(folder, fetcher, server, trusted_root, clock=clock, floor=floor, files=_TreeDisk(files))

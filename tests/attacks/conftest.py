@@ -6,6 +6,10 @@ from pathlib import Path
 import pytest
 from alcove.registry.testing import TreeWorld
 
+from tests.sdk.conftest import closing, device, make_device, released, server, template
+
+__all__ = ["closing", "device", "make_device", "released", "server", "template"]
+
 
 @pytest.fixture
 def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
