@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from alcove.registry.manifest import Manifest, Variant
+    from alcove.runtime.cancellation import Cancellation
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class ProgramFacts:
 
 
 class ProgramInspector(Protocol):
-    """Reads programs; every method raises `ProgramRefusedError` and nothing else."""
+    """Reads programs; every method raises `ProgramRefusedError`, or says that somebody ended it, and nothing else."""
 
     def inspect(self, variant: str, program: bytes) -> ProgramFacts:
         """Return what the program states; its structure is verified."""
@@ -68,7 +69,14 @@ def verify_program(inspector: ProgramInspector, manifest: Manifest, variant: Var
 
 
 class RuntimeInspector:
-    """Asks the native runtime."""
+    """Asks the native runtime.
+
+    Args:
+        cancellation: ends a check from another thread.
+    """
+
+    def __init__(self, cancellation: Cancellation | None = None) -> None:
+        self._cancellation = cancellation
 
     def inspect(self, variant: str, program: bytes) -> ProgramFacts:
         """Return what the program states.
@@ -96,16 +104,20 @@ class RuntimeInspector:
         """Check every weight digest and run the parity certificate.
 
         Raises:
-            ProgramRefusedError: a weight differs from its digest, or an output from the certificate.
+            ProgramRefusedError: a weight differs from its digest, an output from the certificate, or its samples take
+                too long.
+            RunCancelledError: somebody ended the check; nothing is known of the program.
         """
         from alcove.runtime import load  # noqa: PLC0415
         from alcove.runtime.certificate import check_certificate  # noqa: PLC0415
-        from alcove.runtime.errors import AlcoveRuntimeError  # noqa: PLC0415
+        from alcove.runtime.errors import AlcoveRuntimeError, RunCancelledError  # noqa: PLC0415
 
         try:
             model = load(program)
             model.verify_weights()
-            check_certificate(model)
+            check_certificate(model, cancellation=self._cancellation)
+        except RunCancelledError:
+            raise
         except AlcoveRuntimeError as error:
             raise ProgramRefusedError(variant, str(error)) from error
 

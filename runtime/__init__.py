@@ -18,10 +18,12 @@ from alcove.runtime.errors import (
     InvalidTextError,
     IsaError,
     ProgramError,
+    RunCancelledError,
     SessionBusyError,
 )
 
 if TYPE_CHECKING:
+    from alcove.runtime.cancellation import Cancellation
     from alcove.runtime.compiler import export
     from alcove.runtime.compiler.quantise.options import Quantisation
     from alcove.runtime.model import Model, Port, Session, load
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AlcoveRuntimeError",
     "CalibrationError",
+    "Cancellation",
     "CertificateError",
     "ExportError",
     "Finding",
@@ -39,6 +42,7 @@ __all__ = [
     "Port",
     "ProgramError",
     "Quantisation",
+    "RunCancelledError",
     "Session",
     "SessionBusyError",
     "export",
@@ -47,6 +51,7 @@ __all__ = [
 
 # Loaded on first use: importing the SDK must not pay for numpy or torch.
 _LAZY = {
+    "Cancellation": "alcove.runtime.cancellation",
     "Model": "alcove.runtime.model",
     "Port": "alcove.runtime.model",
     "Quantisation": "alcove.runtime.compiler.quantise.options",

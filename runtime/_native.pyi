@@ -104,6 +104,7 @@ class NativeSession:
                 picks from.
             InvalidTextError: a text is not UTF-8.
             SessionBusyError: another thread is in a call of this session.
+            RunCancelledError: the session was cancelled.
             MemoryError: the system gave none for these sizes.
         """
     def marks(self, inputs: tuple[Any, ...], runs: int) -> NDArray[np.int64]:
@@ -117,6 +118,7 @@ class NativeSession:
             InputError: as a call; or there are less than 1 run, or more than 2**23 of these numbers.
             InvalidTextError: a text is not UTF-8.
             SessionBusyError: another thread is in a call of this session.
+            RunCancelledError: the session was cancelled.
             MemoryError: the system gave none for these sizes.
         """
     def reset(self) -> None:
@@ -125,6 +127,10 @@ class NativeSession:
         Raises:
             SessionBusyError: another thread is in a call of this session.
         """
+    def cancel(self) -> None:
+        """Make the run at hand, and every later one until `uncancel`, end with RunCancelledError; from any thread."""
+    def uncancel(self) -> None:
+        """Let runs go on that begin from now on."""
     @property
     def memory_bytes(self) -> int:
         """What it has allocated."""

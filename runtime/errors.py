@@ -5,6 +5,7 @@ AlcoveRuntimeError
 ├── InputError            the call passes what the program can't take (call)
 │   └── InvalidTextError  a text is not UTF-8
 ├── SessionBusyError      two threads use one session at once         (call)
+├── RunCancelledError     somebody stopped the run                   (call)
 ├── IsaError              ALCOVE_ISA names what there is not          (us)
 ├── ExportError           a module cannot become a program           (call)
 ├── CalibrationError      samples for quantising don't fit the module (call)
@@ -72,6 +73,10 @@ class InvalidTextError(InputError):
 
 class SessionBusyError(AlcoveRuntimeError):
     """A session was called while another thread was running it; make one session per thread."""
+
+
+class RunCancelledError(AlcoveRuntimeError):
+    """A run was stopped by `Session.cancel` or a `Cancellation`, or came after; no outputs, and no state changed."""
 
 
 class IsaError(AlcoveRuntimeError):

@@ -3,6 +3,7 @@
 load(path | bytes) ─▶ Model ──session()──▶ Session ──(inputs)──▶ list of arrays
 """
 
+import math
 import os
 from collections import deque
 from collections.abc import Sequence
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from alcove.runtime import _native
+from alcove.runtime.cancellation import Cancellation
+from alcove.runtime.errors import ProgramError
 from alcove.runtime.format.spec import DType
 
 if TYPE_CHECKING:
@@ -19,6 +22,10 @@ if TYPE_CHECKING:
 
 MAX_IDLE_SESSIONS = 4
 """Sessions that a model keeps for calls from several threads; each takes `memory_ceiling_bytes`."""
+
+
+MAX_LABELLED_BYTES = 1 << 26
+"""Bytes of an output of labels, at 4 a character of the longest name: 64 MiB, where the indices themselves take 2."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,7 @@ class Session:
                 that take more memory than the session may.
             InvalidTextError: a text is not UTF-8.
             SessionBusyError: another thread is running it.
+            RunCancelledError: the session was cancelled.
             MemoryError: the system gave none for these sizes.
         """
         outputs = self._native(*inputs)
@@ -87,6 +95,7 @@ class Session:
             InputError: as a call; or there would be more than 2**23 marks.
             InvalidTextError: a text is not UTF-8.
             SessionBusyError: another thread is running it.
+            RunCancelledError: the session was cancelled.
             MemoryError: the system gave none for these sizes.
         """
         return self._native.marks(tuple(inputs), runs)
@@ -98,6 +107,19 @@ class Session:
             SessionBusyError: another thread is running it.
         """
         self._native.reset()
+
+    def cancel(self) -> None:
+        """Make the run at hand, and every later one until `uncancel`, end with `RunCancelledError`.
+
+        May be called from any thread, and returns at once. A run looks at it between operators and within long ones
+        (docs/robustness.md says how soon it ends); one that has ended already stays as it ended. What the model keeps
+        from run to run is as before a run that was stopped.
+        """
+        self._native.cancel()
+
+    def uncancel(self) -> None:
+        """Let runs go on that begin from now on."""
+        self._native.uncancel()
 
     @property
     def memory_bytes(self) -> int:
@@ -119,7 +141,7 @@ class Model:
         self.inputs = tuple(map(_port, native.inputs))
         self.outputs = tuple(map(_port, native.outputs))
         self.states = tuple(native.states)
-        self._labels = tuple((index, np.array(port.labels)) for index, port in enumerate(self.outputs) if port.labels)
+        self._labels = tuple((index, _label_array(port)) for index, port in enumerate(self.outputs) if port.labels)
         # Appending and popping are atomic, so that threads need no lock; when it is full the oldest goes.
         self._idle: deque[Session] = deque(maxlen=MAX_IDLE_SESSIONS)
 
@@ -141,6 +163,30 @@ class Model:
                 session.reset()
             return session(*inputs)
         finally:
+            self._idle.append(session)
+
+    def run(self, inputs: Sequence[Any], cancellation: Cancellation) -> "list[NDArray[Any]]":
+        """Return what a call with these inputs returns, unless somebody stops it.
+
+        Args:
+            inputs: as a call takes them.
+            cancellation: stops the run, from any thread.
+
+        Raises:
+            RunCancelledError: it was stopped, or there was no time to begin.
+            InputError: as a call; `InvalidTextError` too.
+        """
+        try:
+            session = self._idle.pop()
+        except IndexError:
+            session = self.session()
+        try:
+            with cancellation.over(session):
+                if self.states:
+                    session.reset()
+                return session(*inputs)
+        finally:
+            session.uncancel()
             self._idle.append(session)
 
     def session(self, *, memory_limit_bytes: int | None = None, threads: int = 1) -> Session:
@@ -201,7 +247,7 @@ def load(program: str | os.PathLike[str] | bytes) -> Model:
         program: path of an `.alc` file, or its bytes.
 
     Raises:
-        ProgramError: the bytes are no valid program.
+        ProgramError: the bytes are no valid program, or its labels would take more than `MAX_LABELLED_BYTES`.
         IsaError: ALCOVE_ISA names an instruction set that is unknown or that this machine lacks.
         OSError: the file cannot be read.
         ValueError: the path holds a null byte.
@@ -209,6 +255,21 @@ def load(program: str | os.PathLike[str] | bytes) -> Model:
     if isinstance(program, bytes):
         return Model(_native.open_bytes(program))
     return Model(_native.open_file(os.fsencode(program)))
+
+
+def _label_array(port: Port) -> "NDArray[np.str_]":
+    """Return the names of an output's indices; numpy gives each element as much room as the longest name takes."""
+    labels = np.array(port.labels)
+    size_bytes = math.prod(port.shape) * labels.itemsize
+    if size_bytes > MAX_LABELLED_BYTES:
+        raise ProgramError(
+            "program",
+            None,
+            None,
+            "port_labels",
+            f"the labels of output {port.name!r} would take {size_bytes} bytes, the cap is {MAX_LABELLED_BYTES}",
+        )
+    return labels
 
 
 def _port(fields: "_native.PortFields") -> Port:

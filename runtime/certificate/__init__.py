@@ -2,6 +2,7 @@
 
 samples.py    what inputs may be
 document.py   its bytes: canonical JSON
+limits.py     what that may cost
 check.py      run, compare, tell
 """
 
@@ -15,13 +16,16 @@ from alcove.runtime.certificate.check import (
     relative_difference,
     run_sample,
 )
-from alcove.runtime.certificate.document import MAX_CERTIFICATE_BYTES, MAX_SAMPLES, TOLERANCES
+from alcove.runtime.certificate.document import TOLERANCES
+from alcove.runtime.certificate.limits import MAX_CERTIFICATE_BYTES, MAX_CHECK_S, MAX_INPUT_BYTES, MAX_SAMPLES
 from alcove.runtime.certificate.samples import DTYPES as SAMPLE_DTYPES
 from alcove.runtime.certificate.samples import LICENCES, Input, Procedural, Sample
 
 __all__ = [
     "LICENCES",
     "MAX_CERTIFICATE_BYTES",
+    "MAX_CHECK_S",
+    "MAX_INPUT_BYTES",
     "MAX_SAMPLES",
     "SAMPLE_DTYPES",
     "TOLERANCES",

@@ -9,15 +9,19 @@ Source of the idea: DESIGN, "The runtime", 7.
 
 import hashlib
 import math
+import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from alcove.runtime.cancellation import Cancellation
 from alcove.runtime.certificate.document import (
-    PICKED,
     TOLERANCES,
+    Document,
     Picked,
+    Text,
     canonical,
     decode_expected,
     decode_input,
@@ -27,14 +31,22 @@ from alcove.runtime.certificate.document import (
     parse,
     picks,
 )
-from alcove.runtime.certificate.samples import Sample
-from alcove.runtime.errors import CertificateError, InputError
+from alcove.runtime.certificate.document import (
+    Input as InputRecord,
+)
+from alcove.runtime.certificate.limits import MAX_CHECK_S, PICKED
+from alcove.runtime.certificate.samples import DTYPES, Sample
+from alcove.runtime.errors import CertificateError, InputError, RunCancelledError
 from alcove.runtime.format.reader import read_spec
+from alcove.runtime.format.spec import DType
 from alcove.runtime.format.writer import write_program
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from alcove.runtime.model import Model
+    from alcove.runtime.model import Model, Port
+
+_PIECE_BYTES: Final = 1 << 20
+"""Bytes of an output that are hashed at a time."""
 
 
 @dataclass(frozen=True)
@@ -56,18 +68,86 @@ class CertificateReport:
     digest: str
 
 
-def check_certificate(model: "Model") -> CertificateReport:
+def check_certificate(
+    model: "Model", *, limit_s: float = MAX_CHECK_S, cancellation: Cancellation | None = None
+) -> CertificateReport:
     """Run every sample of a program's certificate and compare: within the tolerance of torch, and bit for bit.
+
+    What it costs is bounded before it begins: inputs are compared with the program's ports and counted before one is
+    made, and the runs are stopped after `limit_s`.  At a time there are the inputs of one sample (all samples' together
+    have at most `MAX_INPUT_BYTES`), one session (the program's memory ceiling), and one sample's outputs.
 
     Args:
         model: a loaded program; its certificate is data from outside and is checked like it.
+        limit_s: longest time of all runs together, in seconds of the wall clock, > 0.
+        cancellation: ends the check from another thread.
 
     Raises:
-        CertificateError: there is none, it is malformed, its samples don't fit the program, or an output differs; names
-            the sample, the output, what was promised and what was seen.
+        CertificateError: there is none, it is malformed, its samples don't fit the program or take longer than
+            `limit_s`, or an output differs; names the sample, the output, what was promised and what was seen.
+        RunCancelledError: `cancellation` ended it; nothing is known of the program.
     """
-    data = model.certificate
-    certificate = parse(data)
+    certificate = parse(model.certificate)
+    _check_fit(model, certificate)
+    ended = Cancellation()
+    timer = threading.Timer(limit_s, ended.cancel)
+    timer.daemon = True
+    timer.start()
+    try:
+        with nullcontext() if cancellation is None else cancellation.over(ended):
+            return _run_all(model, certificate, ended)
+    except RunCancelledError as error:
+        if cancellation is not None and cancellation.is_cancelled:
+            raise
+        raise CertificateError(
+            f"running the samples takes longer than {limit_s} s", bound=f"{limit_s} s", value=f"more than {limit_s} s"
+        ) from error
+    finally:
+        timer.cancel()
+
+
+def _check_fit(model: "Model", certificate: Document) -> None:
+    """Refuse samples that the program's ports don't take, before anything is made of them."""
+    for index, sample in enumerate(certificate.samples):
+        if len(sample.inputs) != len(model.inputs):
+            raise CertificateError(
+                f"sample {index} has {len(sample.inputs)} inputs, the program takes {len(model.inputs)}",
+                sample=index,
+                bound=str(len(model.inputs)),
+                value=str(len(sample.inputs)),
+            )
+        for port, value in zip(model.inputs, sample.inputs, strict=True):
+            expected, seen = _port_text(port), _input_text(value)
+            if not _fits(port, value):
+                raise CertificateError(
+                    f"sample {index} does not fit the program: input {port.name!r} is {expected}, not {seen}",
+                    sample=index,
+                    bound=expected,
+                    value=seen,
+                )
+
+
+def _fits(port: "Port", value: InputRecord) -> bool:
+    """Tell whether type, rank and greatest sizes of a port admit an input; the run itself knows more."""
+    if isinstance(value, Text) or port.dtype is DType.TEXT:
+        return isinstance(value, Text) and port.dtype is DType.TEXT
+    is_type = value.dtype == port.dtype.name.lower().replace("boolean", "bool")
+    return (
+        is_type
+        and len(value.shape) == len(port.shape)
+        and all(size <= most for size, most in zip(value.shape, port.shape, strict=True))
+    )
+
+
+def _port_text(port: "Port") -> str:
+    return "text" if port.dtype is DType.TEXT else f"{port.dtype.name.lower()} [{', '.join(port.dims)}]"
+
+
+def _input_text(value: InputRecord) -> str:
+    return "text" if isinstance(value, Text) else f"{value.dtype} {value.shape}"
+
+
+def _run_all(model: "Model", certificate: Document, ended: Cancellation) -> CertificateReport:
     names = [port.name for port in model.outputs]
     largest = 0.0
     for index, sample in enumerate(certificate.samples):
@@ -76,7 +156,7 @@ def check_certificate(model: "Model") -> CertificateReport:
             raise CertificateError(
                 f"sample {index} has outputs {promised}, the program has {names}", sample=index, bound=str(names)
             )
-        outputs = run_sample(model, index, [decode_input(index, value) for value in sample.inputs])
+        outputs = run_sample(model, index, [decode_input(index, value) for value in sample.inputs], ended)
         for output, native in zip(sample.outputs, outputs, strict=True):
             expected = decode_expected(index, output.torch)
             shown = native
@@ -93,18 +173,21 @@ def check_certificate(model: "Model") -> CertificateReport:
                     bound=output.native_sha256,
                     value=seen,
                 )
-    digest = hashlib.sha256(data).hexdigest()
+    digest = hashlib.sha256(model.certificate).hexdigest()
     return CertificateReport(len(certificate.samples), certificate.licence, certificate.tolerance, largest, digest)
 
 
-def run_sample(model: "Model", index: int, inputs: Sequence[str | NDArray[Any]]) -> list[NDArray[Any]]:
+def run_sample(
+    model: "Model", index: int, inputs: Sequence[str | NDArray[Any]], cancellation: Cancellation | None = None
+) -> list[NDArray[Any]]:
     """Return the outputs of sample `index`.
 
     Raises:
         CertificateError: the program does not take these inputs.
+        RunCancelledError: `cancellation` ended the run.
     """
     try:
-        return list(model(*inputs))
+        return model(*inputs) if cancellation is None else model.run(inputs, cancellation)
     except InputError as error:
         raise CertificateError(f"sample {index} does not fit the program: {error}", sample=index) from error
 
@@ -222,4 +305,14 @@ def relative_difference(expected: NDArray[Any], native: NDArray[Any]) -> tuple[f
 
 def output_digest(output: NDArray[Any]) -> str:
     """Return the sha-256, hex, of one output: its canonical JSON, which keeps type, shape and every bit."""
-    return hashlib.sha256(canonical(encode_tensor(output))).hexdigest()
+    name = next((name for name, kind in DTYPES.items() if kind == output.dtype), None)
+    if name is None:
+        return hashlib.sha256(canonical(encode_tensor(output))).hexdigest()
+    # The same bytes, piece by piece: in one piece they would take several times what a large output does.
+    digest = hashlib.sha256(f'{{"dtype":"{name}","hex":"'.encode())
+    elements = np.ascontiguousarray(output).reshape(-1).view(np.uint8).data
+    for start in range(0, len(elements), _PIECE_BYTES):
+        digest.update(elements[start : start + _PIECE_BYTES].hex().encode())
+    shape = ",".join(str(size) for size in output.shape)
+    digest.update(f'","shape":[{shape}]}}'.encode())
+    return digest.hexdigest()

@@ -11,19 +11,19 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
 import numpy as np
-from alcove.runtime.certificate.samples import DTYPES, Input, Procedural
+from alcove.runtime.certificate.limits import (
+    MAX_CERTIFICATE_BYTES,
+    MAX_INPUT_BYTES,
+    MAX_LABEL_CHARACTERS,
+    MAX_RANK,
+    MAX_SAMPLES,
+    PICKED,
+)
+from alcove.runtime.certificate.samples import DTYPES, Procedural
+from alcove.runtime.certificate.samples import Input as Source
 from alcove.runtime.errors import CertificateError
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-MAX_SAMPLES: Final = 16
-MAX_CERTIFICATE_BYTES: Final = 65_536
-MAX_RANK: Final = 8
-MAX_ELEMENTS: Final = 1 << 26
-"""Of a tensor made by a rule: what a device makes at install, 256 MB of f32."""
-
-PICKED: Final = 128
-"""How many elements of an output are kept if it has more."""
 
 TOLERANCES: Final = {"exact": 0.0, "tight": 1e-5, "standard": 1e-4, "quantised": 0.1}
 """Classes of |native - torch| / max(1, |torch|); integers, booleans and labels are always equal.
@@ -32,7 +32,7 @@ tight: a few products; standard: deep float networks; quantised: int8 against th
 """
 
 _Dtype = Literal["f32", "i8", "i32", "i64", "u8", "bool"]
-_Shape = Annotated[list[Annotated[int, Field(ge=0, le=MAX_ELEMENTS)]], Field(max_length=MAX_RANK)]
+_Shape = Annotated[list[Annotated[int, Field(ge=0, le=MAX_INPUT_BYTES)]], Field(max_length=MAX_RANK)]
 _Hex = Annotated[str, Field(pattern=r"^([0-9a-f]{2})*$")]
 
 
@@ -76,8 +76,12 @@ class Picked(_Strict):
 class Labels(_Strict):
     """An output of labels."""
 
-    labels: list[str]
+    labels: list[Annotated[str, Field(max_length=MAX_LABEL_CHARACTERS)]]
     shape: _Shape
+
+
+Input = Text | Tensor | Rule
+"""How one input is written down."""
 
 
 class Output(_Strict):
@@ -91,7 +95,7 @@ class Output(_Strict):
 class SampleRecord(_Strict):
     """One set of inputs with what came out."""
 
-    inputs: list[Text | Tensor | Rule]
+    inputs: list[Input]
     outputs: list[Output]
     source: Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -105,7 +109,7 @@ class Document(_Strict):
     tolerance: Literal["exact", "tight", "standard", "quantised"]
 
 
-def encode_input(value: Input) -> dict[str, object]:
+def encode_input(value: Source) -> dict[str, object]:
     """Return an input as JSON values.
 
     Raises:
@@ -166,7 +170,8 @@ def parse(data: bytes) -> Document:
     """Return the document in a certificate's bytes.
 
     Raises:
-        CertificateError: there is none, it is too large, malformed, or not in its canonical spelling.
+        CertificateError: there is none, it is too large, malformed, not in its canonical spelling, or its inputs would
+            take more than `MAX_INPUT_BYTES`.
     """
     if not data:
         raise CertificateError("the program has no parity certificate")
@@ -186,26 +191,35 @@ def parse(data: bytes) -> Document:
         ) from error
     if canonical(certificate.model_dump()) != data:
         raise CertificateError("the certificate is not in its canonical encoding")
+    _check_input_bytes(certificate)
     return certificate
 
 
-def decode_input(index: int, value: Text | Tensor | Rule) -> str | NDArray[Any]:
+def _check_input_bytes(certificate: Document) -> None:
+    """Refuse inputs that would take too much; nothing was made of any yet."""
+    total = 0
+    for index, sample in enumerate(certificate.samples):
+        for value in sample.inputs:
+            total += 0 if isinstance(value, Text) else math.prod(value.shape) * DTYPES[value.dtype].itemsize
+            if total > MAX_INPUT_BYTES:
+                raise CertificateError(
+                    f"sample {index}: the inputs so far take {total} bytes, those of all samples together may take "
+                    f"{MAX_INPUT_BYTES}",
+                    sample=index,
+                    bound=str(MAX_INPUT_BYTES),
+                    value=str(total),
+                )
+
+
+def decode_input(index: int, value: Input) -> str | NDArray[Any]:
     """Return input `value` of sample `index` as a model takes it.
 
     Raises:
-        CertificateError: its elements don't fill its shape, or a rule would make too many.
+        CertificateError: its elements don't fill its shape.
     """
     if isinstance(value, Text):
         return value.text
     if isinstance(value, Rule):
-        count = math.prod(value.shape)
-        if count > MAX_ELEMENTS:
-            raise CertificateError(
-                f"sample {index}: a rule makes {count} elements, at most {MAX_ELEMENTS} are allowed",
-                sample=index,
-                bound=str(MAX_ELEMENTS),
-                value=str(count),
-            )
         rule = Procedural(value.rule, value.dtype, tuple(value.shape), value.seed, value.low, value.high)
         return rule.elements()
     return _filled(index, bytes.fromhex(value.hex), value.dtype, value.shape)

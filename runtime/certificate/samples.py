@@ -17,6 +17,8 @@ LICENCES: Final = ("CC0-1.0", "own text", "procedural", "public domain")
 _GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
 _MIX: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _PERIOD: Final = 4096
+_PIECE: Final = 1 << 16
+"""Elements that are made at a time."""
 
 DTYPES: Final[dict[str, np.dtype[Any]]] = {
     "f32": np.dtype("<f4"),
@@ -51,34 +53,38 @@ class Procedural:
     high: float
 
     def elements(self) -> NDArray[Any]:
-        """Return the tensor."""
+        """Return the tensor; made in pieces, so that little more memory is taken than it has itself."""
         count = math.prod(self.shape)
-        fraction = self._uniform(count) if self.rule == "uniform" else self._smooth()
-        values = self.low + (self.high - self.low) * fraction
         kind = DTYPES[self.dtype]
-        made = values.astype(kind) if kind.kind == "f" else np.floor(values).astype(kind)
+        made = np.empty(count, kind)
+        for start in range(0, count, _PIECE):
+            place = np.arange(start, min(start + _PIECE, count), dtype=np.int64)
+            fraction = self._uniform(place) if self.rule == "uniform" else self._smooth(place)
+            values = self.low + (self.high - self.low) * fraction
+            made[start : start + len(place)] = (values if kind.kind == "f" else np.floor(values)).astype(kind)
         array: NDArray[Any] = made.reshape(self.shape)
         return array
 
-    def _uniform(self, count: int) -> NDArray[np.float64]:
+    def _uniform(self, place: NDArray[np.int64]) -> NDArray[np.float64]:
         """Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators" (OOPSLA 2014), SplitMix64."""
         with np.errstate(over="ignore"):
-            z = np.uint64(self.seed) * _GOLDEN + np.arange(1, count + 1, dtype=np.uint64) * _GOLDEN
+            z = np.uint64(self.seed) * _GOLDEN + (place + 1).astype(np.uint64) * _GOLDEN
             z = (z ^ (z >> np.uint64(30))) * _MIX[0]
             z = (z ^ (z >> np.uint64(27))) * _MIX[1]
             z ^= z >> np.uint64(31)
         fraction: NDArray[np.float64] = (z >> np.uint64(40)).astype(np.float64) / float(1 << 24)
         return fraction
 
-    def _smooth(self) -> NDArray[np.float64]:
-        phase = np.full(self.shape, self.seed * 977 % _PERIOD, np.int64)
+    def _smooth(self, place: NDArray[np.int64]) -> NDArray[np.float64]:
+        phase = np.full(len(place), self.seed * 977 % _PERIOD, np.int64)
+        inner = math.prod(self.shape)
         for axis, size in enumerate(self.shape):
+            inner //= size
             step = (self.seed * 31 + 7 * axis + 3) % 89 + 2
-            index = np.arange(size, dtype=np.int64) * (_PERIOD * step // (16 * max(size, 1)) + 1)
-            phase += index.reshape([-1 if other == axis else 1 for other in range(len(self.shape))])
+            phase += place // inner % size * (_PERIOD * step // (16 * size) + 1)
         half = _PERIOD // 2
         fraction: NDArray[np.float64] = np.abs(phase % _PERIOD - half) / float(half + 1)
-        return fraction.reshape(-1)
+        return fraction
 
 
 Input = str | NDArray[Any] | Procedural

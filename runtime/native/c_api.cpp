@@ -44,6 +44,8 @@ alcove_status status_of(alcove::Kind kind) {
       return ALCOVE_BAD_ISA;
     case alcove::Kind::system:
       return ALCOVE_SYSTEM;
+    case alcove::Kind::cancelled:
+      return ALCOVE_CANCELLED;
   }
   return ALCOVE_SYSTEM;
 }
@@ -313,6 +315,18 @@ alcove_status alcove_session_reset(alcove_session* session) {
     held.reset();
     return Status();
   });
+}
+
+alcove_status alcove_session_cancel(alcove_session* session) {
+  if (session == nullptr) return bad_call("the session is null");
+  session->session->cancel();
+  return ALCOVE_OK;
+}
+
+alcove_status alcove_session_uncancel(alcove_session* session) {
+  if (session == nullptr) return bad_call("the session is null");
+  session->session->uncancel();
+  return ALCOVE_OK;
 }
 
 alcove_status alcove_session_run(alcove_session* session) {

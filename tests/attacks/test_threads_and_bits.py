@@ -175,8 +175,8 @@ def _fits(form: str, axis: Window) -> bool:
 
 def _shapes(form: str, *, is_whole: bool) -> Iterator[tuple[Window, Window]]:
     """Every window as rows beside a plain one as columns, and the other way in an image of one line."""
-    sizes = tuple(range(1, 14)) if is_whole else (1, 5, 8)
-    kernels, strides = ((1, 2, 3, 5, 7), (1, 2, 3)) if is_whole else ((1, 3), (1, 2))
+    sizes = (1, 2, 4, 7, 13) if is_whole else (1, 5, 8)
+    kernels, strides = ((1, 2, 3, 5), (1, 2, 3)) if is_whole else ((1, 3), (1, 2))
     for axis in windows(sizes, kernels, strides, 13 if is_whole else 8):
         if _fits(form, axis):
             pad = axis.kernel // 2

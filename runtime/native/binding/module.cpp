@@ -166,6 +166,8 @@ NB_MODULE(_native, m) {
       .def("__call__", &NativeSession::call, "inputs"_a)
       .def("marks", &NativeSession::marks, "inputs"_a, "runs"_a)
       .def("reset", &NativeSession::reset)
+      .def("cancel", &NativeSession::cancel)
+      .def("uncancel", &NativeSession::uncancel)
       .def_prop_ro("memory_bytes", &NativeSession::memory_bytes);
 
   m.def(

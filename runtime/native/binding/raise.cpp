@@ -33,6 +33,8 @@ nb::object exception(const nb::module_& errors, const Status& status, const Prog
       return errors.attr("InputError")(port_name(status, program), message);
     case Kind::text:
       return errors.attr("InvalidTextError")(port_name(status, program), status.position, message);
+    case Kind::cancelled:
+      return errors.attr("RunCancelledError")(message);
     case Kind::busy:
       return errors.attr("SessionBusyError")(message);
     case Kind::isa: {

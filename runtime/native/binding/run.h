@@ -18,6 +18,8 @@ class NativeSession {
   // As many runs with these inputs; the times of each, as `_native.pyi` describes them.
   nanobind::object marks(nanobind::tuple inputs, size_t runs);
   void reset();
+  void cancel() noexcept { session_->cancel(); }
+  void uncancel() noexcept { session_->uncancel(); }
   [[nodiscard]] uint64_t memory_bytes() const { return session_->memory_bytes(); }
 
  private:

@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "core/cancel.h"
+
 namespace alcove {
 
 namespace {
@@ -24,7 +26,7 @@ Result<kernels::Isa> choose_isa() {
 Result<const kernels::KernelTable*> choose_kernels() {
   Result<kernels::Isa> isa = choose_isa();
   if (!isa.is_ok()) return isa.status();
-  static const kernels::KernelTable table = kernels::kernels_for(isa.value());
+  static const kernels::KernelTable table = with_polls(kernels::kernels_for(isa.value()));
   return &table;
 }
 

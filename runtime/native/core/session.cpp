@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "core/cancel.h"
 #include "core/float_mode.h"
 #include "core/ops/ops.h"
 #include "core/sizes.h"
@@ -297,6 +298,10 @@ Status Session::run() noexcept { return run_ops<false>(nullptr); }
 
 Status Session::run_marked(int64_t* marks) noexcept { return run_ops<true>(marks); }
 
+static Status cancelled() noexcept {
+  return failure(Code::run_cancelled, Section::file, "the session was cancelled");
+}
+
 template <bool kIsMarked>
 Status Session::run_ops(int64_t* marks) noexcept {
   const Program& program = this->program();
@@ -307,15 +312,19 @@ Status Session::run_ops(int64_t* marks) noexcept {
     while ((set_ >> missing & 1) != 0) ++missing;
     return failure(Code::input_count, Section::file, "it was not set before the run").at_port(missing);
   }
+  if (is_cancelled_.load(std::memory_order_relaxed)) [[unlikely]] return cancelled();
   set_ = 0;  // the plan may give an input's bytes to others
   has_outputs_ = false;
   const FloatMode mode;
+  const CancelScope scope(&is_cancelled_);
   Pool* const pool = pool_ != nullptr && pool_->is_here() ? pool_.get() : nullptr;
   if constexpr (kIsMarked) *marks++ = now_ns();
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
     const ops::Call call = {program, op, states_, model_->kernels(), model_->checks_indices(i), pool};
     if (Status status = ops::run_rule(op.code)(call); !status.is_ok()) return status.in_op(i);
+    // After each, so that no answer is made of what an operator has left out.
+    if (is_cancelled_.load(std::memory_order_relaxed)) [[unlikely]] return cancelled().in_op(i);
     if constexpr (kIsMarked) *marks++ = now_ns();
   }
   update_states();

@@ -73,7 +73,8 @@ class Session {
   Status set_dims(size_t port, const uint64_t* dims, size_t rank) noexcept;
   // Copies a tensor in row-major order.  Raggedness: dims[0] may be less than the port's.
   Status set_tensor(size_t port, DType dtype, const uint64_t* dims, size_t rank, const void* data) noexcept;
-  // Runs all ops.  Precondition: none; a missing input is an error.
+  // Runs all ops.  Precondition: none; a missing input is an error.  A run that was cancelled has used up the inputs, and changed no
+  // state.
   Status run() noexcept;
   // The same, and when: nanoseconds of a steady clock before the first op, after each op, and after the states have changed.
   // `marks` has room for marks_of_run(); those of a run that fails are not all written.
@@ -87,6 +88,10 @@ class Session {
   [[nodiscard]] uint64_t output_extent(size_t port) const noexcept;
   // States as they were at creation.
   void reset() noexcept;
+  // From any thread, at any time: the run at hand ends with `run_cancelled`, and so does every later one until uncancel().  A run that
+  // has ended already stays as it ended.
+  void cancel() noexcept { is_cancelled_.store(true, std::memory_order_relaxed); }
+  void uncancel() noexcept { is_cancelled_.store(false, std::memory_order_relaxed); }
 
  private:
   struct Free {
@@ -127,6 +132,7 @@ class Session {
   uint32_t wanted_[kMaxSymbols] = {};  // of symbols, as the inputs' dimensions say
   bool has_outputs_ = false;
   std::atomic<bool> is_busy_ = false;
+  std::atomic<bool> is_cancelled_ = false;
   Pool::Handle pool_;    // none: one thread
 #if defined(ALCOVE_SANITIZE)
   void place_apart();

@@ -14,7 +14,7 @@ enum class Code : uint16_t {
 #include "core/codes.inc"
 };
 
-enum class Kind : uint8_t { ok, program, input, text, busy, isa, system };
+enum class Kind : uint8_t { ok, program, input, text, busy, isa, system, cancelled };
 
 enum class Section : uint8_t { file, header, table, program, certificate, weights };
 

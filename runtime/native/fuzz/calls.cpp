@@ -135,6 +135,10 @@ void call(Host& host, const uint8_t* program, size_t bytes) {
       } else if (host.choices.byte() % 2 == 0) {
         alcove_session_close(session);
         session = nullptr;
+      } else if (host.choices.byte() % 4 == 0) {
+        expect_reason(alcove_session_cancel(session));
+      } else if (host.choices.byte() % 2 == 0) {
+        expect_reason(alcove_session_uncancel(session));
       } else {
         expect_reason(alcove_session_reset(session));
       }

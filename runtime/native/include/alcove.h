@@ -8,7 +8,7 @@
  * Threads.  A model is immutable: any number of threads may use it at once, and close it once, when none of them will use it
  * again (sessions may go on).  A session belongs to one thread at a time, whichever: a second one that sets, runs or resets it
  * meanwhile gets ALCOVE_BUSY, and nothing changes.  Outputs are read, and a session is closed, by the thread that ran it, or
- * by one that knows that it is done.  In the child of a fork, models and sessions that no thread was using go on.  Signal
+ * by one that knows that it is done; any thread may cancel it.  In the child of a fork, models and sessions that no thread was using go on.  Signal
  * handlers must not call; they may interrupt.
  *
  * Compatibility (docs/compatibility.md).  ALCOVE_ABI_VERSION rises when something here breaks.  Functions are added at any
@@ -41,7 +41,8 @@ typedef enum alcove_status {
   ALCOVE_BUSY = 4,         /* another thread uses the session */
   ALCOVE_BAD_ISA = 5,      /* ALCOVE_ISA names what this machine lacks, or nothing known */
   ALCOVE_SYSTEM = 6,       /* the file cannot be read, or there is no memory */
-  ALCOVE_BAD_CALL = 7      /* a null handle, an index out of range, or an output before a run */
+  ALCOVE_BAD_CALL = 7,     /* a null handle, an index out of range, or an output before a run */
+  ALCOVE_CANCELLED = 8     /* the session was cancelled */
 } alcove_status;
 
 /* The numbers are those of the program format. */
@@ -166,6 +167,12 @@ ALCOVE_API alcove_status alcove_session_output(const alcove_session* session, si
 /* The shape of an output; `dims` has room for ALCOVE_MAX_RANK. */
 ALCOVE_API alcove_status alcove_session_output_dims(const alcove_session* session, size_t output, uint64_t* dims,
                                                     size_t* rank);
+/* From any thread, also while another one runs the session: the run at hand ends with ALCOVE_CANCELLED, and so does every later one
+ * until alcove_session_uncancel().  What the run was given is used up, what a model keeps from run to run is as before it.  It is
+ * looked at between operators and within long ones (docs/robustness.md says how soon a run ends).  A run that has ended already
+ * stays as it ended.  The session must not be closed meanwhile; neither call waits, fails on a session, or changes the last error. */
+ALCOVE_API alcove_status alcove_session_cancel(alcove_session* session);
+ALCOVE_API alcove_status alcove_session_uncancel(alcove_session* session);
 /* What a model keeps from run to run becomes what it was when the session was created. */
 ALCOVE_API alcove_status alcove_session_reset(alcove_session* session);
 

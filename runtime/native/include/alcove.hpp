@@ -119,6 +119,9 @@ class Session {
     result.dtype = dtypes_[index];
     return result;
   }
+  // From any thread: the run at hand, and every later one until uncancel(), throws Error with ALCOVE_CANCELLED.
+  void cancel() noexcept { (void)alcove_session_cancel(get()); }
+  void uncancel() noexcept { (void)alcove_session_uncancel(get()); }
   // States as they were at creation.
   void reset() { check(alcove_session_reset(get())); }
   [[nodiscard]] alcove_session* get() const noexcept { return handle_.get(); }

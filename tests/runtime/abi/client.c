@@ -77,6 +77,8 @@ static void call_with_nulls(void) {
   expect(alcove_session_set_dims(NULL, 0, &extent, 1), ALCOVE_BAD_CALL, "set_dims");
   expect(alcove_session_output_dims(NULL, 0, &extent, &bytes), ALCOVE_BAD_CALL, "output_dims");
   expect(alcove_session_reset(NULL), ALCOVE_BAD_CALL, "reset");
+  expect(alcove_session_cancel(NULL), ALCOVE_BAD_CALL, "cancel");
+  expect(alcove_session_uncancel(NULL), ALCOVE_BAD_CALL, "uncancel");
   if (alcove_model_input_count(NULL) + alcove_model_output_count(NULL) + alcove_model_memory_ceiling(NULL) != 0) ++failures;
   alcove_model_close(NULL);
   alcove_session_close(NULL);
@@ -118,6 +120,12 @@ static void call_wrongly(alcove_model* model, alcove_session* session) {
   expect(alcove_session_set_dims(other, 0, dims, 1), ALCOVE_BAD_INPUT, "dims of a text");
   expect(alcove_session_set_dims(other, 0, NULL, 1), ALCOVE_BAD_CALL, "null dims");
   expect(alcove_session_reset(other), ALCOVE_OK, "reset of a model without states");
+  expect(alcove_session_cancel(other), ALCOVE_OK, "cancel");
+  expect(alcove_session_set_text(other, 0, "x", 1), ALCOVE_OK, "text of a cancelled session");
+  expect(alcove_session_run(other), ALCOVE_CANCELLED, "run of a cancelled session");
+  if (strcmp(alcove_last_error_code(), "run_cancelled") != 0) expect(ALCOVE_OK, ALCOVE_CANCELLED, "code of a cancelled run");
+  expect(alcove_session_output(other, 0, &data, &extent), ALCOVE_BAD_CALL, "output of a cancelled run");
+  expect(alcove_session_uncancel(other), ALCOVE_OK, "uncancel");
   expect(alcove_session_set_text(other, 0, NULL, 0), ALCOVE_OK, "empty text may be null");
   expect(alcove_session_run(other), ALCOVE_OK, "run of empty text");
   alcove_session_close(other);

@@ -38,7 +38,7 @@ AT(alcove_session_options, allocator, 16);
 
 _Static_assert(ALCOVE_ABI_VERSION == 2 && ALCOVE_MAX_RANK == 8, "numbers");
 _Static_assert(ALCOVE_OK == 0 && ALCOVE_BAD_PROGRAM == 1 && ALCOVE_BAD_INPUT == 2 && ALCOVE_BAD_TEXT == 3 && ALCOVE_BUSY == 4 &&
-                   ALCOVE_BAD_ISA == 5 && ALCOVE_SYSTEM == 6 && ALCOVE_BAD_CALL == 7,
+                   ALCOVE_BAD_ISA == 5 && ALCOVE_SYSTEM == 6 && ALCOVE_BAD_CALL == 7 && ALCOVE_CANCELLED == 8,
                "statuses");
 _Static_assert(ALCOVE_F32 == 1 && ALCOVE_I8 == 2 && ALCOVE_I32 == 3 && ALCOVE_I64 == 4 && ALCOVE_U8 == 5 && ALCOVE_BOOL == 6 &&
                    ALCOVE_TEXT == 7,

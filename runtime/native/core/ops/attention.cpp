@@ -79,7 +79,7 @@ void split_batch(const Call& c, const kernels::AttentionF32& args) noexcept {
   for (size_t d = outer + 1; d < args.batch_rank; ++d) inner *= args.batch[d];
   constexpr size_t kExponentialWork = 16;
   const uint64_t work = products * (args.width + args.value_width + kExponentialWork);
-  c.split(tiles, c.parts(tiles, work), [&](size_t first, size_t end, size_t part) noexcept {
+  c.split(tiles, work, [&](size_t first, size_t end, size_t part) noexcept {
     kernels::AttentionF32 some = args;
     some.scratch = c.scratch<float>(part);
     if (has_batch) {

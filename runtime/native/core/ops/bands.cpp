@@ -32,7 +32,7 @@ void split_bands(const Call& c, const Band& all, const Slide& rows, const Slide&
   const size_t in_step = is_line ? in_pixel : all.in_w * in_pixel, out_step = is_line ? out_pixel : all.out_w * out_pixel;
   const size_t in_image = all.in_h * all.in_w * in_pixel, out_image = all.out_h * all.out_w * out_pixel;
   const size_t units = all.batch * tiles;
-  c.split(units, c.parts(units, work), [&](size_t first, size_t end, size_t part) noexcept {
+  c.split(units, work, [&](size_t first, size_t end, size_t part) noexcept {
     while (first < end) {
       const size_t from = first % tiles, left = end - first;
       Band band = all;

@@ -28,7 +28,7 @@ void split_bands(const Call& c, const Band& all, const Slide& rows, const Slide&
 template <typename Args, typename Run>
 void split_bands(const Call& c, const Args& args, const Slide& rows, const Slide& columns, size_t tile, uint64_t work,
                  const Run& run) noexcept {
-  if (c.pool == nullptr) return run(args, 0);
+  if (c.pool == nullptr && work <= kPollWork) return run(args, 0);
   struct Context {
     const Args& args;
     const Run& run;

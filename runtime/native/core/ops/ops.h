@@ -13,6 +13,7 @@
 #include <cinttypes>
 #include <initializer_list>
 
+#include "core/cancel.h"
 #include "core/checked.h"
 #include "core/pool.h"
 #include "core/program.h"
@@ -70,19 +71,31 @@ struct Call {
 
   // In how many parts to compute `units`; `work` is what all of them take, in multiply-adds of a dense product.
   [[nodiscard]] size_t parts(size_t units, uint64_t work) const noexcept { return pool == nullptr ? 1 : pool->parts(units, work); }
-  // Calls compute(first, end, part) for each part: units [first, end), in a thread of its own; at once if it is one part.  Units
-  // must be outputs, or groups of them, that don't depend on each other: sums are never divided, so that bits don't change.
+  // Calls compute(first, end, part) for each part: units [first, end), in a thread of its own; at once if it is one part.  What takes
+  // long is computed in pieces, and no further one begins once the run is cancelled.  Units must be outputs, or groups of them, that
+  // don't depend on each other: sums are never divided, so that bits don't change.
   template <typename Compute>
-  void split(size_t units, size_t parts, const Compute& compute) const noexcept {
-    if (parts == 1) return compute(0, units, 0);
+  void split(size_t units, uint64_t work, const Compute& compute) const noexcept {
     struct Job {
       const Compute& compute;
-      size_t units, parts;
+      size_t units, parts, piece;
+      const std::atomic<bool>* flag;
+
+      void run(size_t part) const noexcept {
+        const size_t end = units * (part + 1) / parts;
+        for (size_t first = units * part / parts; first < end; first += piece) {
+          if (is_run_cancelled()) return;
+          compute(first, end - first < piece ? end : first + piece, part);
+        }
+      }
     };
-    const Job job = {compute, units, parts};
-    pool->run(parts, [](const void* pointer, size_t part) noexcept {
-      const Job& j = *static_cast<const Job*>(pointer);
-      j.compute(j.units * part / j.parts, j.units * (part + 1) / j.parts, part);
+    const size_t pieces = work <= kPollWork ? 1 : static_cast<size_t>(work / kPollWork) + 1;
+    const Job job = {compute, units, parts(units, work), pieces < units ? units / pieces : 1, watched_flag()};
+    if (job.parts == 1) return job.run(0);
+    pool->run(job.parts, [](const void* pointer, size_t part) noexcept {
+      const Job& shared = *static_cast<const Job*>(pointer);
+      const CancelScope scope(shared.flag);
+      shared.run(part);
     }, &job);
   }
   // What the op's output 1 is to part 0, to each part.

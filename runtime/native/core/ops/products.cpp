@@ -66,7 +66,7 @@ void split_product(const Call& c, const ProductSizes& sizes, bool has_stride, ui
   const uint64_t tile = is_by_panel ? 16 : sizes.rows < kFewRows ? 1 : kTileRows;
   const uint64_t extent = is_by_panel ? sizes.n : sizes.rows;
   const size_t tiles = (extent + tile - 1) / tile;
-  c.split(tiles, c.parts(tiles, work), [&](size_t first, size_t end, size_t part) noexcept {
+  c.split(tiles, work, [&](size_t first, size_t end, size_t part) noexcept {
     const uint64_t from = first * tile, to = end * tile < extent ? end * tile : extent;
     Block block = {0, sizes.rows, 0, sizes.n};
     (is_by_panel ? block.column : block.row) = from;

@@ -75,7 +75,7 @@ Status run_squeeze_excite_conv2d(const Call& c) noexcept {
                                    .squeezed = squeezed,
                                    .after_squeeze = gate_activation(c, kAfterSqueeze),
                                    .after_excite = gate_activation(c, kAfterExcite)});
-    c.split(pixels, c.parts(pixels, uint64_t{pixels} * channels * out_c), [&](size_t first, size_t end, size_t part) noexcept {
+    c.split(pixels, uint64_t{pixels} * channels * out_c, [&](size_t first, size_t end, size_t part) noexcept {
       const size_t at = (image * pixels + first) * out_c;
       float* const room = part == 0 ? gates + kernels::squeeze_excite_gate_floats(channels, squeezed) : c.scratch<float>(part);
       c.kernels.squeeze_excite_conv2d_f32({.input = x + first * channels,
