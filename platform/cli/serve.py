@@ -1,8 +1,9 @@
 """`alcove serve`: run the server until told to stop."""
 
 import asyncio
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from alcove.platform.cli.connection import Blobs, Database
@@ -11,10 +12,17 @@ from pydantic import SecretStr
 __all__ = ["serve_command"]
 
 
+class Part(StrEnum):
+    """What one command serves alone."""
+
+    GRPC = "grpc"
+    INGRESS = "ingress"
+
+
 def serve_command(
     *,
     data_dir: Annotated[Path, typer.Option(help="Database, blobs and signed tree (made by alcove keys create).")],
-    keys: Annotated[Path, typer.Option(help="Folder with the four online keys, and no other key.")],
+    keys: Annotated[Path | None, typer.Option(help="Folder with the four online keys, and no other key.")] = None,
     database: Database = None,
     blobs: Blobs = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -40,30 +48,48 @@ def serve_command(
     call_seconds: Annotated[float, typer.Option(help="Seconds that a gRPC call may run, but for a stream.")] = 120.0,
     reports_per_second: Annotated[int, typer.Option(help="Reports accepted a second, of all devices.")] = 100_000,
     bodies_per_second: Annotated[int, typer.Option(help="Bodies of reports read a second, good or bad.")] = 1000,
+    only: Annotated[
+        Part | None, typer.Option(help="Serve teams and operators alone (grpc), or devices alone (ingress, no keys).")
+    ] = None,
 ) -> None:
-    """Run the server; prints one line of JSON with its addresses when it answers."""
+    """Run the server; prints one line of JSON with its addresses when it answers.
+
+    Devices are answered by a process of their own, which the first one starts, watches and ends.
+    """
+    from alcove.platform.ingress.serve import serve_ingress  # noqa: PLC0415
+    from alcove.platform.ingress.settings import IngressSettings  # noqa: PLC0415
     from alcove.platform.server.serve import serve  # noqa: PLC0415 - other verbs need no database and no web server
     from alcove.platform.server.settings import Settings  # noqa: PLC0415
 
+    common: dict[str, Any] = {
+        "data_dir": data_dir,
+        "database_url": None if database is None else SecretStr(database),
+        "blobs": blobs,
+        "host": host,
+        "http_port": http_port,
+        "tls_certificate": tls_certificate,
+        "tls_key": tls_key,
+        "metrics_port": metrics_port,
+        "reports_per_second": reports_per_second,
+        "bodies_per_second": bodies_per_second,
+    }
+    if only is Part.INGRESS:
+        asyncio.run(serve_ingress(IngressSettings(**common)))
+        return
+    if keys is None:
+        problem = "name the folder of the four online keys (alcove keys create makes it)"
+        raise typer.BadParameter(problem, param_hint="--keys")
     settings = Settings(
-        data_dir=data_dir,
+        **common,
         online_keys=keys,
-        database_url=None if database is None else SecretStr(database),
-        blobs=blobs,
-        host=host,
         grpc_port=grpc_port,
-        http_port=http_port,
-        tls_certificate=tls_certificate,
-        tls_key=tls_key,
         client_ca=client_ca,
         client_certificates=client_certificates,
         mtls_port=mtls_port,
-        metrics_port=metrics_port,
         traces=traces,
         reflection=reflection,
         calls_per_second=calls_per_second,
         call_s_max=call_seconds,
-        reports_per_second=reports_per_second,
-        bodies_per_second=bodies_per_second,
+        only=None if only is None else "grpc",
     )
     asyncio.run(serve(settings))

@@ -37,6 +37,7 @@
         ├── OnlineKeyError         an online key is missing or not the one that the tree trusts
         ├── TreeMissingError       no signed tree in the data folder
         ├── DataFolderBusyError    another server uses the data folder
+        ├── IngressFailedError     the devices' process does not start
         ├── CertificateListError   the list of client certificates is none
         ├── TracingMissingError    traces are asked for, and the libraries for them are not there
         ├── ServerStoppingError    it was told to stop while the call ran
@@ -66,6 +67,7 @@ __all__ = [
     "HoldoutRaisedError",
     "IdentityError",
     "IllegalTransitionError",
+    "IngressFailedError",
     "InvalidFieldError",
     "KeyWithinReachError",
     "LayerExistsError",
@@ -395,6 +397,14 @@ class DataFolderBusyError(ServerError):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         super().__init__(f"{folder} is used by another server process: stop it or choose another data folder")
+
+
+class IngressFailedError(ServerError):
+    """The process that answers devices does not start."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(f"the devices' process does not start: {problem}")
 
 
 class CertificateListError(ServerError):

@@ -1,4 +1,4 @@
-"""What do devices see of the server?  A static tree to read and one address for reports; nothing names them."""
+"""What devices see of the server: a static tree to read and one address for reports; nothing names them."""
 
 from alcove.platform.ingress.app import SILENT, create_ingress
 

@@ -37,6 +37,7 @@ __all__ = ["ReportCollector", "reports_handler"]
 BODY_BYTES: Final = REPORT_BYTES * MAX_REPORTS_PER_BODY
 BODY_TIMEOUT_S: Final = 10.0  # seconds; 39 kB take longer on no network that could have carried a model
 TASKS_AGE_S: Final = 1.0  # seconds after which the tasks in memory are read again, whoever changed them
+TASKS_AGAIN_S: Final = 0.05  # seconds between two readings, where reports name tasks that are not among them
 _log = structlog.get_logger()
 
 
@@ -47,16 +48,24 @@ class ReportCollector:
         store: where sums are kept.
         clock: says which windows have begun.
         monotonic_s: seconds that only rise; ages the tasks in memory.
+        sleep: waits so many seconds.
 
     Attributes:
         counted: reports counted since the start.
         refused: bodies refused since the start, by reason.
     """
 
-    def __init__(self, store: Store, clock: Clock, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        monotonic_s: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._monotonic_s = monotonic_s
+        self._sleep = sleep
         self._reading = asyncio.Lock()
         self._tasks: Mapping[str, TaskPolicy] = {}
         self._read_at_s = -math.inf
@@ -75,21 +84,23 @@ class ReportCollector:
         except ReportFormatError as error:
             reason = "malformed"
             raise ReportRefusedError(reason, error.bound) from None
-        _counts(reports, await self._running(), self._clock.now_s())
+        tasks = await self._running(TASKS_AGE_S)
+        if any(report.task_id.hex() not in tasks for report in reports):
+            tasks = await self._running(0)  # one may have started a moment ago, in another process
+        _counts(reports, tasks, self._clock.now_s())
         # One transaction: an experiment that is stopped meanwhile has all of the body or nothing.
         async with self._store.write() as session:
             await add_counts(session, _counts(reports, await _tasks(session), self._clock.now_s()))
         self.counted += len(reports)
         return len(reports)
 
-    def forget_tasks(self) -> None:
-        """Read the running experiments anew for the next body: one has started or stopped."""
-        self._read_at_s = -math.inf
-
-    async def _running(self) -> Mapping[str, TaskPolicy]:
+    async def _running(self, age_s: float) -> Mapping[str, TaskPolicy]:
+        """Return the tasks as they were at most `age_s` seconds before this call."""
+        oldest_s = self._monotonic_s() - age_s
         async with self._reading:  # one reads, the others wait for what it finds
-            if self._monotonic_s() - self._read_at_s >= TASKS_AGE_S:
-                self._read_at_s = self._monotonic_s()  # before the reading: a start meanwhile asks for another one
+            if self._read_at_s <= oldest_s:
+                await self._sleep(max(0.0, self._read_at_s + TASKS_AGAIN_S - self._monotonic_s()))
+                self._read_at_s = self._monotonic_s()
                 async with self._store.read() as session:
                     self._tasks = await _tasks(session)
             return self._tasks

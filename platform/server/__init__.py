@@ -1,1 +1,1 @@
-"""The server: gRPC for teams and operators, HTTP for devices, in one process and one event loop."""
+"""The server: gRPC for teams and operators, and the keeper of the process that answers devices over HTTP."""

@@ -1,4 +1,4 @@
-"""What may a monitoring system ask of the server?  Prometheus metrics on a port of their own, only where one is set.
+"""Answers Prometheus on a port of its own, only where one is set: figures of this process and of the devices'.
 
 Nothing here tells who called or who reported: methods, statuses, states and roles are the only labels.
 
@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 from aiohttp import web
+from alcove.platform.ingress.page import IngressGauges
 from alcove.platform.store.usage import count_alarms, rollouts_by_state
 from alcove.registry.trust import delegations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 if TYPE_CHECKING:
-    from alcove.platform.ingress.reports import ReportCollector
+    from alcove.platform.server.ingress_process import IngressProcess
     from alcove.platform.store import Store
     from alcove.registry.tree import Tree
 
@@ -49,9 +50,9 @@ class Metrics:
         self._failures = Counter(
             "alcove_refresh_failures", "Times that looking at signatures failed.", registry=registry
         )
-        self.counted = Gauge("alcove_reports_counted", "Reports counted since the start.", registry=registry)
-        self.refused = Gauge(
-            "alcove_bodies_refused", "Bodies of reports refused since the start.", ("reason",), registry=registry
+        self.ingress = IngressGauges(registry)
+        self.restarts = Gauge(
+            "alcove_ingress_restarts", "Times that the devices' process ended by itself.", registry=registry
         )
         self.rollouts = Gauge("alcove_rollouts", "Rollouts by state.", ("state",), registry=registry)
         self.alarms = Gauge(
@@ -76,8 +77,8 @@ class Metrics:
         self._failures.inc()
 
 
-def create_metrics_page(metrics: Metrics, store: Store, tree: Tree, collector: ReportCollector) -> web.Application:
-    """Return the application that answers GET /metrics; rows and signatures are read for each answer."""
+def create_metrics_page(metrics: Metrics, store: Store, tree: Tree, ingress: IngressProcess | None) -> web.Application:
+    """Return the application that answers GET /metrics; each answer asks rows, signatures and the devices' process."""
 
     async def answer(_request: web.Request) -> web.Response:
         async with store.read() as session:
@@ -88,9 +89,9 @@ def create_metrics_page(metrics: Metrics, store: Store, tree: Tree, collector: R
             metrics.rollouts.labels(state).set(count)
         for role, expires_s in (await asyncio.to_thread(_expiries, tree)).items():
             metrics.expiry.labels(role).set(expires_s)
-        metrics.counted.set(collector.counted)
-        for reason, count in collector.refused.items():
-            metrics.refused.labels(reason).set(count)
+        if ingress is not None:
+            metrics.ingress.show(await ingress.figures())
+            metrics.restarts.set(ingress.restarts)
         page = generate_latest(metrics.registry)
         return web.Response(body=page, headers={"Content-Type": CONTENT_TYPE_LATEST, "Cache-Control": "no-store"})
 

@@ -50,17 +50,12 @@ class _Request(Protocol):
 
 @dataclass(frozen=True)
 class Mutations:
-    """Runs mutations.
-
-    Attributes:
-        on_decision: called when a change that decided a document is committed, before its response.
-    """
+    """Runs mutations."""
 
     store: Store
     publisher: Publisher
     tree: Tree
     clock: Clock
-    on_decision: Callable[[], None]
 
     async def known(self, request: _Request, kind: type[_Response]) -> _Response | None:
         """Return the stored response of this very request, or None when it is new.
@@ -109,8 +104,6 @@ class Mutations:
                 await keep_response(session, **key, response=response.SerializeToString(), now_s=now_s)
             else:
                 response = kind.FromString(stored)
-        if change.decided:
-            self.on_decision()
         failures = await self.publisher.flush()
         for decided in change.decided & failures.keys():
             raise failures[decided]
@@ -128,7 +121,6 @@ class Mutations:
             change = Change(session, principal, self.clock.now_s(), *said)
             done = await work(change)
         if change.decided:
-            self.on_decision()
             await self.publisher.flush()
         return done
 

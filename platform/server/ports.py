@@ -1,4 +1,4 @@
-"""How are the ports opened?  One for tokens, one for client certificates where there is a list of them.
+"""Opens the gRPC ports: one for tokens, one for client certificates where there is a list of them.
 
 gRPC asks for a client certificate or it does not; it cannot take one and do without.  So callers with certificates
 have a port of their own, where each must bring one that the client CA has signed, and may send a token as well.
@@ -6,16 +6,11 @@ have a port of their own, where each must bring one that the client CA has signe
 
 import errno
 import os
-import ssl
-from contextlib import AsyncExitStack
 
 import grpc
-from aiohttp import web
-from alcove.platform.core import limits
-from alcove.platform.ingress import SILENT
 from alcove.platform.server.settings import Settings
 
-__all__ = ["listen", "listen_for_certificates", "start_http"]
+__all__ = ["listen", "listen_for_certificates"]
 
 
 def listen(server: grpc.aio.Server, settings: Settings) -> int:
@@ -57,19 +52,3 @@ def _opened(server: grpc.aio.Server, settings: Settings, port: int, credentials:
         return server.add_secure_port(address, credentials)
     except RuntimeError:
         raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), address) from None
-
-
-async def start_http(
-    stack: AsyncExitStack, settings: Settings, app: web.Application, port: int, *, is_plain: bool = False
-) -> int:
-    """Start an HTTP server, which ends with the stack; return its port."""
-    tls: ssl.SSLContext | None = None
-    if settings.tls_certificate is not None and not is_plain:
-        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        tls.load_cert_chain(settings.tls_certificate, settings.tls_key)
-    runner = web.AppRunner(app, access_log=None, logger=SILENT, shutdown_timeout=limits.SHUTDOWN_GRACE_S)
-    await runner.setup()
-    stack.push_async_callback(runner.cleanup)
-    site = web.TCPSite(runner, settings.host, port, ssl_context=tls)
-    await site.start()
-    return int(runner.addresses[0][1])

@@ -1,4 +1,4 @@
-"""How does the server start, run and end?
+"""Starts, runs and ends the server: gRPC here, devices in a process of their own that this one keeps.
 
 keys and folders checked ─▶ database migrated ─▶ rows completed from the tree ─▶ decisions published
 ─▶ ports open ─▶ ready line ─▶ … ─▶ SIGTERM ─▶ health says "not serving" ─▶ calls end ─▶ ports closed
@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -25,11 +24,10 @@ from alcove.api.registry.v1.registry_pb2_grpc import add_RegistryServiceServicer
 from alcove.api.rollout.v1 import rollout_pb2
 from alcove.api.rollout.v1.rollout_pb2_grpc import add_RolloutServiceServicer_to_server
 from alcove.platform.core import limits
+from alcove.platform.core.log import configure_log
 from alcove.platform.experiments.monitor import due_experiments
 from alcove.platform.experiments.monitor import look_at_all as look_at_experiments
-from alcove.platform.ingress import create_ingress
-from alcove.platform.ingress.rate import RateLimit
-from alcove.platform.ingress.reports import ReportCollector
+from alcove.platform.ingress.serve import listen_http, reach_blobs, start_http
 from alcove.platform.policy_compiler import Publisher
 from alcove.platform.publishing import HeldDisk, TreeLock, VersionPublisher
 from alcove.platform.rollouts.evidence import RandomisedReports
@@ -38,19 +36,18 @@ from alcove.platform.server.callers import CallerLimits
 from alcove.platform.server.experiment_service import ExperimentService
 from alcove.platform.server.guard import check_keys, hold_data_folder, load_keys, refuse_foreign_keys
 from alcove.platform.server.identity import CertificateList, Identity
+from alcove.platform.server.ingress_process import IngressProcess
 from alcove.platform.server.interceptor import CallInterceptor
-from alcove.platform.server.log import configure_log
 from alcove.platform.server.metrics import Metrics, create_metrics_page
 from alcove.platform.server.mutations import Mutations
 from alcove.platform.server.policy_service import PolicyService
-from alcove.platform.server.ports import listen, listen_for_certificates, start_http
+from alcove.platform.server.ports import listen, listen_for_certificates
 from alcove.platform.server.registry_service import RegistryService
 from alcove.platform.server.rollout_service import RolloutService
 from alcove.platform.server.settings import Settings
 from alcove.platform.server.traces import tracing
 from alcove.platform.store import Store
 from alcove.platform.store.rollouts import watched_rollouts
-from alcove.registry.blobs import BlobStore, open_blob_store
 from alcove.registry.clock import SYSTEM_CLOCK, Clock
 from alcove.registry.keys import OnlineKeys
 from alcove.registry.tree import Tree
@@ -71,17 +68,23 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Running:
-    """Where a started server answers."""
+    """Where a started server answers.
+
+    Attributes:
+        http_url: where devices are answered; "" where another server does it.
+        ingress: the process that does it.
+    """
 
     grpc_address: str
     http_url: str
     mtls_address: str | None = None
     metrics_url: str | None = None
+    ingress: IngressProcess | None = None
 
     def ready_line(self) -> str:
         """Return the one line of JSON that tells a parent process that the server answers, and where."""
-        more = {"mtls": self.mtls_address, "metrics": self.metrics_url}
-        line = {"ready": True, "grpc": self.grpc_address, "http": self.http_url, "pid": os.getpid()}
+        more = {"http": self.http_url or None, "mtls": self.mtls_address, "metrics": self.metrics_url}
+        line = {"ready": True, "grpc": self.grpc_address, "pid": os.getpid()}
         return json.dumps(line | {name: where for name, where in more.items() if where is not None})
 
 
@@ -98,10 +101,11 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         stack.enter_context(hold_data_folder(settings))
         stack.enter_context(tracing(settings.traces))
         keys = await asyncio.to_thread(_checked_keys, settings)
+        http_port, ingress = await _launch_ingress(stack, settings)
         store = await Store.open(settings.database)
         stack.push_async_callback(store.close)
         lock = TreeLock(store)
-        blobs = None if settings.blobs is None else await asyncio.to_thread(_reached, settings.blobs)
+        blobs = None if settings.blobs is None else await asyncio.to_thread(reach_blobs, settings.blobs)
         files, note = HeldDisk(lock), settings.published_note
         tree = Tree(settings.tree, keys=keys, blobs=blobs, clock=clock, files=files, published_note=note)
         publisher = Publisher(store, tree, lock)
@@ -110,27 +114,25 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         await publisher.flush()
         await _refresh(tree, lock)
 
-        collector = ReportCollector(store, clock)
-        mutations = Mutations(store, publisher, tree, clock, on_decision=collector.forget_tasks)
+        mutations = Mutations(store, publisher, tree, clock)
         await mutations.follow_teams()
         await publisher.flush()
         metrics = None if settings.metrics_port is None else Metrics()
         grpc_port, mtls_port = await _start_grpc(stack, settings, mutations, versions, metrics)
-        rate = RateLimit(settings.reports_per_second, time.monotonic)
-        bodies = RateLimit(settings.bodies_per_second, time.monotonic)
-        ingress = create_ingress(settings.tree, collector, rate, bodies, blobs)
-        http_port = await start_http(stack, settings, ingress, settings.http_port)
+        if ingress is not None:
+            await ingress.open()
+            stack.callback(ingress.ask_to_stop)  # both end at the same time
         metrics_url = None
         if metrics is not None and settings.metrics_port is not None:
-            page = create_metrics_page(metrics, store, tree, collector)
-            metrics_port = await start_http(stack, settings, page, settings.metrics_port, is_plain=True)
+            page = create_metrics_page(metrics, store, tree, ingress)
+            metrics_port = await start_http(stack, page, listen_http(settings.host, settings.metrics_port))
             metrics_url = f"http://{settings.url_host}:{metrics_port}/metrics"
         await stack.enter_async_context(_repeating(settings.refresh_s, _refreshing(tree, lock, mutations, metrics)))
         await stack.enter_async_context(_repeating(settings.look_s, _looking(mutations)))
-        scheme = "https" if settings.tls_key else "http"
         host = settings.url_host
         mtls_address = None if mtls_port is None else f"{host}:{mtls_port}"
-        yield Running(f"{host}:{grpc_port}", f"{scheme}://{host}:{http_port}", mtls_address, metrics_url)
+        url = "" if ingress is None else f"{settings.ingress.scheme}://{host}:{http_port}"
+        yield Running(f"{host}:{grpc_port}", url, mtls_address, metrics_url, ingress)
 
 
 async def serve(settings: Settings) -> None:
@@ -160,11 +162,15 @@ def _checked_keys(settings: Settings) -> OnlineKeys:
     return keys
 
 
-def _reached(url: str) -> BlobStore:
-    """Return the store, asked for a blob that is not there: a wrong key or name is told at the start."""
-    blobs = open_blob_store(url)
-    blobs.has("0" * 64)
-    return blobs
+async def _launch_ingress(stack: AsyncExitStack, settings: Settings) -> tuple[int, IngressProcess | None]:
+    """Open the devices' port and start the process that will answer on it; none where only gRPC is asked for."""
+    if settings.only == "grpc":
+        return 0, None
+    listener = stack.enter_context(listen_http(settings.host, settings.http_port))
+    ingress = IngressProcess(settings.ingress, listener)
+    stack.push_async_callback(ingress.close)
+    await ingress.launch()  # it imports what it needs while this process looks at its keys and rows
+    return int(listener.getsockname()[1]), ingress
 
 
 async def _start_grpc(

@@ -1,9 +1,10 @@
-"""What may be set when the server starts?"""
+"""The settings of the server."""
 
 import os
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
+from alcove.platform.ingress.settings import IngressSettings
 from alcove.platform.store.database import database_of
 from alcove.registry.highwater import FILE as PUBLISHED_NOTE
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
@@ -37,7 +38,8 @@ class Settings(BaseModel):
         reflection: whether callers that are known may ask which calls there are.
         calls_per_second: gRPC calls that one caller (a token, a certificate) may make a second.
         call_s_max: seconds that a call may run, but for a stream.
-        bodies_per_second: bodies of reports read a second, good or bad; each good one is a synced write.
+        only: "grpc": devices are answered elsewhere (`alcove serve --only ingress`, or a CDN and no reports).
+        bodies_per_second: bodies of reports read a second, good or bad.
         look_s: seconds between two looks at the rollouts that are watched; harm is acted on within them.
         refresh_s: seconds between two looks at whether signatures must be renewed; the timestamp lives for a day.
     """
@@ -59,6 +61,7 @@ class Settings(BaseModel):
     metrics_port: Port | None = None
     traces: Annotated[str, Field(pattern=r"^(console|https?://[^/@\s]+)$")] | None = None
     reflection: bool = False
+    only: Literal["grpc"] | None = None
     calls_per_second: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
     call_s_max: Annotated[float, Field(ge=0.01, le=3600)] = 120.0
     reports_per_second: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
@@ -78,6 +81,12 @@ class Settings(BaseModel):
             msg = "client certificates need TLS: set tls_certificate and tls_key"
             raise ValueError(msg)
         return self
+
+    @property
+    def ingress(self) -> IngressSettings:
+        """What the devices' process is told: nothing of keys."""
+        names = IngressSettings.model_fields.keys() & type(self).model_fields.keys() - {"metrics_port"}
+        return IngressSettings.model_validate({name: getattr(self, name) for name in names})
 
     @property
     def url_host(self) -> str:

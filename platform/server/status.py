@@ -57,6 +57,7 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _p.TreeMissingError: _S.INTERNAL,
         _p.DataFolderBusyError: _S.INTERNAL,
         _p.CertificateListError: _S.INTERNAL,
+        _p.IngressFailedError: _S.INTERNAL,
         _p.TracingMissingError: _S.INTERNAL,
         _p.ServerStoppingError: _S.UNAVAILABLE,
         _p.StoreDamagedError: _S.INTERNAL,

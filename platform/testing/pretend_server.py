@@ -15,8 +15,8 @@ import tempfile
 import urllib.request
 from pathlib import Path
 
+from alcove.platform.core.log import configure_log
 from alcove.platform.server.__main__ import main
-from alcove.platform.server.log import configure_log
 from alcove.platform.server.serve import run as run_server
 from alcove.platform.server.settings import Settings
 from alcove.platform.testing.world import Served, ServerWorld
@@ -41,7 +41,8 @@ def run(arguments: list[str]) -> int:
         os.setgroups([])
         os.setgid(uid)
         os.setuid(uid)
-        arguments = arguments[2:]
+        # The devices' process is a Python of its own, which the other user may not be able to start.
+        arguments = [*arguments[2:], "--only", "grpc"]
     return main(arguments)
 
 

@@ -146,7 +146,7 @@ class ServerWorld:
                 process.stdout.close()
             raise RuntimeError(f"the server did not start:\n{log.read_text()}")
         ready = json.loads(line)
-        return Served(process, ready["grpc"], ready["http"], log, ready.get("mtls"), ready.get("metrics"))
+        return Served(process, ready["grpc"], ready.get("http", ""), log, ready.get("mtls"), ready.get("metrics"))
 
     def client(self, served: Served, role: str) -> PlatformClient:
         """Return a client with a token of a role; close it."""

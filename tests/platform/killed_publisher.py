@@ -164,7 +164,7 @@ class Case:
             tree = Tree(self.folder / "data" / "tree", keys=self.keys, blobs=blobs, files=HeldDisk(lock))
             publisher = Publisher(store, tree, lock)
             versions = VersionPublisher(store, tree, lock, SYSTEM_CLOCK)
-            mutations = Mutations(store, publisher, tree, SYSTEM_CLOCK, on_decision=lambda: None)
+            mutations = Mutations(store, publisher, tree, SYSTEM_CLOCK)
             yield store, tree, mutations, versions, publisher
         finally:
             await store.close()

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from alcove.platform.client import PlatformClient, UnavailableError, push_package
-from alcove.platform.server.serve import run
-from alcove.platform.server.settings import Settings
+from alcove.platform.ingress.serve import listen_http, run_ingress
+from alcove.platform.ingress.settings import IngressSettings
 from alcove.platform.testing import Served, ServerWorld
 from alcove.platform.testing.s3 import S3Server
 from alcove.registry import inspection
@@ -145,18 +145,13 @@ def test_a_store_that_fails_in_the_middle_cuts_the_download(
         return whole(self, name, start, size_bytes)
 
     monkeypatch.setattr(ObjectBlobStore, "read", failing)
-    settings = Settings(
-        data_dir=remote.data_dir,
-        online_keys=remote.folder / "keys" / "online",
-        blobs=(tmp_path / "elsewhere").as_uri(),
-        grpc_port=0,
-        http_port=0,
-    )
+    settings = IngressSettings(data_dir=remote.data_dir, blobs=(tmp_path / "elsewhere").as_uri())
 
     async def download() -> None:
-        async with run(settings) as running:
-            with pytest.raises((http.client.HTTPException, OSError)):
-                await asyncio.to_thread(get, f"{running.http_url}/blobs/{sha256}")
+        with listen_http("127.0.0.1", 0) as listener:
+            async with run_ingress(settings, listener) as running:
+                with pytest.raises((http.client.HTTPException, OSError)):
+                    await asyncio.to_thread(get, f"{running.http_url}/blobs/{sha256}")
 
     asyncio.run(download())
 

@@ -22,6 +22,8 @@ from alcove.platform.experiments.task import task_of
 from alcove.platform.ingress import create_ingress
 from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.ingress.reports import ReportCollector
+from alcove.platform.ingress.serve import listen_http, run_ingress
+from alcove.platform.ingress.settings import IngressSettings
 from alcove.platform.server.serve import run
 from alcove.platform.server.settings import Settings
 from alcove.platform.store import Store, dialects
@@ -281,7 +283,7 @@ async def test_a_fault_of_ours_is_answered_and_logged_without_the_caller(
 ) -> None:
     """500, one line in the log with the fault, and no address in it; requests that are no HTTP leave none either."""
     world = await asyncio.to_thread(ServerWorld, tmp_path / "faulty", teams={"text": ("text_00",)})
-    settings = Settings(data_dir=world.data_dir, online_keys=world.folder / "keys" / "online", grpc_port=0, http_port=0)
+    settings = IngressSettings(data_dir=world.data_dir)
 
     async def fail(_self: ReportCollector, _body: bytes) -> int:
         raise RuntimeError("the disk is on fire")
@@ -295,16 +297,17 @@ async def test_a_fault_of_ours_is_answered_and_logged_without_the_caller(
                 pass
 
     monkeypatch.setattr(ReportCollector, "collect", fail)
-    async with run(settings) as running:
-        served = Served(None, running.grpc_address, running.http_url, world.folder / "log")
-        status, _, body = await asyncio.to_thread(ask, served, "POST", "/reports", b"x" * REPORT_BYTES)
-        assert (status, body) == (500, b"internal error\n")
-        for data in (
-            b"\x00\xff\r\n\r\n",
-            b"GET / HTTP/9.9\r\n\r\n",
-            b"POST /reports HTTP/1.1\r\nContent-Length: x\r\n\r\n",
-        ):
-            await asyncio.to_thread(rubbish, running.http_url.removeprefix("http://"), data)
+    with listen_http("127.0.0.1", 0) as listener:
+        async with run_ingress(settings, listener) as running:
+            served = Served(None, "", running.http_url, world.folder / "log")
+            status, _, body = await asyncio.to_thread(ask, served, "POST", "/reports", b"x" * REPORT_BYTES)
+            assert (status, body) == (500, b"internal error\n")
+            for data in (
+                b"\x00\xff\r\n\r\n",
+                b"GET / HTTP/9.9\r\n\r\n",
+                b"POST /reports HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+            ):
+                await asyncio.to_thread(rubbish, running.http_url.removeprefix("http://"), data)
     said = "".join(capsys.readouterr()) + caplog.text
     assert "the disk is on fire" in said
     assert "127.0.0.1" not in said
@@ -380,20 +383,24 @@ async def test_a_body_that_is_refused_begins_no_transaction(store: Store, monkey
     assert begun == [1]
 
 
-async def test_a_started_experiment_is_known_at_once_or_within_a_second(store: Store) -> None:
-    """The tasks in memory are read anew when something was decided, and when they are a second old."""
-    now_s = 0.0
-    collector = ReportCollector(store, SYSTEM_CLOCK, lambda: now_s)
-    first = await run_experiment(store)
-    assert await collector.collect(record(first)) == 1
-    second = await run_experiment(store, "ex-2")
-    with pytest.raises(ReportRefusedError, match="unknown_task"):
-        await collector.collect(record(second))
-    collector.forget_tasks()
-    assert await collector.collect(record(second)) == 1
-    third = await run_experiment(store, "ex-3")
-    now_s += 1.0
-    assert await collector.collect(record(third)) == 1
+async def test_a_started_experiment_is_known_at_once_however_many_unknown_tasks_are_named(store: Store) -> None:
+    """The tasks in memory are read anew for a task that is not among them, 20 times a second at most."""
+    now_s, slept = 0.0, []
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now_s
+        slept.append(seconds)
+        now_s += seconds
+
+    collector = ReportCollector(store, SYSTEM_CLOCK, lambda: now_s, sleep)
+    for number in range(3):
+        task = await run_experiment(store, f"ex-{number}")
+        assert await collector.collect(record(task)) == 1
+    assert slept == pytest.approx([0, 0.05, 0.05])
+    for _ in range(4):
+        with pytest.raises(ReportRefusedError, match="unknown_task"):
+            await collector.collect(b"x" * REPORT_BYTES)
+    assert now_s == pytest.approx(6 * 0.05)
 
 
 async def test_a_locked_database_is_answered_with_503(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,46 @@
+"""Answers Prometheus for an ingress that runs by itself: what the server's page says of it otherwise."""
+
+from collections.abc import Callable
+
+from aiohttp import web
+from alcove.platform.ingress.figures import IngressFigures
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+__all__ = ["IngressGauges", "create_ingress_page"]
+
+
+class IngressGauges:
+    """The ingress's figures in a registry of Prometheus."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._counted = Gauge("alcove_reports_counted", "Reports counted since the start.", registry=registry)
+        self._refused = Gauge(
+            "alcove_bodies_refused",
+            "Bodies of reports, requests and connections of devices refused since the start.",
+            ("reason",),
+            registry=registry,
+        )
+        self._connections = Gauge("alcove_device_connections", "Connections of devices, open now.", registry=registry)
+
+    def show(self, figures: IngressFigures) -> None:
+        """Take over what the ingress told."""
+        self._counted.set(figures.counted)
+        self._connections.set(figures.connections)
+        for reason, count in figures.refused.items():
+            self._refused.labels(reason).set(count)
+
+
+def create_ingress_page(figures: Callable[[], IngressFigures]) -> web.Application:
+    """Return the application that answers GET /metrics with an ingress's own figures."""
+    registry = CollectorRegistry()
+    gauges = IngressGauges(registry)
+
+    async def answer(_request: web.Request) -> web.Response:
+        gauges.show(figures())
+        headers = {"Content-Type": CONTENT_TYPE_LATEST, "Cache-Control": "no-store"}
+        return web.Response(body=generate_latest(registry), headers=headers)
+
+    app = web.Application()
+    app.add_routes([web.get("/metrics", answer)])
+    return app

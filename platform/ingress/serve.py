@@ -1,0 +1,157 @@
+"""Runs what devices see: opens the port, the database and the tree, and closes them in order.
+
+A process of its own, so that nothing that a stranger sends takes a moment of the one that operators call, and so that
+no key that signs is in the memory of what reads strangers' bytes.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import ssl
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+
+import structlog
+from aiohttp import web
+from alcove.platform.core import limits
+from alcove.platform.core.log import configure_log
+from alcove.platform.ingress.app import SILENT, create_ingress
+from alcove.platform.ingress.figures import IngressFigures
+from alcove.platform.ingress.page import create_ingress_page
+from alcove.platform.ingress.rate import RateLimit
+from alcove.platform.ingress.reports import ReportCollector
+from alcove.platform.ingress.settings import IngressSettings
+from alcove.platform.store import Store
+from alcove.registry.blobs import BlobStore, open_blob_store
+from alcove.registry.clock import SYSTEM_CLOCK, Clock
+
+__all__ = ["Ingress", "listen_http", "reach_blobs", "run_ingress", "serve_ingress", "start_http"]
+
+BACKLOG = 1024  # connections that wait to be accepted; the system's own cap is often 4096
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Ingress:
+    """A running ingress.
+
+    Attributes:
+        collector: counts its reports.
+        http_url: where it answers devices.
+        metrics_url: where it answers Prometheus; None: nowhere.
+    """
+
+    collector: ReportCollector
+    http_url: str
+    metrics_url: str | None = None
+
+    def figures(self) -> IngressFigures:
+        """Return its sums."""
+        return IngressFigures(self.collector.counted, dict(self.collector.refused))
+
+    def ready_line(self) -> str:
+        """Return the one line of JSON that tells a parent process that devices are answered, and where."""
+        line = {"ready": True, "http": self.http_url, "pid": os.getpid()}
+        return json.dumps(line | ({} if self.metrics_url is None else {"metrics": self.metrics_url}))
+
+
+def listen_http(host: str, port: int) -> socket.socket:
+    """Return a socket that listens for devices; close it.
+
+    Raises:
+        OSError: the port is taken or not ours to open, or the host has no address.
+    """
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    made = socket.socket(family, kind, protocol)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # no wait for the connections of the one before
+        made.bind(address)
+        made.listen(BACKLOG)
+        made.setblocking(False)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+@asynccontextmanager
+async def run_ingress(
+    settings: IngressSettings, listener: socket.socket, clock: Clock = SYSTEM_CLOCK
+) -> AsyncIterator[Ingress]:
+    """Answer devices on a listening socket inside the block; on leaving it, answers under way get a few seconds.
+
+    Raises:
+        ServerError: the database cannot be used.
+        RegistryError: the store of blobs cannot be reached.
+        OSError: a port or file cannot be used.
+    """
+    async with AsyncExitStack() as stack:
+        store = await Store.open(settings.database)
+        stack.push_async_callback(store.close)
+        blobs = None if settings.blobs is None else await asyncio.to_thread(reach_blobs, settings.blobs)
+        collector = ReportCollector(store, clock)
+        rate = RateLimit(settings.reports_per_second, time.monotonic)
+        bodies = RateLimit(settings.bodies_per_second, time.monotonic)
+        app = create_ingress(settings.tree, collector, rate, bodies, blobs)
+        port = await start_http(stack, app, listener, _tls(settings))
+        ingress = Ingress(collector, f"{settings.scheme}://{settings.url_host}:{port}")
+        if settings.metrics_port is not None:
+            page = create_ingress_page(ingress.figures)
+            metrics_port = await start_http(stack, page, listen_http(settings.host, settings.metrics_port))
+            ingress = replace(ingress, metrics_url=f"http://{settings.url_host}:{metrics_port}/metrics")
+        yield ingress
+
+
+async def serve_ingress(settings: IngressSettings) -> None:
+    """Answer devices until SIGTERM or SIGINT; prints the ready line when the port answers.
+
+    Raises:
+        ServerError, RegistryError, OSError: as `run_ingress`.
+    """
+    configure_log()
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    with listen_http(settings.host, settings.http_port) as listener:
+        async with run_ingress(settings, listener) as ingress:
+            sys.stdout.write(ingress.ready_line() + "\n")
+            sys.stdout.flush()
+            _log.info("serving devices", http=ingress.http_url)
+            await stopped.wait()
+            _log.info("stopping")
+
+
+async def start_http(
+    stack: AsyncExitStack, app: web.Application, listener: socket.socket, tls: ssl.SSLContext | None = None
+) -> int:
+    """Answer on a listening socket until the stack ends; return its port."""
+    runner = web.AppRunner(app, access_log=None, logger=SILENT, shutdown_timeout=limits.SHUTDOWN_GRACE_S)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    await web.SockSite(runner, listener, ssl_context=tls).start()
+    return int(listener.getsockname()[1])
+
+
+def reach_blobs(url: str) -> BlobStore:
+    """Return the store, asked for a blob that is not there: a wrong key or name is told at the start.
+
+    Raises:
+        RegistryError: it cannot be reached, or refuses.
+    """
+    blobs = open_blob_store(url)
+    blobs.has("0" * 64)
+    return blobs
+
+
+def _tls(settings: IngressSettings) -> ssl.SSLContext | None:
+    if settings.tls_certificate is None:
+        return None
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(settings.tls_certificate, settings.tls_key)
+    return tls

@@ -1,0 +1,73 @@
+"""The settings of the process that answers devices."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Self
+
+from alcove.platform.store.database import database_of
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+__all__ = ["IngressSettings"]
+
+
+class IngressSettings(BaseModel):
+    """Where the devices' process finds what it sends, and where it listens.  It needs no key that signs.
+
+    Attributes:
+        data_dir: database and signed tree.
+        database_url: a PostgreSQL database as libpq reads it, in the place of the file in `data_dir`.
+        blobs: URL of the store of programs and cards, in the place of the tree's own folder.
+        host: address to listen on.
+        http_port: for devices; 0: any free port.
+        tls_certificate: PEM chain; without it, plain HTTP.
+        tls_key: PEM key of the certificate.
+        metrics_port: for Prometheus, without TLS; 0: any free port; None: no page here (the server's has the figures).
+        reports_per_second: reports accepted a second, from all devices together.
+        bodies_per_second: bodies of reports read a second, good or bad.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    data_dir: Path
+    database_url: SecretStr | None = None
+    blobs: Annotated[str, Field(pattern=r"^(s3|gs|az|file)://")] | None = None
+    host: str = "127.0.0.1"
+    http_port: Annotated[int, Field(ge=0, le=65535)] = 7480
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    reports_per_second: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
+    bodies_per_second: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            msg = "tls_certificate and tls_key come together"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def url_host(self) -> str:
+        """The host as it stands before a port: IPv6 in brackets."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    @property
+    def scheme(self) -> str:
+        """How an address of this process begins."""
+        return "http" if self.tls_key is None else "https"
+
+    @property
+    def database(self) -> Path | str:
+        """Where the database is; the URL may hold a password."""
+        return database_of(self.data_dir, None if self.database_url is None else self.database_url.get_secret_value())
+
+    @property
+    def tree(self) -> Path:
+        """The static tree that devices read."""
+        return self.data_dir / "tree"
+
+    def to_json(self) -> str:
+        """Return all of it in one line, the database's URL included: for a pipe, never for a log."""
+        plain = self.model_dump(mode="json")
+        plain["database_url"] = None if self.database_url is None else self.database_url.get_secret_value()
+        return json.dumps(plain)
