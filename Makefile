@@ -12,11 +12,11 @@ INSTALLED := $(VENV)/.installed
 # What the build reads: a change here builds again, incrementally.
 NATIVE_SOURCES := $(shell find kernels runtime/native proto -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name '*.proto' -o -name CMakeLists.txt -o -name generate.py) CMakeLists.txt
 
-.PHONY: help setup demo test thorough attack arm lint types native fuzz bench wheel sbom docs
+.PHONY: help setup demo test thorough attack test-packages unequipped bare loaded arm lint types native fuzz bench wheel sbom docs
 .DEFAULT_GOAL := help
 
 help: ## Show these verbs
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
 
 $(DEPENDENCIES): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11) and "alcove needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
@@ -47,8 +47,20 @@ thorough: $(INSTALLED) ## Tests that take minutes: kills and full disks at every
 attack: $(INSTALLED) ## The slow attacks of docs/threats.md: floods, slow readers, bombs (loopback only, one at a time)
 	@$(BIN)/python -m pytest -n0 -m attack $(ARGS) tests/attacks
 
+test-packages: ## Install from Debian, as root, what some tests need beside Python, a compiler and make
+	@$(PYTHON) tools/test_packages.py
+
+unequipped: $(INSTALLED) ## With these packages hidden (as root): collect all tests, and run every file that could ask for one
+	@tools/without_packages.sh tools/test_without_packages.sh
+
+bare: ## README's two commands in a fresh Debian with Python, a compiler and make alone (as root, mmdebstrap)
+	@tools/bare.sh
+
+loaded: $(INSTALLED) ## make test beside eight busy processes (stress-ng)
+	@tools/loaded.sh $(MAKE) --no-print-directory test
+
 arm: $(INSTALLED) ## Build for 64-bit ARM and compare its bits in an emulator (installs Debian's, as root)
-	@tools/test_packages.sh
+	@$(PYTHON) tools/test_packages.py
 	@$(BIN)/python -m pytest -n0 -m thorough tests/kernels/test_neon_agreement.py $(ARGS)
 
 lint: $(INSTALLED) ## Ruff: rules and format

@@ -1,12 +1,67 @@
-"""What all tests share: where the repository is, and whether the shared training data lie beside it."""
+"""Fixtures and rules of all tests: the repository's root, an S3 store, tools that a machine may lack, hypothesis."""
 
+import re
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from alcove.platform.testing.s3 import S3MissingError, S3Server
 
+from tools.test_packages import TOOLS, find_tool
+
 ROOT = Path(__file__).resolve().parent.parent
+
+# A machine at load 20 takes seconds for an example: neither a slow example nor slow data is a finding.
+hypothesis.settings.register_profile(
+    "alcove", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
+)
+hypothesis.settings.load_profile("alcove")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what uses the real PostgreSQL: its fixture skips by itself, `-m needs` finds it by the mark."""
+    for item in items:
+        if "postgres" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.needs("postgresql"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose tools are not here."""
+    for mark in item.iter_markers("needs"):
+        for name in mark.args:
+            if find_tool(name) is None:
+                pytest.skip(f"needs {name}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line what was skipped and what would run it."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if skipped:
+        terminalreporter.write_line(describe_skips([report.longrepr[2] for report in skipped]))
+
+
+def describe_skips(reasons: list[str]) -> str:
+    """Return one line for the reasons of all skipped tests.
+
+    >>> describe_skips(["Skipped: needs nginx", "Skipped: needs chromium", "Skipped: no IPv6 here"])
+    'skipped 3: 2 need chromium, nginx (make test-packages installs them), 1 no IPv6 here'
+    """
+    counts: dict[str, int] = defaultdict(int)
+    tools: set[str] = set()
+    for reason in reasons:
+        text = reason.removeprefix("Skipped: ")
+        found = re.fullmatch(r"needs ([\w-]+)", text)
+        if found and found[1] in TOOLS:
+            tools.add(found[1])
+        else:
+            counts[text] += 1
+    parts = [f"{count} {text}" for text, count in sorted(counts.items())]
+    if tools:
+        needing = len(reasons) - sum(counts.values())
+        parts.insert(0, f"{needing} need {', '.join(sorted(tools))} (make test-packages installs them)")
+    return f"skipped {len(reasons)}: {', '.join(parts)}"
 
 
 @pytest.fixture(scope="session")

@@ -19,17 +19,11 @@ from alcove.runtime.testing import NUMPY_TYPES
 
 COMPILER = "aarch64-linux-gnu-gcc"
 EMULATOR = "qemu-aarch64"
-NEEDED = (COMPILER, "aarch64-linux-gnu-g++", EMULATOR)
 LIBRARIES = "/usr/aarch64-linux-gnu"
 WARNINGS = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
 _CODES = {np.dtype(kind): int(dtype) for dtype, kind in NUMPY_TYPES.items()}
 _TEXT = 7
-
-
-def missing() -> list[str]:
-    """Return the commands that are not installed."""
-    return [command for command in NEEDED if shutil.which(command) is None]
 
 
 def on_arm(root: Path) -> list[str]:

@@ -1,14 +1,12 @@
 """Do the hot kernels still take as few instructions as they did?  Counted, not timed: no busy machine can fail it."""
 
-import shutil
-
 import pytest
 
 from benchmarks.instructions import bounds, count, programs
 from benchmarks.models.alcove import compile_native
 
 
-@pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind counts the instructions, and is not installed")
+@pytest.mark.needs("valgrind")
 def test_no_hot_kernel_takes_more_instructions_than_its_bound() -> None:
     """`python -m benchmarks.instructions --write` makes the bounds anew, for a kernel that became better."""
     executable = compile_native("run_twice")

@@ -34,10 +34,7 @@ from tests.runtime.compiler.quantise.cases import cases as quantised_cases
 pytestmark = [
     pytest.mark.thorough,
     pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN"),
-    pytest.mark.skipif(
-        bool(emulated.missing()),
-        reason=f"{', '.join(emulated.missing())} not installed; `make arm` installs them on Debian",
-    ),
+    pytest.mark.needs("aarch64-gcc", "qemu-aarch64"),
 ]
 
 TEXTS = ["", "Wo ist der nächste Bahnhof?", "これはペンです。", "a" * 400]

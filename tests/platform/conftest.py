@@ -102,7 +102,7 @@ def migrated(postgres: PostgresServer) -> str:
     return name
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.needs("postgresql"))])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     """Where a fresh database is: a file, or the URL of one in a real PostgreSQL."""
     if request.param == "sqlite":

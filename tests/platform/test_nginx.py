@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from alcove.platform.testing import Served, ServerWorld
-from alcove.platform.testing.nginx import NGINX, NGINX_CONFIGURATION, running_nginx
+from alcove.platform.testing.nginx import NGINX_CONFIGURATION, running_nginx
 from alcove.registry.client import TreeClient
 from alcove.sdk.egress import Egress, TufFetcher
 
 FEATURE = "text_00"
 
-pytestmark = pytest.mark.skipif(not Path(NGINX).exists(), reason="nginx is not installed: apt-get install nginx-light")
+pytestmark = pytest.mark.needs("nginx")
 
 
 @dataclass(frozen=True)

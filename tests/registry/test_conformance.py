@@ -8,7 +8,6 @@ None is expected to fail.  Delegations, quoting and downloads are in `test_confo
 import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -469,17 +468,15 @@ def test_rotation_of_a_role_needs_the_keys_that_root_names(
 # --- a process of its own, and the suite itself
 
 
+@pytest.mark.needs("faketime")
 def test_expiry_is_judged_by_the_clock_of_a_real_process(client: Subject, repository: Repository) -> None:
     """The client's command in its own process, whose whole clock is moved; the other tests move a clock by hand."""
-    faketime = shutil.which("faketime")
-    if faketime is None:
-        pytest.skip("faketime is missing: apt-get install faketime (tools/test_packages.sh)")
     repository.roles["timestamp"].expires = repository.date(7)
     repository.add_artifact("targets", "file.txt", b"content")
     repository.publish_all("targets")
     program = [sys.executable, conformance_client.__file__, *client.download_command("file.txt")]
     for days, status in ((0, 0), (18, 1), (0, 1)):
-        moved = [faketime, f"+{days} days", *program] if days else program
+        moved = ["faketime", f"+{days} days", *program] if days else program
         done = subprocess.run(moved, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == status, done.stderr
         assert status == 0 or done.stderr.startswith("ExpiredMetadata: ")
@@ -487,13 +484,12 @@ def test_expiry_is_judged_by_the_clock_of_a_real_process(client: Subject, reposi
 
 
 @pytest.mark.timeout(1800)
+@pytest.mark.needs("faketime")
 def test_public_conformance_suite_passes_with_no_expected_failure(tmp_path: Path) -> None:
     """Every scenario of tuf-conformance itself, where it is installed: it is in no package index."""
     suite = importlib.util.find_spec("tuf_conformance")
     if suite is None or suite.origin is None:
         pytest.skip("tuf-conformance is in no package index: its scenarios are told again here; install it to run it")
-    if shutil.which("faketime") is None:
-        pytest.skip("faketime is missing: apt-get install faketime (tools/test_packages.sh)")
     entrypoint = tmp_path / "client"
     entrypoint.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{conformance_client.__file__}" "$@"\n')
     entrypoint.chmod(0o755)

@@ -230,7 +230,7 @@ def test_sanitizers_find_nothing(repository: Path, folder: Path, monkeypatch: py
 
 
 @pytest.mark.thorough
-@pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
+@pytest.mark.needs("valgrind")
 def test_valgrind_finds_nothing(repository: Path, folder: Path) -> None:
     """The calls of client.c and sizes.c, wrong ones too, and hot swaps: no bad access, no unwritten read, no leak."""
     # Valgrind knows instructions up to AVX2.

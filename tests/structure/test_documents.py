@@ -36,9 +36,9 @@ def test_every_link_between_documents_leads_somewhere(repository: Path) -> None:
 
 def test_every_make_verb_that_a_document_names_exists(repository: Path) -> None:
     """`make <verb>` in a document is a verb of the Makefile."""
-    verbs = set(re.findall(r"^([a-z]+):", (repository / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    verbs = set(re.findall(r"^([a-z-]+):", (repository / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     for document in [repository / "README.md", *(repository / "docs").rglob("*.md")]:
-        named = set(re.findall(r"`make ([a-z]+)", document.read_text(encoding="utf-8")))
+        named = set(re.findall(r"`make ([a-z-]+)", document.read_text(encoding="utf-8")))
         assert named <= verbs, f"{document.name} names {sorted(named - verbs)}"
 
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,10 @@ from alcove.runtime.format.writer import write_program
 from alcove.runtime.testing import Assembly, samples
 from alcove.runtime.testing_ops import op_samples
 
-from tests.platform.cli.browser import CHROMIUM, opened
+from tests.platform.cli.browser import opened
 from tests.platform.cli.terminal import alcove
 
-if CHROMIUM is None:
-    warnings.warn(
-        "pages are not looked at: install chromium (tools/test_packages.sh)", pytest.PytestWarning, stacklevel=1
-    )
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's chromium: tools/test_packages.sh")
+needs_browser = pytest.mark.needs("chromium")
 
 
 @pytest.fixture
