@@ -7,23 +7,25 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONPATH
 
+LOCKS := tools/locks
 DEPENDENCIES := $(VENV)/.dependencies
 INSTALLED := $(VENV)/.installed
 # What the build reads: a change here builds again, incrementally.
 NATIVE_SOURCES := $(shell find kernels runtime/native proto -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name '*.proto' -o -name CMakeLists.txt -o -name generate.py) CMakeLists.txt
 
-.PHONY: help setup demo test thorough attack test-packages unequipped bare loaded arm lint types native fuzz bench wheel sbom docs
+.PHONY: help setup demo test thorough attack test-packages unequipped bare loaded lock audit lowest arm lint types native fuzz bench wheel sbom docs
 .DEFAULT_GOAL := help
 
 help: ## Show these verbs
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
 
-$(DEPENDENCIES): pyproject.toml constraints.txt
+$(DEPENDENCIES): pyproject.toml $(wildcard tools/locks/*.txt)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11) and "alcove needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "alcove: installing the pinned dependencies (once, about a minute)"
-	@$(BIN)/python tools/requirements.py > $(VENV)/requirements.txt
-	@$(BIN)/pip install --quiet -r $(VENV)/requirements.txt
+	@$(BIN)/pip install --quiet --require-hashes --no-deps -r $(LOCKS)/requirements.txt
+	@$(BIN)/pip install --quiet --require-hashes --no-deps -r $(LOCKS)/torch-cpu.txt 2> /dev/null \
+	  || $(BIN)/pip install --quiet --require-hashes --no-deps -r $(LOCKS)/torch.txt
 	@touch $@
 
 $(INSTALLED): $(DEPENDENCIES) $(NATIVE_SOURCES)
@@ -87,6 +89,16 @@ wheel: $(INSTALLED) ## Build the wheel twice, in different ways, and compare the
 
 sbom: $(INSTALLED) ## Write build/sbom.cdx.json: what a release holds (ARGS="--extra platform")
 	@$(BIN)/python -m tools.sbom $(ARGS)
+
+lock: $(INSTALLED) ## Write tools/locks from constraints.txt: a digest of every file that may be installed
+	@$(PYTHON) -m venv build/lock && build/lock/bin/pip install --quiet uv
+	@build/lock/bin/python tools/lock.py --uv build/lock/bin/uv
+
+audit: ## Ask the public databases for known vulnerabilities of what is locked (needs their network)
+	@tools/audit.sh
+
+lowest: $(INSTALLED) ## Install the lowest versions that pyproject.toml admits, and run the tests of SDK, registry and server there
+	@tools/lowest.sh
 
 docs: $(INSTALLED) ## Write the documents that commands print
 	@$(BIN)/python -m benchmarks --write docs/performance.md

@@ -42,7 +42,10 @@ def simulate(
     active: Annotated[str, typer.Option(help="Share of the devices that report in a period.")] = "100%",
     control: Version = None,
     treatment: Version = None,
-    mechanism: Annotated[Mechanism, typer.Option(help="How reports become sums.")] = Mechanism.RANDOMISED_RESPONSE,
+    mechanism: Annotated[
+        Mechanism,
+        typer.Option(help="How reports become sums. prio3 is planned: no device sends such reports yet."),
+    ] = Mechanism.RANDOMISED_RESPONSE,
     runs: Annotated[int, typer.Option(help="How often all of it is repeated.")] = 20,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 1,
     is_advanced: Annotated[
@@ -69,6 +72,8 @@ def simulate(
     crashes on 2 % more devices: alcove simulate --stage 5% --guard crash_fallback:0.5% --treatment crash_fallback=2.1%
     """
     _check_plot(plot)
+    if mechanism is Mechanism.PRIO3:
+        typer.echo("alcove: prio3 is planned; what devices send today is --mechanism randomised-response", err=True)
     plan, _ = plan_of(
         stages=stage,
         guardrails=guard,

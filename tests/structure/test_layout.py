@@ -5,6 +5,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+from tools import lock
+
 PACKAGES = ("kernels", "runtime", "privacy", "features", "registry", "platform", "sdk")
 
 
@@ -47,14 +49,23 @@ def test_torch_is_pinned(repository: Path) -> None:
 
 def test_every_requirement_is_pinned(repository: Path) -> None:
     """Each requirement of pyproject.toml has its exact version in the constraints file."""
-    names = subprocess.run(
-        [sys.executable, "tools/requirements.py"], cwd=repository, check=True, capture_output=True, text=True
-    ).stdout.split()
-    pinned = {
-        line.split("==")[0].lower().replace("_", "-")
-        for line in (repository / "constraints.txt").read_text(encoding="utf-8").splitlines()
-        if "==" in line
-    }
-    for requirement in names:
+    project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    pinned = lock.read_pins((repository / "constraints.txt").read_text(encoding="utf-8"))
+    for requirement in (line for group in groups for line in group if not line.startswith("alcove[")):
         name = requirement.split(">=")[0].split("==")[0].split("[")[0].lower()
         assert name in pinned, f"{requirement} is not pinned"
+
+
+def test_every_pin_is_locked_by_digest(repository: Path) -> None:
+    """`make setup` takes no file whose SHA-256 nobody wrote down, and no other version than constraints.txt says."""
+    pinned = lock.read_pins((repository / "constraints.txt").read_text(encoding="utf-8"))
+    texts = {path.name: path.read_text(encoding="utf-8") for path in lock.LOCKS.glob("*.txt")}
+    assert set(texts) == {"requirements.txt", "torch.txt", "torch-cpu.txt"}
+    assert lock.read_pins(texts["requirements.txt"]) == {name: pinned[name] for name in pinned if name != "torch"}
+    for name, version in lock.read_pins(texts["torch.txt"]).items():
+        assert pinned.get(name, version) == version
+    for text in texts.values():
+        hashes = lock.read_hashes(text)
+        assert hashes.keys() == lock.read_pins(text).keys()
+        assert all(hashes.values()), "a pin without a digest"

@@ -1,0 +1,120 @@
+"""Every `alcove` and `make` command in a document is one that exists, with options that it takes."""
+
+import itertools
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from alcove.platform.cli.main import app_of
+
+BLOCK = re.compile(r"^```(?:sh|console|bash)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+INDENTED = re.compile(r"(?:^(?: {4}|\$ ).*\n)+", re.MULTILINE)
+USAGE_ERROR: type[Any] = typer.BadParameter.__bases__[0]  # whichever click typer uses
+INLINE = re.compile(r"(?<!`)`(?:\.venv/bin/)?(alcove [^`]+)`(?!`)")
+
+
+def documents(repository: Path) -> list[Path]:
+    """All pages that a user reads."""
+    patterns = ("README.md", "CHANGELOG.md", "docs/**/*.md", "features/*/*.md")
+    return sorted(path for pattern in patterns for path in repository.glob(pattern))
+
+
+def join_lines(block: str) -> list[str]:
+    """The commands of a block: lines that end in a backslash go on."""
+    return block.replace("\\\n", " ").splitlines()
+
+
+def split_words(line: str) -> list[str]:
+    """The words of a shell line, comments left out; none where it is no shell line."""
+    try:
+        return shlex.split(line.strip().removeprefix("$ "), comments=True)
+    except ValueError:
+        return []
+
+
+def commands_in(page: str) -> Iterator[tuple[list[str], bool]]:
+    """Every call of `alcove` on a page: its words after `alcove`, and whether the whole line is there."""
+    for block in [*BLOCK.findall(page), *INDENTED.findall(BLOCK.sub("", page))]:
+        for line in join_lines(block):
+            words = split_words(line)
+            for is_pipe, group in itertools.groupby(words, lambda word: word in {"|", "&&", "&", ";", "||", ">", "<"}):
+                call = list(group)
+                if not is_pipe and Path(call[0]).name == "alcove" and len(call) > 1:
+                    yield call[1:], not any("…" in word or "..." in word for word in call)
+    for text in INLINE.findall(page):
+        words = split_words(" ".join(text.split()))
+        yield words[1:], False
+
+
+def find_commands(root: Any, words: list[str]) -> Iterator[tuple[Any, list[str]]]:
+    """The commands that some words name, with the words that are left: `a | b` names two."""
+    command, left = root, list(words)
+    while hasattr(command, "commands") and left and not left[0].startswith("-"):
+        name = left.pop(0).strip("()")
+        if name not in command.commands:
+            raise AssertionError(f"no command {name!r}")
+        if left and left[0].startswith("|"):
+            names = [name, *(word.strip("()|") for word in left if word.strip("()|") and not word.startswith("-"))]
+            unknown = [other for other in names if other not in command.commands]
+            assert not unknown, f"no command {unknown}"
+            yield from ((command.commands[other], []) for other in names)
+            return
+        command = command.commands[name]
+    yield command, left
+
+
+def check(root: Any, words: list[str], *, is_whole: bool) -> None:
+    """Refuse a call that would not parse."""
+    for command, left in find_commands(root, words):
+        if is_whole and not hasattr(command, "commands"):
+            try:
+                command.make_context(command.name, list(left))
+            except USAGE_ERROR as error:
+                message = error.format_message()
+                if "does not exist" not in message:
+                    raise AssertionError(message) from error
+            continue
+        options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        named = {word.split("=")[0].strip("[]") for word in left if word.strip("[").startswith("--")}
+        assert named <= options | {"--help"}, f"no options {sorted(named - options)}"
+
+
+@pytest.fixture(scope="module")
+def root() -> Any:
+    """The whole `alcove` command."""
+    return typer.main.get_command(app_of(None))
+
+
+def test_every_command_in_a_document_parses(repository: Path, root: Any) -> None:
+    """Commands, options, their values and what is required, as the command line itself checks them."""
+    wrong, count = [], 0
+    for path in documents(repository):
+        for words, is_whole in commands_in(path.read_text(encoding="utf-8")):
+            count += 1
+            try:
+                check(root, words, is_whole=is_whole)
+            except AssertionError as error:
+                wrong.append(f"{path.relative_to(repository)}: alcove {shlex.join(words)}: {error}")
+    assert not wrong, "\n".join(wrong)
+    assert count > 80
+
+
+@pytest.mark.parametrize(
+    ("page", "message"),
+    [
+        ("```sh\nalcove model fly x.alc\n```\n", "no command 'fly'"),
+        ("```sh\nalcove serve --keys\n```\n", "requires an argument"),
+        ("```sh\nalcove token create --role reader\n```\n", "Missing option"),
+        ("`alcove model inspect --wings`", "no options"),
+        ("`alcove model show | fly`", "no command"),
+    ],
+)
+def test_a_command_that_does_not_parse_is_found(root: Any, page: str, message: str) -> None:
+    """The search finds what it is for."""
+    ((words, is_whole),) = commands_in(page)
+    with pytest.raises(AssertionError, match=message):
+        check(root, words, is_whole=is_whole)

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Installs the lowest versions that pyproject.toml admits of what apps and servers need, in an environment of its own, and runs
+# tests there: a lower bound that is not tested is a guess. What only developers need is as pinned.
+# Use: tools/lowest.sh [TESTS ...]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+[ $# -gt 0 ] || set -- tests/sdk tests/registry tests/privacy tests/platform
+folder=build/lowest
+python3 -m venv "$folder"
+"$folder/bin/pip" install --quiet uv
+"$folder/bin/uv" pip compile --quiet --python-version 3.11 --resolution lowest-direct --extra platform --no-annotate \
+  --no-header pyproject.toml > "$folder/pins.txt"
+cat "$folder/pins.txt"
+"$folder/bin/pip" install --quiet --no-deps -r "$folder/pins.txt"
+# Tests and build need more; of what is not pinned above, the locked version.
+names=$(sed -E 's/==.*//' "$folder/pins.txt" | paste -sd'|')
+grep -vE "^(($names)==|grpcio)" constraints.txt > "$folder/constraints.txt"
+cat "$folder/pins.txt" >> "$folder/constraints.txt"
+"$folder/bin/pip" install --quiet --constraint "$folder/constraints.txt" pytest pytest-asyncio pytest-timeout pytest-xdist \
+  hypothesis expecttest pillow nanobind scikit-build-core cmake ninja grpcio-tools mypy-protobuf openfeature-sdk moto[server] \
+  opentelemetry-sdk opentelemetry-exporter-otlp-proto-grpc matplotlib
+"$folder/bin/pip" install --quiet --no-build-isolation --no-deps --config-settings=build-dir="$folder/native" .
+# Away from .venv, and without torch: what needs it says so and is skipped.
+"$folder/bin/python" -m pytest -n auto --dist loadfile -q "$@"
