@@ -22,7 +22,7 @@ What is checked before anything is written:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, TypeVar
 
 from alcove.registry import layout
 from alcove.registry._tuf import Metadata, Root, Targets
@@ -37,24 +37,25 @@ from alcove.registry.errors import (
     StorageError,
 )
 from alcove.registry.files import replace_file
-from alcove.registry.keys import check_teams
+from alcove.registry.keys import ONLINE_ROLES
 from alcove.registry.publication import Publisher
-from alcove.registry.review import check_growth, check_numbers, check_team_layout
+from alcove.registry.review import check_growth, check_layout, check_numbers
 from alcove.registry.rotation import TOP_ROLES
+from alcove.registry.rules import ONLINE_PATHS, check_root, check_targets, delegations, shared_keys
 from alcove.registry.signers import sign_metadata
-from alcove.registry.trust import SignedRole, bins_of, delegations, online_trust, read_state, verify
+from alcove.registry.trust import SignedRole, bins_of, online_trust, read_state, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from alcove.registry._tuf import DelegatedRole, Signer
+    from alcove.registry._tuf import DelegatedRole, Key, Signer
     from alcove.registry.change import Change
     from alcove.registry.files import Files
     from alcove.registry.keys import OnlineKeys
     from alcove.registry.trust import TreeState
 
-_ONLINE_PATHS: Final = {"policy": ["policy/*.json"], "halt": ["halt/*.json"]}
+_Signed = TypeVar("_Signed", Root, Targets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +190,7 @@ def _judge_root(change: Change, base: TreeState | None) -> tuple[Root, Metadata[
     expected = 1 if base is None else base.root.version + 1
     if new.version != expected:
         raise StaleMetadataError("root", expected_version=expected, seen_version=new.version)
+    _keep_rules(check_root, new)
     if not new.consistent_snapshot or new.roles.keys() != set(TOP_ROLES):
         msg = "root must keep consistent snapshots and its four roles"
         raise PublishError(msg)
@@ -215,11 +217,10 @@ def _judge_targets(change: Change, base: TreeState | None, root: Root) -> Target
     expected = 1 if base is None else base.targets.version + 1
     if new.version != expected:
         raise StaleMetadataError("targets", expected_version=expected, seen_version=new.version)
-    if new.targets:
-        msg = "the top targets hold no target of their own; teams do"
-        raise PublishError(msg)
     known = {} if base is None else delegations(base.targets)
     _check_delegations(known, delegations(new))
+    _keep_rules(check_targets, new)
+    _check_apart(root, new)
     return new
 
 
@@ -232,41 +233,39 @@ def _same_signers(base: TreeState, root: Root) -> None:
 
 
 def _check_delegations(known: Mapping[str, DelegatedRole], new: Mapping[str, DelegatedRole]) -> None:
+    """Check that nobody loses what was delegated, and that the server's roles ask for one signature."""
     gone = sorted(known.keys() - new.keys())
     if gone or list(new)[: len(known)] != list(known):
         msg = f"targets drop or reorder {', '.join(gone) or 'roles'}; what was published stays"
         raise PublishError(msg)
-    features: dict[str, list[str]] = {}
     for role, delegated in new.items():
-        if not delegated.terminating or delegated.path_hash_prefixes is not None:
-            msg = f"{role}: every delegation is terminating and names its paths"
-            raise PublishError(msg)
         if not layout.is_team(role):
             _one_signs(role, delegated.threshold)
-        elif not 1 <= delegated.threshold <= len(delegated.keyids):
-            msg = f"{role}: {delegated.threshold} of {len(delegated.keyids)} keys would have to sign"
-            raise PublishError(msg)
         paths = list(delegated.paths or ())
         before = list(known[role].paths or ()) if role in known else []
         if paths[: len(before)] != before:
             msg = f"{role} loses {', '.join(sorted(set(before) - set(paths)))}; what was published stays"
             raise PublishError(msg)
-        if role in _ONLINE_PATHS:
-            if paths != _ONLINE_PATHS[role]:
-                msg = f"{role} is delegated {', '.join(_ONLINE_PATHS[role])} and nothing else"
-                raise PublishError(msg)
-            continue
-        if not layout.is_team(role) or any(not path.endswith("/*.json") for path in paths):
-            msg = f"{role} is no team with paths FEATURE/*.json"
+
+
+def _check_apart(root: Root, targets: Targets) -> None:
+    """Check that no key of the server signs for anybody else: its thief would be that one's, too."""
+    named: list[tuple[str, Mapping[str, Key], Sequence[str]]] = []
+    named += [(role, root.keys, root.roles[role].keyids) for role in TOP_ROLES]
+    if targets.delegations is not None:
+        keys = targets.delegations.keys
+        named += [(role, keys, delegated.keyids) for role, delegated in delegations(targets).items()]
+    for shared in shared_keys(named):
+        if not shared.isdisjoint(ONLINE_ROLES):
+            msg = f"{' and '.join(sorted(shared))} have the same key; each key of the server signs for one role"
             raise PublishError(msg)
-        features[role.removeprefix(layout.TEAM_PREFIX)] = [path.removesuffix("/*.json") for path in paths]
-    if not _ONLINE_PATHS.keys() <= new.keys():
-        msg = "targets must delegate policy and halt"
-        raise PublishError(msg)
+
+
+def _keep_rules(check: Callable[[_Signed], None], signed: _Signed) -> None:
     try:
-        check_teams(features)
-    except ValueError as error:
-        raise PublishError(str(error)) from None
+        check(signed)
+    except MetadataError as error:
+        raise PublishError(error.problem) from None
 
 
 def _judge_teams(base: TreeState | None, targets: Targets, roles: Mapping[str, SignedRole]) -> None:
@@ -279,13 +278,14 @@ def _judge_teams(base: TreeState | None, targets: Targets, roles: Mapping[str, S
             msg = f"{role} is delegated, but its first metadata is not in the change"
             raise PublishError(msg)
         verify(targets, role, new.metadata)
-        check_team_layout(role, delegations(targets)[role], targets, new.metadata.signed)
+        check_layout(role, new.metadata.signed, targets)
         for name in bins_of(new.metadata.signed):
             holder = roles.get(name) or known.get(name)
             if holder is None:
                 msg = f"{role} spreads its versions over bins, but {name} is not in the change"
                 raise PublishError(msg)
             verify(new.metadata.signed, name, holder.metadata)
+            check_layout(name, holder.metadata.signed, targets, team=new.metadata.signed)
         if base is None or role not in known:
             if new.version != 1 or new.targets:
                 raise StaleMetadataError(role, expected_version=1, seen_version=new.version)
@@ -329,7 +329,7 @@ def _one_signs(role: str, threshold: int) -> None:
 def _online_roles(judged: Judged, keys: OnlineKeys, now_s: int) -> dict[str, SignedRole]:
     """Return policy and halt, signed by the server's keys where those that signed them count no longer."""
     signed = {}
-    for role in _ONLINE_PATHS:
+    for role in ONLINE_PATHS:
         current = None if judged.base is None else judged.base.roles[role]
         if current is not None and _holds_delegated(judged.targets, role, current):
             continue

@@ -23,7 +23,8 @@ from alcove.registry._tuf import Delegations, Metadata, SuccinctRoles, Targets
 from alcove.registry.change import Change
 from alcove.registry.errors import DocumentError, DocumentTooLarge, MetadataError
 from alcove.registry.layout import bin_owner, bin_prefix, is_team
-from alcove.registry.trust import bins_of, parse, succinct_of
+from alcove.registry.rules import succinct_of
+from alcove.registry.trust import bins_of, parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

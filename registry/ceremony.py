@@ -9,8 +9,9 @@ from alcove.registry import acceptance, layout
 from alcove.registry.clock import SYSTEM_CLOCK, Clock
 from alcove.registry.errors import PublishError
 from alcove.registry.files import DISK, Files
-from alcove.registry.keys import ONLINE_ROLES, check_teams
+from alcove.registry.keys import ONLINE_ROLES
 from alcove.registry.rotation import Draft
+from alcove.registry.rules import check_teams
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,7 +10,8 @@ from alcove.registry.clock import utc
 from alcove.registry.errors import ExpiredMetadata, PublishError, RegistryError, WrongSubjectError
 from alcove.registry.policy.document import halt_from_bytes, policy_from_bytes
 from alcove.registry.review import check_policy_versions, read_manifest
-from alcove.registry.trust import delegations, read_state, read_target
+from alcove.registry.rules import delegations
+from alcove.registry.trust import read_state, read_target
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 from urllib.parse import quote
 
 from alcove.registry import layout, limits
@@ -40,7 +40,14 @@ from alcove.registry.floors import is_below
 from alcove.registry.lifts import Lift, gives_back_only_lifted
 from alcove.registry.manifest import Manifest, manifest_path
 from alcove.registry.policy.document import Halt, Policy, halt_from_bytes, policy_from_bytes
-from alcove.registry.updater import BoundedFetcher, TreeUpdater, signed_digest, signed_sha256, typed_errors
+from alcove.registry.updater import (
+    BoundedFetcher,
+    BoundedUpdater,
+    TreeUpdater,
+    signed_digest,
+    signed_sha256,
+    typed_errors,
+)
 from tuf.api.exceptions import LengthOrHashMismatchError
 
 if TYPE_CHECKING:
@@ -63,6 +70,8 @@ class TreeClient:
     Raises nothing but `RegistryError`s: `FetchError` for the network, `StorageError` for the folder, `MetadataError`
     and `DocumentError` for a tree that must not be trusted.  After any of them what was accepted before stands.
     """
+
+    _reader: ClassVar[type[BoundedUpdater]] = TreeUpdater
 
     def __init__(
         self,
@@ -93,7 +102,7 @@ class TreeClient:
         self._clock = clock
         self._floor = floor
         self._files = files
-        self._updater: TreeUpdater | None = None
+        self._updater: BoundedUpdater | None = None
 
     def refresh(self) -> None:
         """Fetch and verify the newest timestamp, snapshot and targets.
@@ -108,7 +117,7 @@ class TreeClient:
         self._updater = None
         with typed_errors(None):
             (self._folder / "tuf").mkdir(parents=True, exist_ok=True)
-            updater = TreeUpdater(
+            updater = self._reader(
                 str(self._folder / "tuf"),
                 f"{self._base_url}/{layout.METADATA}",
                 fetcher=self._fetcher,
@@ -331,12 +340,12 @@ class TreeClient:
     def _keys_file(self, kind: str, app: str) -> Path:
         return self._folder / "documents" / f"{kind}-{quote(app, safe='')}.keys"
 
-    def _expired_version(self, updater: TreeUpdater) -> int:
+    def _expired_version(self, updater: BoundedUpdater) -> int:
         """Return the highest timestamp version found expired under keys that are still the role's, 0 if none."""
         data = self._read(self._folder / _VERDICT, limits.TIMESTAMP_METADATA_MAX_BYTES)
         return 0 if data is None else updater.verified_timestamp_version(data)
 
-    def _remember_expired(self, updater: TreeUpdater) -> None:
+    def _remember_expired(self, updater: BoundedUpdater) -> None:
         data = updater.last_timestamp
         if updater.verified_timestamp_version(data) > self._expired_version(updater):
             self._store(self._folder / _VERDICT, data)

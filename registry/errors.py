@@ -71,6 +71,7 @@ class MetadataError(RegistryError):
 
     Attributes:
         role: the TUF role concerned, "" when the error is not about one role.
+        problem: what is wrong, without the role.
     """
 
     def __init__(self, role: str, problem: str) -> None:

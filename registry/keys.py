@@ -19,13 +19,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from alcove.registry._tuf import CryptoSigner, Signer
-from alcove.registry.canonical import FeatureName, TeamName
 from alcove.registry.errors import KeyFileError
 from alcove.registry.files import DISK, read_bounded
+from alcove.registry.rules import check_teams
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
-from pydantic import TypeAdapter, ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 OFFLINE_ROLES: Final = ("root", "targets")
 ONLINE_ROLES: Final = ("policy", "halt", "snapshot", "timestamp")
 KEY_FILE_MAX_BYTES: Final = 4096  # an Ed25519 key in PEM takes 119
-
-_TEAMS: Final = TypeAdapter(dict[TeamName, tuple[FeatureName, ...]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,26 +59,6 @@ class KeyRing:
     targets: CryptoSigner
     online: OnlineKeys
     teams: Mapping[str, CryptoSigner]
-
-
-def check_teams(teams: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """Return `teams` with every name checked; no feature may have two owners.
-
-    Raises:
-        ValueError: a name is malformed or reserved, or a feature is listed twice.
-    """
-    try:
-        checked = _TEAMS.validate_python({team: tuple(features) for team, features in teams.items()})
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        msg = f"teams: {fault['input']!r}: {fault['msg']}"
-        raise ValueError(msg) from None
-    owned = [feature for features in checked.values() for feature in features]
-    twice = sorted({feature for feature in owned if owned.count(feature) > 1})
-    if twice:
-        msg = f"a feature belongs to one team; owned more than once: {', '.join(twice)}"
-        raise ValueError(msg)
-    return checked
 
 
 def create_keys(directory: Path, *, teams: Mapping[str, Sequence[str]]) -> KeyRing:

@@ -14,7 +14,8 @@ from alcove.registry._tuf import TargetFile
 from alcove.registry.clock import utc
 from alcove.registry.errors import PublishError, StaleMetadataError
 from alcove.registry.lifts import gives_back_only_lifted, lifts
-from alcove.registry.trust import delegations, online_trust
+from alcove.registry.rules import delegations
+from alcove.registry.trust import online_trust
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

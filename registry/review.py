@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from alcove.registry import limits
 from alcove.registry.bins import TeamMetadata
 from alcove.registry.clock import utc
 from alcove.registry.errors import (
     ExpiredMetadata,
     IntegrityError,
+    MetadataError,
     MissingBlobError,
     MissingTarget,
     PublishError,
@@ -27,16 +27,17 @@ from alcove.registry.errors import (
     WrongSubjectError,
 )
 from alcove.registry.floors import floors, is_below, lowered
-from alcove.registry.layout import TEAM_PREFIX, bin_prefix, is_team, team_role
+from alcove.registry.layout import TEAM_PREFIX, is_team, team_role
 from alcove.registry.lifts import lifts, taken_back
 from alcove.registry.manifest import Manifest, manifest_path
-from alcove.registry.trust import SignedRole, bins_of, delegations, succinct_of, verify
+from alcove.registry.rules import check_role, delegations
+from alcove.registry.trust import SignedRole, bins_of, verify
 from tuf.api.exceptions import LengthOrHashMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from alcove.registry._tuf import DelegatedRole, Metadata, TargetFile, Targets
+    from alcove.registry._tuf import Metadata, TargetFile, Targets
     from alcove.registry.blobs import BlobStore
     from alcove.registry.policy.document import Policy
     from alcove.registry.trust import TreeState
@@ -85,6 +86,7 @@ def check_team_metadata(
     if update.owner is not None:
         verify(state.targets, role, update.owner)
     new_owner = current.metadata if update.owner is None else update.owner
+    check_layout(role, new_owner.signed, state.targets)  # first: it bounds how many bins there are to be listed
     changed = {}
     for name, metadata in update.by_role(role).items():
         if name != role:
@@ -97,13 +99,9 @@ def check_team_metadata(
         if new.is_expired(utc(now_s)):
             raise ExpiredMetadata(name, version=new.version, expired_at_s=int(new.expires.timestamp()))
     check_growth(state, role, changed, may_add=True)
-    delegation = delegations(state.targets)[role]
-    check_team_layout(role, delegation, state.targets, new_owner.signed)
-    for item in changed.values():
-        for path in item.targets:
-            if not delegation.is_delegated_path(path):
-                msg = f"{role} may not publish {path}; it owns {', '.join(delegation.paths or ())}"
-                raise PublishError(msg)
+    for name, item in changed.items():
+        if name != role:
+            check_layout(name, item.metadata.signed, state.targets, team=new_owner.signed)
     return role, changed
 
 
@@ -164,32 +162,16 @@ def check_numbers(state: TreeState, changed: Mapping[str, SignedRole]) -> None:
             raise StaleMetadataError(name, expected_version=expected, seen_version=item.version)
 
 
-def check_team_layout(role: str, delegation: DelegatedRole, delegator: Targets, team: Targets) -> None:
-    """Check that a team delegates to nothing but bins of its own, signed by its own keys (rule 4).
+def check_layout(role: str, signed: Targets, top: Targets, *, team: Targets | None = None) -> None:
+    """Check that a team's role or bin says only what it may (rule 4, `rules.py`).
 
     Raises:
-        PublishError: it delegates something else, or holds versions beside its bins.
+        PublishError: it delegates something else, holds versions beside its bins, or names what is not its own.
     """
-    if team.delegations is None:
-        return
-    succinct = succinct_of(team)
-    if succinct is None:
-        msg = f"{role} delegates further; a team signs its versions itself"
-        raise PublishError(msg)
-    keys = {keyid: delegator.get_key(keyid) for keyid in delegation.keyids}
-    if (
-        succinct.name_prefix != bin_prefix(role)
-        or succinct.threshold != delegation.threshold
-        or not 1 <= succinct.bit_length <= limits.BIN_BITS_MAX
-        or set(succinct.keyids) != set(keys)
-        or team.delegations.keys != keys
-    ):
-        most = 2**limits.BIN_BITS_MAX
-        msg = f"{role}: its bins are at most {most}, are called {bin_prefix(role)} and have its keys and its threshold"
-        raise PublishError(msg)
-    if team.targets:
-        msg = f"{role} holds versions beside its bins, where no device would look for them"
-        raise PublishError(msg)
+    try:
+        check_role(role, signed, top, team=team)
+    except MetadataError as error:
+        raise PublishError(error.problem) from None
 
 
 def _owner(state: TreeState, update: TeamMetadata, team: str | None) -> str:
@@ -205,18 +187,10 @@ def _owner(state: TreeState, update: TeamMetadata, team: str | None) -> str:
 
 
 def _verify_bin(team: Targets, name: str, metadata: Metadata[Targets]) -> None:
-    succinct = succinct_of(team)
-    if succinct is None or name not in bins_of(team):
+    if name not in bins_of(team):
         msg = f"{name} is none of the bins that the team delegates to"
         raise PublishError(msg)
     verify(team, name, metadata)
-    for path in metadata.signed.targets:
-        if succinct.get_role_for_target(path) != name:
-            msg = f"{path} is in {name}; a device looks for it in {succinct.get_role_for_target(path)}"
-            raise PublishError(msg)
-    if metadata.signed.delegations is not None:
-        msg = f"{name} delegates further; a team signs its versions itself"
-        raise PublishError(msg)
 
 
 def check_manifests(

@@ -19,9 +19,9 @@ from alcove.registry._tuf import DelegatedRole, Delegations, Metadata, Root, SSl
 from alcove.registry.change import Change
 from alcove.registry.clock import utc
 from alcove.registry.errors import MissingTarget, PublishError
-from alcove.registry.keys import check_teams
+from alcove.registry.rules import check_teams, delegations
 from alcove.registry.team import lift_halt, raise_floor
-from alcove.registry.trust import bins_of, delegations
+from alcove.registry.trust import bins_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

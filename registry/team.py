@@ -22,8 +22,9 @@ from alcove.registry.floors import FIELD, floors, is_below
 from alcove.registry.layout import team_role
 from alcove.registry.lifts import FIELD as LIFTS_FIELD
 from alcove.registry.lifts import Lift, lifts
+from alcove.registry.rules import delegations, succinct_of
 from alcove.registry.signers import sign_metadata
-from alcove.registry.trust import delegations, parse, succinct_of
+from alcove.registry.trust import parse
 from securesystemslib.exceptions import UnverifiedSignatureError
 
 if TYPE_CHECKING:

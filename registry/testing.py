@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from alcove.registry.clock import Clock
+    from alcove.registry.inspection import ProgramInspector
     from alcove.registry.tree import Accepted
 
 
@@ -279,16 +280,23 @@ class TreeWorld:
         self.tree = Tree(folder / "tree", keys=self.keys.online, clock=self.clock)
         self.fetcher = FolderFetcher(folder / "tree")
 
-    def package(self, version: str = "1.0.0", *, feature: str = "language_id", team: str = "text") -> Package:
-        """Return a package with one made-up program, different for each version."""
-        program = f"program {feature} {version}".encode()
+    def package(
+        self,
+        version: str = "1.0.0",
+        *,
+        feature: str = "language_id",
+        team: str = "text",
+        program: bytes | None = None,
+        inspector: ProgramInspector | None = None,
+    ) -> Package:
+        """Return a package with one program: a made-up one, different for each version, unless it is given."""
         return create_package(
             feature=feature,
             team=team,
             version=version,
-            programs={"f32": program},
+            programs={"f32": program or f"program {feature} {version}".encode()},
             card=f"# {feature} {version}",
-            inspector=PretendInspector(),
+            inspector=inspector or PretendInspector(),
         )
 
     def sign(self, package: Package) -> bytes:

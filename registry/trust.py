@@ -23,6 +23,7 @@ from alcove.registry.errors import (
     StorageError,
 )
 from alcove.registry.files import read_bounded
+from alcove.registry.rules import check_role, check_snapshot, check_targets, check_timestamp, delegations, succinct_of
 from tuf.api.exceptions import LengthOrHashMismatchError, RepositoryError, UnsignedMetadataError
 from tuf.api.serialization import DeserializationError
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from alcove.registry._tuf import DelegatedRole, MetaFile, SuccinctRoles, TargetFile
+    from alcove.registry._tuf import MetaFile, TargetFile
 
 _Signed = TypeVar("_Signed", Root, Timestamp, Snapshot, Targets)
 
@@ -113,22 +114,10 @@ def online_trust(root: Root, targets: Targets) -> dict[str, list[str]]:
     return trusted | {role: list(delegations(targets)[role].keyids) for role in ("policy", "halt")}
 
 
-def succinct_of(team: Targets) -> SuccinctRoles | None:
-    """Return how a team's versions are spread over bins, or None where they stand in its own list."""
-    return None if team.delegations is None else team.delegations.succinct_roles
-
-
 def bins_of(team: Targets) -> tuple[str, ...]:
     """Return the names of the bins beneath a team; none where its versions stand in its own list."""
     succinct = succinct_of(team)
     return () if succinct is None else tuple(succinct.get_roles())
-
-
-def delegations(targets: Targets) -> Mapping[str, DelegatedRole]:
-    """Return the delegated roles by name, in their order of precedence."""
-    if targets.delegations is None or targets.delegations.roles is None:
-        return {}
-    return targets.delegations.roles
 
 
 def parse(kind: type[_Signed], role: str, data: bytes, limit_bytes: int) -> Metadata[_Signed]:
@@ -186,13 +175,16 @@ def read_state(folder: Path, *, proved: Proved | None = None, root_version: int 
     snapshot, data = _read(folder, Snapshot, "snapshot", link.version, limits.SNAPSHOT_METADATA_MAX_BYTES)
     _match("snapshot", link, data, snapshot.signed.version)
     verify(root, "snapshot", snapshot)
+    check_timestamp(timestamp.signed)
+    check_snapshot(snapshot.signed)
     targets = _read_role(folder, root, "targets", snapshot.signed).metadata.signed
+    check_targets(targets)
     roles = {}
     for name in delegations(targets):
         roles[name] = _read_proved(folder, targets, name, snapshot.signed, proved)
         team = roles[name].metadata.signed
-        for bin_name in _checked_bins(name, team):
-            roles[bin_name] = _read_proved(folder, team, bin_name, snapshot.signed, proved)
+        for bin_name in bins_of(team):
+            roles[bin_name] = _read_proved(folder, targets, bin_name, snapshot.signed, proved, team=team)
     return TreeState(root, root_bytes, timestamp.signed, snapshot.signed, targets, roles)
 
 
@@ -240,30 +232,41 @@ def _read_role(folder: Path, delegator: Root | Targets, role: str, snapshot: Sna
     return SignedRole(metadata, data)
 
 
-def _read_proved(folder: Path, delegator: Targets, role: str, snapshot: Snapshot, proved: Proved | None) -> SignedRole:
-    link = snapshot.meta.get(f"{role}.json")
-    if proved is None or link is None or not link.hashes or delegator.delegations is None:
-        return _read_role(folder, delegator, role, snapshot)
-    delegated = delegator.get_delegated_role(role)
-    keys = [delegator.delegations.keys.get(keyid) for keyid in delegated.keyids]
-    public = [None if key is None else (key.keyid, *sorted(key.keyval.items())) for key in keys]
-    proof = (link.version, link.hashes.get("sha256"), delegated.threshold, *public)
-    known = proved.roles.get(role)
-    if known is not None and known[0] == proof:
+def _read_proved(
+    folder: Path,
+    top: Targets,
+    role: str,
+    snapshot: Snapshot,
+    proved: Proved | None,
+    *,
+    team: Targets | None = None,
+) -> SignedRole:
+    """Return a delegated role that keeps every rule; `team` is what stands above a bin."""
+    delegator = top if team is None else team
+    proof = _proof(top, delegator, role, snapshot)
+    known = None if proved is None else proved.roles.get(role)
+    if known is not None and proof is not None and known[0] == proof:
         return known[1]
     signed = _read_role(folder, delegator, role, snapshot)
-    proved.roles[role] = (proof, signed)
+    check_role(role, signed.metadata.signed, top, team=team)
+    if proved is not None and proof is not None:
+        proved.roles[role] = (proof, signed)
     return signed
 
 
-def _checked_bins(role: str, team: Targets) -> tuple[str, ...]:
-    succinct = succinct_of(team)
-    if succinct is None:
-        return ()
-    if succinct.bit_length > limits.BIN_BITS_MAX or succinct.name_prefix != layout.bin_prefix(role):
-        problem = f"bins {succinct.name_prefix!r} of {succinct.bit_length} bits are not its own"
-        raise MetadataError(role, problem)
-    return tuple(succinct.get_roles())
+def _proof(top: Targets, delegator: Targets, role: str, snapshot: Snapshot) -> tuple[object, ...] | None:
+    """Return everything above a role that its signatures and its rules are judged by."""
+    link = snapshot.meta.get(f"{role}.json")
+    if link is None or not link.hashes or delegator.delegations is None:
+        return None
+    delegated = delegator.get_delegated_role(role)
+    keys = [delegator.delegations.keys.get(keyid) for keyid in delegated.keyids]
+    public = [None if key is None else (key.keyid, *sorted(key.keyval.items())) for key in keys]
+    owned = delegations(top).get(layout.bin_owner(role) or role)
+    paths = () if owned is None else tuple(owned.paths or ())
+    succinct = succinct_of(delegator)
+    spread = None if succinct is None else (succinct.name_prefix, succinct.bit_length)
+    return (link.version, link.hashes.get("sha256"), delegated.threshold, paths, spread, *public)
 
 
 def _match(role: str, link: MetaFile, data: bytes, version: int) -> None:

@@ -1,16 +1,20 @@
-"""How is python-tuf's client held to our bounds, our clock and our errors?
+"""Holds python-tuf's client to our bounds, our clock, our errors and the rules of our tree.
 
 `client.py` says what a device reads and keeps; here is how python-tuf is asked: never for more bytes than a document
 may have, judged by the clock that is given, and never with an error that is not a `RegistryError`.
+
+python-tuf keeps delegated metadata by the role's name alone, whoever delegated to it (docs/decisions/0024): what was
+proved for one delegator is overwritten by what another one says under the same name.  So `TreeUpdater` holds every role
+to one delegator and to `rules.py` before it is stored or read, and answers nothing while python-tuf trusts an object
+that was not held to them.
 """
 
 from __future__ import annotations
 
-import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from alcove.registry import layout, limits
+from alcove.registry import layout, limits, rules
 from alcove.registry._tuf import Metadata, Root, Snapshot, Targets, Timestamp
 from alcove.registry.clock import SignedTime, utc
 from alcove.registry.errors import (
@@ -32,9 +36,9 @@ from tuf.ngclient.fetcher import FetcherInterface
 from tuf.ngclient.updater import Updater
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from alcove.registry._tuf import Key, Role, Signed, TargetFile
+    from alcove.registry._tuf import Signed, TargetFile
     from alcove.registry.clock import Floor
 
 _CONFIG: Final = UpdaterConfig(
@@ -49,8 +53,8 @@ _DIGEST_CHARACTERS: Final = frozenset("0123456789abcdef")
 _DIGEST_LENGTHS: Final = {"sha256": 64, "sha512": 128}
 
 
-class TreeUpdater(Updater):
-    """python-tuf's client, told the time and asked what it trusts."""
+class BoundedUpdater(Updater):
+    """python-tuf's client for any tree, told the time and asked what it trusts."""
 
     def __init__(
         self,
@@ -107,15 +111,10 @@ class TreeUpdater(Updater):
 
     def refuse_repeated_keys(self) -> None:
         """Raise `MetadataError` where one key stands under two names in a role: a threshold would count it twice."""
-        root, delegations = self._trusted_set.root, self._trusted_set.targets.delegations
-        named: list[tuple[str, Mapping[str, Role], Mapping[str, Key]]] = [(Root.type, root.roles, root.keys)]
-        if delegations is not None:
-            named.append((Targets.type, delegations.roles or {}, delegations.keys))
-        for delegator, roles, keys in named:
-            for name, role in roles.items():
-                values = [json.dumps(keys[keyid].keyval, sort_keys=True) for keyid in role.keyids if keyid in keys]
-                if len(set(values)) < len(values):
-                    raise MetadataError(delegator, f"{name} has the same key under two names")
+        targets = self._trusted_set.targets
+        rules.check_root(self._trusted_set.root)
+        if targets.delegations is not None:
+            rules.check_keys(Targets.type, rules.delegations(targets), targets.delegations.keys)
 
     def trusted(self, role: str) -> Signed:
         """Return what is trusted of `role`; KeyError before it was loaded."""
@@ -139,8 +138,13 @@ class TreeUpdater(Updater):
         targets = self._trusted_set.targets
         if targets.delegations is not None:
             for role, _ in targets.delegations.get_roles_for_target(manifest_path(feature, "0.0.0")):
-                return role, self._load_targets(role, Targets.type)
+                owner = self._load_targets(role, Targets.type)
+                self._require_checked()
+                return role, owner
         return None
+
+    def _require_checked(self) -> None:
+        """Raise where something is trusted that was not checked; a tree of any kind has nothing to check."""
 
     def expired(self, role: str) -> ExpiredMetadata:
         """Return the error that says which version of `role` expired when, as far as it was loaded."""
@@ -148,6 +152,88 @@ class TreeUpdater(Updater):
             return ExpiredMetadata(role)
         signed = self.trusted(role)
         return ExpiredMetadata(role, version=signed.version, expired_at_s=int(signed.expires.timestamp()))
+
+
+class TreeUpdater(BoundedUpdater):
+    """Reads our tree: every role is held to `rules.py`, and to one delegator, before it is stored or asked."""
+
+    def __init__(
+        self,
+        metadata_dir: str,
+        metadata_base_url: str,
+        *,
+        fetcher: FetcherInterface,
+        bootstrap: bytes,
+        now_s: int,
+        floor: Floor | None = None,
+    ) -> None:
+        super().__init__(
+            metadata_dir, metadata_base_url, fetcher=fetcher, bootstrap=bootstrap, now_s=now_s, floor=floor
+        )
+        self._delegators: dict[str, str] = {Timestamp.type: Root.type, Snapshot.type: Root.type}
+        self._checked: dict[str, Signed] = {}
+
+    def get_targetinfo(self, target_path: str) -> TargetFile | None:
+        """Return what is signed at a path, or None.
+
+        Raises:
+            MetadataError: on the way is a role that keeps a rule badly.
+        """
+        target = super().get_targetinfo(target_path)
+        self._require_checked()
+        return target
+
+    def _load_timestamp(self) -> None:
+        super()._load_timestamp()
+        self._check(Timestamp.type)
+
+    def _load_snapshot(self) -> None:
+        super()._load_snapshot()
+        self._check(Snapshot.type)
+
+    def _load_targets(self, role: str, parent_role: str) -> Targets:
+        # Before it is read: python-tuf would put it in the place of what was proved under the other delegator.
+        delegator = self._delegators.setdefault(role, parent_role)
+        if delegator != parent_role:
+            raise MetadataError(
+                role, f"{role} is delegated by {delegator} and by {parent_role}; a role has one delegator"
+            )
+        targets = super()._load_targets(role, parent_role)
+        self._check(role)
+        return targets
+
+    def _persist_metadata(self, rolename: str, data: bytes) -> None:
+        self._check(rolename)
+        super()._persist_metadata(rolename, data)
+
+    def _check(self, role: str) -> None:
+        signed = self._trusted_set[role]
+        if self._checked.get(role) is signed:
+            return
+        if isinstance(signed, Timestamp):
+            rules.check_timestamp(signed)
+        elif isinstance(signed, Snapshot):
+            rules.check_snapshot(signed)
+        elif isinstance(signed, Targets) and role == Targets.type:
+            rules.check_targets(signed)
+        elif isinstance(signed, Targets):
+            delegator = self._delegators[role]
+            team = None if delegator == Targets.type else self._trusted_set[delegator]
+            rules.check_role(role, signed, self._trusted_set.targets, team=team if isinstance(team, Targets) else None)
+        self._checked[role] = signed
+
+    def _require_checked(self) -> None:
+        """Raise `MetadataError` where python-tuf trusts an object that did not come by way of `_check`.
+
+        It cannot be, by the methods above; but they are python-tuf's own, and another release may have others.
+        """
+        if len(self._trusted_set) != len(self._checked) + 1:  # root is checked by `refuse_repeated_keys`
+            raise MetadataError(
+                "", f"{len(self._trusted_set)} roles are trusted, {len(self._checked) + 1} were checked"
+            )
+        for role, signed in self._checked.items():
+            if self._trusted_set[role] is not signed:
+                raise MetadataError(role, f"{role} was replaced after it was checked")
 
 
 class BoundedFetcher(FetcherInterface):
@@ -208,7 +294,7 @@ def signed_digest(target: TargetFile) -> tuple[str, str]:
 
 
 @contextmanager
-def typed_errors(updater: TreeUpdater | None) -> Iterator[None]:
+def typed_errors(updater: BoundedUpdater | None) -> Iterator[None]:
     """Turn python-tuf's errors into ours."""
     try:
         yield

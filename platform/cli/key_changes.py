@@ -18,14 +18,14 @@ from alcove.registry.change import Change
 from alcove.registry.clock import SYSTEM_CLOCK
 from alcove.registry.errors import MissingTarget, PublishError, StorageError
 from alcove.registry.files import DISK, read_bounded, replace_file
-from alcove.registry.keys import ONLINE_ROLES, check_teams, new_key
+from alcove.registry.keys import ONLINE_ROLES, new_key
 from alcove.registry.lifts import Lift
 from alcove.registry.manifest import Manifest
 from alcove.registry.online_keys import URI
 from alcove.registry.rotation import Draft
+from alcove.registry.rules import check_teams, delegations
 from alcove.registry.signers import PUBLIC, key_from_pem, key_to_bytes, load_any_signer, load_key
 from alcove.registry.tree import Tree
-from alcove.registry.trust import delegations
 
 __all__ = [
     "add_team",

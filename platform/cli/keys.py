@@ -16,13 +16,13 @@ from alcove.registry.keys import (
     OFFLINE_ROLES,
     ONLINE_ROLES,
     KeyRing,
-    check_teams,
     create_keys,
     load_keys,
     load_signer,
 )
 from alcove.registry.layout import metadata_file
 from alcove.registry.online_keys import URI, key_file, online_candidates, online_keys_trusted, settle_online_keys
+from alcove.registry.rules import check_teams
 from alcove.registry.signers import load_key
 from alcove.registry.tree import Tree
 from alcove.registry.trust import online_trust

@@ -15,7 +15,7 @@ import structlog
 from aiohttp import web
 from alcove.platform.ingress.page import IngressGauges
 from alcove.platform.store.usage import count_alarms, rollouts_by_state
-from alcove.registry.trust import delegations
+from alcove.registry.rules import delegations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 

@@ -21,3 +21,11 @@ def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
 def tree_world(tmp_path: Path, unsynced: None) -> TreeWorld:
     """An empty tree of two teams, with all of its keys at hand."""
     return TreeWorld(tmp_path / "tree")
+
+
+@pytest.fixture
+def published(tree_world: TreeWorld) -> TreeWorld:
+    """The same with language_id 1.0.0 and policy 1 of the app "messenger"."""
+    tree_world.push(tree_world.package())
+    tree_world.tree.publish_policy("messenger", tree_world.policy(1).to_bytes())
+    return tree_world

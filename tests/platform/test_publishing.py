@@ -27,8 +27,8 @@ from alcove.registry.layout import team_role
 from alcove.registry.limits import PROGRAM_MAX_BYTES
 from alcove.registry.manifest import Manifest, manifest_path
 from alcove.registry.package import Package
+from alcove.registry.rules import succinct_of
 from alcove.registry.testing import PretendInspector
-from alcove.registry.trust import succinct_of
 
 
 @pytest.fixture(autouse=True)
