@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         ServerError,
         StatusError,
         StorageError,
+        TooSlowError,
         TransportError,
         UnknownFeatureError,
     )
@@ -76,6 +77,7 @@ __all__ = [
     "StatusError",
     "StorageError",
     "SyncResult",
+    "TooSlowError",
     "TransportError",
     "UnknownFeatureError",
 ]

@@ -1,7 +1,8 @@
-"""When does a device sync by itself?  At an interval with jitter, so that devices do not come all at once.
+"""Syncs by itself, at an interval with jitter, so that devices do not come all at once.
 
-After a failure the interval doubles, and again after each further one, up to a day; where the server says how long it
-wants to be left alone (`Retry-After`), no turn comes before, and the devices it said that to do not all come then.
+After a failure the interval doubles, and again after each further one, up to 16 hours; where the server says how long
+it wants to be left alone (`Retry-After`, of which 12 hours are believed), no turn comes before, and the devices it said
+that to do not all come then.  Whatever servers do and say, two turns are at most a day apart, unless the app says more.
 """
 
 import logging
@@ -49,8 +50,8 @@ def next_wait_s(interval_s: float, entropy: Entropy, *, failures: int = 0, asked
         asked_wait_s: never sooner than that.
 
     Returns:
-        Drawn evenly from [0.5, 1.5) of the interval, doubled for each failure up to a day; where the server asked for
-        more, from [1, 2) of what it asked for.
+        Drawn evenly from [0.5, 1.5) of the interval, doubled for each failure up to 16 hours; where the server asked
+        for more, from [1, 2) of what it asked for.  Never above a day, unless one and a half of the interval are.
     """
     drawn = random_word(entropy) / (1 << 64)
     mean_s = max(interval_s, min(interval_s * 2.0 ** min(failures, MAX_DOUBLINGS), MAX_BACKOFF_S))
@@ -94,11 +95,15 @@ class BackgroundSync:
         """Begin; the first task comes after a random part of the interval."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """End after the task at hand; returns when the thread has ended."""
+    def cancel(self) -> None:
+        """Let no further task begin."""
+        self._stopped.set()
+
+    def stop(self, timeout_s: float | None = None) -> None:
+        """End after the task at hand; returns when the thread has ended, or after a time without it."""
         self._stopped.set()
         if self._thread is not threading.current_thread():
-            self._thread.join()
+            self._thread.join(timeout_s)
 
     def _run(self) -> None:
         wait_s = self._first_wait_s

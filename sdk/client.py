@@ -39,7 +39,7 @@ from alcove.sdk.freshness import Freshness
 from alcove.sdk.handle import FeatureHandle, Measurement
 from alcove.sdk.history import History
 from alcove.sdk.identity import installation_secret
-from alcove.sdk.limits import ASYNC_WORKERS, MAX_DEADLINE_MS, MAX_STALE_S
+from alcove.sdk.limits import ASYNC_WORKERS, CLOSE_WAIT_S, MAX_DEADLINE_MS, MAX_STALE_S
 from alcove.sdk.serving import Servings
 from alcove.sdk.slots import SlotStore
 from alcove.sdk.storage import Files
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from alcove.registry.client import TreeClient
     from alcove.sdk.assignments import Assignments
     from alcove.sdk.background import BackgroundSync, Turn
+    from alcove.sdk.bounded import BoundedTransport
     from alcove.sdk.reports import Reporter, ReportResult
     from alcove.sdk.sync import SyncResult
 
@@ -137,6 +138,7 @@ class Client:
         self._last_sync: SyncResult | None = None
         self._transport: Transport | None = None
         self._run_sync: Callable[[], SyncResult] | None = None
+        self._bounds: BoundedTransport | None = None
         self._reporter: Reporter | None = None
         self._executor: Executor | None = None
         self._background: BackgroundSync | None = None
@@ -197,7 +199,9 @@ class Client:
         with self._sync_lock:
             self._traffic.asked_wait_s = 0.0
             before = replace(self._traffic)
-            result = self._opened_sync()()
+            run = self._opened_sync()
+            self._check_open()
+            result = run()
             self._last_sync = result
             self._freshness.look()
             self._servings.follow()
@@ -309,8 +313,9 @@ class Client:
     def start_background_sync(self, interval_s: float) -> None:
         """Sync and report on a thread of its own, about every `interval_s` seconds; again: with another interval.
 
-        While the server cannot be reached or refuses, the interval doubles each time, up to a day; where it says how
-        long it wants to be left alone, no sync comes before.
+        While the server cannot be reached or refuses, the interval doubles each time, up to 16 hours; where it says
+        how long it wants to be left alone, no sync comes before, but for at most 12 hours.  With the jitter two syncs
+        are a day apart at most, unless the interval is longer.
 
         Raises:
             OutOfBoundError: the interval is shorter than a second.
@@ -320,37 +325,52 @@ class Client:
 
         self._check_open()
         background = BackgroundSync(self._sync_and_report, interval_s, self._entropy)
-        self.stop_background_sync()
         with self._lock:
-            self._background = background
+            before, self._background = self._background, background
+        if before is not None:
+            before.cancel()
         background.start()
 
     def stop_background_sync(self) -> None:
-        """End the background sync, after the one at hand; nothing if there is none."""
+        """End the background sync; nothing if there is none.
+
+        The one at hand is cancelled (what was downloaded stays) and waited for, a second at most.
+        """
         with self._lock:
             background, self._background = self._background, None
         if background is not None:
-            background.stop()
+            background.cancel()
+            self._cancel_sync()
+            background.stop(CLOSE_WAIT_S)
 
     def close(self) -> None:
-        """Let go of threads and connections; handles made before still predict, on the caller's thread."""
-        self.stop_background_sync()
+        """Let go of threads and connections; handles made before still predict, on the caller's thread.
+
+        A sync at hand, on whichever thread, is cancelled: its result has a `ClosedError`; what was downloaded stays.
+        """
         with self._lock:
             self._is_closed = True
             executor, self._executor = self._executor, None
+        self._cancel_sync(is_for_good=True)
         with self._transport_lock:
             transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.close()
+        self.stop_background_sync()
         if executor is not None:
             executor.shutdown()
         self._servings.abandon_trials()
-        if transport is not None:
-            transport.close()
 
     def __enter__(self) -> "Client":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _cancel_sync(self, *, is_for_good: bool = False) -> None:
+        bounds = self._bounds
+        if bounds is not None:
+            bounds.cancel(is_for_good=is_for_good)
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -374,6 +394,8 @@ class Client:
         weather = (TransportError, StatusError, FetchError)
         with suppress(ClosedError):
             synced = self.sync()
+            if isinstance(synced.error, ClosedError):
+                return Turn()
             if synced.error is not None:
                 # Its fields are the server's and the disk's; nothing that a person wrote is in a sync.
                 stale = "; what is installed is stale" if self.is_stale else ""
@@ -403,16 +425,20 @@ class Client:
     def _opened_sync(self) -> "Callable[[], SyncResult]":
         """Return what syncs, made once; its caller holds `_sync_lock`."""
         if self._run_sync is None:
+            from alcove.sdk.bounded import BoundedTransport  # noqa: PLC0415 - as the sync
             from alcove.sdk.installer import Installer  # noqa: PLC0415 - loads pydantic
             from alcove.sdk.sync import Synchroniser  # noqa: PLC0415
 
             transport = self._opened_transport()
+            bounds = self._bounds = BoundedTransport(transport, self._clock)
             self._run_sync = Synchroniser(
                 self.app,
                 self._slots,
-                Installer(self._slots, self._files, transport, self._engine),
-                partial(self._opened_tree, transport),
+                Installer(self._slots, self._files, bounds, self._engine),
+                partial(self._opened_tree, bounds),
                 partial(installation_secret, self._slots.identity_path, self._files, self._entropy),
+                bounds=bounds,
+                on_withdrawn=self._servings.follow,
                 freshness=self._freshness,
                 history=self._history,
                 attributes=self._device,

@@ -1,10 +1,11 @@
-"""How do a program's bytes come onto the device, in as few as can be?
+"""Brings a program's bytes onto the device, in as few as can be.
 
     an installed program is the base of a signed delta ─▶ delta downloaded, resumed ─▶ applied ─▶ digest ─▶ downloads/
       └─ no base, no such file, another result ─▶ the whole program downloaded, resumed ─▶ digest ─▶ downloads/
 
 Which base is taken follows from what is installed, which is the same in all arms of an experiment: a request for a
-delta tells of an arm no more than a request for a program does.
+delta tells of an arm no more than a request for a program does.  A download goes on at a multiple of 64 KiB: the exact
+byte at which it broke would name the device that comes back.
 """
 
 import hashlib
@@ -90,6 +91,10 @@ class Downloader:
         if size > size_bytes:
             self._files.remove(part)
             size = 0
+        if size % CHUNK_BYTES and size < size_bytes:
+            # The exact place where a download broke would tie it to the request that goes on from there.
+            size -= size % CHUNK_BYTES
+            self._files.truncate(part, size)
         digest = _file_digest(part) if size else hashlib.sha256()
         if size < size_bytes:
             self._check_space(part, size_bytes - size)

@@ -1,10 +1,15 @@
-"""Which bytes leave the device?  This is the only module of the device's side that opens a connection.
+"""Opens connections: the only module of the device's side that does.
 
 A request carries a path and a fixed set of headers: no cookie, no identifier, no validator, nothing that differs
-between devices.  An observer sees every byte that is handed to a connection.
+between devices.  An observer sees every byte that is handed to a connection.  A POST has a connection of its own, which
+nothing else goes through: what is posted is not tied to what was fetched, nor one post to another, by it.
+
+Whatever a server does, a call ends: connecting, the head of an answer and each silence in its body have longest times,
+its body has a least pace, and closing shuts the sockets under the calls that are under way.
 """
 
 import contextlib
+import socket
 import threading
 import time
 import zlib
@@ -14,7 +19,7 @@ from typing import Any, Final
 
 import urllib3
 from alcove.sdk import limits
-from alcove.sdk.errors import ResponseTooLargeError, StatusError, TransportError
+from alcove.sdk.errors import ClosedError, ResponseTooLargeError, StatusError, TransportError
 from alcove.sdk.transport import Download, Sent, SentObserver, Traffic, Transport, checked_server
 from tuf.api.exceptions import DownloadError, DownloadHTTPError
 from tuf.ngclient.fetcher import FetcherInterface
@@ -24,14 +29,47 @@ HEADERS: Final = {"User-Agent": "alcove", "Accept": "*/*", "Accept-Encoding": "g
 """The same for every device and version."""
 _GZIP: Final = 31  # zlib's name for gzip with the largest window, 32 KiB
 
-_wire: ContextVar[bytearray | None] = ContextVar("_wire", default=None)
+
+class _Call:
+    """One request and its answer: what was sent, and the socket, which another thread may shut."""
+
+    def __init__(self) -> None:
+        self.wire = bytearray()
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._is_shut = False
+
+    @property
+    def is_shut(self) -> bool:
+        """Tell whether somebody ended it."""
+        return self._is_shut
+
+    def send(self, data: bytes, through: Any) -> None:
+        """Note what is about to be sent, and through which socket."""
+        with self._lock:
+            if self._is_shut:
+                raise TimeoutError("the call was ended")
+            self._socket = through
+        self.wire += data
+
+    def shut(self) -> None:
+        """Wake whoever waits for the socket; they get an error."""
+        with self._lock:
+            self._is_shut = True
+            if self._socket is not None:
+                with contextlib.suppress(OSError):
+                    # Of the plain socket: TLS's own would take the session away under the thread that reads.
+                    socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+
+_call: ContextVar[_Call | None] = ContextVar("_call", default=None)
 
 
 class _PlainConnection(HTTPConnection):
     def send(self, data: Any) -> None:
         if self.sock is None:
             self.connect()
-        _record(data)
+        _record(data, self.sock)
         super().send(data)
 
 
@@ -39,7 +77,7 @@ class _TlsConnection(HTTPSConnection):
     def send(self, data: Any) -> None:
         if self.sock is None:
             self.connect()
-        _record(data)
+        _record(data, self.sock)
         super().send(data)
 
 
@@ -51,10 +89,10 @@ class _TlsPool(urllib3.HTTPSConnectionPool):
     ConnectionCls = _TlsConnection
 
 
-def _record(data: bytes) -> None:
-    wire = _wire.get()
-    if wire is not None:
-        wire += data
+def _record(data: bytes, through: Any) -> None:
+    call = _call.get()
+    if call is not None:
+        call.send(data, through)
 
 
 class Egress:
@@ -83,9 +121,9 @@ class Egress:
         self._observer = observer
         self._monotonic_s = monotonic_s
         self._count = threading.Lock()
-        timeout = urllib3.Timeout(connect=limits.CONNECT_TIMEOUT_S, read=limits.READ_TIMEOUT_S)
-        self._pool = urllib3.PoolManager(num_pools=1, maxsize=2, timeout=timeout, retries=False, headers=HEADERS)
-        self._pool.pool_classes_by_scheme = {"http": _PlainPool, "https": _TlsPool}
+        self._calls: set[_Call] = set()
+        self._is_closed = False
+        self._pool = _new_pool()
 
     @contextlib.contextmanager
     def get(self, path: str, *, max_bytes: int, start: int = 0) -> Iterator[Download]:
@@ -98,17 +136,13 @@ class Egress:
         """
         # A part of a compressed file is a part of nothing.
         extra = {"Range": f"bytes={start}-", "Accept-Encoding": "identity"} if start else {}
-        response = self._request("GET", path, b"", extra)
-        try:
+        with self._answer(self._pool, "GET", path, b"", extra) as response:
             if response.status == 206 and _range_start(response) != start:
                 raise TransportError(method="GET", path=path, reason="the answer is another range than asked for")
             if response.status not in (200, 206):
                 raise self._refusal(response, "GET", path)
             first = start if response.status == 206 else 0
             yield Download(first, self._plain(response, path, max_bytes - first))
-        finally:
-            # Not released to the pool: what is left of an answer is not worth reading.
-            response.close()
 
     def post(self, path: str, body: bytes) -> None:
         """Send `body`; see `Transport.post`.
@@ -118,17 +152,24 @@ class Egress:
             StatusError: an answer that is no success.
             ResponseTooLargeError: a long answer.
         """
-        response = self._request("POST", path, body, {"Content-Type": "application/octet-stream"})
+        pool = _new_pool()
         try:
-            for _ in self._chunks(response, "POST", path, limits.MAX_ANSWER_BYTES):
-                pass
-            if not 200 <= response.status < 300:
-                raise self._refusal(response, "POST", path)
+            extra = {"Content-Type": "application/octet-stream"}
+            with self._answer(pool, "POST", path, body, extra) as response:
+                for _ in self._chunks(response, "POST", path, limits.MAX_ANSWER_BYTES):
+                    pass
+                if not 200 <= response.status < 300:
+                    raise self._refusal(response, "POST", path)
         finally:
-            response.close()
+            pool.clear()
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection; calls under way, on whichever thread, end with a `ClosedError`."""
+        with self._count:
+            self._is_closed = True
+            calls = tuple(self._calls)
+        for call in calls:
+            call.shut()
         self._pool.clear()
 
     def _refusal(self, response: urllib3.BaseHTTPResponse, method: str, path: str) -> StatusError:
@@ -138,11 +179,38 @@ class Egress:
             self._traffic.asked_wait_s = max(self._traffic.asked_wait_s, wait_s)
         return StatusError(method=method, path=path, status=response.status, retry_after_s=wait_s or None)
 
-    def _request(self, method: str, path: str, body: bytes, extra: dict[str, str]) -> urllib3.BaseHTTPResponse:
-        wire = bytearray()
-        token = _wire.set(wire)
+    @contextlib.contextmanager
+    def _answer(
+        self, pool: urllib3.PoolManager, method: str, path: str, body: bytes, extra: dict[str, str]
+    ) -> Iterator[urllib3.BaseHTTPResponse]:
+        """Send a request and give its answer while the context lasts."""
+        call = _Call()
+        with self._count:
+            if self._is_closed:
+                raise ClosedError
+            self._calls.add(call)
         try:
-            return self._pool.request(
+            response = self._head(call, pool, method, path, body=body, extra=extra)
+            try:
+                yield response
+            finally:
+                # Not released to the pool: what is left of an answer is not worth reading.
+                response.close()
+        finally:
+            with self._count:
+                self._calls.discard(call)
+
+    def _head(
+        self, call: _Call, pool: urllib3.PoolManager, method: str, path: str, *, body: bytes, extra: dict[str, str]
+    ) -> urllib3.BaseHTTPResponse:
+        """Send a request and return its answer, of which the head has come."""
+        token = _call.set(call)
+        # The library's own time-outs are for each silence, and a head may drip.
+        watch = threading.Timer(limits.HEAD_TIMEOUT_S, call.shut)
+        watch.daemon = True
+        watch.start()
+        try:
+            response = pool.request(
                 method,
                 self.server + path,
                 body=body or None,
@@ -152,13 +220,23 @@ class Egress:
                 decode_content=False,
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise TransportError(method=method, path=path, reason=_reason(error)) from error
+            raise self._broken(method, path, error, is_late=call.is_shut) from error
         finally:
-            _wire.reset(token)
+            watch.cancel()
+            _call.reset(token)
             with self._count:
-                self._traffic.sent_bytes += len(wire)
+                self._traffic.sent_bytes += len(call.wire)
             if self._observer is not None:
-                self._observer(Sent(method, path, body, bytes(wire)))
+                self._observer(Sent(method, path, body, bytes(call.wire)))
+        return response
+
+    def _broken(
+        self, method: str, path: str, error: BaseException, *, is_late: bool = False
+    ) -> TransportError | ClosedError:
+        if self._is_closed:
+            return ClosedError()
+        late = f"no whole head of an answer within {limits.HEAD_TIMEOUT_S:.0f} s"
+        return TransportError(method=method, path=path, reason=late if is_late else _reason(error))
 
     def _plain(self, response: urllib3.BaseHTTPResponse, path: str, limit_bytes: int) -> Iterator[bytes]:
         """Give the file's bytes, unpacked where the server packed them; never more than the limit in memory or out."""
@@ -196,7 +274,10 @@ class Egress:
             try:
                 chunk = response.read1(limits.CHUNK_BYTES)
             except (urllib3.exceptions.HTTPError, OSError) as error:
-                raise TransportError(method=method, path=path, reason=_reason(error)) from error
+                raise self._broken(method, path, error) from error
+            if self._is_closed:
+                # An answer without a length ends like this too.
+                raise ClosedError
             if not chunk:
                 return
             received += len(chunk)
@@ -209,6 +290,13 @@ class Egress:
                 reason = f"{received} bytes in {elapsed_s:.0f} s; at least {limits.MIN_BYTES_PER_S} a second are due"
                 raise TransportError(method=method, path=path, reason=reason)
             yield chunk
+
+
+def _new_pool() -> urllib3.PoolManager:
+    timeout = urllib3.Timeout(connect=limits.CONNECT_TIMEOUT_S, read=limits.READ_TIMEOUT_S)
+    pool = urllib3.PoolManager(num_pools=1, maxsize=2, timeout=timeout, retries=False, headers=HEADERS)
+    pool.pool_classes_by_scheme = {"http": _PlainPool, "https": _TlsPool}
+    return pool
 
 
 class TufFetcher(FetcherInterface):

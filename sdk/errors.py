@@ -3,6 +3,7 @@
 AlcoveSdkError
 ├── ServerError                 them: the server or what it sent
 │   ├── TransportError          no connection, a broken or a too slow one (weather; the next sync tries again)
+│   │   └── TooSlowError        a file or a sync took longer than it may; what came of it stays
 │   ├── StatusError             an answer that is no success
 │   ├── ResponseTooLargeError   more bytes than asked for
 │   └── IncompatibleError       a version that this device cannot run
@@ -44,6 +45,22 @@ class TransportError(ServerError):
         self.path = path
         self.reason = reason
         super().__init__(f"{method} {path}: {reason}")
+
+
+class TooSlowError(TransportError):
+    """A file or a whole sync took longer than it may; what came stays, and the next sync goes on from there.
+
+    Attributes:
+        path: the file; "" for the whole sync.
+        limit_s: longest time, in seconds.
+    """
+
+    def __init__(self, *, path: str, limit_s: float) -> None:
+        self.limit_s = limit_s
+        super().__init__(
+            method="GET", path=path or "(sync)", reason=f"not within {limit_s:.0f} s; it goes on next time"
+        )
+        self.path = path
 
 
 class StatusError(ServerError):

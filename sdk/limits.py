@@ -11,8 +11,23 @@ READ_TIMEOUT_S: Final = 30.0
 GRACE_S: Final = 30.0
 """How long an answer may take before its pace is judged."""
 
-MIN_BYTES_PER_S: Final = 512
-"""Slowest pace of an answer after the grace: below it a server is holding the device up."""
+MIN_BYTES_PER_S: Final = 1_024
+"""Slowest pace of an answer after the grace, a quarter of what GPRS gives: below it a server holds the device up."""
+
+HEAD_TIMEOUT_S: Final = 60.0
+"""Longest wait for the whole head of an answer, connection included: as long as its body may be silent, twice."""
+
+MAX_FILE_S: Final = 600.0
+"""Longest time for one file in one sync, so that a slow one leaves time for others; the next sync goes on with it."""
+
+MAX_SYNC_S: Final = 1_800.0
+"""Longest time for a whole sync: half an hour, 90 MB at 50 kB/s; the next one goes on where it ended."""
+
+HALT_RECHECK_S: Final = 60
+"""Longest time in which blobs are fetched without asking for the halt again: a check costs about a kilobyte."""
+
+CLOSE_WAIT_S: Final = 1.0
+"""Longest time for which closing waits for a sync that it has cancelled: it may be running a model's own samples."""
 
 CHUNK_BYTES: Final = 65_536
 """Bytes that are read, hashed and written at a time."""
@@ -47,11 +62,11 @@ ASYNC_WORKERS: Final = 2
 MAX_CRASHES: Final = 3
 """Crashes in a row after which a version is quarantined: one may be the user's, two a coincidence."""
 
-MAX_RETRY_AFTER_S: Final = 86_400
-"""Longest wait that a server may ask for: a day, as long as it could hide a halt anyhow."""
+MAX_RETRY_AFTER_S: Final = 43_200
+"""Longest wait that a server may ask for; with the jitter, up to as much again, a day."""
 
-MAX_BACKOFF_S: Final = 86_400.0
-"""Longest mean wait after failures: a device that was away for a month is back within a day of the server."""
+MAX_BACKOFF_S: Final = 57_600.0
+"""Longest mean wait after failures; with the jitter, up to half more, a day: nothing keeps a device away for longer."""
 
 DISK_RESERVE_BYTES: Final = 1_000_000
 """What a download leaves free for state, metadata and ledger, which are written when it is installed."""

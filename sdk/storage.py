@@ -60,6 +60,11 @@ class Files:
             finally:
                 os.close(descriptor)
 
+    def truncate(self, path: Path, size_bytes: int) -> None:
+        """Take away what a file has beyond a size; not yet synced."""
+        with self._step("truncate", path):
+            os.truncate(path, size_bytes)
+
     def sync_file(self, path: Path) -> None:
         """Return when the bytes of a file are on the disk."""
         with self._step("sync file", path):

@@ -1,4 +1,4 @@
-"""What happens when a device asks the server what to run?
+"""Asks the server what to run, and makes it so.
 
     lock ─▶ refresh the signed tree ─▶ halt ─▶ floors ─▶ policy ─▶ per feature: resolve ─▶ fetch ─▶ activate ─▶ tidy
       │            │ refused, or no network: nothing changes       │ a version refused: the feature keeps what it has
@@ -6,6 +6,9 @@
 
 What is halted, below its team's floor, or has crashed here three times leaves its slot first, whatever the policy says
 or leaves out.  A feature that the policy does not name any more keeps its version, outside of any experiment.
+
+While blobs come the halt is asked for again (`bounded.py`).  One that is new takes effect at once, and the sync begins
+anew with it; started downloads stay.
 
 Every refusal and every bad weather is a value in the result; nothing is raised, and the old version goes on.
 
@@ -26,6 +29,7 @@ from alcove.registry.floors import is_below
 from alcove.registry.policy import resolve
 from alcove.registry.policy.attributes import NO_ATTRIBUTES, DeviceAttributes
 from alcove.runtime.errors import AlcoveRuntimeError
+from alcove.sdk.bounded import BoundedTransport
 from alcove.sdk.errors import AlcoveSdkError, QuarantinedError, StorageError
 from alcove.sdk.freshness import Freshness
 from alcove.sdk.history import History
@@ -120,6 +124,11 @@ class _Progress:
     state: State
     refused: list[Refusal] = field(default_factory=list)
     error: Problem | None = None
+    halt: "Halt | None" = None
+
+
+class _NewsError(Exception):
+    """A halt came while blobs were fetched; no `AlcoveSdkError`, so that nothing takes it for a refusal."""
 
 
 class Synchroniser:
@@ -131,6 +140,8 @@ class Synchroniser:
         installer: fetches and verifies them.
         open_tree: returns the signed tree as far as it was read; it is refreshed once.
         secret: returns the installation's secret.
+        bounds: what the installer and the tree read through.
+        on_withdrawn: called when a version has left its slot, before anything is fetched.
         freshness: how long ago the server was heard.
         history: how answers fared until an experiment is met.
         attributes: what the app says of the device.
@@ -144,6 +155,8 @@ class Synchroniser:
         open_tree: Callable[[], SignedTree],
         secret: Callable[[], bytes],
         *,
+        bounds: BoundedTransport,
+        on_withdrawn: Callable[[], None],
         freshness: Freshness,
         history: History,
         attributes: DeviceAttributes = NO_ATTRIBUTES,
@@ -153,6 +166,8 @@ class Synchroniser:
         self._installer = installer
         self._open_tree = open_tree
         self._secret = secret
+        self._bounds = bounds
+        self._on_withdrawn = on_withdrawn
         self._freshness = freshness
         self._history = history
         self._attributes = attributes
@@ -161,21 +176,59 @@ class Synchroniser:
         """Sync once; raises nothing for bad weather, a refused version or a full disk."""
         before = self._slots.read_state()
         progress = _Progress(before)
+        self._bounds.begin()
         try:
             with self._slots.exclusive():
                 progress.state = self._slots.read_state()
                 with _noted(progress):
-                    self._follow(progress)
+                    while not self._is_followed(progress):
+                        progress.refused.clear()
         except StorageError as error:
             progress.error = error
+        if progress.error is not None or progress.refused:
+            with contextlib.suppress(AlcoveSdkError):
+                self._bounds.check()
+            progress.error = self._bounds.ended or progress.error
         first = next((refusal.error for refusal in progress.refused), None)
         return SyncResult(_changes(before, progress.state), tuple(progress.refused), progress.error or first)
+
+    def _is_followed(self, progress: _Progress) -> bool:
+        """Follow the server once; tell whether it was to the end, False if a halt came meanwhile."""
+        try:
+            self._follow(progress)
+        except _NewsError:
+            return False
+        return True
+
+    def _ask_again(self, progress: _Progress) -> None:
+        """Follow a halt that came since this sync began.
+
+        Raises:
+            _NewsError: there is one; what it takes away is gone.
+            StorageError: the disk failed.
+        """
+        tree = self._open_tree()
+        try:
+            self._refresh(tree)
+            halt = tree.halt(self._app)
+        except (AlcoveSdkError, RegistryError):
+            return  # weather, or a tree that is refused: the next sync says so, this one goes on with what it knows
+        if halt != progress.halt:
+            self._withdraw(progress, halt)
+            raise _NewsError
+
+    def _withdraw(self, progress: _Progress, halt: "Halt") -> None:
+        progress.halt = halt
+        before = progress.state
+        self._store(progress, before.withdraw(halt.digests))
+        if progress.state != before:
+            self._on_withdrawn()
 
     def _follow(self, progress: _Progress) -> None:
         tree = self._open_tree()
         self._refresh(tree)
         halt = tree.halt(self._app)
-        self._store(progress, progress.state.withdraw(halt.digests))
+        self._withdraw(progress, halt)
         self._store(progress, progress.state.quarantine(self._slots.tries.quarantined()))
         self._leave_below(progress, tree)
         if not progress.refused:
@@ -187,11 +240,13 @@ class Synchroniser:
             self._store(progress, progress.state.release(feature))
         for feature in sorted(policy.features.keys() - settled - set(halt.frozen)):
             resolution = None
+            self._bounds.check()
             try:
                 resolution = resolve(policy, feature, self._secret(), attributes=self._attributes, halted=halt.digests)
                 self._meet(progress.state, feature, resolution)
                 needed = _needed(policy.features[feature], resolution)
-                self._install_all(feature, needed, tree)
+                with self._bounds.asking(lambda: self._ask_again(progress)):
+                    self._install_all(feature, needed, tree)
                 fetched = frozenset(ref.manifest_sha256 for ref in needed)
                 current = progress.state.slots(feature).current
                 is_proven = current is not None and self._slots.tries.is_proven(current.manifest_sha256)

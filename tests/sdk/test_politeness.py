@@ -37,7 +37,7 @@ def updating(device: Device) -> Device:
 def test_wait_that_a_server_asks_for_is_told_and_bounded(
     updating: Device, server: TreeServer, said: str, taken: int
 ) -> None:
-    """Seconds are taken up to a day; anything else is no wait, and nothing that a server says breaks a sync."""
+    """Seconds are taken up to half a day; anything else is no wait, and nothing that a server says breaks a sync."""
     client = updating.client(server.url, transport=None)
     server.unavailable = said if said.isascii() else "3e5"
     result = client.sync()
@@ -49,8 +49,29 @@ def test_wait_that_a_server_asks_for_is_told_and_bounded(
     assert (result.error, result.retry_after_s) == (None, 0)
 
 
+class Extreme:
+    """Entropy that always says the same: the least or the most."""
+
+    def __init__(self, byte: int) -> None:
+        self.byte = byte
+
+    def random_bytes(self, size_bytes: int) -> bytes:
+        """Return one byte again and again."""
+        return bytes([self.byte]) * size_bytes
+
+
+@pytest.mark.parametrize("byte", [0, 255])
+def test_no_server_keeps_a_device_away_for_more_than_a_day(byte: int) -> None:
+    """Whatever it asks for, however often it failed, whatever is drawn."""
+    for interval_s in (1.0, 60.0, 3600.0, 57_600.0):
+        for failures in range(40):
+            for asked_s in (0, 1, 86_400 // 2, MAX_RETRY_AFTER_S):
+                wait_s = next_wait_s(interval_s, Extreme(byte), failures=failures, asked_wait_s=asked_s)
+                assert asked_s <= wait_s <= 86_400
+
+
 def test_interval_doubles_with_each_failure_up_to_a_day() -> None:
-    """Half to one and a half of it, and never less often than a day; an interval beyond a day stays what it is."""
+    """Half to one and a half of it, and no more than a day; an interval that is longer stays what it is."""
     entropy = SeededEntropy(1)
     for failures in range(40):
         mean = min(60.0 * 2**failures, MAX_BACKOFF_S)
