@@ -7,7 +7,7 @@ ClientError                     every one has .status, .kind (the server's name 
 ├── FailedPreconditionError     the present state forbids it
 ├── ConflictError               somebody else was first: read again and repeat
 ├── TooLargeError               more than the server takes
-├── TooManyCallsError           more calls a second than it takes; .retry_after_s says when to try again
+├── TooManyCallsError           more calls a second, or at once, than it takes; .retry_after_s says when to try again
 ├── UnauthenticatedError        no valid token
 ├── PermissionDeniedError       the token's role may not, or a signature is not the team's
 ├── UnavailableError            no server, or its disk fails; repeating the same request is safe
@@ -78,7 +78,7 @@ class TooLargeError(ClientError):
 
 
 class TooManyCallsError(ClientError):
-    """More calls a second than the server takes of one caller.
+    """More calls a second or at once than the server takes of one caller, or of all.
 
     Attributes:
         retry_after_s: seconds after which the next one passes; 0: it did not say.
@@ -133,7 +133,7 @@ def error_of(failure: grpc.RpcError) -> ClientError:
     trailing = dict(call.trailing_metadata() or ())
     kind, details = str(trailing.get(ERROR_KEY, "")), call.details() or "no details"
     # Both more than a caller may make and more than the server takes of all together.
-    if kind == "TooManyCallsError" or (status is _S.RESOURCE_EXHAUSTED and "Concurrent RPC limit" in details):
+    if kind in ("TooManyCallsError", "BusyCallerError", "ServerFullError"):
         error = TooManyCallsError(status.name, kind, details)
         error.retry_after_s = int(trailing.get(PUSHBACK_KEY, 0)) / 1000
         return error

@@ -8,6 +8,8 @@
     │   ├── BlobTooLargeError      announced or sent more than the limit
     │   ├── OffsetError            beyond what is there
     │   ├── TooManyCallsError      more a second than one caller may make
+    │   ├── BusyCallerError        more at once than one caller may have
+    │   ├── LateRequestError       the request did not come in time
     │   ├── CallTooLongError       it ran for longer than a call may
     │   └── BlobMismatchError      bytes are not what their header says
     ├── IdentityError              the caller: bring another token
@@ -41,6 +43,7 @@
         ├── CertificateListError   the list of client certificates is none
         ├── TracingMissingError    traces are asked for, and the libraries for them are not there
         ├── ServerStoppingError    it was told to stop while the call ran
+        ├── ServerFullError        all callers together have as many calls under way as there may be
         ├── StoreDamagedError      the database's file is damaged or none
         ├── StoreFullError         the database's disk is full
         ├── StoreUnavailableError  the database cannot be reached
@@ -59,6 +62,7 @@ __all__ = [
     "BelowFloorError",
     "BlobMismatchError",
     "BlobTooLargeError",
+    "BusyCallerError",
     "CallError",
     "CallTooLongError",
     "CertificateListError",
@@ -70,6 +74,7 @@ __all__ = [
     "IngressFailedError",
     "InvalidFieldError",
     "KeyWithinReachError",
+    "LateRequestError",
     "LayerExistsError",
     "NoDefaultVersionError",
     "NotFoundError",
@@ -86,6 +91,7 @@ __all__ = [
     "RequestIdReusedError",
     "ResultsRefusedError",
     "ServerError",
+    "ServerFullError",
     "ServerStoppingError",
     "ShareNotRaisedError",
     "StaleEtagError",
@@ -162,6 +168,22 @@ class TooManyCallsError(CallError):
     def __init__(self, caller: str, per_second: int) -> None:
         self.caller, self.per_second, self.retry_after_s = caller, per_second, 1 / per_second
         super().__init__(f"calls of {caller}: at most {per_second} a second; wait and try again")
+
+
+class BusyCallerError(CallError):
+    """One caller has as many calls of a kind under way as it may."""
+
+    def __init__(self, caller: str, what: str, most: int) -> None:
+        self.caller, self.what, self.most = caller, what, most
+        super().__init__(f"{what} of {caller}: at most {most} at once; end one and try again")
+
+
+class LateRequestError(CallError):
+    """A call began, and its request, or the next piece of it, did not come."""
+
+    def __init__(self, method: str, limit_s: float) -> None:
+        self.method, self.limit_s = method, limit_s
+        super().__init__(f"{method}: nothing came for {limit_s:g} s, the server's limit")
 
 
 class CallTooLongError(CallError):
@@ -427,6 +449,14 @@ class ServerStoppingError(ServerError):
 
     def __init__(self) -> None:
         super().__init__("the server is stopping: try again")
+
+
+class ServerFullError(ServerError):
+    """All callers together have as many calls under way as there may be; some places are for operators only."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        super().__init__(f"calls of all callers: at most {most} at once; try again")
 
 
 class StoreBusyError(ServerError):

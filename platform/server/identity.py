@@ -23,11 +23,11 @@ from alcove.platform.core.errors import (
     PlaintextRefusedError,
     UnauthenticatedError,
 )
-from alcove.platform.store.tokens import TokenRecord, find_token
+from alcove.platform.server.token_reads import TokenReads
 from cryptography import x509
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     import grpc
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["CertificateList", "Identity", "names_of"]
 
 _BEARER: Final = "Bearer "
+_HEADER: Final = "Bearer alc_"  # how every header with a token begins
 _LOOPBACK = ("ipv4:127.", "ipv6:[::1]", "ipv6:%5B::1%5D", "unix:")
 
 
@@ -117,9 +118,16 @@ class Identity:
         clock: Clock,
         certificates: CertificateList | None = None,
     ) -> None:
-        self._store = store
+        self._tokens = TokenReads(store)
         self._clock = clock
         self._certificates = certificates
+
+    def why_stranger(self, metadata: Sequence[tuple[str, str | bytes]]) -> str:
+        """Return why the headers of a call alone say that nobody who is known makes it; "" where somebody may."""
+        shown = [value for key, value in metadata if key == "authorization"]
+        if not shown:
+            return "" if self._certificates is not None else "no token"
+        return "" if str(shown[0]).startswith(_HEADER) else "malformed authorization"
 
     async def of(self, context: grpc.aio.ServicerContext[Any, Any]) -> Principal:
         """Return who makes the call.
@@ -140,14 +148,7 @@ class Identity:
             reason = "malformed authorization"
             raise UnauthenticatedError(reason)
         token = text.removeprefix(_BEARER)
-        return authenticate(token, await self._record(token_id_of(token)), now_s=self._clock.now_s())
-
-    async def _record(self, token_id: str) -> TokenRecord | None:
-        async def read() -> TokenRecord | None:
-            async with self._store.read() as session:
-                return await find_token(session, token_id)
-
-        return await self._store.remembered.answer(("token", token_id), read)
+        return authenticate(token, await self._tokens.record(token_id_of(token)), now_s=self._clock.now_s())
 
     def _of_certificate(self, pems: Any) -> Principal:
         if not pems or self._certificates is None:

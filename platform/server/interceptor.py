@@ -1,9 +1,13 @@
-"""What happens around every call?  Who asks is established, errors become statuses, and one line is logged.
+"""Surrounds every call: says who calls, bounds what they hold, turns errors into statuses, logs one line.
 
-    who? ─▶ may they call so often? ─▶ may they call this? ─▶ the call, for so long at most ─▶ status, log, metrics
+    who? ─▶ so often? ─▶ may they? ─▶ a place? ─▶ the request ─▶ the call, for so long at most ─▶ status, log, metrics
 
-Health calls pass untouched: whoever watches the process needs no token.  Reflection, where it is on, takes any caller
-who is known.
+The caller is known before a byte of the request is read, so a stranger can leave nothing half sent: to gRPC every
+method is a stream of requests and of responses, which looks the same on the wire and lets the server begin with the
+headers.  What is not read stays in HTTP/2's window of the stream.
+
+Health probes need no token.  They have no place among the calls, only two seconds to send what they ask
+(`alcove.platform.server.health`).  Reflection, where it is on, takes any caller who is known.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import grpc
@@ -23,16 +27,23 @@ from alcove.platform.core.errors import (
     ERROR_KEY,
     PUSHBACK_KEY,
     CallTooLongError,
+    InvalidFieldError,
+    LateRequestError,
     ServerStoppingError,
     TooManyCallsError,
+    UnauthenticatedError,
 )
 from alcove.platform.core.tracing import is_traced, span
+from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.server.callers import CallerLimits
+from alcove.platform.server.connections import Connections
 from alcove.platform.server.fields import check_fields
+from alcove.platform.server.health import Probes
 from alcove.platform.server.status import status_of
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 if TYPE_CHECKING:
+    from alcove.platform.auth.principal import Principal
     from alcove.platform.server.identity import Identity
     from alcove.platform.server.metrics import Metrics
 
@@ -40,20 +51,28 @@ __all__ = ["CallInterceptor"]
 
 CALL_S_MAX: Final = 120.0  # seconds; no call but a stream takes a second, so one that takes minutes hangs
 CALLS_PER_SECOND: Final = 1000
+STRANGERS_LOGGED: Final = 10  # lines a second about calls of strangers; the rest is counted
+DROPPED_S: Final = 10.0  # seconds within which a connection that we close is gone
 _HEALTH: Final = "/grpc.health.v1.Health/"
+_HEALTH_CHECK: Final = f"{_HEALTH}Check"
+_HEALTH_WATCH: Final = f"{_HEALTH}Watch"
 _REFLECTION: Final = "/grpc.reflection."
+_UNKNOWN: Final = "unknown"  # stands for every method that there is not: callers could make up any number of names
+_UNAUTHENTICATED: Final = grpc.StatusCode.UNAUTHENTICATED
+_NO_TOKEN_TOLD: Final = ((ERROR_KEY, UnauthenticatedError.__name__),)
 _log = structlog.get_logger()
 
-_Call = Callable[[Any, "grpc.aio.ServicerContext[Any, Any]"], Awaitable[Any]]
-_Stream = Callable[[Any, "grpc.aio.ServicerContext[Any, Any]"], AsyncIterator[Any]]
+_Context = Any  # grpc.aio.ServicerContext, whose stubs know no streams both ways
+_Call = Callable[[AsyncIterator[Any], _Context], Awaitable[None]]
 
 
 class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in the stubs only
-    """Authenticates, authorises, bounds, maps errors and logs; wraps calls with one response and streams of responses.
+    """Authenticates, authorises, bounds, maps errors and logs.
 
     Args:
         identity: tells who calls.
-        callers: bounds how often each caller calls; None: the default.
+        callers: bounds what each caller holds; None: the default.
+        connections: is told which connection has a known caller; None: nobody is.
         call_s_max: seconds that a call may run, but for a stream, which may take `limits.STREAM_S_MAX`.
         metrics: gets each call that ended; None: nobody counts.
     """
@@ -62,14 +81,19 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
         self,
         identity: Identity,
         callers: CallerLimits | None = None,
+        connections: Connections | None = None,
         *,
         call_s_max: float = CALL_S_MAX,
         metrics: Metrics | None = None,
     ) -> None:
         self._identity = identity
-        self._callers = callers or CallerLimits(CALLS_PER_SECOND)
+        self._callers = CallerLimits(CALLS_PER_SECOND) if callers is None else callers
+        self._connections = Connections() if connections is None else connections
         self._call_s_max = call_s_max
         self._metrics = metrics
+        self._probes = Probes()
+        self._log_rate = RateLimit(STRANGERS_LOGGED, time.monotonic)
+        self._unlogged = 0
         self._under_way: dict[asyncio.Timeout, str] = {}
         self._stopping = False
 
@@ -87,44 +111,80 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any]]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
-        """Return the handler of a call, wrapped; None for a method that there is not."""
+        """Return the handler of a call, wrapped; one that refuses for a method that there is not."""
         handler: Any = await continuation(handler_call_details)  # its behaviours are coroutines, which the stubs deny
         method = handler_call_details.method
-        if handler is None or method.startswith(_HEALTH):
-            return handler
-        make, name = _KINDS[handler.request_streaming, handler.response_streaming]
-        around = self._around_stream if handler.response_streaming else self._around
-        limit_s = limits.STREAM_S_MAX if handler.request_streaming or handler.response_streaming else self._call_s_max
-        return make(
-            around(method, getattr(handler, name), limit_s),
-            request_deserializer=handler.request_deserializer,
+        reason = self._identity.why_stranger(handler_call_details.invocation_metadata)
+        if reason and not method.startswith(_HEALTH):
+            return grpc.stream_stream_rpc_method_handler(self._refuse(str(UnauthenticatedError(reason))))
+        if handler is None or method == _HEALTH_WATCH:
+            return grpc.stream_stream_rpc_method_handler(self._unimplemented(method))
+        return grpc.stream_stream_rpc_method_handler(
+            self._probe(handler) if method == _HEALTH_CHECK else self._around(method, handler),
+            request_deserializer=_deserializer(handler.request_deserializer),
             response_serializer=handler.response_serializer,
         )
 
-    def _around(self, method: str, behaviour: _Call, limit_s: float) -> _Call:
-        async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
-            async with self._answering(method, context, limit_s):
-                if isinstance(request, Message):
+    def _around(self, method: str, handler: Any) -> _Call:
+        is_stream = handler.request_streaming or handler.response_streaming
+        limit_s = limits.STREAM_S_MAX if is_stream else self._call_s_max
+
+        async def call(requests: AsyncIterator[Any], context: _Context) -> None:
+            answers = _Answers(context)
+            async with self._answering(method, answers, limit_s, is_stream=is_stream) as principal:
+                if handler.request_streaming:
+                    request: Any = _timely(requests, method)
+                else:
+                    async with self._callers.reading(principal.name):
+                        request = await _one(requests, method, limits.REQUEST_S)
                     check_fields(request)
-                return await behaviour(request, context)
+                await _respond(handler, request, answers)
 
         return call
 
-    def _around_stream(self, method: str, behaviour: _Stream, limit_s: float) -> _Stream:
-        async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
-            async with self._answering(method, context, limit_s):
-                if isinstance(request, Message):  # one, not a stream of them
-                    check_fields(request)
-                async for response in behaviour(request, context):
-                    yield response
+    def _probe(self, handler: Any) -> _Call:
+        async def call(requests: AsyncIterator[Any], context: _Context) -> None:
+            self._connections.probed(context.peer())
+            try:
+                async with asyncio.timeout(limits.PROBE_S) as limit:
+                    with self._probes.waiting(limit):
+                        request = await _one(requests, _HEALTH_CHECK, limits.PROBE_S)
+                    await _respond(handler, request, _Answers(context))
+            except (TimeoutError, LateRequestError, InvalidFieldError) as error:
+                await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"no health probe in time: {error}")
+
+        return call
+
+    def _refuse(self, message: str) -> _Call:
+        """Refuse whoever shows nothing, at the least cost that there is: it is what a flood is made of."""
+
+        async def call(_requests: AsyncIterator[Any], context: _Context) -> None:
+            self._connections.refused(context.peer())
+            if self._metrics is not None:
+                self._metrics.call_ended(_UNKNOWN, _UNAUTHENTICATED.name, 0.0)
+            self._note(_UNKNOWN, None, _UNAUTHENTICATED, 0.0)
+            await context.abort(_UNAUTHENTICATED, message, _NO_TOKEN_TOLD)
+
+        return call
+
+    def _unimplemented(self, method: str) -> _Call:
+        """Refuse a method: strangers, who have no business here, as strangers."""
+
+        async def call(_requests: AsyncIterator[Any], context: _Context) -> None:
+            if method == _HEALTH_WATCH:
+                self._connections.probed(context.peer())
+                await context.abort(grpc.StatusCode.UNIMPLEMENTED, "probe with Health.Check, now and then")
+            async with self._answering(_UNKNOWN, _Answers(context), self._call_s_max):
+                await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no such method")
 
         return call
 
     @asynccontextmanager
     async def _answering(
-        self, method: str, context: grpc.aio.ServicerContext[Any, Any], limit_s: float
-    ) -> AsyncIterator[None]:
+        self, method: str, answers: _Answers, limit_s: float, *, is_stream: bool = False
+    ) -> AsyncIterator[Principal]:
         """Let the call run inside the block if its caller may make it; whatever ends it becomes its status."""
+        context = answers.context
         began_s = time.monotonic()
         name, status = None, grpc.StatusCode.CANCELLED
         try:
@@ -132,20 +192,66 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
                 async with self._bounded(method, limit_s):
                     principal = await self._identity.of(context)
                     name = principal.name
-                    self._callers.take(name)
-                    if not method.startswith(_REFLECTION):
-                        require(principal, method)
-                    set_principal(principal)
-                    yield
+                    async with self._place(principal, method, context, is_stream=is_stream):
+                        yield principal
             status = grpc.StatusCode.OK
+        except grpc.aio.AbortError:
+            status = context.code()
+            raise
         except Exception as error:  # noqa: BLE001 - whatever happens inside, the caller gets a status
+            if name is None and isinstance(error, UnauthenticatedError):
+                self._connections.refused(context.peer())
             status = status_of(error) or grpc.StatusCode.INTERNAL
+            if answers.is_sending:
+                if not isinstance(error, CallTooLongError | ServerStoppingError):
+                    status = grpc.StatusCode.CANCELLED  # the peer went while it was answered
+                    raise asyncio.CancelledError from None
+                await self._drop(context)
             await _abort(context, status, error)
         finally:
             seconds = time.monotonic() - began_s
             if self._metrics is not None:
                 self._metrics.call_ended(method, status.name, seconds)
-            _log.info("call", method=method, principal=name, status=status.name, ms=round(seconds * 1000, 1))
+            self._note(method, name, status, seconds)
+
+    async def _drop(self, context: _Context) -> None:
+        """Close the connection of a peer that takes no answer: behind an answer no status can be sent.
+
+        That it is closed comes back as the call's cancellation.
+        """
+        self._connections.stuck(context.peer())
+        await asyncio.sleep(DROPPED_S)
+
+    @asynccontextmanager
+    async def _place(
+        self, principal: Principal, method: str, context: _Context, *, is_stream: bool
+    ) -> AsyncIterator[None]:
+        """Give the call of a known caller its place."""
+        connection = self._connections.accepted(context.peer(), principal.name)
+        self._callers.take(principal.name)
+        if method != _UNKNOWN and not method.startswith(_REFLECTION):
+            require(principal, method)
+        set_principal(principal)
+        with self._callers.hold(principal, is_stream=is_stream):
+            if connection is None:
+                yield
+                return
+            connection.calls += 1
+            try:
+                yield
+            finally:
+                connection.calls -= 1
+
+    def _note(self, method: str, name: str | None, status: grpc.StatusCode, seconds: float) -> None:
+        """Log the call; of those of strangers a few a second, so that nobody can fill the log."""
+        more: dict[str, int] = {}
+        if name is None:
+            if not self._log_rate.take(1):
+                self._unlogged += 1
+                return
+            more = {"unlogged_before": self._unlogged} if self._unlogged else {}
+            self._unlogged = 0
+        _log.info("call", method=method, principal=name, status=status.name, ms=round(seconds * 1000, 1), **more)
 
     @asynccontextmanager
     async def _bounded(self, method: str, limit_s: float) -> AsyncIterator[None]:
@@ -163,18 +269,84 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
             raise (ServerStoppingError() if self._stopping else CallTooLongError(method, limit_s)) from None
 
 
-_KINDS: Final = {
-    (False, False): (grpc.unary_unary_rpc_method_handler, "unary_unary"),
-    (True, False): (grpc.stream_unary_rpc_method_handler, "stream_unary"),
-    (False, True): (grpc.unary_stream_rpc_method_handler, "unary_stream"),
-    (True, True): (grpc.stream_stream_rpc_method_handler, "stream_stream"),
-}
+async def _one(requests: AsyncIterator[Any], method: str, limit_s: float) -> Any:
+    """Return the one request of a call, or the next of a stream.
+
+    Raises:
+        LateRequestError: it does not come in time.
+        InvalidFieldError: it does not come at all, or is none.
+    """
+    try:
+        async with asyncio.timeout(limit_s) as limit:
+            request = await anext(requests, None)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise LateRequestError(method, limit_s) from None
+    if request is None or isinstance(request, DecodeError):
+        raise InvalidFieldError("request", "one message of the method's kind", request)
+    return request
+
+
+async def _timely(requests: AsyncIterator[Any], method: str) -> AsyncIterator[Any]:
+    """Yield the requests of a stream; raises LateRequestError where the next one does not come in time."""
+    while True:
+        try:
+            async with asyncio.timeout(limits.CHUNK_S) as limit:
+                request = await anext(requests, None)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise LateRequestError(method, limits.CHUNK_S) from None
+        if request is None:
+            return
+        if isinstance(request, DecodeError):
+            raise InvalidFieldError("request", "a message of the method's kind", request)
+        yield request
+
+
+class _Answers:
+    """The way back to the caller of one call."""
+
+    def __init__(self, context: _Context) -> None:
+        self.context = context
+        self.is_sending = False
+
+    async def send(self, response: Any) -> None:
+        """Send one answer; returns when the peer has taken so much of it that the rest fits a small buffer."""
+        self.is_sending = True
+        await self.context.write(response)
+        self.is_sending = False
+
+
+async def _respond(handler: Any, request: Any, answers: _Answers) -> None:
+    """Run the call and send what it answers; to send is part of the call: who takes nothing holds a place."""
+    if not handler.response_streaming:
+        behaviour = handler.stream_unary if handler.request_streaming else handler.unary_unary
+        await answers.send(await behaviour(request, answers.context))
+        return
+    behaviour = handler.stream_stream if handler.request_streaming else handler.unary_stream
+    async with aclosing(behaviour(request, answers.context)) as responses:
+        async for response in responses:
+            await answers.send(response)
+
+
+def _deserializer(parse: Callable[[bytes], Message]) -> Callable[[bytes], Message | DecodeError]:
+    """Return what is wrong in the place of the message, so that it is told as any other wrong field."""
+
+    def parsed(data: bytes) -> Message | DecodeError:
+        try:
+            return parse(data)
+        except DecodeError as error:
+            return error
+
+    return parsed
 
 
 _ATTRIBUTES: Final[dict[str, str | int]] = {"rpc.system": "grpc"}
 
 
-def _parent(context: grpc.aio.ServicerContext[Any, Any]) -> str | None:
+def _parent(context: _Context) -> str | None:
     """Return the span that the call is part of at its caller, where somebody looks at traces."""
     if not is_traced():
         return None
@@ -182,7 +354,7 @@ def _parent(context: grpc.aio.ServicerContext[Any, Any]) -> str | None:
     return str(found[0]) if found else None
 
 
-async def _abort(context: grpc.aio.ServicerContext[Any, Any], status: grpc.StatusCode, error: Exception) -> NoReturn:
+async def _abort(context: _Context, status: grpc.StatusCode, error: Exception) -> NoReturn:
     """End the call with what the caller may know of the error."""
     if status_of(error) is None:
         _log.error("internal error", exc_info=error)
@@ -191,3 +363,4 @@ async def _abort(context: grpc.aio.ServicerContext[Any, Any], status: grpc.Statu
     if isinstance(error, TooManyCallsError):
         told.append((PUSHBACK_KEY, str(max(1, round(error.retry_after_s * 1000)))))
     await context.abort(status, str(error), tuple(told))
+    raise AssertionError  # `abort` has raised

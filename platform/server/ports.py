@@ -6,11 +6,27 @@ have a port of their own, where each must bring one that the client CA has signe
 
 import errno
 import os
+from typing import Final
 
 import grpc
+from alcove.platform.core import limits
 from alcove.platform.server.settings import Settings
 
-__all__ = ["listen", "listen_for_certificates"]
+__all__ = ["GRPC_OPTIONS", "listen", "listen_for_certificates"]
+
+GRPC_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", limits.MESSAGE_BYTES),
+    ("grpc.max_send_message_length", limits.MESSAGE_BYTES),
+    ("grpc.max_allowed_incoming_connections", limits.CONNECTIONS),
+    ("grpc.max_concurrent_streams", limits.CALLS_OF_CONNECTION),
+    ("grpc.max_connection_age_ms", limits.CONNECTION_AGE_MS),
+    ("grpc.max_connection_age_grace_ms", limits.CONNECTION_END_MS),
+    ("grpc.max_connection_idle_ms", limits.CONNECTION_IDLE_MS),
+    ("grpc.server_handshake_timeout_ms", limits.HANDSHAKE_MS),
+    ("grpc.http2.lookahead_bytes", limits.STREAM_WINDOW_BYTES),
+    ("grpc.http2.bdp_probe", 0),  # or windows grow to megabytes for whoever sends fast
+    ("grpc.so_reuseport", 0),  # a second server on the port must fail, not share it
+)
 
 
 def listen(server: grpc.aio.Server, settings: Settings) -> int:

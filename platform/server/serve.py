@@ -33,15 +33,17 @@ from alcove.platform.publishing import HeldDisk, TreeLock, VersionPublisher
 from alcove.platform.rollouts.evidence import RandomisedReports
 from alcove.platform.rollouts.monitor import look_at_all
 from alcove.platform.server.callers import CallerLimits
+from alcove.platform.server.connections import Connections
 from alcove.platform.server.experiment_service import ExperimentService
 from alcove.platform.server.guard import check_keys, hold_data_folder, load_keys, refuse_foreign_keys
+from alcove.platform.server.health import HealthService
 from alcove.platform.server.identity import CertificateList, Identity
 from alcove.platform.server.ingress_process import IngressProcess
 from alcove.platform.server.interceptor import CallInterceptor
 from alcove.platform.server.metrics import Metrics, create_metrics_page
 from alcove.platform.server.mutations import Mutations
 from alcove.platform.server.policy_service import PolicyService
-from alcove.platform.server.ports import listen, listen_for_certificates
+from alcove.platform.server.ports import GRPC_OPTIONS, listen, listen_for_certificates
 from alcove.platform.server.registry_service import RegistryService
 from alcove.platform.server.rollout_service import RolloutService
 from alcove.platform.server.settings import Settings
@@ -52,8 +54,6 @@ from alcove.registry.clock import SYSTEM_CLOCK, Clock
 from alcove.registry.keys import OnlineKeys
 from alcove.registry.tree import Tree
 from grpc_health.v1 import health_pb2_grpc
-from grpc_health.v1.health import aio as health_aio  # type: ignore[attr-defined]  # missing in the stubs
-from grpc_health.v1.health_pb2 import HealthCheckResponse
 from grpc_reflection.v1alpha.reflection import SERVICE_NAME, enable_server_reflection
 
 __all__ = ["Running", "run", "serve"]
@@ -183,24 +183,17 @@ async def _start_grpc(
     """Start the gRPC server; return its port, and the one for client certificates."""
     listed = settings.client_certificates
     certificates = None if listed is None else await asyncio.to_thread(CertificateList, listed)
+    connections = Connections()
     interceptor = CallInterceptor(
         Identity(mutations.store, mutations.clock, certificates),
         CallerLimits(settings.calls_per_second),
+        connections,
         call_s_max=settings.call_s_max,
         metrics=metrics,
     )
-    server = grpc.aio.server(
-        interceptors=[interceptor],
-        maximum_concurrent_rpcs=limits.CALLS_AT_ONCE,
-        options=[
-            ("grpc.max_receive_message_length", limits.MESSAGE_BYTES),
-            ("grpc.max_send_message_length", limits.MESSAGE_BYTES),
-            ("grpc.max_connection_age_ms", limits.CONNECTION_AGE_MS),
-            ("grpc.so_reuseport", 0),  # a second server on the port must fail, not share it
-        ],
-    )
-    watch = health_aio.HealthServicer()
-    health_pb2_grpc.add_HealthServicer_to_server(watch, server)
+    server = grpc.aio.server(interceptors=[interceptor], options=GRPC_OPTIONS)
+    health = HealthService()
+    health_pb2_grpc.add_HealthServicer_to_server(health, server)
     add_RegistryServiceServicer_to_server(RegistryService(mutations, versions, settings.uploads), server)
     add_RolloutServiceServicer_to_server(RolloutService(mutations), server)
     add_ExperimentServiceServicer_to_server(ExperimentService(mutations), server)
@@ -209,10 +202,10 @@ async def _start_grpc(
         enable_server_reflection([*SERVICES, SERVICE_NAME], server)
     port, mtls_port = listen(server, settings), listen_for_certificates(server, settings)
     await server.start()
-    await watch.set("", HealthCheckResponse.SERVING)
+    await stack.enter_async_context(connections.watched(*(one for one in (port, mtls_port) if one is not None)))
 
     async def stop() -> None:
-        await watch.enter_graceful_shutdown()
+        health.stop()
         interceptor.stop(limits.SHUTDOWN_GRACE_S - limits.SHUTDOWN_TELL_S)
         await server.stop(limits.SHUTDOWN_GRACE_S)
 

@@ -28,6 +28,8 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _p.BlobMismatchError: _S.INVALID_ARGUMENT,
         _p.OffsetError: _S.OUT_OF_RANGE,
         _p.TooManyCallsError: _S.RESOURCE_EXHAUSTED,
+        _p.BusyCallerError: _S.RESOURCE_EXHAUSTED,
+        _p.LateRequestError: _S.DEADLINE_EXCEEDED,
         _p.CallTooLongError: _S.DEADLINE_EXCEEDED,
         _p.ReportRefusedError: _S.INVALID_ARGUMENT,
         # the caller
@@ -60,6 +62,7 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _p.IngressFailedError: _S.INTERNAL,
         _p.TracingMissingError: _S.INTERNAL,
         _p.ServerStoppingError: _S.UNAVAILABLE,
+        _p.ServerFullError: _S.RESOURCE_EXHAUSTED,
         _p.StoreDamagedError: _S.INTERNAL,
         # the server, for a moment
         _p.StoreBusyError: _S.UNAVAILABLE,

@@ -1,5 +1,6 @@
 """Which API tokens were issued?  Digests of their secrets, never the secrets."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from alcove.platform.core.errors import NotFoundError
@@ -7,7 +8,7 @@ from alcove.platform.store.tables import TokenRow
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["TokenRecord", "add_token", "find_token", "list_tokens", "revoke_token"]
+__all__ = ["TokenRecord", "add_token", "find_token", "find_tokens", "list_tokens", "revoke_token"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,12 @@ async def find_token(session: AsyncSession, token_id: str) -> TokenRecord | None
     """Return the token, or None."""
     row = await session.get(TokenRow, token_id)
     return None if row is None else _record(row)
+
+
+async def find_tokens(session: AsyncSession, token_ids: Collection[str]) -> dict[str, TokenRecord]:
+    """Return those of the tokens that there are, by id."""
+    rows = await session.scalars(select(TokenRow).where(TokenRow.token_id.in_(token_ids)))
+    return {row.token_id: _record(row) for row in rows}
 
 
 async def list_tokens(session: AsyncSession) -> list[TokenRecord]:

@@ -1,14 +1,23 @@
 """Fixtures that all attacks share: a registry in a folder, with every key in the attacker's reach if a test says so."""
 
 import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from alcove.platform.server.serve import Running, run
+from alcove.platform.server.settings import Settings
+from alcove.platform.testing import Served, ServerWorld
 from alcove.registry.testing import TreeWorld
 
 from tests.sdk.conftest import closing, device, make_device, released, server, template
 
 __all__ = ["closing", "device", "make_device", "released", "server", "template"]
+
+FEATURES = tuple(f"text_{number:02d}" for number in range(8))
+Serving = Callable[..., AbstractAsyncContextManager[Running]]
 
 
 @pytest.fixture
@@ -29,3 +38,40 @@ def published(tree_world: TreeWorld) -> TreeWorld:
     tree_world.push(tree_world.package())
     tree_world.tree.publish_policy("messenger", tree_world.policy(1).to_bytes())
     return tree_world
+
+
+@pytest.fixture(scope="session")
+def server_world(tmp_path_factory: pytest.TempPathFactory) -> ServerWorld:
+    """Keys, tree and tokens of the attacked server; each attack takes an app and features of its own."""
+    return ServerWorld(
+        tmp_path_factory.mktemp("attacked") / "world", teams={"text": FEATURES, "speech": ("speech_00",)}
+    )
+
+
+@pytest.fixture(scope="session")
+def attacked(server_world: ServerWorld) -> Iterator[Served]:
+    """A server in a process of its own; it must outlive every attack and end cleanly."""
+    server = server_world.start()
+    yield server
+    assert server.stop() == 0
+
+
+@asynccontextmanager
+async def serving_here(world: ServerWorld, **more: Any) -> AsyncIterator[Running]:
+    """A server in this process, whose limits a test may lower."""
+    keys = world.folder / "keys" / "online"
+    given = {"data_dir": world.data_dir, "online_keys": keys, "grpc_port": 0, "http_port": 0, **more}
+    async with run(Settings.model_validate(given)) as running:
+        yield running
+
+
+@pytest.fixture
+def serving() -> Serving:
+    """Gives servers in this process."""
+    return serving_here
+
+
+@pytest.fixture
+def own_world(tmp_path: Path) -> ServerWorld:
+    """A world for one such server."""
+    return ServerWorld(tmp_path / "own", teams={"text": ("text_00",)})

@@ -115,7 +115,7 @@ def test_buckets_do_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> Non
     bounded = CallerLimits(1, Hand())
     for number in range(100):
         bounded.take(str(number))
-    assert len(bounded._buckets) <= 5
+    assert len(bounded) <= 5
 
 
 def test_a_caller_that_calls_too_often_is_told_when_to_try_again(own: ServerWorld) -> None:

@@ -363,15 +363,17 @@ async def test_calls_that_are_given_up_harm_nobody(fresh: ServerWorld, settings:
     header = (("authorization", f"Bearer {token}"),)
     async with (
         run(settings.model_copy(update={"grpc_port": 0, "http_port": 0})) as running,
-        grpc.aio.insecure_channel(running.grpc_address) as channel,
+        contextlib.AsyncExitStack() as stack,
     ):
-        stub: Any = RolloutServiceStub(channel)
+        ways = (("grpc.use_local_subchannel_pool", 1),)  # a connection each: HTTP/2 bounds the calls of one
+        channels = [grpc.aio.insecure_channel(running.grpc_address, options=ways) for _ in range(3)]
+        stubs: list[Any] = [RolloutServiceStub(await stack.enter_async_context(channel)) for channel in channels]
 
         async def give_up(number: int) -> None:
             request = rollout_pb2.CreateRolloutRequest(
                 request_id=f"given-up-{number}", app="app", feature="text_00", version="1.0.0"
             )
-            call = stub.CreateRollout(request, metadata=header, timeout=20)
+            call = stubs[number % 3].CreateRollout(request, metadata=header, timeout=20)
             await asyncio.sleep(number % 40 / 2000)
             call.cancel()
 
@@ -381,7 +383,7 @@ async def test_calls_that_are_given_up_harm_nobody(fresh: ServerWorld, settings:
                 request_id=f"asked-{number:04d}", app="app", feature="text_00", version="1.0.0"
             )
             with pytest.raises(grpc.aio.AioRpcError) as failure:
-                await stub.CreateRollout(request, metadata=header, timeout=20)
+                await stubs[number].CreateRollout(request, metadata=header, timeout=20)
             assert failure.value.code() is grpc.StatusCode.NOT_FOUND
 
 
