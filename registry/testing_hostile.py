@@ -107,6 +107,7 @@ class Case:
         reads: what the device reads, in order.
         is_used: whether the device read the honest tree before.
         later_s: how much later than the honest tree it reads.
+        is_followed: whether it reads the honest tree afterwards, and must not have kept anything forged.
     """
 
     seed: int
@@ -115,6 +116,7 @@ class Case:
     reads: tuple[str, ...]
     is_used: bool
     later_s: int
+    is_followed: bool
 
 
 @dataclass(slots=True)
@@ -283,8 +285,13 @@ class HostileTrees:
         if case.is_used:
             shutil.copytree(self.folder / "used", place, symlinks=True)
         clock = ManualClock(self.past.world.clock.now_s() + case.later_s)
-        client = self.client(place, case.files, clock, reader)
         outcome = Outcome()
+        trees = [case.files, self.past.states[-1]] if case.is_followed else [case.files]
+        for files in trees:
+            self._read_all(self.client(place, files, clock, reader), case, clock, outcome)
+        return outcome
+
+    def _read_all(self, client: TreeClient, case: Case, clock: ManualClock, outcome: Outcome) -> None:
         for what in case.reads:
             try:
                 outcome.findings += self._read(client, what, case)
@@ -293,10 +300,12 @@ class HostileTrees:
                 continue
             finally:
                 self._judge_roles(client, case, clock, outcome)
-        return outcome
 
     def _read(self, client: TreeClient, what: str, case: Case) -> list[str]:
         verb, _, rest = what.partition(" ")
+        if verb == "refresh":
+            client.refresh()
+            return []
         if verb == "policy":
             return self._judge_policy(client, case)
         if verb == "halt":
@@ -424,6 +433,7 @@ class _Maker:
             self._reads(),
             chance.random() < 0.5,
             chance.choice((0, 0, 0, 0, 0, 0, 2 * _DAY_S, 8 * _DAY_S)),
+            chance.random() < 0.2,
         )
 
     def _stolen(self) -> frozenset[str]:
@@ -440,7 +450,7 @@ class _Maker:
 
     def _reads(self) -> tuple[str, ...]:
         chance = self.chance
-        pool = ["policy", "halt", f"floor {FEATURE}", "floor bandwidth"]
+        pool = ["policy", "halt", "refresh", f"floor {FEATURE}", "floor bandwidth"]
         pool += [f"manifest {FEATURE} {version}" for version in ("1.0.0", "1.1.0", "1.2.0", _EVIL)]
         pool += [f"manifest bandwidth {version}" for version in ("1.0.0", "1.2.0", _EVIL)]
         if chance.random() < 0.4:

@@ -1,6 +1,7 @@
 """Which version does this device run?  Computed on the device, from a secret that never leaves it.
 
-    experiment of the feature:  halted arm? ─▶ holdout? ─▶ segment of its layer? ─▶ audience? ─▶ arm's buckets?
+    experiment of the feature:  holdout? ─▶ segment of its layer? ─▶ audience? ─▶ arm's buckets?
+                                in an arm, and one is halted? ─▶ default
     else rollout:               halted? ─▶ audience? ─▶ treatment's or control's buckets?
     else default:               halted? ─▶ the device keeps to its previous slot or baseline
 
@@ -177,7 +178,8 @@ def resolve(
     """Return what this device runs: its experiment's arm before the rollout's version before the default.
 
     An experiment with a halted arm is over for everybody: a comparison with one side missing has no answer, and
-    leaving only that arm would tell which devices were in it.
+    leaving only that arm would tell which devices were in it.  Its devices get the default, not a share of a rollout:
+    a halt only takes away, so under any halt a device runs what it would run without it, or the default, or less.
 
     Args:
         policy: the app's policy.
@@ -196,8 +198,9 @@ def resolve(
     if rules is None:
         raise FeatureUnknownError(policy.app, feature)
     device = _Device(secret, attributes, halted, note)
-    chosen = _in_experiments(policy, rules, device) or _in_rollout(rules, device)
-    if chosen is not None:
+    found = _in_experiments(policy, rules, device)
+    chosen = _in_rollout(rules, device) if found is None else found
+    if isinstance(chosen, Resolution):
         return chosen
     version = rules.default
     is_halted = version.manifest_sha256 in halted
@@ -217,7 +220,11 @@ class _Device:
     note: Callable[[Step], None] | None
 
 
-def _in_experiments(policy: Policy, rules: FeaturePolicy, device: _Device) -> Resolution | None:
+class _Freed:
+    """A device of an experiment that a halt ended: the default is its, and no other part of the policy."""
+
+
+def _in_experiments(policy: Policy, rules: FeaturePolicy, device: _Device) -> Resolution | _Freed | None:
     """Return the arm that the device is in; at most one experiment has it (I6 of `document.py`), in any order."""
     if not rules.all_experiments or _is_held_out(policy, device):
         return None
@@ -252,15 +259,10 @@ def _is_held_out(policy: Policy, device: _Device) -> bool:
     return is_held_out
 
 
-def _in_experiment(experiment: ExperimentPolicy, place: int | None, device: _Device) -> Resolution | None:
+def _in_experiment(experiment: ExperimentPolicy, place: int | None, device: _Device) -> Resolution | _Freed | None:
     """Return the arm of one experiment, or None; `place` is the device's bucket in the experiment's layer."""
     note = device.note
     subject = f"experiment {experiment.id}"
-    stopped = [arm.name for arm in experiment.arms if arm.version.manifest_sha256 in device.halted]
-    if stopped:
-        if note is not None:
-            note(Step(subject, Check.HALT, False, f"over: arm {', '.join(stopped)} is halted"))
-        return None
     segment = experiment.segment
     if segment is not None and place is not None:
         is_inside = place in segment.buckets
@@ -278,6 +280,12 @@ def _in_experiment(experiment: ExperimentPolicy, place: int | None, device: _Dev
             if note is not None:
                 detail = f"bucket {number} is in {_range_text(buckets)} of arm {index}, {arm.name}"
                 note(Step(subject, Check.BUCKET, True, detail))
+            stopped = [one.name for one in experiment.arms if one.version.manifest_sha256 in device.halted]
+            if stopped:
+                if note is not None:
+                    detail = f"over: arm {', '.join(stopped)} is halted; its devices get the default"
+                    note(Step(subject, Check.HALT, False, detail))
+                return _Freed()
             return Resolution(
                 arm.version, Reason.EXPERIMENT, arm=index, experiment_id=experiment.id, task=experiment.task
             )

@@ -205,7 +205,7 @@ FEATURE = "tagging"
 SUBSETS = [keys for count in range(1, 5) for keys in itertools.combinations(ONLINE_ROLES, count)]
 DELEGATORS = ("policy", "halt", "team-text")
 SHADOWED = ("team-speech", "policy", "halt")
-DECEIVING = (107, 307, 354)  # seeds of trees by which python-tuf's client takes one role for another
+DECEIVING = (1046, 1144, 1230)  # seeds of trees by which python-tuf's client takes one role for another
 POLICY_PATH, HALT_PATH = layout.policy_path("messenger"), layout.halt_path("messenger")
 
 

@@ -138,13 +138,15 @@ def plainly(document: Any, feature: str, device: int, known: dict[str, Any], hal
     holdout = document.get("holdout")
     is_free = not holdout or number(holdout["salt"]) >= holdout["share_permyriad"]
     for one in rules.get("experiments") or [rules["experiment"]]:
-        if not one or not is_free or any(stops(arm["version"]) for arm in one["arms"]):
+        if not one or not is_free:
             continue
         segment = one.get("segment")
         place = number(document["layers"][segment["layer"]]) - segment["first"] if segment else 0
         if segment and not 0 <= place < segment["count"]:
             continue
         arm = _arm(one["arms"], number(one["salt"])) if _meets(one.get("audience"), known) else None
+        if arm is not None and any(stops(other["version"]) for other in one["arms"]):
+            return [] if stops(rules["default"]) else [rules["default"]["version"], "default", None]
         if arm is not None:
             return [one["arms"][arm]["version"]["version"], "experiment", arm]
     moving = rules["rollout"]
