@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 from alcove.privacy.entropy import Entropy, OsEntropy
 from alcove.registry.policy.attributes import NO_ATTRIBUTES, DeviceAttributes
 from alcove.registry.policy.outcome import Outcome
+from alcove.runtime.cancellation import Cancellation
 from alcove.sdk.clock import Clock, SystemClock
 from alcove.sdk.contract import Contract, generic_value
 from alcove.sdk.engine import Engine, NativeEngine, Runnable
@@ -117,7 +118,8 @@ class Client:
         self._limits = limits
         self._observer = observer
         self._files = files or Files()
-        self._engine = engine or NativeEngine()
+        self._closing = Cancellation()
+        self._engine = engine or NativeEngine(self._closing)
         self._make_transport = transport
         self._slots = SlotStore(Path(data_dir), self._files)
         self._freshness = Freshness(Path(data_dir), self._files, self._clock, max_stale_s)
@@ -182,6 +184,7 @@ class Client:
             clock=self._clock,
             executor=self._open_executor,
             record=self._record,
+            closing=self._closing,
             watch=self._watch,
             deadline_s=None if deadline_ms is None else deadline_ms / 1000,
         )
@@ -347,7 +350,10 @@ class Client:
         """Let go of threads and connections; handles made before still predict, on the caller's thread.
 
         A sync at hand, on whichever thread, is cancelled: its result has a `ClosedError`; what was downloaded stays.
+        So is what runs on this client's threads: a prediction there answers with `AnswerError.CANCELLED`, a check of a
+        program ends with nothing learned.
         """
+        self._closing.cancel()
         with self._lock:
             self._is_closed = True
             executor, self._executor = self._executor, None
@@ -359,7 +365,6 @@ class Client:
         self.stop_background_sync()
         if executor is not None:
             executor.shutdown()
-        self._servings.abandon_trials()
 
     def __enter__(self) -> "Client":
         return self

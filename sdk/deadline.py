@@ -1,12 +1,13 @@
-"""How does a prediction come back in time, though a model that runs cannot be stopped?
+"""Brings a prediction back in time, and stops the run that would be late.
 
     predict ─▶ the handle's own thread is free? ─▶ hand the run over ─▶ wait ─▶ the answer
                  │ not within the deadline                         └ not within the deadline ─▶ `DeadlineExceededError`
-                 └─▶ `DeadlineExceededError`, nothing begun            the run goes on by itself; nobody sees its answer
+                 └─▶ `DeadlineExceededError`, nothing begun            the run is cancelled; nobody sees its answer
 
-The native runtime has no way to cancel a run, and needs none to keep this promise: the caller goes on.  What it cannot
-promise is the core that the late run still uses.  So there is one thread for each handle and no queue: runs that are
-late do not pile up, and while one is, further calls fail without beginning another.
+The caller never waits for a run to notice that it was cancelled: that takes it until its next operator, or some
+milliseconds within a long one (docs/robustness.md).  A runtime that cannot stop a run lets it go on by itself.  So
+there is one thread for each handle and no queue: runs that are late do not pile up, and while one is, further calls
+fail without beginning another.
 """
 
 import queue
@@ -15,6 +16,8 @@ import time
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+from alcove.runtime.cancellation import Cancellation
 
 T = TypeVar("T")
 
@@ -26,10 +29,11 @@ class DeadlineExceededError(Exception):
 class _Run:
     """One call on its way: what to do, and what came of it."""
 
-    __slots__ = ("error", "is_done", "result", "work")
+    __slots__ = ("cancellation", "error", "is_done", "result", "work")
 
-    def __init__(self, work: Callable[[], Any]) -> None:
+    def __init__(self, work: Callable[[Cancellation], Any]) -> None:
         self.work = work
+        self.cancellation = Cancellation()
         self.result: Any = None
         self.error: BaseException | None = None
         self.is_done = threading.Event()
@@ -48,11 +52,11 @@ class DeadlineRunner:
         self._is_started = False
         weakref.finalize(self, self._calls.put, None)
 
-    def run(self, work: Callable[[], T], deadline_s: float) -> T:
+    def run(self, work: Callable[[Cancellation], T], deadline_s: float) -> T:
         """Return what `work` returns, or raise what it raises, within the deadline.
 
         Args:
-            work: the call.
+            work: the call; it gets what stops it once it is late, or once its caller was interrupted.
             deadline_s: longest wait, in seconds, > 0.
 
         Raises:
@@ -64,7 +68,13 @@ class DeadlineRunner:
         call = _Run(work)
         self._begin()
         self._calls.put(call)
-        if not call.is_done.wait(max(0.0, end_s - time.monotonic())):
+        is_in_time = False
+        try:
+            is_in_time = call.is_done.wait(max(0.0, end_s - time.monotonic()))
+        finally:
+            if not is_in_time:
+                call.cancellation.cancel()
+        if not is_in_time:
             raise DeadlineExceededError
         if call.error is not None:
             raise call.error
@@ -85,7 +95,7 @@ def _work(calls: "queue.SimpleQueue[_Run | None]", is_free: threading.Lock) -> N
     """Do one call after the other until there is None; holds on to none of them, nor to the runner."""
     while (call := calls.get()) is not None:
         try:
-            call.result = call.work()
+            call.result = call.work(call.cancellation)
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is the caller's, who waits for it
             call.error = error
         is_free.release()

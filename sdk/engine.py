@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from alcove.registry.inspection import ProgramInspector
+    from alcove.runtime.cancellation import Cancellation
     from alcove.sdk.capability import Capability
 
 
@@ -34,6 +35,24 @@ class Runnable(Protocol):
             AlcoveRuntimeError: the run failed.
         """
         ...
+
+
+def call(model: Runnable, inputs: Sequence[Any], cancellation: "Cancellation | None") -> list[Any]:
+    """Return the outputs for one set of inputs; the run of a runtime that cannot stop one goes on to its end.
+
+    Args:
+        model: a loaded program.
+        inputs: one for each input.
+        cancellation: stops the run; None where nobody would.
+
+    Raises:
+        RunCancelledError: it was stopped.
+        InputError: the inputs do not fit; `InvalidTextError` for text that is not UTF-8.
+        AlcoveRuntimeError: the run failed.
+    """
+    run = None if cancellation is None else getattr(model, "run", None)
+    outputs: list[Any] = model(*inputs) if run is None else run(inputs, cancellation)
+    return outputs
 
 
 class Engine(Protocol):
@@ -65,7 +84,14 @@ class Engine(Protocol):
 
 
 class NativeEngine:
-    """The native runtime, loaded on first use."""
+    """The native runtime, loaded on first use.
+
+    Args:
+        closing: ends checks of programs at hand, and all later ones.
+    """
+
+    def __init__(self, closing: "Cancellation | None" = None) -> None:
+        self._closing = closing
 
     @property
     def version(self) -> str:
@@ -87,7 +113,7 @@ class NativeEngine:
         """Return the registry's own inspector: a device judges a program as the publisher did."""
         from alcove.registry.inspection import RuntimeInspector  # noqa: PLC0415 - loads pydantic
 
-        return RuntimeInspector()
+        return RuntimeInspector(self._closing)
 
     def load(self, path: Path) -> Runnable:
         """Return the program in `path`, mapped and verified.

@@ -3,8 +3,8 @@
     handle ─▶ reference ─▶ serving (model, version, reason): immutable, replaced as a whole when a sync changes it
 
 A prediction reads the reference once and runs what it found to the end: swapping versions never pauses or mixes one.
-It opens no connection, and waits for no lock that a sync holds.  A version on trial (`tries.py`) is watched until its
-first prediction has returned a value; after that a prediction touches neither lock nor disk.
+It opens no connection, and waits for no lock that a sync holds.  A version that was installed is watched
+(`tries.py`): two writes to mapped memory at each run, and no other step.
 
 An app may set a deadline for a feature; its predictions are then run one at a time on a thread of the handle's own
 (`deadline.py`).  There is none by default: handing a run over costs more than most runs of small models take.
@@ -12,16 +12,17 @@ An app may set a deadline for a feature; its predictions are then run one at a t
 
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 from alcove.registry.policy.outcome import Outcome
-from alcove.runtime.errors import AlcoveRuntimeError, InputError, InvalidTextError
+from alcove.runtime.cancellation import Cancellation
+from alcove.runtime.errors import AlcoveRuntimeError, InputError, InvalidTextError, RunCancelledError
 from alcove.sdk.clock import Clock
 from alcove.sdk.deadline import DeadlineExceededError, DeadlineRunner
-from alcove.sdk.engine import Runnable
+from alcove.sdk.engine import Runnable, call
 from alcove.sdk.errors import NoPredictionError
 from alcove.sdk.tries import NO_TRIAL, Trial
 
@@ -47,6 +48,8 @@ class AnswerError(StrEnum):
     """The server was not heard for longer than `max_stale_s`, and the feature has no baseline that could answer."""
     DEADLINE_EXCEEDED = "deadline_exceeded"
     """The run was not back within the deadline that the app set for this feature."""
+    CANCELLED = "cancelled"
+    """The client was closed while it ran on one of the client's threads."""
 
 
 _FAULTS = frozenset({AnswerError.RUN_FAILED, AnswerError.DECODE_FAILED, AnswerError.DEADLINE_EXCEEDED})
@@ -84,7 +87,7 @@ class Serving:
         arm: number of the arm, in an experiment or a rollout that compares.
         task: JSON text of what is reported of that arm; None where nothing is.
         has_left: the device is in that arm and left its version because it crashed here; something else answers.
-        trial: watches the first prediction; over for what needs none.
+        trial: notes each run, so that a process that ends in one is counted; over for what needs none.
     """
 
     model: Runnable | None
@@ -134,6 +137,7 @@ class FeatureHandle(Generic[T]):
         clock: measures latency.
         executor: returns where `predict_async` runs.
         record: takes outcomes.
+        closing: stops what runs on the client's threads, and the handle's own.
         watch: called before each prediction with the monotonic clock's reading.
         deadline_s: longest time that a prediction may take, in seconds; None for no such bound.
     """
@@ -147,6 +151,7 @@ class FeatureHandle(Generic[T]):
         clock: Clock,
         executor: Callable[[], Executor],
         record: Callable[[Measurement], None],
+        closing: Cancellation,
         watch: Callable[[int], None],
         deadline_s: float | None = None,
     ) -> None:
@@ -156,6 +161,7 @@ class FeatureHandle(Generic[T]):
         self._clock = clock
         self._executor = executor
         self._record = record
+        self._closing = closing
         self._watch = watch
         self._deadline_s = deadline_s
         self._runner = None if deadline_s is None else DeadlineRunner()
@@ -176,31 +182,55 @@ class FeatureHandle(Generic[T]):
             InputError: the number, type or shape of the inputs is not the feature's.  Bad data, such as text that is
                 not UTF-8, is no wrong use: it answers with an error code.
         """
+        # After close() a handle goes on; what it runs on a thread of its own is then stopped by its deadline alone.
+        is_stopped = self._runner is None or self._closing.is_cancelled
+        return self._predict(inputs, None if is_stopped else self._closing)
+
+    def _predict(self, inputs: tuple[Any, ...], closing: Cancellation | None) -> Answer[T]:
         self._watch(self._clock.monotonic_ns())
         serving = self._reference.serving
-        answer = self._answer(serving, inputs) if self._runner is None else self._in_time(serving, inputs)
+        if self._runner is None:
+            answer = self._answer(serving, inputs, closing)
+        else:
+            answer = self._in_time(serving, inputs, closing)
         if answer.error is None:
             self._last = (answer, serving)
         elif serving.task is not None and answer.error in _FAULTS:
             self._measure(serving, Outcome.ERROR, 0.0)
         return answer
 
-    def _in_time(self, serving: Serving, inputs: tuple[Any, ...]) -> Answer[T]:
+    def _in_time(self, serving: Serving, inputs: tuple[Any, ...], closing: Cancellation | None) -> Answer[T]:
         """Return the answer, or after the deadline one that says so; the late run's own is seen by nobody."""
         if self._runner is None or self._deadline_s is None:
-            return self._answer(serving, inputs)
+            return self._answer(serving, inputs, closing)
+
+        def work(late: Cancellation) -> Answer[T]:
+            with nullcontext() if closing is None else closing.over(late):
+                return self._answer(serving, inputs, late)
+
         start_ns = self._clock.monotonic_ns()
         try:
-            return self._runner.run(partial(self._answer, serving, inputs), self._deadline_s)
+            return self._runner.run(work, self._deadline_s)
         except DeadlineExceededError:
             latency_ms = (self._clock.monotonic_ns() - start_ns) / 1e6
             return Answer(None, serving.version, serving.reason, latency_ms, AnswerError.DEADLINE_EXCEEDED)
 
-    def _answer(self, serving: Serving, inputs: tuple[Any, ...]) -> Answer[T]:
+    def _answer(self, serving: Serving, inputs: tuple[Any, ...], cancellation: Cancellation | None) -> Answer[T]:
+        trial = serving.trial
+        value: T | None = None
+        error: AnswerError | None = AnswerError.RUN_FAILED
         start_ns = self._clock.monotonic_ns()
-        value, error = self._run(serving, inputs) if serving.trial.is_over else self._run_on_trial(serving, inputs)
-        latency_ms = (self._clock.monotonic_ns() - start_ns) / 1e6
-        return Answer(value, serving.version, serving.reason, latency_ms, error)
+        if trial.is_over:
+            value, error = self._run(serving, inputs, cancellation)
+            taken_ns = self._clock.monotonic_ns() - start_ns
+        else:
+            trial.enter()
+            try:
+                value, error = self._run(serving, inputs, cancellation)
+            finally:
+                taken_ns = self._clock.monotonic_ns() - start_ns
+                trial.leave(is_healthy=error is None, native_ns=taken_ns)
+        return Answer(value, serving.version, serving.reason, taken_ns / 1e6, error)
 
     async def predict_async(self, *inputs: Any) -> Answer[T]:
         """Return what `predict` returns, computed on another thread.
@@ -211,7 +241,8 @@ class FeatureHandle(Generic[T]):
         """
         import asyncio  # noqa: PLC0415 - an app that calls this has loaded it
 
-        return await asyncio.get_running_loop().run_in_executor(self._executor(), self.predict, *inputs)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor(), self._predict, inputs, self._closing)
 
     def record_outcome(self, accepted: bool, answer: Answer[T] | None = None) -> None:
         """Note on this device how the user took an answer; at most one noised report a window comes of it.
@@ -239,21 +270,15 @@ class FeatureHandle(Generic[T]):
         told = (Outcome.FALLBACK, 0.0) if serving.has_left else (outcome, latency_ms)
         self._record(Measurement(self.name, serving, *told))
 
-    def _run_on_trial(self, serving: Serving, inputs: tuple[Any, ...]) -> tuple[T | None, AnswerError | None]:
-        is_healthy = False
-        serving.trial.enter()
-        try:
-            value, error = self._run(serving, inputs)
-            is_healthy = error is None
-        finally:
-            serving.trial.leave(is_healthy=is_healthy)
-        return value, error
-
-    def _run(self, serving: Serving, inputs: tuple[Any, ...]) -> tuple[T | None, AnswerError | None]:
+    def _run(
+        self, serving: Serving, inputs: tuple[Any, ...], cancellation: Cancellation | None
+    ) -> tuple[T | None, AnswerError | None]:
         if serving.model is None:
             return None, AnswerError.STALE if serving.reason == STALE else AnswerError.NO_MODEL
         try:
-            outputs = serving.model(*inputs)
+            outputs = call(serving.model, inputs, cancellation)
+        except RunCancelledError:
+            return None, AnswerError.CANCELLED
         except InvalidTextError:
             return None, AnswerError.INVALID_TEXT
         except InputError:

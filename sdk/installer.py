@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Protocol
 from alcove.registry.canonical import version_key
 from alcove.registry.errors import IntegrityError, ProgramRefusedError, WrongSubjectError
 from alcove.registry.inspection import verify_program
+from alcove.runtime.errors import RunCancelledError
 from alcove.sdk.capability import choose_variant
 from alcove.sdk.download import Downloader, file_sha256
 from alcove.sdk.engine import Engine
-from alcove.sdk.errors import QuarantinedError, RuntimeTooOldError
+from alcove.sdk.errors import ClosedError, QuarantinedError, RuntimeTooOldError
 from alcove.sdk.limits import MAX_CRASHES
 from alcove.sdk.slots import SlotStore
 from alcove.sdk.storage import Files
@@ -62,6 +63,7 @@ class Installer:
                 says something else than it.
             IncompatibleError: the version is not for this device; `QuarantinedError` for one that crashed here.
             ServerError: the download broke; it goes on from there next time.
+            ClosedError: the client was closed while the program was checked.
             StorageError: the disk failed; `NoSpaceError` where a download would fill it.
             MetadataError: the tree has no acceptable manifest; `RollbackError` for one below its team's floor.
         """
@@ -89,6 +91,8 @@ class Installer:
             # The bytes are what was signed, so they would fail again: do not keep them.
             self._files.remove(part)
             raise
+        except RunCancelledError as error:
+            raise ClosedError from error
         finally:
             trial.abandon()
         self._slots.install(*key, manifest.to_bytes(), part)

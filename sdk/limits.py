@@ -60,7 +60,16 @@ ASYNC_WORKERS: Final = 2
 """Threads that serve `predict_async`; a model uses one core at a time."""
 
 MAX_CRASHES: Final = 3
-"""Crashes in a row after which a version is quarantined: one may be the user's, two a coincidence."""
+"""Crashes in a row, by weight, after which a version is quarantined: one may be the user's, two a coincidence."""
+
+CRASH_WEIGHT_S: Final = 1.0
+"""Seconds in native code up to which a process that ends there counts as a whole crash.  Of apps that live a minute or
+more, one in sixty is then killed there by chance, and three in a row in 200,000 starts."""
+
+MAX_CRASHES_KEPT: Final = 4
+"""Crashes in a row that are remembered of a version, for each kind of process: an app that is in native code nine
+tenths of the time is killed there nine times of ten, in rows of any length; with these four, one in 60,000 starts is
+taken for a loop, and one in 250,000 of apps that are there a tenth of the time."""
 
 MAX_RETRY_AFTER_S: Final = 43_200
 """Longest wait that a server may ask for; with the jitter, up to as much again, a day."""

@@ -56,13 +56,6 @@ class Servings:
         """Know a feature's contract from now on."""
         self._contracts[name] = contract
 
-    def abandon_trials(self) -> None:
-        """Let go of what waits for a first healthy answer: the client is closed."""
-        with self._lock:
-            references = tuple(self._references.values())
-        for reference in references:
-            reference.serving.trial.abandon()
-
     def reference(self, name: str, contract: Contract[Any] | None) -> Reference:
         """Return what all handles of a feature share; made again where a sync swapped versions meanwhile.
 

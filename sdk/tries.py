@@ -1,28 +1,32 @@
-"""Has a version crashed this app three times?  Then it is never loaded here again.
+"""Counts how often a version ended this app, and keeps one that does so from being loaded here again.
 
     data_dir/tries/
-      <manifest sha256>.<kind>.<token>.try      a version on trial in one process; one byte: in native code, or at rest
+      <manifest sha256>.<kind>.<token>.running  a version in one process, for as long as that lives: what `Trial` maps
+      <manifest sha256>.<kind>.<number>.crash   the same, of a process that ended in native code; numbers rise
       <manifest sha256>.proven                  it has answered here
-      <manifest sha256>.quarantined             it crashed three times in a row: never loaded or installed again
+      <manifest sha256>.quarantined             it crashed in a row: never loaded or installed again
 
-    begin: counted, synced ─▶ load ─▶ at rest ─▶ first run ─▶ healthy: one rename to .proven
-              │                │                    └ killed here, by a signal or by its own fault: a crash
-              │                └ killed here: a crash
-              └ three crashes before it: .quarantined ─▶ previous slot, then the app's baseline
+    begin: counted, synced ─▶ load ─▶ at rest ⇄ a run, each of them                 the app ends
+              │                │                  └ ends here, by a signal or by its own fault: .crash
+              │                └ ends here: .crash                    └ at rest, after an answer: crashes before it go
+              └ the crashes are a loop: .quarantined ─▶ previous slot, then the app's baseline
 
-A version is healthy in a process once a prediction of it has returned a value there; the crashes counted so far are
-then forgotten.  A crash in a later prediction is not counted: counting it would cost every prediction a write.  An app
-that is killed while its version is at rest (between the load and the first prediction) has not crashed of it.
+The rule (`is_crash_loop`).  A process that ends in native code has crashed of the version.  A system or a user that
+kills apps at random moments does that too, the more often the more time an app spends there; so a crash weighs 1 where
+the process had spent at most a second in native code before, and 1/s after s seconds.  Crashes count in a row: a
+process that got an answer and ended at rest forgives those before it.  Among the newest four, weights of 3 are a loop,
+and so are three crashes after the same number of answers, however long they took.
 
 Invariants:
   T1  A try is on the disk, content and name, before the first byte of its program is loaded.  Where it cannot be
       written (a full disk), the version is loaded all the same: an answer comes before a count.
   T2  The process that makes a try holds a lock on its file until it ends, however it ends: a try that nobody holds and
-      whose byte says "in native code" is a crash.  Processes never change each other's tries while they live.
+      that says "in native code" is a crash.  Processes never change each other's tries while they live.
   T3  Crashes count for each kind of process (its program's name): one that loops is caught beside one that is well.
   T4  A quarantine has no end.  It is by digest: the team publishes another version.
   T5  Nothing here is under the slots' lock (I6), so nobody who predicts waits for a sync.  An app of before this folder
       existed leaves it alone; `state.json` says nothing of it.
+  T6  A run writes to mapped memory, twice, and takes no other step.  The child of a fork is not counted.
 """
 
 import contextlib
@@ -30,97 +34,146 @@ import fcntl
 import hashlib
 import mmap
 import os
+import struct
 import sys
 import threading
-from collections.abc import Iterator
+import weakref
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from alcove.sdk.errors import StorageError
-from alcove.sdk.limits import MAX_CRASHES
+from alcove.sdk.limits import CRASH_WEIGHT_S, MAX_CRASHES, MAX_CRASHES_KEPT
 from alcove.sdk.storage import PARTIAL, Files
 
-TRY: Final = ".try"
+RUNNING: Final = ".running"
+CRASH: Final = ".crash"
 PROVEN: Final = ".proven"
 QUARANTINED: Final = ".quarantined"
+_OF_BEFORE: Final = ".try"
+"""What apps of before 0.2 wrote: a byte, until the first answer."""
 
-_RUNNING: Final = 1
-_AT_REST: Final = 0
+_RECORD: Final = struct.Struct("=QQQ")
+"""Runs at hand, answers, nanoseconds in native code: of this machine alone, so in its own order."""
+_RUNS, _ANSWERS, _NATIVE_NS = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """What is known of a process that ended in native code.
+
+    Attributes:
+        answers: how many healthy ones it had before.
+        native_ns: how long it had been in native code before, in nanoseconds; not the run that it ended in.
+    """
+
+    answers: int
+    native_ns: int
+
+
+def is_crash_loop(crashes: Sequence[Crash]) -> bool:
+    """Tell whether these crashes, in a row, are the version's fault."""
+    weight = sum(1 / max(1.0, crash.native_ns / (CRASH_WEIGHT_S * 1e9)) for crash in crashes)
+    same = Counter(crash.answers for crash in crashes)
+    return weight >= MAX_CRASHES or max(same.values(), default=0) >= MAX_CRASHES
 
 
 class Trial:
-    """One process's try of one version, from before its load to its first healthy prediction; safe for several threads.
+    """One process's try of one version, from before its load to the end of the process; safe for several threads.
 
     Attributes:
-        is_over: it needs no more watching; read without a lock at each prediction.
+        is_over: it needs no watching; read without a lock at each prediction.
 
     Args:
         files: the disk.
         path: the try.
-        byte: its byte, shared and locked; None for a trial that is over before it begins.
-        proven: what the try becomes.
-        forgiven: crashes that are forgotten then.
+        record: its bytes, shared and locked; None for a trial that is over before it begins.
+        proven: the marker of a version that has answered.
     """
 
-    __slots__ = ("_byte", "_files", "_forgiven", "_lock", "_path", "_proven", "_running", "is_over")
+    __slots__ = (
+        "__weakref__",
+        "_files",
+        "_lock",
+        "_path",
+        "_proven",
+        "_record",
+        "is_over",
+    )
 
-    def __init__(
-        self,
-        files: Files,
-        path: Path,
-        byte: "mmap.mmap | None",
-        proven: Path,
-        forgiven: tuple[Path, ...] = (),
-    ) -> None:
+    def __init__(self, files: Files, path: Path, record: "memoryview[int] | None", proven: Path) -> None:
         self._files = files
         self._path = path
-        self._byte = byte
+        self._record = record
         self._proven = proven
-        self._forgiven = forgiven
-        # Held for a few writes to memory, and only by who predicts with a version on trial.
+        # Held for a few writes to memory.
         self._lock = threading.Lock()
-        self._running = 1
-        self.is_over = byte is None
+        self.is_over = record is None
+        if record is not None:
+            _LIVING.add(self)
 
     def enter(self) -> None:
-        """Native code begins; to be called before each run until the trial is over."""
+        """Native code begins; to be called before each run."""
         with self._lock:
-            if not self.is_over and self._byte is not None:
-                self._running += 1
-                self._byte[0] = _RUNNING
+            if self._record is not None:
+                self._record[_RUNS] += 1
 
-    def leave(self, *, is_healthy: bool) -> None:
+    def leave(self, *, is_healthy: bool, native_ns: int = 0) -> None:
         """Native code has returned; raises nothing.
 
         Args:
-            is_healthy: it was a prediction, and it had a value: the trial is over.
+            is_healthy: it was a prediction, and it had a value.
+            native_ns: how long it took, in nanoseconds.
         """
         with self._lock:
-            if self.is_over or self._byte is None:
+            record = self._record
+            if record is None:
                 return
-            self._running -= 1
-            if not is_healthy:
-                self._byte[0] = _RUNNING if self._running else _AT_REST
-                return
-            self.is_over = True
-        with contextlib.suppress(StorageError):
-            # Not synced: lost in a power cut, the version is merely on trial again.
-            self._files.rename(self._path, self._proven)
-        for crash in self._forgiven:
+            record[_NATIVE_NS] += native_ns
+            if is_healthy:
+                record[_ANSWERS] += 1
+            record[_RUNS] -= 1
+            is_first = is_healthy and record[_ANSWERS] == 1
+        if is_first and not self._proven.exists():
             with contextlib.suppress(StorageError):
-                self._files.remove(crash)
-        self._byte.close()
+                # Not synced: lost in a power cut, it is merely proven later.
+                self._files.append(self._proven, b"")
 
     def abandon(self) -> None:
-        """End the trial with nothing learned, because the version was refused; raises nothing."""
-        with self._lock:
-            if self.is_over or self._byte is None:
-                return
-            self.is_over = True
-        with contextlib.suppress(StorageError):
-            self._files.remove(self._path)
-        self._byte.close()
+        """End the trial, because the version was refused or left; raises nothing.
 
+        A try that had an answer stays, at rest, for the next process to see; of another nothing is learned.
+        """
+        with self._lock:
+            record, self._record = self._record, None
+            self.is_over = True
+            if record is None:
+                return
+            has_answered = record[_ANSWERS] > 0
+            record[_RUNS] = 0
+            record.release()
+        if not has_answered:
+            with contextlib.suppress(StorageError):
+                self._files.remove(self._path)
+
+    def forget(self) -> None:
+        """Leave the try to the process that this one was forked from."""
+        self._lock = threading.Lock()  # whoever held it is not here
+        self.is_over = True
+        self._record = None
+
+
+_LIVING: "weakref.WeakSet[Trial]" = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for trial in list(_LIVING):
+        trial.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)
 
 NO_TRIAL: Final = Trial(Files(), Path(), None, Path())
 """Of what needs none: the app's own baseline, and a version whose try could not be written."""
@@ -147,11 +200,10 @@ class Tries:
         try:
             if self.is_quarantined(manifest_sha256):
                 return None
-            crashes = self._crashes(manifest_sha256)
-            if _is_loop(crashes):
+            if self._is_loop(manifest_sha256):
                 self._quarantine(manifest_sha256)
                 return None
-            return self._counted(manifest_sha256, tuple(crashes.get(self._kind, ())))
+            return self._counted(manifest_sha256)
         except (StorageError, OSError):
             return NO_TRIAL
 
@@ -165,8 +217,9 @@ class Tries:
 
     def quarantined(self) -> frozenset[str]:
         """Return the manifest digests of all that must not be loaded or installed here."""
-        for digest in {path.name.partition(".")[0] for path in self._listed(f"*{TRY}")}:
-            if _is_loop(self._crashes(digest)):
+        counted = [*self._listed(f"*{RUNNING}"), *self._listed(f"*{CRASH}")]
+        for digest in {path.name.partition(".")[0] for path in counted}:
+            if self._is_loop(digest):
                 self._quarantine(digest)
         return frozenset(path.name.removesuffix(QUARANTINED) for path in self._listed(f"*{QUARANTINED}"))
 
@@ -178,48 +231,78 @@ class Tries:
         """
         for path in self._listed("*"):
             digest = path.name.partition(".")[0]
-            is_named = digest in manifest_digests and path.suffix != PARTIAL
+            is_named = digest in manifest_digests and path.suffix not in (PARTIAL, _OF_BEFORE)
             if path.suffix == QUARANTINED or is_named or _is_held(path):
                 continue
             self._files.remove(path)
 
-    def _counted(self, digest: str, forgiven: tuple[Path, ...]) -> Trial:
+    def _counted(self, digest: str) -> Trial:
         """Return a try that is locked, written and synced before it has its name (T1, T2)."""
         self._files.make_folder(self._folder)
-        path = self._folder / f"{digest}.{self._kind}.{os.urandom(8).hex()}{TRY}"
+        path = self._folder / f"{digest}.{self._kind}.{os.urandom(8).hex()}{RUNNING}"
         made = path.with_name(path.name + PARTIAL)
-        byte = None
+        record = None
         try:
-            self._files.append(made, bytes([_RUNNING]))
-            byte = _held_byte(made)
+            self._files.append(made, _RECORD.pack(1, 0, 0))
+            record = _held_record(made)
             self._files.sync_file(made)
             self._files.rename(made, path)
             self._files.sync_folder(self._folder)
         except (StorageError, OSError):
-            if byte is not None:
-                byte.close()
+            if record is not None:
+                record.release()
             for left in (made, path):
                 with contextlib.suppress(StorageError):
                     self._files.remove(left)
             raise
-        return Trial(self._files, path, byte, self._folder / f"{digest}{PROVEN}", forgiven)
+        return Trial(self._files, path, record, self._folder / f"{digest}{PROVEN}")
 
-    def _crashes(self, digest: str) -> dict[str, list[Path]]:
-        """Return the tries of a version that ended in native code, by kind of process; those that ended at rest go."""
-        crashes: dict[str, list[Path]] = {}
-        for path in self._listed(f"{digest}.*{TRY}"):
+    def _is_loop(self, digest: str) -> bool:
+        """Settle the tries of processes that are gone, and judge what is left, for each kind of process."""
+        by_kind: dict[str, list[Path]] = {}
+        for path in self._listed(f"{digest}.*{CRASH}"):
+            by_kind.setdefault(_kind_of(path), []).append(path)
+        found: list[Path] = []
+        for path in self._listed(f"{digest}.*{RUNNING}"):
             if _is_held(path):
                 continue
-            try:
-                is_crash = path.read_bytes() != bytes([_AT_REST])
-            except FileNotFoundError:
+            record = _read(path)
+            if record is None:
                 continue
-            if is_crash:
-                crashes.setdefault(path.name.split(".")[1], []).append(path)
-            else:
-                with contextlib.suppress(StorageError):
-                    self._files.remove(path)
-        return crashes
+            running, answers = record[:2]
+            if running:
+                found.append(path)
+                continue
+            # At rest.  What was found together with it may be younger, and stays.
+            if answers:
+                for crash in by_kind.pop(_kind_of(path), ()):
+                    self._drop(crash)
+            self._drop(path)
+        for path in found:
+            crashes = by_kind.setdefault(_kind_of(path), [])
+            crashes.append(self._settled(path, crashes))
+        return any(is_crash_loop(self._crashes(paths)) for paths in by_kind.values())
+
+    def _settled(self, path: Path, earlier: list[Path]) -> Path:
+        """Name a crash as one, behind earlier ones; where that fails, it is found again and counted just so."""
+        numbers = (crash.name.split(".")[2] for crash in earlier if crash.suffix == CRASH)
+        number = max((int(number) for number in numbers if number.isdecimal()), default=0) + 1
+        digest, kind, _ = path.name.split(".", 2)
+        crash = path.with_name(f"{digest}.{kind}.{number:010d}{CRASH}")
+        with contextlib.suppress(StorageError):
+            self._files.rename(path, crash)
+        return crash if crash.exists() else path
+
+    def _crashes(self, paths: list[Path]) -> list[Crash]:
+        """Return what is known of the newest crashes, and forget the others."""
+        for path in paths[:-MAX_CRASHES_KEPT]:
+            self._drop(path)
+        records = (_read(path) for path in paths[-MAX_CRASHES_KEPT:])
+        return [Crash(*record[1:]) for record in records if record is not None]
+
+    def _drop(self, path: Path) -> None:
+        with contextlib.suppress(StorageError):
+            self._files.remove(path)
 
     def _quarantine(self, digest: str) -> None:
         """Write the quarantine down; where that fails, the crashes stay and say the same."""
@@ -234,16 +317,28 @@ class Tries:
             yield from sorted(self._folder.glob(pattern))
 
 
-def _is_loop(crashes: dict[str, list[Path]]) -> bool:
-    return any(len(paths) >= MAX_CRASHES for paths in crashes.values())
+def _kind_of(path: Path) -> str:
+    return path.name.split(".")[1]
 
 
-def _held_byte(path: Path) -> "mmap.mmap":
-    """Return the first byte of a file, shared and locked: the map keeps the lock until it, or the process, ends."""
+def _read(path: Path) -> tuple[int, int, int] | None:
+    """Return a try: runs at hand, answers, nanoseconds; None if it is gone.  What is no try says that it crashed."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    if len(data) != _RECORD.size:
+        return 1, 0, 0
+    running, answers, native_ns = _RECORD.unpack(data)
+    return running, answers, native_ns
+
+
+def _held_record(path: Path) -> "memoryview[int]":
+    """Return the bytes of a try, shared and locked: the map keeps the lock until it, or the process, ends."""
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return mmap.mmap(descriptor, 1)
+        return memoryview(mmap.mmap(descriptor, _RECORD.size)).cast("Q")
     finally:
         os.close(descriptor)
 

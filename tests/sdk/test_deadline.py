@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alcove.runtime import Cancellation
 from alcove.runtime.errors import AlcoveRuntimeError, InputError
 from alcove.sdk import AnswerError, NoPredictionError, OutOfBoundError
 from alcove.sdk.deadline import DeadlineExceededError, DeadlineRunner
@@ -64,7 +65,7 @@ def test_late_run_answers_with_a_code_and_later_ones_do_not_pile_up(device: Devi
     engine.go_on.set()
     assert patient.predict("hello").error is None
     assert hasty._runner is not None
-    assert hasty._runner.run(lambda: "free again", 60) == "free again"
+    assert hasty._runner.run(lambda _: "free again", 60) == "free again"
     with pytest.raises(NoPredictionError):
         hasty.record_outcome(accepted=True)
 
@@ -104,7 +105,7 @@ def test_many_threads_with_one_deadline_each_get_an_answer(device: Device) -> No
 
     def call(number: int) -> None:
         for turn in range(50):
-            value = runner.run(lambda turn=turn: number * 1000 + turn, 60)  # type: ignore[misc]
+            value = runner.run(lambda _, turn=turn: number * 1000 + turn, 60)  # type: ignore[misc]
             assert value == number * 1000 + turn
         seen[number] = 50
 
@@ -120,17 +121,17 @@ def test_error_of_a_late_run_is_nobodys() -> None:
     """It does not surface in the next call, and the thread lives on."""
     runner, go_on = DeadlineRunner(), threading.Event()
 
-    def fail() -> None:
+    def fail(_: Cancellation) -> None:
         go_on.wait(60)
         raise AlcoveRuntimeError
 
     with pytest.raises(DeadlineExceededError):
         runner.run(fail, 0.02)
     go_on.set()
-    assert runner.run(lambda: 7, 60) == 7
+    assert runner.run(lambda _: 7, 60) == 7
     with pytest.raises(AlcoveRuntimeError):
         runner.run(fail, 60)
-    assert runner.run(lambda: 8, 60) == 8
+    assert runner.run(lambda _: 8, 60) == 8
 
 
 def test_thread_ends_with_its_handle(device: Device) -> None:

@@ -1,0 +1,189 @@
+"""A version that crashes the app at its nth answer, on one input, or now and then; and apps that are merely killed."""
+
+import faulthandler
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alcove.sdk.limits import CRASH_WEIGHT_S, MAX_CRASHES, MAX_CRASHES_KEPT
+from alcove.sdk.storage import Files
+from alcove.sdk.tries import Crash, Tries, is_crash_loop
+
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
+DIGEST = "cd" * 32
+SECOND_NS = int(CRASH_WEIGHT_S * 1e9)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, unsynced: None) -> Path:
+    """Where tries are kept."""
+    return tmp_path / "tries"
+
+
+def started(folder: Path, life: Callable[[Any], object], kind: str = "app") -> int:
+    """Start a process that loads the version and lives so; return how it ended, -1 where the version is quarantined."""
+    process = os.fork()
+    if process == 0:
+        code = 1
+        faulthandler.disable()
+        try:
+            sys.argv[:] = [kind]
+            trial = Tries(folder, Files()).begin(DIGEST)
+            if trial is None:
+                code = 99
+            else:
+                trial.leave(is_healthy=False)
+                life(trial)
+                code = 0
+        finally:
+            os._exit(code)
+    status = os.waitpid(process, 0)[1]
+    return -1 if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 99 else status
+
+
+def answer(trial: Any, *, native_ns: int = 1000) -> None:
+    """One run that goes well."""
+    trial.enter()
+    trial.leave(is_healthy=True, native_ns=native_ns)
+
+
+def crashing_at(count: int, how: int = signal.SIGSEGV, *, native_ns: int = 1000) -> Callable[[Any], None]:
+    """A life of `count - 1` answers and a crash in the next run."""
+
+    def life(trial: Any) -> None:
+        for _ in range(count - 1):
+            answer(trial, native_ns=native_ns)
+        trial.enter()
+        os.kill(os.getpid(), how)
+
+    return life
+
+
+def starts_until_quarantine(folder: Path, life: Callable[[Any], object], most: int) -> int:
+    """Start the app again and again; return how many starts it took until the version is not loaded any more."""
+    for start in range(most + 1):
+        if started(folder, life) == -1:
+            return start
+    return most + 1
+
+
+@pytest.mark.parametrize("how", [signal.SIGSEGV, signal.SIGKILL])
+def test_crash_at_the_nth_answer_ends_after_three_starts_for_every_n(folder: Path, how: int) -> None:
+    """At the first, the second, ... the thousandth; and where every answer takes a second."""
+    for count in [*range(1, 12), 64, 1000]:
+        for native_ns in (1000, SECOND_NS):
+            assert starts_until_quarantine(folder, crashing_at(count, how, native_ns=native_ns), 4) == MAX_CRASHES
+            for path in folder.iterdir():
+                path.unlink()
+
+
+def test_crash_on_one_input_ends_after_three_starts_whatever_came_before_it(folder: Path) -> None:
+    """Each start answers another number of times, for less than a second in all, and then meets the input."""
+    numbers: Iterator[int] = iter([1, 50, 7])
+    for _ in range(MAX_CRASHES):
+        assert os.WTERMSIG(started(folder, crashing_at(next(numbers)))) == signal.SIGSEGV
+    assert started(folder, crashing_at(1)) == -1
+
+
+@pytest.mark.parametrize("share", [0.9, 0.5, 0.25])
+def test_version_that_crashes_in_a_share_of_the_starts_ends_too(folder: Path, share: float) -> None:
+    """The others answer and end at rest; expected are (1 - c^3) / (c^3 (1 - c)) starts, 14 for a half."""
+    chance = random.Random(7)
+    expected = (1 - share**3) / (share**3 * (1 - share))
+
+    def life(trial: Any) -> None:
+        answer(trial)
+
+    start = 0
+    for start in range(1, int(20 * expected)):  # noqa: B007 - told by the assertion
+        how = started(folder, crashing_at(2) if chance.random() < share else life)
+        if how == -1:
+            break
+    assert started(folder, life) == -1, start
+
+
+def test_several_processes_of_one_kind_and_of_others_on_one_folder(folder: Path) -> None:
+    """A service that is well beside a keyboard that loops neither forgives it nor is blamed for it."""
+    for _ in range(MAX_CRASHES):
+        assert started(folder, answer, kind="service") == 0
+        assert os.WTERMSIG(started(folder, crashing_at(2), kind="keyboard")) == signal.SIGSEGV
+    assert started(folder, answer, kind="service") == -1
+
+
+def test_app_that_is_killed_at_rest_is_never_blamed(folder: Path) -> None:
+    """After any number of answers, again and again; nothing is left of it either."""
+    for count in range(0, 100, 7):
+
+        def life(trial: Any, count: int = count) -> None:
+            for _ in range(count):
+                answer(trial)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        assert os.WTERMSIG(started(folder, life)) == signal.SIGKILL
+    assert not Tries(folder, Files()).quarantined()
+    assert not list(folder.glob("*.crash"))
+
+
+def test_crash_of_a_forked_child_is_not_the_parents(folder: Path) -> None:
+    """The child has the parent's map of the try: what it does there is counted nowhere, and the parent goes on."""
+    trial = Tries(folder, Files()).begin(DIGEST)
+    assert trial is not None
+    trial.leave(is_healthy=False)
+    process = os.fork()
+    if process == 0:
+        faulthandler.disable()
+        crashing_at(1)(trial)
+        os._exit(1)
+    assert os.WTERMSIG(os.waitpid(process, 0)[1]) == signal.SIGSEGV
+    (path,) = folder.glob("*.running")
+    assert path.read_bytes()[0] == 0
+    answer(trial)
+    assert path.read_bytes()[8] == 1
+
+
+def quarantined_of(devices: int, starts: int, in_flight: float, native_s: float, seed: int) -> int:
+    """How many of so many devices take a good version for a crashing one within so many starts.
+
+    Each start is killed at a random moment: with chance `in_flight` in a run, after `native_s` in native code on the
+    mean.
+    """
+    chance = random.Random(seed)
+    lost = 0
+    for _ in range(devices):
+        crashes: list[Crash] = []
+        for _ in range(starts):
+            if chance.random() >= in_flight:
+                crashes.clear()
+                continue
+            spent = chance.expovariate(1 / native_s) if native_s else 0.0
+            crashes = [*crashes, Crash(int(spent * 1e6), int(spent * SECOND_NS))][-MAX_CRASHES_KEPT:]
+            if is_crash_loop(crashes):
+                lost += 1
+                break
+    return lost
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "most"), [(0.001, 0), (0.01, 0), (0.02, 2), (0.05, 3), (0.1, 3), (0.3, 3), (0.5, 5), (0.9, 8)]
+)
+def test_apps_that_are_killed_at_random_moments_keep_their_version(in_flight: float, most: int) -> None:
+    """Of 250 devices with a thousand starts of a minute on the mean, with p runs in flight, hardly any loses it."""
+    assert quarantined_of(250, 1000, in_flight, 60 * in_flight, 5) <= most
+
+
+def test_rule_without_the_time_in_native_code_would_lose_versions() -> None:
+    """The control of the one above: if every crash weighed 1, kills of a busy app would end every version."""
+    assert quarantined_of(100, 1000, 0.5, 0.0, 5) == 100
+
+
+def test_files_of_crashes_are_bounded(folder: Path) -> None:
+    """Kills after ten minutes in native code weigh nothing, and older ones are forgotten."""
+    for count in range(MAX_CRASHES_KEPT + 20):
+        started(folder, crashing_at(2 + count, signal.SIGKILL, native_ns=600 * SECOND_NS // (1 + count)))
+    assert len(list(folder.iterdir())) <= MAX_CRASHES_KEPT + 2
