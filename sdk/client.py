@@ -69,7 +69,7 @@ class Client:
 
     Args:
         app: the app's name in the policy.
-        data_dir: the app's private folder for this client; made when absent.
+        data_dir: the app's private folder for this client, and nothing else's; made when absent.
         server: address of the static tree; https, or http for loopback.
         trusted_root: root metadata that ships with the app: a path or the bytes; read at the first sync.
         baselines: programs that ship with the app, by feature; beside them the features that alcove brings.
@@ -87,6 +87,7 @@ class Client:
 
     Raises:
         InsecureServerError: the server's address is refused.
+        ForeignFolderError: the data folder holds something that is not the SDK's; nothing in it was touched.
         OutOfBoundError: `max_stale_s` is below a day, or no number.
         StorageError: the data folder cannot be made.
     """

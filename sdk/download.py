@@ -87,6 +87,8 @@ class Downloader:
     def _download(self, part: Path, sha256: str, size_bytes: int) -> None:
         """Fill `part` with a blob: what is there already is kept and hashed again."""
         thing = f"blob {sha256}"
+        if part.is_symlink():
+            self._files.remove(part)
         size = part.stat().st_size if part.exists() else 0
         if size > size_bytes:
             self._files.remove(part)

@@ -16,6 +16,7 @@ AlcoveSdkError
 │   └── IdentityError           the installation's secret is damaged
 └── CallError                   the call
     ├── InsecureServerError     a server address that would not be private
+    ├── ForeignFolderError      a data folder that holds something else than ours
     ├── UnknownFeatureError     a feature that this app has neither installed nor shipped
     ├── NoPredictionError       an outcome with no prediction before it
     ├── OutOfBoundError         an argument out of its bound
@@ -164,6 +165,23 @@ class InsecureServerError(CallError):
         self.server = server
         self.problem = problem
         super().__init__(f"server {server!r}: {problem}")
+
+
+class ForeignFolderError(CallError):
+    """A data folder holds what is not ours, or leads elsewhere by a link; nothing in it was touched.
+
+    Attributes:
+        folder: the folder.
+        found: names in it that are not ours, or links in the place of our folders.
+    """
+
+    def __init__(self, *, folder: str, found: Iterable[str]) -> None:
+        self.folder = folder
+        self.found = tuple(found)
+        shown = ", ".join(repr(name) for name in self.found[:5]) + (", …" if len(self.found) > 5 else "")
+        super().__init__(
+            f"{folder} is not this client's: it holds {shown}; give it a folder of its own, absent or empty at first"
+        )
 
 
 class UnknownFeatureError(CallError):

@@ -1,8 +1,10 @@
-"""Where do installed versions live, and which one answers?
+"""Keeps installed versions, and which one answers.
 
     data_dir/
+      alcove.folder                             says that the folder is ours; see `owned.py`
       identity                                  the installation's secret
       lock                                      held by whoever changes what is below
+      freshness.json, freshness.lock            when the server was last heard; see `freshness.py`
       state.json                                which version is current and previous, per feature
       metadata/                                 the signed tree, as far as it was read
       downloads/<sha256>.part                   a program on its way
@@ -22,16 +24,17 @@ Invariants:
   I4  What is under staging/, or ends in .partial, is nobody's: whoever holds the lock may remove it.
   I5  downloads/ are trusted for nothing: their bytes are hashed again before they count.
   I6  Only the holder of the lock changes anything here, reports/, tries/ and identity aside; readers need no lock.
+  I7  Nothing is removed, or written, through a link: a part of the folder that is one is refused.
 """
 
 import contextlib
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
 from alcove.sdk.errors import StorageError
 from alcove.sdk.limits import MAX_STATE_BYTES
+from alcove.sdk.owned import check_links, claim_folder
 from alcove.sdk.state import State, state_from_bytes, state_to_bytes
 from alcove.sdk.storage import PARTIAL, READ_ONLY, FileLock, Files
 from alcove.sdk.tries import Tries
@@ -75,22 +78,28 @@ class SlotStore:
         """Make the folders and, unless another process is at work, remove what a crash left (I4).
 
         Raises:
+            ForeignFolderError: it holds something that is not ours (`owned.py`); nothing was touched.
             StorageError: a folder could not be made.
         """
-        for folder in (self.folder, self._downloads, self._staging, self._versions, self.folder / "reports"):
+        claim_folder(self.folder, self._files)
+        for folder in (self._downloads, self._staging, self._versions, self.folder / "reports"):
             self._files.make_folder(folder)
         with self._lock.held_if_free() as is_held:
             if is_held:
                 with contextlib.suppress(StorageError):
                     self._remove_leftovers()
 
-    def exclusive(self) -> AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
         """Hold the lock of this folder (I6).
 
         Raises:
-            StorageError: it could not be made.
+            ForeignFolderError: a part of the folder is a link by now (I7).
+            StorageError: the lock could not be made.
         """
-        return self._lock.held()
+        with self._lock.held():
+            check_links(self.folder)
+            yield
 
     def read_state(self) -> State:
         """Return what is on the disk; the empty state if there is none or it is damaged."""
@@ -149,6 +158,8 @@ class SlotStore:
         self._files.sync_file(part)
         self._files.rename(part, staged / PROGRAM)
         self._files.sync_folder(staged)
+        if target.parent.is_symlink():
+            self._files.remove(target.parent)
         self._files.make_folder(target.parent)
         self._files.sync_folder(self._versions)
         self._files.remove(target)
@@ -186,9 +197,13 @@ class SlotStore:
 
     def _installed(self) -> Iterator[tuple[str, str]]:
         for feature in sorted(self._versions.iterdir()):
+            if feature.is_symlink():
+                self._files.remove(feature)
+                continue
             for version in sorted(feature.iterdir()):
                 yield feature.name, version.name
 
     def _remove_leftovers(self) -> None:
+        check_links(self.folder)
         for path in [*self._staging.iterdir(), *self.folder.glob(f"*{PARTIAL}")]:
             self._files.remove(path)

@@ -52,7 +52,7 @@ class Files:
     def append(self, path: Path, data: bytes) -> None:
         """Add `data` to the end of a file, made when absent; not yet synced."""
         with self._step("append", path):
-            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE)
             try:
                 view = memoryview(data)
                 while view:
@@ -226,7 +226,7 @@ class FileLock:
     @contextlib.contextmanager
     def _opened(self) -> Iterator[int]:
         try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE)
         except OSError as error:
             raise StorageError(step="lock", path=self._path.name, reason=str(error)) from error
         try:

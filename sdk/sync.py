@@ -30,7 +30,7 @@ from alcove.registry.policy import resolve
 from alcove.registry.policy.attributes import NO_ATTRIBUTES, DeviceAttributes
 from alcove.runtime.errors import AlcoveRuntimeError
 from alcove.sdk.bounded import BoundedTransport
-from alcove.sdk.errors import AlcoveSdkError, QuarantinedError, StorageError
+from alcove.sdk.errors import AlcoveSdkError, ForeignFolderError, QuarantinedError, StorageError
 from alcove.sdk.freshness import Freshness
 from alcove.sdk.history import History
 from alcove.sdk.installer import Installer, Tree
@@ -183,7 +183,7 @@ class Synchroniser:
                 with _noted(progress):
                     while not self._is_followed(progress):
                         progress.refused.clear()
-        except StorageError as error:
+        except (StorageError, ForeignFolderError) as error:
             progress.error = error
         if progress.error is not None or progress.refused:
             with contextlib.suppress(AlcoveSdkError):
