@@ -1,8 +1,11 @@
-"""Syncs by itself, at an interval with jitter, so that devices do not come all at once.
+"""Syncs and reports by itself, at intervals with jitter, so that devices do not come all at once.
 
 After a failure the interval doubles, and again after each further one, up to 16 hours; where the server says how long
 it wants to be left alone (`Retry-After`, of which 12 hours are believed), no turn comes before, and the devices it said
 that to do not all come then.  Whatever servers do and say, two turns are at most a day apart, unless the app says more.
+
+Syncs have a thread, and reports have another, which sends one a turn: neither a sync nor another report of the device
+is at the same time but by chance.
 """
 
 import logging
@@ -34,10 +37,12 @@ class Turn:
     Attributes:
         is_failed: the server could not be reached, or refused.
         asked_wait_s: for how long the server asked to be left alone, in seconds; 0 where it did not.
+        left: how many turns more are due; the next comes so much sooner that all have time within the interval.
     """
 
     is_failed: bool = False
     asked_wait_s: float = 0.0
+    left: int = 0
 
 
 def next_wait_s(interval_s: float, entropy: Entropy, *, failures: int = 0, asked_wait_s: float = 0.0) -> float:
@@ -68,6 +73,7 @@ class BackgroundSync:
         interval_s: mean time between two tasks, >= 1 second.
         entropy: source of the jitter.
         wait: waits for so many seconds, and tells whether to stop; tests bring their own.
+        name: of the thread.
 
     Raises:
         OutOfBoundError: the interval is shorter than a second, or no number.
@@ -79,6 +85,8 @@ class BackgroundSync:
         interval_s: float,
         entropy: Entropy,
         wait: Callable[[float], bool] | None = None,
+        *,
+        name: str = "alcove-sync",
     ) -> None:
         if not MIN_SYNC_INTERVAL_S <= interval_s < float("inf"):
             raise OutOfBoundError(name="interval_s", bound=f"at least {MIN_SYNC_INTERVAL_S}", value=interval_s)
@@ -89,7 +97,7 @@ class BackgroundSync:
         self._wait = wait or self._stopped.wait
         # The first wait is a random part of the interval: apps that start together do not sync together.
         self._first_wait_s = interval_s * random_word(entropy) / (1 << 64)
-        self._thread = threading.Thread(target=self._run, name="alcove-sync", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
         """Begin; the first task comes after a random part of the interval."""
@@ -115,7 +123,8 @@ class BackgroundSync:
                 _log(error)
                 turn = Turn(is_failed=True)
             failures = failures + 1 if turn.is_failed else 0
-            wait_s = next_wait_s(self._interval_s, self._entropy, failures=failures, asked_wait_s=turn.asked_wait_s)
+            interval_s = self._interval_s / (1 + turn.left)
+            wait_s = next_wait_s(interval_s, self._entropy, failures=failures, asked_wait_s=turn.asked_wait_s)
 
 
 def _log(error: Exception) -> None:

@@ -144,7 +144,7 @@ class Client:
         self._bounds: BoundedTransport | None = None
         self._reporter: Reporter | None = None
         self._executor: Executor | None = None
-        self._background: BackgroundSync | None = None
+        self._background: tuple[BackgroundSync, ...] = ()
         self._is_closed = False
 
     @overload
@@ -274,6 +274,9 @@ class Client:
     def report(self) -> "ReportResult":
         """Send what is due of the recorded outcomes: one randomised cell a task and window, paid for beforehand.
 
+        All at once, each on a connection of its own.  Where a device takes part in several comparisons, the background
+        (`start_background_sync`) sends them one at a time at random, so that their moment does not tie them together.
+
         Raises nothing for bad weather or a spent budget: the result says it.
 
         Raises:
@@ -315,7 +318,9 @@ class Client:
         )
 
     def start_background_sync(self, interval_s: float) -> None:
-        """Sync and report on a thread of its own, about every `interval_s` seconds; again: with another interval.
+        """Sync and report, each on its own thread, about every `interval_s` seconds; again: with another interval.
+
+        Reports go one at a time, at times drawn at random over the interval.
 
         While the server cannot be reached or refuses, the interval doubles each time, up to 16 hours; where it says
         how long it wants to be left alone, no sync comes before, but for at most 12 hours.  With the jitter two syncs
@@ -328,12 +333,16 @@ class Client:
         from alcove.sdk.background import BackgroundSync  # noqa: PLC0415 - many apps schedule syncs themselves
 
         self._check_open()
-        background = BackgroundSync(self._sync_and_report, interval_s, self._entropy)
+        background = (
+            BackgroundSync(self._sync_turn, interval_s, self._entropy),
+            BackgroundSync(self._report_turn, interval_s, self._entropy, name="alcove-report"),
+        )
         with self._lock:
             before, self._background = self._background, background
-        if before is not None:
-            before.cancel()
-        background.start()
+        for thread in before:
+            thread.cancel()
+        for thread in background:
+            thread.start()
 
     def stop_background_sync(self) -> None:
         """End the background sync; nothing if there is none.
@@ -341,11 +350,13 @@ class Client:
         The one at hand is cancelled (what was downloaded stays) and waited for, a second at most.
         """
         with self._lock:
-            background, self._background = self._background, None
-        if background is not None:
-            background.cancel()
+            background, self._background = self._background, ()
+        for thread in background:
+            thread.cancel()
+        if background:
             self._cancel_sync()
-            background.stop(CLOSE_WAIT_S)
+        for thread in background:
+            thread.stop(CLOSE_WAIT_S / len(background))
 
     def close(self) -> None:
         """Let go of threads and connections; handles made before still predict, on the caller's thread.
@@ -393,22 +404,30 @@ class Client:
         if measurement.serving.task is not None:
             self._opened_reporter().record(measurement)
 
-    def _sync_and_report(self) -> "Turn":
+    def _sync_turn(self) -> "Turn":
         from alcove.registry.errors import FetchError  # noqa: PLC0415 - loaded by the sync
         from alcove.sdk.background import Turn  # noqa: PLC0415 - loaded by whoever started it
 
-        weather = (TransportError, StatusError, FetchError)
         with suppress(ClosedError):
-            synced = self.sync()
-            if isinstance(synced.error, ClosedError):
-                return Turn()
-            if synced.error is not None:
+            result = self.sync()
+            if result.error is not None and not isinstance(result.error, ClosedError):
                 # Its fields are the server's and the disk's; nothing that a person wrote is in a sync.
                 stale = "; what is installed is stale" if self.is_stale else ""
-                _LOG.warning("a background sync ended: %s: %s%s", type(synced.error).__name__, synced.error, stale)
-            reported = self.report()
-            is_failed = isinstance(synced.error, weather) or isinstance(reported.error, weather)
-            return Turn(is_failed=is_failed, asked_wait_s=self._traffic.asked_wait_s)
+                _LOG.warning("a background sync ended: %s: %s%s", type(result.error).__name__, result.error, stale)
+            is_failed = isinstance(result.error, (TransportError, StatusError, FetchError))
+            return Turn(is_failed=is_failed, asked_wait_s=result.retry_after_s)
+        return Turn()
+
+    def _report_turn(self) -> "Turn":
+        """Send one of the reports that wait."""
+        from alcove.sdk.background import Turn  # noqa: PLC0415 - loaded by whoever started it
+
+        with suppress(ClosedError):
+            self._check_open()
+            result = self._opened_reporter().report(self._opened_transport(), most=1)
+            asked_wait_s = result.error.retry_after_s if isinstance(result.error, StatusError) else None
+            is_failed = isinstance(result.error, (TransportError, StatusError))
+            return Turn(is_failed=is_failed, asked_wait_s=asked_wait_s or 0.0, left=result.waiting)
         return Turn()
 
     def _opened_transport(self) -> Transport:

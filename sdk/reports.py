@@ -9,7 +9,10 @@ Invariants:
   I2  The true cell leaves pending.json only through the randomiser; a window is randomised once, so repeating an upload
       tells nothing more.
   I3  Only the present window and the one before are reported; older outcomes are dropped.
-  I4  A body holds one report: it ties no two tasks of a device together, and a refusal costs that report alone.
+  I4  A body holds one report, and has a connection of its own (`egress.py`): neither ties two tasks of a device
+      together, nor a report to a sync, and a refusal costs that report alone.  In the background one is sent at a time,
+      at times drawn at random; what an app sends by `Client.report` goes at once, so that the moment ties it.  The
+      device's address is not hidden from whoever takes the report.
   I5  Whether there is a report tells that the app recorded an outcome or that a run failed; not the arm, the outcome or
       the version.
   I6  Whatever a crash interrupts: at most one report for a task and window; perhaps none, with its budget spent.
@@ -142,17 +145,23 @@ class Reporter:
                     entry.cell = cell
             self._write_pending(pending, is_durable=False)
 
-    def report(self, transport: "Transport") -> ReportResult:
-        """Make the reports that are due and send all that wait; raises nothing for bad weather or a spent budget."""
+    def report(self, transport: "Transport", *, most: int | None = None) -> ReportResult:
+        """Make the reports that are due and send those that wait; raises nothing for bad weather or a spent budget.
+
+        Args:
+            transport: the way to the server.
+            most: send no more than that now; None: all.
+        """
         tally = _Tally()
-        sent = waiting = 0
+        sent = waiting = tried = 0
         try:
             with self._upload_lock.held():
                 with self._held():
                     outbox = self._read_outbox()
                     waiting = len(outbox)
                     self._make_due(outbox, tally)
-                while waiting := len(outbox):
+                while (waiting := len(outbox)) and tried != most:
+                    tried += 1
                     # The files' lock is free meanwhile: an app that records an outcome never waits for the network.
                     if self._is_taken(transport, outbox[0], tally):
                         sent += 1

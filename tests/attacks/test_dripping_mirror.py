@@ -278,10 +278,11 @@ def test_closing_ends_the_background_too(device: Device, mute: Mute, monkeypatch
     client = device.client(mute.url, transport=None)
     client.start_background_sync(1.0)
     assert mute.reached.wait(60)
-    background: Any = client._background
+    threads: list[Any] = [background._thread for background in client._background]
     client.close()
-    background._thread.join(20)
-    assert not background._thread.is_alive()
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
 
 
 def test_closed_way_opens_no_connection(mute: Mute) -> None:

@@ -225,7 +225,7 @@ def test_background_sync_says_aloud_what_it_met(frozen: Device, caplog: pytest.L
     """A warning in the log, the result on the client, and the flag; nobody has to listen."""
     client = frozen.client()
     frozen.clock.pass_s(2 * DAY)
-    client._sync_and_report()
+    client._sync_turn()
     assert client.last_sync is not None
     assert isinstance(client.last_sync.error, ExpiredMetadata)
     warnings = [record for record in caplog.records if record.levelname == "WARNING"]

@@ -1,8 +1,14 @@
 """Somebody reads the logs of the server, or of the network, and ties requests of one device together."""
 
+import json
+from itertools import pairwise
+
 import pytest
+from alcove.privacy.report import Report, report_to_bytes
+from alcove.sdk import Client, TransportError
+from alcove.sdk.background import BackgroundSync, Turn
 from alcove.sdk.limits import CHUNK_BYTES
-from alcove.sdk.testing import fake_program
+from alcove.sdk.testing import SeededEntropy, fake_program
 
 from tests.sdk.conftest import Device, TreeServer
 
@@ -34,3 +40,97 @@ def test_download_goes_on_at_a_multiple_of_64_kib_wherever_it_broke(
     assert set(headers) == expected
     assert headers.get("Range", "bytes=0-") == f"bytes={start}-"
     assert device.answer(client) == "three 3.0.0 default"
+
+
+def waiting(device: Device, count: int) -> list[bytes]:
+    """Let reports of as many tasks wait on a device; return them."""
+    reports = [report_to_bytes(Report(bytes([task]) * 32, 1000, 0)) for task in range(count)]
+    outbox = device.folder / "reports" / "outbox.json"
+    outbox.write_text(json.dumps([report.hex() for report in reports]), encoding="utf-8")
+    return reports
+
+
+@pytest.mark.parametrize("is_background", [False, True])
+def test_each_report_has_a_connection_of_its_own(device: Device, server: TreeServer, is_background: bool) -> None:
+    """Neither another report nor anything that was fetched goes through it, before or after."""
+    client = device.client(server.url, transport=None)
+    assert client.sync().error is None
+    reports = waiting(device, 6)
+    if is_background:
+        for _ in reports:
+            client._report_turn()
+            client.sync()
+    else:
+        assert client.report().sent == len(reports)
+    assert client.sync().error is None
+    assert server.posted == reports
+    posts = [port for method, _, port in server.ports if method == "POST"]
+    fetches = {port for method, _, port in server.ports if method == "GET"}
+    assert len(set(posts)) == len(posts) == len(reports)
+    assert fetches.isdisjoint(posts)
+
+
+def test_background_sends_one_report_a_turn(device: Device) -> None:
+    """However many wait; each turn says how many are left."""
+    client = device.client()
+    reports = waiting(device, 4)
+    for number in range(1, 5):
+        assert client._report_turn() == Turn(left=4 - number)
+        assert device.transport.reports == reports[:number]
+    assert client._report_turn() == Turn()
+
+
+def test_sync_turn_sends_no_report(device: Device) -> None:
+    """The thread that fetches never posts: no report follows a check-in by milliseconds."""
+    client = device.client()
+    waiting(device, 3)
+    for _ in range(3):
+        client._sync_turn()
+    assert device.transport.reports == []
+
+
+def test_failed_report_turn_waits_longer_and_loses_nothing(device: Device) -> None:
+    """Bad weather at any of them: it is sent again, alone."""
+    client: Client = device.client()
+    reports = waiting(device, 2)
+
+    def fail(method: str, path: str) -> None:
+        raise TransportError(method=method, path=path, reason="weather")
+
+    device.transport.fault = fail
+    assert client._report_turn() == Turn(is_failed=True, left=2)
+    device.transport.fault = None
+    assert client._report_turn() == Turn(left=1)
+    assert device.transport.reports == reports[:1]
+
+
+def drawn_times(seed: int, count: int, interval_s: float) -> list[float]:
+    """Return when a background sends so many reports, by a clock of the test's own."""
+    now_s, left, sent = 0.0, count, []
+
+    def wait(seconds: float) -> bool:
+        nonlocal now_s
+        now_s += seconds
+        return left == 0
+
+    def send() -> Turn:
+        nonlocal left
+        left -= 1
+        sent.append(now_s)
+        return Turn(left=left)
+
+    background = BackgroundSync(send, interval_s, SeededEntropy(seed), wait)
+    background._run()
+    return sent
+
+
+def test_reports_are_spread_over_the_interval_at_random() -> None:
+    """Three tasks, an hour: never at one time, nor at the same distances, and within two hours all the same."""
+    walks = [drawn_times(seed, 3, 3600.0) for seed in range(200)]
+    gaps = [later - earlier for walk in walks for earlier, later in pairwise(walk)]
+    assert min(gaps) >= 3600 / 3 / 2
+    assert max(walk[-1] for walk in walks) <= 3600 * (1 + 1.5 / 3 + 1.5 / 2)
+    firsts = [walk[0] for walk in walks]
+    assert min(firsts) < 360
+    assert max(firsts) > 3240
+    assert len({round(gap) for gap in gaps}) > 100

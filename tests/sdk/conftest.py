@@ -295,6 +295,7 @@ class TreeServer:
         budget: bytes of bodies that are still sent; then connections are closed in the middle. None: no end.
         statuses: statuses of the next answers to POST; 204 when used up.
         posted: bodies of accepted POSTs.
+        ports: method, path and the client's port of every request: one port is one connection.
         seen: method, path and headers of every request.
         ignores_range: answers a range with the whole file.
         unavailable: what "Retry-After" says while every GET is answered with 503; None while the server is well.
@@ -305,6 +306,7 @@ class TreeServer:
         self.budget: int | None = None
         self.statuses: list[int] = []
         self.posted: list[bytes] = []
+        self.ports: list[tuple[str, str, int]] = []
         self.seen: list[tuple[str, str, dict[str, str]]] = []
         self.ignores_range = False
         self.unavailable: str | None = None
@@ -353,6 +355,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer from the folder, as far as the budget reaches."""
         self.owner.seen.append(("GET", self.path, dict(self.headers)))
+        self.owner.ports.append(("GET", self.path, self.client_address[1]))
         if self.owner.unavailable is not None:
             self.send_response(503)
             self.send_header("Retry-After", self.owner.unavailable)
@@ -388,6 +391,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Take a report, or answer with the next ordered status."""
         self.owner.seen.append(("POST", self.path, dict(self.headers)))
+        self.owner.ports.append(("POST", self.path, self.client_address[1]))
         body = self.rfile.read(int(self.headers["Content-Length"]))
         status = self.owner.statuses.pop(0) if self.owner.statuses else 204
         if status == 204:

@@ -249,23 +249,17 @@ def test_background_sync_refuses_a_flood(device: Device, interval_s: float) -> N
 
 
 def test_background_sync_installs_by_itself(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread syncs and reports; starting again replaces it, closing ends it."""
+    """One thread syncs, one reports; starting again replaces them, closing ends them."""
     synced = threading.Event()
     client = device.client()
-    report = client.report
-
-    def report_and_tell() -> None:
-        report()
-        synced.set()
-
-    monkeypatch.setattr(client, "report", report_and_tell)
+    client.add_sync_listener(lambda result: synced.set() if result.error is None else None)
     monkeypatch.setattr("alcove.sdk.background.random_word", lambda entropy: 0)
     client.start_background_sync(1.0)
     client.start_background_sync(1.0)
     assert synced.wait(30)
     client.close()
     assert device.answer(device.client()) == "one 1.0.0 default"
-    assert "alcove-sync" not in [thread.name for thread in threading.enumerate()]
+    assert not {"alcove-sync", "alcove-report"} & {thread.name for thread in threading.enumerate()}
 
 
 def test_system_clock_and_native_engine_say_sensible_things() -> None:

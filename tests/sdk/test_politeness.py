@@ -119,11 +119,11 @@ def test_background_turn_tells_failure_and_wait(updating: Device, server: TreeSe
     """What the thread of a real client makes of a server that is unavailable, gone, and well again."""
     client = updating.client(server.url, transport=None)
     server.unavailable = "77"
-    assert client._sync_and_report() == Turn(is_failed=True, asked_wait_s=77.0)
+    assert client._sync_turn() == Turn(is_failed=True, asked_wait_s=77.0)
     server.unavailable = None
-    assert client._sync_and_report() == Turn()
+    assert client._sync_turn() == Turn()
     server.close()
-    assert client._sync_and_report() == Turn(is_failed=True)
+    assert client._sync_turn() == Turn(is_failed=True)
 
 
 # --- the network
