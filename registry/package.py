@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from alcove.registry import limits
@@ -221,14 +222,20 @@ def verify_package(
         PackageError: a file is absent or superfluous.
         ProgramRefusedError: the runtime, a weight's digest, the certificate or the stated memory refuses a program.
     """
-    from alcove.registry.inspection import RuntimeInspector, verify_program  # noqa: PLC0415 - a device reads manifests without it
+    from alcove.registry.inspection import RuntimeInspector  # noqa: PLC0415 - a device reads manifests without it
 
     reader = inspector or RuntimeInspector()
     manifest = package.manifest
     _check_files(package)
     for variant in manifest.variants:
-        verify_program(reader, manifest, variant, package.program(variant.name))
-        _check_deltas(package, variant, base)
+        verify_variant(
+            manifest,
+            variant,
+            package.program(variant.name),
+            delta=partial(_delta_of, package, variant),
+            base=base,
+            inspector=reader,
+        )
     return PackageReport(
         feature=manifest.feature,
         team=manifest.team,
@@ -259,18 +266,49 @@ def _check_files(package: Package) -> None:
             raise IntegrityError(path, expected=digest, seen=seen)
 
 
-def _check_deltas(package: Package, variant: Variant, base: Callable[[str], bytes | None]) -> None:
-    for delta in variant.deltas:
-        start = base(delta.base_sha256)
+def verify_variant(
+    manifest: Manifest,
+    variant: Variant,
+    program: bytes,
+    *,
+    delta: Callable[[str], bytes],
+    base: Callable[[str], bytes | None],
+    inspector: ProgramInspector,
+) -> None:
+    """Check one program and the deltas that make it; `verify_package` compares the digests of all files before.
+
+    Args:
+        manifest: names the variant.
+        variant: what the program is to be.
+        program: bytes of the whole program.
+        delta: returns a delta by its digest.
+        base: returns the program that a delta starts from, None where it is not at hand.
+        inspector: reads programs.
+
+    Raises:
+        DeltaError: a delta makes nothing of its base.
+        IntegrityError: a delta makes another program.
+        ProgramRefusedError: as `inspection.verify_program`.
+    """
+    from alcove.registry.inspection import verify_program  # noqa: PLC0415 - a device reads manifests without it
+
+    verify_program(inspector, manifest, variant, program)
+    for item in variant.deltas:
+        start = base(item.base_sha256)
         if start is None:
             continue
         from alcove.registry.delta import apply_delta  # noqa: PLC0415 - loads Zstandard
 
-        path = delta_file(variant.name, delta.base_sha256)
-        made = apply_delta(start, package.files[path], variant.size_bytes)
+        made = apply_delta(start, delta(item.sha256), variant.size_bytes)
         seen = hashlib.sha256(made).hexdigest()
         if seen != variant.sha256:
-            raise IntegrityError(f"what {path} makes", expected=variant.sha256, seen=seen)
+            what = f"what {delta_file(variant.name, item.base_sha256)} makes"
+            raise IntegrityError(what, expected=variant.sha256, seen=seen)
+
+
+def _delta_of(package: Package, variant: Variant, sha256: str) -> bytes:
+    base = next(item.base_sha256 for item in variant.deltas if item.sha256 == sha256)
+    return package.files[delta_file(variant.name, base)]
 
 
 def write_package(package: Package, folder: Path) -> None:

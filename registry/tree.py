@@ -272,6 +272,18 @@ class Tree:
             )
         return Accepted(name, changed.get(role, state.roles[role]).version, added)
 
+    def verify_team_metadata(
+        self, signed: bytes, manifests: Mapping[str, bytes], *, team: str | None = None
+    ) -> tuple[Manifest, ...]:
+        """Return the new versions that a team's key has signed; nothing is written, and no program is opened.
+
+        The same bytes may be refused later, where the tree has moved on.  Arguments and errors are those of
+        `accept_team_metadata`.
+        """
+        state = self.state()
+        role, changed = check_team_metadata(state, signed, now_s=self._clock.now_s(), team=team)
+        return check_manifests(state, role, changed, manifests, self.blobs) if changed else ()
+
     def accept_change(self, change: Change, keys: OnlineKeys, *, old_keys: Sequence[Signer] = ()) -> tuple[str, ...]:
         """Make a signed change of keys, teams, floors or lifts part of the tree; return the roles that changed.
 

@@ -1,17 +1,17 @@
-"""How is a version validated on the server, without holding up anything else, and what stays of it?
+"""Validates versions on the server, without holding up anything else, and keeps the result.
 
-rows read ─▶ programs read and run, one version at a time, in a thread ─▶ result and state written together
+rows read ─▶ programs run, each in a process of its own ─▶ result and state written together
 
 Rules and versions that change while the programs run do not change this result; a state that does (a revocation) makes
 the last step refuse.
 """
 
-import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from alcove.platform.catalog.lifecycle import Action, check_can_validate, transition
 from alcove.platform.catalog.states import move
 from alcove.platform.catalog.validation import validate
+from alcove.platform.checking import ProgramChecks, Supplies
 from alcove.platform.core.catalog_records import CheckResult, FeatureRules, ValidationRecord
 from alcove.platform.core.records import VersionRecord
 from alcove.platform.store import Store
@@ -26,17 +26,17 @@ __all__ = ["Validator"]
 
 @dataclass(frozen=True)
 class Validator:
-    """Validates versions, one at a time.
+    """Validates versions.
 
     Attributes:
         store: where versions and rules are listed.
-        tree: its blobs are read, in worker threads.
-        working: held while programs are in memory.
+        tree: has their blobs.
+        checks: opens and runs programs.
     """
 
     store: Store
     tree: Tree
-    working: asyncio.Lock = field(default_factory=asyncio.Lock)
+    checks: ProgramChecks
 
     async def examine(self, feature: str, version: str) -> tuple[CheckResult, ...]:
         """Return every check of a version; nothing is written.
@@ -44,6 +44,7 @@ class Validator:
         Raises:
             NotFoundError: it was never published.
             IllegalTransitionError: it is neither registered nor validated.
+            ChecksFullError: too many programs wait to be checked.
             RegistryError: its blobs cannot be read.
         """
         async with self.store.read() as session:
@@ -51,8 +52,7 @@ class Validator:
             check_can_validate(record)
             rules = await rules_of(session, feature)
             previous = await previous_version(session, record)
-        async with self.working:
-            return await asyncio.to_thread(self._examine, record, rules, previous)
+        return await self._examine(record, rules, previous)
 
     async def conclude(
         self, change: Change, feature: str, version: str, checks: tuple[CheckResult, ...]
@@ -73,9 +73,15 @@ class Validator:
         reason = f"failed: {', '.join(told)}"[:500] if failed else "every check passed"
         return await move(change, before, action, reason), validation
 
-    def _examine(
+    async def _examine(
         self, record: VersionRecord, rules: FeatureRules, previous: VersionRecord | None
     ) -> tuple[CheckResult, ...]:
         manifest = Manifest.from_bytes(record.manifest)
-        programs = {variant.name: self.tree.blobs.get(variant.sha256) for variant in manifest.variants}
-        return validate(manifest, programs, rules, None if previous is None else Manifest.from_bytes(previous.manifest))
+        found = {
+            variant.name: await self.checks.examine(
+                manifest.team, variant.name, Supplies(self.tree.blobs, variant.sha256)
+            )
+            for variant in manifest.variants
+        }
+        before = None if previous is None else Manifest.from_bytes(previous.manifest)
+        return validate(manifest, found, rules, before)

@@ -14,10 +14,9 @@ Every check is made and told, whatever fails; a figure without a rule is told an
 from collections.abc import Mapping
 
 from alcove.platform.catalog.compatibility import differences
+from alcove.platform.checking import Examined
 from alcove.platform.core.catalog_records import CheckResult, FeatureRules
-from alcove.registry import examination
-from alcove.registry.errors import ProgramRefusedError
-from alcove.registry.examination import ProgramExaminer
+from alcove.registry.examination import Anatomy, Parity
 from alcove.registry.manifest import Manifest, Variant
 
 __all__ = ["validate"]
@@ -26,42 +25,33 @@ _SHOWN = 5  # names in a figure; a broken program may have thousands
 
 
 def validate(
-    manifest: Manifest,
-    programs: Mapping[str, bytes],
-    rules: FeatureRules,
-    previous: Manifest | None,
-    *,
-    examiner: ProgramExaminer | None = None,
+    manifest: Manifest, examined: Mapping[str, Examined], rules: FeatureRules, previous: Manifest | None
 ) -> tuple[CheckResult, ...]:
     """Return every check of a version.
 
     Args:
         manifest: of the version.
-        programs: the program of each variant, by name; their digests were verified.
+        examined: what each variant's program gave, by the variant's name.
         rules: of its feature.
         previous: manifest of the version that apps call now; None: there is none.
-        examiner: runs programs; the runtime unless told otherwise.
     """
-    asked = examiner or examination.RuntimeExaminer()
     checks: list[CheckResult] = []
     for variant in manifest.variants:
-        program = programs[variant.name]
+        found = examined[variant.name]
         checks += [
-            _certificate(asked, variant.name, program),
+            _certificate(variant.name, found.parity),
             _bounded("size", variant, variant.size_bytes, rules.max_size_bytes),
             _bounded("memory", variant, variant.memory_ceiling_bytes, rules.max_memory_bytes),
-            _latency(asked, variant.name, program, rules.max_latency_ms),
-            *_anatomy(asked, variant.name, program, rules.allowed_ops),
+            _latency(variant.name, found.latency_ms, rules.max_latency_ms),
+            *_anatomy(variant.name, found.anatomy, rules.allowed_ops),
         ]
     return (*checks, _signature(manifest, previous))
 
 
-def _certificate(examiner: ProgramExaminer, variant: str, program: bytes) -> CheckResult:
+def _certificate(variant: str, parity: Parity | str) -> CheckResult:
     bound = "every sample within its tolerance, and its digests"
-    try:
-        parity = examiner.parity(variant, program)
-    except ProgramRefusedError as error:
-        return CheckResult("certificate", variant, is_passed=False, figure=str(error), bound=bound)
+    if isinstance(parity, str):
+        return CheckResult("certificate", variant, is_passed=False, figure=parity, bound=bound)
     figure = (
         f"{parity.samples} samples, tolerance {parity.tolerance!r}, largest difference {parity.largest_difference:.3g}"
     )
@@ -78,26 +68,20 @@ def _bounded(name: str, variant: Variant, figure_bytes: int, most_bytes: int) ->
     )
 
 
-def _latency(examiner: ProgramExaminer, variant: str, program: bytes, most_ms: float) -> CheckResult:
+def _latency(variant: str, latency_ms: float | str, most_ms: float) -> CheckResult:
     bound = f"at most {most_ms:g} ms" if most_ms else ""
-    try:
-        latency_ms = examiner.latency_ms(variant, program)
-    except ProgramRefusedError as error:
-        return CheckResult("latency", variant, is_passed=False, figure=str(error), bound=bound)
+    if isinstance(latency_ms, str):
+        return CheckResult("latency", variant, is_passed=False, figure=latency_ms, bound=bound)
     is_passed = not most_ms or latency_ms <= most_ms
     return CheckResult("latency", variant, is_passed=is_passed, figure=f"{latency_ms:.3g} ms", bound=bound)
 
 
-def _anatomy(
-    examiner: ProgramExaminer, variant: str, program: bytes, allowed: tuple[str, ...]
-) -> tuple[CheckResult, CheckResult]:
+def _anatomy(variant: str, anatomy: Anatomy | str, allowed: tuple[str, ...]) -> tuple[CheckResult, CheckResult]:
     allowed_text = f"only {', '.join(allowed)}" if allowed else ""
-    try:
-        anatomy = examiner.anatomy(variant, program)
-    except ProgramRefusedError as error:
+    if isinstance(anatomy, str):
         return (
-            CheckResult("weights", variant, is_passed=False, figure=str(error), bound="0 NaN"),
-            CheckResult("operators", variant, is_passed=False, figure=str(error), bound=allowed_text),
+            CheckResult("weights", variant, is_passed=False, figure=anatomy, bound="0 NaN"),
+            CheckResult("operators", variant, is_passed=False, figure=anatomy, bound=allowed_text),
         )
     nans = anatomy.nan_weights
     figure = f"{sum(nans.values())} NaN" + (f" in {_some(sorted(nans))}" if nans else "")

@@ -133,7 +133,7 @@ def error_of(failure: grpc.RpcError) -> ClientError:
     trailing = dict(call.trailing_metadata() or ())
     kind, details = str(trailing.get(ERROR_KEY, "")), call.details() or "no details"
     # Both more than a caller may make and more than the server takes of all together.
-    if kind in ("TooManyCallsError", "BusyCallerError", "ServerFullError"):
+    if kind in ("TooManyCallsError", "BusyCallerError", "ServerFullError", "ChecksFullError"):
         error = TooManyCallsError(status.name, kind, details)
         error.retry_after_s = int(trailing.get(PUSHBACK_KEY, 0)) / 1000
         return error

@@ -10,6 +10,8 @@
     │   ├── TooManyCallsError      more a second than one caller may make
     │   ├── BusyCallerError        more at once than one caller may have
     │   ├── LateRequestError       the request did not come in time
+    │   ├── ChecksFullError        too many programs wait to be checked
+    │   ├── CheckBoundError        checking a program takes more than it may
     │   ├── CallTooLongError       it ran for longer than a call may
     │   └── BlobMismatchError      bytes are not what their header says
     ├── IdentityError              the caller: bring another token
@@ -66,6 +68,8 @@ __all__ = [
     "CallError",
     "CallTooLongError",
     "CertificateListError",
+    "CheckBoundError",
+    "ChecksFullError",
     "DataFolderBusyError",
     "FeatureBusyError",
     "HoldoutRaisedError",
@@ -184,6 +188,27 @@ class LateRequestError(CallError):
     def __init__(self, method: str, limit_s: float) -> None:
         self.method, self.limit_s = method, limit_s
         super().__init__(f"{method}: nothing came for {limit_s:g} s, the server's limit")
+
+
+class ChecksFullError(CallError):
+    """As many programs wait to be checked as may, of this team or of all."""
+
+    def __init__(self, team: str, most: int) -> None:
+        self.team, self.most = team, most
+        super().__init__(f"programs to be checked, of team {team!r}: at most {most} wait; try again when one is done")
+
+
+class CheckBoundError(CallError):
+    """Opening and running a program took more than it may, or ended the process that did it.
+
+    Attributes:
+        variant: whose program.
+        bound: what it ran into, with the figure.
+    """
+
+    def __init__(self, variant: str, bound: str) -> None:
+        self.variant, self.bound = variant, bound
+        super().__init__(f"variant {variant!r}: checking its program was ended: {bound}")
 
 
 class CallTooLongError(CallError):

@@ -1,27 +1,27 @@
-"""How is a version published, so that it may be killed anywhere and repeated?
+"""Publishes versions, so that it may be killed anywhere and repeated.
 
-    blobs uploaded ─▶ package verified ─▶ tree accepts the team's metadata ─▶ row written = listed
+    blobs uploaded ─▶ team's signature ─▶ programs checked ─▶ tree accepts the team's metadata ─▶ row written = listed
 
-Verifying a package may take long, so it holds up other publications of versions, and nothing else: a halt goes out
-meanwhile.  The tree's lock is taken when the package is known to be good; what it is made of cannot change after that,
-because blobs are named by their digests.
+No program is opened before the team's key is known to have signed for it, and then in a process of its own
+(`alcove.platform.checking`): a token without a key has nothing run.  Checks may take long, so nothing waits for them
+but other checks: a halt goes out meanwhile.  The tree's lock is taken when the package is known to be good; what it is
+made of cannot change after that, because blobs are named by their digests.
 
 The tree is the truth about what is published: rows that a kill kept from being written are written at the next start.
 """
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 
+from alcove.platform.checking import ProgramChecks, Supplies
 from alcove.platform.core.records import VersionRecord
 from alcove.platform.store import Store
 from alcove.platform.store.change import Change
 from alcove.platform.store.versions import add_version, find_version
 from alcove.registry.clock import Clock
-from alcove.registry.errors import MissingBlobError, VersionExists
-from alcove.registry.manifest import Manifest
-from alcove.registry.package import CARD_FILE, Package, delta_file, program_file, verify_package
+from alcove.registry.errors import MissingBlobError, PublishError, VersionExists
+from alcove.registry.manifest import Manifest, Variant
 from alcove.registry.tree import Tree
 
 __all__ = ["VersionPublisher"]
@@ -31,21 +31,21 @@ RECONCILED = "server/start"  # principal of rows that a restart completes
 
 @dataclass(frozen=True)
 class VersionPublisher:
-    """Publishes versions, one at a time.
+    """Publishes versions.
 
     Attributes:
         store: where versions are listed.
         tree: where devices read them; called in worker threads.
         lock: held while the tree changes; shared with everything else that changes it.
         clock: dates the rows.
-        verifying: held while a package is verified, so that one at a time is in memory.
+        checks: opens and runs programs.
     """
 
     store: Store
     tree: Tree
     lock: AbstractAsyncContextManager[None]
     clock: Clock
-    verifying: asyncio.Lock = field(default_factory=asyncio.Lock)
+    checks: ProgramChecks
 
     async def to_tree(self, manifest: Manifest, team_metadata: bytes) -> None:
         """Verify the package and make it part of the tree; repeating is harmless.
@@ -57,10 +57,11 @@ class VersionPublisher:
         Raises:
             VersionExists: the version was published before, with other metadata.
             MissingBlobError: a program or the card was not uploaded.
+            CheckBoundError, ChecksFullError: as `ProgramChecks.verify`.
             RegistryError: whatever the package, the signature or the tree is refused for.
         """
-        async with self.verifying:
-            await asyncio.to_thread(self._verify, manifest, team_metadata)
+        for variant, supplies in await asyncio.to_thread(self._to_check, manifest, team_metadata):
+            await self.checks.verify(manifest, variant, supplies)
         async with self.lock:
             await asyncio.to_thread(self._to_tree, manifest, team_metadata)
 
@@ -103,9 +104,18 @@ class VersionPublisher:
                     added += 1
         return added
 
-    def _verify(self, manifest: Manifest, team_metadata: bytes) -> None:
-        if self._is_new(manifest, team_metadata):
-            verify_package(self._package(manifest), base=partial(self._base, manifest))
+    def _to_check(self, manifest: Manifest, team_metadata: bytes) -> list[tuple[Variant, Supplies]]:
+        """Return the programs of a version that its team has signed and that is not published; none if it is."""
+        if not self._is_new(manifest, team_metadata):
+            return []
+        manifests = {manifest.path: manifest.to_bytes()}
+        if manifest not in self.tree.verify_team_metadata(team_metadata, manifests, team=manifest.team):
+            msg = f"the team's metadata does not sign {manifest.path} as it was sent"
+            raise PublishError(msg)
+        blobs = self.tree.blobs
+        if blobs.size_bytes(manifest.card.sha256) != manifest.card.size_bytes:
+            raise MissingBlobError(f"{manifest.feature} {manifest.version}", manifest.card.sha256)
+        return [(variant, Supplies.of(blobs, manifest, variant)) for variant in manifest.variants]
 
     def _is_new(self, manifest: Manifest, team_metadata: bytes) -> bool:
         """Tell a first publication from a repeated one; raise VersionExists for another one under its number."""
@@ -121,26 +131,9 @@ class VersionPublisher:
         if self.tree.manifest(manifest.feature, manifest.version) != manifest:
             raise VersionExists(manifest.feature, manifest.version)
 
-    def _package(self, manifest: Manifest) -> Package:
-        blobs = self.tree.blobs
-        for sha256, size_bytes in manifest.blobs().items():
-            if blobs.size_bytes(sha256) != size_bytes:
-                raise MissingBlobError(f"{manifest.feature} {manifest.version}", sha256)
-        files = {CARD_FILE: blobs.get(manifest.card.sha256)}
-        for variant in manifest.variants:
-            files[program_file(variant.name)] = blobs.get(variant.sha256)
-            files |= {delta_file(variant.name, delta.base_sha256): blobs.get(delta.sha256) for delta in variant.deltas}
-        return Package(manifest, files)
-
     def _card(self, manifest: Manifest) -> str:
         """Return the model card, as far as it is text."""
         return self.tree.blobs.get(manifest.card.sha256).decode("utf-8", "replace")
-
-    def _base(self, manifest: Manifest, sha256: str) -> bytes:
-        """Return the program that a delta of the new version starts from: one that was published before."""
-        if not self.tree.blobs.has(sha256):
-            raise MissingBlobError(f"base of a delta of {manifest.feature} {manifest.version}", sha256)
-        return self.tree.blobs.get(sha256)
 
     def _published(self) -> list[Manifest]:
         return list(self.tree.manifests())

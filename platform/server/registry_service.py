@@ -48,7 +48,7 @@ class RegistryService(BlobCalls, AliasCalls, LifecycleCalls, rpc.RegistryService
         self._versions = versions
         self._tree = versions.tree
         self._uploads = uploads
-        self._validator = Validator(mutations.store, versions.tree)
+        self._validator = Validator(mutations.store, versions.tree, versions.checks)
 
     async def GetTeamMetadata(self, request: pb.GetTeamMetadataRequest, context: Any) -> pb.GetTeamMetadataResponse:
         """Return the team's current signed metadata."""

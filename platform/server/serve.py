@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ from alcove.api.registry.v1 import registry_pb2
 from alcove.api.registry.v1.registry_pb2_grpc import add_RegistryServiceServicer_to_server
 from alcove.api.rollout.v1 import rollout_pb2
 from alcove.api.rollout.v1.rollout_pb2_grpc import add_RolloutServiceServicer_to_server
+from alcove.platform.checking import ChildChecks
 from alcove.platform.core import limits
 from alcove.platform.core.log import configure_log
 from alcove.platform.experiments.monitor import due_experiments
@@ -109,7 +111,7 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         files, note = HeldDisk(lock), settings.published_note
         tree = Tree(settings.tree, keys=keys, blobs=blobs, clock=clock, files=files, published_note=note)
         publisher = Publisher(store, tree, lock)
-        versions = VersionPublisher(store, tree, lock, clock)
+        versions = VersionPublisher(store, tree, lock, clock, ChildChecks())
         await versions.reconcile()
         await publisher.flush()
         await _refresh(tree, lock)
@@ -144,6 +146,7 @@ async def serve(settings: Settings) -> None:
     configure_log()
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(limits.THREADS))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     async with run(settings) as running:

@@ -15,7 +15,9 @@ import tempfile
 import urllib.request
 from pathlib import Path
 
+from alcove.platform.checking import InThisProcess
 from alcove.platform.core.log import configure_log
+from alcove.platform.server import serve
 from alcove.platform.server.__main__ import main
 from alcove.platform.server.serve import run as run_server
 from alcove.platform.server.settings import Settings
@@ -30,6 +32,7 @@ def run(arguments: list[str]) -> int:
     """Serve; return the exit code."""
     inspection.RuntimeInspector = PretendInspector  # type: ignore[misc, assignment]  # the one thing that is pretended
     examination.RuntimeExaminer = PretendExaminer  # type: ignore[misc, assignment]  # and what looks into it
+    serve.ChildChecks = InThisProcess  # type: ignore[attr-defined]  # which another process would not know of
     configure_log()
     if arguments[:1] == ["--note-opened"]:
         _note_opened(Path(arguments[1]))

@@ -27,6 +27,7 @@ import psycopg
 from alcove.api.registry.v1 import registry_pb2 as registry_pb
 from alcove.api.rollout.v1 import rollout_pb2 as rollout_pb
 from alcove.platform.auth.principal import Principal, Role, set_principal
+from alcove.platform.checking import InThisProcess
 from alcove.platform.core.errors import PlatformError
 from alcove.platform.core.records import Page
 from alcove.platform.policy_compiler import Publisher
@@ -163,7 +164,7 @@ class Case:
             blobs = open_blob_store(self.told["blobs"]) if self.told["blobs"] else None
             tree = Tree(self.folder / "data" / "tree", keys=self.keys, blobs=blobs, files=HeldDisk(lock))
             publisher = Publisher(store, tree, lock)
-            versions = VersionPublisher(store, tree, lock, SYSTEM_CLOCK)
+            versions = VersionPublisher(store, tree, lock, SYSTEM_CLOCK, InThisProcess())
             mutations = Mutations(store, publisher, tree, SYSTEM_CLOCK)
             yield store, tree, mutations, versions, publisher
         finally:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from alcove.platform.catalog.revocation import revoke
+from alcove.platform.checking import InThisProcess
 from alcove.platform.policy_compiler import Publisher
 from alcove.platform.publishing import VersionPublisher
 from alcove.platform.rollouts import engine as rollouts
@@ -145,7 +146,7 @@ async def test_a_publication_interrupted_before_its_row_succeeds_when_repeated(
     for sha256, data in package.blobs().items():
         tree.blobs.put(sha256, data)
     signed = fresh.sign(package)
-    versions = VersionPublisher(store, tree, asyncio.Lock(), SYSTEM_CLOCK)
+    versions = VersionPublisher(store, tree, asyncio.Lock(), SYSTEM_CLOCK, InThisProcess())
     await versions.to_tree(package.manifest, signed)
     for _ in range(2):
         await versions.to_tree(package.manifest, signed)
@@ -173,7 +174,7 @@ async def test_a_verification_that_takes_long_holds_up_no_halt(
     tree, lock = Tree(fresh.data_dir / "tree", keys=fresh.keys.online), asyncio.Lock()
     for sha256, data in package.blobs().items():
         tree.blobs.put(sha256, data)
-    versions = VersionPublisher(store, tree, lock, SYSTEM_CLOCK)
+    versions = VersionPublisher(store, tree, lock, SYSTEM_CLOCK, InThisProcess())
     pushed = asyncio.create_task(versions.to_tree(package.manifest, fresh.sign(package)))
     try:
         assert await asyncio.to_thread(is_looking.wait, 30)

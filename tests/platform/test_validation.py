@@ -1,5 +1,6 @@
 """What a validation finds: every figure with its bound, whatever else fails; and what breaks an app."""
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,6 +9,7 @@ import pytest
 from alcove.platform.catalog.compatibility import differences
 from alcove.platform.catalog.rules import checked_rules
 from alcove.platform.catalog.validation import validate
+from alcove.platform.checking import Examined
 from alcove.platform.client import (
     FailedPreconditionError,
     FeatureRules,
@@ -39,9 +41,10 @@ def package(*programs: bytes, version: str = "1.0.0") -> Package:
 
 def checks_of(made: Package, rules: Rules, previous: Package | None = None) -> Mapping[tuple[str, str], CheckResult]:
     """Every check of a package, by name and variant."""
-    programs = {variant.name: made.program(variant.name) for variant in made.manifest.variants}
+    names = [variant.name for variant in made.manifest.variants]
+    examined = {name: Examined.by(PretendExaminer(), name, made.program(name)) for name in names}
     before = None if previous is None else previous.manifest
-    found = validate(made.manifest, programs, rules, before, examiner=PretendExaminer())
+    found = validate(made.manifest, examined, rules, before)
     assert len({(check.name, check.variant) for check in found}) == len(found)
     return {(check.name, check.variant): check for check in found}
 
@@ -109,7 +112,9 @@ def test_a_program_that_cannot_be_taken_apart_fails_what_needs_it() -> None:
             raise ProgramRefusedError(variant, "it is damaged")
 
     made = package(b"program")
-    found = validate(made.manifest, {"v0": b"program"}, Rules(), None, examiner=Refusing())
+    examined = Examined.by(Refusing(), "v0", b"program")
+    assert Examined.from_json(json.loads(json.dumps(examined.to_json()))) == examined
+    found = validate(made.manifest, {"v0": examined}, Rules(), None)
     assert {check.name for check in found if not check.is_passed} == {"latency", "weights", "operators"}
     assert all("it is damaged" in check.figure for check in found if not check.is_passed)
 

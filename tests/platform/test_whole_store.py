@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from alcove.platform.checking import InThisProcess
 from alcove.platform.core.errors import InvalidFieldError, StoreDamagedError
 from alcove.platform.publishing import StoreReport, TreeLock, VersionPublisher, collect, inspect_store
 from alcove.platform.publishing.uploads import is_stored, receive_blob
@@ -35,7 +36,7 @@ class Whole:
         packages.append(self.world.package("1.0.0", feature="tagging", team="speech"))
         for package in packages:
             self.world.push(package)
-        await VersionPublisher(self.store, self.tree, TreeLock(self.store), self.world.clock).reconcile()
+        await self.reconcile()
         policy = self.world.policy(1).to_bytes()
         halt = Halt(app="messenger", serial=1, frozen=("language_id",)).to_bytes()
         self.tree.publish_policy("messenger", policy)
@@ -43,6 +44,11 @@ class Whole:
         async with self.store.write() as session:
             await add_publication(session, Publication("policy", "messenger", 1, policy, is_published=True))
             await add_publication(session, Publication("halt", "messenger", 1, halt, is_published=True))
+
+    async def reconcile(self) -> None:
+        """Complete the rows, as a start of the server does."""
+        lock, checks = TreeLock(self.store), InThisProcess()
+        await VersionPublisher(self.store, self.tree, lock, self.world.clock, checks).reconcile()
 
     async def check(self) -> StoreReport:
         """Inspect, with a tree that remembers nothing."""
@@ -137,7 +143,9 @@ async def test_a_row_that_a_kill_kept_from_being_written_is_named_and_completed(
     whole.world.push(whole.world.package("3.0.0"))
     (problem,) = (await whole.check()).problems
     assert "language_id/3.0.0" in problem.thing
-    await VersionPublisher(whole.store, whole.tree, TreeLock(whole.store), whole.world.clock).reconcile()
+    await VersionPublisher(
+        whole.store, whole.tree, TreeLock(whole.store), whole.world.clock, InThisProcess()
+    ).reconcile()
     assert (await whole.check()).is_sound
 
 
@@ -146,7 +154,9 @@ async def test_a_tree_that_was_put_back_is_named(whole: Whole, tmp_path: Path) -
     metadata = whole.tree.folder / layout.METADATA
     shutil.copytree(metadata, tmp_path / "backup")
     whole.world.push(whole.world.package("3.0.0"))
-    await VersionPublisher(whole.store, whole.tree, TreeLock(whole.store), whole.world.clock).reconcile()
+    await VersionPublisher(
+        whole.store, whole.tree, TreeLock(whole.store), whole.world.clock, InThisProcess()
+    ).reconcile()
     shutil.rmtree(metadata)
     shutil.copytree(tmp_path / "backup", metadata)
     report = await whole.check()

@@ -1,0 +1,134 @@
+"""Is the process that a program is checked in, with the worst program: it does what the variant's name says.
+
+The confinement is the real one.  Each deed says what came of it, if it can.
+"""
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+from alcove.platform.checking import child, jobs
+
+__all__ = ["DEEDS"]
+
+
+def _loop() -> str:
+    while True:
+        pass
+
+
+def _sleep() -> str:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    while True:
+        time.sleep(1000)
+
+
+def _allocate() -> str:
+    held = []
+    while True:
+        held.append(np.ones(1_000_000))
+
+
+def _allocate_at_once() -> str:
+    return str(len(bytearray(1 << 40)))
+
+
+def _talk() -> str:
+    while True:
+        sys.stdout.write("x" * 65_536)
+
+
+def _talk_nonsense() -> str:
+    sys.stdout.write('["no object"]\n')
+    sys.stdout.flush()
+    return _loop()
+
+
+def _die() -> str:
+    os._exit(0)
+
+
+def _crash() -> str:
+    ctypes.string_at(1)
+    return "survived"
+
+
+def _tried(deed: Callable[[], object]) -> Callable[[], str]:
+    """Return a deed that says what stopped it."""
+
+    def tried() -> str:
+        try:
+            deed()
+        except (OSError, RuntimeError, ValueError) as error:
+            return f"stopped: {error}"
+        return "done"
+
+    return tried
+
+
+def _fork() -> None:
+    if os.fork() == 0:
+        os._exit(0)
+
+
+DEEDS: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
+    {
+        "loop": _loop,
+        "sleep": _sleep,
+        "allocate": _allocate,
+        "allocate-at-once": _allocate_at_once,
+        "talk": _talk,
+        "talk-nonsense": _talk_nonsense,
+        "die": _die,
+        "crash": _crash,
+        "read-a-file": _tried(lambda: Path("/etc/passwd").read_bytes()),
+        "write-a-file": _tried(lambda: Path("/tmp/alcove-was-here").write_text("x", encoding="ascii")),  # noqa: S108
+        "list-a-folder": _tried(lambda: os.listdir("/")),  # noqa: PTH208
+        "look-at-a-file": _tried(lambda: Path("/etc/passwd").stat()),
+        "remove-a-file": _tried(lambda: Path("/tmp/alcove-is-not-here").unlink()),  # noqa: S108
+        "write-what-is-open": _tried(lambda: os.write(_opened(), b"x")),
+        "open-a-socket": _tried(lambda: socket.socket(socket.AF_INET)),
+        "open-a-local-socket": _tried(lambda: socket.socket(socket.AF_UNIX)),
+        "make-a-pair-of-sockets": _tried(socket.socketpair),
+        "fork": _tried(_fork),
+        "run-a-shell": _tried(lambda: subprocess.run(["/bin/true"], check=True)),
+        "kill-the-parent": _tried(lambda: os.kill(os.getppid(), signal.SIGKILL)),
+        "raise-a-limit": _tried(lambda: __import__("resource").setrlimit(0, (-1, -1))),
+        "trace-the-parent": _tried(lambda: _call(101)),
+        "become-another": _tried(lambda: os.setuid(12345)),
+        "start-a-thread": _tried(lambda: threading.Thread(target=int).start()),
+    }
+)
+
+
+def _opened() -> int:
+    return max(_DESCRIPTORS.values())
+
+
+def _call(number: int) -> None:
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.syscall(number, 0, 0, 0, 0) < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+
+
+_DESCRIPTORS: dict[str, int] = {}
+
+
+def _answer(kind: str, job: Mapping[str, Any], read: Callable[[str], bytes]) -> dict[str, Any]:  # noqa: ARG001
+    _DESCRIPTORS.update(job["blobs"])
+    return {"refused": DEEDS[job["variant"].replace("_", "-")]()}
+
+
+if __name__ == "__main__":
+    jobs.answer = _answer
+    sys.exit(child.main())
