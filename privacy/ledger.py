@@ -146,6 +146,14 @@ class Ledger:
             self._file.append(_line(fields | {"window": window}))
             return Debit(at_s, epsilon, task_id, window)
 
+    def debits(self) -> tuple[Debit, ...]:
+        """Return what was spent, oldest first, unreadable lines included; changes nothing.
+
+        Raises:
+            LedgerStorageError: the file could not be read.
+        """
+        return tuple(_replay(self._file.read(), self._clock.now_s(), self._limits))
+
     def spent(self) -> Spending:
         """Return what is spent by the present clock; changes nothing.
 

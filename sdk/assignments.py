@@ -3,12 +3,11 @@
 It may differ from what answers at present: a version that could not be had, or crashed here, is assigned all the same.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from alcove.registry.errors import VersionHaltedError
-from alcove.registry.policy import DeviceAttributes, FeaturePolicy, Halt, Policy, Resolution, resolve
+from alcove.registry.policy import Audience, FeaturePolicy, Halt, Policy, Resolution, candidates
 
 __all__ = ["Assignments", "assignments_of"]
 
@@ -33,16 +32,23 @@ class Assignments:
 
 
 def assignments_of(
-    policy: Policy, halt: Halt | None, secret: bytes, attributes: DeviceAttributes, *, is_current: bool
+    policy: Policy, halt: Halt | None, secret: bytes, is_in: Callable[[Audience], bool], *, is_current: bool
 ) -> Assignments:
-    """Return what `policy` assigns to the device with this secret, what is halted left out."""
+    """Return what `policy` assigns to the device with this secret, what is halted left out.
+
+    Args:
+        policy: as it was last seen.
+        halt: likewise.
+        secret: the installation's.
+        is_in: tells which audiences the device acts as one of.
+        is_current: the last sync confirmed the policy.
+    """
     halted = frozenset() if halt is None else halt.digests
     resolutions: dict[str, Resolution | None] = {}
     for feature in policy.features:
-        try:
-            resolutions[feature] = resolve(policy, feature, secret, attributes=attributes, halted=halted)
-        except VersionHaltedError:
-            resolutions[feature] = None
+        found = candidates(policy, feature, secret, halted=halted)
+        mine = (each.resolution for each in found if each.audience is None or is_in(each.audience))
+        resolutions[feature] = next(mine, None)
     return Assignments(
         policy_serial=policy.serial,
         halt_serial=0 if halt is None else halt.serial,

@@ -3,17 +3,23 @@
 Of the variants whose needs the device meets, the one that needs the most is taken: most memory, then most cores, then
 the latest instruction set, then the first by name.  A version should have one variant without needs, for all others.
 
-The answer never depends on a user, an arm or a past choice: devices alike fetch alike.
+The answer never depends on a user, an arm or a past choice: devices alike fetch alike.  Which variant a device fetches
+tells what it has, so memory and cores are compared in steps: a device is as one with the step below.
 """
 
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
+from alcove.registry.policy.attributes import memory_step
 from alcove.sdk.errors import NoVariantError
 
 if TYPE_CHECKING:
     from alcove.registry.manifest import Manifest, Needs, Variant
+
+
+CORE_STEPS: Final = (1, 2, 4, 6, 8, 12, 16, 32, 64, 128)
+"""Numbers of cores between which devices are not told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +35,12 @@ class Capability:
     isas: tuple[str, ...]
     memory_bytes: int
     cores: int
+
+    def coarse(self) -> "Capability":
+        """Return what variants are chosen by: memory and cores down to their steps."""
+        mebibytes = memory_step(self.memory_bytes >> 20)
+        cores = max((step for step in CORE_STEPS if step <= self.cores), default=self.cores)
+        return replace(self, memory_bytes=mebibytes << 20, cores=cores)
 
     def meets(self, needs: "Needs | None") -> bool:
         """Tell whether a variant with these needs runs well here."""
@@ -63,6 +75,7 @@ def choose_variant(manifest: "Manifest", capability: Capability) -> "Variant":
     Raises:
         NoVariantError: none is.
     """
+    capability = capability.coarse()
     fitting = [each for each in manifest.variants if capability.meets(each.needs)]
     if not fitting:
         subject = {"feature": manifest.feature, "version": manifest.version}

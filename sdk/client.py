@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from alcove.privacy.entropy import Entropy, OsEntropy
-from alcove.registry.policy.attributes import NO_ATTRIBUTES, DeviceAttributes
+from alcove.registry.policy.attributes import NO_ATTRIBUTES, DeviceAttributes, coarse
 from alcove.registry.policy.outcome import Outcome
 from alcove.runtime.cancellation import Cancellation
 from alcove.sdk.clock import Clock, SystemClock
@@ -40,7 +40,7 @@ from alcove.sdk.freshness import Freshness
 from alcove.sdk.handle import FeatureHandle, Measurement
 from alcove.sdk.history import History
 from alcove.sdk.identity import installation_secret
-from alcove.sdk.limits import ASYNC_WORKERS, CLOSE_WAIT_S, MAX_DEADLINE_MS, MAX_STALE_S
+from alcove.sdk.limits import ASYNC_WORKERS, CLOSE_WAIT_S, MAX_DEADLINE_MS, MAX_QUESTIONS, MAX_STALE_S
 from alcove.sdk.serving import Servings
 from alcove.sdk.slots import SlotStore
 from alcove.sdk.storage import Files
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from alcove.sdk.assignments import Assignments
     from alcove.sdk.background import BackgroundSync, Turn
     from alcove.sdk.bounded import BoundedTransport
+    from alcove.sdk.questions import Questions
     from alcove.sdk.reports import Reporter, ReportResult
     from alcove.sdk.sync import SyncResult
 
@@ -73,7 +74,9 @@ class Client:
         server: address of the static tree; https, or http for loopback.
         trusted_root: root metadata that ships with the app: a path or the bytes; read at the first sync.
         baselines: programs that ship with the app, by feature; beside them the features that alcove brings.
-        device: what the app knows of the device, for audiences; it never leaves it.
+        device: what the app knows of the device, for audiences.  It is compared here, memory in coarse steps, and never
+            sent; that the device takes part in something tells that it is in its audience, at most four such answers
+            in 30 days.
         max_stale_s: longest time, in seconds, for which what was installed answers without word from the server; then
             the app's own models do, with the reason "stale", until the next sync that goes well.  At least a day; None:
             for ever, so that whoever holds the network can hide a halt for ever.
@@ -113,7 +116,7 @@ class Client:
         self.app = app
         self.server = checked_server(server)
         self._trusted_root = trusted_root
-        self._device = device
+        self._device = coarse(device)
         self._clock = clock or SystemClock()
         self._entropy = entropy or OsEntropy()
         self._limits = limits
@@ -243,6 +246,7 @@ class Client:
             StorageError: the disk failed.
             ClosedError: the client was closed.
         """
+        from alcove.privacy.errors import LedgerStorageError  # noqa: PLC0415
         from alcove.registry.errors import RegistryError  # noqa: PLC0415 - loaded by the sync
         from alcove.sdk.assignments import assignments_of  # noqa: PLC0415 - loads pydantic
 
@@ -255,7 +259,10 @@ class Client:
         if policy is None:
             return None
         secret = installation_secret(self._slots.identity_path, self._files, self._entropy)
-        return assignments_of(policy, halt, secret, self._device, is_current=self._is_current)
+        try:
+            return assignments_of(policy, halt, secret, self._opened_questions().was_in, is_current=self._is_current)
+        except LedgerStorageError as error:
+            raise StorageError(step="read", path=error.path, reason=error.reason) from error
 
     def add_sync_listener(self, listener: "Callable[[SyncResult], None]") -> Callable[[], None]:
         """Have `listener` called after each sync, on the thread that synced; return what ends that.
@@ -315,6 +322,8 @@ class Client:
             epsilon_total=spent.total,
             epsilon_cap_day=limits.per_day,
             epsilon_cap_30_days=limits.per_30_days,
+            answers_30_days=self._opened_questions().answered(),
+            answers_cap_30_days=MAX_QUESTIONS,
         )
 
     def start_background_sync(self, interval_s: float) -> None:
@@ -466,9 +475,14 @@ class Client:
                 on_withdrawn=self._servings.follow,
                 freshness=self._freshness,
                 history=self._history,
-                attributes=self._device,
+                questions=self._opened_questions(),
             ).run
         return self._run_sync
+
+    def _opened_questions(self) -> "Questions":
+        from alcove.sdk.questions import Questions  # noqa: PLC0415 - loaded by the sync
+
+        return Questions(self._slots.folder / "reports" / "questions.jsonl", self._clock, self._device)
 
     def _opened_tree(self, transport: Transport) -> "TreeClient":
         from alcove.sdk.tree import open_tree  # noqa: PLC0415 - loads tuf

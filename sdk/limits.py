@@ -53,6 +53,12 @@ MAX_HISTORY_BYTES: Final = 65_536
 SECRET_BYTES: Final = 32
 """Size of the secret made at installation: 256 bits cannot be guessed."""
 
+ALL_VERSIONS_BYTES: Final = 8_000_000
+"""Bytes of programs that every device fetches so that none shows its arm or its attributes; the server's bound too."""
+
+MAX_QUESTIONS: Final = 4
+"""Audiences, and arms too large to hide, that a device answers to in 30 days: each tells at most yes or no."""
+
 MIN_SYNC_INTERVAL_S: Final = 1.0
 """Shortest interval of the background sync, so that a wrong argument is no flood."""
 

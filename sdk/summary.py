@@ -6,11 +6,16 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
+from alcove.sdk.limits import MAX_QUESTIONS
 from alcove.sdk.transport import Sent
 
 PROMISE = (
     "Inputs and answers never leave this device. A report is one randomised cell of arm x outcome x latency: whatever"
-    " the servers do, it changes what anyone can infer about this device by at most a factor e^epsilon."
+    " the servers do, its cell changes what anyone can infer about this device by at most a factor e^epsilon. That"
+    " there is a report, or a download of a version too large for everybody, tells that the device takes part: it is"
+    " in the audience that the policy names, and where arms are too large to hide, in which arm. A device gives at"
+    f" most {MAX_QUESTIONS} such answers, yes or no, in 30 days. Downloads tell besides, coarsely, what variants need:"
+    " memory, cores, instruction set."
 )
 
 
@@ -42,6 +47,8 @@ class PrivacySummary:
         reports_made: reports that the ledger paid for, ever.
         epsilon_day, epsilon_30_days, epsilon_total: budget spent in the last 24 hours, the last 30 days, and ever.
         epsilon_cap_day, epsilon_cap_30_days: the caps over all tasks.
+        answers_30_days: audiences, and arms too large to hide, that the device answered to in the last 30 days.
+        answers_cap_30_days: the cap over all features.
         promise: the guarantee as a sentence for people.
     """
 
@@ -54,6 +61,8 @@ class PrivacySummary:
     epsilon_total: Fraction
     epsilon_cap_day: Fraction
     epsilon_cap_30_days: Fraction
+    answers_30_days: int
+    answers_cap_30_days: int
     promise: str = PROMISE
 
     def as_json(self) -> dict[str, Any]:

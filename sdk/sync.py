@@ -12,8 +12,10 @@ anew with it; started downloads stay.
 
 Every refusal and every bad weather is a value in the result; nothing is raised, and the old version goes on.
 
-A device in an experiment, or in a rollout with a control group, fetches all arms, in the policy's order, before it
-activates its own, and activates none when one cannot be had: neither downloads nor failures tell which arm it is in.
+A device in an experiment, or in a rollout with a control group, fetches all arms before it activates its own, and
+activates none when one cannot be had: neither downloads nor failures tell which arm it is in.  What audiences keep it
+out of it fetches too (`fetching.py`), so that downloads tell no attribute; such a version may fail and keeps nothing
+back.
 What stays installed afterwards depends on what was fetched, not on the arm, so later downloads do not tell it either.
 
 Before anything of an arm is fetched, what the device did until then is settled (`history.py`), in every arm alike.
@@ -24,22 +26,31 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from alcove.registry.errors import ExpiredMetadata, RegistryError, VersionHaltedError
+from alcove.registry.errors import ExpiredMetadata, FetchError, RegistryError, VersionHaltedError
 from alcove.registry.floors import is_below
-from alcove.registry.policy import resolve
-from alcove.registry.policy.attributes import NO_ATTRIBUTES, DeviceAttributes
+from alcove.registry.policy import candidates
 from alcove.runtime.errors import AlcoveRuntimeError
 from alcove.sdk.bounded import BoundedTransport
-from alcove.sdk.errors import AlcoveSdkError, ForeignFolderError, QuarantinedError, StorageError
+from alcove.sdk.errors import (
+    AlcoveSdkError,
+    ClosedError,
+    ForeignFolderError,
+    IncompatibleError,
+    QuarantinedError,
+    ServerError,
+    StorageError,
+)
+from alcove.sdk.fetching import Choice, choose
 from alcove.sdk.freshness import Freshness
 from alcove.sdk.history import History
 from alcove.sdk.installer import Installer, Tree
+from alcove.sdk.questions import Questions
 from alcove.sdk.slots import SlotStore
 from alcove.sdk.state import Slot, State
 
 if TYPE_CHECKING:
     from alcove.registry.clock import SignedTime
-    from alcove.registry.policy import FeaturePolicy, Halt, Policy, Resolution, VersionRef
+    from alcove.registry.policy import Halt, Policy, Resolution
 
 Problem = AlcoveSdkError | RegistryError | AlcoveRuntimeError
 """What a sync may answer with."""
@@ -144,7 +155,7 @@ class Synchroniser:
         on_withdrawn: called when a version has left its slot, before anything is fetched.
         freshness: how long ago the server was heard.
         history: how answers fared until an experiment is met.
-        attributes: what the app says of the device.
+        questions: what may be told of the device's attributes.
     """
 
     def __init__(
@@ -159,7 +170,7 @@ class Synchroniser:
         on_withdrawn: Callable[[], None],
         freshness: Freshness,
         history: History,
-        attributes: DeviceAttributes = NO_ATTRIBUTES,
+        questions: Questions,
     ) -> None:
         self._app = app
         self._slots = slots
@@ -170,7 +181,7 @@ class Synchroniser:
         self._on_withdrawn = on_withdrawn
         self._freshness = freshness
         self._history = history
-        self._attributes = attributes
+        self._questions = questions
 
     def run(self) -> SyncResult:
         """Sync once; raises nothing for bad weather, a refused version or a full disk."""
@@ -242,12 +253,13 @@ class Synchroniser:
             resolution = None
             self._bounds.check()
             try:
-                resolution = resolve(policy, feature, self._secret(), attributes=self._attributes, halted=halt.digests)
+                found = candidates(policy, feature, self._secret(), halted=halt.digests)
+                choice = choose(feature, policy.features[feature], found, tree, self._questions, halted=halt.digests)
+                resolution = choice.resolution
                 self._meet(progress.state, feature, resolution)
-                needed = _needed(policy.features[feature], resolution)
                 with self._bounds.asking(lambda: self._ask_again(progress)):
-                    self._install_all(feature, needed, tree)
-                fetched = frozenset(ref.manifest_sha256 for ref in needed)
+                    self._install_all(progress, feature, choice, tree)
+                fetched = frozenset(ref.manifest_sha256 for ref in choice.fetched)
                 current = progress.state.slots(feature).current
                 is_proven = current is not None and self._slots.tries.is_proven(current.manifest_sha256)
                 activated = progress.state.activate(feature, _slot(resolution), is_proven=is_proven)
@@ -283,16 +295,25 @@ class Synchroniser:
             told = {slot.task for slot in (slots.current, slots.previous, slots.left) if slot is not None}
             self._history.meet(feature, task, is_in_it=task.model_dump_json() in told)
 
-    def _install_all(self, feature: str, needed: tuple["VersionRef", ...], tree: SignedTree) -> None:
-        """Install every version; one that crashed here is left out last, so that it does not show in the requests."""
-        quarantined: QuarantinedError | None = None
-        for ref in needed:
+    def _install_all(self, progress: _Progress, feature: str, choice: Choice, tree: SignedTree) -> None:
+        """Install every version that is fetched; all are tried, so that a failure does not show in the requests.
+
+        Raises:
+            Problem: a needed version cannot be had; one that crashed here comes after every other reason.
+        """
+        missed: list[Problem] = []
+        for ref in choice.fetched:
             try:
                 self._installer.install(feature, ref, tree)
-            except QuarantinedError as error:
-                quarantined = quarantined or error
-        if quarantined is not None:
-            raise quarantined
+            except (AlcoveSdkError, RegistryError, AlcoveRuntimeError) as error:
+                if _is_weather(error):
+                    raise
+                if ref in choice.needed:
+                    missed.append(error)
+                elif not isinstance(error, IncompatibleError):
+                    progress.refused.append(Refusal(feature, ref.version, error))
+        if missed:
+            raise min(missed, key=lambda problem: isinstance(problem, QuarantinedError))
 
     def _leave(self, progress: _Progress, feature: str, resolution: "Resolution | None") -> str:
         """Remember the arm whose version cannot run here, if it is the device's own; return the version's name."""
@@ -323,6 +344,13 @@ class Synchroniser:
             progress.state = state
 
 
+def _is_weather(error: Problem) -> bool:
+    """Tell whether no other version could be had now either."""
+    if isinstance(error, IncompatibleError):
+        return False
+    return isinstance(error, (ServerError, FetchError, StorageError, ClosedError))
+
+
 @contextlib.contextmanager
 def _noted(progress: _Progress) -> Iterator[None]:
     try:
@@ -331,22 +359,6 @@ def _noted(progress: _Progress) -> Iterator[None]:
         progress.error = error
     except OSError as error:
         progress.error = StorageError(step="sync", path=str(error.filename or ""), reason=str(error))
-
-
-def _needed(rules: "FeaturePolicy", resolution: "Resolution") -> tuple["VersionRef", ...]:
-    """Return what to fetch: in an arm every arm's version, the same for everybody in one; else one version.
-
-    Where the policy says `own_arm`, all arms are too much to fetch: then downloads do tell the arm.
-    """
-    if resolution.experiment_id is not None:
-        experiment = next(one for one in rules.all_experiments if one.id == resolution.experiment_id)
-        if not experiment.own_arm:
-            return tuple(dict.fromkeys(arm.version for arm in experiment.arms))
-        return (resolution.version,)
-    rollout = rules.rollout
-    if resolution.arm is None or rollout is None or not rollout.control_permyriad or rollout.own_arm:
-        return (resolution.version,)
-    return tuple(dict.fromkeys((rules.default, rollout.version)))
 
 
 def _slot(resolution: "Resolution") -> Slot:

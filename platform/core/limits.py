@@ -63,3 +63,4 @@ WATCH_S = 0.5  # seconds between two looks of a stream at what it watches; peopl
 STREAM_S_MAX = 3600.0  # seconds; who watches for longer asks again, on a fresh look at its token
 SHUTDOWN_GRACE_S = 5.0  # seconds that calls under way may take after SIGTERM
 SHUTDOWN_TELL_S = 0.5  # seconds of them in which calls that are not done are told so
+AUDIENCE_ATTRIBUTES_MAX = 3  # attributes that one audience names; each leaves fewer devices, and who takes part tells

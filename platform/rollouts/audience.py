@@ -1,8 +1,15 @@
-"""Which audiences are accepted, and which may take the place of another while devices are in it?"""
+"""Accepts audiences, and says which may take the place of another while devices are in it.
+
+Whoever takes part tells that it is in the audience, so an audience should be a crowd.  How many devices meet one is
+known to nobody here; what can be known is how finely it is cut: memory is compared in steps, as devices do, and no
+audience names more than `AUDIENCE_ATTRIBUTES_MAX` attributes.
+"""
 
 from alcove.platform.core.errors import InvalidFieldError
+from alcove.platform.core.limits import AUDIENCE_ATTRIBUTES_MAX
 from alcove.registry.errors import AudienceError
-from alcove.registry.policy.audience import Audience, both
+from alcove.registry.policy.attributes import MEMORY_STEPS_MB, RANGED
+from alcove.registry.policy.audience import Audience, Interval, both
 from alcove.registry.policy.audience_text import parse_audience
 
 __all__ = ["audience_of", "check_wider", "checked_audience"]
@@ -12,12 +19,25 @@ def checked_audience(text: str) -> str:
     """Return an audience in its one spelling; "": every device.
 
     Raises:
-        InvalidFieldError: it cannot be read, names an unknown attribute, or nobody could be in it.
+        InvalidFieldError: it cannot be read, names an unknown attribute, nobody could be in it, or it is cut too
+            finely.
     """
+    if not text.strip():
+        return ""
     try:
-        return str(parse_audience(text)) if text.strip() else ""
+        audience = parse_audience(text)
     except AudienceError as error:
         raise InvalidFieldError("audience", f"an audience: {error}", text) from None
+    if len(audience.constraints) > AUDIENCE_ATTRIBUTES_MAX:
+        bound = f"an audience of at most {AUDIENCE_ATTRIBUTES_MAX} attributes: more leave too few devices"
+        raise InvalidFieldError("audience", bound, text)
+    memory = dict(audience.constraints).get("memory_mb")
+    if isinstance(memory, Interval):
+        ends = {memory.low, memory.high} - {RANGED["memory_mb"]}
+        if not ends <= set(MEMORY_STEPS_MB):
+            steps = ", ".join(map(str, MEMORY_STEPS_MB[1:]))
+            raise InvalidFieldError("audience", f"memory_mb from and below one of {steps}", text)
+    return str(audience)
 
 
 def audience_of(text: str) -> Audience | None:

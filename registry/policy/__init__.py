@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from alcove.registry.policy.assignment import (
+        Candidate,
         Check,
         Reason,
         Resolution,
         Step,
         arm_ranges,
         bucket,
+        candidates,
         keeps_devices,
         resolve,
         rollout_ranges,
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
 _HOME: Final = {
     "Arm": "document",
     "Audience": "audience",
+    "Candidate": "assignment",
     "Check": "assignment",
     "DeviceAttributes": "attributes",
     "ExperimentPolicy": "document",
@@ -78,6 +81,7 @@ _HOME: Final = {
     "VersionRef": "document",
     "arm_ranges": "assignment",
     "bucket": "assignment",
+    "candidates": "assignment",
     "explain": "explanation",
     "halt_from_bytes": "document",
     "halt_to_bytes": "document",
@@ -96,6 +100,7 @@ _HOME: Final = {
 __all__ = [
     "Arm",
     "Audience",
+    "Candidate",
     "Check",
     "DeviceAttributes",
     "ExperimentPolicy",
@@ -115,6 +120,7 @@ __all__ = [
     "VersionRef",
     "arm_ranges",
     "bucket",
+    "candidates",
     "explain",
     "halt_from_bytes",
     "halt_to_bytes",

@@ -29,6 +29,7 @@ from alcove.registry.policy.attributes import NO_ATTRIBUTES, DeviceAttributes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from alcove.registry.policy.audience import Audience
     from alcove.registry.policy.document import (
         ExperimentPolicy,
         FeaturePolicy,
@@ -40,12 +41,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SECRET_BYTES",
+    "Candidate",
     "Check",
     "Reason",
     "Resolution",
     "Step",
     "arm_ranges",
     "bucket",
+    "candidates",
     "keeps_devices",
     "resolve",
     "rollout_ranges",
@@ -213,9 +216,61 @@ def resolve(
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """One part of a policy that has this device, as far as its audience does not keep the device out.
+
+    Attributes:
+        part: the experiment or the rollout; None for the default.
+        resolution: what the device runs if it is in the audience; None: its default, which is halted.
+    """
+
+    part: ExperimentPolicy | RolloutPolicy | None
+    resolution: Resolution | None
+
+    @property
+    def audience(self) -> Audience | None:
+        """Who may be in it; None for everybody."""
+        return None if self.part is None else self.part.audience
+
+
+def candidates(
+    policy: Policy, feature: str, secret: bytes, *, halted: frozenset[str] = frozenset()
+) -> tuple[Candidate, ...]:
+    """Return the parts of the policy that a device can be in, whatever its attributes are, in the order of `resolve`.
+
+    The first whose audience has the device is what `resolve` returns; the last is everybody's.  What depends on this
+    alone tells nothing of the attributes.
+
+    Raises:
+        FeatureUnknownError: the policy does not mention the feature.
+        ValueError: `secret` has another length than 32.
+    """
+    rules = policy.features.get(feature)
+    if rules is None:
+        raise FeatureUnknownError(policy.app, feature)
+    device = _Device(secret, None, halted, None)
+    default = None if rules.default.manifest_sha256 in halted else Resolution(rules.default, Reason.DEFAULT)
+    found: list[Candidate] = []
+    for experiment, place in _open_experiments(policy, rules, device):
+        chosen = _in_experiment(experiment, place, device)
+        if chosen is not None:
+            found.append(Candidate(experiment, chosen if isinstance(chosen, Resolution) else default))
+            if experiment.audience is None:
+                return tuple(found)
+    resolution = _in_rollout(rules, device)
+    if resolution is not None:
+        found.append(Candidate(rules.rollout, resolution))
+        if found[-1].audience is None:
+            return tuple(found)
+    return (*found, Candidate(None, default))
+
+
+@dataclass(frozen=True, slots=True)
 class _Device:
+    """Attributes None: in every audience."""
+
     secret: bytes
-    attributes: DeviceAttributes
+    attributes: DeviceAttributes | None
     halted: frozenset[str]
     note: Callable[[Step], None] | None
 
@@ -226,15 +281,22 @@ class _Freed:
 
 def _in_experiments(policy: Policy, rules: FeaturePolicy, device: _Device) -> Resolution | _Freed | None:
     """Return the arm that the device is in; at most one experiment has it (I6 of `document.py`), in any order."""
+    found = (
+        _in_experiment(experiment, place, device) for experiment, place in _open_experiments(policy, rules, device)
+    )
+    return next((one for one in found if one is not None), None)
+
+
+def _open_experiments(
+    policy: Policy, rules: FeaturePolicy, device: _Device
+) -> Iterator[tuple[ExperimentPolicy, int | None]]:
+    """Give the experiments that the device can be in, each with the device's bucket in its layer."""
     if not rules.all_experiments or _is_held_out(policy, device):
-        return None
+        return
     # One keyed hash for each layer, however many experiments share it.
     places = {layer: bucket(device.secret, policy.layers[layer]) for layer in rules.segments}
     for experiment in rules.all_experiments if device.note is not None else _possible(rules, places):
-        place = None if experiment.segment is None else places[experiment.segment.layer]
-        if (found := _in_experiment(experiment, place, device)) is not None:
-            return found
-    return None
+        yield experiment, None if experiment.segment is None else places[experiment.segment.layer]
 
 
 def _possible(rules: FeaturePolicy, places: dict[str, int]) -> Iterator[ExperimentPolicy]:
@@ -335,7 +397,7 @@ def _in_rollout(rules: FeaturePolicy, device: _Device) -> Resolution | None:
 
 def _is_addressed(subject: str, part: ExperimentPolicy | RolloutPolicy, device: _Device) -> bool:
     audience = part.audience
-    if audience is None:
+    if audience is None or device.attributes is None:
         return True
     missed = audience.unmet(device.attributes)
     if device.note is not None:

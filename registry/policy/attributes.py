@@ -1,13 +1,16 @@
-"""What may an app say of the device that it runs on, and how is each value written?
+"""Holds what an app says of the device that it runs on, each value in one spelling.
 
-It stays on the device: an audience is compared with it there.  Every value has one spelling (`en_gb` becomes `en-GB`),
-so that devices whose systems write it differently are in the same audiences.
+It is compared with audiences on the device and is never sent.  What a device then does can tell which audiences it is
+in, so it compares coarse values (`coarse`) and counts the audiences that it answers to (`sdk/questions.py`).  Every
+value has one spelling (`en_gb` becomes `en-GB`), so that devices whose systems write it differently are in the same
+audiences.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from bisect import bisect_right
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from alcove.registry.errors import AttributeValueError
@@ -15,6 +18,7 @@ from alcove.registry.limits import APP_VERSION_PART_MAX, MEMORY_MAX_MB
 
 __all__ = [
     "ATTRIBUTES",
+    "MEMORY_STEPS_MB",
     "NO_ATTRIBUTES",
     "OSES",
     "RANGED",
@@ -22,11 +26,18 @@ __all__ = [
     "DeviceAttributes",
     "app_version_number",
     "app_version_text",
+    "coarse",
+    "memory_step",
     "spelled",
 ]
 
 OSES: Final = ("android", "chromeos", "ios", "ipados", "linux", "macos", "other", "tvos", "watchos", "web", "windows")
 """The systems that an audience may name; the next SDK may know more, so documents hold any word of this form."""
+
+MEMORY_STEPS_MB: Final = (
+    0, 512, 1024, 2048, 3072, 4096, 6144, 8192, 12_288, 16_384, 24_576, 32_768, 65_536, 131_072,
+)  # fmt: skip
+"""Megabytes of memory between which devices are not told apart: what phones and computers are sold with."""
 
 _PARTS: Final = 4
 _BASE: Final = APP_VERSION_PART_MAX + 1
@@ -93,6 +104,18 @@ class DeviceAttributes:
 
 ATTRIBUTES: Final = tuple(sorted(field.name for field in fields(DeviceAttributes)))
 NO_ATTRIBUTES: Final = DeviceAttributes()
+
+
+def coarse(attributes: DeviceAttributes) -> DeviceAttributes:
+    """Return what a device compares with audiences: memory down to its step, so that 7 683 MB are 6 144 MB."""
+    if attributes.memory_mb is None:
+        return attributes
+    return replace(attributes, memory_mb=memory_step(attributes.memory_mb))
+
+
+def memory_step(memory_mb: int) -> int:
+    """Return the largest step of memory that is not above `memory_mb`, in megabytes."""
+    return MEMORY_STEPS_MB[bisect_right(MEMORY_STEPS_MB, memory_mb) - 1]
 
 
 def spelled(attribute: str, value: object) -> str | int:

@@ -66,9 +66,9 @@ def test_two_experiments_of_a_feature_share_a_layer(
     """Disjoint segments run together; the list says what is taken, the policy holds both and the layer's salt."""
     operator.create_layer(app, "search")
     first = running(operator, app, published, segment=QUARTER)
-    second = running(operator, app, published, segment=NEXT, audience="memory_mb>=3000 and os in (ios,android)")
+    second = running(operator, app, published, segment=NEXT, audience="memory_mb>=3072 and os in (ios,android)")
     assert second.segment == NEXT
-    assert second.audience == "memory_mb >= 3000 and os in (android, ios)"
+    assert second.audience == "memory_mb >= 3072 and os in (android, ios)"
     (layer,) = operator.layers(app)
     assert [(claim.experiment_id, claim.first, claim.count) for claim in layer.claims] == [
         (first.experiment_id, 0, 2500),
@@ -96,7 +96,7 @@ def test_overlapping_claims_are_refused_at_creation_and_at_start(
     inside = Segment(layer="search", first=100, count=10)
     cases: list[tuple[dict[str, Any], str]] = [
         ({"segment": inside}, "[0, 2500) of layer 'search', asked for [100, 110)"),
-        ({"audience": "memory_mb >= 3000"}, "a device with memory_mb=3000, os=ios could be in both"),
+        ({"audience": "memory_mb >= 3072"}, "a device with memory_mb=3072, os=ios could be in both"),
     ]
     for options, words in cases:
         with pytest.raises(FailedPreconditionError) as caught:
@@ -303,7 +303,7 @@ def test_conflicts_found_are_those_that_a_policy_would_refuse() -> None:
     """Each pair either compiles together or is named; a rule that only one of them had would let devices down."""
     shapes: list[dict[str, Any]] = [
         {"audience": audience, "segment": segment}
-        for audience in ("", "os in (ios)", "os in (web)", "memory_mb >= 3")
+        for audience in ("", "os in (ios)", "os in (web)", "memory_mb >= 512")
         for segment in (None, SegmentRecord("l", 0, 10), SegmentRecord("l", 10, 10), SegmentRecord("k", 0, 10))
     ]
     layers = [LayerRecord("a", name, f"salt-{name}", 0) for name in ("k", "l")]

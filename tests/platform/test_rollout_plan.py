@@ -111,7 +111,10 @@ def test_an_audience_is_kept_in_its_one_spelling_or_refused() -> None:
     for wrong, told in (
         ("shoe_size == 46", "no device has the attribute 'shoe_size'"),
         ("os in (", "character 8"),
-        ("memory_mb >= 4000 and memory_mb < 3000", "memory_mb"),
+        ("memory_mb >= 4096 and memory_mb < 3072", "memory_mb"),
+        ("memory_mb == 7683", "memory_mb from and below one of 512"),
+        ("memory_mb >= 4096 and memory_mb < 4097", "memory_mb from and below one of 512"),
+        ("os in (ios) and region in (AT) and locale in (de) and memory_mb >= 8192", "at most 3 attributes"),
     ):
         with pytest.raises(InvalidFieldError, match="audience") as refusal:
             checked_audience(wrong)
@@ -124,11 +127,11 @@ def test_an_audience_is_kept_in_its_one_spelling_or_refused() -> None:
         ("os in (ios)", "", True),
         ("os in (ios)", "os in (android, ios)", True),
         ("os in (ios)", "os in (ios)", True),
-        ("memory_mb >= 4000", "memory_mb >= 2000", True),
+        ("memory_mb >= 4096", "memory_mb >= 2048", True),
         ("os in (android, ios)", "os in (ios)", False),
         ("os in (ios)", "os in (android)", False),
         ("", "os in (ios)", False),
-        ("os in (ios)", "os in (ios) and memory_mb >= 2000", False),
+        ("os in (ios)", "os in (ios) and memory_mb >= 2048", False),
     ],
 )
 def test_the_audience_of_a_live_rollout_only_grows(before: str, after: str, is_allowed: bool) -> None:

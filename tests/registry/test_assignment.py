@@ -8,6 +8,7 @@ import pytest
 from alcove.registry.errors import FeatureUnknownError, VersionHaltedError
 from alcove.registry.policy import (
     Arm,
+    DeviceAttributes,
     ExperimentPolicy,
     FeaturePolicy,
     Policy,
@@ -16,6 +17,7 @@ from alcove.registry.policy import (
     VersionRef,
     arm_ranges,
     bucket,
+    candidates,
     keeps_devices,
     make_task,
     policy_from_bytes,
@@ -24,6 +26,8 @@ from alcove.registry.policy import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.registry.policies import everything
 
 VECTORS = Path(__file__).parent / "vectors" / "assignment.json"
 
@@ -265,3 +269,28 @@ def test_halted_default_ends_the_comparison_of_a_rollout_not_the_rollout() -> No
         except VersionHaltedError as error:
             seen.add((error.version, None, None))
     assert seen == {("3.0.0", None, None), ("0.9.0", None, None)}
+
+
+@given(st.integers(0, 10**6), st.integers(0, 5), st.booleans())
+def test_first_candidate_whose_audience_has_the_device_is_what_it_runs(device: int, kind: int, is_halted: bool) -> None:
+    """Candidates are found without the attributes, and lead to the same answer as the rules with them."""
+    attributes = (
+        DeviceAttributes(),
+        DeviceAttributes(os="ios", app_version="2.3"),
+        DeviceAttributes(os="android", locale="de-AT"),
+        DeviceAttributes(locale="de", region="AT", memory_mb=8192),
+        DeviceAttributes(device_class="phone", app_version="3.0", locale="en-GB"),
+        DeviceAttributes(os="web", memory_mb=1024),
+    )[kind]
+    document = everything()
+    for feature, rules in document.features.items():
+        halted = frozenset({rules.default.manifest_sha256}) if is_halted else frozenset()
+        found = candidates(document, feature, secret(device), halted=halted)
+        mine = (one.resolution for one in found if one.audience is None or one.audience.matches(attributes))
+        try:
+            expected = resolve(document, feature, secret(device), attributes=attributes, halted=halted)
+        except VersionHaltedError:
+            expected = None
+        assert next(mine, None) == expected
+        assert all(one.audience is not None for one in found[:-1])
+        assert found[-1].audience is None

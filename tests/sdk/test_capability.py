@@ -38,6 +38,7 @@ KINDS = [
     (device_with("avx512", 2 * GIB, 2), "small"),
     (device_with("avx512_vnni", 2 * GIB, 8), "wide"),
     (device_with("avx512_vnni", 2 * GIB, 7), "quick"),
+    (device_with("avx2", 5 * GIB + 12_345, 3), "large"),
     (device_with("avx512_vnni", 8 * GIB, 8), "large"),
 ]
 
@@ -106,3 +107,16 @@ def test_machine_says_what_it_has() -> None:
     total = Path("/proc/meminfo").read_text(encoding="ascii").partition("MemTotal:")[2].split()[0]
     assert capability.memory_bytes == pytest.approx(1024 * int(total), rel=0.01)
     assert capability.cores >= 1
+
+
+@pytest.mark.parametrize("memory_bytes", [4 * GIB, 5 * GIB, 6 * GIB - 1])
+def test_devices_of_one_step_choose_alike_whatever_a_team_signs(released: World, memory_bytes: int) -> None:
+    """A need between two steps is met from the next step on: no need tells two devices of one step apart."""
+    for need in range(4 * GIB, 6 * GIB, GIB // 4):
+        version = f"3.0.{need * 4 // GIB}"
+        needs = {"large": Needs(memory_bytes=need), "wide": Needs(cores=5)}
+        others = {name: PROGRAMS[name] for name in needs}
+        released.push(version, PROGRAMS["small"], others=others, needs=needs)
+        for cores in (4, 5):
+            chosen = choose_variant(released.manifests[version], device_with("avx2", memory_bytes, cores))
+            assert chosen.name == ("large" if need == 4 * GIB else "fake"), need

@@ -8,6 +8,7 @@ import pytest
 from alcove.registry.errors import MissingTarget, ProgramRefusedError, RollbackError, VersionHaltedError
 from alcove.registry.inspection import ProgramFacts
 from alcove.sdk import Change, DeviceAttributes, IntegrityError, RuntimeTooOldError
+from alcove.sdk.limits import ALL_VERSIONS_BYTES
 from alcove.sdk.state import FeatureSlots
 from alcove.sdk.testing import FakeEngine, SeededEntropy, fake_program
 
@@ -139,14 +140,34 @@ def test_devices_on_both_sides_of_a_rollout_make_identical_requests(released: Wo
 
 
 def test_own_arm_of_a_large_rollout_is_all_that_is_fetched(released: World, make_device: MakeDevice) -> None:
-    """Where the policy says so: the downloads tell the arm, as the policy's reader is told."""
-    released.set_policy("1.0.0", rollout=("2.0.0", 5000), control=5000, own_arm=True)
+    """Where the policy says so and the signed sizes force it: the downloads tell the arm, as the reader is told."""
+    for version in ("3.0.0", "4.0.0"):
+        released.push(version, fake_program(version, size_bytes=ALL_VERSIONS_BYTES // 2 + 1))
+    released.set_policy("3.0.0", rollout=("4.0.0", 5000), control=5000, own_arm=True)
     for arm in (0, 1):
         device = make_device(released, f"device{arm}")
         client = device.client(entropy=SeededEntropy(device.seed_for_arm(arm, salt="roll-salt")))
         assert client.sync().error is None
-        assert device.answer(client) == ["one 1.0.0 rollout", "two 2.0.0 rollout"][arm]
+        assert device.answer(client) == ["3.0.0 3.0.0 rollout", "4.0.0 4.0.0 rollout"][arm]
         assert len(list((device.folder / "versions" / FEATURE).iterdir())) == 1
+
+
+@pytest.mark.parametrize("broken", ["2.0.0", "3.0.0"])
+def test_what_another_audience_needs_keeps_nothing_back(released: World, make_device: MakeDevice, broken: str) -> None:
+    """A version that only others run is fetched too; one that fails is told, and the device's own comes anyway."""
+    released.push("3.0.0", fake_program("three"))
+    released.set_policy("3.0.0", rollout=("2.0.0", 10_000), audience="os in (ios)")
+    released.blob(broken).write_bytes(b"x" * released.blob(broken).stat().st_size)
+    traces = []
+    for name, own in (("ios", "2.0.0"), ("android", "3.0.0")):
+        device = make_device(released, name)
+        client = device.client(device=DeviceAttributes(os=name), entropy=SeededEntropy(0))
+        result = client.sync()
+        assert [(refusal.version, type(refusal.error)) for refusal in result.refused] == [(broken, IntegrityError)]
+        label = {"2.0.0": "two 2.0.0 rollout", "3.0.0": "three 3.0.0 default"}[own]
+        assert device.answer(client) == ("shipped baseline baseline" if own == broken else label)
+        traces.append([(sent.method, sent.path, sent.wire) for sent in device.transport.requests])
+    assert traces[0] == traces[1]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,268 @@
+"""Attack: whoever signs policies asks devices, one valid policy after the other, what they are.
+
+Devices that differ in attributes alone are led through the same policies; what the server and the network see of them
+is compared: every request, and which tasks have a report.  Versions that are small tell nothing by downloads.  What
+sizes and reports must tell is counted on the device, and ends.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pytest
+from alcove.registry.policy import (
+    Arm,
+    Audience,
+    DeviceAttributes,
+    ExperimentPolicy,
+    FeaturePolicy,
+    Outcome,
+    RolloutPolicy,
+    TaskPolicy,
+    VersionRef,
+    make_task,
+    parse_audience,
+)
+from alcove.registry.policy.attributes import MEMORY_STEPS_MB, coarse
+from alcove.sdk import Client, fetching
+from alcove.sdk.limits import MAX_QUESTIONS
+from alcove.sdk.testing import SeededEntropy, fake_program
+
+from tests.sdk.conftest import FEATURE, NOW, Device, World
+
+MakeDevice = Callable[..., Device]
+DAY = 86_400
+SECRET_SEED = 3
+
+DEVICES = [
+    DeviceAttributes(),
+    *(DeviceAttributes(memory_mb=memory) for memory in (300, 3700, 7683, 7684, 12_288)),
+    DeviceAttributes(os="ios", app_version="2.3", locale="de-AT", region="AT", device_class="phone", memory_mb=7683),
+    DeviceAttributes(os="android", app_version="1.0", locale="en", region="US", device_class="low_end", memory_mb=2048),
+]
+
+QUESTIONS = [
+    *(f"memory_mb >= {step}" for step in (4096, 8192, 6144, 7000, 7683, 7684)),
+    "os in (ios)",
+    "locale in (de)",
+    "region in (AT)",
+    "app_version >= 2.1",
+    "memory_mb == 7683",
+    "device_class in (low_end) and os in (android)",
+]
+
+
+def rollout(number: int, version: VersionRef, audience: Audience | None, *, own_arm: bool = False) -> RolloutPolicy:
+    """Everybody of an audience gets a version, and reports."""
+    return RolloutPolicy(
+        id=f"ro-{number}", salt=f"salt-{number}", version=version, share_permyriad=9_999, control_permyriad=1,
+        audience=audience, own_arm=own_arm, task=task(f"ro-{number}", len(Outcome)),
+    )  # fmt: skip
+
+
+def experiment(number: int, versions: Sequence[VersionRef], audience: Audience | None) -> ExperimentPolicy:
+    """Everybody of an audience is in one of the arms, and reports."""
+    arms = tuple(
+        Arm(name=f"a{index}", version=ref, share_permyriad=10_000 // len(versions))
+        for index, ref in enumerate(versions)
+    )
+    made = task(f"ex-{number:03d}", 2, len(arms))
+    return ExperimentPolicy(id=f"ex-{number:03d}", salt=f"salt-{number}", arms=arms, audience=audience, task=made)
+
+
+def task(part_id: str, outcomes: int, arms: int = 2) -> TaskPolicy:
+    """A task at the least epsilon, so that the ledger of reports stops nothing."""
+    return make_task(
+        experiment_id=part_id, epsilon="0.01", arm_count=arms, outcome_count=outcomes, latency_edges_ms=(1.0,),
+        window_s=3600, first_window_start_s=NOW - 1000 * 3600,
+    )  # fmt: skip
+
+
+@dataclass
+class Seen:
+    """What the server sees of one device."""
+
+    requests: list[tuple[str, str, bytes]]
+    tasks: list[str]
+
+
+def live(device: Device, client: Client, begin: int) -> Seen:
+    """One check-in: sync, answer, note how it was taken, report; what of it the network saw."""
+    client.sync()
+    handle = client.feature(FEATURE)
+    handle.predict("hi")
+    handle.record_outcome(accepted=True)
+    client.report()
+    sent = device.transport.requests[begin:]
+    return Seen(
+        [(one.method, one.path, one.wire) for one in sent if one.method == "GET"],
+        [one.body[:32].hex() for one in sent if one.method == "POST"],
+    )
+
+
+@pytest.fixture
+def fleet(released: World, make_device: MakeDevice, unsynced: None) -> list[tuple[Device, Client]]:
+    """Devices that differ in attributes alone: one secret, one history."""
+    made = []
+    for number, attributes in enumerate(DEVICES):
+        device = make_device(released, f"device{number}")
+        made.append((device, device.client(device=attributes, entropy=SeededEntropy(SECRET_SEED))))
+        made[-1][1].sync()
+    return made
+
+
+def ask(world: World, number: int, text: str, *, is_rollout: bool) -> None:
+    """Publish the next version for those of an audience."""
+    audience = parse_audience(text)
+    ref = world.push(f"3.0.{number}", fake_program(f"three {number}"))
+    default = world.ref("1.0.0")
+    parts = (
+        {"rollout": rollout(number, ref, audience)}
+        if is_rollout
+        else {"experiment": experiment(number, (default, ref), audience)}
+    )
+    world._publish({FEATURE: FeaturePolicy(min_version="0.0.1", default=default, **parts)})
+
+
+@pytest.mark.parametrize("is_rollout", [True, False])
+def test_no_series_of_audiences_shows_in_what_devices_fetch(
+    released: World, fleet: list[tuple[Device, Client]], is_rollout: bool
+) -> None:
+    """Many questions, a policy each: all devices send the same requests to the byte, before and after the bound."""
+    answers = set()
+    for number, text in enumerate(QUESTIONS):
+        ask(released, number, text, is_rollout=is_rollout)
+        begins = [len(device.transport.requests) for device, _ in fleet]
+        seen = [live(device, client, begin).requests for (device, client), begin in zip(fleet, begins, strict=True)]
+        assert len(seen[0]) > 3
+        assert all(one == seen[0] for one in seen), text
+        answers |= {device.answer(client) for device, client in fleet}
+    assert len(answers) > 4  # audiences were obeyed, and nothing of it was seen
+
+
+def test_many_audiences_in_one_policy_show_no_more(released: World, fleet: list[tuple[Device, Client]]) -> None:
+    """Thirteen experiments with an audience for each step of memory, all at once: one trace, at most four answers."""
+    default = released.ref("1.0.0")
+    ref = released.push("3.0.0", fake_program("three"))
+    bands = zip(MEMORY_STEPS_MB, (*MEMORY_STEPS_MB[1:], None), strict=True)
+    texts = [f"memory_mb >= {low}" + (f" and memory_mb < {high}" if high else "") for low, high in bands if low]
+    parts = tuple(experiment(number, (default, ref), parse_audience(text)) for number, text in enumerate(texts))
+    rules = FeaturePolicy(min_version="0.0.1", default=default, experiments=parts)
+    released._publish({FEATURE: rules})
+    begins = [len(device.transport.requests) for device, _ in fleet]
+    seen = [live(device, client, begin) for (device, client), begin in zip(fleet, begins, strict=True)]
+    assert all(one.requests == seen[0].requests for one in seen)
+    told = {parts.index(part) for one in seen for part in parts if part.task.task_id in one.tasks}
+    assert told <= set(range(MAX_QUESTIONS))  # who is in a later band never said so
+    for _, client in fleet:
+        assert client.privacy_summary().answers_30_days <= MAX_QUESTIONS
+
+
+def test_reports_tell_at_most_four_audiences_in_any_thirty_days(released: World, make_device: MakeDevice) -> None:
+    """A device that is in every audience, asked a new one each day for 34 days: its reports name four tasks a month."""
+    device = make_device(released)
+    attributes = DeviceAttributes(app_version="9.9")
+    client = device.client(device=attributes, entropy=SeededEntropy(SECRET_SEED))
+    client.sync()
+    told: list[int] = []
+    for day in range(34):
+        text = f"app_version >= 1.{day}"
+        default = released.ref("1.0.0")
+        part = experiment(day, (default, released.ref("2.0.0")), parse_audience(text))
+        released._publish({FEATURE: FeaturePolicy(min_version="0.0.1", default=default, experiment=part)})
+        seen = live(device, client, len(device.transport.requests))
+        assert client.last_sync is not None
+        assert client.last_sync.error is None
+        assert set(seen.tasks) <= {part.task.task_id}
+        told += [day] * len(seen.tasks)
+        device.clock.pass_s(DAY)
+        released.clock.pass_s(DAY)
+        released.tree.refresh()
+    assert told[:MAX_QUESTIONS] == list(range(MAX_QUESTIONS))
+    for first in range(34):
+        assert sum(first <= day < first + 30 for day in told) <= MAX_QUESTIONS
+    assert len(told) > MAX_QUESTIONS  # and later it goes on: a bound, not an end
+
+
+@pytest.mark.parametrize("memory_mb", [700, 3_000, 7_683, 15_999, 100_000])
+def test_binary_search_by_sizes_ends_after_four_answers(
+    released: World, make_device: MakeDevice, memory_mb: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Versions too large for everybody: the search halves the range by each download, twelve times, and learns four."""
+    monkeypatch.setattr(fetching, "ALL_VERSIONS_BYTES", 10)
+    device = make_device(released)
+    client = device.client(device=DeviceAttributes(memory_mb=memory_mb), entropy=SeededEntropy(SECRET_SEED))
+    client.sync()
+    low, high, informative = 0, 1 << 17, 0
+    for number in range(12):
+        middle = (low + high) // 2
+        ask(released, number, f"memory_mb >= {middle}", is_rollout=True)
+        begin = len(device.transport.requests)
+        client.sync()
+        fetched = f"/blobs/{released.manifests[f'3.0.{number}'].variants[0].sha256}"
+        if fetched in [one.path for one in device.transport.requests[begin:]]:
+            low, informative = middle, number
+        else:
+            high = middle
+    assert informative < MAX_QUESTIONS
+    assert client.privacy_summary().answers_30_days == MAX_QUESTIONS
+    # All that the search "learns" after that is the refusal, which leads it down to the same number from there.
+    assert high - low <= 32
+    assert coarse(DeviceAttributes(memory_mb=memory_mb)).memory_mb in MEMORY_STEPS_MB
+
+
+def test_devices_of_one_step_of_memory_are_never_told_apart(
+    released: World, make_device: MakeDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor by versions that are too large, nor by reports, whatever is asked: 6 144 MB and 8 191 MB are one."""
+    monkeypatch.setattr(fetching, "ALL_VERSIONS_BYTES", 10)
+    devices = []
+    for memory_mb in (6144, 7683, 8191):
+        device = make_device(released, f"of {memory_mb}")
+        devices.append((device, device.client(device=DeviceAttributes(memory_mb=memory_mb), entropy=SeededEntropy(3))))
+    for number, text in enumerate(QUESTIONS):
+        ask(released, number, text, is_rollout=True)
+        seen = [live(device, client, len(device.transport.requests)) for device, client in devices]
+        assert seen[0] == seen[1] == seen[2], text
+
+
+def arm_flagged(world: World, versions: tuple[str, str], number: int = 0) -> None:
+    """Publish an experiment whose policy says that arms are to be fetched alone."""
+    part = experiment(number, [world.ref(version) for version in versions], None).model_copy(update={"own_arm": True})
+    rules = FeaturePolicy(min_version="0.0.1", default=world.ref("1.0.0"), experiment=part)
+    world._publish({FEATURE: rules})
+
+
+def test_small_arms_are_fetched_by_all_whatever_the_policy_says(released: World, make_device: MakeDevice) -> None:
+    """Two arms of 87 kB and `own_arm`: eight devices, in both arms, make the same requests to the byte."""
+    for version in ("3.0.0", "4.0.0"):
+        released.push(version, fake_program(version, size_bytes=87_000))
+    arm_flagged(released, ("3.0.0", "4.0.0"))
+    seen, answers = [], set()
+    for seed in range(8):
+        device = make_device(released, f"device{seed}")
+        client = device.client(entropy=SeededEntropy(seed))
+        client.sync()
+        answers.add(device.answer(client))
+        seen.append([(one.method, one.path, one.wire) for one in device.transport.requests])
+    assert len(answers) == 2
+    assert all(one == seen[0] for one in seen)
+
+
+def test_arms_that_are_too_large_are_told_four_times_and_no_more(
+    released: World, make_device: MakeDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Above the bound by the signed manifests an arm shows, and counts; then the device stays on its default."""
+    monkeypatch.setattr(fetching, "ALL_VERSIONS_BYTES", 20_000)
+    device = make_device(released)
+    client = device.client(entropy=SeededEntropy(SECRET_SEED))
+    for number in range(MAX_QUESTIONS + 2):
+        names = f"3.0.{number}", f"4.0.{number}"
+        for name in names:
+            released.push(name, fake_program(name, size_bytes=10_001))
+        arm_flagged(released, names, number)
+        begin = len(device.transport.requests)
+        assert client.sync().error is None
+        blobs = [one.path for one in device.transport.requests[begin:] if one.path.startswith("/blobs")]
+        own = {f"/blobs/{released.manifests[name].variants[0].sha256}" for name in names}
+        assert len(own & set(blobs)) == (1 if number < MAX_QUESTIONS else 0)
+    assert device.answer(client) == "one 1.0.0 default"
