@@ -169,3 +169,28 @@ def test_large_convolution_in_pieces_gives_the_bytes_of_small_ones() -> None:
     alone = convolution(1)
     (together,) = convolution(4)(images)
     assert together.tobytes() == b"".join(alone(image[None])[0].tobytes() for image in images)
+
+
+@pytest.mark.parametrize(
+    ("shape", "order"),
+    [
+        ((5_000_000,), (0,)),
+        ((3, 2_000_000), (1, 0)),
+        ((2, 3, 1, 1_500_000), (2, 3, 1, 0)),
+        ((3000, 3000), (1, 0)),
+        ((2, 5_000_000), (0, 1)),
+    ],
+)
+def test_large_copies_in_pieces_are_numpys(shape: tuple[int, ...], order: tuple[int, ...]) -> None:
+    """Above four million elements a walk is taken in pieces, along whichever dimension; backwards too."""
+    values = np.random.default_rng(8).integers(-128, 128, shape, np.int8)
+    sign = -1 if len(shape) > 1 else 1
+    strides = [sign * step for step in values.strides]
+    offset = sum((size - 1) * step for size, step in zip(shape, values.strides, strict=True)) if sign < 0 else 0
+    walk = (offset, *(strides[axis] for axis in order), *(0,) * (8 - len(order)))
+    build = Assembly()
+    x = build.input("x", DType.I8, shape)
+    made = tuple(shape[axis] for axis in order)
+    build.output("y", build.op("strided_copy", [x], (DType.I8, made), attributes=walk)[0])
+    expected = (values[(slice(None, None, -1),) * len(shape)] if sign < 0 else values).transpose(order)
+    assert np.array_equal(load(build.program())(values)[0], expected)

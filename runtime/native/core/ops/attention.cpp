@@ -134,7 +134,7 @@ Status check_attention(const Subject& s, Checked& steps) {
   for (size_t d = 0; d < shapes.batch.rank; ++d) count = count * shapes.batch.dims[d];
   const Checked columns = (shapes.span + 15ull) / 16 * 16;
   const Checked width = Checked(shapes.width) + (shapes.value_width + 15ull) / 16 * 16 + 17;
-  steps = count * (Checked(shapes.length) + 1) * columns * width;
+  steps = count * ((Checked(shapes.length) + 1) * columns * width + 1024);
   return {};
 }
 

@@ -136,7 +136,7 @@ Status check_depthwise_conv2d(const Subject& s, Checked& steps) {
   const uint64_t dims[2] = {taps + 1, outputs};
   ALCOVE_TRY(check_shape(s, s.op.inputs[1], "weight", dims, 2));
   ALCOVE_TRY(check_convolved(s, outputs));
-  steps = elements(s.output(0)) * (taps + 1);
+  steps = elements(s.output(0)) * (taps + 1) + pixel_steps(s.output(0));
   return {};
 }
 

@@ -173,7 +173,7 @@ Status check_where(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_same_dtype(s, s.op.inputs[2], "input 2", s.input(1).dtype));
   ALCOVE_TRY(check_same_dtype(s, s.op.outputs[0], "output", s.input(1).dtype));
   ALCOVE_TRY(check_broadcast(s));
-  steps = elements(s.output(0));
+  steps = elements(s.output(0)) * 4;
   return {};
 }
 
@@ -195,7 +195,7 @@ Status check_cast(const Subject& s, Checked& steps) {
   uint64_t dims[kMaxRank];
   for (uint8_t d = 0; d < in.rank; ++d) dims[d] = in.dims[d];
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, in.rank));
-  steps = elements(in);
+  steps = elements(in) * 4;
   return {};
 }
 

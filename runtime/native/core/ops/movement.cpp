@@ -9,6 +9,8 @@ namespace {
 
 constexpr uint8_t kOffset = 0, kStrides = 1;                      // of strided_copy and strided_scatter
 constexpr uint8_t kBefore = 0, kAfter = 8, kMode = 16, kBits = 17;  // of pad
+// Copied from one look at the flag of cancellation to the next: tens of milliseconds where each misses the cache.
+constexpr uint64_t kPollElements = 1u << 22;
 constexpr int64_t kMostMargin = kMaxDimension;
 // Whole numbers that f64 holds exactly.
 constexpr double kMostWhole = 9007199254740992.0;
@@ -49,6 +51,41 @@ Status check_element(const Subject& s, uint8_t i, DType dtype) {
   return failure(Code::op_attribute, Section::program, "%s: %#" PRIx64 " is no %s", s.name(), bits, dtype_name(dtype));
 }
 
+// What a walk by the op's strides costs: a cache line for each run of neighbours, and a step for each element.
+Checked walk_steps(const Subject& s, const Tensor& walked) {
+  constexpr uint64_t kRunSteps = 32;
+  uint64_t run = 1;
+  for (uint8_t d = walked.rank; d-- > 0;) {
+    if (walked.dims[d] == 1) continue;
+    if (s.integer(static_cast<uint8_t>(kStrides + d)) != static_cast<int64_t>(run)) break;
+    run *= walked.dims[d];
+  }
+  return elements(walked) + Checked(walked.element_count() / run) * kRunSteps;
+}
+
+// Where pieces of a walk begin: those of the dimensions before `along` one by one, which this makes 1.
+class StridedCopyStart {
+ public:
+  StridedCopyStart(kernels::StridedCopy& args, uint8_t along) noexcept : along_(along), offset_(args.offset) {
+    for (uint8_t d = 0; d < along; ++d) {
+      dims_[d] = args.dims[d];
+      args.dims[d] = 1;
+    }
+  }
+  void place(uint64_t outer, size_t first, kernels::StridedCopy& args) const noexcept {
+    args.offset = offset_ + static_cast<int64_t>(first) * args.strides[along_];
+    for (uint8_t d = along_; d-- > 0;) {
+      args.offset += static_cast<int64_t>(outer % dims_[d]) * args.strides[d];
+      outer /= dims_[d];
+    }
+  }
+
+ private:
+  uint8_t along_;
+  int64_t offset_;
+  size_t dims_[kMaxRank] = {};
+};
+
 template <typename Args>
 void set_walk(const Call& c, const Tensor& walked, Args& args) noexcept {
   args.element_bytes = dtype_bytes(walked.dtype);
@@ -66,7 +103,7 @@ Status check_strided_copy(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
   ALCOVE_TRY(check_same_dtype(s, s.op.outputs[0], "output", s.input(0).dtype));
   ALCOVE_TRY(check_reach(s, s.output(0), s.input(0)));
-  steps = elements(s.output(0));
+  steps = walk_steps(s, s.output(0));
   return {};
 }
 
@@ -75,7 +112,28 @@ Status run_strided_copy(const Call& c) noexcept {
   args.input = c.in<uint8_t>(0);
   args.output = c.out<uint8_t>(0);
   set_walk(c, c.output(0), args);
-  c.kernels.strided_copy_any(args);
+  const uint64_t count = c.output(0).element_count();
+  if (count <= kPollElements) {
+    c.kernels.strided_copy_any(args);
+    return {};
+  }
+  // In pieces along the first dimension whose elements have few enough each; those before it one by one.
+  uint64_t inner = count;
+  uint8_t along = 0;
+  while (inner / args.dims[along] > kPollElements) inner /= args.dims[along++];
+  const size_t all = args.dims[along];
+  inner /= all;
+  const size_t piece = static_cast<size_t>(kPollElements / inner);
+  const StridedCopyStart start(args, along);
+  for (uint64_t outer = 0; outer < count / inner / all; ++outer) {
+    for (size_t first = 0; first < all; first += piece) {
+      if (is_run_cancelled()) return {};
+      start.place(outer, first, args);
+      args.dims[along] = all - first < piece ? all - first : piece;
+      c.kernels.strided_copy_any(args);
+      args.output += args.dims[along] * inner * args.element_bytes;
+    }
+  }
   return {};
 }
 
@@ -84,7 +142,7 @@ Status check_strided_scatter(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_same_dtype(s, s.op.inputs[1], "source", s.input(0).dtype));
   ALCOVE_TRY(check_like_input(s));
   ALCOVE_TRY(check_reach(s, s.input(1), s.input(0)));
-  steps = elements(s.input(0)) + elements(s.input(1));
+  steps = elements(s.input(0)) + walk_steps(s, s.input(1));
   return {};
 }
 
@@ -157,7 +215,7 @@ Status check_pad(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_same_dtype(s, s.op.outputs[0], "output", in.dtype));
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, in.rank));
   ALCOVE_TRY(check_element(s, kBits, in.dtype));
-  steps = elements(s.output(0));
+  steps = elements(s.output(0)) * 8;
   return {};
 }
 
@@ -215,7 +273,7 @@ Status check_arange(const Subject& s, Checked& steps) {
                      out.dims[0], step, start);
     }
   }
-  steps = elements(out);
+  steps = elements(out) * 4;
   return {};
 }
 
@@ -251,7 +309,7 @@ Status check_triangle(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_like_input(s));
   ALCOVE_TRY(check_integer(s, 0, "diagonal", -kMostMargin, kMostMargin));
   ALCOVE_TRY(check_integer(s, 1, "is_upper", 0, 1));
-  steps = elements(s.input(0));
+  steps = elements(s.input(0)) * 8;
   return {};
 }
 

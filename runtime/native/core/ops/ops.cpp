@@ -12,6 +12,9 @@
 
 namespace alcove {
 
+// Vector code does several in the time of anything else.
+static constexpr uint64_t kProductsPerStep = 4;
+
 namespace ops {
 
 namespace {
@@ -60,6 +63,30 @@ bool splits_scratch(OpCode code) noexcept {
     case OpCode::winograd_conv2d: return true;
     default: return false;
   }
+}
+bool is_product(OpCode code) noexcept {
+  switch (code) {
+    case OpCode::attention:
+    case OpCode::conv2d:
+    case OpCode::conv2d_i8:
+    case OpCode::conv_transpose2d:
+    case OpCode::gru:
+    case OpCode::linear:
+    case OpCode::linear_dynamic_i8:
+    case OpCode::linear_i8:
+    case OpCode::linear_weight_i4:
+    case OpCode::linear_weight_i8:
+    case OpCode::lstm:
+    case OpCode::matmul:
+    case OpCode::rnn:
+    case OpCode::separable_conv2d:
+    case OpCode::squeeze_excite_conv2d:
+    case OpCode::winograd_conv2d: return true;
+    default: return false;
+  }
+}
+bool polls(OpCode code) noexcept {
+  return is_product(code) || code == OpCode::depthwise_conv2d || code == OpCode::depthwise_conv2d_i8 || code == OpCode::strided_copy;
 }
 RunRule* run_rule(OpCode code) noexcept { return kRules.rules[static_cast<uint16_t>(code)].run; }
 
@@ -162,6 +189,8 @@ Status check_input_count(const Subject& s, uint64_t expected) {
                  s.op.input_count, expected);
 }
 
+Checked pixel_steps(const Tensor& image) { return Checked(image.dims[0]) * image.dims[1] * image.dims[2] * 32; }
+
 Checked elements(const Tensor& tensor) {
   Checked count = 1;
   for (uint8_t d = 0; d < tensor.rank; ++d) count = count * tensor.dims[d];
@@ -182,6 +211,12 @@ Status check_signatures(const Program& program, const std::vector<int32_t>& writ
     }
     Checked of_op = 0;
     if (Status status = check({program, op, writers}, of_op); !status.is_ok()) return status.in_op(i);
+    if (!ops::polls(op.code) && !of_op.is_at_most(kMaxOpSteps)) {
+      return failure(Code::run_steps, Section::program, "%s takes more than %" PRIu64 " steps, and can't be stopped within",
+                     op_info(static_cast<uint16_t>(op.code))->name(), kMaxOpSteps)
+          .in_op(i);
+    }
+    if (ops::is_product(op.code) && of_op.is_at_most(UINT64_MAX)) of_op = of_op.value() / kProductsPerStep;
     total = total + of_op;
     if (!total.is_at_most(kMaxRunSteps)) {
       return failure(Code::run_steps, Section::program, "one run takes more than %" PRIu64 " steps", kMaxRunSteps).in_op(i);

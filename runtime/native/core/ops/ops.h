@@ -121,6 +121,10 @@ using RunRule = Status(const Call&) noexcept;
 // Precondition: the op's code is in the manifest.  Null where the build was made without the operator.
 [[nodiscard]] CheckRule* check_rule(OpCode code) noexcept;
 [[nodiscard]] RunRule* run_rule(OpCode code) noexcept;
+// Whether it looks at the flag of cancellation while it runs: it is shared out, or made of dense products.
+[[nodiscard]] bool polls(OpCode code) noexcept;
+// Whether its steps are multiply-adds of dense products.
+[[nodiscard]] bool is_product(OpCode code) noexcept;
 // Whether its output 1 is scratch of which each part of a split takes as much.
 [[nodiscard]] bool splits_scratch(OpCode code) noexcept;
 
@@ -167,5 +171,7 @@ struct Expected {
 
 // Number of elements, overflow and all.
 [[nodiscard]] Checked elements(const Tensor& tensor);
+// What a kernel takes for each pixel of an image besides what it does for its channels, in steps.
+[[nodiscard]] Checked pixel_steps(const Tensor& image);
 
 }  // namespace alcove::ops

@@ -47,12 +47,12 @@ Status check_images(const Subject& s, uint32_t output_dtypes) {
 
 Checked window_steps(const Subject& s, uint8_t first) {
   const auto taps = s.integer(first) * s.integer(static_cast<uint8_t>(first + 1));
-  return elements(s.output(0)) * (static_cast<uint64_t>(taps) + 1);
+  return elements(s.output(0)) * (static_cast<uint64_t>(taps) + 1) + pixel_steps(s.output(0));
 }
 
 Checked adaptive_steps(const Subject& s) {
   const Tensor &in = s.input(0), &out = s.output(0);
-  return elements(out) * (uint64_t{in.dims[1]} / out.dims[1] + 2) * (uint64_t{in.dims[2]} / out.dims[2] + 2);
+  return elements(out) * (uint64_t{in.dims[1]} / out.dims[1] + 2) * (uint64_t{in.dims[2]} / out.dims[2] + 2) + pixel_steps(out);
 }
 
 kernels::PoolWindows adaptive_windows(const Call& c) noexcept {

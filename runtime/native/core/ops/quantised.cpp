@@ -253,7 +253,7 @@ Status check_max_pool2d_i8(const Subject& s, Checked& steps) {
   const Tensor& in = s.input(0);
   const uint64_t dims[4] = {in.dims[0], pooled(s, 0, in.dims[1]), pooled(s, 1, in.dims[2]), in.dims[3]};
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, 4));
-  steps = elements(s.output(0)) * (static_cast<uint64_t>(s.integer(kKernelH) * s.integer(kKernelW)) + 1);
+  steps = elements(s.output(0)) * (static_cast<uint64_t>(s.integer(kKernelH) * s.integer(kKernelW)) + 1) + pixel_steps(s.output(0));
   return {};
 }
 

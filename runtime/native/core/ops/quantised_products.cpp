@@ -211,7 +211,7 @@ Status check_depthwise_conv2d_i8(const Subject& s, Checked& steps) {
   const auto taps = static_cast<uint64_t>(s.integer(kKernelH) * s.integer(kKernelW));
   ALCOVE_TRY(check_products(s, taps));
   ALCOVE_TRY(check_packed(s, (uint64_t{channels} + 15) / 16, kernels::depthwise_panel_bytes_i8(taps)));
-  steps = elements(s.output(0)) * (taps + 32);
+  steps = elements(s.output(0)) * (taps + 32) + pixel_steps(s.output(0));
   return {};
 }
 
