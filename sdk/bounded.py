@@ -47,7 +47,9 @@ class BoundedTransport:
         if not self._is_over:
             self._cancelled.clear()
         self.ended = None
-        self._deadline_ns = self._clock.monotonic_ns() + int(MAX_SYNC_S * _NS)
+        # The halt is read at the beginning of each sync.
+        self._asked_ns = self._clock.monotonic_ns()
+        self._deadline_ns = self._asked_ns + int(MAX_SYNC_S * _NS)
 
     def cancel(self, *, is_for_good: bool = False) -> None:
         """End the sync at hand before its next request or chunk; where it is for good, each later one too."""
@@ -71,7 +73,7 @@ class BoundedTransport:
     @contextlib.contextmanager
     def asking(self, ask: Callable[[], None]) -> Iterator[None]:
         """Call `ask` now and then while blobs come; what it raises ends the download, of which the start stays."""
-        self._ask, self._asked_ns = ask, self._clock.monotonic_ns()
+        self._ask = ask
         try:
             yield
         finally:

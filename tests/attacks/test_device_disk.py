@@ -47,6 +47,7 @@ def used(device: Device, unsynced: None) -> Client:
         handle = client.feature(FEATURE)
         for accepted in (True, False, True):
             answer = handle.predict(TYPED)
+            assert answer.value is not None
             assert answer.value["label"][0][0] == ANSWERED
             handle.record_outcome(accepted, answer)
         handle.predict(b"\xff" + TYPED.encode())

@@ -5,12 +5,14 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from typing import Any
 
 import pytest
 from alcove.registry.policy import VersionRef
 from alcove.sdk import Client, ClosedError, SyncResult, TooSlowError, TransportError
+from alcove.sdk.bounded import BoundedTransport
 from alcove.sdk.egress import Egress
 from alcove.sdk.limits import CHUNK_BYTES, HALT_RECHECK_S, HEAD_TIMEOUT_S, MAX_FILE_S, MAX_SYNC_S, MIN_BYTES_PER_S
 from alcove.sdk.testing import FolderTransport, fake_program
@@ -305,6 +307,23 @@ def test_head_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
     egress.close()
     server.close()
+
+
+def test_halt_is_asked_for_across_files_and_features_too(device: Device) -> None:
+    """Many files of less than a minute each are no way around it."""
+    asked: list[int] = []
+    drip = Drip(device)
+    drip.seconds_a_chunk = HALT_RECHECK_S * 0.4
+    bounded = BoundedTransport(drip, device.clock)
+    bounded.begin()
+    blob = device.world.blob("1.0.0").name
+    for number in range(10):
+        with (
+            bounded.asking(partial(asked.append, number)),
+            bounded.get(f"/blobs/{blob}", max_bytes=1 << 20) as download,
+        ):
+            assert b"".join(download.chunks)
+    assert asked == [2, 5, 8]
 
 
 def test_bounds_hang_together() -> None:

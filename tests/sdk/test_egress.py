@@ -9,7 +9,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from alcove.sdk import Client, InsecureServerError, ResponseTooLargeError, Sent, StatusError, TransportError
+from alcove.sdk import (
+    Client,
+    ClosedError,
+    InsecureServerError,
+    ResponseTooLargeError,
+    Sent,
+    StatusError,
+    TransportError,
+)
 from alcove.sdk.egress import HEADERS, Egress, TufFetcher
 from alcove.sdk.transport import Traffic, checked_server
 from cryptography import x509
@@ -297,6 +305,41 @@ def test_https_is_verified_and_observed(server: TreeServer, tmp_path: Path, monk
     assert body(trusting, "/metadata/timestamp.json").startswith(b"{")
     assert seen[-1].wire.startswith(b"GET /metadata/timestamp.json HTTP/1.1\r\n")
     trusting.close()
+
+
+def test_closing_wakes_who_reads_through_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The socket is shut beneath the session: a typed error at once, not after the longest silence."""
+    cert, key = certificate(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(cert))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    half_said = threading.Event()
+    held: list[object] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def say_half() -> None:
+            connection = context.wrap_socket(listener.accept()[0], server_side=True)
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc")
+            held.append(connection)
+            half_said.set()
+
+        egress = Egress(f"https://localhost:{listener.getsockname()[1]}")
+        ended: list[BaseException] = []
+
+        def read() -> None:
+            try:
+                body(egress, "/x")
+            except ClosedError as error:
+                ended.append(error)
+
+        threads = [threading.Thread(target=work, daemon=True) for work in (say_half, read)]
+        for thread in threads:
+            thread.start()
+        assert half_said.wait(60)
+        egress.close()
+        threads[1].join(20)  # below the 30 seconds of silence that end it anyhow
+        assert len(ended) == 1
 
 
 def leaky(device: Device) -> Callable[[str], object]:
