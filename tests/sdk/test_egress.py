@@ -314,7 +314,7 @@ def test_closing_wakes_who_reads_through_tls(tmp_path: Path, monkeypatch: pytest
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
     half_said = threading.Event()
-    held: list[object] = []
+    held: list[ssl.SSLSocket] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def say_half() -> None:
@@ -338,7 +338,10 @@ def test_closing_wakes_who_reads_through_tls(tmp_path: Path, monkeypatch: pytest
             thread.start()
         assert half_said.wait(60)
         egress.close()
-        threads[1].join(20)  # below the 30 seconds of silence that end it anyhow
+        for thread in threads:
+            thread.join(20)  # below the 30 seconds of silence that end it anyhow
+        for connection in held:
+            connection.close()
         assert len(ended) == 1
 
 
