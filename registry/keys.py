@@ -103,19 +103,31 @@ def create_keys(directory: Path, *, teams: Mapping[str, Sequence[str]]) -> KeyRi
     )
 
 
+def check_private_file(path: Path) -> None:
+    """Check that a file of secrets is for its owner alone.
+
+    Raises:
+        KeyFileError: absent, or readable by anyone but its owner.
+    """
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError as error:
+        raise KeyFileError(str(path), error.strerror or str(error)) from error
+    if mode & 0o077:
+        raise KeyFileError(str(path), f"is open to others (mode {mode:04o}); a key is 0600")
+
+
 def load_signer(path: Path) -> CryptoSigner:
     """Return the signer of a private key file.
 
     Raises:
         KeyFileError: absent, not an Ed25519 key in PKCS #8 PEM, or readable by anyone but its owner.
     """
+    check_private_file(path)
     try:
-        mode = path.stat().st_mode
         data = read_bounded(path, KEY_FILE_MAX_BYTES)
     except OSError as error:
         raise KeyFileError(str(path), error.strerror or str(error)) from error
-    if stat.S_IMODE(mode) & 0o077:
-        raise KeyFileError(str(path), f"is open to others (mode {stat.S_IMODE(mode):04o}); a key is 0600")
     if data is None:
         raise KeyFileError(str(path), f"has more than {KEY_FILE_MAX_BYTES} bytes")
     try:
@@ -145,16 +157,17 @@ def new_key(path: Path) -> CryptoSigner:
     return signer
 
 
-def load_keys(directory: Path) -> KeyRing:
-    """Return the keys that `create_keys` wrote into `directory`.
+def load_keys(directory: Path, *, online: Path | None = None) -> KeyRing:
+    """Return the keys that `create_keys` wrote into `directory`, of which the online ones may lie elsewhere since.
 
     Raises:
         KeyFileError: a key is absent, malformed or open to others.
     """
+    server = online or directory / "online"
     return KeyRing(
         root=load_signer(directory / "offline" / "root.pem"),
         targets=load_signer(directory / "offline" / "targets.pem"),
-        online=OnlineKeys(**{role: load_signer(directory / "online" / f"{role}.pem") for role in ONLINE_ROLES}),
+        online=OnlineKeys(**{role: load_signer(server / f"{role}.pem") for role in ONLINE_ROLES}),
         teams={path.stem: load_signer(path) for path in sorted((directory / "teams").glob("*.pem"))},
     )
 

@@ -5,6 +5,7 @@
     <folder>/ROLE.pem              the private key, in a file
     <folder>/ROLE.uri              or where else it is: the public key and a URI, as `alcove keys public` writes them
     <folder>/ROLE.next.pem, .uri   the key that the server waits to change to (`rotation.py`)
+    <folder>/ceremony.json         where everybody else's keys were made, if it was by `alcove keys create`
 
 for `policy`, `halt`, `snapshot` and `timestamp`.  A key has one place: both files of a role at once are refused.  What
 a token or a key service asks for (a PIN) is in the environment, because nobody is there to be asked.
@@ -12,23 +13,45 @@ a token or a key service asks for (a PIN) is in the environment, because nobody 
 
 from __future__ import annotations
 
+import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from alcove.registry.errors import KeyFileError
-from alcove.registry.files import DISK
+from alcove.registry.files import DISK, replace_file
 from alcove.registry.keys import ONLINE_ROLES, OnlineKeys, load_signer
 from alcove.registry.signers import PRIVATE, load_service_signer, private_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from alcove.registry._tuf import Signer
 
+CEREMONY: Final = "ceremony.json"
 URI: Final = ".uri"
 SECRET_VARIABLE: Final = "ALCOVE_KEY_SECRET_"  # noqa: S105 - the beginning of a name, and no secret
 _NEXT: Final = ".next"
+
+
+def note_ceremony(folder: Path, directory: Path) -> None:
+    """Note beside the server's keys where everybody else's were made, so that the server can tell if they stay there.
+
+    Raises:
+        KeyFileError: the note cannot be written.
+    """
+    try:
+        replace_file(DISK, folder / CEREMONY, json.dumps({"keys": str(directory.resolve())}).encode())
+    except OSError as error:
+        raise KeyFileError(str(folder / CEREMONY), error.strerror or str(error)) from error
+
+
+def ceremony_folder(folder: Path) -> Path | None:
+    """Return where everybody else's keys were made, as far as it was noted and can be read."""
+    try:
+        return Path(json.loads((folder / CEREMONY).read_bytes())["keys"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
 
 
 def load_online_keys(folder: Path) -> OnlineKeys:

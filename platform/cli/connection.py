@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from alcove.platform.cli.files import read_text
+from alcove.platform.cli.files import read_secret
 from alcove.platform.client import PlatformClient
+from alcove.registry.keys import check_private_file
 
 __all__ = ["Blobs", "Database", "Server", "TlsRoot", "TokenFile", "connect"]
 
@@ -55,7 +56,7 @@ def connect(server: str, token_file: Path | None, tls_root: Path | None) -> Plat
     if token_file is None and certificate is None:
         problem = "name the token's file, or set ALCOVE_TOKEN_FILE (make one: alcove token create --out FILE)"
         raise typer.BadParameter(problem, param_hint="--token-file")
-    token = "" if token_file is None else read_text(token_file).strip()
+    token = "" if token_file is None else read_secret(token_file).strip()
     trusted = None if tls_root is None else tls_root.read_bytes()
     return PlatformClient(server, token, tls_root=trusted, certificate=certificate)
 
@@ -69,4 +70,5 @@ def _certificate() -> tuple[bytes, bytes] | None:
     if not key or not chain:
         problem = "ALCOVE_CLIENT_CERTIFICATE and ALCOVE_CLIENT_KEY come together"
         raise typer.BadParameter(problem)
+    check_private_file(Path(key))
     return Path(key).read_bytes(), Path(chain).read_bytes()

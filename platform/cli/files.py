@@ -1,10 +1,29 @@
-"""How is a text file that a command was given read?"""
+"""Reads the files that a command was given, and says where others are unless it is told."""
 
 from pathlib import Path
 
 from alcove.platform.core.errors import InvalidFieldError
+from alcove.registry.keys import check_private_file
 
-__all__ = ["read_text"]
+__all__ = ["online_folder", "read_secret", "read_text"]
+
+
+def online_folder(data_dir: Path) -> Path:
+    """Return where the server's keys are unless it is told otherwise: beside its data, so not in its back-ups."""
+    place = data_dir.resolve()
+    return place.with_name(f"{place.name}-keys")
+
+
+def read_secret(path: Path) -> str:
+    """Return the text of a UTF-8 file that is for its owner alone.
+
+    Raises:
+        KeyFileError: it is open to others, or is not there.
+        InvalidFieldError: it is not UTF-8.
+        OSError: it cannot be read.
+    """
+    check_private_file(path)
+    return read_text(path)
 
 
 def read_text(path: Path) -> str:

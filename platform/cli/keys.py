@@ -1,12 +1,14 @@
 """`alcove keys`: the ceremony that makes all keys and the first signed tree, and every later change of who signs."""
 
 import contextlib
+import shutil
 import stat
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from alcove.platform.cli import key_changes
+from alcove.platform.cli.files import online_folder
 from alcove.platform.cli.output import AsJson, print_json, print_rows
 from alcove.platform.server.guard import hold_data_folder
 from alcove.platform.server.settings import Settings
@@ -21,7 +23,14 @@ from alcove.registry.keys import (
     load_signer,
 )
 from alcove.registry.layout import metadata_file
-from alcove.registry.online_keys import URI, key_file, online_candidates, online_keys_trusted, settle_online_keys
+from alcove.registry.online_keys import (
+    URI,
+    key_file,
+    note_ceremony,
+    online_candidates,
+    online_keys_trusted,
+    settle_online_keys,
+)
 from alcove.registry.rules import check_teams
 from alcove.registry.signers import load_key
 from alcove.registry.tree import Tree
@@ -58,10 +67,17 @@ def create(
     data_dir: Annotated[Path, typer.Option(help="The server's data folder; the signed tree is made there.")] = Path(
         "server"
     ),
+    online: Annotated[
+        Path | None, typer.Option(help="Where the server's keys go; DATA_DIR-keys unless told otherwise.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make offline, online and team keys (0600), the signed tree, and root.json for the apps."""
+    """Make offline, online and team keys (0600), the signed tree, and root.json for the apps.
+
+    The server's keys lie apart from everybody else's: a server does not start with those beside its own.
+    """
     teams = _teams(team)
+    server_keys = online or online_folder(data_dir)
     tree_folder = data_dir / "tree"
     root = directory / "root.json"
     if root.exists():
@@ -69,18 +85,28 @@ def create(
     is_whole = (tree_folder / metadata_file("timestamp")).exists()
     if is_whole and not _is_signed_by(tree_folder, directory):
         raise typer.BadParameter(f"{data_dir} holds a signed tree already; keys are never made twice for one tree")
-    keyring = _keyring(directory, teams)
+    keyring = _keyring(directory, teams, server_keys)
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not is_whole:
         initialise_tree(tree_folder, keyring, teams)
+    note_ceremony(server_keys, directory)
     replace_file(DISK, root, Tree(tree_folder).root_bytes())  # the ceremony is finished when this file is there
     if as_json:
-        print_json({"keys": str(directory), "tree": str(tree_folder), "root": str(root), "teams": teams})
+        print_json(
+            {
+                "keys": str(directory),
+                "online": str(server_keys),
+                "tree": str(tree_folder),
+                "root": str(root),
+                "teams": teams,
+            }
+        )
         return
-    typer.echo(f"keys        {directory}/offline (move it to a safe), /online (for the server), /teams (for the teams)")
+    typer.echo(f"keys         {directory}/offline (move it to a safe), {directory}/teams (give each team its own)")
+    typer.echo(f"server keys  {server_keys} (nobody else's)")
     typer.echo(f"trusted root {root} (ships inside the apps)")
-    typer.echo(f"signed tree {tree_folder}")
-    typer.echo(f"next        alcove serve --data-dir {data_dir} --keys {directory}/online")
+    typer.echo(f"signed tree  {tree_folder}")
+    typer.echo(f"next         alcove serve --data-dir {data_dir}{'' if online is None else f' --keys {online}'}")
 
 
 @app.command("show")
@@ -156,11 +182,22 @@ def _teams(texts: list[str]) -> dict[str, tuple[str, ...]]:
         raise typer.BadParameter(str(error), param_hint="--team") from None
 
 
-def _keyring(directory: Path, teams: dict[str, tuple[str, ...]]) -> KeyRing:
-    """Return new keys, or those of a ceremony that was interrupted."""
-    if (directory / "offline").is_dir():
-        return load_keys(directory)
-    return create_keys(directory, teams=teams)
+def _keyring(directory: Path, teams: dict[str, tuple[str, ...]], online: Path) -> KeyRing:
+    """Return new keys, or those of a ceremony that was interrupted; the server's lie in `online` then."""
+    made = directory / "online"
+    if not (directory / "offline").is_dir():
+        if online.exists() and any(online.iterdir()):
+            raise typer.BadParameter(f"{online} is not empty; keys are never overwritten")
+        create_keys(directory, teams=teams)
+    if made.is_dir():
+        try:
+            online.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if online.exists():
+                online.rmdir()
+            shutil.move(made, online)
+        except OSError as error:
+            raise typer.BadParameter(f"{made} cannot be moved to {online}: {error.strerror}") from None
+    return load_keys(directory, online=online)
 
 
 def _is_signed_by(tree_folder: Path, directory: Path) -> bool:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from alcove.platform.cli.connection import Blobs, Database
+from alcove.platform.cli.files import online_folder
 from pydantic import SecretStr
 
 __all__ = ["serve_command"]
@@ -22,7 +23,10 @@ class Part(StrEnum):
 def serve_command(
     *,
     data_dir: Annotated[Path, typer.Option(help="Database, blobs and signed tree (made by alcove keys create).")],
-    keys: Annotated[Path | None, typer.Option(help="Folder with the four online keys, and no other key.")] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(help="Folder with the four online keys, and no other key; DATA_DIR-keys unless told otherwise."),
+    ] = None,
     database: Database = None,
     blobs: Blobs = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -76,8 +80,9 @@ def serve_command(
     if only is Part.INGRESS:
         asyncio.run(serve_ingress(IngressSettings(**common)))
         return
-    if keys is None:
-        problem = "name the folder of the four online keys (alcove keys create makes it)"
+    keys = keys or online_folder(data_dir)
+    if not keys.is_dir():
+        problem = f"{keys} is not there: name the folder of the four online keys (alcove keys create makes it)"
         raise typer.BadParameter(problem, param_hint="--keys")
     settings = Settings(
         **common,

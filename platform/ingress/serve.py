@@ -29,6 +29,7 @@ from alcove.platform.ingress.settings import IngressSettings
 from alcove.platform.store import Store
 from alcove.registry.blobs import BlobStore, open_blob_store
 from alcove.registry.clock import SYSTEM_CLOCK, Clock
+from alcove.registry.keys import check_private_file
 
 __all__ = ["Ingress", "listen_http", "reach_blobs", "run_ingress", "serve_ingress", "start_http"]
 
@@ -152,6 +153,8 @@ def reach_blobs(url: str) -> BlobStore:
 def _tls(settings: IngressSettings) -> ssl.SSLContext | None:
     if settings.tls_certificate is None:
         return None
+    if settings.tls_key is not None:
+        check_private_file(settings.tls_key)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(settings.tls_certificate, settings.tls_key)
     return tls

@@ -14,6 +14,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -32,9 +33,10 @@ from alcove.registry.collection import RENEW_S
 from alcove.registry.errors import StorageError
 from alcove.registry.limits import PROGRAM_MAX_BYTES
 
-__all__ = ["KEPT_S", "is_stored", "receive_blob", "received_bytes"]
+__all__ = ["KEPT_S", "UPLOAD", "is_stored", "receive_blob", "received_bytes"]
 
 KEPT_S: Final = 86_400.0  # seconds that an unfinished upload is kept; who comes back later begins anew
+UPLOAD: Final = re.compile(r"[0-9a-f]{16}-[0-9a-f]{64}\.part|tmp\w+")  # names of the files that this module makes
 _PIECE_BYTES: Final = 1024 * 1024
 
 

@@ -4,65 +4,114 @@ The server can date, choose and stop; it can never add a version, because the ke
 """
 
 import fcntl
+import ipaddress
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from alcove.platform.core.errors import DataFolderBusyError, KeyWithinReachError, OnlineKeyError, TreeMissingError
+from alcove.platform.publishing.uploads import UPLOAD
+from alcove.platform.server.key_search import holds_private_key
 from alcove.platform.server.settings import Settings
-from alcove.registry.errors import KeyFileError
-from alcove.registry.keys import OnlineKeys
-from alcove.registry.layout import BLOBS, metadata_file
-from alcove.registry.online_keys import key_file, load_online_keys, own_private_files
+from alcove.registry.errors import KeyFileError, RegistryError
+from alcove.registry.keys import OnlineKeys, check_private_file
+from alcove.registry.layout import BLOBS, is_team, metadata_file
+from alcove.registry.online_keys import ceremony_folder, key_file, load_online_keys, own_private_files
+from alcove.registry.rules import delegations, key_material
+from alcove.registry.tree import Tree
 from alcove.registry.trust import TreeState, online_trust
 
 __all__ = ["check_keys", "hold_data_folder", "load_keys", "refuse_foreign_keys"]
 
-_HEAD_BYTES = 4096  # a PEM file's first line is in its first block
-_MARK = b"PRIVATE KEY-----"
+_OTHERS = ("offline", "teams")  # beside the online keys, as `registry/keys.py` lays a ceremony out
 
 
-def refuse_foreign_keys(settings: Settings) -> None:
-    """Look at every file that the server may read in its folders, through links too, but for what teams uploaded.
+def refuse_foreign_keys(settings: Settings) -> tuple[Path, ...]:
+    """Look for private keys wherever a ceremony may have left some in this process's reach; return those it lives with.
 
-    An upload is named by its digest and is nobody's key file, whatever it says; the server never signs with it.
+    Searched, through links too, are the data folder, the folder of the online keys, `offline/` and `teams/` beside it,
+    and the folder that `alcove keys create` noted.  Not searched is what teams uploaded (`tree/blobs` and the parts in
+    `uploads/`): it is named by its digest and nobody's key file, whatever it says; and the server's own database.
+
+    Returns:
+        Keys in the folder that the ceremony noted, where the server listens to this machine alone: somebody tries it.
 
     Raises:
-        KeyWithinReachError: one is a private key and none of the server's own.
-        OnlineKeyError: what should say where a key of the server is cannot be read.
+        KeyWithinReachError: a private key that is none of the server's own, but for those.
+        OnlineKeyError: what says where a key of the server is cannot be read, or the key of TLS is open to others.
     """
     try:
         own = set(own_private_files(settings.online_keys))
+        if settings.tls_key is not None:
+            own.add(settings.tls_key)
+            check_private_file(settings.tls_key)
     except KeyFileError as error:
         raise _online_error(error) from None
-    if settings.tls_key is not None:
-        own.add(settings.tls_key)
-    allowed = {path.resolve() for path in own}
-    seen = {(settings.tree / BLOBS).resolve(), settings.uploads.resolve()}
-    for folder in (settings.data_dir.resolve(), settings.online_keys.resolve()):
-        for path in _files(folder, seen):
-            if path.resolve() not in allowed and _is_private_key(path):
-                raise KeyWithinReachError(path)
+    search = _Search(settings, {path.resolve() for path in own})
+    places = [settings.data_dir, settings.online_keys]
+    places += [settings.online_keys.resolve().parent / name for name in _OTHERS]
+    for folder in places:
+        for path in search.foreign_keys(folder.resolve()):
+            raise KeyWithinReachError(path)
+    noted = ceremony_folder(settings.online_keys)
+    left = () if noted is None else tuple(search.foreign_keys(noted))
+    if left and not _is_loopback(settings.host):
+        raise KeyWithinReachError(left[0])
+    return left
 
 
-def _files(folder: Path, seen: set[Path]) -> Iterator[Path]:
-    """Give the files below `folder`; a folder in `seen` is passed over, and each is added, so that no link loops."""
-    for parent, folders, names in os.walk(folder, followlinks=True):
-        place = Path(parent).resolve()
-        if place in seen:
-            folders.clear()
-            continue
-        seen.add(place)
-        yield from (Path(parent, name) for name in names)
+class _Search:
+    """Finds private keys in folders; each folder is searched once, so that no link loops."""
+
+    def __init__(self, settings: Settings, own: set[Path]) -> None:
+        self._own = own
+        self._seen = {(settings.tree / BLOBS).resolve()}
+        self._uploads = settings.uploads.resolve()
+        database = settings.database
+        names = ("", "-wal", "-shm", "-journal")
+        self._database = set() if isinstance(database, str) else {Path(f"{database.resolve()}{end}") for end in names}
+        self._trusted = _offline_keys(settings.tree)
+
+    def foreign_keys(self, folder: Path) -> Iterator[Path]:
+        """Give every private key below a folder that is none of the server's own."""
+        for path in self._files(folder):
+            place = path.resolve()
+            if place not in self._own and place not in self._database and holds_private_key(path, self._trusted):
+                yield path
+
+    def _files(self, folder: Path) -> Iterator[Path]:
+        for parent, folders, names in os.walk(folder, followlinks=True):
+            place = Path(parent).resolve()
+            if place in self._seen:
+                folders.clear()
+                continue
+            self._seen.add(place)
+            uploads = place == self._uploads
+            yield from (Path(parent, name) for name in names if not (uploads and UPLOAD.fullmatch(name)))
 
 
-def _is_private_key(path: Path) -> bool:
+def _offline_keys(tree: Path) -> frozenset[bytes]:
+    """Return the bare public keys of everybody but the server, as far as the tree can be read."""
     try:
-        with path.open("rb") as file:
-            return _MARK in file.read(_HEAD_BYTES)
-    except OSError:
-        return False  # what cannot be read is out of reach
+        state = Tree(tree).state()
+    except RegistryError:
+        return frozenset()
+    found = set()
+    keys = [(state.root.keys, state.root.roles[role].keyids) for role in ("root", "targets")]
+    if state.targets.delegations is not None:
+        delegated = delegations(state.targets).items()
+        keys += [(state.targets.delegations.keys, role.keyids) for name, role in delegated if is_team(name)]
+    for known, keyids in keys:
+        found |= {key_material(known[keyid]) for keyid in keyids if keyid in known}
+    return frozenset(material for material in found if isinstance(material, bytes))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def load_keys(settings: Settings) -> OnlineKeys:

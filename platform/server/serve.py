@@ -158,7 +158,8 @@ async def serve(settings: Settings) -> None:
 
 
 def _checked_keys(settings: Settings) -> OnlineKeys:
-    refuse_foreign_keys(settings)
+    for path in refuse_foreign_keys(settings):
+        _log.warning("a key that this server must not read is in its reach: a first try, no more", path=str(path))
     keys = load_keys(settings)
     settings.uploads.mkdir(mode=0o700, exist_ok=True)
     check_keys(settings, keys, Tree(settings.tree).state())

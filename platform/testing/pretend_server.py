@@ -63,7 +63,7 @@ def _note_opened(path: Path) -> None:
 async def _load_everything(folder: Path) -> None:
     """Serve once in here, so that every module is loaded: the other user may not be able to read Python itself."""
     world = await asyncio.to_thread(ServerWorld, folder / "warm", teams={"text": ("text_00",)})
-    keys = world.folder / "keys" / "online"
+    keys = world.online_keys
     async with run_server(Settings(data_dir=world.data_dir, online_keys=keys, grpc_port=0, http_port=0)) as running:
 
         def use() -> None:

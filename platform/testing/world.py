@@ -75,9 +75,10 @@ class ServerWorld:
     """Everything around one server, in one folder.
 
     Attributes:
-        folder: holds `keys`, `data` and logs.
+        folder: holds `keys`, `online`, `data` and logs.
         teams: "text" and "speech", with features `text_00` … and `speech_00` ….
         keys: all keys.
+        online_keys: where the server's are, apart from the others.
         data_dir: the server's data folder.
         database: URL of the database that its servers share; None: a file in the data folder, for one server.
     """
@@ -93,6 +94,7 @@ class ServerWorld:
         self.data_dir = folder / "data"
         self.data_dir.mkdir(parents=True)
         self.keys = create_keys(folder / "keys", teams=self.teams)
+        self.online_keys = (folder / "keys" / "online").rename(folder / "online")  # no server starts beside the others
         initialise_tree(self.data_dir / "tree", self.keys, self.teams)
         self._tokens: dict[str, str] = {}
         self._starts = 0
@@ -112,7 +114,7 @@ class ServerWorld:
         """Return the command that runs the server on this world, on free ports."""
         note = [] if note_opened is None else ["--note-opened", str(note_opened)]
         drop = [] if as_uid is None else ["--as-uid", str(as_uid)]
-        folders = ["--data-dir", str(self.data_dir), "--online-keys", str(self.folder / "keys" / "online")]
+        folders = ["--data-dir", str(self.data_dir), "--online-keys", str(self.online_keys)]
         ports = ["--grpc-port", "0", "--http-port", "0"]
         module = [sys.executable, "-W", "error", "-m", "alcove.platform.testing.pretend_server"]
         database = [] if self.database is None else ["--database-url", self.database]
@@ -181,7 +183,7 @@ class ServerWorld:
         """Make a user the owner of what the server needs: data folder and online keys, nothing else (root only)."""
         self.folder.chmod(0o755)
         (self.folder / "keys").chmod(0o755)
-        for top in (self.data_dir, self.folder / "keys" / "online"):
+        for top in (self.data_dir, self.online_keys):
             for path in [top, *top.rglob("*")]:
                 os.chown(path, uid, uid)
 

@@ -32,7 +32,7 @@ def alcove(folder: Path, *arguments: str, **environment: str) -> subprocess.Comp
 def serving(folder: Path) -> Iterator[dict[str, str]]:
     """`alcove serve` on ports that the system chose; yields its ready line."""
     ports = ["--grpc-port", "0", "--http-port", "0"]
-    command: list[str | Path] = [ALCOVE, "serve", "--data-dir", "server", "--keys", "keys/online", *ports]
+    command: list[str | Path] = [ALCOVE, "serve", "--data-dir", "server", *ports]
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True)
         assert process.stdout is not None

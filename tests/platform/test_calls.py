@@ -60,7 +60,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> ServerWorld:
 @asynccontextmanager
 async def serving(world: ServerWorld, **more: Any) -> AsyncIterator[Running]:
     """A server in this process."""
-    keys = world.folder / "keys" / "online"
+    keys = world.online_keys
     given = {"data_dir": world.data_dir, "online_keys": keys, "grpc_port": 0, "http_port": 0, **more}
     async with run(Settings.model_validate(given)) as running:
         yield running

@@ -62,6 +62,7 @@ def secure(world: ServerWorld, authority: Authority, tmp_path_factory: pytest.Te
     pair = authority.server()
     (folder / "server.pem").write_bytes(pair.certificate)
     (folder / "server.key").write_bytes(pair.key)
+    (folder / "server.key").chmod(0o600)
     (folder / "ca.pem").write_bytes(authority.certificate)
     return folder
 

@@ -122,6 +122,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
     )
     chain, private = folder / "chain.pem", folder / "tls.pem"
     chain.write_bytes(built.public_bytes(serialization.Encoding.PEM))
+    private.touch(0o600)
     private.write_bytes(
         key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
@@ -134,7 +135,7 @@ async def test_over_tls_the_same_calls_work_and_plaintext_does_not(tmp_path: Pat
     chain, private = certificate(world.data_dir)
     settings = Settings(
         data_dir=world.data_dir,
-        online_keys=world.folder / "keys" / "online",
+        online_keys=world.online_keys,
         grpc_port=0,
         http_port=0,
         tls_certificate=chain,

@@ -146,7 +146,7 @@ def test_what_is_not_there_may_be_remembered_for_a_minute(served: Served) -> Non
         "/....//alcove.db",
         "/%252e%252e/alcove.db",
         "/./../server.lock",
-        "/../../keys/online/policy.pem",
+        "/../../online/policy.pem",
         "//etc/passwd",
         "/%2fetc%2fpasswd",
         "/..;/alcove.db",
@@ -324,7 +324,7 @@ def test_refusals_are_counted_in_the_log(served: Served) -> None:
 async def test_more_reports_than_the_rate_are_turned_away(tmp_path: Path) -> None:
     """Above the rate: 429 with Retry-After, whoever sends; a moment later they are welcome again."""
     world = await asyncio.to_thread(ServerWorld, tmp_path / "slow", teams={"text": ("text_00",)})
-    keys = world.folder / "keys" / "online"
+    keys = world.online_keys
     settings = Settings(data_dir=world.data_dir, online_keys=keys, grpc_port=0, http_port=0, reports_per_second=2)
     async with run(settings) as running:
         served = Served(None, running.grpc_address, running.http_url, world.folder / "log")

@@ -33,7 +33,7 @@ def fresh(tmp_path: Path) -> ServerWorld:
 @pytest.fixture
 def settings(fresh: ServerWorld) -> Settings:
     """Of that world's server, on free ports."""
-    return Settings(data_dir=fresh.data_dir, online_keys=fresh.folder / "keys" / "online", grpc_port=0, http_port=0)
+    return Settings(data_dir=fresh.data_dir, online_keys=fresh.online_keys, grpc_port=0, http_port=0)
 
 
 def children(pid: int) -> list[int]:
@@ -120,7 +120,7 @@ def _runs(pid: int) -> bool:
 
 def test_the_devices_process_has_no_key_and_no_secret_in_its_command_line(fresh: ServerWorld) -> None:
     """Neither is it told where the keys are, nor does its command line or environment hold more than the server's."""
-    settings = Settings(data_dir=fresh.data_dir, online_keys=fresh.folder / "keys" / "online")
+    settings = Settings(data_dir=fresh.data_dir, online_keys=fresh.online_keys)
     assert "keys" not in settings.ingress.to_json()
     with started(fresh) as served:
         (ingress,) = children(served.pid)

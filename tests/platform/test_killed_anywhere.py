@@ -37,7 +37,7 @@ class Stage:
         self.folder, self.blobs = folder, blobs
         self.database = database or ""
         self.world = ServerWorld(folder / "world", teams={"text": ("text_00", "text_01")}, database=database)
-        keys = self.world.folder / "keys" / "online"
+        keys = self.world.online_keys
         self.settings = Settings(
             data_dir=self.world.data_dir,
             online_keys=keys,
@@ -76,7 +76,7 @@ class Stage:
             "is_full": is_full,
             "first": first,
             "step": 2,
-            "keys": str(self.world.folder / "keys" / "online"),
+            "keys": str(self.world.online_keys),
             "world": str(self.world.folder),
             "work": str(self.folder / f"work {call}"),
             "database": self.database,

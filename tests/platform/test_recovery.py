@@ -40,7 +40,7 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerWorld:
 @pytest.fixture
 def settings(fresh: ServerWorld) -> Settings:
     """Its server's settings, on free ports."""
-    keys = fresh.folder / "keys" / "online"
+    keys = fresh.online_keys
     return Settings(data_dir=fresh.data_dir, online_keys=keys, grpc_port=0, http_port=0, refresh_s=0.05)
 
 

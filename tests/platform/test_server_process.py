@@ -52,7 +52,7 @@ def fresh(tmp_path: Path) -> ServerWorld:
 @pytest.fixture
 def settings(fresh: ServerWorld) -> Settings:
     """The settings of that world's server."""
-    return Settings(data_dir=fresh.data_dir, online_keys=fresh.folder / "keys" / "online")
+    return Settings(data_dir=fresh.data_dir, online_keys=fresh.online_keys)
 
 
 def check_start(settings: Settings) -> None:
@@ -65,7 +65,7 @@ def check_start(settings: Settings) -> None:
 
 @pytest.mark.parametrize("key", FOREIGN)
 @pytest.mark.parametrize(
-    "place", ["data/key.pem", "data/tree/metadata/not-a-pem-name", "data/deep/er/.hidden", "keys/online/spare.pem"]
+    "place", ["data/key.pem", "data/tree/metadata/not-a-pem-name", "data/deep/er/.hidden", "online/spare.pem"]
 )
 def test_a_private_key_that_is_not_the_servers_stops_the_start(
     fresh: ServerWorld, settings: Settings, key: str, place: str
@@ -228,9 +228,13 @@ def test_the_team_key_is_out_of_the_servers_reach(fresh: ServerWorld, uid: int |
             assert (team_key.stat().st_uid, team_key.stat().st_mode & 0o777) == (0, 0o600)
         assert served.stop() == 0
     keys = (fresh.folder / "keys").resolve()
-    opened = {path.relative_to(keys) for path in map(Path, notes.read_text().splitlines()) if path.is_relative_to(keys)}
-    # Besides its own keys it opens what it notes there about what it has published.
-    noted = {Path("online"), Path("online", "published.json"), Path("online", ".published.json.partial")}
+    everything = [Path(line) for line in notes.read_text().splitlines()]
+    assert not [path for path in everything if path.is_relative_to(keys)]
+    top = fresh.folder.resolve()
+    opened = {path.relative_to(top) for path in everything if path.is_relative_to(fresh.online_keys.resolve())}
+    # Besides its own keys it opens what it notes there of what it has published, and where the others were made.
+    names = ("", "published.json", ".published.json.partial", "ceremony.json")
+    noted = {Path("online", name) for name in names}
     assert opened == {Path("online", f"{role}.pem") for role in ONLINE_ROLES} | noted
 
 
@@ -334,7 +338,7 @@ def test_sigterm_lets_a_call_under_way_finish(fresh: ServerWorld) -> None:
     assert answer.sha256 == sha256
     assert served.stop() == 0
     assert (fresh.data_dir / "tree" / "blobs" / sha256).read_bytes() == data
-    with hold_data_folder(Settings(data_dir=fresh.data_dir, online_keys=fresh.folder / "keys" / "online")):
+    with hold_data_folder(Settings(data_dir=fresh.data_dir, online_keys=fresh.online_keys)):
         pass
     log = [json.loads(line) for line in served.log.read_text().splitlines()]
     assert [line["event"] for line in log if line["event"] in ("serving", "stopping")] == ["serving", "stopping"]
@@ -387,7 +391,7 @@ async def test_calls_that_are_given_up_harm_nobody(fresh: ServerWorld, settings:
             assert failure.value.code() is grpc.StatusCode.NOT_FOUND
 
 
-@pytest.mark.parametrize("place", ["keys/elsewhere.pem", "keys/online/named.pem"])
+@pytest.mark.parametrize("place", ["keys/elsewhere.pem", "online/named.pem"])
 @pytest.mark.parametrize("role", ONLINE_ROLES)
 def test_a_key_that_a_uri_names_is_checked_as_one_beside(
     fresh: ServerWorld, settings: Settings, role: str, place: str

@@ -122,7 +122,7 @@ def test_a_killed_server_leaves_the_other_one_free_to_publish(shared: ServerWorl
 
 def test_a_server_with_a_database_of_its_own_is_kept_out(shared: ServerWorld) -> None:
     """Servers of one database share the data folder; one with the folder's own file does not join them."""
-    keys = shared.folder / "keys" / "online"
+    keys = shared.online_keys
     url = SecretStr(shared.database or "")
     several = Settings(data_dir=shared.data_dir, online_keys=keys, database_url=url)
     alone = Settings(data_dir=shared.data_dir, online_keys=keys)

@@ -45,6 +45,11 @@ class Places:
         return self.folder / "keys"
 
     @property
+    def server_keys(self) -> Path:
+        """The server's own keys."""
+        return self.folder / "server-keys"
+
+    @property
     def team_key(self) -> Path:
         """The product team's own key, outside the server's reach."""
         return self.keys / "teams" / f"{TEAM}.pem"
@@ -86,6 +91,7 @@ def prepare(places: Places) -> Tokens:
     """Hold the key ceremony, make an empty signed tree, and issue two tokens."""
     teams = {TEAM: [FEATURE]}
     keyring = create_keys(places.keys, teams=teams)
+    (places.keys / "online").rename(places.server_keys)  # a server does not start beside the keys of others
     places.server.mkdir(mode=0o700)
     initialise_tree(places.tree, keyring, teams)
     team, _ = create_local_token(places.server, f"team:{TEAM}", lifetime_s=TOKEN_LIFETIME_S)
@@ -104,7 +110,7 @@ class Server:
     def __init__(self, places: Places) -> None:
         self._log = (places.folder / "server.log").open("wb")
         self._log_path = places.folder / "server.log"
-        arguments = ["--data-dir", str(places.server), "--online-keys", str(places.keys / "online")]
+        arguments = ["--data-dir", str(places.server), "--online-keys", str(places.server_keys)]
         arguments += ["--look-s", str(LOOK_S)]
         self._process = subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, "-m", "alcove.platform.server", *arguments, "--grpc-port", "0", "--http-port", "0"],

@@ -54,7 +54,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         assert said.code == 0, said.err
     (folder / "polite_model.py").write_text(FACTORY)
     command = [sys.executable, "-W", "error", "-m", "alcove.platform.cli.entry", "serve"]
-    places = ["--data-dir", str(data_dir), "--keys", str(folder / "keys" / "online")]
+    places = ["--data-dir", str(data_dir), "--keys", str(folder / "server-keys")]
     options = [*places, "--grpc-port", "0", "--http-port", "0"]
     with (folder / "log").open("w") as log:
         process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=log, text=True)

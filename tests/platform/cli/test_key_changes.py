@@ -45,14 +45,12 @@ def private(public: Path) -> Path:
 
 def accept(place: Path, *files: Path) -> Said:
     """The last step, on the server."""
-    return alcove(
-        "keys", "accept", *files, "--data-dir", place / "server", "--keys", place / "keys" / "online", "--json"
-    )
+    return alcove("keys", "accept", *files, "--data-dir", place / "server", "--keys", place / "server-keys", "--json")
 
 
 def online(place: Path) -> Tree:
     """The tree with the keys that the server would load."""
-    return Tree(place / "server" / "tree", keys=load_online_keys(place / "keys" / "online"))
+    return Tree(place / "server" / "tree", keys=load_online_keys(place / "server-keys"))
 
 
 def test_root_becomes_two_of_three_by_files_that_are_passed_round(place: Path) -> None:
@@ -112,7 +110,7 @@ def test_root_becomes_two_of_three_by_files_that_are_passed_round(place: Path) -
 @pytest.mark.parametrize("role", ["snapshot", "timestamp", "policy", "halt"])
 def test_online_key_is_replaced_while_no_server_runs(place: Path, role: str) -> None:
     """The next key lies beside the one in use; afterwards it has its place, and the server starts with it."""
-    folder = place / "keys" / "online"
+    folder = place / "server-keys"
     assert alcove("keys", "new", folder / f"{role}.next.pem").code == 0
     settings = Settings(data_dir=place / "server", online_keys=folder)
     refuse_foreign_keys(settings)
@@ -184,7 +182,7 @@ def test_ceremony_by_file_exchange(tmp_path: Path) -> None:
     """Root 1 of 2, targets 2 of 2, from public keys alone; nobody has the others' private keys."""
     names = ("root1", "root2", "targets1", "targets2", "text")
     people = {name: keys_new(tmp_path, name) for name in names}
-    folder = tmp_path / "keys" / "online"
+    folder = tmp_path / "server-keys"
     folder.mkdir(parents=True)
     for role in ("policy", "halt", "snapshot", "timestamp"):
         assert alcove("keys", "new", folder / f"{role}.pem").code == 0

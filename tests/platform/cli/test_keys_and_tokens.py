@@ -10,12 +10,13 @@ from tests.platform.cli.terminal import Shop, alcove
 
 def test_keys_are_private_and_never_made_twice(shop: Shop, tmp_path: Path) -> None:
     """0600 each; a second ceremony for a tree or with the same keys is refused; one that was interrupted goes on."""
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in (shop.folder / "keys").rglob("*.pem")}
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in shop.folder.glob("*keys/**/*.pem")}
     assert modes == {0o600}
-    rows = alcove("keys", "show", shop.folder / "keys", "--json").json
+    places = (shop.folder / "keys", shop.folder / "server-keys")
+    rows = [row for place in places for row in alcove("keys", "show", place, "--json").json]
     assert {row["kept"] for row in rows} == {"offline", "online", "team"}
     assert len({row["key_id"] for row in rows}) == len(rows) == 7
-    assert alcove("keys", "show", shop.folder / "keys").out.count("│ 0600 │") == 7
+    assert sum(alcove("keys", "show", place).out.count("│ 0600 │") for place in places) == 7
     twice = alcove("keys", "create", tmp_path / "keys", "--data-dir", shop.folder / "server", "--team", "a=b")
     assert twice.code == 2
     assert not (tmp_path / "keys").exists()
@@ -63,6 +64,7 @@ def test_a_revoked_token_is_refused_by_the_running_server(shop: Shop, tmp_path: 
     data_dir = shop.folder / "server"
     shown = alcove("token", "create", "--data-dir", data_dir, "--role", "reader", "--days", "1", "--json").json
     (tmp_path / "reader").write_text(shown["token"])
+    (tmp_path / "reader").chmod(0o600)
     listing = ("model", "list", "--server", shop.server, "--token-file", tmp_path / "reader", "--json")
     assert alcove(*listing).code == 0
     assert alcove("token", "revoke", shown["token_id"], "--data-dir", data_dir).code == 0

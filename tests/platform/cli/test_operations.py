@@ -132,6 +132,7 @@ def test_what_goes_wrong_is_told_in_a_sentence(shop: Shop, programs: tuple[Path,
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "alcove.db").write_bytes(b"this is not a database, it is a sentence" * 100)
     (tmp_path / "bare.token").write_text(f"alc_{'0' * 16}_{'0' * 64}")
+    (tmp_path / "bare.token").chmod(0o600)
     key = shop.folder / "keys" / "teams" / "writing.pem"
     push = ("model", "push", "--feature", "polite", "--version", "9.0.0", "--team", "writing")
     operator_file = shop.folder / "operator.token"
@@ -163,7 +164,7 @@ def test_what_goes_wrong_is_told_in_a_sentence(shop: Shop, programs: tuple[Path,
         (1, "alcove: ", lambda: shop.team(*push, tmp_path / "bad.alc", "--key", key)),
         (2, "twice", lambda: shop.team(*push, programs[0], programs[1], "--key", key)),
         (1, "absent.pem", lambda: shop.team(*push, programs[0], "--key", tmp_path / "absent.pem")),
-        (1, "key of the team", lambda: shop.team(*push, programs[0], "--key", shop.folder / "keys/online/policy.pem")),
+        (1, "key of the team", lambda: shop.team(*push, programs[0], "--key", shop.folder / "server-keys/policy.pem")),
         (2, "MODULE:FACTORY", lambda: alcove("model", "export", "nothing", "--out", tmp_path / "x")),
         (2, "absent.py", lambda: alcove("model", "export", f"{tmp_path}/absent.py:make", "--out", tmp_path / "x")),
         (2, "no function 'absent'", lambda: alcove("model", "export", f"{factory}:absent", "--out", tmp_path / "x")),

@@ -30,7 +30,7 @@ def duo(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Path:
         ok(alcove("keys", verb, change, *tree, *words))
         for signer in signers:
             ok(alcove("keys", "sign", change, "--key", signer))
-        ok(alcove("keys", "accept", change, *tree, "--keys", shop.folder / "keys" / "online"))
+        ok(alcove("keys", "accept", change, *tree, "--keys", shop.folder / "server-keys"))
     ok(alcove("token", "create", *tree, "--role", "team:duo", "--out", folder / "token"))
     return folder
 
