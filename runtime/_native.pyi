@@ -71,6 +71,18 @@ class NativeModel:
         Raises:
             ProgramError: code `weights_digest` or `weights_padding`.
         """
+    def first_refused(self, sizes: NDArray[np.uint32]) -> tuple[int, int, int, str] | None:
+        """Return the first row of `sizes` that no run can have, or None if a session would take all. Releases the GIL.
+
+        Args:
+            sizes: a row of sizes for each run in question, one for every symbol, in their order; C-contiguous.
+
+        Returns:
+            The row, the op and the tensor that refuse it (-1: none), and why.
+
+        Raises:
+            ValueError: a row has another number of sizes than the program has symbols.
+        """
     def session(
         self, memory_limit_bytes: int | None = None, threads: int = 1, part_work: int = 262144
     ) -> NativeSession:

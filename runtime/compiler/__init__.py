@@ -11,6 +11,7 @@ pack.py       weights as the kernels read them
 plan.py       the arena, proved again by plan_check.py
 emit.py       ProgramSpec, then bytes
 dynamic.py    sizes that vary: the passes above at several sizes, generalised
+every_size.py holds what was generalised against every size
 layers.py     each layer against torch
 weights.py    names and forms of constants, and the way back: load_state
 certify.py    the parity certificate of a program

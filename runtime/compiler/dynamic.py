@@ -5,7 +5,7 @@ an expression of the symbols, and a constant that grows becomes the largest one 
 is planned for a few buckets of sizes, so that a short input does not pay for the longest.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final
@@ -35,6 +35,7 @@ class Dynamic:
         dims: (key of a value, axis) -> expression, for every size that varies.
         attributes: (index of a node, index of an attribute) -> expression.
         buckets: upper bounds of the symbols, in order, and the graph at them; rising, the largest last.
+        samples: sizes at which it was compiled, in the order of the symbols; the largest first.
     """
 
     graph: Graph
@@ -42,15 +43,25 @@ class Dynamic:
     dims: Mapping[tuple[str, int], Expression]
     attributes: Mapping[tuple[int, int], Expression]
     buckets: tuple[tuple[tuple[int, ...], Graph], ...]
+    samples: tuple[tuple[int, ...], ...]
 
 
-def generalise(captured: Captured, compile_at: Callable[[Sizes], Graph], buckets: Sequence[Sizes] = ()) -> Dynamic:
-    """Return the graph of `captured` for all sizes within its symbols' bounds.
+def generalise(
+    captured: Captured,
+    compile_at: Callable[[Sizes], Graph],
+    buckets: Sequence[Sizes] = (),
+    *,
+    more: Sequence[Sizes] = (),
+    constant_scratch: Collection[str] = (),
+) -> Dynamic:
+    """Return the graph of `captured` for all sizes within its symbols' bounds, as the samples show it.
 
     Args:
         captured: with at least one symbol.
         compile_at: all passes up to the memory plan, at given sizes.
         buckets: upper bounds for which memory is planned; () chooses them.
+        more: sizes at which it is compiled beside those that are chosen (`every_size.py`).
+        constant_scratch: values, room to work in, that have their largest size at all sizes.
 
     Raises:
         ExportError: the graph changes with the sizes in a way that no program has; names the first place.
@@ -64,20 +75,28 @@ def generalise(captured: Captured, compile_at: Callable[[Sizes], Graph], buckets
             graphs[mark] = compile_at(sizes)
         return graphs[mark]
 
-    ones = [_Sample(sizes, graph_at(sizes)) for sizes in ones_of(captured)]
+    shortest = ones_of(captured)
+    shortest += [dict(sizes) for sizes in more if _is_shortest(captured, sizes) and sizes not in shortest]
+    ones = [_Sample(sizes, graph_at(sizes)) for sizes in shortest]
     wanted = samples_of(captured)
-    wanted += [bucket for bucket in bounds if bucket not in wanted]
+    others = [*bounds, *(sizes for sizes in more if not _is_shortest(captured, sizes))]
+    wanted += [dict(sizes) for sizes in others if sizes not in wanted]
     samples = [_Sample(sizes, graph_at(sizes)) for sizes in wanted]
     try:
-        return _general(captured, samples + ones, bounds)
+        return _general(captured, samples + ones, bounds, constant_scratch)
     except ExportError:
         if not ones:
             raise
     # The rules took shortcuts at size 1; what holds for all other sizes holds there too, if its results are the same.
     samples += [_Sample(sizes, graph_at(sizes)) for sizes in beyond_of(captured)]
-    dynamic = _general(captured, samples, bounds)
+    dynamic = _general(captured, samples, bounds, constant_scratch)
     _check_results(dynamic, ones)
     return dynamic
+
+
+def _is_shortest(captured: Captured, sizes: Sizes) -> bool:
+    """Return whether rules take shortcuts at these sizes: one is 1 and could be more."""
+    return any(sizes[symbol.name] == 1 < symbol.maximum for symbol in captured.symbols)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,24 +107,28 @@ class _Sample:
     graph: Graph
 
 
-def _general(captured: Captured, compiled: Sequence[_Sample], bounds: Sequence[Sizes]) -> Dynamic:
+def _general(
+    captured: Captured, compiled: Sequence[_Sample], bounds: Sequence[Sizes], constant_scratch: Collection[str]
+) -> Dynamic:
     """Return what holds for all that was compiled; the first at the largest sizes."""
     samples, graphs = [sample.sizes for sample in compiled], [sample.graph for sample in compiled]
     _check_structure(samples, graphs)
     graphs = _with_slices(samples, graphs)
     fitter = Fitter(captured, samples)
-    dims = _dims(graphs, fitter, samples)
+    dims = _dims(graphs, fitter, samples, constant_scratch)
     attributes = _attributes(graphs, fitter, samples)
-    scratch = {key for key in _scratch(graphs[0]) if (key, 0) not in dims}
-    at_buckets = tuple(
-        (tuple(bucket[symbol.name] for symbol in captured.symbols), graphs[samples.index(bucket)]) for bucket in bounds
-    )
+    room = {
+        key: max(graph.values[key].shape for graph in graphs) for key in _scratch(graphs[0]) if (key, 0) not in dims
+    }
+    names = [symbol.name for symbol in captured.symbols]
+    at_buckets = tuple((tuple(bucket[name] for name in names), graphs[samples.index(bucket)]) for bucket in bounds)
     return Dynamic(
-        graphs[0],
+        _with_room(graphs[0], room),
         captured.symbols,
         dims,
         attributes,
-        tuple((bound, _with_largest(graph, graphs[0], scratch)) for bound, graph in at_buckets),
+        tuple((bound, _with_room(graph, room)) for bound, graph in at_buckets),
+        tuple(tuple(sizes[name] for name in names) for sizes in samples),
     )
 
 
@@ -212,11 +235,13 @@ def _sliced(graph: Graph, grown: Mapping[str, Value]) -> Graph:
     return replace(graph, values=values, nodes=tuple(nodes))
 
 
-def _dims(graphs: Sequence[Graph], fitter: Fitter, samples: Sequence[Sizes]) -> dict[tuple[str, int], Expression]:
+def _dims(
+    graphs: Sequence[Graph], fitter: Fitter, samples: Sequence[Sizes], constant_scratch: Collection[str]
+) -> dict[tuple[str, int], Expression]:
     found: dict[tuple[str, int], Expression] = {}
     scratch = _scratch(graphs[0])
     for key, value in graphs[0].values.items():
-        if value.constant is not None:
+        if value.constant is not None or key in constant_scratch:
             continue
         for axis, size in enumerate(value.shape):
             numbers = [graph.values[key].shape[axis] for graph in graphs]
@@ -259,9 +284,9 @@ def _scratch(graph: Graph) -> set[str]:
     }
 
 
-def _with_largest(graph: Graph, largest: Graph, scratch: set[str]) -> Graph:
-    """Return a bucket's graph with as much room to work in as the largest sizes need, where its size has no rule."""
-    values = dict(graph.values) | {key: replace(graph.values[key], shape=largest.values[key].shape) for key in scratch}
+def _with_room(graph: Graph, room: Mapping[str, tuple[int, ...]]) -> Graph:
+    """Return a bucket's graph with as much room to work in as any sizes need, where its size has no rule."""
+    values = dict(graph.values) | {key: replace(graph.values[key], shape=shape) for key, shape in room.items()}
     return replace(graph, values=values)
 
 

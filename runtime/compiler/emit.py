@@ -39,7 +39,7 @@ def emit(graph: Graph, plans: Sequence[Plan], dynamic: Dynamic | None = None) ->
         plans: one, or one for each bucket of `dynamic`.
         dynamic: how the sizes vary; None if they don't.
     """
-    keys = _order(graph)
+    keys = order_of(graph)
     index = {key: position for position, key in enumerate(keys)}
     sizes = _Sizes(graph, dynamic)
     states = {state.value for state in graph.states}
@@ -79,7 +79,8 @@ def emit(graph: Graph, plans: Sequence[Plan], dynamic: Dynamic | None = None) ->
     )
 
 
-def _order(graph: Graph) -> list[str]:
+def order_of(graph: Graph) -> list[str]:
+    """Return the keys of a graph's values in the order of the program's tensors."""
     order: list[str] = []
     for node in graph.nodes:
         order += [key for key in node.inputs if graph.values[key].constant is not None]

@@ -6,16 +6,14 @@ pack → plan → emit → check → bytes → the verifier of the devices
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import numpy as np
-from alcove.runtime.compiler.builder import NUMPY
-from alcove.runtime.compiler.dynamic import Dynamic, shape_at
+from alcove.runtime.compiler.dynamic import Dynamic
 from alcove.runtime.compiler.emit import emit
-from alcove.runtime.compiler.graph import Graph, Node, Origin, Port, render
+from alcove.runtime.compiler.graph import Graph, Node, Origin, render
 from alcove.runtime.compiler.pack import pack
 from alcove.runtime.compiler.plan import Plan, plan
 from alcove.runtime.compiler.plan_check import check_plan
-from alcove.runtime.errors import ExportError, Finding, InputError, ProgramError
-from alcove.runtime.format.spec import DType, ProgramSpec
+from alcove.runtime.errors import ExportError, Finding, ProgramError
+from alcove.runtime.format.spec import ProgramSpec
 from alcove.runtime.format.writer import write_program
 from alcove.runtime.model import load
 
@@ -42,7 +40,7 @@ def finish_dynamic(dynamic: Dynamic, seen: Seen = lambda _name, _text: None) -> 
     """Return the program of a packed graph whose sizes vary.
 
     Raises:
-        ExportError: it is beyond a cap of the format, or a rule refuses it at its largest or smallest sizes.
+        ExportError: it is beyond a cap of the format, or a rule refuses it at the bounds of a bucket.
     """
     graphs = [graph for _, graph in dynamic.buckets]
     plans = [plan(graph, graphs) for graph in graphs]
@@ -55,38 +53,7 @@ def finish_dynamic(dynamic: Dynamic, seen: Seen = lambda _name, _text: None) -> 
     for (bounds, graph), planned in zip(dynamic.buckets, plans, strict=True):
         names = ", ".join(f"{s.name} <= {bound}" for s, bound in zip(dynamic.symbols, bounds, strict=True))
         seen(f"plan, {names}", _render_plan(graph, planned))
-    data = _verified(emit(dynamic.graph, plans, dynamic), dynamic.graph.nodes)
-    _run_at_least(data, dynamic)
-    return data
-
-
-def _run_at_least(data: bytes, dynamic: Dynamic) -> None:
-    """Run a program at its smallest sizes: the verifier asks the rules of the operators at the largest of each bucket.
-
-    Raises:
-        ExportError: a rule refuses these sizes; names them.
-    """
-    least = [symbol.minimum for symbol in dynamic.symbols]
-    second = [min(max(symbol.minimum, 2), symbol.maximum) for symbol in dynamic.symbols]
-    corners = [tuple(least)]
-    corners += [(*second[:place], low, *second[place + 1 :]) for place, low in enumerate(least)]
-    session = load(data).session()
-    for sizes in dict.fromkeys(corners):
-        try:
-            session(*(_zeros(dynamic, port, sizes) for port in dynamic.graph.inputs))
-        except InputError as error:
-            if error.port is None:
-                continue  # zeros may be no good values, such as ids from 1
-            named = ", ".join(f"{s.name}={size}" for s, size in zip(dynamic.symbols, sizes, strict=True))
-            reason = f"the smallest sizes ({named}) don't run, give the Dim a greater min: {error.message}"
-            raise ExportError([Finding(op="dynamic_shapes", module_path="", source="", nearest=reason)]) from error
-
-
-def _zeros(dynamic: Dynamic, port: Port, sizes: Sequence[int]) -> object:
-    value = dynamic.graph.values[port.value]
-    if value.dtype is DType.TEXT:
-        return ""
-    return np.zeros(shape_at(dynamic, port.value, sizes), NUMPY[value.dtype])
+    return _verified(emit(dynamic.graph, plans, dynamic), dynamic.graph.nodes)
 
 
 def _verified(spec: ProgramSpec, nodes: Sequence[Node]) -> bytes:

@@ -26,11 +26,11 @@ from torch._ops import OpOverload
 from torch.export.graph_signature import InputKind, OutputKind
 
 # They read the shape and type of their tensor, not its elements.
-_FACTORIES: Final = {
+FACTORIES: Final = {
     f"aten.{name}.default"
     for name in ("empty_like", "full_like", "new_empty", "new_full", "new_ones", "new_zeros", "ones_like", "zeros_like")
 }
-_UNWRITTEN: Final = ("aten.empty", "aten.new_empty")
+UNWRITTEN: Final = ("aten.empty", "aten.new_empty")
 """What torch leaves in their memory is this process's; a program has zeros."""
 _STORAGE_VIEWS: Final = {f"aten.as_strided{kind}.default" for kind in ("", "_copy", "_scatter")}
 """They count in torch's storage; a program's tensors are row-major."""
@@ -211,7 +211,7 @@ class _Lowering:
         if not isinstance(target, OpOverload) or torch.Tag.nondeterministic_seeded in target.tags:
             return False
         tensors = [argument for argument in node.all_input_nodes if _tensors(argument)]
-        if str(target) not in _FACTORIES and any(argument not in self.constants for argument in tensors):
+        if str(target) not in FACTORIES and any(argument not in self.constants for argument in tensors):
             return False
         if any(isinstance(part, torch.SymInt) and not self._is_known(part) for part in _sizes(node)):
             return False
@@ -220,7 +220,7 @@ class _Lowering:
         args, kwargs = fx.node.map_arg((node.args, node.kwargs), self._known)
         with torch.no_grad():
             result = target(*args, **kwargs)
-            if str(target).startswith(_UNWRITTEN):
+            if str(target).startswith(UNWRITTEN):
                 result.zero_()
         if isinstance(result, Tensor):
             self._constant(node, self._constant_name(node, result), result)

@@ -8,8 +8,8 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 
 from alcove.runtime.compiler.capture import capture
-from alcove.runtime.compiler.dynamic import generalise
-from alcove.runtime.compiler.finish import finish, finish_dynamic
+from alcove.runtime.compiler.every_size import program_at_every_size
+from alcove.runtime.compiler.finish import finish
 from alcove.runtime.compiler.fuse import fuse
 from alcove.runtime.compiler.gates import gate
 from alcove.runtime.compiler.graph import Graph, render
@@ -65,10 +65,11 @@ def export(
     Raises:
         ExportError: the module cannot become a program; every reason at once, each with its source line and the nearest
             supported form.
-        TypeError: `args` or `dynamic_shapes` is not as above.
+        ArgumentError: `module`, `args` or `dynamic_shapes` is not as above.
         ValueError: `quantize`, `calibration`, `max_drop`, `metric` or `growth_bytes` is not as above, or they
             contradict each other.
         CalibrationError: the samples do not fit the inputs, or make numbers that are not finite.
+        QuantisationError: the program would be the float32 one: nothing of the module takes the form asked for.
     """
     options = options_of(quantize, calibration, max_drop, metric)
     if growth_bytes < 0:
@@ -111,8 +112,10 @@ def export(
         first = seen("squeeze_excite", squeeze_excite(first))
         if not captured.symbols:
             return Program(finish(first, seen_text), passes, quantiser.report)
-        dynamic = generalise(captured, lambda sizes: pack(compile_at(sizes)))
-        return Program(finish_dynamic(dynamic, seen_text), passes, quantiser.report)
+        data = program_at_every_size(
+            captured, lambda sizes: pack(compile_at(sizes)), seen_text, has_constants=not computes_sizes
+        )
+        return Program(data, passes, quantiser.report)
 
     def seen_text(name: str, text: str) -> None:
         passes.append((name, text))

@@ -14,9 +14,9 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import sympy
-import torch
 from alcove.runtime.compiler.capture import Captured
 from alcove.runtime.compiler.rules.attention import ATTENTION_ROWS
+from alcove.runtime.compiler.telling import expressions_of, telling
 from numpy.typing import NDArray
 
 Kind = Literal["constant", "symbol", "add", "sub", "mul", "floordiv", "mod", "min", "max"]
@@ -42,7 +42,6 @@ Vector = NDArray[np.int64]
 
 _LIMIT: Final = 400  # bases; their pairs are tried too
 _FEW: Final = 12  # bases of which sums are tried
-_PERIODS: Final = 32  # sizes that are tried to tell expressions apart: divisors are small
 _LARGEST_FRACTION: Final = 2**16
 _LARGEST_FACTOR: Final = 2**31  # no overflow in the check
 
@@ -77,7 +76,7 @@ class Fitter:
         self._bases: dict[bytes, tuple[Vector, Expression]] = {}
         for index in range(len(self._symbols)):
             self._base(self._columns[index], Expression("symbol", index))
-        for expression in _expressions(captured):
+        for expression in expressions_of(captured):
             self._torch(expression)
         self._sizes = [_Term(vector, base) for vector, base in self._bases.values()][:_FEW]
         for vector, base in list(self._bases.values()):
@@ -238,6 +237,16 @@ def evaluate(expression: Expression, sizes: Sequence[int]) -> int:
     return _FUNCTIONS[expression.kind](*operands)
 
 
+def evaluate_all(expression: Expression, columns: Sequence[Vector]) -> Vector:
+    """Return the values of an expression at many sizes, a column for each symbol."""
+    if not isinstance(expression.a, Expression):
+        constant = np.full(len(columns[0]), 0 if expression.kind == "symbol" else expression.a, dtype=np.int64)
+        return columns[expression.a] if expression.kind == "symbol" else constant
+    operands = [evaluate_all(operand, columns) for operand in (expression.a, expression.b) if operand is not None]
+    result: Vector = _ON_ARRAYS[expression.kind](*operands)
+    return result
+
+
 _FUNCTIONS: Final[dict[Kind, Callable[[int, int], int]]] = {
     "add": operator.add,
     "sub": operator.sub,
@@ -247,20 +256,7 @@ _FUNCTIONS: Final[dict[Kind, Callable[[int, int], int]]] = {
     "min": min,
     "max": max,
 }
-
-
-def _expressions(captured: Captured) -> list[Any]:
-    """Return the expressions of all sizes in torch's graph, in order, each once."""
-    found: dict[Any, None] = {}
-    for node in captured.program.graph.nodes:
-        value = node.meta.get("val")
-        parts = value if isinstance(value, tuple | list) else (value,)
-        for part in parts:
-            sizes = list(part.shape) if isinstance(part, torch.Tensor) else [part]
-            for size in sizes:
-                if isinstance(size, torch.SymInt):
-                    found[size.node.expr] = None
-    return list(found)
+_ON_ARRAYS: Final[dict[Kind, Callable[[Any, Any], Any]]] = {**_FUNCTIONS, "min": np.minimum, "max": np.maximum}
 
 
 def samples_of(captured: Captured) -> list[dict[str, int]]:
@@ -281,39 +277,8 @@ def samples_of(captured: Captured) -> list[dict[str, int]]:
                 for place, (name, (low, high)) in enumerate(bounds.items())
             }
         )
-    return _telling(captured, _unique(samples))
-
-
-def _telling(captured: Captured, samples: list[dict[str, int]]) -> list[dict[str, int]]:
-    """Return the samples and those that tell torch's expressions apart that are the same at all of these.
-
-    Quotients and remainders are: `4 - n % 4` and `(4 - n % 4) % 4` differ at every fourth size alone.
-    """
-    names = {symbol.expression: symbol.name for symbol in captured.symbols}
-    alike: dict[tuple[Any, ...], list[Any]] = {}
-    for expression in _expressions(captured):
-        if expression.free_symbols <= set(names):
-            alike.setdefault(tuple(_at(expression, names, sizes) for sizes in samples), []).append(expression)
-    groups = [group for group in alike.values() if len(group) > 1]
-    middle = _middle(captured)
-    for symbol in captured.symbols:
-        first = min(max(symbol.minimum, 2), symbol.maximum)
-        for size in range(first, min(symbol.maximum, first + _PERIODS) + 1):
-            sizes = middle | {symbol.name: size}
-            parts: list[list[Any]] = []
-            for group in groups:
-                values: dict[Any, list[Any]] = {}
-                for expression in group:
-                    values.setdefault(_at(expression, names, sizes), []).append(expression)
-                parts += values.values()
-            if len(parts) > len(groups):
-                samples = [*samples, sizes]
-                groups = [part for part in parts if len(part) > 1]
-    return samples
-
-
-def _at(expression: Any, names: Mapping[Any, str], sizes: Mapping[str, int]) -> Any:
-    return expression.xreplace({symbol: sympy.Integer(sizes[name]) for symbol, name in names.items()})
+    samples = _unique(samples)
+    return samples + telling(captured, samples)
 
 
 def ones_of(captured: Captured) -> list[dict[str, int]]:

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -100,6 +101,21 @@ nb::dict functions_of(const std::string& op) {
   return result;
 }
 
+using Rows = nb::ndarray<const uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// (row, op, tensor, message) of the first sizes that no run can have, or None.
+nb::object first_refused(const NativeModel& n, const Rows& sizes) {
+  if (n.model->program().symbols.size() != sizes.shape(1)) throw nb::value_error("a row must have a size for each symbol");
+  Status status;
+  size_t row = 0;
+  {
+    nb::gil_scoped_release free_threads;
+    row = n.model->first_refused(sizes.data(), sizes.shape(0), status);
+  }
+  if (row == sizes.shape(0)) return nb::none();
+  return nb::make_tuple(row, status.op, status.tensor, status.message);
+}
+
 nb::bytes digest_bytes(const Digest& digest) {
   return nb::bytes(reinterpret_cast<const char*>(digest.data()), digest.size());
 }
@@ -148,6 +164,7 @@ NB_MODULE(_native, m) {
              }
              check(status);
            })
+      .def("first_refused", &first_refused, "sizes"_a, nb::sig("def first_refused(self, sizes: NDArray[np.uint32]) -> object"))
       .def_prop_ro("states",
                    [](const NativeModel& n) {
                      nb::list names;

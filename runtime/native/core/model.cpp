@@ -1,9 +1,11 @@
 #include "core/model.h"
 
+#include <cinttypes>
 #include <cstdlib>
 #include <string>
 
 #include "core/cancel.h"
+#include "core/sizes.h"
 
 namespace alcove {
 
@@ -30,6 +32,17 @@ Result<const kernels::KernelTable*> choose_kernels() {
   return &table;
 }
 
+Status check_bounds(const Program& program, const uint32_t* sizes) noexcept {
+  for (size_t s = 0; s < program.symbols.size(); ++s) {
+    const Symbol& symbol = program.symbols[s];
+    if (sizes[s] < symbol.min || sizes[s] > symbol.max) {
+      return failure(Code::input_shape, Section::file, "symbol %zu is %" PRIu32 ", allowed are %" PRIu32 " to %" PRIu32, s,
+                     sizes[s], symbol.min, symbol.max);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<const kernels::KernelTable*> process_kernels() {
@@ -52,6 +65,18 @@ Result<std::shared_ptr<const Model>> Model::open(Bytes bytes) {
   Result<Verified> verified = verify(bytes.data(), bytes.size());
   if (!verified.is_ok()) return verified.status();
   return std::shared_ptr<const Model>(new Model(std::move(bytes), std::move(verified.value()), *kernels.value()));
+}
+
+size_t Model::first_refused(const uint32_t* sizes, size_t count, Status& status) const {
+  Program bound = copy_to_bind(program());
+  std::vector<int64_t> values(program().expressions.size());
+  for (size_t row = 0; row < count; ++row, sizes += program().symbols.size()) {
+    status = check_bounds(program(), sizes);
+    if (status.is_ok()) status = bind(program(), bucket_for(program(), sizes), sizes, values.data(), bound);
+    if (status.is_ok()) status = check_signatures(bound, writers_, bound.run_steps);
+    if (!status.is_ok()) return row;
+  }
+  return count;
 }
 
 }  // namespace alcove

@@ -34,6 +34,10 @@ class Model {
 
   // Digests the weights; at install and on demand, not at every load.
   [[nodiscard]] Status check_weights() const { return verify_weights(bytes_.data(), verified_.framing, program()); }
+  // The first of `count` rows of sizes, a number for each symbol, that no run can have; `count` if there is none.  `status`
+  // says what refuses it: a symbol's bounds, a place in the plan or the rule of an operator.  For exporters, which ask for
+  // every size; a session asks for its own.  Throws nothing but std::bad_alloc.
+  [[nodiscard]] size_t first_refused(const uint32_t* sizes, size_t count, Status& status) const;
   // Of the whole file.
   [[nodiscard]] Digest digest() const { return sha256(bytes_.data(), bytes_.size()); }
 

@@ -338,27 +338,8 @@ def test_steps_that_change_with_the_size_are_refused() -> None:
     assert "the steps change with the sizes: unary at {'batch': 8, 'length': 40}" in finding.nearest
 
 
-def test_smallest_sizes_that_no_rule_takes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are run at export: nobody finds it on a device."""
-    refused = "no program of these sizes: a rule"
-
-    class Picky:
-        def session(self) -> Callable[..., object]:
-            """Return what refuses every input."""
-
-            def run(*_: object) -> object:
-                raise InputError("x", refused)
-
-            return run
-
-    monkeypatch.setattr("alcove.runtime.compiler.finish.load", lambda _: Picky())
-    (finding,) = refusal(lambda _, x: x.softmax(1), rows(3, 5), BOTH).findings
-    assert "smallest sizes (batch=1, length=1) don't run" in finding.nearest
-    assert refused in finding.nearest
-
-
 def test_index_that_zeros_do_not_have_is_no_refusal() -> None:
-    """Ids from 1 on: the run at the smallest sizes fails on its values, which are not the caller's."""
+    """Ids from 1 on: no size is refused for values, which are the caller's."""
     module = Of(lambda part, x: part.table(x - 1), table=nn.Embedding(5, 3)).eval()
     model = exported(module, torch.ones(3, dtype=torch.int64), {0: Dim("n", min=1, max=7)})
     check(module, model, [torch.tensor([5]), torch.tensor([1, 2, 3, 4, 5])])

@@ -1,0 +1,180 @@
+"""Computes the constants of a graph that follow from sizes, at any sizes.
+
+A program holds the largest one and reads its beginning (`dynamic.py`).  Whether the others are that beginning is asked
+here of torch's own operators, at every size: `torch.arange(n)` is, `torch.arange(n).sum() % 37 // 36` is not.
+"""
+
+import operator
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import torch
+from alcove.runtime.compiler.capture import Captured
+from alcove.runtime.compiler.graph import Origin
+from alcove.runtime.compiler.lower import FACTORIES, UNWRITTEN, origin_of
+from alcove.runtime.compiler.ranges import Rows
+from alcove.runtime.compiler.symbolic import integers_of
+from torch import Tensor, fx
+from torch._ops import OpOverload
+from torch.export.graph_signature import InputKind
+
+MAX_ELEMENTS: Final = 2**28
+"""Elements that are computed in all; what has more is computed at some of the sizes."""
+
+
+class GrownConstants:
+    """The constants of one captured module that follow from sizes."""
+
+    def __init__(self, captured: Captured) -> None:
+        """Find them."""
+        self._captured = captured
+        self._stored = _stored(captured)
+        self._symbols = [symbol.expression for symbol in captured.symbols]
+        constant: set[fx.Node] = set(self._stored)
+        varying: dict[fx.Node, None] = {}
+        for node in captured.program.graph.nodes:
+            if not _is_folded(node, constant):
+                continue
+            constant.add(node)
+            if any(_is_varying(part) for part in (node, *node.all_input_nodes)) or any(
+                argument in varying for argument in node.all_input_nodes
+            ):
+                varying[node] = None
+        self._varying = list(varying)
+        self._fixed = [node for node in captured.program.graph.nodes if node in constant and node not in varying]
+        self._read = [node for node in varying if any(user not in constant for user in node.users)]
+
+    def first_wrong(self, rows: Rows, samples: Rows) -> tuple[int, Origin] | None:
+        """Return the first of `rows`, its index, at which a constant is not the beginning of the largest; or None.
+
+        Args:
+            rows: choices of sizes.
+            samples: sizes at which the graph has been compiled, the largest first; a constant that is no beginning
+                there is none that a program reads as such.
+        """
+        read = [node for node in self._read if isinstance(node.meta["val"], Tensor)]
+        if not read:
+            return None
+        largest, *others = self._at(samples)
+        read = [node for node in read if all(_begins(largest[node], other[node]) for other in others)]
+        step = 1 + sum(tensor.numel() for tensor in largest.values()) * len(rows) // MAX_ELEMENTS
+        for index in range(0, len(rows), step) if read else ():
+            (found,) = self._at(rows[index : index + 1])
+            wrong = next((node for node in read if not _begins(largest[node], found[node])), None)
+            if wrong is not None:
+                return index, origin_of(wrong)
+        return None
+
+    def _at(self, rows: Rows) -> list[dict[fx.Node, Any]]:
+        """Return the constants at some sizes, by node."""
+        numbers = self._numbers(rows)
+        fixed = dict(self._stored)
+        with torch.no_grad():
+            for node in self._fixed if self._varying else ():
+                if node not in fixed:
+                    fixed[node] = _computed(node, fixed, {}, 0)
+            found = []
+            for index in range(len(rows)):
+                known: dict[fx.Node, Any] = dict(fixed)
+                for node in self._varying:
+                    known[node] = _computed(node, known, numbers, index)
+                found.append({node: known[node] for node in self._varying})
+        return found
+
+    def _numbers(self, rows: Rows) -> dict[Any, Sequence[float]]:
+        """Return the values of every expression that the constants follow from, at `rows`."""
+        columns = {symbol: rows[:, place] for place, symbol in enumerate(self._symbols)}
+        texts = {
+            symbol: np.full(len(rows), size)
+            for symbol, size in self._captured.substitution(self._captured.largest()).items()
+            if symbol not in columns
+        }
+        parts = dict.fromkeys(part for node in self._varying for part in (node, *node.all_input_nodes))
+        found: dict[Any, Sequence[float]] = {}
+        for size in (size for part in parts for size in _numbers_of(part)):
+            expression = size.node.expr
+            if expression in found:
+                continue
+            whole = integers_of(expression, columns | texts) if isinstance(size, torch.SymInt) else None
+            found[expression] = whole.tolist() if whole is not None else self._one_by_one(expression, rows)
+        return found
+
+    def _one_by_one(self, expression: Any, rows: Rows) -> Sequence[float]:
+        symbols = self._symbols
+        return [float(expression.subs(dict(zip(symbols, row, strict=True)))) for row in rows.tolist()]
+
+
+def _stored(captured: Captured) -> dict[fx.Node, Any]:
+    """Return the parameters and the buffers that the module does not change, by their node."""
+    program = captured.program
+    changed = set(program.graph_signature.buffers_to_mutate.values())
+    nodes = [node for node in program.graph.nodes if node.op == "placeholder"]
+    found: dict[fx.Node, Any] = {}
+    for node, spec in zip(nodes, program.graph_signature.input_specs, strict=True):
+        if spec.kind in {InputKind.USER_INPUT, InputKind.TOKEN} or spec.target in changed:
+            continue
+        tensor = program.state_dict.get(str(spec.target), program.constants.get(str(spec.target)))
+        if isinstance(tensor, Tensor):
+            found[node] = tensor.detach()
+    return found
+
+
+def _is_folded(node: fx.Node, constant: set[fx.Node]) -> bool:
+    """Return whether a node's result follows from constants and sizes alone."""
+    if node.op != "call_function" or not _has_tensors(node):
+        return False
+    target = node.target
+    tensors = [argument for argument in node.all_input_nodes if _has_tensors(argument)]
+    if target is operator.getitem:
+        return tensors[0] in constant
+    if not isinstance(target, OpOverload) or torch.Tag.nondeterministic_seeded in target.tags:
+        return False
+    return str(target) in FACTORIES or all(argument in constant for argument in tensors)
+
+
+def _has_tensors(node: fx.Node) -> bool:
+    value = node.meta.get("val")
+    parts = value if isinstance(value, tuple | list) else (value,)
+    return any(isinstance(part, Tensor) for part in parts)
+
+
+def _numbers_of(node: fx.Node) -> list[Any]:
+    """Return the symbolic numbers of a node's result: its sizes, or the number itself."""
+    value = node.meta.get("val")
+    parts = value if isinstance(value, tuple | list) else (value,)
+    numbers = [size for part in parts for size in (part.shape if isinstance(part, Tensor) else (part,))]
+    return [size for size in numbers if isinstance(size, torch.SymInt | torch.SymFloat | torch.SymBool)]
+
+
+def _is_varying(node: fx.Node) -> bool:
+    return bool(_numbers_of(node))
+
+
+def _computed(node: fx.Node, known: dict[fx.Node, Any], numbers: dict[Any, Sequence[float]], index: int) -> Any:
+    """Return what a node gives, from what is known of its arguments."""
+
+    def number(size: Any) -> Any:
+        return numbers[size.node.expr][index] if isinstance(size, torch.SymInt | torch.SymFloat) else size
+
+    def argument(part: fx.Node) -> Any:
+        fake = part.meta["val"]
+        if part in known:
+            return known[part]
+        if isinstance(fake, Tensor):  # of which a factory takes shape and type
+            return torch.empty([int(number(size)) for size in fake.shape], dtype=fake.dtype)
+        return number(fake)
+
+    args, kwargs = fx.node.map_arg((node.args, node.kwargs), argument)
+    target: Any = node.target
+    result = target(*args, **kwargs)
+    if str(target).startswith(UNWRITTEN):
+        result.zero_()
+    return result
+
+
+def _begins(whole: Tensor, part: Tensor) -> bool:
+    if whole.dim() != part.dim() or whole.dtype != part.dtype:
+        return False
+    begin = whole[tuple(slice(0, size) for size in part.shape)]
+    return begin.shape == part.shape and torch.equal(begin.nan_to_num(nan=0.25), part.nan_to_num(nan=0.25))
