@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from alcove.runtime.errors import (
     AlcoveRuntimeError,
+    ArgumentError,
     CalibrationError,
     CertificateError,
     ExportError,
@@ -18,6 +19,7 @@ from alcove.runtime.errors import (
     InvalidTextError,
     IsaError,
     ProgramError,
+    QuantisationError,
     RunCancelledError,
     SessionBusyError,
 )
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlcoveRuntimeError",
+    "ArgumentError",
     "CalibrationError",
     "Cancellation",
     "CertificateError",
@@ -42,6 +45,7 @@ __all__ = [
     "Port",
     "ProgramError",
     "Quantisation",
+    "QuantisationError",
     "RunCancelledError",
     "Session",
     "SessionBusyError",

@@ -8,6 +8,8 @@ AlcoveRuntimeError
 ├── RunCancelledError     somebody stopped the run                   (call)
 ├── IsaError              ALCOVE_ISA names what there is not          (us)
 ├── ExportError           a module cannot become a program           (call)
+├── ArgumentError         export was called with what doesn't fit the module (call)
+├── QuantisationError     nothing of a module takes the form that was asked for (call)
 ├── CalibrationError      samples for quantising don't fit the module (call)
 └── CertificateError      a program does not give what its certificate says (them)
 """
@@ -124,6 +126,32 @@ class ExportError(AlcoveRuntimeError):
             for f in self.findings
         ]
         super().__init__("\n".join([f"{len(lines)} finding(s) keep this module from export:", *lines]))
+
+
+class ArgumentError(AlcoveRuntimeError, TypeError):
+    """`export` was called with arguments that don't fit each other: the module, its examples or `dynamic_shapes`.
+
+    Attributes:
+        message: names the argument, what was expected and what was seen.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class QuantisationError(AlcoveRuntimeError):
+    """Nothing of a module takes the form that was asked for: the program would be the float32 one.
+
+    Attributes:
+        mode: that was asked for.
+        message: says what the mode makes smaller, and what to ask for instead.
+    """
+
+    def __init__(self, mode: str, message: str) -> None:
+        super().__init__(message)
+        self.mode = mode
+        self.message = message
 
 
 class CalibrationError(AlcoveRuntimeError):

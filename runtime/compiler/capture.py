@@ -23,7 +23,6 @@ import torch.utils._pytree as pytree
 from alcove.runtime.compiler.assumptions import broken_at
 from alcove.runtime.compiler.checks import (
     BRANCH,
-    FORGOTTEN,
     check_arguments,
     check_dims,
     check_tensors,
@@ -31,10 +30,12 @@ from alcove.runtime.compiler.checks import (
     unwritable,
 )
 from alcove.runtime.compiler.known_numbers import with_known_numbers
+from alcove.runtime.compiler.python_state import refuse_python_state
 from alcove.runtime.compiler.rules import KEPT, TEXT_ONLY
 from alcove.runtime.compiler.source import path_of_traceback, source_of_traceback
+from alcove.runtime.compiler.strides import examples_of
 from alcove.runtime.compiler.whole_layers import whole_layers
-from alcove.runtime.errors import ExportError, Finding
+from alcove.runtime.errors import ArgumentError, ExportError, Finding
 from torch import nn
 from torch.export.graph_signature import InputKind
 
@@ -49,8 +50,6 @@ _TRACING: Final = threading.Lock()
 _ADVICE: Final = " If you're using mark_dynamic"  # torch's, on other functions than export
 _UNEQUAL: Final = re.compile(r"\] != \d+\.?$")
 """What torch asks for where a tensor is sliced in two dimensions to a size that may be all of it."""
-_ASSIGNED: Final = re.compile(r"\bself\.(\w+(?:\.\w+)*)")
-"""A name in torch's warning of attributes that a trace replaced."""
 _USER_CODE: Final = re.compile(r"# File: (?P<source>[^\n]+?:\d+) in ")
 
 
@@ -105,8 +104,8 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
 
     Raises:
         ExportError: torch could not trace it; one finding with the line that stopped it.
-        TypeError: an argument is neither a tensor nor a `str`, `forward` takes others, or `dynamic_shapes` has another
-            structure than `args`.
+        ArgumentError: an argument is neither a tensor nor a `str`, `forward` takes others, or `dynamic_shapes` has
+            another structure than `args`.
     """
     check_arguments(module, args)
     check_tensors(module)
@@ -122,10 +121,13 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
     for index, value in enumerate(leaves):
         is_known = isinstance(value, torch.Tensor | int | float | None) or index in text_inputs
         if not is_known:
-            raise TypeError(unknown_argument(owners[index], args[owners[index]], value))
+            raise ArgumentError(unknown_argument(owners[index], args[owners[index]], value))
         if isinstance(value, torch.Tensor) and value.device.type != "cpu":
-            raise TypeError(f"argument {owners[index]} of the module is on {value.device}; pass a tensor of the cpu")
-    examples = pytree.tree_map(_example, tuple(args))
+            raise ArgumentError(
+                f"argument {owners[index]} of the module is on {value.device}; pass a tensor of the cpu"
+            )
+    # Copies: torch traces two arguments that are one tensor as one.
+    examples = examples_of(module, pytree.tree_map(_example, tuple(args)))
     shapes = _dynamic_shapes(module, len(examples), texts, dynamic_shapes)
     check_dims(shapes, args)
     examples = tuple(_varied(value, given) for value, given in zip(examples, shapes, strict=True))
@@ -136,9 +138,8 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
         if hasattr(dim, "__name__")
     }
     said = io.StringIO()
-    replaced: set[str] = set()
     try:
-        with _TRACING, _calm_torch(said, replaced), whole_layers():
+        with _TRACING, _calm_torch(said), whole_layers(), refuse_python_state(module, examples):
             # Not a tuple of Nones where nothing varies: the arguments of `forward(*args)` count as one.
             varying = _bound(module, shapes) if any(entry is not None for entry in shapes) else None
             exported = with_known_numbers(
@@ -149,9 +150,6 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
     except Exception as error:  # whatever stops the tracer is the finding, and it is chained
         raise ExportError([_finding(error, said.getvalue(), module)]) from error
     sys.stderr.write(said.getvalue())  # what the module itself prints is not lost
-    forgotten = sorted(replaced & set(exported.graph_signature.inputs_to_lifted_tensor_constants.values()))
-    if forgotten:
-        raise ExportError([Finding(f"attribute {name}", name.rpartition(".")[0], "", FORGOTTEN) for name in forgotten])
     symbols = _symbols(exported, text_inputs, names)
     return Captured(exported, module, text_inputs, _output_names(exported), symbols)
 
@@ -185,8 +183,6 @@ def _exported(
 def _example(value: object) -> object:
     if isinstance(value, str):
         return torch.full((TRACED_TEXT_BYTES,), ord("a"), dtype=torch.uint8)
-    if isinstance(value, torch.Tensor):  # a copy: torch traces two arguments that are one tensor as one
-        return value.detach().clone().requires_grad_(value.requires_grad)
     return value
 
 
@@ -290,17 +286,17 @@ def _dynamic_shapes(module: nn.Module, count: int, text_inputs: frozenset[int], 
         names = _argument_names(module)[:count]
         unknown = set(given) - set(names)
         if unknown:
-            raise TypeError(f"dynamic_shapes names {sorted(unknown)}, but the arguments are {names}")
+            raise ArgumentError(f"dynamic_shapes names {sorted(unknown)}, but the arguments are {names}")
         shapes = [given.get(name) for name in names]
     elif isinstance(given, Sequence) and len(given) == count and not _is_of_all(module, given, count):
         shapes = list(given)
     elif isinstance(given, Sequence) and _is_of_all(module, given, count):
         shapes = list(given[0])
     else:
-        raise TypeError(f"dynamic_shapes must have one entry for each of the {count} arguments")
+        raise ArgumentError(f"dynamic_shapes must have one entry for each of the {count} arguments")
     for index in text_inputs:
         if shapes[index] is not None:
-            raise TypeError(f"argument {index} is a text, which has any length: its dynamic_shapes must be None")
+            raise ArgumentError(f"argument {index} is a text, which has any length: its dynamic_shapes must be None")
         shapes[index] = {0: torch.export.Dim(f"{TEXT_DIM}_{index}", min=0, max=TEXT_BYTES_BOUND)}
     return tuple(shapes)
 
@@ -328,12 +324,11 @@ def _argument_names(module: nn.Module) -> list[str]:
 
 
 @contextlib.contextmanager
-def _calm_torch(said: io.StringIO, replaced: set[str]) -> Iterator[None]:
+def _calm_torch(said: io.StringIO) -> Iterator[None]:
     """Keep torch's logs of a failing trace out of the terminal.
 
     Args:
         said: gets what it prints, to be made a finding.
-        replaced: gets the names of tensors that `forward` assigned to attributes, buffers aside.
     """
 
     def show(  # noqa: PLR0917 - warnings.showwarning calls it so
@@ -344,10 +339,7 @@ def _calm_torch(said: io.StringIO, replaced: set[str]) -> Iterator[None]:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        assigned = _ASSIGNED.findall(str(message)) if "assigned during export" in str(message) else ()
-        replaced.update(assigned)
-        if not assigned:
-            (file or said).write(warnings.formatwarning(message, category, filename, lineno, line))
+        (file or said).write(warnings.formatwarning(message, category, filename, lineno, line))
 
     logger = logging.getLogger("torch")
     level = logger.level
@@ -356,9 +348,8 @@ def _calm_torch(said: io.StringIO, replaced: set[str]) -> Iterator[None]:
         with warnings.catch_warnings(), contextlib.redirect_stderr(said):
             # torch 2.13 warns about its own use of its own deprecated tree classes.
             warnings.filterwarnings("ignore", category=FutureWarning, module=r"copyreg|torch\..*")
-            # torch's recurrent layers keep a list of their own parameters.
-            warnings.filterwarnings("ignore", r"The tensor attributes? self\.[\w.]*_flat_weights\[", UserWarning)
-            warnings.filterwarnings("always", r"The tensor attributes? .* assigned during export", UserWarning)
+            # Caches and torch's recurrent layers assign tensors; what is no cache is refused (python_state.py).
+            warnings.filterwarnings("ignore", r"The tensor attributes? .* assigned during export", UserWarning)
             warnings.showwarning = show
             yield
     finally:

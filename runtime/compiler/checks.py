@@ -7,18 +7,13 @@ from types import FrameType
 from typing import Any, Final
 
 import torch
-from alcove.runtime.errors import ExportError, Finding
+from alcove.runtime.errors import ArgumentError, ExportError, Finding
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence
 
 BRANCH: Final = (
     "no branches, numbers or sizes that depend on data: compute both sides and choose with "
     "torch.where, or decide outside the module (tracing ends here: what comes after it is not checked yet)"
-)
-
-FORGOTTEN: Final = (
-    "forward reads it and puts another tensor in its place, which no later run would see: register it as a buffer "
-    "(register_buffer) and change it in place (self.name.copy_(...)), so that the session keeps it"
 )
 
 _PACKED: Final = (
@@ -38,21 +33,23 @@ def check_arguments(module: object, args: object) -> None:
     """Check what `export` was called with.
 
     Raises:
-        TypeError: `module` is no module, `args` is no tuple or list, or `forward` does not take so many.
+        ArgumentError: `module` is no module, `args` is no tuple or list, or `forward` does not take so many.
     """
     if isinstance(module, torch.jit.ScriptModule):
-        raise TypeError("module is a ScriptModule; pass the torch.nn.Module that it was made from")
+        raise ArgumentError("module is a ScriptModule; pass the torch.nn.Module that it was made from")
     if not isinstance(module, nn.Module):
         seen = f"the class {module.__name__}: make one of it" if isinstance(module, type) else type(module).__name__
-        raise TypeError(f"module must be a torch.nn.Module, not {seen}")
+        raise ArgumentError(f"module must be a torch.nn.Module, not {seen}")
     if not isinstance(args, tuple | list):
-        raise TypeError(f"args must be a tuple, one example for each argument of forward, not {type(args).__name__}")
+        raise ArgumentError(
+            f"args must be a tuple, one example for each argument of forward, not {type(args).__name__}"
+        )
     signature = inspect.signature(module.forward)
     try:
         signature.bind(*args)
     except TypeError as error:
         asked = f"forward of {type(module).__name__} takes {signature}, args has {len(args)}: {error}"
-        raise TypeError(f"{asked}; arguments by keyword alone are fixed in a module around it") from None
+        raise ArgumentError(f"{asked}; arguments by keyword alone are fixed in a module around it") from None
 
 
 def unknown_argument(index: int, argument: object, leaf: object) -> str:
@@ -103,7 +100,7 @@ def check_dims(shapes: Iterable[object], args: Sequence[object]) -> None:
     """Check what `dynamic_shapes` says of arguments that are tensors.
 
     Raises:
-        TypeError: it names an axis that the example lacks, or something that is no size.
+        ArgumentError: it names an axis that the example lacks, or something that is no size.
         ExportError: the example's size is outside the bounds of its Dim; one finding for each.
     """
     findings = []
@@ -113,11 +110,11 @@ def check_dims(shapes: Iterable[object], args: Sequence[object]) -> None:
         dims: Iterable[tuple[Any, Any]] = entry.items() if isinstance(entry, Mapping) else enumerate(entry)
         for axis, dim in dims:
             if not isinstance(axis, int) or not -value.dim() <= axis < value.dim():
-                raise TypeError(
+                raise ArgumentError(
                     f"dynamic_shapes of argument {index} names axis {axis!r}, its example has {value.dim()} dimensions"
                 )
             if isinstance(dim, str | float):
-                raise TypeError(
+                raise ArgumentError(
                     f"dynamic_shapes of argument {index}, axis {axis}: expected a torch.export.Dim, not {dim!r}"
                 )
             low, high = getattr(dim, "min", None), getattr(dim, "max", None)

@@ -5,6 +5,7 @@ at every size.
 """
 
 from dataclasses import replace
+from typing import Final
 
 from alcove.runtime.compiler.graph import Graph
 from alcove.runtime.compiler.quantise.calibrate import checked_samples
@@ -13,6 +14,7 @@ from alcove.runtime.compiler.quantise.report import LayerReport, QuantisationRep
 from alcove.runtime.compiler.quantise.smaller import with_smaller_weights
 from alcove.runtime.compiler.quantise.static import Recipe, calibrated
 from alcove.runtime.compiler.quantise.tables import table_reports, with_int8_tables
+from alcove.runtime.errors import QuantisationError
 
 __all__ = [
     "MODES",
@@ -51,6 +53,20 @@ def options_of(
     return options
 
 
+_LINEARS: Final = (
+    "makes linears and recurrent layers smaller, and this module has none that can be, so the program would be the "
+    "float32 one; convolutions become smaller by 'int8' with calibration samples"
+)
+_NOTHING_SMALLER: Final[dict[str, str]] = {
+    "int8": (
+        "quantize='int8' without calibration samples makes tables of embeddings smaller, and this module has none that "
+        "can be, so the program would be the float32 one: give real inputs (calibration=...; on the command line "
+        "--calibration MODULE:FUNCTION), or take 'int8_dynamic' or 'int8_weights', which need none"
+    ),
+    **{mode: f"quantize={mode!r} {_LINEARS}" for mode in MODES if mode != "int8"},
+}
+
+
 class Quantiser:
     """Quantises one module's graph.
 
@@ -86,6 +102,7 @@ class Quantiser:
 
         Raises:
             ExportError: a table holds a value that is not finite or too large.
+            QuantisationError: without calibration samples, nothing became smaller.
         """
         if self._options is None:
             return graph
@@ -93,9 +110,16 @@ class Quantiser:
         if self._options.mode == "int8":
             if self._recipe is None:
                 self.report = QuantisationReport("int8", table_reports(graph))
-                return graph
+                return self._if_smaller(graph)
             return self._recipe.apply(graph)
         tables = table_reports(graph)
         graph, report = with_smaller_weights(graph, self._options)
         self.report = replace(report, layers=tables + report.layers)
-        return graph
+        return self._if_smaller(graph)
+
+    def _if_smaller(self, graph: Graph) -> Graph:
+        layers = () if self.report is None else self.report.layers
+        if self._options is None or any(layer.precision != "float32" for layer in layers):
+            return graph
+        reasons = "".join(f"; {layer.layer} ({layer.op}): {layer.reason}" for layer in layers[:3])
+        raise QuantisationError(self._options.mode, _NOTHING_SMALLER[self._options.mode] + reasons)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from alcove.runtime import CalibrationError, ExportError, export, load
+from alcove.runtime import ArgumentError, CalibrationError, ExportError, QuantisationError, export, load
 from torch import Tensor, nn
 
 X = torch.arange(16.0).reshape(2, 8)
@@ -106,7 +106,7 @@ MISUSED: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
 def test_wrong_use_is_a_type_error_that_says_what_was_given(case: str) -> None:
     """Before torch is asked: the thing, what was expected, what was given."""
     module, args, options, words = MISUSED[case]
-    with pytest.raises(TypeError, match=words):
+    with pytest.raises(ArgumentError, match=words):
         export(module, args, **options)
 
 
@@ -120,7 +120,7 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...], str, str]] = 
     "lazy": (lambda: nn.LazyLinear(3), (X,), "parameter weight and 1 more", "run the module once before the export"),
     "half a module": (lambda: nn.Linear(8, 2).half(), (X,), "aten.linear.default", "call module.float()"),
     "packed": (Packed, (X[None], torch.tensor([2])), "torch.export", "packed sequences have sizes that depend on data"),
-    "replaced": (Replaced, (X,), "attribute h", "register it as a buffer"),
+    "replaced": (Replaced, (X,), "attribute h", "register a buffer"),
     "renormed": (
         lambda: nn.Embedding(4, 8, max_norm=1.0),
         (torch.tensor([1]),),
@@ -175,3 +175,28 @@ def test_a_metric_that_gives_no_number_is_refused(given: Any) -> None:
     """Its value is named; NaN would let every budget pass."""
     with pytest.raises(ValueError, match="metric must return a number"):
         export(nn.Linear(8, 2), (X,), quantize="int8", calibration=[X], max_drop=0.1, metric=lambda _: given)
+
+
+QUANTISED_FOR_NOTHING = {
+    "int8": (nn.Linear(8, 3), X, r"calibration=\.\.\.; on the command line --calibration MODULE:FUNCTION"),
+    "int8_dynamic": (nn.Conv1d(2, 3, 3), X[None], "'int8' with calibration samples"),
+    "int8_weights": (nn.ReLU(), X, "'int8' with calibration samples"),
+    "int4_weights": (nn.Conv1d(2, 3, 3), X[None], "'int8' with calibration samples"),
+}
+
+
+@pytest.mark.parametrize("mode", QUANTISED_FOR_NOTHING)
+def test_mode_that_makes_nothing_smaller_is_refused(mode: str) -> None:
+    """The float32 program under another name is no answer; the error says what to give instead."""
+    module, example, words = QUANTISED_FOR_NOTHING[mode]
+    with pytest.raises(QuantisationError, match=words) as caught:
+        export(module.eval(), (example,), quantize=mode)
+    assert caught.value.mode == mode
+
+
+def test_tables_alone_are_smaller_without_samples() -> None:
+    """One table is enough: the report says what stayed float32."""
+    module = nn.Sequential(nn.Embedding(30, 8), nn.Linear(8, 2)).eval()
+    report = export(module, (torch.tensor([1, 2]),), quantize="int8").quantisation
+    assert report is not None
+    assert [layer.precision for layer in report.layers] == ["int8 table"]
