@@ -4,18 +4,25 @@
       lock ─▶ read ─▶ [tail torn: end it with a mark ─▶ sync] ─▶ within the caps? ─▶ append line ─▶ sync ─▶ return
                                                                      └─ no: typed refusal, nothing written
 
-A line is JSON: {"at_s": 1, "epsilon": "2", "task": "<64 hex>", "window": 3}; a mark is {"at_s": 1}.  Lines are only
-ever added: nothing is rewritten, so no crash can take spent budget away.
+A line is JSON: {"at_s": 1, "epsilon": "2", "task": "<64 hex>", "up_s": 5, "wall_s": 1, "window": 3}, and "boot" where
+the device's start has a name; a mark is one without epsilon, task and window.  Lines are only ever added: nothing is
+rewritten, so no crash can take spent budget away.
+
+Time is the ledger's own (`at_s`): it begins with the wall clock at the first line, and from one line to the next goes
+on by the lesser of what the wall clock shows and the time that the device has run (`wall_s` and `up_s` are both clocks
+at a line).  Where the device was started since, it has run since its start, and may have been off for a day before.
 
 Invariants:
   I1  `debit` returns after its line, and the directory entry of the file, are on the disk.
   I2  A (task, window) has at most one line, so at most one report.
-  I3  The lines of any 24 hours and any 30 days sum to no more than the caps.
+  I3  The lines of any 24 hours and any 30 days of the ledger's time sum to no more than the caps.
   I4  A line that cannot be read (a write cut short by a crash, damage) counts as a whole day's cap, at the latest time
       that it can have been written: that of the next readable line, or now.  The report it was for never existed.
-  I5  A clock that goes back gives nothing: a line counts in a period unless it is older than the period by the present
-      clock (one from the future counts), and no line is written with a time before an earlier one's.
-  I6  Two processes that share the file take turns; each sees the other's lines.
+  I5  Within one start of the device the ledger's time is never faster than the time that passes, whatever the wall
+      clock shows; each start adds a day at most.  A clock that is set forward, or back, gives nothing.
+  I6  A clock that was wrong and is set right stops nothing for long: a mark notes it when it is seen, and the ledger's
+      time goes on from there.
+  I7  Two processes that share the file take turns; each sees the other's lines.
 
 The ledger is as old as its file: deleting it, or restoring an old copy, is outside of what a device can notice.
 """
@@ -25,18 +32,19 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from alcove.privacy.errors import AlreadyReportedError, BudgetExceededError, LedgerStorageError, ParameterError
 from alcove.privacy.limits import (
     DAY_S,
     EPSILON_PER_30_DAYS,
     EPSILON_PER_DAY,
+    MAX_BOOT_CHARACTERS,
     MAX_EPSILON,
     MAX_LEDGER_LINE_BYTES,
     MAX_WINDOW,
@@ -50,11 +58,22 @@ _MAX_TIME_S = 1 << 53
 
 
 class Clock(Protocol):
-    """The device's wall clock."""
+    """The device's two clocks."""
 
     def now_s(self) -> int:
-        """Return seconds since 1970, by whatever the device believes."""
+        """Return seconds since 1970, by whatever the device believes; it may jump."""
         ...
+
+    def monotonic_ns(self) -> int:
+        """Return nanoseconds since the device started, asleep or not; it only rises until the next start."""
+        ...
+
+
+@runtime_checkable
+class _StartAware(Protocol):
+    """A clock that names the device's present start."""
+
+    def boot_id(self) -> str: ...
 
 
 class LogFile(Protocol):
@@ -75,10 +94,20 @@ class LogFile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BudgetLimits:
-    """What a device may spend over all tasks, as exact epsilon."""
+    """What a device may spend over all tasks, as exact epsilon: the defaults, or less.
+
+    Raises:
+        ParameterError: a cap is negative or above its default, which is what people are promised.
+    """
 
     per_day: Fraction = EPSILON_PER_DAY
     per_30_days: Fraction = EPSILON_PER_30_DAYS
+
+    def __post_init__(self) -> None:
+        caps = (("per_day", self.per_day, EPSILON_PER_DAY), ("per_30_days", self.per_30_days, EPSILON_PER_30_DAYS))
+        for name, cap, highest in caps:
+            if not 0 <= cap <= highest:
+                raise ParameterError(name=name, bound=f"in [0, {highest}]", value=cap)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +118,41 @@ class Debit:
     epsilon: Fraction
     task_id: bytes = b""
     window: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """Times of one moment, in seconds.
+
+    Attributes:
+        at_s: the ledger's.
+        wall_s: the wall clock's.
+        up_s: since the device's start; None: not known.
+        boot: names the start; "": it has no name.
+    """
+
+    at_s: int
+    wall_s: int
+    up_s: int | None
+    boot: str = ""
+
+    def is_before_start_of(self, later: "_Moment") -> bool:
+        """Tell whether the device was started between two moments; where that cannot be known, it was not."""
+        if self.up_s is None or later.up_s is None or later.up_s < self.up_s:
+            return True
+        return bool(self.boot and later.boot and self.boot != later.boot)
+
+    def then(self, clocks: "_Moment") -> "_Moment":
+        """Return the moment at which the clocks show this (I5)."""
+        up_s = clocks.up_s or 0
+        ran_s = up_s + DAY_S if self.is_before_start_of(clocks) else up_s - (self.up_s or 0)
+        passed_s = max(min(clocks.wall_s - self.wall_s, ran_s), 0)
+        return replace(clocks, at_s=min(self.at_s + passed_s, _MAX_TIME_S))
+
+    def fields(self) -> dict[str, int | str]:
+        """Return what a line says of it."""
+        clocks: dict[str, int | str] = {"at_s": self.at_s, "wall_s": self.wall_s, "up_s": self.up_s or 0}
+        return clocks | ({"boot": self.boot} if self.boot else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +171,7 @@ class Ledger:
     Args:
         path: the file, made when the first debit comes; or a `LogFile`.
         limits: the caps.
-        clock: the device's wall clock; it is not trusted to go forward.
+        clock: the device's clocks; the wall clock is not trusted either way.
     """
 
     def __init__(self, path: Path | LogFile, limits: BudgetLimits, clock: Clock) -> None:
@@ -131,20 +195,34 @@ class Ledger:
         if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
             raise ParameterError(name="epsilon", bound=f"in [{MIN_EPSILON}, {MAX_EPSILON}]", value=epsilon)
         with self._file.exclusive():
-            now_s = self._clock.now_s()
             data = self._file.read()
-            latest_s = max((debit.at_s for debit in _replay(data, now_s, self._limits)), default=0)
-            at_s = max(now_s, latest_s)
-            if _needs_mark(data):
-                self._file.append((b"" if data.endswith(b"\n") else b"\n") + _line({"at_s": at_s}))
+            now = self._now(data)
+            if _needs_mark(data) or _is_behind(now, data):
+                self._mark(data, now)
                 data = self._file.read()
-            debits = _replay(data, now_s, self._limits)
+            debits = _replay(data, now.at_s, self._limits)
             if any(debit.task_id == task_id and debit.window == window for debit in debits):
                 raise AlreadyReportedError(task_id=task_id.hex(), window=window)
-            self._check_caps(debits, now_s, epsilon)
-            fields: dict[str, int | str] = {"at_s": at_s, "epsilon": str(epsilon), "task": task_id.hex()}
-            self._file.append(_line(fields | {"window": window}))
-            return Debit(at_s, epsilon, task_id, window)
+            self._check_caps(debits, now.at_s, epsilon)
+            self._file.append(_line(now.fields() | {"epsilon": str(epsilon), "task": task_id.hex(), "window": window}))
+            return Debit(now.at_s, epsilon, task_id, window)
+
+    def note_time(self) -> None:
+        """Write a mark where a day has passed since the last line, or a clock began anew; else do nothing.
+
+        Time that no line notes before the device is started again is lost but for a day (I5): call it now and then.
+
+        Raises:
+            LedgerStorageError: the file could not be read, written or synced.
+        """
+        data = self._file.read()
+        if not data:
+            return
+        with self._file.exclusive():
+            data = self._file.read()
+            last, now = _last_moment(data), self._now(data)
+            if last is None or last.is_before_start_of(now) or now.at_s - last.at_s >= DAY_S or _is_behind(now, data):
+                self._mark(data, now)
 
     def debits(self) -> tuple[Debit, ...]:
         """Return what was spent, oldest first, unreadable lines included; changes nothing.
@@ -152,7 +230,8 @@ class Ledger:
         Raises:
             LedgerStorageError: the file could not be read.
         """
-        return tuple(_replay(self._file.read(), self._clock.now_s(), self._limits))
+        data = self._file.read()
+        return tuple(_replay(data, self._now(data).at_s, self._limits))
 
     def spent(self) -> Spending:
         """Return what is spent by the present clock; changes nothing.
@@ -160,14 +239,25 @@ class Ledger:
         Raises:
             LedgerStorageError: the file could not be read.
         """
-        now_s = self._clock.now_s()
-        debits = _replay(self._file.read(), now_s, self._limits)
+        data = self._file.read()
+        now_s = self._now(data).at_s
+        debits = _replay(data, now_s, self._limits)
         return Spending(
             day=_sum_within(debits, now_s, DAY_S),
             thirty_days=_sum_within(debits, now_s, 30 * DAY_S),
             total=sum((debit.epsilon for debit in debits), Fraction(0)),
             reports=sum(bool(debit.task_id) for debit in debits),
         )
+
+    def _now(self, data: bytes) -> _Moment:
+        wall_s = min(max(self._clock.now_s(), 0), _MAX_TIME_S)
+        up_s = self._clock.monotonic_ns() // 1_000_000_000
+        boot = self._clock.boot_id()[:MAX_BOOT_CHARACTERS] if isinstance(self._clock, _StartAware) else ""
+        clocks, last = _Moment(wall_s, wall_s, up_s, boot), _last_moment(data)
+        return clocks if last is None else last.then(clocks)
+
+    def _mark(self, data: bytes, now: _Moment) -> None:
+        self._file.append((b"" if not data or data.endswith(b"\n") else b"\n") + _line(now.fields()))
 
     def _check_caps(self, debits: Iterable[Debit], now_s: int, cost: Fraction) -> None:
         debits = list(debits)
@@ -252,6 +342,21 @@ def _needs_mark(data: bytes) -> bool:
     return bool(data) and (not data.endswith(b"\n") or _parse(_lines(data)[-1]) is None)
 
 
+def _last_moment(data: bytes) -> _Moment | None:
+    """Return the moment of the last line that can be read; None: there is none."""
+    for line in reversed(_lines(data)):
+        parsed = _parse(line)
+        if parsed is not None:
+            return parsed[1]
+    return None
+
+
+def _is_behind(now: _Moment, data: bytes) -> bool:
+    """Tell whether the wall clock shows less than it did at the last line (I6)."""
+    last = _last_moment(data)
+    return last is not None and now.wall_s < last.wall_s
+
+
 def _replay(data: bytes, now_s: int, limits: BudgetLimits) -> list[Debit]:
     """Return what was spent, oldest first, unreadable lines included (I4)."""
     debits: list[Debit] = []
@@ -261,29 +366,44 @@ def _replay(data: bytes, now_s: int, limits: BudgetLimits) -> list[Debit]:
         if parsed is None:
             undated += 1
             continue
-        debits += [Debit(parsed.at_s, limits.per_day)] * undated
+        debit, moment = parsed
+        debits += [Debit(moment.at_s, limits.per_day)] * undated
         undated = 0
-        if parsed.task_id:
-            debits.append(parsed)
+        if debit is not None:
+            debits.append(debit)
     return debits + [Debit(now_s, limits.per_day)] * undated
 
 
-def _parse(line: bytes) -> Debit | None:
-    """Return the debit of a line, a debit of nothing for a mark, or None if it is no line of ours."""
+def _parse(line: bytes) -> tuple[Debit | None, _Moment] | None:
+    """Return the debit of a line, None for a mark, and its moment; None if it is no line of ours."""
     try:
         fields = json.loads(line) if len(line) <= MAX_LEDGER_LINE_BYTES else None
         match fields:
             case {"at_s": int(at_s), "epsilon": str(epsilon), "task": str(task), "window": int(window), **more}:
                 is_exact = _RATIONAL.fullmatch(epsilon) and _HEX_TASK.fullmatch(task) and 0 <= window <= MAX_WINDOW
-                if is_exact and not more and 0 <= at_s <= _MAX_TIME_S:
-                    return Debit(at_s, Fraction(epsilon), bytes.fromhex(task), window)
-            case {"at_s": int(at_s), **more} if not more and 0 <= at_s <= _MAX_TIME_S:
-                return Debit(at_s, Fraction(0))
+                moment = _moment(at_s, more)
+                if is_exact and moment is not None:
+                    return Debit(at_s, Fraction(epsilon), bytes.fromhex(task), window), moment
+            case {"at_s": int(at_s), **more}:
+                moment = _moment(at_s, more)
+                return None if moment is None else (None, moment)
     except (ValueError, ZeroDivisionError, RecursionError):
         return None
     return None
 
 
+def _moment(at_s: int, more: Mapping[Any, object]) -> _Moment | None:
+    """Return the moment of a line; one without clocks is of the time when `at_s` was the wall clock's."""
+    match more:
+        case {"wall_s": int(wall_s), "up_s": int(up_s), **rest} if rest.keys() <= {"boot"}:
+            boot = rest.get("boot", "")
+            is_sane = isinstance(boot, str) and all(0 <= time <= _MAX_TIME_S for time in (at_s, wall_s, up_s))
+            return _Moment(at_s, wall_s, up_s, str(boot)) if is_sane else None
+        case {} if not more:
+            return _Moment(at_s, at_s, None) if 0 <= at_s <= _MAX_TIME_S else None
+    return None
+
+
 def _sum_within(debits: Iterable[Debit], now_s: int, length_s: int) -> Fraction:
-    """Return the epsilon of the debits that are not older than `length_s`; those from the future count (I5)."""
+    """Return the epsilon of the debits that are not older than `length_s`; those from the future count."""
     return sum((debit.epsilon for debit in debits if debit.at_s > now_s - length_s), Fraction(0))

@@ -36,5 +36,8 @@ EPSILON_PER_30_DAYS: Final = Fraction(8)
 DAY_S: Final = 86_400
 """Seconds of a day."""
 
+MAX_BOOT_CHARACTERS: Final = 64
+"""Longest name of a device's start that a ledger keeps; Linux has 36."""
+
 MAX_LEDGER_LINE_BYTES: Final = 512
 """Longest line of a ledger (a written one has about 150 bytes); a longer one is damage, and is not parsed."""

@@ -80,6 +80,7 @@ class Questions:
     def _is_told(self, question: str, *, is_answer: bool) -> bool:
         """Tell whether the answer is known already or is paid for now."""
         try:
+            self._ledger.note_time()
             if self._last_answer(question) is is_answer:
                 return True
             window = sum(debit.task_id in _keys(question) for debit in self._ledger.debits())

@@ -157,6 +157,8 @@ class Reporter:
         try:
             with self._upload_lock.held():
                 with self._held():
+                    with contextlib.suppress(AlcovePrivacyError):  # the debit says it, if there is one
+                        self.ledger.note_time()
                     outbox = self._read_outbox()
                     waiting = len(outbox)
                     self._make_due(outbox, tally)

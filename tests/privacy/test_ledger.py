@@ -31,14 +31,29 @@ ONE = Fraction(1)
 
 
 class HandClock:
-    """Shows what it is set to."""
+    """Shows what it is set to; time passes by `pass_s` and by nothing else."""
 
     def __init__(self, now_s: int = NOON) -> None:
         self.time_s = now_s
+        self.up_s = now_s - NOON + 40 * DAY
 
     def now_s(self) -> int:
         """Return the set time."""
         return self.time_s
+
+    def monotonic_ns(self) -> int:
+        """Return how long the device has run."""
+        return self.up_s * 1_000_000_000
+
+    def pass_s(self, seconds: int) -> None:
+        """Let time pass, by both clocks."""
+        self.time_s += seconds
+        self.up_s += seconds
+
+    def restart(self, off_s: int = 0) -> None:
+        """Start the device again after some time."""
+        self.time_s += off_s
+        self.up_s = 0
 
 
 class CrashError(BaseException):
@@ -101,7 +116,7 @@ def test_window_has_one_report_ever(tmp_path: Path) -> None:
     """A second debit of a (task, window) is refused, by a new ledger of the same file too (I2)."""
     clock = HandClock()
     ledger_of(tmp_path / "ledger", clock).debit(TASK, 7, ONE)
-    clock.time_s += 400 * DAY
+    clock.pass_s(400 * DAY)
     with pytest.raises(AlreadyReportedError) as caught:
         ledger_of(tmp_path / "ledger", clock).debit(TASK, 7, ONE)
     assert (caught.value.task_id, caught.value.window) == (TASK.hex(), 7)
@@ -114,16 +129,16 @@ def test_caps_of_a_day_and_of_30_days_hold(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path / "ledger", clock)
     window = iter(range(100))
     for day in range(4):
-        clock.time_s = NOON + day * DAY
+        clock.pass_s(DAY if day else 0)
         ledger.debit(TASK, next(window), ONE)
         ledger.debit(TASK, next(window), ONE)
         with pytest.raises(BudgetExceededError, match=r"epsilon per day is at most 2; 2 is spent"):
             ledger.debit(TASK, next(window), Fraction(1, 100))
-    clock.time_s = NOON + 4 * DAY
+    clock.pass_s(DAY)
     with pytest.raises(BudgetExceededError) as caught:
         ledger.debit(TASK, next(window), ONE)
     assert (caught.value.period, caught.value.cap, caught.value.spent, caught.value.cost) == ("30 days", "8", "8", "1")
-    clock.time_s = NOON + 30 * DAY
+    clock.pass_s(26 * DAY)
     ledger.debit(TASK, next(window), Fraction(2))
     assert ledger.spent().total == 10
     assert ledger.spent().reports == 9
@@ -174,13 +189,13 @@ def test_torn_line_counts_as_spent_for_a_day_and_then_no_more() -> None:
     with pytest.raises(CrashError):
         ledger.debit(TASK, 1, ONE)
     assert ledger.spent().day == 3
-    clock.time_s += DAY // 2
+    clock.pass_s(DAY // 2)
     with pytest.raises(BudgetExceededError):
         ledger.debit(TASK, 1, ONE)
-    clock.time_s += DAY // 2
+    clock.pass_s(DAY // 2)
     with pytest.raises(BudgetExceededError):
         ledger.debit(TASK, 1, ONE)
-    clock.time_s += DAY // 2
+    clock.pass_s(DAY // 2)
     assert ledger.debit(TASK, 1, ONE).epsilon == 1
     assert ledger.spent().thirty_days == 4
 
@@ -319,11 +334,14 @@ class Clock:
     def now_s(self):
         return 1800000000
 
-ledger = Ledger(Path(sys.argv[1]), BudgetLimits(Fraction(12), Fraction(12)), Clock())
+    def monotonic_ns(self):
+        return 5_000_000_000
+
+ledger = Ledger(Path(sys.argv[1]), BudgetLimits(), Clock())
 made = []
 for window in range(40):
     try:
-        ledger.debit(bytes(32), window, Fraction(1))
+        ledger.debit(bytes(32), window, Fraction(1, 6))
         made.append(window)
     except (AlreadyReportedError, BudgetExceededError):
         pass
