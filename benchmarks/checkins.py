@@ -141,7 +141,9 @@ def measure(seconds: float = 3.0, rounds: int = 3) -> list[Figure]:
         urls = {"alcove serve": served.http_url}
         if Path(NGINX).exists():
             upstream = served.http_url.removeprefix("http://")
-            urls["nginx"] = stack.enter_context(running_nginx(folder, world.data_dir / "tree", upstream))
+            urls["nginx"] = stack.enter_context(
+                running_nginx(folder, world.data_dir / "tree", upstream, is_limited=False)
+            )
         best = dict.fromkeys(urls, 0.0)
         for _ in range(rounds):
             for server, url in urls.items():

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from alcove.privacy.errors import AlcovePrivacyError
-from alcove.privacy.report import Report, report_from_bytes, report_to_bytes, reports_from_bytes
+from alcove.privacy.report import Report, report_from_bytes, report_to_bytes
 from alcove.registry._tuf import Root, Snapshot, Targets, Timestamp
 from alcove.registry.canonical import canonical_json
 from alcove.registry.change import Change
@@ -132,7 +132,6 @@ def kinds(folder: Path) -> tuple[Kind, ...]:
             b"os=ios,app_version=2.3.0,memory_mb=4096",
         ),
         Kind("report", report_from_bytes, report_to_bytes(Report(bytes(32), 1, 2))),
-        Kind("reports", reports_from_bytes, report_to_bytes(Report(bytes(32), 1, 2)) * 3),
         Kind("delta", lambda data: apply_delta(base, data, len(program)), make_delta(base, program)),
     )
 

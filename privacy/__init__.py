@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     )
     from alcove.privacy.ledger import BudgetLimits, Clock, Debit, Ledger, LogFile, Spending
     from alcove.privacy.randomised_response import RandomisedResponse
-    from alcove.privacy.report import Report, report_from_bytes, report_to_bytes, reports_from_bytes
+    from alcove.privacy.report import Report, report_from_bytes, report_to_bytes
 
 __all__ = [
     "AlcovePrivacyError",
@@ -38,7 +38,6 @@ __all__ = [
     "Spending",
     "report_from_bytes",
     "report_to_bytes",
-    "reports_from_bytes",
 ]
 
 # Loaded on first use: an app that reports nothing loads none of it.
@@ -55,7 +54,7 @@ _HOMES = {
     ),
     "ledger": ("BudgetLimits", "Clock", "Debit", "Ledger", "LogFile", "Spending"),
     "randomised_response": ("RandomisedResponse",),
-    "report": ("Report", "report_from_bytes", "report_to_bytes", "reports_from_bytes"),
+    "report": ("Report", "report_from_bytes", "report_to_bytes"),
 }
 
 

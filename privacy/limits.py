@@ -24,9 +24,6 @@ MAX_WINDOW: Final = (1 << 32) - 1
 REPORT_BYTES: Final = TASK_ID_BYTES + 4 + 2
 """Size of one report on the wire; equal for all, so that the size says nothing."""
 
-MAX_REPORTS_PER_BODY: Final = 1024
-"""Most reports in one upload: 38 kB, small enough to be read before it is judged."""
-
 EPSILON_PER_DAY: Final = Fraction(2)
 """What a device spends in any 24 hours over all tasks, unless the app sets less."""
 

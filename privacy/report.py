@@ -4,7 +4,7 @@ import struct
 from dataclasses import dataclass
 
 from alcove.privacy.errors import ParameterError, ReportFormatError
-from alcove.privacy.limits import MAX_CELLS, MAX_REPORTS_PER_BODY, MAX_WINDOW, REPORT_BYTES, TASK_ID_BYTES
+from alcove.privacy.limits import MAX_CELLS, MAX_WINDOW, REPORT_BYTES, TASK_ID_BYTES
 
 _RECORD = struct.Struct(f"<{TASK_ID_BYTES}sIH")
 
@@ -49,15 +49,3 @@ def report_from_bytes(data: bytes) -> Report:
     if len(data) != REPORT_BYTES:
         raise ReportFormatError(bound=f"exactly {REPORT_BYTES} bytes", size_bytes=len(data))
     return Report(*_RECORD.unpack(data))
-
-
-def reports_from_bytes(body: bytes) -> tuple[Report, ...]:
-    """Return the reports of one upload, in order.
-
-    Raises:
-        ReportFormatError: the size is not 1 to 1024 whole reports.
-    """
-    if not body or len(body) % REPORT_BYTES or len(body) > REPORT_BYTES * MAX_REPORTS_PER_BODY:
-        bound = f"{REPORT_BYTES} bytes each, 1 to {MAX_REPORTS_PER_BODY} of them"
-        raise ReportFormatError(bound=bound, size_bytes=len(body))
-    return tuple(Report(*fields) for fields in _RECORD.iter_unpack(body))

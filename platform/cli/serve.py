@@ -51,7 +51,13 @@ def serve_command(
     calls_per_second: Annotated[int, typer.Option(help="gRPC calls that one caller may make a second.")] = 1000,
     call_seconds: Annotated[float, typer.Option(help="Seconds that a gRPC call may run, but for a stream.")] = 120.0,
     reports_per_second: Annotated[int, typer.Option(help="Reports accepted a second, of all devices.")] = 100_000,
-    bodies_per_second: Annotated[int, typer.Option(help="Bodies of reports read a second, good or bad.")] = 1000,
+    bodies_per_second: Annotated[int, typer.Option(help="Bodies of reports read a second, good or bad.")] = 5000,
+    connections: Annotated[int, typer.Option(help="Connections of devices, open at once.")] = 2048,
+    connections_per_address: Annotated[int, typer.Option(help="The same, from one address.")] = 64,
+    requests_per_address: Annotated[int, typer.Option(help="Requests of devices a second from one address.")] = 200,
+    behind_proxy: Annotated[
+        str, typer.Option(help="Addresses of your own proxies, with commas: they limit addresses in our place.")
+    ] = "",
     only: Annotated[
         Part | None, typer.Option(help="Serve teams and operators alone (grpc), or devices alone (ingress, no keys).")
     ] = None,
@@ -76,6 +82,10 @@ def serve_command(
         "metrics_port": metrics_port,
         "reports_per_second": reports_per_second,
         "bodies_per_second": bodies_per_second,
+        "connections": connections,
+        "connections_per_address": connections_per_address,
+        "requests_per_address": requests_per_address,
+        "behind_proxy": behind_proxy,
     }
     if only is Part.INGRESS:
         asyncio.run(serve_ingress(IngressSettings(**common)))

@@ -1,12 +1,12 @@
-"""Which addresses answer devices?  All of them here; everything else is 404.
+"""Says which addresses answer devices: all of them here; everything else is 404.
 
     GET  /metadata/<file>.json           signed metadata; timestamp.json is the only one that changes
     GET  /targets/<folder>/<sha256>.<name>.json
     GET  /blobs/<sha256>
-    POST /reports                        1 to 1024 reports of 38 bytes
+    POST /reports                        one report of 38 bytes
     GET  /healthz                        "ok" while the process serves
 
-Nothing here reads, keeps or logs a remote address, and no answer depends on who asks.
+Nothing here logs a remote address, and no answer depends on who asks, but for how often (`connections`).
 """
 
 import logging
@@ -16,9 +16,12 @@ from typing import Final
 import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
+from alcove.platform.ingress.allowance import limited
+from alcove.platform.ingress.connections import Connections
 from alcove.platform.ingress.rate import RateLimit
-from alcove.platform.ingress.reports import ReportCollector, reports_handler
+from alcove.platform.ingress.reports import ReportCollector
 from alcove.platform.ingress.static import static_routes
+from alcove.platform.ingress.taking import reports_handler
 from alcove.registry.blobs import BlobStore
 
 __all__ = ["SILENT", "create_ingress"]
@@ -33,7 +36,9 @@ def create_ingress(
     collector: ReportCollector,
     rate: RateLimit,
     bodies: RateLimit,
+    *,
     blobs: BlobStore | None = None,
+    connections: Connections | None = None,
 ) -> web.Application:
     """Return the application; the caller runs it, without an access log.
 
@@ -43,12 +48,28 @@ def create_ingress(
         rate: how many reports a second are accepted, from all devices together.
         bodies: how many bodies a second are read, good or bad.
         blobs: where they are no files of the tree.
+        connections: those on which requests come; None: without their limits.
     """
-    app = web.Application(client_max_size=0, middlewares=[_own_errors])
+    limits = [] if connections is None else [limited(connections)]
+    app = web.Application(client_max_size=0, middlewares=[*limits, _no_bodies, _own_errors])
     app.on_response_prepare.append(_say_nothing_of_the_server)
     app.add_routes(static_routes(tree_folder, blobs))
     app.add_routes([web.post("/reports", reports_handler(collector, rate, bodies)), web.get("/healthz", _healthz)])
     return app
+
+
+@web.middleware
+async def _no_bodies(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Close the connection after a request whose body nobody reads; what it holds is not waited for."""
+    try:
+        response = await handler(request)
+    except web.HTTPException as refusal:
+        if request.can_read_body:
+            refusal.force_close()
+        raise
+    if request.can_read_body:
+        response.force_close()
+    return response
 
 
 @web.middleware

@@ -1,4 +1,4 @@
-"""How does a blob get from another store to a device?  Through this server, piece by piece, with ETag and Range.
+"""Sends blobs of another store to devices, piece by piece, with ETag and Range.
 
 So devices need to know of one address only, whatever store is behind it.  Where many devices ask, a CDN or nginx in
 front takes `/blobs/` from the bucket itself (docs/deploy/stores.md): a blob's name is its digest, the client verifies
@@ -11,12 +11,13 @@ from typing import Final
 
 import structlog
 from aiohttp import web
+from alcove.platform.ingress.allowance import allow_download
 from alcove.registry.blobs import BlobStore
 from alcove.registry.errors import RegistryError
 
 __all__ = ["send_blob"]
 
-PIECE_BYTES: Final = 1024 * 1024  # of each call of the store; what one download holds in memory
+PIECE_BYTES: Final = 256 * 1024  # of each call of the store; what one download holds in memory
 _log = structlog.get_logger()
 
 
@@ -60,7 +61,7 @@ async def send_blob(
     if request.method == "HEAD":
         await response.prepare(request)
         return response
-    return await _send(request, response, blobs, sha256, range(start, stop))
+    return allow_download(stop - start) or await _send(request, response, blobs, sha256, range(start, stop))
 
 
 async def _send(

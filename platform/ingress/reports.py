@@ -1,44 +1,53 @@
-"""Which reports are counted, and what is kept of them?
+"""Judges reports, and counts those of running experiments.
 
-A body is counted as a whole or refused as a whole.  What is kept is one sum per (task, window, cell); order, time and
-origin of reports are gone when the answer is sent.  Refusals are counted by reason.
+A body is one report, as devices send it.  What is kept is one sum per (task, window, cell); order, time and origin of
+reports are gone when the answer is sent.  Refusals are counted by reason.
 
-A body that is refused costs no transaction: it is judged by the tasks in memory first.  One that passes is judged again
-inside the transaction that counts it, by the tasks as they are then.
+arrived ─▶ judged by the tasks in memory ─▶ waits ─▶ judged again, counted with all that wait ─▶ committed ─▶ answered
+
+I1  A report that is refused costs no transaction.
+I2  A report is acknowledged when the commit that counts it is synced, never sooner.
+I3  Writers of the server go first: between two transactions there is a pause of PAUSE times what the last one took, one
+    that finds the database busy tries again later, and what waits for too long is sent away.
+I4  At most WAITING_MOST reports wait; one more is sent away.
 """
 
 import asyncio
+import contextlib
 import math
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-import structlog
-from aiohttp import web
 from alcove.platform.core import limits
-from alcove.platform.core.errors import ReportRefusedError, StoreBusyError, StoreFullError, StoreUnavailableError
+from alcove.platform.core.errors import (
+    ReportRefusedError,
+    ServerError,
+    StoreBusyError,
+)
 from alcove.platform.experiments.task import task_of
-from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.rollouts.task import stage_task
 from alcove.platform.store import Store
 from alcove.platform.store.experiments import running_experiments
 from alcove.platform.store.reports import add_counts
 from alcove.platform.store.rollouts import live_rollouts
 from alcove.privacy.errors import ReportFormatError
-from alcove.privacy.limits import MAX_REPORTS_PER_BODY, REPORT_BYTES
-from alcove.privacy.report import Report, reports_from_bytes
+from alcove.privacy.report import Report, report_from_bytes
 from alcove.registry.clock import Clock
 from alcove.registry.policy import TaskPolicy
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["ReportCollector", "reports_handler"]
+__all__ = ["ReportCollector"]
 
-BODY_BYTES: Final = REPORT_BYTES * MAX_REPORTS_PER_BODY
-BODY_TIMEOUT_S: Final = 10.0  # seconds; 39 kB take longer on no network that could have carried a model
 TASKS_AGE_S: Final = 1.0  # seconds after which the tasks in memory are read again, whoever changed them
 TASKS_AGAIN_S: Final = 0.05  # seconds between two readings, where reports name tasks that are not among them
-_log = structlog.get_logger()
+WAITING_MOST: Final = 4096  # reports; a second of them or so
+AT_ONCE: Final = 1024  # reports in one transaction; it takes some ten milliseconds
+PAUSE: Final = 4  # times what the last transaction took: reports hold the database a fifth of the time at most
+PAUSE_S: Final = 0.02  # seconds of such a pause at least
+AGAIN_S: Final = 0.02  # seconds until a busy database is tried again
+BUSY_S: Final = 3.0  # seconds of trying before those that wait are sent away
 
 
 class ReportCollector:
@@ -69,30 +78,96 @@ class ReportCollector:
         self._reading = asyncio.Lock()
         self._tasks: Mapping[str, TaskPolicy] = {}
         self._read_at_s = -math.inf
+        self._waiting: deque[tuple[Report, asyncio.Future[None]]] = deque()
+        self._writer: asyncio.Task[None] | None = None
         self.counted = 0
         self.refused: Counter[str] = Counter()
 
-    async def collect(self, body: bytes) -> int:
-        """Count the reports in a body; return how many there were.
+    async def collect(self, body: bytes) -> None:
+        """Count the report that a body is; it is committed when this returns.
 
         Raises:
-            ReportRefusedError: not whole reports, or one names no running task, no open window or no cell.
-            StoreBusyError: another writer holds the database; repeating helps.
+            ReportRefusedError: no report, or one that names no running task, no open window or no cell.
+            StoreBusyError: too many wait, or other writers hold the database; repeating helps.
+            StoreFullError, StoreUnavailableError: the database does not take it now.
         """
         try:
-            reports = reports_from_bytes(body)
+            report = report_from_bytes(body)
         except ReportFormatError as error:
             reason = "malformed"
             raise ReportRefusedError(reason, error.bound) from None
         tasks = await self._running(TASKS_AGE_S)
-        if any(report.task_id.hex() not in tasks for report in reports):
+        if report.task_id.hex() not in tasks:
             tasks = await self._running(0)  # one may have started a moment ago, in another process
-        _counts(reports, tasks, self._clock.now_s())
-        # One transaction: an experiment that is stopped meanwhile has all of the body or nothing.
+        _judge(report, tasks, self._clock.now_s())
+        if len(self._waiting) >= WAITING_MOST:
+            raise StoreBusyError
+        counted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((report, counted))
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write())
+        await counted
+
+    async def close(self) -> None:
+        """Count what waits, and end."""
+        while self._writer is not None and not self._writer.done():
+            await self._writer
+
+    async def _write(self) -> None:
+        """Count what waits, many at once, until nothing does."""
+        while self._waiting:
+            batch = [self._waiting.popleft() for _ in range(min(AT_ONCE, len(self._waiting)))]
+            began_s = self._monotonic_s()
+            try:
+                took_s = await self._count_patiently(batch)
+            except ServerError as error:
+                self._settle([(counted, error) for _, counted in batch])
+                took_s = self._monotonic_s() - began_s
+            except BaseException as error:
+                self._settle([(counted, error) for _, counted in batch])
+                raise
+            await self._sleep(max(PAUSE_S, PAUSE * took_s))
+
+    async def _count_patiently(self, batch: list[tuple[Report, asyncio.Future[None]]]) -> float:
+        """Count a batch, when other writers let it; return the seconds of the transaction."""
+        until_s = self._monotonic_s() + BUSY_S
+        while True:
+            began_s = self._monotonic_s()
+            with contextlib.suppress(StoreBusyError):
+                await self._count(batch)
+                return self._monotonic_s() - began_s
+            if self._monotonic_s() >= until_s:
+                raise StoreBusyError
+            await self._sleep(AGAIN_S)
+
+    async def _count(self, batch: list[tuple[Report, asyncio.Future[None]]]) -> None:
+        """Count a batch in one transaction: an experiment that is stopped meanwhile has a report, or it is refused."""
+        counts: Counter[tuple[str, int, int]] = Counter()
+        answers: list[tuple[asyncio.Future[None], BaseException | None]] = []
         async with self._store.write() as session:
-            await add_counts(session, _counts(reports, await _tasks(session), self._clock.now_s()))
-        self.counted += len(reports)
-        return len(reports)
+            tasks, now_s = await _tasks(session), self._clock.now_s()
+            for report, counted in batch:
+                try:
+                    _judge(report, tasks, now_s)
+                except ReportRefusedError as error:
+                    answers.append((counted, error))
+                else:
+                    counts[report.task_id.hex(), report.window, report.cell] += 1
+                    answers.append((counted, None))
+            await add_counts(session, counts)
+        self.counted += counts.total()
+        self._settle(answers)
+
+    @staticmethod
+    def _settle(answers: list[tuple[asyncio.Future[None], BaseException | None]]) -> None:
+        """Answer those that still wait."""
+        for counted, error in answers:
+            if counted.done():
+                continue
+            if error is None:
+                counted.set_result(None)
+            else:
+                counted.set_exception(error)
 
     async def _running(self, age_s: float) -> Mapping[str, TaskPolicy]:
         """Return the tasks as they were at most `age_s` seconds before this call."""
@@ -112,86 +187,22 @@ async def _tasks(session: AsyncSession) -> dict[str, TaskPolicy]:
     return {task.task_id: task for task in tasks}
 
 
-def _counts(reports: Sequence[Report], tasks: Mapping[str, TaskPolicy], now_s: int) -> Counter[tuple[str, int, int]]:
-    """Return the sums that the reports add, or raise for the first that none of the tasks admits."""
-    counts: Counter[tuple[str, int, int]] = Counter()
-    for report in reports:
-        task = tasks.get(report.task_id.hex())
-        if task is None:
-            reason, bound = "unknown_task", "the task of a running experiment"
-            raise ReportRefusedError(reason, bound)
-        last = task.window_at(now_s + limits.WINDOW_SKEW_S)
-        if last is None or report.window > last:
-            reason, bound = "unknown_window", "a window that has begun"
-            raise ReportRefusedError(reason, bound)
-        if report.cell >= task.cell_count:
-            reason, bound = "unknown_cell", f"a cell below {task.cell_count}"
-            raise ReportRefusedError(reason, bound)
-        counts[task.task_id, report.window, report.cell] += 1
-    return counts
-
-
-def reports_handler(
-    collector: ReportCollector, rate: RateLimit, bodies: RateLimit
-) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    """Return the handler of POST /reports.
-
-    It answers 204 counted, 400 refused, 408 too slow, 413 too large, 429 too many, 503 busy: repeat the last two.
-    """
-
-    async def handle(request: web.Request) -> web.StreamResponse:
-        try:
-            await collector.collect(await _body(request, rate, bodies))
-        except _NotRead as error:
-            return _refuse(collector, error.status, error.reason, error.bound)
-        except ReportRefusedError as error:
-            return _refuse(collector, 400, error.reason, error.bound)
-        except (StoreBusyError, StoreFullError, StoreUnavailableError):
-            return _refuse(collector, 503, "busy", "a free database; try again")
-        return web.Response(status=204)
-
-    return handle
-
-
-class _NotRead(Exception):  # noqa: N818 - never leaves this module
-    """A body that is not looked at."""
-
-    def __init__(self, status: int, reason: str, bound: str) -> None:
-        self.status, self.reason, self.bound = status, reason, bound
-        super().__init__(reason)
-
-
-async def _body(request: web.Request, rate: RateLimit, bodies: RateLimit) -> bytes:
-    """Return a body of acceptable size that came in time and within the rates, or raise _NotRead."""
-    bound = f"at most {BODY_BYTES} bytes"
-    if (request.content_length or 0) > BODY_BYTES:
-        raise _NotRead(413, "too_large", bound)
-    if not bodies.take(1):
-        raise _NotRead(429, "too_many", "fewer bodies a second; try again")
-    try:
-        async with asyncio.timeout(BODY_TIMEOUT_S):
-            body = await _read(request)
-    except TimeoutError:
-        raise _NotRead(408, "too_slow", f"a body within {BODY_TIMEOUT_S:.0f} s") from None
-    if len(body) > BODY_BYTES:
-        raise _NotRead(413, "too_large", bound)
-    if not rate.take(max(1, len(body) // REPORT_BYTES)):
-        raise _NotRead(429, "too_many", "fewer reports a second; try again")
-    return body
-
-
-async def _read(request: web.Request) -> bytes:
-    """Return the body, or its first BODY_BYTES + some bytes if it is longer."""
-    body = bytearray()
-    async for chunk in request.content.iter_any():
-        body += chunk
-        if len(body) > BODY_BYTES:
-            break
-    return bytes(body)
-
-
-def _refuse(collector: ReportCollector, status: int, reason: str, bound: str) -> web.Response:
-    collector.refused[reason] += 1
-    _log.info("reports refused", reason=reason, total=collector.refused[reason])
-    headers = {"Retry-After": "1"} if status in (429, 503) else None
-    return web.Response(status=status, text=f"{reason}: expected {bound}\n", headers=headers)
+def _judge(report: Report, tasks: Mapping[str, TaskPolicy], now_s: int) -> None:
+    """Raise for a report that none of the tasks admits now."""
+    task = tasks.get(report.task_id.hex())
+    if task is None:
+        reason, bound = "unknown_task", "the task of a running experiment"
+        raise ReportRefusedError(reason, bound)
+    last = task.window_at(now_s + limits.WINDOW_SKEW_S)
+    if last is None or report.window > last:
+        reason, bound = "unknown_window", "a window that has begun"
+        raise ReportRefusedError(reason, bound)
+    first = task.window_at(
+        max(task.first_window_start_s, now_s - limits.WINDOW_OPEN_S - limits.WINDOWS_OPEN * task.window_s)
+    )
+    if first is not None and report.window < first:
+        reason, bound = "closed_window", f"window {first} or a later one"
+        raise ReportRefusedError(reason, bound)
+    if report.cell >= task.cell_count:
+        reason, bound = "unknown_cell", f"a cell below {task.cell_count}"
+        raise ReportRefusedError(reason, bound)

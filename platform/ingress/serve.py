@@ -12,16 +12,19 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from typing import Final
 
 import structlog
 from aiohttp import web
 from alcove.platform.core import limits
 from alcove.platform.core.log import configure_log
 from alcove.platform.ingress.app import SILENT, create_ingress
+from alcove.platform.ingress.connections import IDLE_S, Connections
 from alcove.platform.ingress.figures import IngressFigures
+from alcove.platform.ingress.listening import Listener, raise_file_limit
 from alcove.platform.ingress.page import create_ingress_page
 from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.ingress.reports import ReportCollector
@@ -33,7 +36,10 @@ from alcove.registry.keys import check_private_file
 
 __all__ = ["Ingress", "listen_http", "reach_blobs", "run_ingress", "serve_ingress", "start_http"]
 
-BACKLOG = 1024  # connections that wait to be accepted; the system's own cap is often 4096
+LINGERING_S: Final = 1.0  # seconds in which a body that is refused is read and thrown away, so that its sender sees why
+LOG_S: Final = 10.0  # seconds between two lines about refusals
+MAX_HEAD_BYTES: Final = 4096  # of a request's first line, and of one of its headers
+BACKLOG: Final = 1024  # connections that wait to be accepted; the system's own cap is often 4096
 _log = structlog.get_logger()
 
 
@@ -43,17 +49,20 @@ class Ingress:
 
     Attributes:
         collector: counts its reports.
+        connections: of its devices.
         http_url: where it answers devices.
         metrics_url: where it answers Prometheus; None: nowhere.
     """
 
     collector: ReportCollector
+    connections: Connections
     http_url: str
     metrics_url: str | None = None
 
     def figures(self) -> IngressFigures:
         """Return its sums."""
-        return IngressFigures(self.collector.counted, dict(self.collector.refused))
+        refused = dict(self.collector.refused + self.connections.refused)
+        return IngressFigures(self.collector.counted, refused, len(self.connections))
 
     def ready_line(self) -> str:
         """Return the one line of JSON that tells a parent process that devices are answered, and where."""
@@ -92,19 +101,25 @@ async def run_ingress(
         OSError: a port or file cannot be used.
     """
     async with AsyncExitStack() as stack:
-        store = await Store.open(settings.database)
+        store = await Store.join(settings.database)
         stack.push_async_callback(store.close)
         blobs = None if settings.blobs is None else await asyncio.to_thread(reach_blobs, settings.blobs)
+        allowed = raise_file_limit()
+        if allowed < settings.connections:
+            _log.warning("too few open files for so many connections (ulimit -n)", connections=allowed)
+        connections = Connections(replace(settings.limits, most=min(allowed, settings.connections)))
         collector = ReportCollector(store, clock)
+        stack.push_async_callback(collector.close)
         rate = RateLimit(settings.reports_per_second, time.monotonic)
         bodies = RateLimit(settings.bodies_per_second, time.monotonic)
-        app = create_ingress(settings.tree, collector, rate, bodies, blobs)
-        port = await start_http(stack, app, listener, _tls(settings))
-        ingress = Ingress(collector, f"{settings.scheme}://{settings.url_host}:{port}")
+        app = create_ingress(settings.tree, collector, rate, bodies, blobs=blobs, connections=connections)
+        port = await _start_listening(stack, app, listener, connections, _tls(settings))
+        ingress = Ingress(collector, connections, f"{settings.scheme}://{settings.url_host}:{port}")
         if settings.metrics_port is not None:
             page = create_ingress_page(ingress.figures)
             metrics_port = await start_http(stack, page, listen_http(settings.host, settings.metrics_port))
             ingress = replace(ingress, metrics_url=f"http://{settings.url_host}:{metrics_port}/metrics")
+        stack.push_async_callback(_end, asyncio.create_task(_log_refusals(ingress)))
         yield ingress
 
 
@@ -128,15 +143,65 @@ async def serve_ingress(settings: IngressSettings) -> None:
             _log.info("stopping")
 
 
-async def start_http(
-    stack: AsyncExitStack, app: web.Application, listener: socket.socket, tls: ssl.SSLContext | None = None
-) -> int:
-    """Answer on a listening socket until the stack ends; return its port."""
+async def start_http(stack: AsyncExitStack, app: web.Application, listener: socket.socket) -> int:
+    """Answer those who watch the server, on a listening socket, until the stack ends; return its port."""
     runner = web.AppRunner(app, access_log=None, logger=SILENT, shutdown_timeout=limits.SHUTDOWN_GRACE_S)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
-    await web.SockSite(runner, listener, ssl_context=tls).start()
+    await web.SockSite(runner, listener).start()
     return int(listener.getsockname()[1])
+
+
+async def _start_listening(
+    stack: AsyncExitStack,
+    app: web.Application,
+    listener: socket.socket,
+    connections: Connections,
+    tls: ssl.SSLContext | None,
+) -> int:
+    """Answer devices on a listening socket until the stack ends; return its port."""
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        logger=SILENT,
+        shutdown_timeout=limits.SHUTDOWN_GRACE_S,
+        auto_decompress=False,
+        keepalive_timeout=IDLE_S,
+        lingering_time=LINGERING_S,
+        max_line_size=MAX_HEAD_BYTES,
+        max_field_size=MAX_HEAD_BYTES,
+    )
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    if runner.server is None:
+        raise RuntimeError("the application has no server")
+    accepting = Listener(connections, listener, runner.server, tls)
+    stack.callback(accepting.close)
+    return int(listener.getsockname()[1])
+
+
+async def _log_refusals(ingress: Ingress) -> None:
+    """Write how many were refused for which reason, now and then and only if there are more: never a line for each."""
+    told: dict[str, int] = {}
+    try:
+        while True:
+            await asyncio.sleep(LOG_S)
+            told = tell_refusals(ingress.figures().refused, told)
+    finally:
+        tell_refusals(ingress.figures().refused, told)
+
+
+def tell_refusals(refused: Mapping[str, int], told: Mapping[str, int]) -> dict[str, int]:
+    """Write a line if sums have grown since they were told; return them."""
+    if refused != told:
+        _log.info("refused since the start", **dict(sorted(refused.items())))
+    return dict(refused)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
 
 
 def reach_blobs(url: str) -> BlobStore:

@@ -1,13 +1,24 @@
 """The settings of the process that answers devices."""
 
+import ipaddress
 import json
 from pathlib import Path
 from typing import Annotated, Self
 
+from alcove.platform.ingress.connections import ConnectionLimits, Network
 from alcove.platform.store.database import database_of
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
-__all__ = ["IngressSettings"]
+__all__ = ["IngressSettings", "networks_of"]
+
+
+def networks_of(text: str) -> tuple[Network, ...]:
+    """Return the networks that a list with commas names.
+
+    Raises:
+        ValueError: one is no address and no network.
+    """
+    return tuple(ipaddress.ip_network(each.strip()) for each in text.split(",") if each.strip())
 
 
 class IngressSettings(BaseModel):
@@ -24,6 +35,10 @@ class IngressSettings(BaseModel):
         metrics_port: for Prometheus, without TLS; 0: any free port; None: no page here (the server's has the figures).
         reports_per_second: reports accepted a second, from all devices together.
         bodies_per_second: bodies of reports read a second, good or bad.
+        connections: of devices, open at once.
+        connections_per_address: the same, from one IPv4 address or one /64 of IPv6.
+        requests_per_address: connections and requests a second from one address.
+        behind_proxy: addresses and networks of our own proxies, with commas: they limit addresses in our place.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -37,7 +52,11 @@ class IngressSettings(BaseModel):
     tls_key: Path | None = None
     metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None
     reports_per_second: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
-    bodies_per_second: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
+    bodies_per_second: Annotated[int, Field(ge=1, le=1_000_000)] = 5000
+    connections: Annotated[int, Field(ge=4, le=16_000)] = 2048
+    connections_per_address: Annotated[int, Field(ge=1, le=16_000)] = 64
+    requests_per_address: Annotated[int, Field(ge=1, le=1_000_000)] = 200
+    behind_proxy: str = ""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -45,6 +64,19 @@ class IngressSettings(BaseModel):
             msg = "tls_certificate and tls_key come together"
             raise ValueError(msg)
         return self
+
+    @field_validator("behind_proxy")
+    @classmethod
+    def _check_proxies(cls, text: str) -> str:
+        networks_of(text)
+        return text
+
+    @property
+    def limits(self) -> ConnectionLimits:
+        """How much devices may ask for at once."""
+        return ConnectionLimits(
+            self.connections, self.connections_per_address, self.requests_per_address, networks_of(self.behind_proxy)
+        )
 
     @property
     def url_host(self) -> str:

@@ -1,18 +1,22 @@
-"""How are the tree's files served?  With ETag and Range, and by exact names, so that no path can climb out.
+"""Serves the tree's files with ETag and Range, and by exact names, so that no path can climb out.
 
 Signed metadata is packed (gzip) for those who accept it: digests in hexadecimal take half, and a first fetch of
 10 000 versions a third.  What has its version in its name never changes, so it is packed once.
 """
 
 import asyncio
+import contextlib
 import functools
 import gzip
 import re
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
+from alcove.platform.ingress.allowance import allow_download
 from alcove.platform.ingress.blobs import send_blob
 from alcove.registry.blobs import BlobStore
 from alcove.registry.layout import BLOBS, METADATA, TARGETS
@@ -66,7 +70,7 @@ def static_routes(folder: Path, blobs: BlobStore | None = None) -> list[web.Rout
         if _METADATA.fullmatch(name) and "Range" not in request.headers and _accepts_gzip(request):
             body = await asyncio.to_thread(packed, name)
             if body is not None:
-                return web.Response(body=body, headers=_PACKED)
+                return allow_download(len(body)) or web.Response(body=body, headers=_PACKED)
         return await _file(folder / METADATA, [(_METADATA, name)], IMMUTABLE)
 
     async def target(request: web.Request) -> web.StreamResponse:
@@ -84,6 +88,14 @@ def static_routes(folder: Path, blobs: BlobStore | None = None) -> list[web.Rout
         web.get(f"/{TARGETS}/{{folder}}/{{name}}", target),
         web.get(f"/{BLOBS}/{{sha256}}", blob),
     ]
+
+
+class _FileResponse(web.FileResponse):
+    """A file that may be sent before it is returned, as any other response may."""
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        """Send it, once."""
+        return self._payload_writer if self.prepared else await super().prepare(request)
 
 
 def _timestamp(path: Path) -> Callable[[web.Request], web.Response]:
@@ -117,8 +129,10 @@ async def _file(folder: Path, names: list[tuple[re.Pattern[str], str]], lifetime
     if all(pattern.fullmatch(name) for pattern, name in names):
         path = folder.joinpath(*(name for _, name in names))
         # Not in a thread: changing threads takes longer than asking for a file of a folder that is always in use.
-        if path.is_file():
-            return web.FileResponse(path, headers={"Cache-Control": lifetime})
+        with contextlib.suppress(OSError):
+            status = path.stat()
+            if stat.S_ISREG(status.st_mode):
+                return allow_download(status.st_size) or _FileResponse(path, headers={"Cache-Control": lifetime})
     return _absent()
 
 

@@ -38,6 +38,7 @@ class Settings(BaseModel):
         reflection: whether callers that are known may ask which calls there are.
         calls_per_second: gRPC calls that one caller (a token, a certificate) may make a second.
         call_s_max: seconds that a call may run, but for a stream.
+        connections, connections_per_address, requests_per_address, behind_proxy: of devices; see `IngressSettings`.
         only: "grpc": devices are answered elsewhere (`alcove serve --only ingress`, or a CDN and no reports).
         bodies_per_second: bodies of reports read a second, good or bad.
         look_s: seconds between two looks at the rollouts that are watched; harm is acted on within them.
@@ -65,7 +66,11 @@ class Settings(BaseModel):
     calls_per_second: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
     call_s_max: Annotated[float, Field(ge=0.01, le=3600)] = 120.0
     reports_per_second: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
-    bodies_per_second: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
+    bodies_per_second: Annotated[int, Field(ge=1, le=1_000_000)] = 5000
+    connections: int = 2048
+    connections_per_address: int = 64
+    requests_per_address: int = 200
+    behind_proxy: str = ""
     look_s: Annotated[float, Field(ge=0.01, le=24 * 3600)] = 60.0
     refresh_s: Annotated[float, Field(ge=0.01, le=6 * 3600)] = 3600.0
 
@@ -77,6 +82,7 @@ class Settings(BaseModel):
         if (self.client_ca is None) != (self.client_certificates is None):
             msg = "client_ca and client_certificates come together"
             raise ValueError(msg)
+        _ = self.ingress  # raises for what devices' limits must not be
         if self.client_ca is not None and self.tls_key is None:
             msg = "client certificates need TLS: set tls_certificate and tls_key"
             raise ValueError(msg)

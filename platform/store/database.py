@@ -5,13 +5,23 @@ commit is synced before it returns, because a stored response promises.  All of 
 server has for itself, and for PostgreSQL, which several share (see `dialects`).
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Self
 
+from alcove.platform.core.errors import StoreUnavailableError
 from alcove.platform.core.tracing import span
-from alcove.platform.store.dialects import TREE_LOCK, open_postgresql, open_sqlite, told, where_of_url
+from alcove.platform.store.dialects import (
+    GUEST_TIMEOUT_MS,
+    TREE_LOCK,
+    join_sqlite,
+    open_postgresql,
+    open_sqlite,
+    told,
+    where_of_url,
+)
 from alcove.platform.store.migrations import HEAD
 from alcove.platform.store.remembered import Remembered
 from sqlalchemy import Connection, text
@@ -34,12 +44,17 @@ def _make_private_file(path: Path) -> None:
     path.touch(mode=0o600, exist_ok=True)
 
 
+def _is_migrated(connection: Connection) -> bool:
+    """Tell whether the schema is the newest revision's."""
+    if not connection.dialect.has_table(connection, "alembic_version"):
+        return False
+    return bool(connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() == HEAD)
+
+
 def _migrate(connection: Connection) -> None:
     """Bring the schema to the newest revision."""
-    if connection.dialect.has_table(connection, "alembic_version"):
-        revision = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
-        if revision == HEAD:
-            return
+    if _is_migrated(connection):
+        return
     from alembic import command  # noqa: PLC0415 - most starts migrate nothing, and are half a second faster without
     from alembic.config import Config  # noqa: PLC0415
 
@@ -95,6 +110,35 @@ class Store:
         except BaseException:
             await store.close()
             raise
+        return store
+
+    @classmethod
+    async def join(cls, location: Path | str) -> Self:
+        """Open a database that another process migrated, to read it, and to write when that one does not.
+
+        Raises:
+            StoreDamagedError: it is no database, or a damaged one.
+            StoreUnavailableError: it cannot be reached, or has another schema than this version's.
+        """
+        if isinstance(location, str) and "://" in location:
+            where = where_of_url(location)
+            readers, searchers, writers = open_postgresql(location, wait_ms=GUEST_TIMEOUT_MS)
+        else:
+            where = str(location)
+            if not await asyncio.to_thread(Path(location).is_file):  # SQLite would make one
+                raise StoreUnavailableError(where, "there is no database: start `alcove serve` with keys first")
+            readers, searchers, writers = join_sqlite(where)
+        store = cls(readers, searchers, writers, where=where)
+        try:
+            with told(where):
+                async with readers.begin() as connection:
+                    is_migrated = await connection.run_sync(_is_migrated)
+        except BaseException:
+            await store.close()
+            raise
+        if not is_migrated:
+            await store.close()
+            raise StoreUnavailableError(where, "it has not this version's schema: start `alcove serve` with keys first")
         return store
 
     async def close(self) -> None:

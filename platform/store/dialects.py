@@ -30,9 +30,10 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 
-__all__ = ["BIG", "BUSY_TIMEOUT_MS", "insert", "open_postgresql", "open_sqlite", "told", "where_of_url"]
+__all__ = ["BIG", "BUSY_TIMEOUT_MS", "insert", "join_sqlite", "open_postgresql", "open_sqlite", "told", "where_of_url"]
 
 BUSY_TIMEOUT_MS: Final = 10_000
+GUEST_TIMEOUT_MS: Final = 1_000  # of a process that lets others go first; in SQLite it does not wait at all
 POOL_CONNECTIONS: Final = 20  # of each server; PostgreSQL admits 100 unless told otherwise
 # SQLite's integers have 64 bits and its row ids must be called INTEGER; PostgreSQL's have 32, and time ends in 2038.
 BIG: Final = BigInteger().with_variant(Integer, "sqlite")
@@ -98,19 +99,45 @@ def open_sqlite(path: str) -> tuple[AsyncEngine, AsyncEngine, AsyncEngine]:
     return direct, engine, engine.execution_options(is_writer=True)
 
 
-def open_postgresql(url: str) -> tuple[AsyncEngine, AsyncEngine, AsyncEngine]:
+def join_sqlite(path: str) -> tuple[AsyncEngine, AsyncEngine, AsyncEngine]:
+    """Return engines as `open_sqlite` for a process that lets others write first.
+
+    Its writers fail at once where another one writes.  They run in the event loop's thread: between two of its steps a
+    transaction would otherwise hold the database while it waits for Python's lock, and others would wait with it.
+    """
+    engines = [
+        create_async_engine(
+            f"sqlite+alcove_direct:///{path}", connect_args={"factory": _DirectConnection}, pool_size=POOL_CONNECTIONS
+        )
+        for _ in range(2)
+    ]
+    for each, prepare in zip(engines, (_wait_for_nobody, _let_others_go_first), strict=True):
+        event.listen(each.sync_engine, "connect", _set_pragmas)
+        event.listen(each.sync_engine, "begin", _begin_sqlite)
+        event.listen(each.sync_engine, "connect", prepare)
+    readers, writers = engines
+    return readers, writers, writers.execution_options(is_writer=True)
+
+
+def open_postgresql(url: str, *, wait_ms: int | None = None) -> tuple[AsyncEngine, AsyncEngine, AsyncEngine]:
     """Return engines for short reads, long reads and writers of a database; they share their connections.
 
     The URL goes to libpq as it is, so that all of its ways to name servers, TLS and password files work, and so that
     no engine, log or error of SQLAlchemy holds a password.
+
+    Args:
+        url: see there.
+        wait_ms: how long a writer waits for others; None: BUSY_TIMEOUT_MS.
     """
     import psycopg  # noqa: PLC0415 - who has SQLite needs no libpq
+
+    wait_ms = BUSY_TIMEOUT_MS if wait_ms is None else wait_ms
 
     async def connect() -> "psycopg.AsyncConnection[Any]":
         connection = await psycopg.AsyncConnection.connect(url, autocommit=True, application_name="alcove")
         try:
             # A dead machine's locks are free after a minute, not after two hours.
-            settings = {"lock_timeout": str(BUSY_TIMEOUT_MS), "idle_in_transaction_session_timeout": "0"} | _KEEPALIVE
+            settings = {"lock_timeout": str(wait_ms), "idle_in_transaction_session_timeout": "0"} | _KEEPALIVE
             for name, value in settings.items():
                 await connection.execute("SELECT set_config(%s, %s, false)", (name, value))
             await connection.execute(
@@ -129,7 +156,7 @@ def open_postgresql(url: str) -> tuple[AsyncEngine, AsyncEngine, AsyncEngine]:
         pool_pre_ping=True,  # the database may have been restarted
         pool_size=POOL_CONNECTIONS // 2,
         max_overflow=POOL_CONNECTIONS // 2,
-        pool_timeout=BUSY_TIMEOUT_MS / 1000,
+        pool_timeout=wait_ms / 1000,
     )
     event.listen(engine.sync_engine, "begin", _begin_postgresql)
     readers = engine.execution_options(isolation_level="REPEATABLE READ")
@@ -230,6 +257,13 @@ def _wait_for_nobody(connection: Any, _record: object) -> None:
     """Let a reader in the event loop's thread fail instead of holding up everything; nobody makes it wait anyway."""
     cursor = connection.cursor()
     cursor.execute("PRAGMA busy_timeout=100")
+    cursor.close()
+
+
+def _let_others_go_first(connection: Any, _record: object) -> None:
+    """Let a writer fail at once where another one writes."""
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA busy_timeout=0")
     cursor.close()
 
 

@@ -21,20 +21,25 @@ _PARTS: Final = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
 @contextlib.contextmanager
-def running_nginx(folder: Path, tree: Path, upstream: str) -> Iterator[str]:
+def running_nginx(folder: Path, tree: Path, upstream: str, *, is_limited: bool = True) -> Iterator[str]:
     """Run nginx in front of a tree and a server, and give its address; it ends with the block.
 
     Args:
         folder: for its files; must exist.
         tree: the static tree.
         upstream: "host:port" of the server that takes reports.
+        is_limited: whether one address has its share only.
 
     Raises:
         RuntimeError: it did not answer in time; the message has its log.
     """
     port = _free_port()
     path, log = folder / "nginx.conf", folder / "nginx.log"
-    path.write_text(_configured(folder, tree, port, upstream), encoding="utf-8")
+    text = _configured(folder, tree, port, upstream)
+    lines = [
+        line for line in text.splitlines() if is_limited or not line.strip().startswith(("limit_conn ", "limit_req "))
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     with log.open("w") as stderr:
         process = subprocess.Popen([NGINX, "-c", str(path)], stderr=stderr)  # noqa: S603 - Debian's, our file
     try:

@@ -115,7 +115,8 @@ class ServerWorld:
         note = [] if note_opened is None else ["--note-opened", str(note_opened)]
         drop = [] if as_uid is None else ["--as-uid", str(as_uid)]
         folders = ["--data-dir", str(self.data_dir), "--online-keys", str(self.online_keys)]
-        ports = ["--grpc-port", "0", "--http-port", "0"]
+        # All devices of a test have one address, which is limited where a test says so.
+        ports = ["--grpc-port", "0", "--http-port", "0", "--behind-proxy", "127.0.0.1,::1"]
         module = [sys.executable, "-W", "error", "-m", "alcove.platform.testing.pretend_server"]
         database = [] if self.database is None else ["--database-url", self.database]
         return [*module, *note, *drop, *folders, *database, *ports, *options]

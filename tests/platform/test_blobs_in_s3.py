@@ -12,6 +12,7 @@ import pytest
 from alcove.platform.client import PlatformClient, UnavailableError, push_package
 from alcove.platform.ingress.serve import listen_http, run_ingress
 from alcove.platform.ingress.settings import IngressSettings
+from alcove.platform.store import Store
 from alcove.platform.testing import Served, ServerWorld
 from alcove.platform.testing.s3 import S3Server
 from alcove.registry import inspection
@@ -148,6 +149,7 @@ def test_a_store_that_fails_in_the_middle_cuts_the_download(
     settings = IngressSettings(data_dir=remote.data_dir, blobs=(tmp_path / "elsewhere").as_uri())
 
     async def download() -> None:
+        await (await Store.open(settings.database)).close()
         with listen_http("127.0.0.1", 0) as listener:
             async with run_ingress(settings, listener) as running:
                 with pytest.raises((http.client.HTTPException, OSError)):

@@ -36,6 +36,7 @@ from alcove.platform.server.traces import tracing as traced
 from alcove.platform.store import Store
 from alcove.platform.store.tokens import add_token, revoke_token
 from alcove.platform.testing import ServerWorld
+from alcove.platform.testing.reporting import HEADERS
 from alcove.registry.clock import SYSTEM_CLOCK
 from google.protobuf.field_mask_pb2 import FieldMask
 from grpc_reflection.v1alpha import reflection_pb2
@@ -263,9 +264,11 @@ async def test_metrics_tell_of_calls_reports_rollouts_and_signatures(world: Serv
             assert await asked(stub, token) is grpc.StatusCode.OK
             assert await asked(stub, "alc_wrong") is grpc.StatusCode.UNAUTHENTICATED
 
+        bad = urllib.request.Request(running.http_url + "/reports", data=b"x", headers=HEADERS)
+
         def refuse() -> None:
             with pytest.raises(urllib.error.HTTPError):
-                urllib.request.urlopen(running.http_url + "/reports", data=b"x", timeout=20)
+                urllib.request.urlopen(bad, timeout=20)
             with pytest.raises(urllib.error.HTTPError):
                 urllib.request.urlopen(running.http_url + "/metrics", timeout=20)
 

@@ -28,6 +28,8 @@ from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import add_experiment, running_experiments, save_experiment
 from alcove.platform.store.versions import add_version
 from alcove.platform.testing import Served, ServerWorld
+from alcove.platform.testing.reporting import HEADERS
+from alcove.platform.testing.reporting import send_reports as send_all
 from alcove.privacy.randomised_response import RandomisedResponse
 from alcove.privacy.report import Report, report_to_bytes
 from alcove.registry.policy import TaskPolicy
@@ -63,7 +65,7 @@ def task_of(world: ServerWorld, app: str, feature: str) -> TaskPolicy:
 
 def post(served: Served, body: bytes) -> int:
     """Send reports; return the HTTP status."""
-    request = urllib.request.Request(served.http_url + "/reports", data=body, method="POST")
+    request = urllib.request.Request(served.http_url + "/reports", data=body, headers=HEADERS, method="POST")
     try:
         with urllib.request.urlopen(request, timeout=20) as answer:
             return int(answer.status)
@@ -83,8 +85,7 @@ def send_reports(served: Served, task: TaskPolicy, accepted: tuple[float, float]
             if choice.random() >= keep:
                 cell = (cell + int(choice.integers(1, task.cell_count))) % task.cell_count
             bodies.append(report_to_bytes(Report(bytes.fromhex(task.task_id), 0, cell)))
-    for begin in range(0, len(bodies), 1024):
-        assert post(served, b"".join(bodies[begin : begin + 1024])) == 204
+    assert send_all(served.http_url, bodies) == {204: len(bodies)}
 
 
 def test_a_started_experiment_is_in_the_signed_policy(

@@ -1,9 +1,6 @@
 """Two servers over real sockets: reports go in at the device's door, and one of them acts on what they say, once."""
 
 import time
-import urllib.error
-import urllib.request
-from http import HTTPStatus
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +11,7 @@ from alcove.platform.experiments import monitor as experiments
 from alcove.platform.rollouts.monitor import PRINCIPAL
 from alcove.platform.testing import Served, ServerWorld
 from alcove.platform.testing.postgres import PostgresServer
-from alcove.privacy.limits import MAX_REPORTS_PER_BODY
+from alcove.platform.testing.reporting import send_reports
 from alcove.privacy.randomised_response import RandomisedResponse
 from alcove.privacy.report import Report, report_to_bytes
 from alcove.registry.policy import Outcome, TaskPolicy
@@ -31,7 +28,7 @@ PATIENCE_S = 60.0
 
 
 def send(served: Served, task: TaskPolicy, crashed: tuple[float, float], devices: int) -> int:
-    """Report for both groups, randomised as devices do, in bodies of a thousand; return how many were counted.
+    """Report for both groups, randomised as devices do, one by one; return how many were counted.
 
     Once the version is halted its task is over, and what comes then is refused.
     """
@@ -45,19 +42,9 @@ def send(served: Served, task: TaskPolicy, crashed: tuple[float, float], devices
     others = (true + rng.integers(1, task.cell_count, len(true))) % task.cell_count
     told = np.where(rng.random(len(true)) < keep, true, others)
     reports = [report_to_bytes(Report(bytes.fromhex(task.task_id), 0, int(cell))) for cell in told]
-    counted = 0
-    for first in range(0, len(reports), MAX_REPORTS_PER_BODY):
-        body = reports[first : first + MAX_REPORTS_PER_BODY]
-        request = urllib.request.Request(f"{served.http_url}/reports", data=b"".join(body), method="POST")
-        try:
-            with urllib.request.urlopen(request, timeout=20) as answer:
-                assert answer.status == 204
-        except urllib.error.HTTPError as error:
-            if error.code != HTTPStatus.BAD_REQUEST:
-                raise
-            break
-        counted += len(body)
-    return counted
+    statuses = send_reports(served.http_url, reports)
+    assert not statuses.keys() - {204, 400}
+    return statuses[204]
 
 
 def begun(world: ServerWorld, operator: PlatformClient, team: PlatformClient) -> tuple[Rollout, TaskPolicy]:
@@ -93,7 +80,7 @@ def test_two_servers_halt_a_harmful_version_once_and_the_audit_has_the_evidence(
             waiting = operator.rollout(rollout.rollout_id)
             assert waiting.examination is not None
             assert (waiting.state, waiting.examination.code) == ("running", "no_reports")
-            assert send(servers[1], task, (0.0, 0.5), 1500) >= MAX_REPORTS_PER_BODY
+            assert send(servers[1], task, (0.0, 0.5), 1500) >= 1000
             for seen in operator.watch_rollout(rollout.rollout_id, timeout_s=PATIENCE_S):
                 rollout = seen
             assert rollout.state == "halted"

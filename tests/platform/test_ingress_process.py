@@ -19,6 +19,7 @@ from alcove.platform.ingress.serve import listen_http
 from alcove.platform.server.ingress_process import IngressProcess
 from alcove.platform.server.serve import run
 from alcove.platform.server.settings import Settings
+from alcove.platform.store import Store
 from alcove.platform.testing import Served, ServerWorld
 
 PATIENCE_S = 60.0
@@ -157,6 +158,7 @@ async def test_a_devices_process_that_cannot_start_stops_the_start(settings: Set
     for name in ("chain.pem", "key.pem"):
         (tmp_path / name).write_text("none")
         (tmp_path / name).chmod(0o600)
+    await (await Store.open(settings.database)).close()
     ingress = settings.ingress.model_copy(
         update={"tls_certificate": tmp_path / "chain.pem", "tls_key": tmp_path / "key.pem"}
     )

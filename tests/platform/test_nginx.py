@@ -1,6 +1,7 @@
 """Does the nginx configuration in docs/deploy serve devices as our own server does, and nothing else?"""
 
 import contextlib
+import http.client
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from alcove.platform.testing import Served, ServerWorld
 from alcove.platform.testing.nginx import NGINX_CONFIGURATION, running_nginx
+from alcove.platform.testing.reporting import HEADERS
 from alcove.registry.client import TreeClient
 from alcove.sdk.egress import Egress, TufFetcher
 
@@ -144,13 +146,46 @@ def test_device_reads_the_tree_through_nginx(front: Front, tmp_path: Path) -> No
     egress.close()
 
 
+def report(front: Front, body: bytes, **headers: str) -> int:
+    """Return the status of a report."""
+    given = HEADERS | {name.replace("_", "-"): value for name, value in headers.items()}
+    request = urllib.request.Request(f"{front.url}/reports", data=body, headers=given, method="POST")
+    with pytest.raises(urllib.error.HTTPError) as refusal:
+        urllib.request.urlopen(request, timeout=10)
+    refusal.value.close()
+    return refusal.value.code
+
+
 def test_reports_reach_the_server_without_an_address(front: Front) -> None:
-    """Of the wrong length they are refused by alcove itself; too long, by nginx."""
-    for length, status in ((37, 400), (70_000, 413)):
-        request = urllib.request.Request(f"{front.url}/reports", data=bytes(length), method="POST")
-        with pytest.raises(urllib.error.HTTPError) as refusal:
-            urllib.request.urlopen(request, timeout=10)
-        assert refusal.value.code == status
-        refusal.value.close()
+    """Of no task, or of the wrong length, they are refused by alcove itself."""
+    assert [report(front, bytes(length)) for length in (38, 37)] == [400, 400]
     assert ask(f"{front.url}/healthz").body == b"ok\n"
     assert "X-Forwarded-For" not in NGINX_CONFIGURATION.read_text(encoding="utf-8").replace("# No X-Forwarded-For", "")
+
+
+def test_what_no_device_sends_is_refused_in_front(front: Front) -> None:
+    """Too long, packed, from a page, of another media type: nginx says what alcove would."""
+    assert report(front, bytes(39)) == 413
+    assert report(front, bytes(70_000)) == 413
+    assert report(front, bytes(38), Content_Encoding="gzip") == 415
+    assert report(front, bytes(38), Origin="https://page.example") == 403
+    assert report(front, bytes(38), Content_Type="text/plain") == 415
+    assert ask(f"{front.url}/reports").status == 405
+
+
+def test_one_address_has_its_share_and_its_places(front: Front) -> None:
+    """Past the burst it is 429; connections past its places as well; nothing of it is in nginx's log."""
+    port = int(front.url.rpartition(":")[2])
+    with contextlib.ExitStack() as stack:
+        # As many as have asked at the same time and have not read: nginx counts a connection once it has a request.
+        blob = next(path for path in every_file(front) if path.startswith("blobs/"))
+        statuses = set()
+        for _ in range(900):
+            connection = stack.enter_context(
+                contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10))
+            )
+            connection.request("GET", f"/{blob}")
+            statuses.add(connection.getresponse().status)
+            if 429 in statuses:
+                break
+    assert statuses == {200, 429}

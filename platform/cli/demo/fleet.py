@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,7 +21,6 @@ from alcove.features import catalogue
 from alcove.platform.cli.demo.people import Person
 from alcove.privacy.entropy import OsEntropy
 from alcove.privacy.ledger import BudgetLimits, Ledger
-from alcove.privacy.limits import MAX_REPORTS_PER_BODY
 from alcove.privacy.randomised_response import RandomisedResponse
 from alcove.privacy.report import Report, report_to_bytes
 from alcove.registry.policy import resolve
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from alcove.runtime import Model
 
 FEATURE = "language_id"
+SENDERS = 8  # devices that report at the same time
+SENT_AT_ONCE = 1000  # reports that gather until their devices send them
 
 
 class MemoryLogFile:
@@ -58,9 +60,9 @@ class MemoryLogFile:
 
 
 class Post(Protocol):
-    """Sends a body of reports to a path of the server."""
+    """Sends a report to a path of the server; several threads call it."""
 
-    def __call__(self, path: str, body: bytes) -> None:
+    def __call__(self, path: str, body: bytes, /) -> None:
         """Send; raise if the server did not take it."""
         ...
 
@@ -107,10 +109,16 @@ def run_fleet(
     outgoing: list[bytes] = []
     sent = 0
 
+    def is_taken(report: bytes) -> bool:
+        with contextlib.suppress(*((StatusError,) if may_close else ())):
+            post("/reports", report)
+            return True
+        return False
+
     def send() -> None:
         nonlocal sent
-        with contextlib.suppress(*((StatusError,) if may_close else ())):
-            sent += _send(outgoing, post)
+        with ThreadPoolExecutor(SENDERS) as pool:
+            sent += sum(pool.map(is_taken, outgoing))
         outgoing.clear()
 
     for number in range(count):
@@ -130,15 +138,8 @@ def run_fleet(
         cell = task.cell_index(arm, int(answer.language == typing.language), latency_ms)
         Ledger(MemoryLogFile(), BudgetLimits(), clock).debit(task_id, window, epsilon)
         outgoing.append(report_to_bytes(Report(task_id, window, mechanism.randomise(cell, entropy))))
-        if len(outgoing) == MAX_REPORTS_PER_BODY or number == count - 1:
+        if len(outgoing) == SENT_AT_ONCE or number == count - 1:
             send()
             progress(number + 1)
     send()
     return FleetResult(devices=sent, report_bytes=sent * len(report_to_bytes(Report(bytes(32), 0, 0))))
-
-
-def _send(outgoing: list[bytes], post: Post) -> int:
-    """Send what has gathered, in one body as a relay would; returns how many reports went."""
-    if outgoing:
-        post("/reports", b"".join(outgoing))
-    return len(outgoing)

@@ -9,15 +9,17 @@ better.
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib.util import find_spec
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from alcove.features.language_id.contract import program_path
 from alcove.platform.auth.local import list_local_audit
 from alcove.platform.cli.demo.catalog import LARGE, NEXT, SMALL, SPOILED, Release, build_package, releases
-from alcove.platform.cli.demo.fleet import FleetResult, run_fleet
+from alcove.platform.cli.demo.fleet import SENDERS, FleetResult, run_fleet
 from alcove.platform.cli.demo.guarded import run_guarded
 from alcove.platform.cli.demo.people import load_sentences
 from alcove.platform.cli.demo.result import ArmOutcome, DemoResult
@@ -47,7 +49,7 @@ from alcove.sdk.slots import SlotStore
 from alcove.sdk.storage import Files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from alcove.platform.cli.demo.screen import Screen
@@ -214,21 +216,17 @@ class Story:
             error = client.sync().error
             _expect(error is None, "the fleet's sync without error", error)
         policy, models = self._installed(server.http)
-        transport = Egress(server.http)
-        try:
-            with self._screen.progress("fleet", count) as advance:
-                return run_fleet(
-                    count,
-                    policy=policy,
-                    models=models,
-                    sentences=load_sentences(),
-                    post=transport.post,
-                    seed=self._settings.seed,
-                    progress=advance,
-                    may_close=may_close,
-                )
-        finally:
-            transport.close()
+        with ExitStack() as stack, self._screen.progress("fleet", count) as advance:
+            return run_fleet(
+                count,
+                policy=policy,
+                models=models,
+                sentences=load_sentences(),
+                post=_several_ways(stack, server.http),
+                seed=self._settings.seed,
+                progress=advance,
+                may_close=may_close,
+            )
 
     def _installed(self, http: str) -> tuple[Policy, Mapping[str, Model]]:
         """Return the policy and the programs that the fleet's client verified and installed, those of all arms."""
@@ -349,6 +347,24 @@ def _expect(holds: bool, expected: str, seen: object) -> None:
 
 def _largest(answers: list[dict[str, Any]], key: str) -> int:
     return max(int(answer[key]) for answer in answers)
+
+
+def _several_ways(stack: ExitStack, server: str) -> Callable[[str, bytes], None]:
+    """Return what sends a report over one of several connections, as devices that report at the same time do."""
+    free: SimpleQueue[Egress] = SimpleQueue()
+    for _ in range(SENDERS):
+        egress = Egress(server)
+        stack.callback(egress.close)
+        free.put(egress)
+
+    def post(path: str, body: bytes) -> None:
+        egress = free.get()
+        try:
+            egress.post(path, body)
+        finally:
+            free.put(egress)
+
+    return post
 
 
 def _outcome(arm: ArmResult) -> ArmOutcome:

@@ -112,6 +112,8 @@ class Server:
         self._log_path = places.folder / "server.log"
         arguments = ["--data-dir", str(places.server), "--online-keys", str(places.server_keys)]
         arguments += ["--look-s", str(LOOK_S)]
+        # Thousands of devices have this machine's one address.
+        arguments += ["--behind-proxy", "127.0.0.1", "--bodies-per-second", "100000"]
         self._process = subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, "-m", "alcove.platform.server", *arguments, "--grpc-port", "0", "--http-port", "0"],
             stdout=subprocess.PIPE,

@@ -1,0 +1,93 @@
+"""Gives each answer its time: a little for a small one, by its size for a large one; too many of those get none."""
+
+import asyncio
+from contextvars import ContextVar
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+from alcove.platform.ingress.connections import Connection, Connections
+
+__all__ = ["allow_download", "limited"]
+
+ANSWER_S: Final = 20.0  # seconds from the head of a request to the last byte of a small answer
+SLOWEST_BYTES_PER_S: Final = 8 * 1024  # that a device must read of a large one; GPRS is as fast
+LARGE_BYTES: Final = 64 * 1024
+
+
+class _Allowance:
+    """The time of one answer."""
+
+    def __init__(self, connections: Connections, place: Connection, limit: asyncio.Timeout) -> None:
+        self._connections = connections
+        self._place = place
+        self._limit = limit
+
+    def extend(self, size_bytes: int) -> bool:
+        """Give the time that so many bytes may take; False: too many others are sent as much."""
+        if size_bytes <= LARGE_BYTES:
+            return True
+        if not self._connections.download(self._place):
+            return False
+        now_s = asyncio.get_running_loop().time()
+        self._place.cut = lambda: self._limit.reschedule(asyncio.get_running_loop().time())
+        self._limit.reschedule(now_s + ANSWER_S + size_bytes / SLOWEST_BYTES_PER_S)
+        return True
+
+
+_allowance: ContextVar[_Allowance | None] = ContextVar("allowance", default=None)
+
+
+def allow_download(size_bytes: int) -> web.Response | None:
+    """Return None where an answer of so many bytes may be sent now, or the answer that says "later"."""
+    allowance = _allowance.get()
+    if allowance is None or allowance.extend(size_bytes):
+        return None
+    return refuse_for_now("too_many_downloads: try again")
+
+
+def refuse_for_now(why: str, status: int = 503) -> web.Response:
+    """Return an answer that says "later", after which the connection closes."""
+    headers = {"Cache-Control": "no-store", "Retry-After": "1", "Connection": "close"}
+    return web.Response(status=status, text=f"{why}\n", headers=headers)
+
+
+def limited(connections: Connections) -> Middleware:
+    """Return the outermost middleware: it counts requests, and sends each answer within its time."""
+
+    @web.middleware
+    async def limit(request: web.Request, handler: Handler) -> web.StreamResponse:
+        place = connections.places.get(request.transport)
+        if place is None:  # a test's own server, or a connection that is gone
+            return await handler(request)
+        try:
+            if not connections.begin(place):
+                return refuse_for_now("too_often: fewer requests a second", 429)
+            return await _answered(request, handler, connections, place)
+        finally:
+            connections.end(place)
+
+    return limit
+
+
+async def _answered(
+    request: web.Request, handler: Handler, connections: Connections, place: Connection
+) -> web.StreamResponse:
+    transport = request.transport
+    cut = place.cut
+    try:
+        async with asyncio.timeout(ANSWER_S) as limit:
+            token = _allowance.set(_Allowance(connections, place, limit))
+            try:
+                response = await handler(request)
+                await response.prepare(request)
+                await response.write_eof()
+            finally:
+                _allowance.reset(token)
+                place.cut = cut
+    except TimeoutError:
+        connections.refused["read_too_slowly"] += 1
+        if transport is not None:
+            transport.abort()
+        return web.Response(status=408)
+    return response

@@ -1,0 +1,278 @@
+"""Attack: connections that ask for nothing, drip what they ask, or read what they get a byte at a time.
+
+Eleven hundred of them took every file that the process could open, and none was ever closed.  Now each has its time and
+its place: the places of one address, of all, and of those that are sent something large.
+"""
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from alcove.platform.ingress import allowance
+from alcove.platform.ingress.connections import (
+    DOWNLOAD_S,
+    FIRST_S,
+    FORGET_S,
+    IDLE_S,
+    Connection,
+    ConnectionLimits,
+    Connections,
+)
+from alcove.platform.ingress.settings import networks_of
+from alcove.platform.testing.ingress import BLOB, RunningIngress, ask, post, record, running_ingress
+
+GET = b"GET /metadata/timestamp.json HTTP/1.1\r\nHost: a\r\n\r\n"
+PATIENCE_S = 60.0
+
+
+class Clock:
+    """Seconds that rise when a test says so."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock by hand."""
+    return Clock()
+
+
+@pytest.fixture
+def crowd(clock: Clock) -> Connections:
+    """Ten places, three for one address, twenty requests a second from it."""
+    return Connections(ConnectionLimits(10, 3, 20), clock)
+
+
+def admitted(crowd: Connections, host: str, cuts: list[str] | None = None) -> Connection:
+    """A connection that must be admitted; notes when it is cut."""
+    place = crowd.admit(host)
+    assert place is not None
+    place.cut = lambda: None if cuts is None else cuts.append(host)
+    return place
+
+
+def test_a_connection_that_waits_is_cut_whatever_it_sends(crowd: Connections, clock: Clock) -> None:
+    """For every moment: FIRST_S for the first request, IDLE_S for the next; bytes buy no time."""
+    for limit_s, begins in ((FIRST_S, False), (IDLE_S, True)):
+        cuts: list[str] = []
+        place = admitted(crowd, "192.0.2.1", cuts)
+        if begins:
+            assert crowd.begin(place)
+            crowd.end(place)
+        for second in range(int(limit_s)):
+            place.received_bytes += 1
+            crowd.sweep()
+            assert cuts == [], second
+            clock.now_s += 1
+        crowd.sweep()
+        assert cuts == ["192.0.2.1"]
+        assert len(crowd) == 0
+
+
+def test_one_address_has_its_places_and_no_more(crowd: Connections) -> None:
+    """IPv4, the same one written as IPv6, and all of a /64; others are admitted, and a closed one frees its place."""
+    for same in (["192.0.2.1", "::ffff:192.0.2.1"], ["2001:db8::1", "2001:db8::ffff:1", "2001:db8:0:0:8000::"]):
+        places = [admitted(crowd, same[number % len(same)]) for number in range(3)]
+        assert all(crowd.admit(host) is None for host in same)
+        crowd.release(places.pop())
+        places.append(admitted(crowd, same[0]))
+        crowd.release(places[0])
+        crowd.release(places[0])  # twice is once
+        places[0] = admitted(crowd, same[0])
+        assert crowd.admit(same[0]) is None
+        for place in places:
+            crowd.release(place)
+    assert crowd.refused["too_many_connections"] == 7
+
+
+def test_those_that_waited_longest_give_way_when_all_places_are_taken(crowd: Connections, clock: Clock) -> None:
+    """An attacker with many addresses holds idle places while nobody needs them; requests under way keep theirs."""
+    cuts: list[str] = []
+    places = []
+    for number in range(10):
+        places.append(admitted(crowd, f"192.0.2.{number}", cuts))
+        clock.now_s += 0.1
+    for place in places[:3]:
+        assert crowd.begin(place)
+    for number in range(10, 17):
+        admitted(crowd, f"192.0.2.{number}", cuts)
+    assert cuts == [f"192.0.2.{number}" for number in range(3, 10)]
+    assert len(crowd) == 10
+    for place in list(crowd._open):
+        crowd.begin(place)
+    assert crowd.admit("198.51.100.1") is None
+    assert crowd.refused["full"] == 1
+
+
+def test_an_address_has_its_rate_and_gets_it_back(crowd: Connections, clock: Clock) -> None:
+    """Connections and requests count alike; a second later there is as much again."""
+    for _ in range(3):
+        place = admitted(crowd, "192.0.2.1")
+        assert [crowd.begin(place) for _ in range(20)].count(True) == 19
+        crowd.release(place)
+        assert crowd.admit("192.0.2.1") is None
+        clock.now_s += 1
+    assert crowd.refused["too_often"] == 6
+
+
+def test_half_of_the_places_are_never_downloads(crowd: Connections, clock: Clock) -> None:
+    """So there is one to ask what is new; an old download gives way to a new one, a young one does not."""
+    cuts: list[str] = []
+    places = [admitted(crowd, f"192.0.2.{number}", cuts) for number in range(10)]
+    for place in places:
+        crowd.begin(place)
+    assert [crowd.download(place) for place in places].count(True) == 5
+    clock.now_s += DOWNLOAD_S
+    assert crowd.download(places[9])
+    assert cuts == ["192.0.2.0"]
+    crowd.end(places[1])
+    assert crowd.download(places[8])
+    assert not crowd.download(places[7]) or cuts[1:] == ["192.0.2.2"]
+
+
+def test_addresses_are_digests_and_are_forgotten(crowd: Connections, clock: Clock) -> None:
+    """Nothing in memory has the address's bytes; a minute after its last connection nothing of it is there."""
+    place = admitted(crowd, "203.0.113.77")
+    assert socket.inet_aton("203.0.113.77") not in repr(vars(crowd)).encode("latin-1", "replace")
+    assert "203.0.113.77" not in repr(vars(crowd))
+    clock.now_s += 2 * FORGET_S
+    place.until_s = None
+    crowd.sweep()
+    assert len(crowd._addresses) == 1  # it has a connection
+    crowd.release(place)
+    crowd.sweep()
+    assert crowd._addresses == {}
+
+
+def test_many_addresses_take_a_bounded_memory(crowd: Connections, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest without connections is forgotten; one with connections keeps its count."""
+    monkeypatch.setattr("alcove.platform.ingress.connections.ADDRESSES_KEPT", 50)
+    held = [admitted(crowd, "192.0.2.1") for _ in range(3)]
+    for number in range(1000):
+        crowd.release(admitted(crowd, f"10.0.{number // 250}.{number % 250}"))
+        assert len(crowd._addresses) <= 50
+    assert crowd.admit("192.0.2.1") is None
+    assert len(held) == 3
+
+
+def test_proxies_of_ours_are_asked_for_places_alone(clock: Clock) -> None:
+    """They limit addresses themselves, since only they see them."""
+    proxies = Connections(ConnectionLimits(10, 1, 1, proxies=networks_of("192.0.2.0/24")), clock)
+    for _ in range(10):
+        admitted(proxies, "192.0.2.200")
+    assert len(proxies) == 10
+
+
+@contextlib.contextmanager
+def held(make: Callable[[], socket.socket], count: int) -> Iterator[list[socket.socket]]:
+    """Many connections that stay open."""
+    made: list[socket.socket] = []
+    try:
+        for _ in range(count):
+            with contextlib.suppress(OSError):
+                made.append(make())
+        yield made
+    finally:
+        for each in made:
+            each.close()
+
+
+def connected(port: int, source: str, data: bytes = b"", receive_bytes: int = 0) -> socket.socket:
+    """A connection from an address of this machine that has sent something."""
+    made = socket.socket()
+    if receive_bytes:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    made.bind((source, 0))
+    made.settimeout(PATIENCE_S)
+    made.connect(("127.0.0.1", port))
+    if data:
+        made.sendall(data)
+    return made
+
+
+@pytest.mark.parametrize("data", [b"", b"GET /met", GET, post(b"", length=38)], ids=["idle", "part", "kept", "body"])
+async def test_devices_are_answered_while_one_address_holds_all_it_can(tmp_path: Path, data: bytes) -> None:
+    """Its connections beyond its places are refused at once, and those of others are not."""
+    async with running_ingress(tmp_path, connections=40, connections_per_address=8) as attacked:
+        with held(lambda: connected(attacked.port, "127.0.0.2", data), 100):
+            await settled(attacked, 8)
+            assert len(attacked.ingress.connections) <= 8
+            assert (await ask(attacked.port, GET))[0] == 200
+            assert (await ask(attacked.port, post(record(attacked.task))))[0] == 204
+
+
+async def test_devices_are_answered_while_many_addresses_hold_every_place(tmp_path: Path) -> None:
+    """Two hundred addresses, five connections each, forty places: the ones that wait give way."""
+    async with running_ingress(tmp_path, connections=40) as attacked:
+        sources = iter(range(1000))
+        with held(lambda: connected(attacked.port, f"127.0.1.{next(sources) % 200 + 1}", b"GET /"), 400):
+            await settled(attacked, 40)
+            for _ in range(20):
+                assert (await ask(attacked.port, GET))[0] == 200
+            assert len(attacked.ingress.connections) <= 40
+
+
+async def test_one_that_reads_too_slowly_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large answer has its size's time, and then the connection is gone, the file closed and the place free."""
+    monkeypatch.setattr(allowance, "ANSWER_S", 0.2)
+    monkeypatch.setattr(allowance, "SLOWEST_BYTES_PER_S", 2**30)
+    async with running_ingress(tmp_path) as attacked:
+        request = f"GET /blobs/{BLOB} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
+        with held(lambda: connected(attacked.port, "127.0.0.2", request, 4096), 5):
+            until_s = time.monotonic() + PATIENCE_S
+            while attacked.ingress.connections.refused["read_too_slowly"] < 5 or len(attacked.ingress.connections):
+                assert time.monotonic() < until_s
+                await asyncio.sleep(0.01)
+        assert not [path for path in open_files() if BLOB in path]
+        assert (await ask(attacked.port, request))[0] == 200
+
+
+def open_files() -> list[str]:
+    """The files that this process has open."""
+    found = []
+    for link in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found.append(str(link.readlink()))
+    return found
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 50_000,
+        b"GET /" + b"a" * 300_000,
+        b"GET / HTTP/1.1\r\nx: " + b"a" * 300_000,
+        b"\r\n" * 200_000,
+        GET * 20_000,
+    ],
+    ids=["many headers", "long line", "long header", "empty lines", "pipelined"],
+)
+async def test_more_than_anybody_has_to_say_ends_the_connection(tmp_path: Path, request_bytes: bytes) -> None:
+    """Whatever its form; the next one is answered."""
+    async with running_ingress(tmp_path, requests_per_address=100_000) as attacked:
+        with contextlib.suppress(OSError):
+            flood = await asyncio.to_thread(connected, attacked.port, "127.0.0.2", request_bytes)
+            flood.settimeout(PATIENCE_S)
+            try:
+                while await asyncio.to_thread(flood.recv, 65_536):
+                    pass
+            finally:
+                flood.close()
+        assert (await ask(attacked.port, GET))[0] == 200
+
+
+async def settled(attacked: RunningIngress, most: int) -> None:
+    """Wait until the ingress has seen the connections."""
+    until_s = time.monotonic() + PATIENCE_S
+    while len(attacked.ingress.connections) < most - 1:
+        assert time.monotonic() < until_s
+        await asyncio.sleep(0.01)
