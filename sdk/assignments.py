@@ -32,7 +32,13 @@ class Assignments:
 
 
 def assignments_of(
-    policy: Policy, halt: Halt | None, secret: bytes, is_in: Callable[[Audience], bool], *, is_current: bool
+    policy: Policy,
+    halt: Halt | None,
+    secret: bytes,
+    is_in: Callable[[Audience], bool],
+    *,
+    is_current: bool,
+    is_in_experiments: bool = True,
 ) -> Assignments:
     """Return what `policy` assigns to the device with this secret, what is halted left out.
 
@@ -42,11 +48,12 @@ def assignments_of(
         secret: the installation's.
         is_in: tells which audiences the device acts as one of.
         is_current: the last sync confirmed the policy.
+        is_in_experiments: the device takes part in experiments.
     """
     halted = frozenset() if halt is None else halt.digests
     resolutions: dict[str, Resolution | None] = {}
     for feature in policy.features:
-        found = candidates(policy, feature, secret, halted=halted)
+        found = candidates(policy, feature, secret, halted=halted, is_in_experiments=is_in_experiments)
         mine = (each.resolution for each in found if each.audience is None or is_in(each.audience))
         resolutions[feature] = next(mine, None)
     return Assignments(

@@ -27,6 +27,7 @@ from alcove.registry.policy.attributes import NO_ATTRIBUTES, DeviceAttributes, c
 from alcove.registry.policy.outcome import Outcome
 from alcove.runtime.cancellation import Cancellation
 from alcove.sdk.clock import Clock, SystemClock
+from alcove.sdk.consent import Consent
 from alcove.sdk.contract import Contract, generic_value
 from alcove.sdk.engine import Engine, NativeEngine, Runnable
 from alcove.sdk.errors import (
@@ -130,6 +131,7 @@ class Client:
         self._slots.prepare()
         self._freshness.look()
         self._history = History(self._slots.folder / "reports", self._files)
+        self._consent = Consent(self._slots.folder / "reports", self._files)
         shipped = MappingProxyType({name: Path(path) for name, path in (baselines or {}).items()})
         self._servings = Servings(self._slots, self._engine, shipped, lambda: self._freshness.is_overdue)
         self._traffic = Traffic()
@@ -260,7 +262,14 @@ class Client:
             return None
         secret = installation_secret(self._slots.identity_path, self._files, self._entropy)
         try:
-            return assignments_of(policy, halt, secret, self._opened_questions().was_in, is_current=self._is_current)
+            return assignments_of(
+                policy,
+                halt,
+                secret,
+                self._opened_questions().was_in,
+                is_current=self._is_current,
+                is_in_experiments=self._consent.is_given,
+            )
         except LedgerStorageError as error:
             raise StorageError(step="read", path=error.path, reason=error.reason) from error
 
@@ -292,10 +301,37 @@ class Client:
         self._check_open()
         return self._opened_reporter().report(self._opened_transport())
 
-    def forget_reports(self) -> None:
-        """Remove what was recorded and not sent, because the user opted out; spent budget stays spent.
+    @property
+    def reports(self) -> bool:
+        """Tell whether this device may record and report; True until `set_reports(False)`."""
+        return self._consent.is_given
 
-        How earlier answers fared is forgotten too.
+    def set_reports(self, is_on: bool) -> None:
+        """Let this device report, or let it not: because its user opted in or out.  It is kept on the disk.
+
+        Off: what was recorded and not sent is removed, as by `forget_reports`; nothing is recorded and nothing is sent,
+        by this process or another, until it is on again; and from the next sync on the device takes part in no
+        experiment, so that it downloads nothing for any and answers none of their audiences.  It follows rollouts as
+        before, because they bring the versions that it is to have, and reports nothing of them.  A report that is on
+        its way to the server at that moment arrives.  An app that needs consent turns reports off before any sync.
+
+        Raises:
+            StorageError: the disk failed; off, nothing is sent by this process all the same, but the next may.
+            ClosedError: the client was closed.
+        """
+        self._check_open()
+        if is_on:
+            self._consent.give()
+            return
+        try:
+            self._consent.refuse()
+        finally:
+            self._opened_reporter().forget()
+
+    def forget_reports(self) -> None:
+        """Remove what was recorded and not sent; spent budget stays spent, and the next outcome is recorded again.
+
+        How earlier answers fared is forgotten too.  A user who wants no more reports: `set_reports(False)`.
 
         Raises:
             StorageError: the disk failed.
@@ -322,6 +358,7 @@ class Client:
             epsilon_total=spent.total,
             epsilon_cap_day=limits.per_day,
             epsilon_cap_30_days=limits.per_30_days,
+            is_reporting=self._consent.is_given,
             answers_30_days=self._opened_questions().answered(),
             answers_cap_30_days=MAX_QUESTIONS,
         )
@@ -407,9 +444,16 @@ class Client:
         if reading_ns >= self._freshness.overdue_at_ns and self._freshness.look():
             self._servings.follow()
 
+    def _forget_if_refused(self) -> None:
+        if not self._consent.is_given:  # the user said no meanwhile
+            self._history.forget()
+
     def _record(self, measurement: Measurement) -> None:
+        if not self._consent.is_given:
+            return
         if measurement.outcome in (Outcome.ACCEPTED, Outcome.REFUSED):
             self._history.note(measurement.feature, is_accepted=measurement.outcome is Outcome.ACCEPTED)
+            self._forget_if_refused()
         if measurement.serving.task is not None:
             self._opened_reporter().record(measurement)
 
@@ -476,6 +520,7 @@ class Client:
                 freshness=self._freshness,
                 history=self._history,
                 questions=self._opened_questions(),
+                consent=self._consent,
             ).run
         return self._run_sync
 
@@ -518,6 +563,7 @@ class Client:
                     self._entropy,
                     self._budget_limits(),
                     history=self._history,
+                    consent=self._consent,
                 )
             return self._reporter
 

@@ -36,6 +36,7 @@ from alcove.registry.errors import DocumentError
 from alcove.registry.policy.document import TaskPolicy
 from alcove.registry.policy.outcome import Outcome
 from alcove.sdk.clock import Clock
+from alcove.sdk.consent import Consent
 from alcove.sdk.errors import AlcoveSdkError, ServerError, StatusError, StorageError
 from alcove.sdk.history import History
 from alcove.sdk.limits import MAX_STATE_BYTES
@@ -101,10 +102,19 @@ class Reporter:
         entropy: source of unpredictable bytes.
         limits: the caps of the device's budget.
         history: how answers fared before a task was met.
+        consent: asked before anything is recorded or sent.
     """
 
     def __init__(
-        self, folder: Path, files: Files, clock: Clock, entropy: Entropy, limits: BudgetLimits, *, history: History
+        self,
+        folder: Path,
+        files: Files,
+        clock: Clock,
+        entropy: Entropy,
+        limits: BudgetLimits,
+        *,
+        history: History,
+        consent: Consent,
     ) -> None:
         self._pending_path = folder / "pending.json"
         self._outbox_path = folder / "outbox.json"
@@ -112,6 +122,7 @@ class Reporter:
         self._clock = clock
         self._entropy = entropy
         self._history = history
+        self._consent = consent
         self._lock = FileLock(folder / "lock")
         self._upload_lock = FileLock(folder / "upload.lock")
         self._thread_lock = threading.Lock()
@@ -133,6 +144,8 @@ class Reporter:
         latency_ms = max(measurement.latency_ms, 0.0)
         cell = task.cell_index(serving.arm, measurement.outcome, latency_ms, self._history.bin_of(task))
         with contextlib.suppress(StorageError), self._held():
+            if not self._consent.is_given:
+                return
             pending = self._read_pending()
             entry = next((e for e in pending if e.task.task_id == task.task_id and e.window == window), None)
             if entry is None:
@@ -157,12 +170,14 @@ class Reporter:
         try:
             with self._upload_lock.held():
                 with self._held():
+                    if not self._consent.is_given:
+                        return ReportResult()
                     with contextlib.suppress(AlcovePrivacyError):  # the debit says it, if there is one
                         self.ledger.note_time()
                     outbox = self._read_outbox()
                     waiting = len(outbox)
                     self._make_due(outbox, tally)
-                while (waiting := len(outbox)) and tried != most:
+                while (waiting := len(outbox)) and tried != most and self._consent.is_given:
                     tried += 1
                     # The files' lock is free meanwhile: an app that records an outcome never waits for the network.
                     if self._is_taken(transport, outbox[0], tally):

@@ -47,6 +47,7 @@ class PrivacySummary:
         reports_made: reports that the ledger paid for, ever.
         epsilon_day, epsilon_30_days, epsilon_total: budget spent in the last 24 hours, the last 30 days, and ever.
         epsilon_cap_day, epsilon_cap_30_days: the caps over all tasks.
+        is_reporting: the device may record and report; False: its user opted out.
         answers_30_days: audiences, and arms too large to hide, that the device answered to in the last 30 days.
         answers_cap_30_days: the cap over all features.
         promise: the guarantee as a sentence for people.
@@ -61,6 +62,7 @@ class PrivacySummary:
     epsilon_total: Fraction
     epsilon_cap_day: Fraction
     epsilon_cap_30_days: Fraction
+    is_reporting: bool
     answers_30_days: int
     answers_cap_30_days: int
     promise: str = PROMISE

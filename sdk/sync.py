@@ -31,6 +31,7 @@ from alcove.registry.floors import is_below
 from alcove.registry.policy import candidates
 from alcove.runtime.errors import AlcoveRuntimeError
 from alcove.sdk.bounded import BoundedTransport
+from alcove.sdk.consent import Consent
 from alcove.sdk.errors import (
     AlcoveSdkError,
     ClosedError,
@@ -156,6 +157,7 @@ class Synchroniser:
         freshness: how long ago the server was heard.
         history: how answers fared until an experiment is met.
         questions: what may be told of the device's attributes.
+        consent: whether the device takes part in experiments.
     """
 
     def __init__(
@@ -171,6 +173,7 @@ class Synchroniser:
         freshness: Freshness,
         history: History,
         questions: Questions,
+        consent: Consent,
     ) -> None:
         self._app = app
         self._slots = slots
@@ -182,6 +185,7 @@ class Synchroniser:
         self._freshness = freshness
         self._history = history
         self._questions = questions
+        self._consent = consent
 
     def run(self) -> SyncResult:
         """Sync once; raises nothing for bad weather, a refused version or a full disk."""
@@ -253,7 +257,13 @@ class Synchroniser:
             resolution = None
             self._bounds.check()
             try:
-                found = candidates(policy, feature, self._secret(), halted=halt.digests)
+                found = candidates(
+                    policy,
+                    feature,
+                    self._secret(),
+                    halted=halt.digests,
+                    is_in_experiments=self._consent.is_given,
+                )
                 choice = choose(feature, policy.features[feature], found, tree, self._questions, halted=halt.digests)
                 resolution = choice.resolution
                 self._meet(progress.state, feature, resolution)

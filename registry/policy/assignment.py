@@ -234,12 +234,24 @@ class Candidate:
 
 
 def candidates(
-    policy: Policy, feature: str, secret: bytes, *, halted: frozenset[str] = frozenset()
+    policy: Policy,
+    feature: str,
+    secret: bytes,
+    *,
+    halted: frozenset[str] = frozenset(),
+    is_in_experiments: bool = True,
 ) -> tuple[Candidate, ...]:
     """Return the parts of the policy that a device can be in, whatever its attributes are, in the order of `resolve`.
 
     The first whose audience has the device is what `resolve` returns; the last is everybody's.  What depends on this
     alone tells nothing of the attributes.
+
+    Args:
+        policy: the app's policy.
+        feature: name of the feature.
+        secret: the 32 bytes drawn at installation.
+        halted: manifest digests that must not run.
+        is_in_experiments: False for a device whose user takes part in none; then `resolve` may differ.
 
     Raises:
         FeatureUnknownError: the policy does not mention the feature.
@@ -251,7 +263,7 @@ def candidates(
     device = _Device(secret, None, halted, None)
     default = None if rules.default.manifest_sha256 in halted else Resolution(rules.default, Reason.DEFAULT)
     found: list[Candidate] = []
-    for experiment, place in _open_experiments(policy, rules, device):
+    for experiment, place in _open_experiments(policy, rules, device) if is_in_experiments else ():
         chosen = _in_experiment(experiment, place, device)
         if chosen is not None:
             found.append(Candidate(experiment, chosen if isinstance(chosen, Resolution) else default))
