@@ -160,11 +160,11 @@ def _slack(module: nn.Module, arguments: Sequence[Tensor], expected: Sequence[Ar
                 continue
             for at, other in enumerate(others):
                 room[at] = np.maximum(room[at], _apart(other, expected[at]))
+    for at, other in enumerate(_in_double(module, arguments)):
+        room[at] = np.maximum(room[at], _DOUBLE_ROOM * np.minimum(_apart(other, expected[at]), _MOST_DOUBLE_ROOM))
     for at, each in enumerate(expected):
         if each.dtype != np.float32:  # an index or a truth that moved at all may be any other
             room[at] = np.where(room[at] > 0, np.inf, 0.0)
-    for at, other in enumerate(_in_double(module, arguments)):
-        room[at] = np.maximum(room[at], _DOUBLE_ROOM * np.minimum(_apart(other, expected[at]), _MOST_DOUBLE_ROOM))
     return room
 
 

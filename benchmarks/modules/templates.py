@@ -104,7 +104,7 @@ _ALONG: Final = (
         "{0}.roll(-2, {d})",
         "torch.cumprod({0}.clamp(-1, 1), {d})",
         "F.glu(torch.cat([{0}, {0}], {d}), {d})",
-        "{0}.sort({d}).indices",
+        "{0}.sort({d}, stable=True).indices",
     ),
     *(
         "torch.cat([{0}, {0}.flip({d})], {d})",
@@ -117,7 +117,7 @@ _ALONG: Final = (
         "{0}.select({d}, 0)",
         "{0}.select({d}, -1)",
         "{0}.repeat_interleave(2, {d})",
-        "{0}.topk({t}, {d}, largest=False).indices",
+        "{0}.topk({t}, {d}, largest=False).values",
     ),
     *(
         "{0}.chunk(2, {d})[0]",

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
+#include "kernels/long_sum.h"
 
 namespace alcove::kernels {
 
@@ -116,17 +117,35 @@ template <class V, int kRows, int kPixels, int kKernel, int kStride>
 }
 
 // One pixel of any kernel.
-template <class V>
+template <class V, bool kIsLong>
 void pixel(const DepthwiseConv2dF32& a, const Window& at) noexcept {
   const size_t outputs = a.channels * a.multiplier;
   const float* weights = a.weights + at.o;
   typename V::Register y = V::load(weights, at.lanes);
+  [[maybe_unused]] size_t left = kSumBlock;  // of the block
+  [[maybe_unused]] LongSums<V::kWidth> long_sums;
+  if constexpr (kIsLong) long_sums.clear();
+  [[maybe_unused]] const auto end_block = [&] {
+    float sums[V::kWidth];
+    V::store(sums, V::kWidth, y);
+    long_sums.add(sums);
+    y = V::fill(0.0f);
+    left = kSumBlock;
+  };
   for (size_t tap_row = 0; tap_row < a.kernel_h; ++tap_row) {
     const float* line = line_at(a, at, tap_row);
     for (size_t tap = 0; tap < a.kernel_w; ++tap) {
+      if constexpr (kIsLong) {
+        if (left == 0) end_block();
+        --left;
+      }
       const typename V::Register x = input_at<V>(a, at, line, at.left + static_cast<int64_t>(tap * a.dilation_w));
       y = V::fma(x, V::load(weights += outputs, at.lanes), y);
     }
+  }
+  if constexpr (kIsLong) {
+    end_block();
+    y = V::load(long_sums.total(), V::kWidth);
   }
   V::store(at.output + at.o, at.lanes, activated<V>(a.activation, y));
 }
@@ -169,6 +188,7 @@ inline size_t tile_pixels(size_t left) noexcept { return left < 3 || left == 5 ?
 template <class V>
 void convolve_rows(const DepthwiseConv2dF32& a, const DepthwiseTiles& tiles, Window at, bool is_one, float* line) noexcept {
   const size_t outputs = a.channels * a.multiplier;
+  auto* const one = a.kernel_h * a.kernel_w > kLongestChain ? pixel<V, true> : pixel<V, false>;
   for (at.o = 0; at.o < outputs; at.o += V::kWidth) {
     at.lanes = outputs - at.o < V::kWidth ? outputs - at.o : V::kWidth;
     at.left = -static_cast<int64_t>(a.pad_left);
@@ -176,7 +196,7 @@ void convolve_rows(const DepthwiseConv2dF32& a, const DepthwiseTiles& tiles, Win
     for (size_t left = a.out_w; left > 0;) {
       const size_t here = tiles.of_rows == nullptr ? 1 : tile_pixels(left);
       if (tiles.of_rows == nullptr) {
-        pixel<V>(a, at);
+        one(a, at);
       } else {
         tiles.of_rows[is_one ? 0 : 1][here / 2](a, at);
       }

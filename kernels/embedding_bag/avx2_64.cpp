@@ -3,7 +3,9 @@
 #include <immintrin.h>
 
 #include "kernels/canonical.h"
+#include "kernels/embedding_bag/column.h"
 #include "kernels/embedding_bag/embedding_bag.h"
+#include "kernels/long_sum.h"
 
 namespace alcove::kernels {
 
@@ -20,9 +22,21 @@ template <int kVectors>
 void sum_f32(const EmbeddingBagF32& a, size_t d, float factor) {
   __m256 acc[kVectors];
   for (int v = 0; v < kVectors; ++v) acc[v] = _mm256_setzero_ps();
-  for (size_t i = 0; i < a.count; ++i) {
-    const float* row = a.table + static_cast<size_t>(a.ids[i]) * a.dim + d;
-    for (int v = 0; v < kVectors; ++v) acc[v] = _mm256_add_ps(acc[v], _mm256_loadu_ps(row + 8 * v));
+  const bool is_long = a.count > kLongestChain;
+  LongSums<8 * kVectors> long_sums;
+  if (is_long) long_sums.clear();
+  for (size_t i = 0; i < a.count;) {
+    const size_t end = is_long && a.count - i > kSumBlock ? i + kSumBlock : a.count;
+    for (; i < end; ++i) {
+      const float* row = a.table + static_cast<size_t>(a.ids[i]) * a.dim + d;
+      for (int v = 0; v < kVectors; ++v) acc[v] = _mm256_add_ps(acc[v], _mm256_loadu_ps(row + 8 * v));
+    }
+    if (!is_long) break;
+    float sums[8 * kVectors];
+    for (int v = 0; v < kVectors; ++v) _mm256_storeu_ps(sums + 8 * v, acc[v]);
+    long_sums.add(sums);
+    const float* total = i == a.count ? long_sums.total() : nullptr;
+    for (int v = 0; v < kVectors; ++v) acc[v] = total == nullptr ? _mm256_setzero_ps() : _mm256_loadu_ps(total + 8 * v);
   }
   for (int v = 0; v < kVectors; ++v) {
     if (a.is_mean && a.count > 0) acc[v] = _mm256_mul_ps(acc[v], _mm256_set1_ps(factor));
@@ -78,8 +92,7 @@ void embedding_bag_f32_avx2_32(const EmbeddingBagF32& a) noexcept {
   for (; d + 32 <= a.dim; d += 32) sum_f32<4>(a, d, factor);
   for (; d + 8 <= a.dim; d += 8) sum_f32<1>(a, d, factor);
   for (; d < a.dim; ++d) {
-    float sum = 0.0f;
-    for (size_t i = 0; i < a.count; ++i) sum += a.table[static_cast<size_t>(a.ids[i]) * a.dim + d];
+    float sum = column_sum(a, d);
     if (a.is_mean && a.count > 0) sum *= factor;
     a.output[d] = canonical(sum);
   }

@@ -4,6 +4,7 @@
 
 #include "kernels/canonical.h"
 #include "kernels/embedding_bag/embedding_bag.h"
+#include "kernels/long_sum.h"
 
 namespace alcove::kernels {
 
@@ -26,9 +27,21 @@ void sum_f32(const EmbeddingBagF32& a, size_t d, size_t columns, float factor) {
     acc[v] = _mm512_setzero_ps();
     mask[v] = mask16(columns - 16 * v);
   }
-  for (size_t i = 0; i < a.count; ++i) {
-    const float* row = a.table + static_cast<size_t>(a.ids[i]) * a.dim + d;
-    for (int v = 0; v < kVectors; ++v) acc[v] = _mm512_add_ps(acc[v], _mm512_maskz_loadu_ps(mask[v], row + 16 * v));
+  const bool is_long = a.count > kLongestChain;
+  LongSums<16 * kVectors> long_sums;
+  if (is_long) long_sums.clear();
+  for (size_t i = 0; i < a.count;) {
+    const size_t end = is_long && a.count - i > kSumBlock ? i + kSumBlock : a.count;
+    for (; i < end; ++i) {
+      const float* row = a.table + static_cast<size_t>(a.ids[i]) * a.dim + d;
+      for (int v = 0; v < kVectors; ++v) acc[v] = _mm512_add_ps(acc[v], _mm512_maskz_loadu_ps(mask[v], row + 16 * v));
+    }
+    if (!is_long) break;
+    float sums[16 * kVectors];
+    for (int v = 0; v < kVectors; ++v) _mm512_storeu_ps(sums + 16 * v, acc[v]);
+    long_sums.add(sums);
+    const float* total = i == a.count ? long_sums.total() : nullptr;
+    for (int v = 0; v < kVectors; ++v) acc[v] = total == nullptr ? _mm512_setzero_ps() : _mm512_loadu_ps(total + 16 * v);
   }
   for (int v = 0; v < kVectors; ++v) {
     if (a.is_mean && a.count > 0) acc[v] = _mm512_mul_ps(acc[v], _mm512_set1_ps(factor));

@@ -4,6 +4,7 @@
 
 #include "kernels/canonical.h"
 #include "kernels/embedding_bag/embedding_bag.h"
+#include "kernels/long_sum.h"
 #include "kernels/vectors/neon.h"
 
 namespace alcove::kernels {
@@ -16,9 +17,21 @@ template <int kVectors>
 void sum_f32(const EmbeddingBagF32& a, size_t d, size_t lanes, float factor) noexcept {
   float32x4_t acc[kVectors];
   for (int v = 0; v < kVectors; ++v) acc[v] = vdupq_n_f32(0.0f);
-  for (size_t i = 0; i < a.count; ++i) {
-    const float* row = a.table + static_cast<size_t>(a.ids[i]) * a.dim + d;
-    for (int v = 0; v < kVectors; ++v) acc[v] = vaddq_f32(acc[v], Neon::load(row + 4 * v, lanes));
+  const bool is_long = a.count > kLongestChain;
+  LongSums<4 * kVectors> long_sums;
+  if (is_long) long_sums.clear();
+  for (size_t i = 0; i < a.count;) {
+    const size_t end = is_long && a.count - i > kSumBlock ? i + kSumBlock : a.count;
+    for (; i < end; ++i) {
+      const float* row = a.table + static_cast<size_t>(a.ids[i]) * a.dim + d;
+      for (int v = 0; v < kVectors; ++v) acc[v] = vaddq_f32(acc[v], Neon::load(row + 4 * v, lanes));
+    }
+    if (!is_long) break;
+    float sums[4 * kVectors];
+    for (int v = 0; v < kVectors; ++v) vst1q_f32(sums + 4 * v, acc[v]);
+    long_sums.add(sums);
+    const float* total = i == a.count ? long_sums.total() : nullptr;
+    for (int v = 0; v < kVectors; ++v) acc[v] = total == nullptr ? vdupq_n_f32(0.0f) : vld1q_f32(total + 4 * v);
   }
   for (int v = 0; v < kVectors; ++v) {
     if (a.is_mean && a.count > 0) acc[v] = vmulq_f32(acc[v], vdupq_n_f32(factor));

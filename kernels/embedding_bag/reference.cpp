@@ -1,14 +1,14 @@
 // The truth about embedding bags: one column after the other, in the order of the ids.
 #include "kernels/canonical.h"
 #include "kernels/embedding_bag/embedding_bag.h"
+#include "kernels/embedding_bag/column.h"
 
 namespace alcove::kernels {
 
 void embedding_bag_f32_reference(const EmbeddingBagF32& a) noexcept {
   const float factor = 1.0f / static_cast<float>(a.count);
   for (size_t d = 0; d < a.dim; ++d) {
-    float sum = 0.0f;
-    for (size_t i = 0; i < a.count; ++i) sum += a.table[static_cast<size_t>(a.ids[i]) * a.dim + d];
+    float sum = column_sum(a, d);
     if (a.is_mean && a.count > 0) sum *= factor;
     a.output[d] = canonical(sum);
   }

@@ -5,6 +5,7 @@
 
 #include "kernels/canonical.h"
 #include "kernels/embedding_bags/embedding_bags.h"
+#include "kernels/long_sum.h"
 
 namespace alcove::kernels {
 
@@ -35,7 +36,16 @@ size_t sum_rows(const EmbeddingBagsF32& a, size_t start, size_t end, size_t d, s
   const float* table = a.table + d;
   Block sum = {};
   size_t count = 0;
-  for (size_t i = start; i < end; ++i) {
+  const bool is_long = end - start > kLongestChain;
+  size_t left = is_long ? kSumBlock : end - start;  // of the block, ids of the padding too
+  LongSums<kBlock> long_sums;
+  if (is_long) long_sums.clear();
+  for (size_t i = start; i < end; ++i, --left) {
+    if (left == 0) {
+      long_sums.add(reinterpret_cast<const float*>(&sum));
+      sum = Block{};
+      left = kSumBlock;
+    }
     if (i + kAhead < end) __builtin_prefetch(table + static_cast<size_t>(ids[i + kAhead]) * a.dim);
     if (static_cast<int64_t>(ids[i]) == a.padding) continue;
     const float* row = table + static_cast<size_t>(ids[i]) * a.dim;
@@ -44,6 +54,10 @@ size_t sum_rows(const EmbeddingBagsF32& a, size_t start, size_t end, size_t d, s
     if (a.weights != nullptr) x *= a.weights[i];
     sum += x;
     ++count;
+  }
+  if (is_long) {
+    long_sums.add(reinterpret_cast<const float*>(&sum));
+    std::memcpy(&sum, long_sums.total(), sizeof sum);
   }
   std::memcpy(to, &sum, (kIsWhole ? kBlock : lanes) * sizeof(float));
   return count;

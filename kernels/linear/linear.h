@@ -1,5 +1,5 @@
-// output[m][n] = bias[n] + sum over k of input[m][k] * weight[n][k], one accumulator per output, k in order, fused
-// multiply-add: so every instruction set gives the same bits; then output = output + residual (if there is one), then the
+// output[m][n] = bias[n] + sum over k of input[m][k] * weight[n][k], one accumulator per output, from the bias, k in order (above
+// 1,024 of them in the blocks of kernels/long_sum.h), fused multiply-add: so every instruction set gives the same bits; then output = output + residual (if there is one), then the
 // activation: clamp (output = low if output < low, high if output > high; a NaN stays one), or the formula of the unary
 // function of its name (kernels/unary).  A NaN comes out as 0x7FC00000.
 //

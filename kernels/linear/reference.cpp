@@ -1,5 +1,6 @@
 // The truth about linear: bias, then one fused multiply-add per k, then the residual and the activation.
 #include "kernels/linear/linear.h"
+#include "kernels/long_sum.h"
 #include "kernels/vectors/scalar.h"
 
 namespace alcove::kernels {
@@ -7,15 +8,23 @@ namespace alcove::kernels {
 void linear_f32_reference(const LinearF32& a) noexcept {
   const size_t input_stride = a.input_stride > 0 ? a.input_stride : a.k;
   const size_t output_stride = a.output_stride > 0 ? a.output_stride : a.n;
-  const size_t run = a.k / a.runs;
+  const size_t run = a.k / a.runs, block = sum_block(a.k);
   for (size_t row = 0; row < a.m; ++row) {
     for (size_t column = 0; column < a.n; ++column) {
       const float* weights = a.panels + column / 16 * (a.k + 1) * 16 + column % 16;
       const float* x = a.input + row * input_stride;
       float acc = *weights;
-      for (size_t i = 0; i < a.runs; ++i, x += a.run_stride) {
-        for (size_t k = 0; k < run; ++k) acc = __builtin_fmaf(x[k], *(weights += 16), acc);
+      LongSums<1> sums;
+      sums.clear();
+      for (size_t k = 0; k < a.k; ++k) {
+        if (k > 0 && k % block == 0) {
+          sums.add(&acc);
+          acc = 0.0f;
+        }
+        acc = __builtin_fmaf(x[k / run * a.run_stride + k % run], *(weights += 16), acc);
       }
+      sums.add(&acc);
+      acc = *sums.total();
       const size_t at = row * output_stride + column;
       if (a.residual != nullptr) acc += a.residual[at];
       a.output[at] = canonical(activated<Scalar>(a.activation, acc));

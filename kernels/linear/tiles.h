@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/linear/linear.h"
+#include "kernels/long_sum.h"
 
 namespace alcove::kernels {
 
@@ -48,22 +49,53 @@ template <class V, int kRows, int kVectors>
     for (int r = 0; r < kRows; ++r) acc[r][v] = bias;
   }
   line += 16;
-  const size_t run = a.k / a.runs;
+  const size_t run = a.k / a.runs, block = sum_block(a.k);
   const float* x = a.input + row * input_stride;
-  for (size_t i = 0; i < a.runs; ++i, x += a.run_stride) {
-    for (size_t k = 0; k < run; ++k, line += 16) {
-      typename V::Register w[kVectors];
+  LongSums<kRows * kColumns> long_sums;
+  for (size_t left = a.k, at = 0;;) {
+    size_t here = left < block ? left : block;
+    left -= here;
+    // As much of the block as the run has, and on with the next run.
+    for (size_t end; here > 0; here -= end) {
+      end = run - at < here ? run - at : here;
+      const float* from = x + at;
+      for (size_t k = 0; k < end; ++k, line += 16) {
+        typename V::Register w[kVectors];
 #pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) {
-        w[v] = V::load(line + v / kParts<V> * stride + v % kParts<V> * V::kWidth, V::kWidth);
+        for (int v = 0; v < kVectors; ++v) {
+          w[v] = V::load(line + v / kParts<V> * stride + v % kParts<V> * V::kWidth, V::kWidth);
+        }
+#pragma GCC unroll 16
+        for (int r = 0; r < kRows; ++r) {
+          const typename V::Register factor = V::fill(from[static_cast<size_t>(r) * input_stride + k]);
+#pragma GCC unroll 16
+          for (int v = 0; v < kVectors; ++v) acc[r][v] = V::fma(factor, w[v], acc[r][v]);
+        }
       }
-#pragma GCC unroll 16
-      for (int r = 0; r < kRows; ++r) {
-        const typename V::Register at = V::fill(x[static_cast<size_t>(r) * input_stride + k]);
-#pragma GCC unroll 16
-        for (int v = 0; v < kVectors; ++v) acc[r][v] = V::fma(at, w[v], acc[r][v]);
+      at += end;
+      if (at == run) {
+        at = 0;
+        x += a.run_stride;
       }
     }
+    if (a.k <= kLongestChain) break;
+    if (left + block >= a.k) long_sums.clear();
+    float sums[kRows][kColumns];
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) V::store(sums[r] + static_cast<size_t>(v) * V::kWidth, V::kWidth, acc[r][v]);
+    }
+    long_sums.add(sums[0]);
+    const float* total = left == 0 ? long_sums.total() : nullptr;
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        acc[r][v] = total == nullptr ? V::fill(0.0f) : V::load(total + static_cast<size_t>(r) * kColumns + static_cast<size_t>(v) * V::kWidth, V::kWidth);
+      }
+    }
+    if (left == 0) break;
   }
   if (a.residual == nullptr && a.activation.function <= Activation::clamp && panel * 16 + kColumns <= a.n) {
     const typename V::Register low = V::fill(a.activation.low), high = V::fill(a.activation.high);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/linear_weight_i4/linear_weight_i4.h"
+#include "kernels/long_sum.h"
 
 namespace alcove::kernels {
 
@@ -36,7 +37,19 @@ void tile(const LinearWeightI4& a, size_t row, size_t panel) noexcept {
   const Lanes16::Floats bias = a.bias != nullptr ? Lanes16::load_some(a.bias + panel * 16, lanes) : Lanes16::fill(0.0f);
   Lanes16::Floats y[kRows];
   for (int r = 0; r < kRows; ++r) y[r] = bias;
+  const bool is_long = (k + a.group - 1) / a.group > kLongestChain;
+  LongSums<kRows * 16> long_sums;
+  if (is_long) long_sums.clear();
+  const auto end_block = [&] {
+    float sums[kRows * 16];
+    for (int r = 0; r < kRows; ++r) {
+      Lanes16::store(sums + 16 * r, 16, y[r]);
+      y[r] = Lanes16::fill(0.0f);
+    }
+    long_sums.add(sums);
+  };
   for (size_t first = 0; first < k; first += a.group, block += 64 + 8 * a.group) {
+    if (is_long && first > 0 && first / a.group % kSumBlock == 0) end_block();
     const size_t last = k - first < a.group ? k : first + a.group;
     const int8_t* words = block + 64;
     Lanes16::Floats part[kRows];
@@ -48,6 +61,11 @@ void tile(const LinearWeightI4& a, size_t row, size_t panel) noexcept {
     if (eight < last) steps<kRows>(x + eight, k, last - eight, Lanes16::load_words(words), part);
     const Lanes16::Floats scale = Lanes16::load(block);
     for (int r = 0; r < kRows; ++r) y[r] = Lanes16::fma(part[r], scale, y[r]);
+  }
+  if (is_long) {
+    end_block();
+    const float* total = long_sums.total();
+    for (int r = 0; r < kRows; ++r) y[r] = Lanes16::load(total + 16 * r);
   }
   for (int r = 0; r < kRows; ++r) Lanes16::store(a.output + (row + static_cast<size_t>(r)) * a.n + panel * 16, lanes, y[r]);
 }

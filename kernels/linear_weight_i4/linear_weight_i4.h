@@ -1,6 +1,6 @@
 // Matrix product of float32 rows with weights of 4 bits, in groups along k with a scale each.
 //   y = bias[n] (+0 if there is none); for each group in order: part = +0, then part = fma(x[k], float(q[n][k]), part) for k of
-//   the group in order, then y = fma(part, scale[n][group], y)
+//   the group in order, then y = fma(part, scale[n][group], y), above 1,024 groups in the blocks of kernels/long_sum.h
 // A NaN comes out as 0x7FC00000.
 //
 // Weights are ceil(n/16) panels, each ceil(k/group) blocks of

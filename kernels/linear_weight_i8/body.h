@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/linear_weight_i8/linear_weight_i8.h"
+#include "kernels/long_sum.h"
 #include "kernels/requantise.h"
 
 namespace alcove::kernels {
@@ -23,7 +24,19 @@ void tile(const LinearWeightI8& a, size_t row, size_t panel) noexcept {
   const size_t k = a.k;
   Lanes16::Floats acc[kRows];
   for (int r = 0; r < kRows; ++r) acc[r] = Lanes16::fill(0.0f);
+  const bool is_long = k > kLongestChain;
+  LongSums<kRows * 16> long_sums;
+  if (is_long) long_sums.clear();
+  const auto end_block = [&] {
+    float sums[kRows * 16];
+    for (int r = 0; r < kRows; ++r) {
+      Lanes16::store(sums + 16 * r, 16, acc[r]);
+      acc[r] = Lanes16::fill(0.0f);
+    }
+    long_sums.add(sums);
+  };
   for (size_t group = 0; group < k / 4; ++group, x += 4, weights += 64) {
+    if (is_long && group > 0 && group % (kSumBlock / 4) == 0) end_block();
     const Lanes16::Words fours = Lanes16::load_words(weights);
     step<kRows, 0>(x, k, fours, acc);
     step<kRows, 1>(x, k, fours, acc);
@@ -31,10 +44,16 @@ void tile(const LinearWeightI8& a, size_t row, size_t panel) noexcept {
     step<kRows, 3>(x, k, fours, acc);
   }
   if (k % 4 != 0) {
+    if (is_long && k / 4 % (kSumBlock / 4) == 0) end_block();
     const Lanes16::Words fours = Lanes16::load_words(weights);
     step<kRows, 0>(x, k, fours, acc);
     if (k % 4 > 1) step<kRows, 1>(x, k, fours, acc);
     if (k % 4 > 2) step<kRows, 2>(x, k, fours, acc);
+  }
+  if (is_long) {
+    end_block();
+    const float* total = long_sums.total();
+    for (int r = 0; r < kRows; ++r) acc[r] = Lanes16::load(total + 16 * r);
   }
   const size_t lanes = a.n - panel * 16;
   Lanes16::Floats bias = Lanes16::fill(0.0f);

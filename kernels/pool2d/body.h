@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/canonical.h"
+#include "kernels/long_sum.h"
 #include "kernels/pool2d/windows.h"
 
 namespace alcove::kernels {
@@ -22,7 +23,11 @@ void take(float* y, const float* x, size_t channels) noexcept {
   }
 }
 
-template <bool kIsAverage>
+size_t taps_in(const Taps& taps) noexcept {
+  return taps.first < taps.end ? (taps.end - taps.first + taps.step - 1) / taps.step : 0;
+}
+
+template <bool kIsAverage, bool kIsLong = false>
 void window(const Pool2dF32& a, const float* image, const Taps& rows, const Taps& columns, float count,
             float* output) noexcept {
   const size_t channels = a.windows.channels;
@@ -30,8 +35,18 @@ void window(const Pool2dF32& a, const float* image, const Taps& rows, const Taps
     const size_t lanes = channels - first < kChannels ? channels - first : kChannels;
     float y[kChannels];
     for (size_t c = 0; c < kChannels; ++c) y[c] = kIsAverage ? 0.0f : -__builtin_inff();
+    [[maybe_unused]] LongSums<kChannels> long_sums;
+    [[maybe_unused]] size_t left = kSumBlock;  // of the block
+    if constexpr (kIsLong) long_sums.clear();
     for (size_t row = rows.first; row < rows.end; row += rows.step) {
       for (size_t column = columns.first; column < columns.end; column += columns.step) {
+        if constexpr (kIsLong) {
+          if (left-- == 0) {
+            long_sums.add(y);
+            for (float& sum : y) sum = 0.0f;
+            left = kSumBlock - 1;
+          }
+        }
         const float* x = image + (row * a.windows.in_w + column) * channels + first;
         if (lanes == kChannels) {
           take<kIsAverage>(y, x, kChannels);
@@ -41,6 +56,10 @@ void window(const Pool2dF32& a, const float* image, const Taps& rows, const Taps
       }
     }
     if constexpr (kIsAverage) {
+      if constexpr (kIsLong) {
+        long_sums.add(y);
+        std::memcpy(y, long_sums.total(), sizeof y);
+      }
       for (size_t c = 0; c < lanes; ++c) y[c] = y[c] / count;
     }
     for (size_t c = 0; c < lanes; ++c) output[first + c] = canonical(y[c]);
@@ -63,7 +82,9 @@ void pool(const Pool2dF32& a) noexcept {
       const Taps rows = rows_of(w, row);
       for (size_t column = 0; column < w.out_w; ++column, output += w.channels) {
         const Taps columns = columns_of(w, column);
-        if (a.is_average) {
+        if (a.is_average && taps_in(rows) * taps_in(columns) > kLongestChain) {
+          window<true, true>(a, image, rows, columns, count_of(a, rows, columns), output);
+        } else if (a.is_average) {
           window<true>(a, image, rows, columns, count_of(a, rows, columns), output);
         } else {
           window<false>(a, image, rows, columns, 1.0f, output);

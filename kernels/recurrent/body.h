@@ -25,7 +25,7 @@ void rnn_row(const float* __restrict a, const float* __restrict b, float* __rest
   if (is_relu) {
     for (size_t j = 0; j < hidden; ++j) {
       const float sum = canonical(a[j] + b[j]);
-      next[j] = sum <= 0.0f ? 0.0f : sum;
+      next[j] = sum < 0.0f ? 0.0f : sum;
     }
     return;
   }

@@ -1,7 +1,7 @@
 // Recurrent layers in one direction over time, as torch.nn.RNN, GRU and LSTM compute them.  With steps t in order, or from
 // the last to the first if it is reversed, x = input[t], h and c the states before the step:
 //   a = linear(x, input_panels), b = linear(h, state_panels), each of G gates of `hidden` columns; s = a + b
-//   rnn   G = 1   h' = tanh(s), or s if s > 0 and else +0 (relu; NaN stays)
+//   rnn   G = 1   h' = tanh(s), or +0 if s < 0 and else s (relu; NaN stays)
 //   gru   G = 3   r = sigmoid(s0), z = sigmoid(s1), n = tanh(fma(r, b2, a2)), h' = fma(h - n, z, n)
 //   lstm  G = 4   c' = fma(sigmoid(s1), c, sigmoid(s0) * tanh(s2)), h' = sigmoid(s3) * tanh(c')
 //                 with a projection: h' = linear(that, projection_panels), and states have its `width` columns

@@ -7,6 +7,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "kernels/long_sum.h"
+
 namespace alcove::kernels {
 
 namespace {
@@ -57,10 +59,14 @@ inline T tree(T* lanes) {
   return lanes[0];
 }
 
-// Folds map(x[0]) ... map(x[n - 1]).
+// Elements of a row after which the lanes of a sum go to the levels of long_sum.h, and begin anew.
+constexpr size_t kLaneBlock = 1024;
+
+template <typename F>
+constexpr bool kHasBlocks = std::is_same_v<F, Sum<float>>;
+
 template <typename F, typename T, typename Map>
-inline T fold_row(const T* x, size_t n, Map map) {
-  T lanes[kLanes];
+inline void fold_lanes(const T* x, size_t n, Map map, T (&lanes)[kLanes]) {
   for (size_t l = 0; l < kLanes; ++l) lanes[l] = F::kNeutral;
   size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
@@ -68,7 +74,49 @@ inline T fold_row(const T* x, size_t n, Map map) {
     for (size_t l = 0; l < kLanes; ++l) lanes[l] = F::of(lanes[l], map(x[i + l]));
   }
   for (size_t l = 0; i + l < n; ++l) lanes[l] = F::of(lanes[l], map(x[i + l]));
+}
+
+// Folds map(x[0]) ... map(x[n - 1]).
+template <typename F, typename T, typename Map>
+inline T fold_row(const T* x, size_t n, Map map) {
+  T lanes[kLanes];
+  if constexpr (kHasBlocks<F>) {
+    if (n > kLaneBlock) {
+      LongSums<kLanes> sums;
+      sums.clear();
+      for (size_t i = 0; i < n; i += kLaneBlock) {
+        fold_lanes<F>(x + i, n - i < kLaneBlock ? n - i : kLaneBlock, map, lanes);
+        sums.add(lanes);
+      }
+      std::memcpy(lanes, sums.total(), sizeof lanes);
+      return tree<F>(lanes);
+    }
+  }
+  fold_lanes<F>(x, n, map, lanes);
   return tree<F>(lanes);
+}
+
+// Rows first to end - 1 of `width` columns, into the lanes.
+template <typename F, typename T, typename Map>
+inline void fold_rows(const T* x, size_t first, size_t end, size_t stride, size_t width, Map map, T (*lanes)[kColumns]) {
+  for (size_t i = first; i < end; ++i) {
+    const T* row = x + i * stride;
+    T* lane = lanes[i % kLanes];
+    for (size_t c = 0; c < width; ++c) lane[c] = F::of(lane[c], map(row[c], c));
+  }
+}
+
+// Blocks of kLaneBlock rows, for the lanes of a sum.
+template <typename F, typename Map>
+[[gnu::noinline]] void fold_long_columns(const float* x, size_t n, size_t stride, size_t width, Map map, float (*lanes)[kColumns]) {
+  LongSums<kLanes * kColumns> sums;
+  sums.clear();
+  for (size_t i = 0; i < n; i += kLaneBlock) {
+    std::memset(lanes, 0, kLanes * sizeof *lanes);
+    fold_rows<F>(x, i, n - i < kLaneBlock ? n : i + kLaneBlock, stride, width, map, lanes);
+    sums.add(lanes[0]);
+  }
+  std::memcpy(lanes, sums.total(), kLanes * sizeof *lanes);
 }
 
 // The same of each of `width` columns, at most kColumns; result[c] folds map(x[i * stride + c], c) over i.  A lane that no
@@ -77,13 +125,13 @@ template <typename F, typename T, typename Map>
 inline void fold_columns(const T* x, size_t n, size_t stride, size_t width, Map map, T* result) {
   T lanes[kLanes][kColumns];
   const size_t used = n < kLanes ? n : kLanes;
-  for (size_t l = 0; l < used; ++l) {
-    for (size_t c = 0; c < width; ++c) lanes[l][c] = F::of(F::kNeutral, map(x[l * stride + c], c));
-  }
-  for (size_t i = kLanes; i < n; ++i) {
-    const T* row = x + i * stride;
-    T* lane = lanes[i % kLanes];
-    for (size_t c = 0; c < width; ++c) lane[c] = F::of(lane[c], map(row[c], c));
+  if (kHasBlocks<F> && n > kLaneBlock) {
+    if constexpr (kHasBlocks<F>) fold_long_columns<F>(x, n, stride, width, map, lanes);
+  } else {
+    for (size_t l = 0; l < used; ++l) {
+      for (size_t c = 0; c < width; ++c) lanes[l][c] = F::of(F::kNeutral, map(x[l * stride + c], c));
+    }
+    fold_rows<F>(x, kLanes, n, stride, width, map, lanes);
   }
   for (size_t step = kLanes / 2; step > 0; step /= 2) {
     for (size_t l = 0; l < step && l + step < used; ++l) {

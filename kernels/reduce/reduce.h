@@ -1,7 +1,8 @@
 // output[o][c] = fold of input[o][0..n)[c]; the axes that are folded lie between `outer` and `inner` ones.
 //
 // sum, mean, prod, max, min: element i goes to lane i mod 16, the lanes start at the function's neutral element (+0, 1,
-// the least, the greatest), then lane l takes lane l + 8, + 4, + 2, + 1; mean divides lane 0 by n.  One order for rows and
+// the least, the greatest; sums of float32 begin anew with each 1,024 elements, and lanes of those go to the levels of
+// kernels/long_sum.h), then lane l takes lane l + 8, + 4, + 2, + 1; mean divides lane 0 by n.  One order for rows and
 // columns.  Integers wrap around.  A NaN anywhere gives 0x7FC00000.
 //   max  a, b -> b if b > a or b is NaN, else a           min likewise with <
 // argmax, argmin: the lowest index of the greatest (least) element, as int64; the first NaN is both.

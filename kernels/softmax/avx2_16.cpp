@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include "kernels/canonical.h"
+#include "kernels/long_sum.h"
 #include "kernels/math/f64.h"
 #include "kernels/softmax/softmax.h"
 
@@ -77,7 +78,18 @@ void softmax_row(const float* input, float* output, size_t count, float scale, f
   const __m256 shift = _mm256_set1_ps(greatest);
   __m256 low = _mm256_setzero_ps();
   __m256 high = _mm256_setzero_ps();
+  LongSums<16> sums;
+  const bool is_long = count > kSoftmaxBlock;
+  if (is_long) sums.clear();
+  const auto end_block = [&] {
+    float lanes[16];
+    _mm256_storeu_ps(lanes, low);
+    _mm256_storeu_ps(lanes + 8, high);
+    sums.add(lanes);
+    low = high = _mm256_setzero_ps();
+  };
   for (i = 0; i + 16 <= count; i += 16) {
+    if (i > 0 && i % kSoftmaxBlock == 0) end_block();
     const __m256 a = exp_nonpositive(_mm256_sub_ps(_mm256_mul_ps(_mm256_loadu_ps(input + i), factor), shift));
     const __m256 b = exp_nonpositive(_mm256_sub_ps(_mm256_mul_ps(_mm256_loadu_ps(input + i + 8), factor), shift));
     if constexpr (!kIsLog) {
@@ -88,6 +100,7 @@ void softmax_row(const float* input, float* output, size_t count, float scale, f
     high = _mm256_add_ps(high, b);
   }
   if (i < count) {
+    if (is_long && i % kSoftmaxBlock == 0) end_block();
     alignas(32) float block[16];
     for (size_t lane = 0; lane < 16; ++lane) block[lane] = i + lane < count ? input[i + lane] * scale - greatest : kMinusInfinity;
     const __m256 a = exp_nonpositive(_mm256_load_ps(block));
@@ -101,6 +114,12 @@ void softmax_row(const float* input, float* output, size_t count, float scale, f
     }
   }
 
+  if (is_long) {
+    end_block();
+    const float* total = sums.total();
+    low = _mm256_loadu_ps(total);
+    high = _mm256_loadu_ps(total + 8);
+  }
   const float sum = tree(low, high);
   if (sum_to != nullptr) {
     *sum_to = sum;

@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include "kernels/canonical.h"
+#include "kernels/long_sum.h"
 #include "kernels/math/f64.h"
 #include "kernels/softmax/softmax.h"
 
@@ -63,7 +64,17 @@ void softmax_row(const float* input, float* output, size_t count, float scale, f
 
   const __m512 shift = _mm512_set1_ps(_mm512_reduce_max_ps(best));
   __m512 sums = _mm512_setzero_ps();
+  LongSums<16> long_sums;
+  const bool is_long = count > kSoftmaxBlock;
+  if (is_long) long_sums.clear();
+  const auto end_block = [&] {
+    float lanes[16];
+    _mm512_storeu_ps(lanes, sums);
+    long_sums.add(lanes);
+    sums = _mm512_setzero_ps();
+  };
   for (size_t i = 0; i < count; i += 16) {
+    if (i > 0 && i % kSoftmaxBlock == 0) end_block();
     const __mmask16 lanes = lanes_from(i, count);
     const __m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, input + i), factor);
     const __m512 y = _mm512_maskz_mov_ps(lanes, exp_nonpositive(_mm512_sub_ps(x, shift)));
@@ -71,6 +82,10 @@ void softmax_row(const float* input, float* output, size_t count, float scale, f
     sums = _mm512_add_ps(sums, y);
   }
 
+  if (is_long) {
+    end_block();
+    sums = _mm512_loadu_ps(long_sums.total());
+  }
   const float sum = tree(sums);
   if (sum_to != nullptr) {
     *sum_to = sum;

@@ -3,6 +3,7 @@
 #include <arm_neon.h>
 
 #include "kernels/canonical.h"
+#include "kernels/long_sum.h"
 #include "kernels/math/f64.h"
 #include "kernels/softmax/softmax.h"
 #include "kernels/vectors/neon.h"
@@ -75,14 +76,34 @@ void softmax_row(const float* input, float* output, size_t count, float scale, f
   const float32x4_t shift = vdupq_n_f32(greatest);
   float32x4_t lanes[4];
   for (float32x4_t& lane : lanes) lane = vdupq_n_f32(0.0f);
-  for (i = 0; i + 16 <= count; i += 16) add_block(input + i, factor, shift, kIsLog ? nullptr : output + i, lanes);
+  LongSums<16> sums;
+  const bool is_long = count > kSoftmaxBlock;
+  if (is_long) sums.clear();
+  const auto end_block = [&] {
+    float all[16];
+    for (int v = 0; v < 4; ++v) {
+      vst1q_f32(all + 4 * v, lanes[v]);
+      lanes[v] = vdupq_n_f32(0.0f);
+    }
+    sums.add(all);
+  };
+  for (i = 0; i + 16 <= count; i += 16) {
+    if (i > 0 && i % kSoftmaxBlock == 0) end_block();
+    add_block(input + i, factor, shift, kIsLog ? nullptr : output + i, lanes);
+  }
   if (i < count) {
+    if (is_long && i % kSoftmaxBlock == 0) end_block();
     float block[16], results[16];
     for (size_t lane = 0; lane < 16; ++lane) block[lane] = i + lane < count ? input[i + lane] * scale : kMinusInfinity;
     add_block(block, vdupq_n_f32(1.0f), shift, results, lanes);
     for (size_t lane = 0; !kIsLog && i + lane < count; ++lane) output[i + lane] = results[lane];
   }
 
+  if (is_long) {
+    end_block();
+    const float* total = sums.total();
+    for (int v = 0; v < 4; ++v) lanes[v] = vld1q_f32(total + 4 * v);
+  }
   const float sum = tree(lanes);
   if (sum_to != nullptr) {
     *sum_to = sum;

@@ -2,8 +2,10 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/canonical.h"
+#include "kernels/long_sum.h"
 #include "kernels/math/f64.h"
 #include "kernels/softmax/softmax.h"
 
@@ -41,11 +43,19 @@ void softmax_row(const float* input, float* output, size_t count, bool is_log, f
     return;
   }
   float lanes[16] = {};
+  LongSums<16> sums;
+  sums.clear();
   for (size_t i = 0; i < count; ++i) {
+    if (i > 0 && i % kSoftmaxBlock == 0) {
+      sums.add(lanes);
+      for (float& lane : lanes) lane = 0.0f;
+    }
     const float e = exp_nonpositive(input[i] * scale - greatest);
     if (!is_log) output[i] = e;
     lanes[i % 16] += e;
   }
+  sums.add(lanes);
+  std::memcpy(lanes, sums.total(), sizeof lanes);
   for (size_t width = 8; width > 0; width /= 2) {
     for (size_t lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
   }

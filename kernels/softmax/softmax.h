@@ -1,8 +1,8 @@
 // output[row][i] = exp(input[row][i] - max(row)) / sum of those, over the last dimension; or the logarithm of it, which is
 // (input[row][i] - max(row)) - log(sum), with log_f64 of kernels/math and one rounding of it to float32.
 //
-// The exponential is a polynomial of our own (below) and the sum is one fixed tree of 16 lanes, so every instruction set
-// gives the same bits.  With `sums`, the exponentials stay undivided and their sums go there; inputs are multiplied by `scale`
+// The exponential is a polynomial of our own (below) and the sum is one fixed tree of 16 lanes, which begin anew with each 1,024
+// elements and go to the levels of kernels/long_sum.h, so every instruction set gives the same bits.  With `sums`, the exponentials stay undivided and their sums go there; inputs are multiplied by `scale`
 // first, which is rounded.  A row with a NaN, with +inf, or of -inf alone gives 0x7FC00000 everywhere, as in torch it gives NaN.
 //
 // The caller has checked: sizes are at least 1; input and output are the same bytes or don't overlap.  No pointer needs
@@ -21,6 +21,9 @@ struct SoftmaxF32 {
   float scale = 1.0f;
   float* sums = nullptr;  // [rows]; not with is_log
 };
+
+// Elements of a row after which the lanes begin anew.
+inline constexpr size_t kSoftmaxBlock = 1024;
 
 using SoftmaxF32Kernel = void(const SoftmaxF32&) noexcept;
 

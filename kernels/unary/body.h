@@ -15,7 +15,7 @@ namespace alcove::kernels {
 namespace {
 
 // Steps that more than one formula takes.
-// exp(x) - 1, 3 ulp: near 0, where the difference would cancel, a polynomial (Taylor's).
+// exp(x) - 1, 3 ulp: near 0, where the difference would cancel, a polynomial (Taylor's).  -0 stays.
 ALCOVE_INLINE float exp_minus_1(float x) noexcept {
   float q = 1.0f / 40320;
   q = fma(q, x, 1.0f / 5040);
@@ -24,7 +24,7 @@ ALCOVE_INLINE float exp_minus_1(float x) noexcept {
   q = fma(q, x, 1.0f / 24);
   q = fma(q, x, 1.0f / 6);
   q = fma(q, x, 0.5f);
-  return __builtin_fabsf(x) < 0.5f ? fma(q * x, x, x) : exp_f32(x) - 1.0f;
+  return __builtin_fabsf(x) < 0.5f ? __builtin_copysignf(fma(q * x, x, x), x) : exp_f32(x) - 1.0f;
 }
 ALCOVE_INLINE float clamped(float x, float low, float high) noexcept {
   x = x < low ? low : x;
@@ -74,12 +74,12 @@ ALCOVE_FORMULA(erfc, float, erfc_f32(x))
 ALCOVE_FORMULA(sigmoid, float, sigmoid_f32(x))
 ALCOVE_FORMULA(log_sigmoid, float, (x > 0.0f ? 0.0f : x) - log1p_f32(exp_f32(-__builtin_fabsf(x))))
 ALCOVE_FORMULA(softplus, float, x * p.a > p.b ? x : log1p_f32(exp_f32(x * p.a)) / p.a)
-ALCOVE_FORMULA(relu, float, x > 0.0f ? x : (x == x ? 0.0f : x))
+ALCOVE_FORMULA(relu, float, x < 0.0f ? 0.0f : x)
 ALCOVE_FORMULA(clamp, float, clamped(x, p.a, p.b))
 ALCOVE_FORMULA(leaky_relu, float, x > 0.0f ? x : x * p.a)
 ALCOVE_FORMULA(elu, float, x > 0.0f ? x * p.b : exp_minus_1(x * p.c) * (p.a * p.b))
-// NaN at both infinities, as torch has it: 0 * x changes nothing else.
-ALCOVE_FORMULA(gelu, float, x * 0.5f * (1.0f + erf_f32(x * 0.707106781186547524f)) + 0.0f * x)
+// At -inf NaN, as the formula has it everywhere.
+ALCOVE_FORMULA(gelu, float, x * 0.5f * (1.0f + erf_f32(x * 0.707106781186547524f)))
 ALCOVE_FORMULA(gelu_tanh, float,
                0.5f * x * (1.0f + tanh_f32(0.797884560802865356f * (x + 0.044715f * (x * x * x)))))
 ALCOVE_FORMULA(silu, float, x / (1.0f + exp_f32(-x)))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from alcove.runtime.coverage.case import ATOL, NO_ELEMENTS, RTOL, TOLERANCES, Outcome, Status
+from alcove.runtime.coverage.differences import DIFFERENCES
 from alcove.runtime.coverage.names import EXCLUDED, core_overloads, counted_names
 
 STATUSES: Final = ("passed", "partly", "refused", "wrong")
@@ -155,10 +156,17 @@ def as_markdown(rows: Sequence[Row], torch_version: str) -> str:
     lines += ["", "## Left out", "", "| name | reason |", "|---|---|"]
     lines += [f"| {name} | {EXCLUDED[name]} |" for name in sorted(EXCLUDED)]
     lines += ["", f"Overloads named `{OUT}` write into a tensor that is given; a traced graph has none of them."]
+    lines += ["", *difference_lines()]
     if TOLERANCES:
         lines += ["", "## Other tolerances", "", "| name | relative | absolute | reason |", "|---|---|---|---|"]
         lines += [f"| {name} | {r:g} | {a:g} | {why} |" for name, (r, a, why) in sorted(TOLERANCES.items())]
     return "\n".join([*lines, ""])
+
+
+def difference_lines() -> list[str]:
+    """Return the part of the page on special values."""
+    lines = ["## Where special values differ from eager", "", "| what | how |", "|---|---|"]
+    return lines + [f"| {name} | {_cell(text)} |" for name, text in DIFFERENCES.items()]
 
 
 def _cell(text: str) -> str:

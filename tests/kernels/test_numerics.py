@@ -215,14 +215,14 @@ def test_softmax_of_an_impossible_row_is_nan() -> None:
     assert ours[3].tolist() == [0, 1, 0]
 
 
-def test_relu_keeps_positive_bits_and_makes_plus_zero() -> None:
-    """Denormals stay, -0 becomes +0, NaN becomes the canonical one."""
+def test_relu_keeps_what_is_not_negative_and_makes_plus_zero() -> None:
+    """Denormals and -0 stay, as in eager; negative numbers become +0, NaN the canonical one."""
     bits = np.array([0x80000000, 1, 0x80000001, 0x7F800000, 0xFF800000, 0x7F800001, 0xFFC12345, 0x3F800000], np.uint32)
     build = Assembly()
     x = build.input("x", DType.F32, (8,))
     build.output("y", build.op("unary", [x], (DType.F32, (8,)), attributes=RELU)[0])
     (ours,) = load(build.program())(bits.view(np.float32))
-    expected = [0, 1, 0, 0x7F800000, 0, CANONICAL_NAN, CANONICAL_NAN, 0x3F800000]
+    expected = [0x80000000, 1, 0, 0x7F800000, 0, CANONICAL_NAN, CANONICAL_NAN, 0x3F800000]
     assert ours.view(np.uint32).tolist() == expected
 
 
