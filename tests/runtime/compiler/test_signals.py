@@ -50,7 +50,7 @@ class Spectra(nn.Module):
             window = self.get_buffer(f"window{count}")
             spectrum = torch.stft(x, count, count // 4, count, window, return_complex=True)
             size, angle = spectrum.abs(), spectrum.angle()
-            made += [size, size.clamp(min=1e-7).log().mean((1, 2)), size * angle.cos(), size * angle.sin()]
+            made += [size, size.clamp(min=1e-3).log().mean((1, 2)), size * angle.cos(), size * angle.sin()]
         return made
 
 
