@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from alcove.platform.cli.output import print_rows
+from alcove.platform.cli.output import print_rows, show_progress
 from alcove.runtime.errors import AlcoveRuntimeError, IsaError
 
 __all__ = ["Subject", "bench_command", "time_once"]
@@ -192,14 +192,12 @@ def time_once(subject: Subject, isa: str, seconds: float, core: int, threads: in
 def _timed(
     subjects: Sequence[Subject], isas: Sequence[str], rounds: int, run: Callable[[Subject, str], dict[str, Any]]
 ) -> list[Timing]:
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import track  # noqa: PLC0415
-
     cells = list(product(subjects, isas))
     turns = [cell for _ in range(rounds) for cell in cells]
     found: dict[tuple[Subject, str], list[dict[str, Any]]] = {cell: [] for cell in cells}
-    for cell in track(turns, description="timing", console=Console(stderr=True), transient=True):
-        found[cell].append(run(*cell))
+    with show_progress() as progress:
+        for cell in progress.track(turns, description="timing"):
+            found[cell].append(run(*cell))
     fastest: dict[Subject, float] = {}
     for (subject, _), times in found.items():
         least = min(one["p50_us"] for one in times)

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, get_args
 import typer
 from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
 from alcove.platform.cli.experiment_results import cuped_sentence, plan_sentence, sentence, show_results
-from alcove.platform.cli.output import AsJson, percent, print_json, print_rows, when
+from alcove.platform.cli.output import AsJson, percent, print_json, print_rows, say, when
 from alcove.platform.cli.plans import duration_s, guardrail_of
 from alcove.platform.cli.shares import segment_of, share_permyriad
 from alcove.platform.client import Arm, Correction, DeadlineError, Experiment, ExperimentPlan, OutcomeName, Primary
@@ -155,9 +155,9 @@ def create(
             experiment = client.start_experiment(experiment.experiment_id)
     _show([experiment], as_json=as_json)
     if not as_json and mde:
-        typer.echo(plan_sentence(experiment))
+        say(plan_sentence(experiment))
     if not as_json and experiment.pre_edges:
-        typer.echo(cuped_sentence(experiment))
+        say(cuped_sentence(experiment))
 
 
 @app.command("update")
@@ -251,9 +251,9 @@ def update(
         )
     _show([experiment], as_json=as_json)
     if not as_json and experiment.plan.mde:
-        typer.echo(plan_sentence(experiment))
+        say(plan_sentence(experiment))
     if not as_json and experiment.pre_edges:
-        typer.echo(cuped_sentence(experiment))
+        say(cuped_sentence(experiment))
 
 
 @app.command("watch")
@@ -270,7 +270,7 @@ def watch(
     with connect(server, token_file, tls_root) as client, suppress(DeadlineError):
         for experiment in client.watch_experiment(experiment_id, timeout_s=duration_s(for_time)):
             line = f"{experiment.experiment_id} {experiment.state} (etag {experiment.etag})"
-            typer.echo(experiment.model_dump_json() if as_json else line)
+            say(experiment.model_dump_json() if as_json else line)
 
 
 @app.command("start")
@@ -303,7 +303,7 @@ def stop(
         experiment = client.stop_experiment(experiment_id, etag=etag)
     _show([experiment], as_json=as_json)
     if not as_json and experiment.decision is not None:
-        typer.echo(sentence(experiment.arms, experiment.decision))
+        say(sentence(experiment.arms, experiment.decision))
 
 
 @app.command("list")

@@ -1,7 +1,6 @@
 """How are an experiment's plan, its looks and its results printed for people?"""
 
-import typer
-from alcove.platform.cli.output import print_table, when
+from alcove.platform.cli.output import print_table, say, when
 from alcove.platform.client import Arm, Decision, Estimate, Experiment, ExperimentReport, PairDifference, Results
 
 __all__ = ["cuped_sentence", "plan_sentence", "sentence", "show_results"]
@@ -26,25 +25,25 @@ def show_results(report: ExperimentReport) -> None:
     ]
     print_table(["arm", "version", "devices", "share", "accepted", "latency"], rows, title=title)
     for difference in found.differences:
-        typer.echo(f"{found.arms[difference.arm].name} - {found.arms[0].name}: {_percentage(difference.accuracy)}")
+        say(f"{found.arms[difference.arm].name} - {found.arms[0].name}: {_percentage(difference.accuracy)}")
     for pair in found.primary:
         if pair.adjustment is not None:
-            typer.echo(
+            say(
                 f"{found.arms[pair.arm].name} - {found.arms[0].name}, CUPED: {_percentage(pair.difference)}, "
                 f"theta {pair.adjustment.theta:.3g}, variance {-pair.adjustment.variance_reduction_percent:+.1f} %"
             )
     _show_pairs(experiment, found)
     _show_looks(experiment, found)
     for verdict in found.verdicts:
-        typer.echo(f"{found.arms[verdict.arm].name}, {verdict.kind}: {verdict.reason}")
-    typer.echo(sentence(experiment.arms, found.decision))
+        say(f"{found.arms[verdict.arm].name}, {verdict.kind}: {verdict.reason}")
+    say(sentence(experiment.arms, found.decision))
 
 
 def _show_pairs(experiment: Experiment, found: Results) -> None:
     if experiment.primary.kind == "accepted" and len(found.arms) == 2 and found.pairs[0].adjusted_p is None:
         return
     rows = [[_names(found, pair), _difference(experiment, pair.difference), _p_value(pair)] for pair in found.pairs]
-    typer.echo(f"by {experiment.primary.kind}; p-values corrected by {experiment.correction}:")
+    say(f"by {experiment.primary.kind}; p-values corrected by {experiment.correction}:")
     print_table(["pair", "difference", "p"], rows)
 
 
@@ -71,7 +70,7 @@ def _show_looks(experiment: Experiment, found: Results) -> None:
     due = (
         f"; the next is due at {found.next_look_reports:,} reports" if found.next_look_reports else "; no other follows"
     )
-    typer.echo(taken + due)
+    say(taken + due)
 
 
 def _names(found: Results, pair: PairDifference) -> str:

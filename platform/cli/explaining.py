@@ -10,7 +10,7 @@ import secrets
 from typing import Annotated, Any, Final
 
 import typer
-from alcove.platform.cli.output import print_json, print_rows, print_table
+from alcove.platform.cli.output import print_json, print_rows, print_table, say
 from alcove.platform.client import PlatformClient
 from alcove.registry.errors import AudienceError
 from alcove.registry.policy import (
@@ -64,7 +64,7 @@ def show_explanations(
         print_json([_plain(one, halt, policy.features[one.feature]) for one in told])
         return
     said = ", ".join(f"{name}={getattr(attributes, name)}" for name in sorted(attributes.values)) or "nothing"
-    typer.echo(f"policy {policy.serial} of {app}; the device says {said}; secret {key.hex()}")
+    say(f"policy {policy.serial} of {app}; the device says {said}; secret {key.hex()}")
     _print(policy, halt, told)
 
 
@@ -73,7 +73,7 @@ def _print(policy: Policy, halt: Halt, told: list[Explanation]) -> None:
         rows = [[step.subject, step.check, "yes" if step.passed else "no", step.detail] for step in one.steps]
         print_table(["about", "question", "goes_on", "because"], rows, title=f"{one.feature}: {_result(one)}")
         for note in _notes(one, halt, policy.features[one.feature]):
-            typer.echo(f"  {note}")
+            say(f"  {note}")
     if not told:
         print_rows([], as_json=False, empty=f"the policy of {policy.app} has no feature")
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from alcove.platform.cli.output import plain
 from alcove.platform.client.errors import ClientError, DeadlineError, UnauthenticatedError, UnavailableError
 from alcove.platform.core.errors import PlatformError
 from alcove.registry.errors import RegistryError, SignatureError
@@ -17,7 +18,10 @@ NO_ANSWER = 3
 def explain(error: Exception) -> tuple[str, int] | None:
     """Return the sentence and the exit code of an error that a user can cause; None for a fault of ours."""
     if isinstance(error, UnavailableError | DeadlineError):
-        return f"no answer: {error.message}\nIs the server running (alcove serve)?  Repeating is safe.", NO_ANSWER
+        return (
+            f"no answer: {plain(error.message)}\nIs the server running (alcove serve)?  Repeating is safe.",
+            NO_ANSWER,
+        )
     message = _message(error)
     return None if message is None else (message, FAILED)
 
@@ -25,13 +29,14 @@ def explain(error: Exception) -> tuple[str, int] | None:
 def _message(error: Exception) -> str | None:
     match error:
         case UnauthenticatedError():
-            message = f"{error.message}\nGive the token's file with --token-file or ALCOVE_TOKEN_FILE."
+            message = f"{plain(error.message)}\nGive the token's file with --token-file or ALCOVE_TOKEN_FILE."
         case ClientError():
-            message = error.message
+            message = plain(error.message)
         case SignatureError():
-            message = f"{error}\nIs this the key of the team that owns the feature?"
+            message = f"{plain(error)}\nIs this the key of the team that owns the feature?"
         case PlatformError() | RegistryError() | AlcoveRuntimeError():
-            message = str(error)
+            # The runtime's has a line for each finding of an export, of the caller's own module.
+            message = str(error) if isinstance(error, AlcoveRuntimeError) else plain(error)
         case ValidationError():
             fault = error.errors(include_url=False)[0]
             message = f"{'.'.join(map(str, fault['loc'])) or 'value'}: {fault['msg'].removeprefix('Value error, ')}"

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from alcove.features import catalogue
+from alcove.platform.cli.output import print_table, say
 from alcove.runtime import load
 from alcove.runtime.errors import AlcoveRuntimeError
-from rich.console import Console
-from rich.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -62,13 +61,13 @@ def list_features(
             }
             for name, feature in features
         ]
-        typer.echo(json.dumps(rows))
+        say(json.dumps(rows))
         return
-    table = Table("feature", "version", "size", "what it does")
-    for name, feature in features:
-        size_mb = feature.default_program.stat().st_size / 1e6
-        table.add_row(name, feature.default_version, f"{size_mb:.2f} MB", feature.summary)
-    Console().print(table)
+    table = [
+        [name, feature.default_version, f"{feature.default_program.stat().st_size / 1e6:.2f} MB", feature.summary]
+        for name, feature in features
+    ]
+    print_table(["feature", "version", "size", "what it does"], table)
 
 
 @app.command("run")
@@ -85,4 +84,4 @@ def run_feature(
         raise typer.BadParameter(f"{source} is not a file", param_hint="--input")
     with nullcontext(sys.stdin.buffer) if source == "-" else Path(source).open("rb") as stream:
         for answer in answers(name, iter(stream)):
-            typer.echo(json.dumps(answer, ensure_ascii=False))
+            say(json.dumps(answer, ensure_ascii=False))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from alcove.platform.cli.output import AsJson, print_json, print_rows, when
+from alcove.platform.cli.output import AsJson, print_json, print_rows, say, when
 from alcove.platform.core.errors import InvalidFieldError
 from alcove.registry import limits
 from alcove.registry.canonical import version_key
@@ -152,7 +152,7 @@ def new(
     if as_json:
         print_json({"private": str(file), "public": str(file.with_suffix(PUBLIC)), "key_id": key.keyid})
         return
-    typer.echo(f"{key.keyid}\nprivate {file}\npublic  {file.with_suffix(PUBLIC)}")
+    say(key.keyid, f"private {file}", f"public  {file.with_suffix(PUBLIC)}")
 
 
 def public(
@@ -175,7 +175,7 @@ def public(
     if as_json:
         print_json({"public": str(out), "key_id": key.keyid, "uri": uri})
         return
-    typer.echo(f"{key.keyid}\npublic  {out}")
+    say(key.keyid, f"public  {out}")
 
 
 def sign(
@@ -189,7 +189,7 @@ def sign(
     signed, roles = read_change(change).sign(signer)
     write_change(change, signed)
     if not as_json:
-        typer.echo(f"signed {', '.join(roles)} with {signer.public_key.keyid}")
+        say(f"signed {', '.join(roles)} with {signer.public_key.keyid}")
     _show(change, as_json=as_json)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from alcove.platform.cli import key_changes
 from alcove.platform.cli.files import online_folder
-from alcove.platform.cli.output import AsJson, print_json, print_rows
+from alcove.platform.cli.output import AsJson, print_json, print_rows, say
 from alcove.platform.server.guard import hold_data_folder
 from alcove.platform.server.settings import Settings
 from alcove.registry.ceremony import initialise_tree
@@ -102,11 +102,11 @@ def create(
             }
         )
         return
-    typer.echo(f"keys         {directory}/offline (move it to a safe), {directory}/teams (give each team its own)")
-    typer.echo(f"server keys  {server_keys} (nobody else's)")
-    typer.echo(f"trusted root {root} (ships inside the apps)")
-    typer.echo(f"signed tree  {tree_folder}")
-    typer.echo(f"next         alcove serve --data-dir {data_dir}{'' if online is None else f' --keys {online}'}")
+    say(f"keys         {directory}/offline (move it to a safe), {directory}/teams (give each team its own)")
+    say(f"server keys  {server_keys} (nobody else's)")
+    say(f"trusted root {root} (ships inside the apps)")
+    say(f"signed tree  {tree_folder}")
+    say(f"next         alcove serve --data-dir {data_dir}{'' if online is None else f' --keys {online}'}")
 
 
 @app.command("show")
@@ -164,9 +164,9 @@ def accept(
     if as_json:
         print_json({"changed": changed, "keys_in_use": settled})
         return
-    typer.echo(f"accepted: {', '.join(changed)}" if changed else "accepted before; nothing changed")
+    say(f"accepted: {', '.join(changed)}" if changed else "accepted before; nothing changed")
     for role in settled:
-        typer.echo(f"{key_file(keys, role)} is the new key now; the old one is gone")
+        say(f"{key_file(keys, role)} is the new key now; the old one is gone")
 
 
 def _teams(texts: list[str]) -> dict[str, tuple[str, ...]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 from alcove.platform.cli.exporting import made_by
-from alcove.platform.cli.output import print_json, print_rows
+from alcove.platform.cli.output import print_json, print_rows, say
 
 __all__ = ["verify_layers"]
 
@@ -51,9 +51,9 @@ def verify_layers(path: Path, factory: str, *, as_json: bool) -> None:
         ]
         print_rows(shown, as_json=False, empty="no layer")
         kind = " (its weights are rounded)" if is_quantised else ""
-        typer.echo(f"the program's outputs differ by {program:.3g} at most{kind}")
-        typer.echo("every layer agrees" if first is None else f"first to depart: {first.layer}, {first.source}")
+        say(f"the program's outputs differ by {program:.3g} at most{kind}")
+        say("every layer agrees" if first is None else f"first to depart: {first.layer}, {first.source}")
         if is_other:
-            typer.echo(f"the program is not of this module; its first step that differs: {where or 'none'}")
+            say(f"the program is not of this module; its first step that differs: {where or 'none'}")
     if first is not None or is_other:
         raise typer.Exit(1)

@@ -66,11 +66,12 @@ def run(arguments: list[str] | None = None) -> int:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except Exception as error:
         from alcove.platform.cli.failures import explain  # noqa: PLC0415 - loads what may fail: server and runtime
+        from alcove.platform.cli.output import say_text  # noqa: PLC0415 - loads rich
 
         told = explain(error)
         if told is None:
             raise
         message, code = told
-        sys.stderr.write(f"alcove: {message}\n")
+        say_text(f"alcove: {message}", err=True)
         return code
     return 0

@@ -15,10 +15,8 @@ from alcove.platform.cli import (
     model_registry,
     model_tag,
 )
-from alcove.platform.cli.output import AsJson, print_json, print_table
+from alcove.platform.cli.output import AsJson, make_console, print_json, print_table, say, say_text
 from alcove.runtime.errors import ExportError
-from rich.console import Console
-from rich.table import Table
 
 __all__ = ["app"]
 
@@ -104,17 +102,14 @@ def export(
     program.save(out)
     report = program.quantisation
     if explain:
-        typer.echo(program.explain(), err=as_json)
+        say_text(program.explain(), err=as_json)
     facts: dict[str, Any] = {"file": str(out), "size_bytes": len(bytes(program)), "digest": program.digest}
     if as_json:
         print_json(facts | {"quantisation": None if report is None else json.loads(report.to_json())})
     else:
         if report is not None:
-            table = Table(*report.columns, title=report.title)
-            for row in report.rows():
-                table.add_row(*row)
-            Console().print(table)
-        typer.echo(f"{out}: {facts['size_bytes']} bytes, sha256 {program.digest}")
+            print_table(report.columns, report.rows(), title=report.title)
+        say(f"{out}: {facts['size_bytes']} bytes, sha256 {program.digest}")
 
 
 @app.command("import")
@@ -161,7 +156,7 @@ def import_command(
     except ImportError as error:
         raise typer.BadParameter(f"needs alcove[export]: pip install 'alcove[export]' ({error})") from None
     shape = Pictures(size, three_numbers("--mean", mean), three_numbers("--std", std))
-    with Console(stderr=True).status("reading, exporting, calibrating, certifying"):
+    with make_console(err=True).status("reading, exporting, calibrating, certifying"):
         imported = import_backbone(
             architecture,
             options_of(option or []),
@@ -183,10 +178,10 @@ def import_command(
     if as_json:
         print_json(facts)
         return
-    typer.echo(f"{out}: {facts['size_bytes']:,} bytes, sha256 {imported.program.digest}")
+    say(f"{out}: {facts['size_bytes']:,} bytes, sha256 {imported.program.digest}")
     if imported.calibrated_on:
-        typer.echo(f"int8, calibrated on {imported.calibrated_on} pictures")
-    typer.echo(f"same best output as torch in float32: {imported.same_best:.1%} of {imported.compared_on} pictures")
+        say(f"int8, calibrated on {imported.calibrated_on} pictures")
+    say(f"same best output as torch in float32: {imported.same_best:.1%} of {imported.compared_on} pictures")
 
 
 @app.command("verify")
@@ -229,7 +224,7 @@ def verify(
     if as_json:
         print_json(facts)
     else:
-        typer.echo(f"{path}: " + ", ".join(f"{key} {value}" for key, value in facts.items()) + ": sound")
+        say(f"{path}: " + ", ".join(f"{key} {value}" for key, value in facts.items()) + ": sound")
 
 
 @app.command("run")

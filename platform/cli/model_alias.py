@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
-from alcove.platform.cli.output import AsJson, print_json, print_rows, when
+from alcove.platform.cli.output import AsJson, print_json, print_rows, say, when
 from alcove.platform.cli.references import VersionArgument, resolve
 from alcove.platform.client import AliasMove, AliasProposal
 
@@ -136,9 +136,9 @@ def _tell(done: AliasMove | AliasProposal, *, as_json: bool) -> None:
         return
     where = f"points to {done.to_version}" if done.to_version else "exists no more"
     if isinstance(done, AliasProposal):
-        typer.echo(
+        say(
             f"{done.proposal_id}: waits for somebody else (alcove model alias approve {done.proposal_id}); "
             f"then {done.feature}@{done.alias} {where}"
         )
     else:
-        typer.echo(f"{done.feature}@{done.alias} {where} (before: {done.from_version or 'nothing'})")
+        say(f"{done.feature}@{done.alias} {where} (before: {done.from_version or 'nothing'})")

@@ -16,13 +16,11 @@ from alcove.platform.catalog.diff import (
     figures_of,
 )
 from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
-from alcove.platform.cli.output import AsJson, print_json, print_table
+from alcove.platform.cli.output import AsJson, print_diff, print_json, print_table, say
 from alcove.platform.cli.references import parse_reference
 from alcove.platform.client import PlatformClient, Validation
 from alcove.registry.errors import IntegrityError
 from alcove.registry.manifest import Manifest
-from rich.console import Console
-from rich.syntax import Syntax
 
 __all__ = ["diff"]
 
@@ -119,15 +117,15 @@ def _print(found: VersionDiff) -> None:
         _print_more(found, variant)
     for side, names in ((found.left, found.only_left), (found.right, found.only_right)):
         if names:
-            typer.echo(f"only in {side}: {', '.join(names)}")
+            say(f"only in {side}: {', '.join(names)}")
     if found.lineage:
         print_table(["lineage", found.left, found.right, ""], [_row(figure) for figure in found.lineage])
     if found.breaks:
-        typer.echo(f"apps that call {found.left} break with {found.right}: " + "; ".join(found.breaks))
+        say(f"apps that call {found.left} break with {found.right}: " + "; ".join(found.breaks))
     else:
-        typer.echo(f"apps that call {found.left} can call {found.right}")
+        say(f"apps that call {found.left} can call {found.right}")
     if found.card:
-        Console().print(Syntax(found.card, "diff", background_color="default", word_wrap=True))
+        print_diff(found.card)
 
 
 def _print_more(found: VersionDiff, variant: VariantDiff) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from alcove.platform.cli.output import AsJson, print_json, print_table
+from alcove.platform.cli.output import AsJson, print_json, print_table, say
 
 __all__ = ["inspect"]
 
@@ -46,21 +46,21 @@ def inspect(
     if as_json:
         print_json(facts)
     elif html is not None:
-        typer.echo(f"{html}: {html.stat().st_size:,} bytes, {len(facts['ops'])} operators; it needs no network")
+        say(f"{html}: {html.stat().st_size:,} bytes, {len(facts['ops'])} operators; it needs no network")
     else:
         _print(facts)
 
 
 def _print(facts: dict[str, Any]) -> None:
-    typer.echo(f"sha256 {facts['digest']}, format {facts['format']}")
-    typer.echo(
+    say(f"sha256 {facts['digest']}, format {facts['format']}")
+    say(
         f"{facts['size_bytes']:,} bytes, of them {facts['weights_bytes']:,} weights; a session takes at most "
         f"{facts['memory_ceiling_bytes']:,} bytes more (arena {facts['arena_bytes']:,})"
     )
     for line in (*_certificate(facts["certificate"]), *_provenance(facts["provenance"])):
-        typer.echo(line)
+        say(line)
     if facts["states"]:
-        typer.echo(f"keeps from run to run: {', '.join(facts['states'])}")
+        say(f"keeps from run to run: {', '.join(facts['states'])}")
     ports = [
         [port["direction"], port["name"], port["dtype"], _dims(port), str(port["labels"] or "")]
         for port in facts["ports"]

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
 from alcove.platform.cli.failures import FAILED
-from alcove.platform.cli.output import AsJson, print_json, print_rows, when
+from alcove.platform.cli.output import AsJson, print_json, print_rows, say, when
 from alcove.platform.cli.references import VersionArgument, resolve
 from alcove.platform.client import Version
 
@@ -39,7 +39,7 @@ def validate(
             for check in validation.checks
         ]
         print_rows(rows, as_json=False, empty="")
-        typer.echo(f"{version.feature} {version.version} is {version.state}")
+        say(f"{version.feature} {version.version} is {version.state}")
     if not validation.is_passed:
         raise typer.Exit(FAILED)
 
@@ -90,7 +90,7 @@ def revoke(
         print_json({"version": version, "apps": apps})
         return
     where = f"devices of {', '.join(apps)} drop it at their next check-in" if apps else "no app ever used it"
-    typer.echo(f"{version.feature} {version.version} is revoked: {where}")
+    say(f"{version.feature} {version.version} is revoked: {where}")
 
 
 def rules(
@@ -151,11 +151,11 @@ def rules(
         if field not in ("set_by", "set_at_s")
     ]
     print_rows(rows, as_json=False, empty="")
-    typer.echo(f"set {when(held.set_at_s)} by {held.set_by}" if held.set_by else "nobody has set any")
+    say(f"set {when(held.set_at_s)} by {held.set_by}" if held.set_by else "nobody has set any")
 
 
 def _tell(version: Version, *, as_json: bool) -> None:
     if as_json:
         print_json(version)
     else:
-        typer.echo(f"{version.feature} {version.version} is {version.state}")
+        say(f"{version.feature} {version.version} is {version.state}")

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from alcove.platform.cli.output import PIPED_WIDTH, AsJson, print_json
-from rich.console import Console
-from rich.table import Table
+from alcove.platform.cli.output import AsJson, make_console, make_table, plain, print_json, say
 
 if TYPE_CHECKING:
     from alcove.runtime.profile import OpProfile, Profile
@@ -103,7 +101,7 @@ def profile(
         return
     _print(found, f"{program.name}: {found.runs} runs, {origin} inputs", rows, by, top)
     if trace is not None:
-        typer.echo(f"trace of the median run: {trace} (open it at ui.perfetto.dev, or in chrome://tracing)")
+        say(f"trace of the median run: {trace} (open it at ui.perfetto.dev, or in chrome://tracing)")
 
 
 def profile_file(program: bytes, given: Sequence[str], *, runs: int = 100, threads: int = 1) -> "tuple[Profile, str]":
@@ -125,7 +123,7 @@ def profile_file(program: bytes, given: Sequence[str], *, runs: int = 100, threa
         sets = timed_inputs(program, model)
         middle = sets[len(sets) // 2]
         inputs, origin = list(middle.inputs), middle.origin
-    with Console(stderr=True).status(f"measuring this machine, then {runs} runs"):
+    with make_console(err=True).status(f"measuring this machine, then {runs} runs"):
         return profile_program(program, inputs, runs=runs, threads=threads), origin
 
 
@@ -180,11 +178,9 @@ def _facts(found: "Profile", program: Path, origin: str, by: By, rows: Sequence[
 
 
 def _print(found: "Profile", title: str, rows: Sequence[Row], by: By, top: int) -> None:
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=PIPED_WIDTH)
+    console = make_console()
     sizes = "".join(f", {name}={size}" for name, size in found.sizes.items())
-    table = Table(title=title + sizes, title_justify="left")
+    table = make_table(title + sizes)
     table.add_column("#" if by is By.OP else "ops", justify="right")
     table.add_column(by.value, overflow="fold")
     table.add_column("line" if by is By.OP else "line, if one", overflow="fold")
@@ -195,7 +191,7 @@ def _print(found: "Profile", title: str, rows: Sequence[Row], by: By, top: int) 
     shown = rows if top == 0 else rows[:top]
     most = max((row.share for row in rows), default=0.0) or 1.0
     for row in shown:
-        table.add_row(*_cells(row, by, most))
+        table.add_row(*map(plain, _cells(row, by, most)))
     rest = rows[len(shown) :]
     if rest:
         cells = ["", f"{len(rest)} more", "", *([""] if by is By.OP else [])]
@@ -203,7 +199,7 @@ def _print(found: "Profile", title: str, rows: Sequence[Row], by: By, top: int) 
         table.add_row(*cells, _micros(sum(row.time_us for row in rest)), f"{share:.1%}", "", "", "", "", style="dim")
     console.print(table)
     for line in _totals(found, rows):
-        console.print(line, highlight=False, soft_wrap=True)
+        console.print(plain(line), soft_wrap=True)
 
 
 def _cells(row: Row, by: By, most: float) -> list[str]:

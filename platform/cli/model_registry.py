@@ -5,13 +5,10 @@ from typing import Annotated, Literal
 
 import typer
 from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
-from alcove.platform.cli.output import AsJson, print_json, print_rows, when
+from alcove.platform.cli.output import AsJson, plain, print_json, print_markdown, print_rows, say, show_progress, when
 from alcove.platform.cli.references import VersionArgument, parse_reference
 from alcove.platform.client import VersionDetails
 from alcove.platform.core.records import VersionState
-from rich.console import Console
-from rich.markdown import Markdown
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 __all__ = ["download", "list_command", "push", "show"]
 
@@ -97,11 +94,11 @@ def push(
         if as_json:
             print_json({"change": str(out)})
         else:
-            typer.echo(f"{out} waits for colleagues: alcove keys sign {out} --key KEY, then push --signed {out}")
+            say(f"{out} waits for colleagues: alcove keys sign {out} --key KEY, then push --signed {out}")
     elif as_json:
         print_json(pushed)
     else:
-        typer.echo(f"{pushed.feature} {pushed.version} is published (manifest {pushed.manifest_sha256})")
+        say(f"{pushed.feature} {pushed.version} is published (manifest {pushed.manifest_sha256})")
 
 
 def list_command(
@@ -175,12 +172,12 @@ def show(
 def _print(details: VersionDetails) -> None:
     version = details.version
     aliases = "".join(f" @{alias}" for alias in version.aliases)
-    typer.echo(f"{version.feature} {version.version}{aliases}: {version.state}, of team {version.team}")
-    typer.echo(f"published {when(version.published_at_s)}, manifest {version.manifest_sha256}")
+    say(f"{version.feature} {version.version}{aliases}: {version.state}, of team {version.team}")
+    say(f"published {when(version.published_at_s)}, manifest {version.manifest_sha256}")
     lineage = version.lineage.model_dump() if version.lineage else {}
     for field, value in lineage.items():
         if value:
-            typer.echo(f"{field.replace('_', ' ')}: {value}")
+            say(f"{field.replace('_', ' ')}: {value}")
     print_rows([item.model_dump() for item in version.variants], as_json=False, empty="")
     ports = [
         {
@@ -209,7 +206,7 @@ def _print(details: VersionDetails) -> None:
         for m in details.moves
     ]
     print_rows(moves, as_json=False, empty="no state but the first: alcove model validate")
-    Console().print(Markdown(details.card))
+    print_markdown(details.card)
 
 
 def download(
@@ -238,9 +235,8 @@ def download(
             )
         chosen = programs[variant or next(iter(programs))]
         path = out or Path(f"{version.feature}-{version.version}-{chosen.name}.alc")
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-        with Progress(*columns, console=Console(stderr=True, quiet=as_json), transient=True) as progress:
-            task = progress.add_task(path.name, total=chosen.size_bytes)
+        with show_progress(of="bytes", quiet=as_json) as progress:
+            task = progress.add_task(plain(path.name), total=chosen.size_bytes)
             size_bytes = client.download_blob(
                 chosen.sha256, path, progress=lambda done, _all: progress.update(task, completed=done)
             )
@@ -255,4 +251,4 @@ def download(
     if as_json:
         print_json(facts)
     else:
-        typer.echo(f"{path}: {version.feature} {version.version} {chosen.name}, {size_bytes} bytes, {chosen.sha256}")
+        say(f"{path}: {version.feature} {version.version} {chosen.name}, {size_bytes} bytes, {chosen.sha256}")

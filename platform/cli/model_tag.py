@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
-from alcove.platform.cli.output import AsJson, print_json
+from alcove.platform.cli.output import AsJson, print_json, say
 from alcove.platform.cli.references import VersionArgument, resolve
 from alcove.platform.client import Version
 
@@ -53,4 +53,4 @@ def _tell(version: Version, *, as_json: bool) -> None:
         print_json(version)
     else:
         tags = ", ".join(f"{tag.key}={tag.value}" for tag in version.tags) or "no tags"
-        typer.echo(f"{version.feature} {version.version}: {tags}")
+        say(f"{version.feature} {version.version}: {tags}")

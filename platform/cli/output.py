@@ -1,25 +1,89 @@
-"""How does a command print what it found?  A table for people, JSON for programs; both from the same rows."""
+"""Prints what a command found: a table for people, JSON for programs; both from the same rows.
+
+Names, reasons, cards and error messages come from other people.  So nothing that is printed is markup, and control and
+direction characters are shown as escapes: a text cannot colour, link, hide, reorder or forge a line, nor end the
+command.  Everything in this package prints through here, and a test forbids the other ways
+(`tests/structure/test_output.py`).
+"""
 
 import json
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Literal
 
 import typer
 from pydantic import BaseModel
 from rich.console import Console
+from rich.markdown import Markdown
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.syntax import Syntax
 from rich.table import Table
 
-__all__ = ["AsJson", "percent", "print_json", "print_rows", "print_table", "when"]
+__all__ = [
+    "PIPED_WIDTH",
+    "AsJson",
+    "make_console",
+    "make_table",
+    "percent",
+    "plain",
+    "print_diff",
+    "print_json",
+    "print_markdown",
+    "print_rows",
+    "print_table",
+    "say",
+    "say_text",
+    "show_progress",
+    "when",
+]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]
 Row = Mapping[str, Any]
-PIPED_WIDTH = 160  # characters of a table that no terminal bounds
+PIPED_WIDTH: Final = 160  # characters of a table that no terminal bounds
+_HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # controls, formats (directions), halves, separators
+_JOINERS: Final = frozenset("\u200c\u200d")  # which Persian, Hindi and emoji need; they reorder nothing
+
+
+def plain(text: object) -> str:
+    """Return a text on one line, with every character that a terminal would act on as its JSON escape."""
+    return "".join(
+        _escape(one) if unicodedata.category(one) in _HIDDEN and one not in _JOINERS else one for one in str(text)
+    )
+
+
+def _escape(one: str) -> str:
+    units = one.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+def say(*lines: object, err: bool = False) -> None:
+    """Print lines; whatever they hold, each stays one."""
+    for line in lines:
+        typer.echo(plain(line), err=err)
+
+
+def say_text(text: str, *, err: bool = False) -> None:
+    """Print a text of several lines."""
+    say(*text.split("\n"), err=err)
+
+
+def make_console(*, err: bool = False, quiet: bool = False) -> Console:
+    """Return a console to which every text is only that; wide where no terminal bounds it."""
+    options: dict[str, Any] = {"stderr": err, "quiet": quiet, "markup": False, "emoji": False, "highlight": False}
+    console = Console(**options)
+    return console if console.is_terminal else Console(**options, width=PIPED_WIDTH)
+
+
+def make_table(title: object = None, *, has_header: bool = True) -> Table:
+    """Return a table for `make_console`; its cells go through `plain`."""
+    shown = None if title is None else plain(title)
+    return Table(title=shown, title_justify="left", show_header=has_header)
 
 
 def print_json(value: object) -> None:
-    """Print a value (pydantic models included) as JSON."""
-    typer.echo(json.dumps(_plain(value), ensure_ascii=False, indent=2))
+    """Print a value (pydantic models included) as JSON; what a terminal would act on is escaped, as JSON can."""
+    say_text(json.dumps(_plain(value), ensure_ascii=False, indent=2))
 
 
 def print_rows(rows: Sequence[Row], *, as_json: bool, empty: str, title: str | None = None) -> None:
@@ -27,22 +91,40 @@ def print_rows(rows: Sequence[Row], *, as_json: bool, empty: str, title: str | N
     if as_json:
         print_json(list(rows))
     elif not rows:
-        typer.echo(empty)
+        say(empty)
     else:
         print_table(list(rows[0]), [[str(value) for value in row.values()] for row in rows], title=title)
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None) -> None:
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> None:
     """Print a table; ids and digests are never cut."""
-    table = Table(*(column.replace("_", " ") for column in columns), title=title, title_justify="left")
-    for column in table.columns:
-        column.overflow = "fold"
+    console, table = make_console(), make_table()
+    for column in columns:
+        table.add_column(plain(column.replace("_", " ")), overflow="fold")
     for row in rows:
-        table.add_row(*row)
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=PIPED_WIDTH)
+        table.add_row(*map(plain, row))
+    if title is not None:  # not the table's own, which is folded at the table's width
+        console.print(plain(title), style="italic", soft_wrap=True)
     console.print(table)
+
+
+def print_markdown(text: str) -> None:
+    """Print somebody's Markdown: laid out, its links as text."""
+    shown = "\n".join(map(plain, text.split("\n")))
+    make_console().print(Markdown(shown, hyperlinks=False))
+
+
+def print_diff(text: str) -> None:
+    """Print a unified difference of two texts."""
+    shown = "\n".join(map(plain, text.split("\n")))
+    make_console().print(Syntax(shown, "diff", background_color="default", word_wrap=True))
+
+
+def show_progress(*, of: Literal["steps", "bytes"] = "steps", quiet: bool = False) -> Progress:
+    """Return a progress display on standard error, which goes when it is done."""
+    bar = (TextColumn("{task.description}", markup=False), BarColumn())
+    more = (DownloadColumn(), TransferSpeedColumn()) if of == "bytes" else (TextColumn("{task.percentage:>3.0f} %"),)
+    return Progress(*bar, *more, console=make_console(err=True, quiet=quiet), transient=True)
 
 
 def percent(permyriad: int) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import typer
 from alcove.platform.cli.files import read_text
 from alcove.platform.cli.key_changes import read_change, write_change
+from alcove.platform.cli.output import make_console
 from alcove.platform.client import (
     PlatformClient,
     Version,
@@ -24,7 +25,6 @@ from alcove.registry.manifest import Lineage, Needs
 from alcove.registry.package import create_package
 from alcove.registry.signers import load_any_signer, load_key
 from pydantic import ValidationError
-from rich.console import Console
 
 __all__ = ["TeamKeys", "push_programs", "push_signed", "read_needs"]
 
@@ -84,7 +84,7 @@ def push_programs(
         raise typer.BadParameter(f"{out} exists; a change is drafted once", param_hint="--out")
     signers = [load_any_signer(path, secrets=_asked) for path in keys.signing]
     colleagues = [load_key(path) for path in keys.colleagues]
-    console = Console(stderr=True, quiet=is_quiet)
+    console = make_console(err=True, quiet=is_quiet)
     with console.status("packaging") as status:
         bases = recent_programs(client, feature, files, but=version, versions=deltas_from, progress=status.update)
         status.update("packaging")

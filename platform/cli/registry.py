@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 from alcove.platform.cli.connection import Blobs, Database
 from alcove.platform.cli.failures import FAILED
-from alcove.platform.cli.output import AsJson, print_json, print_rows, when
+from alcove.platform.cli.output import AsJson, print_json, print_rows, say, when
 from alcove.registry.clock import SYSTEM_CLOCK
 from alcove.registry.tree import Tree
 
@@ -56,7 +56,7 @@ def check(*, data_dir: DataDir, database: Database = None, blobs: Blobs = None, 
             }
         )
     else:
-        typer.echo(
+        say(
             f"{found.role_count} roles, {found.target_count} documents and {found.blob_count} blobs are as signed, "
             f"{report.row_count} rows as published"
         )
@@ -100,7 +100,7 @@ def collect_command(
     )  # fmt: skip
     if rows:
         would = "would be " if is_dry else ""
-        typer.echo(f"{len(rows)} blobs {would}removed, {done.freed_bytes} bytes")
+        say(f"{len(rows)} blobs {would}removed, {done.freed_bytes} bytes")
 
 
 def _tree(data_dir: Path, blobs: str | None) -> Tree:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
 from alcove.platform.cli.explaining import Explained, show_explanations
-from alcove.platform.cli.output import AsJson, percent, print_json, print_rows, when
+from alcove.platform.cli.output import AsJson, percent, print_json, print_rows, say, when
 from alcove.platform.cli.plans import PlanOptions, duration_s, plan_of
 from alcove.platform.cli.rollout_details import show_details
 from alcove.platform.cli.shares import share_permyriad
@@ -168,7 +168,7 @@ def watch(
     """Print the rollout now and at each change, until it has ended; with --json a line of JSON each time."""
     with connect(server, token_file, tls_root) as client, suppress(DeadlineError):
         for rollout in client.watch_rollout(rollout_id, timeout_s=duration_s(for_time)):
-            typer.echo(rollout.model_dump_json() if as_json else _line(rollout))
+            say(rollout.model_dump_json() if as_json else _line(rollout))
 
 
 @app.command("advance")

@@ -1,7 +1,6 @@
 """How does one rollout look in a terminal?  Its plan, stage by stage, and what the last look at it found."""
 
-import typer
-from alcove.platform.cli.output import percent, print_rows, when
+from alcove.platform.cli.output import percent, print_rows, say, when
 from alcove.platform.client import Rollout, Verdict
 
 __all__ = ["show_details"]
@@ -21,7 +20,7 @@ def show_details(rollout: Rollout) -> None:
             f" 'alcove rollout approve {rollout.rollout_id}'"
         )
     for line in lines:
-        typer.echo(line)
+        say(line)
     _show_stages(rollout)
     _show_look(rollout)
 

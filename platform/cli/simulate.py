@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from alcove.platform.cli.output import AsJson, print_json, print_rows
+from alcove.platform.cli.output import AsJson, print_json, print_rows, say, show_progress
 from alcove.platform.cli.plans import PlanOptions, plan_of
 from alcove.platform.client import Plan
 from alcove.platform.core.errors import InvalidFieldError
@@ -15,8 +15,6 @@ from alcove.platform.simulation.run import simulate as simulated
 from alcove.platform.simulation.scenario import Behaviour, Mechanism, Scenario
 from alcove.platform.simulation.summary import Summary, summarise
 from pydantic import ValidationError
-from rich.console import Console
-from rich.progress import Progress
 
 __all__ = ["simulate"]
 
@@ -73,7 +71,7 @@ def simulate(
     """
     _check_plot(plot)
     if mechanism is Mechanism.PRIO3:
-        typer.echo("alcove: prio3 is planned; what devices send today is --mechanism randomised-response", err=True)
+        say("alcove: prio3 is planned; what devices send today is --mechanism randomised-response", err=True)
     plan, _ = plan_of(
         stages=stage,
         guardrails=guard,
@@ -106,7 +104,7 @@ def simulate(
     except InvalidFieldError as error:
         raise typer.BadParameter(str(error)) from None
     began_s = time.perf_counter()
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    with show_progress() as progress:
         task = progress.add_task("runs", total=runs)
         results = list(simulated(scenario, lambda done: progress.update(task, completed=done)))
     summary = summarise(results, windows=windows, seconds=time.perf_counter() - began_s)
@@ -136,10 +134,10 @@ def _show(summary: Summary, *, as_json: bool) -> None:
     print_rows(rows, as_json=False, empty="no window", title="first run")
     harmed, done = summary.harmed, summary.completed
     soon = "" if summary.windows_to_harm is None else f", after {summary.windows_to_harm:g} windows (median)"
-    typer.echo(f"harm found in {harmed.share:.1%} of {summary.runs} runs ({harmed.low:.1%} to {harmed.high:.1%}){soon}")
-    typer.echo(f"reached everybody in {done.share:.1%} ({done.low:.1%} to {done.high:.1%})")
-    typer.echo(f"a device that took part spent epsilon {summary.epsilon_mean:.3g}, {summary.epsilon_max:.3g} at most")
-    typer.echo(f"{summary.device_windows_per_s / 1e6:.1f} million device-windows a second")
+    say(f"harm found in {harmed.share:.1%} of {summary.runs} runs ({harmed.low:.1%} to {harmed.high:.1%}){soon}")
+    say(f"reached everybody in {done.share:.1%} ({done.low:.1%} to {done.high:.1%})")
+    say(f"a device that took part spent epsilon {summary.epsilon_mean:.3g}, {summary.epsilon_max:.3g} at most")
+    say(f"{summary.device_windows_per_s / 1e6:.1f} million device-windows a second")
 
 
 def _check_plot(path: Path | None) -> None:

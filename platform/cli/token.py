@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 from alcove.platform.cli.connection import Database
-from alcove.platform.cli.output import AsJson, print_json, print_rows, when
+from alcove.platform.cli.output import AsJson, print_json, print_rows, say, when
 
 __all__ = ["app"]
 
@@ -44,9 +44,9 @@ def create(
     if as_json:
         print_json(shown | ({"token": text} if out is None else {"file": str(out)}))
     elif out is None:
-        typer.echo(text)
+        say(text)
     else:
-        typer.echo(f"token {record.token_id} ({record.role}) written to {out}, valid until {when(record.expires_at_s)}")
+        say(f"token {record.token_id} ({record.role}) written to {out}, valid until {when(record.expires_at_s)}")
 
 
 @app.command("list")
@@ -86,7 +86,7 @@ def revoke(
     if as_json:
         print_json({"token_id": record.token_id, "revoked_at_s": record.revoked_at_s})
     else:
-        typer.echo(f"token {record.token_id} ({record.role}) is revoked since {when(record.revoked_at_s)}")
+        say(f"token {record.token_id} ({record.role}) is revoked since {when(record.revoked_at_s)}")
 
 
 def _make_private(path: Path) -> int:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from alcove.features import catalogue
 from alcove.platform.cli.demo.people import load_sentences
+from alcove.platform.cli.output import make_table, plain
 from alcove.runtime import load
-from rich.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -52,9 +52,11 @@ def show_all(console: Console) -> list[Shown]:
     shown = [SHOWS[name](name) for name in sorted(catalogue()) if name in SHOWS]
     for each in shown:
         title = f"{each.feature} {each.version}: {each.median_us:.1f} µs an answer"
-        table = Table(*each.columns, title=title, title_justify="left")
+        table = make_table(title)
+        for column in each.columns:
+            table.add_column(plain(column))
         for row in each.rows:
-            table.add_row(*row)
+            table.add_row(*map(plain, row))
         console.print(table)
     return shown
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from alcove.platform.cli.output import make_console, make_table, plain
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from alcove.platform.cli.demo.result import ArmOutcome, DemoResult, GuardOutcome
+    from rich.console import Console
+    from rich.table import Table
 
 TITLES = {
     "serve": "Start the server",
@@ -30,10 +32,10 @@ class Screen:
     """A live line for each step, and what held of it."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self.console = console or Console()
+        self.console = console or make_console()
         self._progress = Progress(
-            SpinnerColumn(finished_text="[green]✓"),
-            TextColumn("{task.description}"),
+            SpinnerColumn(finished_text=Text("✓", "green")),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
@@ -64,7 +66,8 @@ class Screen:
         """Note that a step held, and what it showed."""
         self._number += 1
         self._progress.update(self._task, completed=self._number)
-        self.console.print(f"[green]✓[/] [bold]{self._number}. {TITLES[name]}[/]\n    {what}", highlight=False)
+        self._print(("✓ ", "green"), (f"{self._number}. {TITLES[name]}", "bold"))
+        self._print(f"    {plain(what)}")
 
     @contextmanager
     def progress(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
@@ -84,31 +87,34 @@ class Screen:
         if result.arms:
             self.console.print(_arms_table(result))
             decision = f"{result.winner} wins" if result.winner else "inconclusive, hold"
-            self.console.print(f"[bold]Decision:[/] {decision}. {result.decision_reason}", highlight=False)
+            self._print(("Decision:", "bold"), f" {decision}. {plain(result.decision_reason)}")
         if result.ramped:
             how = f" by override ({result.override_reason})" if result.override_reason else ""
-            self.console.print(f"[bold]Ramped:[/] {result.ramped_to} to 100 %{how}", highlight=False)
+            self._print(("Ramped:", "bold"), plain(f" {result.ramped_to} to 100 %{how}"))
         if result.guarded is not None:
             self.console.print(_guard_table(result.guarded))
         if result.tamper_refused:
-            self.console.print(f"[bold]Tampered release refused:[/] {result.tamper_error}", highlight=False)
+            self._print(("Tampered release refused:", "bold"), f" {plain(result.tamper_error)}")
         if result.privacy:
             self.console.print(_privacy_table(result))
         if result.error:
-            self.console.print(f"[red]✗[/] {result.error}", highlight=False)
-        self.console.print(f"{result.seconds:.1f} s", highlight=False)
+            self._print(("✗", "red"), f" {plain(result.error)}")
+        self._print(f"{result.seconds:.1f} s")
+
+    def _print(self, *parts: str | tuple[str, str]) -> None:
+        """Print a line of texts; a pair is one with its style."""
+        self.console.print(Text.assemble(*parts))
 
 
 def _arms_table(result: DemoResult) -> Table:
-    table = Table(
-        title=f"What the reports say: {result.devices} devices in processes, {result.fleet} in the fleet; "
-        f"k = {result.cells} cells, ε = {result.epsilon:g}; intervals hold the privacy noise",
-        title_justify="left",
+    table = make_table(
+        f"What the reports say: {result.devices} devices in processes, {result.fleet} in the fleet; "
+        f"k = {result.cells} cells, ε = {result.epsilon:g}; intervals hold the privacy noise"
     )
     for column in ("version", "devices", "share", "accuracy", "interval", "latency", "interval"):
         table.add_column(column, justify="left" if column == "version" else "right")
     for arm in result.arms:
-        table.add_row(*_arm_cells(arm))
+        table.add_row(*map(plain, _arm_cells(arm)))
     return table
 
 
@@ -128,10 +134,10 @@ def _arm_cells(arm: ArmOutcome) -> tuple[str, ...]:
 
 def _guard_table(guarded: GuardOutcome) -> Table:
     title = f"{guarded.version}, harmful on purpose, at {guarded.share:.0%}: {guarded.state.replace('_', ' ')}"
-    table = Table(title=title, title_justify="left", show_header=False)
+    table = make_table(title, has_header=False)
     table.add_row("devices in processes that ran it", str(guarded.ran_it))
     table.add_row("reports that were read", f"{guarded.reports:,}")
-    table.add_row("the server's judgement", f"{guarded.judgement}: {guarded.reason}")
+    table.add_row("the server's judgement", plain(f"{guarded.judgement}: {guarded.reason}"))
     stopped = (
         "rolled back by a person: the reports did not tell"
         if guarded.seconds is None
@@ -143,7 +149,7 @@ def _guard_table(guarded: GuardOutcome) -> Table:
 
 def _privacy_table(result: DemoResult) -> Table:
     moved, privacy = result.bytes_moved, result.privacy
-    table = Table(title="What left each device, and what it read", title_justify="left", show_header=False)
+    table = make_table("What left each device, and what it read", has_header=False)
     table.add_row("about the user", f"{privacy['report_bytes']} bytes: task, window, randomised cell")
     table.add_row("besides", f"{privacy['request_bytes']} bytes: requests for static files, the same on every device")
     table.add_row("budget", f"ε {privacy['epsilon_spent']:g} spent, cap {privacy['epsilon_cap_day']:g} a day")
