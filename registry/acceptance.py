@@ -105,6 +105,7 @@ def judge(folder: Path, change: Change, *, now_s: int) -> Judged:
             raise ExpiredMetadata(role, version=metadata.signed.version, expired_at_s=moment_s)
     root, root_metadata = _judge_root(change, base)
     targets = _judge_targets(change, base, root)
+    _check_apart(root, targets)
     roles = {}
     for role, metadata in change.roles.items():
         if isinstance(metadata.signed, Targets) and not _is_there(base, role, metadata):
@@ -220,7 +221,6 @@ def _judge_targets(change: Change, base: TreeState | None, root: Root) -> Target
     known = {} if base is None else delegations(base.targets)
     _check_delegations(known, delegations(new))
     _keep_rules(check_targets, new)
-    _check_apart(root, new)
     return new
 
 

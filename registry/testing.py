@@ -338,8 +338,15 @@ class TreeWorld:
         expires = utc(self.clock.now_s() + layout.LIFETIMES_S["policy"])
         metadata = Metadata(Targets(version=state.roles[role].version + 1, expires=expires, targets=targets))
         metadata.sign(signers[role])
+        self.publish_anyway(role, metadata, documents)
+
+    def publish_anyway(
+        self, role: str, metadata: Metadata[Targets], documents: Mapping[str, bytes] | None = None
+    ) -> None:
+        """Make signed metadata of a role current as a stolen server could, though the tree would refuse it."""
+        state = self.tree.state()
         Publisher(self.tree.folder, self.keys.online, DISK, self.clock.now_s()).publish(
-            targets=documents,
+            targets=documents or {},
             roles={role: SignedRole(metadata, metadata.to_bytes())},
             snapshot=state.snapshot,
             timestamp=state.timestamp,

@@ -1,11 +1,13 @@
-"""The halt key, and any document signed with it: it takes away, and gives no device anything new."""
+"""`snapshot` and `timestamp`, and one key more: what each pair gives, and that a halt gives no device anything new."""
 
 import pytest
 from alcove.registry.errors import VersionHaltedError
 from alcove.registry.policy import Policy, Reason, resolve
+from alcove.registry.testing import TreeWorld
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.attacks.attacker import SERVER, possible
 from tests.registry.policies import everything, experiment, policy, ref, rollout, rules, secret
 
 SHARES = [(5000, 5000), (100, 9000), (0, 0), (2000, 3000, 4000)]
@@ -46,3 +48,17 @@ def test_halting_an_arm_raises_the_share_of_no_rollout(arm: str) -> None:
         moved[halted] = found.count(Reason.ROLLOUT)
     assert len(set(moved.values())) == 1
     assert min(moved.values()) > 0
+
+
+WITH_SERVER = {
+    "targets": {"forge", "choose", "halt", "freeze"},
+    "policy": {"choose", "freeze"},
+    "halt": {"halt", "freeze"},
+    "team-text": {"forge", "freeze"},
+}
+
+
+@pytest.mark.parametrize("role", WITH_SERVER)
+def test_key_compromise_with_the_server_gives_what_the_table_says(published: TreeWorld, role: str) -> None:
+    """Besides the keys that date a tree: only the team's or an offline key makes a version."""
+    assert possible(published, [role, *SERVER]) == WITH_SERVER[role]

@@ -13,13 +13,12 @@ from alcove.registry.errors import (
     FetchError,
     IntegrityError,
     MetadataError,
-    MissingTarget,
     RegistryError,
     RollbackError,
     SignatureError,
     WrongSubjectError,
 )
-from alcove.registry.policy import Halt, HaltedVersion, Policy
+from alcove.registry.policy import Halt, HaltedVersion
 from alcove.registry.testing import TreeWorld
 
 DAY_S = 86_400
@@ -245,21 +244,6 @@ def test_document_of_another_app_or_feature_is_refused(published: TreeWorld) -> 
     with pytest.raises(WrongSubjectError):
         client.halt("messenger")
     assert client.stored_policy("messenger") is None
-
-
-def test_team_cannot_speak_for_another_team_or_the_policy(published: TreeWorld) -> None:
-    """Even if the server let it pass: nobody asks a role about a path that was not delegated to it."""
-    stolen = published.package("9.9.9", team="speech")
-    policy = Policy(app="keyboard", serial=1, features={})
-    published.misuse(
-        "team-speech",
-        {stolen.manifest.path: stolen.manifest.to_bytes(), "policy/keyboard.json": policy.to_bytes()},
-    )
-    client = published.client()
-    with pytest.raises(MissingTarget):
-        client.manifest("language_id", "9.9.9")
-    with pytest.raises(MissingTarget):
-        client.policy("keyboard")
 
 
 def test_manifest_of_another_version_under_a_path_is_refused(published: TreeWorld) -> None:

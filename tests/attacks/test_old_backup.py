@@ -1,4 +1,4 @@
-"""What happens when the server's folder is restored from a back-up?  Devices refuse it, and so does the server."""
+"""An old back-up of the server: devices that saw more refuse it by name, and the server publishes nothing on top."""
 
 import shutil
 from functools import partial
