@@ -1,7 +1,7 @@
 """One team's key: it publishes that team's versions, and speaks for nobody else."""
 
 import pytest
-from alcove.registry._tuf import DelegatedRole, Delegations, SuccinctRoles, TargetFile
+from alcove.registry._tuf import DelegatedRole, Delegations, Key, SuccinctRoles, TargetFile
 from alcove.registry.errors import MetadataError, MissingTarget, PublishError, RegistryError
 from alcove.registry.manifest import manifest_path
 from alcove.registry.policy import Policy
@@ -27,7 +27,8 @@ def test_team_cannot_speak_for_another_team_or_the_policy(published: TreeWorld) 
 def delegations(world: TreeWorld) -> list[Delegations]:
     """Everything that a team could hand on: to every role that there is and to bins of others, under its own key."""
     key = world.keys.teams["speech"].public_key
-    keys, signers = {key.keyid: key}, [key.keyid]
+    keys: dict[str, Key] = {key.keyid: key}
+    signers = [key.keyid]
     found = [
         Delegations(keys, {name: DelegatedRole(name, list(signers), 1, is_terminating, ["*/*"])})
         for name in ("policy", "halt", "team-text", "bin-text-0", "bin-speech-0", "anything")

@@ -36,7 +36,7 @@ def of_json(value: Any, place: str = "", parent: str = "") -> Iterator[str]:
             yield place
     elif isinstance(value, dict):
         for key, item in value.items():
-            name = NAMED.get(parent, key) if parent in NAMED else key
+            name = NAMED.get(parent, str(key))
             yield from of_json(item, f"{place}.{name}" if place else name, key if parent not in NAMED else "")
     else:
         yield place
