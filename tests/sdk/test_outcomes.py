@@ -1,6 +1,7 @@
 """Does a rollout hear of errors and of devices that left a crashing version, once a window and no more?"""
 
 import json
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ def crash_three_times(device: Device, version: str) -> None:
     for path in folder.glob(f"{digest}.*"):
         path.unlink()
     for number in range(3):
-        (folder / f"{digest}.0a0b0c0d.{number:016x}.try").write_bytes(b"\1")
+        (folder / f"{digest}.0a0b0c0d.{number:016x}.running").write_bytes(struct.pack("=QQQ", 1, 0, 0))
 
 
 def cells(device: Device) -> list[tuple[int, int, int]]:
