@@ -5,7 +5,7 @@ here of torch's own operators, at every size: `torch.arange(n)` is, `torch.arang
 """
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -30,6 +30,7 @@ class GrownConstants:
         """Find them."""
         self._captured = captured
         self._stored = _stored(captured)
+        self._kept: dict[fx.Node, Any] = {}  # and what follows from these alone
         self._symbols = [symbol.expression for symbol in captured.symbols]
         constant: set[fx.Node] = set(self._stored)
         varying: dict[fx.Node, None] = {}
@@ -58,29 +59,45 @@ class GrownConstants:
             return None
         largest, *others = self._at(samples)
         read = [node for node in read if all(_begins(largest[node], other[node]) for other in others)]
-        step = 1 + sum(tensor.numel() for tensor in largest.values()) * len(rows) // MAX_ELEMENTS
-        for index in range(0, len(rows), step) if read else ():
-            (found,) = self._at(rows[index : index + 1])
+        asked = self._distinct(rows) if read else []
+        step = 1 + sum(tensor.numel() for tensor in largest.values()) * len(asked) // MAX_ELEMENTS
+        asked = asked[::step]
+        for index, found in zip(asked, self._at(rows[asked]), strict=True):
             wrong = next((node for node in read if not _begins(largest[node], found[node])), None)
             if wrong is not None:
                 return index, origin_of(wrong)
         return None
 
-    def _at(self, rows: Rows) -> list[dict[fx.Node, Any]]:
-        """Return the constants at some sizes, by node."""
+    def _distinct(self, rows: Rows) -> list[int]:
+        """Return the first of the rows that are alike in all symbols that the constants follow from."""
+        free = {
+            symbol for part in self._followed() for size in _numbers_of(part) for symbol in size.node.expr.free_symbols
+        }
+        columns = [place for place, symbol in enumerate(self._symbols) if symbol in free]
+        if not columns:
+            return [0]
+        _, first = np.unique(rows[:, columns], axis=0, return_index=True)
+        return sorted(first.tolist())
+
+    def _followed(self) -> list[fx.Node]:
+        """Return the nodes whose sizes the constants follow from."""
+        return list(dict.fromkeys(part for node in self._varying for part in (node, *node.all_input_nodes)))
+
+    def _at(self, rows: Rows) -> Iterator[dict[fx.Node, Any]]:
+        """Yield the constants at some sizes, by node."""
         numbers = self._numbers(rows)
-        fixed = dict(self._stored)
-        with torch.no_grad():
-            for node in self._fixed if self._varying else ():
-                if node not in fixed:
-                    fixed[node] = _computed(node, fixed, {}, 0)
-            found = []
-            for index in range(len(rows)):
-                known: dict[fx.Node, Any] = dict(fixed)
+        if not self._kept:
+            self._kept = dict(self._stored)
+            for node in self._fixed:
+                if node not in self._kept:
+                    with torch.no_grad():
+                        self._kept[node] = _computed(node, self._kept, {}, 0)
+        for index in range(len(rows)):
+            known = dict(self._kept)
+            with torch.no_grad():
                 for node in self._varying:
                     known[node] = _computed(node, known, numbers, index)
-                found.append({node: known[node] for node in self._varying})
-        return found
+            yield {node: known[node] for node in self._varying}
 
     def _numbers(self, rows: Rows) -> dict[Any, Sequence[float]]:
         """Return the values of every expression that the constants follow from, at `rows`."""
@@ -90,9 +107,8 @@ class GrownConstants:
             for symbol, size in self._captured.substitution(self._captured.largest()).items()
             if symbol not in columns
         }
-        parts = dict.fromkeys(part for node in self._varying for part in (node, *node.all_input_nodes))
         found: dict[Any, Sequence[float]] = {}
-        for size in (size for part in parts for size in _numbers_of(part)):
+        for size in (size for part in self._followed() for size in _numbers_of(part)):
             expression = size.node.expr
             if expression in found:
                 continue

@@ -61,6 +61,51 @@ def test_what_an_export_finds_is_read_by_people_and_by_programs(tmp_path: Path) 
     assert not (tmp_path / "x.alc").exists()
 
 
+MISFITS = """
+import torch
+from torch import nn
+
+class Counts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return x * self.calls
+
+def without_arguments():
+    return nn.Bilinear(2, 2, 2).eval(), ()
+
+def without_tables():
+    return nn.Linear(4, 2).eval(), (torch.ones(1, 4),)
+
+def counting():
+    return Counts().eval(), (torch.ones(2),)
+"""
+
+
+@pytest.mark.parametrize(
+    ("factory", "options", "words"),
+    [
+        ("without_arguments", (), "forward of Bilinear takes (input1"),
+        ("without_tables", ("--quantize", "int8"), "--calibration MODULE:FUNCTION"),
+        ("without_tables", ("--quantize", "int8", "--json"), "--calibration MODULE:FUNCTION"),
+        ("counting", (), "attribute calls at"),
+    ],
+)
+def test_what_an_export_cannot_take_is_told_without_a_traceback(
+    tmp_path: Path, factory: str, options: tuple[str, ...], words: str
+) -> None:
+    """Arguments that don't fit, a mode that would make nothing smaller, state in Python: exit code 1, and no file."""
+    (tmp_path / "misfits.py").write_text(MISFITS)
+    said = alcove("model", "export", f"{tmp_path}/misfits.py:{factory}", "--out", tmp_path / "x.alc", *options)
+    assert said.code == 1
+    assert words in said.err.replace("\n", " ")
+    assert "Traceback" not in said.err
+    assert not (tmp_path / "x.alc").exists()
+
+
 def test_an_export_explains_its_passes(shop: Shop, tmp_path: Path) -> None:
     """The graph after each pass, with the user's lines, on standard output; with --json on standard error."""
     factory = f"{shop.folder}/polite_model.py:make"
