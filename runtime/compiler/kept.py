@@ -168,9 +168,12 @@ class _Walk:
                 self.leaf(Place("class attribute", path, name), kind.__qualname__, value, 0)
 
     def function(self, path: str, function: FunctionType) -> None:
-        """Add the globals and closures that a function of the user's names, and those that they name."""
+        """Add the globals and closures that a function of the user's names, and those that they name.
+
+        Code of installed libraries is not followed: it names more than a trace takes, and keeps caches.
+        """
         code = function.__code__
-        if code in self._functions or not is_users(code.co_filename):
+        if code in self._functions or not is_users(code.co_filename) or _is_installed(code.co_filename):
             return
         self._functions.add(code)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
@@ -183,7 +186,8 @@ class _Walk:
         self._globals(path, names, function.__globals__)
         for name in names:
             held = function.__globals__.get(name)
-            if isinstance(held, ModuleType) and is_users(getattr(held, "__file__", None) or "<built in>"):
+            file = getattr(held, "__file__", None) or "<built in>"
+            if isinstance(held, ModuleType) and is_users(file) and not _is_installed(file):
                 self._globals(path, names, vars(held))
 
     def _globals(self, path: str, names: Iterable[str], found: dict[str, Any]) -> None:
@@ -231,6 +235,10 @@ def _refill(container: Any, contents: list[Any]) -> None:
         container.update(contents)
     else:
         container.extend(contents)
+
+
+def _is_installed(filename: str) -> bool:
+    return "site-packages" in filename or "dist-packages" in filename
 
 
 def _slots(kind: type) -> Sequence[str]:
