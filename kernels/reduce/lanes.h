@@ -98,7 +98,8 @@ inline T fold_row(const T* x, size_t n, Map map) {
 
 // Rows first to end - 1 of `width` columns, into the lanes.
 template <typename F, typename T, typename Map>
-inline void fold_rows(const T* x, size_t first, size_t end, size_t stride, size_t width, Map map, T (*lanes)[kColumns]) {
+inline void fold_rows(const T* __restrict x, size_t first, size_t end, size_t stride, size_t width, Map map,
+                      T (*__restrict lanes)[kColumns]) {
   for (size_t i = first; i < end; ++i) {
     const T* row = x + i * stride;
     T* lane = lanes[i % kLanes];

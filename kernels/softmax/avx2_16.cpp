@@ -88,19 +88,21 @@ void softmax_row(const float* input, float* output, size_t count, float scale, f
     sums.add(lanes);
     low = high = _mm256_setzero_ps();
   };
-  for (i = 0; i + 16 <= count; i += 16) {
-    if (i > 0 && i % kSoftmaxBlock == 0) end_block();
-    const __m256 a = exp_nonpositive(_mm256_sub_ps(_mm256_mul_ps(_mm256_loadu_ps(input + i), factor), shift));
-    const __m256 b = exp_nonpositive(_mm256_sub_ps(_mm256_mul_ps(_mm256_loadu_ps(input + i + 8), factor), shift));
-    if constexpr (!kIsLog) {
-      _mm256_storeu_ps(output + i, a);
-      _mm256_storeu_ps(output + i + 8, b);
+  for (i = 0; i + 16 <= count;) {
+    const size_t end = count - i < kSoftmaxBlock ? count : i + kSoftmaxBlock;
+    for (; i + 16 <= end; i += 16) {
+      const __m256 a = exp_nonpositive(_mm256_sub_ps(_mm256_mul_ps(_mm256_loadu_ps(input + i), factor), shift));
+      const __m256 b = exp_nonpositive(_mm256_sub_ps(_mm256_mul_ps(_mm256_loadu_ps(input + i + 8), factor), shift));
+      if constexpr (!kIsLog) {
+        _mm256_storeu_ps(output + i, a);
+        _mm256_storeu_ps(output + i + 8, b);
+      }
+      low = _mm256_add_ps(low, a);
+      high = _mm256_add_ps(high, b);
     }
-    low = _mm256_add_ps(low, a);
-    high = _mm256_add_ps(high, b);
+    if (end < count) end_block();
   }
   if (i < count) {
-    if (is_long && i % kSoftmaxBlock == 0) end_block();
     alignas(32) float block[16];
     for (size_t lane = 0; lane < 16; ++lane) block[lane] = i + lane < count ? input[i + lane] * scale - greatest : kMinusInfinity;
     const __m256 a = exp_nonpositive(_mm256_load_ps(block));

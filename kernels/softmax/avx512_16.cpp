@@ -73,13 +73,16 @@ void softmax_row(const float* input, float* output, size_t count, float scale, f
     long_sums.add(lanes);
     sums = _mm512_setzero_ps();
   };
-  for (size_t i = 0; i < count; i += 16) {
-    if (i > 0 && i % kSoftmaxBlock == 0) end_block();
-    const __mmask16 lanes = lanes_from(i, count);
-    const __m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, input + i), factor);
-    const __m512 y = _mm512_maskz_mov_ps(lanes, exp_nonpositive(_mm512_sub_ps(x, shift)));
-    if constexpr (!kIsLog) _mm512_mask_storeu_ps(output + i, lanes, y);
-    sums = _mm512_add_ps(sums, y);
+  for (size_t i = 0; i < count;) {
+    const size_t end = count - i < kSoftmaxBlock ? count : i + kSoftmaxBlock;
+    for (; i < end; i += 16) {
+      const __mmask16 lanes = lanes_from(i, count);
+      const __m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, input + i), factor);
+      const __m512 y = _mm512_maskz_mov_ps(lanes, exp_nonpositive(_mm512_sub_ps(x, shift)));
+      if constexpr (!kIsLog) _mm512_mask_storeu_ps(output + i, lanes, y);
+      sums = _mm512_add_ps(sums, y);
+    }
+    if (end < count) end_block();
   }
 
   if (is_long) {

@@ -87,12 +87,12 @@ void softmax_row(const float* input, float* output, size_t count, float scale, f
     }
     sums.add(all);
   };
-  for (i = 0; i + 16 <= count; i += 16) {
-    if (i > 0 && i % kSoftmaxBlock == 0) end_block();
-    add_block(input + i, factor, shift, kIsLog ? nullptr : output + i, lanes);
+  for (i = 0; i + 16 <= count;) {
+    const size_t end = count - i < kSoftmaxBlock ? count : i + kSoftmaxBlock;
+    for (; i + 16 <= end; i += 16) add_block(input + i, factor, shift, kIsLog ? nullptr : output + i, lanes);
+    if (end < count) end_block();
   }
   if (i < count) {
-    if (is_long && i % kSoftmaxBlock == 0) end_block();
     float block[16], results[16];
     for (size_t lane = 0; lane < 16; ++lane) block[lane] = i + lane < count ? input[i + lane] * scale : kMinusInfinity;
     add_block(block, vdupq_n_f32(1.0f), shift, results, lanes);
