@@ -128,7 +128,7 @@ def test_device_that_left_a_crashing_version_reports_it_in_its_arm(device: Devic
         assert use(client) == "1.0.0 fallback"
         assert cells(device) == [(1, Outcome.FALLBACK, 0)]
         assert client.report().sent == 1
-        device.clock.time_s += WINDOW * 24
+        device.clock.pass_s(WINDOW * 24)
         client.sync()
         client = device.client()
 
