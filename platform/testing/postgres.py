@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 __all__ = ["PostgresMissingError", "PostgresServer"]
 
 _DEBIAN: Final = Path("/usr/lib/postgresql")
-_START_TIMEOUT_S: Final = 60.0
+_START_TIMEOUT_S: Final = 180.0
 _USER: Final = "alcove"
 
 

@@ -16,7 +16,7 @@ from typing import Final, Self
 __all__ = ["FULL_PREFIX", "S3MissingError", "S3Server"]
 
 FULL_PREFIX: Final = "/-full/"  # PUT of this and a bucket's name: it is full, and takes nothing until DELETE
-_START_TIMEOUT_S: Final = 60.0
+_START_TIMEOUT_S: Final = 180.0
 _ADDRESS: Final = re.compile(rb"Running on (http://127\.0\.0\.1:[0-9]+)")
 
 

@@ -24,8 +24,8 @@ from alcove.registry.tree import Tree
 
 __all__ = ["Served", "ServerWorld"]
 
-START_TIMEOUT_S: Final = 60.0
-STOP_TIMEOUT_S: Final = 30.0
+START_TIMEOUT_S: Final = 180.0
+STOP_TIMEOUT_S: Final = 120.0
 FEATURES: Final = 160  # each test takes its own, so that one server serves all of them
 
 
