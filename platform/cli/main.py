@@ -60,6 +60,10 @@ def app_of(verb: str | None) -> typer.Typer:
 def run(arguments: list[str] | None = None) -> int:
     """Run a command line; return its exit code.  What a user can cause is told in a sentence, not in a traceback."""
     given = sys.argv[1:] if arguments is None else arguments
+    if given[:1] == ["serve"]:
+        from alcove.platform.core.log import silence_grpc  # noqa: PLC0415 - only a server's lines are all JSON
+
+        silence_grpc()
     try:
         app_of(given[0] if given else None)(given, standalone_mode=True)
     except SystemExit as end:

@@ -1,5 +1,6 @@
 """Fixtures that all attacks share: a registry in a folder, with every key in the attacker's reach if a test says so."""
 
+import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -50,10 +51,12 @@ def server_world(tmp_path_factory: pytest.TempPathFactory) -> ServerWorld:
 
 @pytest.fixture(scope="session")
 def attacked(server_world: ServerWorld) -> Iterator[Served]:
-    """A server in a process of its own; it must outlive every attack and end cleanly."""
+    """A server in a process of its own; it must outlive every attack, end cleanly, and have logged JSON alone."""
     server = server_world.start()
     yield server
     assert server.stop() == 0
+    for line in server.log.read_text(encoding="utf-8").splitlines():
+        assert isinstance(json.loads(line), dict)
 
 
 @asynccontextmanager

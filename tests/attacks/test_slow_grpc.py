@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import json
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from alcove.platform.server.callers import CallerLimits
 from alcove.platform.server.connections import Connection, overdue, peer_of
 from alcove.platform.server.rollout_service import RolloutService
 from alcove.platform.testing import Served, ServerWorld
+from alcove.platform.testing.certificates import Authority
 from alcove.platform.testing.raw_http2 import PREFACE, RawConnection
 from alcove.platform.testing.wire import METHODS, method_path
 
@@ -315,3 +318,23 @@ def test_every_kind_of_flood_at_once_leaves_operators_their_answers(
         except (TooManyCallsError, UnavailableError) as failure:  # what H2 was
             failures.append(failure)
     assert failures == []
+
+
+def test_every_line_of_the_log_is_json(tmp_path: Path) -> None:
+    """Broken handshakes, which gRPC writes lines of its own about, and strangers without number."""
+    world = ServerWorld(tmp_path / "logged", teams={"text": ("text_00",)})
+    pair = Authority.create("test CA").server()
+    for name, content in (("key", pair.key), ("certificate", pair.certificate)):
+        (tmp_path / f"{name}.pem").write_bytes(content)
+        (tmp_path / f"{name}.pem").chmod(0o600)
+    tls = ("--tls-key", str(tmp_path / "key.pem"), "--tls-certificate", str(tmp_path / "certificate.pem"))
+    server = world.start(*tls)
+    host, _, port = server.grpc_address.rpartition(":")
+    for beginning in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(300), PREFACE, b"GET / HTTP/1.1\r\n\r\n"):
+        with socket.create_connection((host, int(port)), timeout=20) as connection, contextlib.suppress(OSError):
+            connection.sendall(beginning)
+            while connection.recv(4096):
+                pass
+    assert server.stop() == 0
+    lines = server.log.read_text(encoding="utf-8").splitlines()
+    assert all(isinstance(json.loads(line), dict) for line in lines)
