@@ -10,6 +10,7 @@
     │   ├── TooManyCallsError      more a second than one caller may make
     │   ├── BusyCallerError        more at once than one caller may have
     │   ├── LateRequestError       the request did not come in time
+    │   ├── QuotaError             a team has uploaded more than it may without publishing
     │   ├── ChecksFullError        too many programs wait to be checked
     │   ├── CheckBoundError        checking a program takes more than it may
     │   ├── CallTooLongError       it ran for longer than a call may
@@ -91,6 +92,7 @@ __all__ = [
     "PermissionDeniedError",
     "PlaintextRefusedError",
     "PlatformError",
+    "QuotaError",
     "ReportRefusedError",
     "RequestIdReusedError",
     "ResultsRefusedError",
@@ -188,6 +190,16 @@ class LateRequestError(CallError):
     def __init__(self, method: str, limit_s: float) -> None:
         self.method, self.limit_s = method, limit_s
         super().__init__(f"{method}: nothing came for {limit_s:g} s, the server's limit")
+
+
+class QuotaError(CallError):
+    """A team holds as much as it may of something that takes room on the server's disk."""
+
+    def __init__(self, team: str, what: str, most: int, wanted: int) -> None:
+        self.team, self.what, self.most, self.wanted = team, what, most, wanted
+        super().__init__(
+            f"{what}, of {team}: at most {most}, this would be {wanted}; publish them, or wait until they are collected"
+        )
 
 
 class ChecksFullError(CallError):

@@ -33,7 +33,7 @@ from alcove.registry.collection import RENEW_S
 from alcove.registry.errors import StorageError
 from alcove.registry.limits import PROGRAM_MAX_BYTES
 
-__all__ = ["KEPT_S", "UPLOAD", "is_stored", "receive_blob", "received_bytes"]
+__all__ = ["KEPT_S", "UPLOAD", "check_size", "is_stored", "receive_blob", "received_bytes"]
 
 KEPT_S: Final = 86_400.0  # seconds that an unfinished upload is kept; who comes back later begins anew
 UPLOAD: Final = re.compile(r"[0-9a-f]{16}-[0-9a-f]{64}\.part|tmp\w+")  # names of the files that this module makes
@@ -69,8 +69,7 @@ async def receive_blob(
         BlobMismatchError: fewer bytes came (they are kept), or their digest is another.
         StorageError: the disk failed.
     """
-    if not 1 <= size_bytes <= PROGRAM_MAX_BYTES:
-        raise InvalidFieldError("header.size_bytes", f"1 to {PROGRAM_MAX_BYTES}", size_bytes)
+    check_size(size_bytes)
     await asyncio.to_thread(_forget_old, folder)
     path = _part(folder, sender, sha256)
     file = await asyncio.to_thread(_open, path, sha256, offset_bytes)
@@ -89,6 +88,16 @@ async def receive_blob(
         _forget(path, file)
     finally:
         file.close()
+
+
+def check_size(size_bytes: int) -> None:
+    """Check the announced length of an upload.
+
+    Raises:
+        InvalidFieldError: it is not in the limits.
+    """
+    if not 1 <= size_bytes <= PROGRAM_MAX_BYTES:
+        raise InvalidFieldError("header.size_bytes", f"1 to {PROGRAM_MAX_BYTES}", size_bytes)
 
 
 async def _receive(

@@ -13,7 +13,8 @@ from alcove.platform.auth.principal import current_principal
 from alcove.platform.core import limits
 from alcove.platform.core.checks import check_digest
 from alcove.platform.core.errors import BlobTooLargeError, InvalidFieldError, NotFoundError, OffsetError
-from alcove.platform.publishing.uploads import is_stored, receive_blob, received_bytes
+from alcove.platform.publishing.quotas import UploadQuotas
+from alcove.platform.publishing.uploads import check_size, is_stored, receive_blob, received_bytes
 from alcove.registry.tree import Tree
 
 __all__ = ["BlobCalls"]
@@ -24,6 +25,7 @@ class BlobCalls:
 
     _tree: Tree
     _uploads: Path
+    _quotas: UploadQuotas
 
     async def UploadBlob(
         self, request_iterator: AsyncIterator[pb.UploadBlobRequest], context: Any
@@ -35,15 +37,18 @@ class BlobCalls:
             raise InvalidFieldError("part", "a header in the first message", None)
         sha256 = check_digest("header.sha256", first.header.sha256)
         size_bytes = first.header.size_bytes
-        await receive_blob(
-            self._tree.blobs,
-            self._uploads,
-            sender=str(current_principal().role),
-            sha256=sha256,
-            size_bytes=size_bytes,
-            chunks=_chunks(parts),
-            offset_bytes=first.header.offset_bytes,
-        )
+        sender = str(current_principal().role)
+        check_size(size_bytes)
+        async with self._quotas.room_for(sender, sha256, size_bytes):
+            await receive_blob(
+                self._tree.blobs,
+                self._uploads,
+                sender=sender,
+                sha256=sha256,
+                size_bytes=size_bytes,
+                chunks=_chunks(parts),
+                offset_bytes=first.header.offset_bytes,
+            )
         return pb.UploadBlobResponse(sha256=sha256, size_bytes=size_bytes)
 
     async def GetUpload(self, request: pb.GetUploadRequest, context: Any) -> pb.GetUploadResponse:

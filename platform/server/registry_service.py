@@ -4,6 +4,7 @@
 # ruff: noqa: ARG002, N802
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from alcove.platform.auth.principal import current_principal
 from alcove.platform.catalog.aliases import resolve
 from alcove.platform.catalog.search import page_token, parse_query
 from alcove.platform.catalog.validating import Validator
+from alcove.platform.core import limits
 from alcove.platform.core.checks import check
 from alcove.platform.core.errors import InvalidFieldError
 from alcove.platform.publishing import VersionPublisher
+from alcove.platform.publishing.quotas import UploadQuotas
 from alcove.platform.server.mutations import Mutations
 from alcove.platform.server.registry_aliases import AliasCalls
 from alcove.platform.server.registry_blobs import BlobCalls
@@ -35,6 +38,7 @@ from alcove.platform.store.change import Change
 from alcove.platform.store.search import search_versions
 from alcove.platform.store.versions import find_version, get_version
 from alcove.registry.canonical import FeatureName, TeamName, VersionText
+from alcove.registry.collection import named_blobs
 from alcove.registry.manifest import Manifest
 
 __all__ = ["RegistryService"]
@@ -48,6 +52,13 @@ class RegistryService(BlobCalls, AliasCalls, LifecycleCalls, rpc.RegistryService
         self._versions = versions
         self._tree = versions.tree
         self._uploads = uploads
+        self._quotas = UploadQuotas(
+            uploads,
+            versions.tree.blobs,
+            partial(named_blobs, versions.tree),
+            most_bytes=limits.UPLOADED_BYTES,
+            most_parts=limits.UPLOADS_UNFINISHED,
+        )
         self._validator = Validator(mutations.store, versions.tree, versions.checks)
 
     async def GetTeamMetadata(self, request: pb.GetTeamMetadataRequest, context: Any) -> pb.GetTeamMetadataResponse:

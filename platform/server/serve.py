@@ -31,7 +31,7 @@ from alcove.platform.experiments.monitor import due_experiments
 from alcove.platform.experiments.monitor import look_at_all as look_at_experiments
 from alcove.platform.ingress.serve import listen_http, reach_blobs, start_http
 from alcove.platform.policy_compiler import Publisher
-from alcove.platform.publishing import HeldDisk, TreeLock, VersionPublisher
+from alcove.platform.publishing import HeldDisk, TreeLock, VersionPublisher, collect
 from alcove.platform.rollouts.evidence import RandomisedReports
 from alcove.platform.rollouts.monitor import look_at_all
 from alcove.platform.server.callers import CallerLimits
@@ -53,6 +53,7 @@ from alcove.platform.server.traces import tracing
 from alcove.platform.store import Store
 from alcove.platform.store.rollouts import watched_rollouts
 from alcove.registry.clock import SYSTEM_CLOCK, Clock
+from alcove.registry.collection import GRACE_S
 from alcove.registry.keys import OnlineKeys
 from alcove.registry.tree import Tree
 from grpc_health.v1 import health_pb2_grpc
@@ -131,6 +132,7 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
             metrics_url = f"http://{settings.url_host}:{metrics_port}/metrics"
         await stack.enter_async_context(_repeating(settings.refresh_s, _refreshing(tree, lock, mutations, metrics)))
         await stack.enter_async_context(_repeating(settings.look_s, _looking(mutations)))
+        await stack.enter_async_context(_repeating(limits.COLLECT_S, _collecting(store, tree, lock, clock)))
         host = settings.url_host
         mtls_address = None if mtls_port is None else f"{host}:{mtls_port}"
         url = "" if ingress is None else f"{settings.ingress.scheme}://{host}:{http_port}"
@@ -261,6 +263,17 @@ def _refreshing(
             raise
         if metrics is not None:
             metrics.refreshed()
+
+    return work
+
+
+def _collecting(store: Store, tree: Tree, lock: TreeLock, clock: Clock) -> Callable[[], Awaitable[None]]:
+    """Remove the blobs that nothing has named for a day."""
+
+    async def work() -> None:
+        done = await collect(store, tree, lock, now_s=clock.now_s(), grace_s=GRACE_S)
+        if done.removed:
+            _log.info("blobs that nothing names are removed", count=len(done.removed), bytes=done.freed_bytes)
 
     return work
 

@@ -30,6 +30,7 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _p.TooManyCallsError: _S.RESOURCE_EXHAUSTED,
         _p.BusyCallerError: _S.RESOURCE_EXHAUSTED,
         _p.LateRequestError: _S.DEADLINE_EXCEEDED,
+        _p.QuotaError: _S.RESOURCE_EXHAUSTED,
         _p.ChecksFullError: _S.RESOURCE_EXHAUSTED,
         _p.CheckBoundError: _S.INVALID_ARGUMENT,
         _p.CallTooLongError: _S.DEADLINE_EXCEEDED,
