@@ -27,7 +27,8 @@ def floats(random: np.random.Generator, *shape: int) -> Floats:
 
 def powers(random: np.random.Generator, *shape: int) -> Floats:
     """Factors that no product rounds with."""
-    return (random.choice([-1.0, 1.0], shape) * 2.0 ** random.integers(-3, 3, shape)).astype(np.float32)
+    factors: Floats = (random.choice([-1.0, 1.0], shape) * 2.0 ** random.integers(-3, 3, shape)).astype(np.float32)
+    return factors
 
 
 def levels(blocks: list[Floats]) -> Floats:
