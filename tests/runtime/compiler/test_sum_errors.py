@@ -14,6 +14,7 @@ from alcove.runtime import export, load
 from torch import Tensor, nn
 
 UNIT: Final = 2.0**-24
+Layer = type[nn.GRU] | type[nn.LSTM] | type[nn.RNN]
 KINDS: Final = ("signs", "positive", "thousand", "constant")
 Case = tuple[Callable[..., Tensor], list[Tensor], list[Tensor]]
 """A function of parameters and inputs, the parameters, the inputs."""
@@ -84,7 +85,7 @@ def ids(k: int, *shape: int) -> Tensor:
     return torch.randint(0, 50, (*shape, k), generator=torch.Generator().manual_seed(1))
 
 
-def recurrent(kind_of: type[nn.RNNBase]) -> Callable[[str, int], Case]:
+def recurrent(kind_of: Layer) -> Callable[[str, int], Case]:
     """Return a layer of k features."""
 
     def case(_kind: str, k: int) -> Case:
@@ -99,7 +100,7 @@ def recurrent(kind_of: type[nn.RNNBase]) -> Callable[[str, int], Case]:
     return case
 
 
-def layer_of(kind_of: type[nn.RNNBase], given: tuple[Tensor, ...]) -> Tensor:
+def layer_of(kind_of: Layer, given: tuple[Tensor, ...]) -> Tensor:
     """Return what a recurrent layer gives, of its weights and inputs, from states of zero."""
     w, u, x = given
     zero = x.new_zeros(1, 1, 3)
