@@ -33,13 +33,10 @@ def test_no_token_but_the_right_one_is_taken(attacked: Served, server_world: Ser
     """Whichever character is changed; the right one is, before and after."""
     token = server_world.token("reader")
     request = request_class("ListLayers")(app="x")
-    refused = 0
     for text in [token, *wrong(token), token]:
         with Wire(attacked.grpc_address) as wire:  # a connection that is refused too often is closed
-            status, _, _ = wire.call("ListLayers", request, text)
-        assert (status is grpc.StatusCode.OK) == (text == token)
-        refused += status is UNAUTHENTICATED
-    assert refused == len(list(wrong(token)))
+            status, said, _ = wire.call("ListLayers", request, text)
+        assert status is (grpc.StatusCode.OK if text == token else UNAUTHENTICATED), (text, said)
 
 
 def test_two_tokens_are_none(attacked: Served, server_world: ServerWorld) -> None:
