@@ -32,7 +32,7 @@ def run(arguments: list[str]) -> int:
     """Serve; return the exit code."""
     inspection.RuntimeInspector = PretendInspector  # type: ignore[misc, assignment]  # the one thing that is pretended
     examination.RuntimeExaminer = PretendExaminer  # type: ignore[misc, assignment]  # and what looks into it
-    serve.ChildChecks = InThisProcess  # type: ignore[misc, assignment, attr-defined]  # which another process would not know of
+    serve.ChildChecks = InThisProcess  # type: ignore[assignment, attr-defined]  # which another process would not know of
     configure_log()
     if arguments[:1] == ["--note-opened"]:
         _note_opened(Path(arguments[1]))
