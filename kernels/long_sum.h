@@ -23,6 +23,34 @@ namespace {
   for (size_t i = 0; i < width; ++i) to[i] += from[i];
 }
 
+// Adds the sums of one block, `width` of them, to levels of so many. One function for all widths: its instances would be the
+// larger part of what products take.
+[[maybe_unused, gnu::noinline]] void add_block(float* levels, size_t* counts, const float* block, size_t width) noexcept {
+  for (size_t level = 0;; ++level) {
+    float* sums = levels + level * width;
+    if (counts[level] == 0) {
+      std::memcpy(sums, block, width * sizeof(float));
+    } else {
+      add_floats(sums, block, width);
+    }
+    if (++counts[level] < kSumsOfLevel || level + 1 == kSumLevels) return;
+    counts[level] = 0;
+    block = sums;
+  }
+}
+
+// At least one block was added; nothing is after this.
+[[maybe_unused, gnu::noinline]] const float* total_of_blocks(float* levels, const size_t* counts, size_t width) noexcept {
+  const float* below = nullptr;
+  for (size_t level = 0; level < kSumLevels; ++level) {
+    if (counts[level] == 0) continue;
+    float* sums = levels + level * width;
+    if (below != nullptr) add_floats(sums, below, width);
+    below = sums;
+  }
+  return below;
+}
+
 // kWidth long sums side by side.
 template <size_t kWidth>
 struct LongSums {
@@ -34,29 +62,10 @@ struct LongSums {
   }
 
   // The sums of one block.
-  [[gnu::noinline]] void add(const float* block) noexcept {
-    for (size_t level = 0;; ++level) {
-      if (counts[level] == 0) {
-        std::memcpy(levels[level], block, sizeof levels[level]);
-      } else {
-        add_floats(levels[level], block, kWidth);
-      }
-      if (++counts[level] < kSumsOfLevel || level + 1 == kSumLevels) return;
-      counts[level] = 0;
-      block = levels[level];
-    }
-  }
+  void add(const float* block) noexcept { add_block(levels[0], counts, block, kWidth); }
 
   // At least one block was added; nothing is after this.
-  [[gnu::noinline]] const float* total() noexcept {
-    const float* below = nullptr;
-    for (size_t level = 0; level < kSumLevels; ++level) {
-      if (counts[level] == 0) continue;
-      if (below != nullptr) add_floats(levels[level], below, kWidth);
-      below = levels[level];
-    }
-    return below;
-  }
+  const float* total() noexcept { return total_of_blocks(levels[0], counts, kWidth); }
 };
 
 }  // namespace
