@@ -60,7 +60,7 @@ def test_the_better_model_wins_whichever_arm_it_is(tmp_path: Path, options: tupl
     assert result["override_reason"] is None
     guarded = result["guarded"]
     assert (guarded["state"], guarded["judgement"]) == ("halted", "harm"), printed
-    assert guarded["reports"] >= 1000  # of 4 000: the server may be quicker than the fleet
+    assert guarded["reports"] >= 100  # of 4 000: they come one by one, and the server may be quicker than the fleet
     assert "paused by itself" in told(printed)
     for arm in result["arms"]:
         low, high = arm["interval"]
