@@ -24,12 +24,13 @@ import grpc
 from alcove.api.rollout.v1 import rollout_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-__all__ = ["GRPC_KINDS", "HTTP_KINDS", "command"]
+__all__ = ["GRPC_KINDS", "HTTP_KINDS", "NOTHING", "command"]
 
 SOURCES: Final = tuple(f"127.0.0.{number}" for number in range(2, 10))
 SOCKETS: Final = 1100  # more than the files that a process has by default
 STREAMS: Final = 300
 PARTIAL_BYTES: Final = 8 * 1024 * 1024
+NOTHING: Final = "nothing"  # no flood: shows the noise of a measurement
 PARTIAL_CALLS: Final = 48
 SENDERS: Final = 16
 AGAIN_S: Final = 0.05  # seconds until a connection that was refused is tried again
@@ -255,6 +256,11 @@ async def _partial_message(target: _Target) -> None:
         writer.close()
 
 
+async def _nothing(_target: _Target) -> None:
+    """Do nothing."""
+    await asyncio.sleep(3600)
+
+
 _BOMB: Final = gzip.compress(bytes(39 * 1024 * 1024), 9)
 HTTP_KINDS: Final[dict[str, _Kind]] = {
     "packed bodies": _again(_asks(lambda _: _post(_BOMB, b"Content-Encoding: gzip\r\n")), SENDERS),
@@ -283,7 +289,7 @@ def command(kind: str, http_url: str, grpc_address: str, seconds: float) -> list
 async def _flood(kind: str, target: _Target, seconds: float) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            await (HTTP_KINDS | GRPC_KINDS)[kind](target)
+            await (HTTP_KINDS | GRPC_KINDS).get(kind, _nothing)(target)
 
 
 def _main() -> None:

@@ -6,10 +6,14 @@ its place: the places of one address, of all, and of those that are sent somethi
 
 import asyncio
 import contextlib
+import resource
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alcove.platform.ingress import allowance
@@ -22,7 +26,9 @@ from alcove.platform.ingress.connections import (
     ConnectionLimits,
     Connections,
 )
+from alcove.platform.ingress.listening import raise_file_limit
 from alcove.platform.ingress.settings import networks_of
+from alcove.platform.testing.certificates import Authority
 from alcove.platform.testing.ingress import BLOB, RunningIngress, ask, post, record, running_ingress
 
 GET = b"GET /metadata/timestamp.json HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -268,6 +274,52 @@ async def test_more_than_anybody_has_to_say_ends_the_connection(tmp_path: Path, 
             finally:
                 flood.close()
         assert (await ask(attacked.port, GET))[0] == 200
+
+
+def test_places_are_as_many_as_files_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the 1,024 files of a service, raised to what its hard limit allows; some are kept for the database."""
+    limits = {"soft": 1024}
+
+    def change(_kind: int, wanted: tuple[int, int]) -> None:
+        limits["soft"] = wanted[0]
+
+    for hard, places in ((1024, 384), (4096, 1920), (resource.RLIM_INFINITY, 32_640), (100, 1)):
+        limits["hard"] = hard
+        monkeypatch.setattr(resource, "getrlimit", lambda _kind: (limits["soft"], limits["hard"]))
+        monkeypatch.setattr(resource, "setrlimit", change)
+        assert raise_file_limit() == places
+
+
+async def test_handshakes_that_never_come_hold_no_more_than_their_places(tmp_path: Path) -> None:
+    """With TLS a connection counts from the moment it is accepted, and gives way as any other that waits."""
+    chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
+    authority = Authority.create()
+    pair = authority.server()
+    chain.write_bytes(pair.certificate)
+    key.write_bytes(pair.key)
+    key.chmod(0o600)
+    settings: dict[str, Any] = {
+        "tls_certificate": chain,
+        "tls_key": key,
+        "connections": 20,
+        "connections_per_address": 8,
+    }
+    trusting = ssl.create_default_context(cadata=authority.certificate.decode())
+    trusting.check_hostname = False
+    async with running_ingress(tmp_path / "data", **settings) as attacked:
+        sources = iter(range(1000))
+        for data in (b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n"):
+            with held(partial(from_one_of_many, attacked.port, sources, data), 100):
+                assert len(attacked.ingress.connections) <= 20
+                reader, writer = await asyncio.open_connection("127.0.0.1", attacked.port, ssl=trusting)
+                writer.write(GET)
+                assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 200")
+                writer.close()
+
+
+def from_one_of_many(port: int, sources: Iterator[int], data: bytes) -> socket.socket:
+    """A connection from the next of fifty addresses."""
+    return connected(port, f"127.0.2.{next(sources) % 50 + 1}", data)
 
 
 async def settled(attacked: RunningIngress, most: int) -> None:

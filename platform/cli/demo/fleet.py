@@ -2,23 +2,23 @@
 
 Each has what a real device has: a secret of its own, its own ledger, a person who writes.  They go through the same
 code as the devices in processes: assignment (`alcove.registry.policy`), the installed programs in the native runtime,
-the feature's contract, ledger, randomised response and report bytes (`alcove.privacy`), and leave through
-`alcove.sdk.egress`.
+the feature's contract, ledger, randomised response and report bytes (`alcove.privacy`).
 
-What they don't have is a disk each: one real client syncs for all of them, and a ledger lives in memory, so its debit
-comes first but is synced nowhere.  `device` shows the whole of it.
+What they don't have is a disk and a connection each: one real client syncs for all of them, a ledger lives in memory,
+so its debit comes first but is synced nowhere, and reports go one by one over a few connections.  `device` shows the
+whole of it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from alcove.features import catalogue
 from alcove.platform.cli.demo.people import Person
+from alcove.platform.cli.demo.world import DemoError
 from alcove.privacy.entropy import OsEntropy
 from alcove.privacy.ledger import BudgetLimits, Ledger
 from alcove.privacy.randomised_response import RandomisedResponse
@@ -26,7 +26,6 @@ from alcove.privacy.report import Report, report_to_bytes
 from alcove.registry.policy import resolve
 from alcove.registry.policy.assignment import SECRET_BYTES
 from alcove.sdk.clock import SystemClock
-from alcove.sdk.errors import StatusError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from alcove.runtime import Model
 
 FEATURE = "language_id"
-SENDERS = 8  # devices that report at the same time
 SENT_AT_ONCE = 1000  # reports that gather until their devices send them
 
 
@@ -59,11 +57,11 @@ class MemoryLogFile:
         self._data += data
 
 
-class Post(Protocol):
-    """Sends a report to a path of the server; several threads call it."""
+class Send(Protocol):
+    """Sends many reports, each by itself."""
 
-    def __call__(self, path: str, body: bytes, /) -> None:
-        """Send; raise if the server did not take it."""
+    def __call__(self, reports: Sequence[bytes], /) -> Mapping[int, int]:
+        """Return how many answers had which status."""
         ...
 
 
@@ -81,7 +79,7 @@ def run_fleet(
     policy: Policy,
     models: Mapping[str, Model],
     sentences: Mapping[str, Sequence[str]],
-    post: Post,
+    send_all: Send,
     seed: int,
     progress: Callable[[int], None],
     may_close: bool = False,
@@ -93,14 +91,14 @@ def run_fleet(
         policy: the app's verified policy, with an experiment on `language_id`.
         models: the installed program of each arm, by version.
         sentences: what people write, by language.
-        post: the way out.
+        send_all: the way out.
         seed: of the people; secrets and noise come from the operating system.
         progress: called with the number of devices done, now and then.
         may_close: the collection may end meanwhile, because what it measures was stopped; what is sent after that is
             refused and dropped, as on any device.
 
     Raises:
-        StatusError: the server refused reports of a collection that may not close.
+        DemoError: the server refused reports of a collection that may not close.
     """
     feature = catalogue()[FEATURE]
     entropy, clock = OsEntropy(), SystemClock()
@@ -109,17 +107,13 @@ def run_fleet(
     outgoing: list[bytes] = []
     sent = 0
 
-    def is_taken(report: bytes) -> bool:
-        with contextlib.suppress(*((StatusError,) if may_close else ())):
-            post("/reports", report)
-            return True
-        return False
-
     def send() -> None:
         nonlocal sent
-        with ThreadPoolExecutor(SENDERS) as pool:
-            sent += sum(pool.map(is_taken, outgoing))
+        statuses = send_all(outgoing)
         outgoing.clear()
+        sent += statuses.get(204, 0)
+        if not may_close and statuses.keys() - {204}:
+            raise DemoError(f"the server answered the fleet's reports with {dict(statuses)}, expected 204 alone")
 
     for number in range(count):
         resolution = resolve(policy, FEATURE, entropy.random_bytes(SECRET_BYTES))

@@ -9,17 +9,15 @@ better.
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib.util import find_spec
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from alcove.features.language_id.contract import program_path
 from alcove.platform.auth.local import list_local_audit
 from alcove.platform.cli.demo.catalog import LARGE, NEXT, SMALL, SPOILED, Release, build_package, releases
-from alcove.platform.cli.demo.fleet import SENDERS, FleetResult, run_fleet
+from alcove.platform.cli.demo.fleet import FleetResult, run_fleet
 from alcove.platform.cli.demo.guarded import run_guarded
 from alcove.platform.cli.demo.people import load_sentences
 from alcove.platform.cli.demo.result import ArmOutcome, DemoResult
@@ -36,6 +34,7 @@ from alcove.platform.cli.demo.world import (
 from alcove.platform.client import push_package
 from alcove.platform.client.errors import ClientError
 from alcove.platform.client.experiment_models import Arm
+from alcove.platform.testing.reporting import send_reports
 from alcove.registry.client import TreeClient
 from alcove.registry.errors import RegistryError
 from alcove.registry.keys import load_signer
@@ -49,7 +48,7 @@ from alcove.sdk.slots import SlotStore
 from alcove.sdk.storage import Files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from alcove.platform.cli.demo.screen import Screen
@@ -216,13 +215,13 @@ class Story:
             error = client.sync().error
             _expect(error is None, "the fleet's sync without error", error)
         policy, models = self._installed(server.http)
-        with ExitStack() as stack, self._screen.progress("fleet", count) as advance:
+        with self._screen.progress("fleet", count) as advance:
             return run_fleet(
                 count,
                 policy=policy,
                 models=models,
                 sentences=load_sentences(),
-                post=_several_ways(stack, server.http),
+                send_all=lambda reports: send_reports(server.http, reports),
                 seed=self._settings.seed,
                 progress=advance,
                 may_close=may_close,
@@ -347,24 +346,6 @@ def _expect(holds: bool, expected: str, seen: object) -> None:
 
 def _largest(answers: list[dict[str, Any]], key: str) -> int:
     return max(int(answer[key]) for answer in answers)
-
-
-def _several_ways(stack: ExitStack, server: str) -> Callable[[str, bytes], None]:
-    """Return what sends a report over one of several connections, as devices that report at the same time do."""
-    free: SimpleQueue[Egress] = SimpleQueue()
-    for _ in range(SENDERS):
-        egress = Egress(server)
-        stack.callback(egress.close)
-        free.put(egress)
-
-    def post(path: str, body: bytes) -> None:
-        egress = free.get()
-        try:
-            egress.post(path, body)
-        finally:
-            free.put(egress)
-
-    return post
 
 
 def _outcome(arm: ArmResult) -> ArmOutcome:

@@ -1,0 +1,71 @@
+"""Attack: somebody has taken over the process that reads what strangers send, and looks for keys in all it can see.
+
+Before, that process was the server itself, with four keys that sign in its memory.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+from alcove.platform.testing import ServerWorld
+from alcove.registry.keys import ONLINE_ROLES
+from cryptography.hazmat.primitives import serialization
+
+CHUNK_BYTES = 1 << 24
+
+
+def devices_pid(pid: int) -> int:
+    """The process that answers devices, of a server's."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    (child,) = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    return child
+
+
+def found_in_memory(pid: int, secrets: dict[str, bytes]) -> set[str]:
+    """Which secrets the memory of a process holds, whatever holds them there."""
+    found = set()
+    with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            extent, rights, *rest = line.split()
+            if not rights.startswith("rw") or rest[-1] in ("[vvar]", "[vsyscall]"):
+                continue
+            at, end = (int(part, 16) for part in extent.split("-"))
+            tail = b""
+            while at < end:
+                try:
+                    memory.seek(at)
+                    data = memory.read(min(CHUNK_BYTES, end - at))
+                except (OSError, OverflowError):
+                    break
+                if not data:
+                    break
+                found |= {name for name, secret in secrets.items() if secret in tail + data}
+                tail, at = data[-64:], at + len(data)
+    return found
+
+
+def test_no_key_that_signs_is_in_its_memory_or_its_reach(tmp_path: Path) -> None:
+    """Every byte that it may write is searched for the secret of each online key; the server's own memory has them."""
+    world = ServerWorld(tmp_path / "world", teams={"text": ("text_00",)})
+    secrets = {}
+    for role in ONLINE_ROLES:
+        key = serialization.load_pem_private_key((world.online_keys / f"{role}.pem").read_bytes(), None)
+        raw, no_encryption = serialization.Encoding.Raw, serialization.NoEncryption()
+        secrets[role] = key.private_bytes(raw, serialization.PrivateFormat.Raw, no_encryption)
+    assert all(len(secret) == 32 for secret in secrets.values())
+    served = world.start()
+    try:
+        child = devices_pid(served.pid)
+        try:
+            in_server = found_in_memory(served.pid, secrets)
+        except PermissionError:
+            pytest.fail("this machine lets no process read another's memory: run the attack as root")
+        assert in_server == set(ONLINE_ROLES)  # the search finds what is there
+        assert found_in_memory(child, secrets) == set()
+        opened = [os.fsdecode(link.readlink()) for link in Path(f"/proc/{child}/fd").iterdir()]
+        assert not [path for path in opened if str(world.online_keys) in path or path.endswith("server.lock")]
+        for name in ("cmdline", "environ"):
+            told = Path(f"/proc/{child}/{name}").read_bytes()
+            assert str(world.online_keys).encode() not in told
+    finally:
+        assert served.stop() == 0
