@@ -47,3 +47,15 @@ def test_the_architecture_names_every_package(repository: Path) -> None:
     text = (repository / "docs" / "architecture.md").read_text(encoding="utf-8")
     for folder in ("proto", "kernels", "runtime", "privacy", "features", "registry", "platform", "sdk"):
         assert f"| `{folder}/` |" in text
+
+
+def test_every_row_of_the_threats_has_an_attack_and_every_attack_a_row(repository: Path) -> None:
+    """Row `x` of docs/threats.md is attacked by tests/attacks/test_x.py; there is no other file, and none is empty."""
+    rows = re.findall(r"^\| `(\w+)` \|", (repository / "docs/threats.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(rows) == len(set(rows))
+    attacks = {path.stem.removeprefix("test_"): path for path in (repository / "tests/attacks").glob("test_*.py")}
+    assert sorted(rows) == sorted(attacks)
+    for path in attacks.values():
+        assert re.search(r"^\s*(?:async )?def test_", path.read_text(encoding="utf-8"), re.MULTILINE), (
+            f"{path} is empty"
+        )

@@ -129,6 +129,7 @@ def test_what_goes_wrong_is_told_in_a_sentence(shop: Shop, programs: tuple[Path,
     """Exit codes 1 (refused), 2 (wrong use), 3 (no answer); never a traceback; the thing is named."""
     (tmp_path / "bad.alc").write_bytes(b"not a program")
     (tmp_path / "latin").write_bytes("é".encode("latin-1"))
+    (tmp_path / "latin").chmod(0o600)
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "alcove.db").write_bytes(b"this is not a database, it is a sentence" * 100)
     (tmp_path / "bare.token").write_text(f"alc_{'0' * 16}_{'0' * 64}")
