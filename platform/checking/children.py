@@ -213,6 +213,6 @@ def _line(line: bytes) -> dict[str, Any] | None:
     """Return a line of the child's, None where it said nothing more, or nonsense."""
     try:
         told = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return told if isinstance(told, dict) else None

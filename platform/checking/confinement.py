@@ -1,7 +1,7 @@
 """Takes from this process, for good, what running a program does not need.
 
     limits       processor time, memory, files written (none), descriptors, core dumps
-    privileges   nothing gains any; it ends when its parent does
+    privileges   nothing gains any; it ends when its parent does, and signals itself alone
     network      a namespace of its own without an interface, where the system lets us
     system calls an allow-list: memory, threads, clocks, reading and writing what is open; everything else is EPERM
 
@@ -35,11 +35,12 @@ _ALLOWED: Final[dict[str, tuple[int | None, int | None]]] = {
     "brk": (12, 214), "futex": (202, 98), "set_robust_list": (273, 99), "rseq": (334, 293), "membarrier": (324, 283),
     "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139), "sigaltstack": (131, 132),
     "restart_syscall": (219, 128), "sched_yield": (24, 124), "sched_getaffinity": (204, 123),
-    "gettid": (186, 178), "getpid": (39, 172), "tgkill": (234, 131), "exit": (60, 93), "exit_group": (231, 94),
+    "gettid": (186, 178), "getpid": (39, 172), "exit": (60, 93), "exit_group": (231, 94),
     "clock_gettime": (228, 113), "clock_getres": (229, 114), "clock_nanosleep": (230, 115), "nanosleep": (35, 101),
     "gettimeofday": (96, 169), "getrandom": (318, 278), "getrusage": (98, 165), "poll": (7, None), "ppoll": (271, 73),
     "getcpu": (309, 168), "sysinfo": (99, 179),
 }  # fmt: skip
+_TGKILL: Final = (234, 131)
 _CLONE: Final = (56, 220)
 _CLONE3: Final = (435, 435)
 _MACHINES: Final = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column, and what seccomp calls it
@@ -105,8 +106,12 @@ def _addresses() -> int:
         return 512 * 1024 * 1024
 
 
-def program_of_filter(machine: str) -> bytes:
+def program_of_filter(machine: str, process: int) -> bytes:
     """Return the filter's instructions, as the kernel reads them.
+
+    Args:
+        machine: as `platform.machine` names it.
+        process: number of the process that is filtered, the only one that it may signal.
 
     Raises:
         KeyError: no numbers are known for this machine.
@@ -125,6 +130,14 @@ def program_of_filter(machine: str) -> bytes:
     ]
     for number in allowed:
         steps += [_step(_EQUAL, number, no=1), _step(_RETURN, _ALLOW)]
+    # Signals to itself, as `abort` sends; every process of the same user, the server's too, would take them else.
+    steps += [
+        _step(_EQUAL, _TGKILL[column], no=4),
+        _step(_LOAD, 16),
+        _step(_EQUAL, process, no=1),
+        _step(_RETURN, _ALLOW),
+        deny,
+    ]
     # Threads, and no processes; the newer call has its flags in memory, where a filter sees nothing: glibc tries both.
     steps += [_step(_EQUAL, _CLONE3[column], no=1), _step(_RETURN, _ERRNO | errno.ENOSYS)]
     steps += [
@@ -148,7 +161,7 @@ class _Program(ctypes.Structure):
 def _filter_calls(library: ctypes.CDLL) -> bool:
     """Let only the listed system calls pass from now on; False where this system has no such filter."""
     try:
-        steps = program_of_filter(platform.machine())
+        steps = program_of_filter(platform.machine(), os.getpid())
     except KeyError:
         return False
     buffer = ctypes.create_string_buffer(steps, len(steps))

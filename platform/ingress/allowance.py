@@ -1,6 +1,9 @@
 """Gives each answer its time: a little for a small one, by its size for a large one; too many of those get none."""
 
 import asyncio
+import contextlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Final
 
@@ -8,7 +11,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 from alcove.platform.ingress.connections import Connection, Connections
 
-__all__ = ["allow_download", "limited"]
+__all__ = ["allow_download", "limited", "waiting_for_body"]
 
 ANSWER_S: Final = 20.0  # seconds from the head of a request to the last byte of a small answer
 SLOWEST_BYTES_PER_S: Final = 8 * 1024  # that a device must read of a large one; GPRS is as fast
@@ -22,6 +25,15 @@ class _Allowance:
         self._connections = connections
         self._place = place
         self._limit = limit
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Let the connection give way to others while the block waits for its body."""
+        self._connections.await_body(self._place)
+        try:
+            yield
+        finally:
+            self._connections.take_body(self._place)
 
     def extend(self, size_bytes: int) -> bool:
         """Give the time that so many bytes may take; False: too many others are sent as much."""
@@ -44,6 +56,12 @@ def allow_download(size_bytes: int) -> web.Response | None:
     if allowance is None or allowance.extend(size_bytes):
         return None
     return refuse_for_now("too_many_downloads: try again")
+
+
+def waiting_for_body() -> AbstractContextManager[None]:
+    """Let this request's connection give way to others while the block reads its body."""
+    allowance = _allowance.get()
+    return contextlib.nullcontext() if allowance is None else allowance.waiting()
 
 
 def refuse_for_now(why: str, status: int = 503) -> web.Response:

@@ -10,6 +10,7 @@ Nothing here logs a remote address, and no answer depends on who asks, but for h
 """
 
 import logging
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
@@ -79,6 +80,10 @@ async def _own_errors(request: web.Request, handler: Handler) -> web.StreamRespo
         return await handler(request)
     except web.HTTPException:
         raise
+    except ConnectionError:
+        if request.transport is not None and not request.transport.is_closing():
+            raise  # of something else than the device
+        return web.Response(status=400)  # it went away: nobody hears this, and a line for each would fill the disk
     except Exception as error:  # noqa: BLE001 - whatever it was, the device gets an answer and the log a line
         _log.error("internal error", path=request.path.split("/", 2)[1], exc_info=error)
         return web.Response(status=500, text="internal error\n", headers={"Cache-Control": "no-store"})
@@ -89,5 +94,7 @@ async def _healthz(_request: web.Request) -> web.Response:
 
 
 async def _say_nothing_of_the_server(_request: web.Request, response: web.StreamResponse) -> None:
+    if response.status == HTTPStatus.EXPECTATION_FAILED:
+        response.force_close()  # the web server answers it before a middleware could count the request
     response.headers["Server"] = "alcove"
     response.headers["X-Content-Type-Options"] = "nosniff"

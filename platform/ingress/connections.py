@@ -14,6 +14,7 @@ I4  An address is here as a digest under a key of this process, while it has con
 
 import hashlib
 import ipaddress
+import math
 import os
 import time
 from collections import Counter
@@ -58,7 +59,8 @@ class Connection:
     Attributes:
         key: of its address; None: of a proxy.
         cut: ends it at once, whatever it does.
-        until_s: when its wait is over; None: it is in a request, which has a time limit of its own.
+        until_s: when its wait is over, inf: it waits for a body, which has a time limit of its own; None: it is in a
+            request, which has one too.
         received_bytes: what came since the last answer.
         downloads_since_s: when it began to be sent something large; None: it is not.
     """
@@ -130,6 +132,14 @@ class Connections:
             return True
         self.refused["too_often"] += 1
         return False
+
+    def await_body(self, connection: Connection) -> None:
+        """Note that the body of its request is waited for: it gives way (I3); whoever reads it says for how long."""
+        connection.until_s = math.inf
+
+    def take_body(self, connection: Connection) -> None:
+        """Note that the body is there, or is waited for no more: it is in a request."""
+        connection.until_s = None
 
     def end(self, connection: Connection) -> None:
         """Note that the answer has gone out: it waits for the next request."""

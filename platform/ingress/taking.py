@@ -10,6 +10,7 @@ from typing import Final
 
 from aiohttp import web
 from alcove.platform.core.errors import ReportRefusedError, StoreBusyError, StoreFullError, StoreUnavailableError
+from alcove.platform.ingress.allowance import waiting_for_body
 from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.ingress.reports import ReportCollector
 from alcove.privacy.limits import REPORT_BYTES
@@ -77,9 +78,10 @@ async def _body(request: web.Request, rate: RateLimit, bodies: RateLimit) -> byt
         raise _NotRead(429, "too_many", "fewer bodies a second; try again")
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
-            body = await request.content.read(REPORT_BYTES + 1)
-            while len(body) < REPORT_BYTES and not request.content.at_eof():
-                body += await request.content.read(REPORT_BYTES + 1)
+            with waiting_for_body():
+                body = await request.content.read(REPORT_BYTES + 1)
+                while len(body) < REPORT_BYTES and not request.content.at_eof():
+                    body += await request.content.read(REPORT_BYTES + 1)
     except TimeoutError:
         raise _NotRead(408, "too_slow", f"a body within {BODY_TIMEOUT_S:.0f} s") from None
     if not rate.take(1):

@@ -54,6 +54,12 @@ def _talk_nonsense() -> str:
     return _loop()
 
 
+def _talk_deeply() -> str:
+    sys.stdout.write("[" * 500_000 + "\n")
+    sys.stdout.flush()
+    return _loop()
+
+
 def _die() -> str:
     os._exit(0)
 
@@ -89,6 +95,7 @@ DEEDS: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
         "allocate-at-once": _allocate_at_once,
         "talk": _talk,
         "talk-nonsense": _talk_nonsense,
+        "talk-deeply": _talk_deeply,
         "die": _die,
         "crash": _crash,
         "read-a-file": _tried(lambda: Path("/etc/passwd").read_bytes()),
@@ -103,6 +110,8 @@ DEEDS: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
         "fork": _tried(_fork),
         "run-a-shell": _tried(lambda: subprocess.run(["/bin/true"], check=True)),
         "kill-the-parent": _tried(lambda: os.kill(os.getppid(), signal.SIGKILL)),
+        "signal-the-parent": _tried(lambda: _signal(_PARENT)),
+        "signal-everybody": _tried(lambda: _signal(*range(2, os.getpid()))),
         "raise-a-limit": _tried(lambda: __import__("resource").setrlimit(0, (-1, -1))),
         "trace-the-parent": _tried(lambda: _call(101)),
         "become-another": _tried(lambda: os.setuid(12345)),
@@ -121,6 +130,15 @@ def _call(number: int) -> None:
         raise OSError(ctypes.get_errno(), "refused")
 
 
+def _signal(*processes: int) -> None:
+    """Send nothing (signal 0) to the first of these that takes it."""
+    if all(_LIBRARY.syscall(_TGKILL, process, process, 0) < 0 for process in processes):
+        raise OSError(ctypes.get_errno(), "refused: not permitted")
+
+
+_LIBRARY: Final = ctypes.CDLL(None, use_errno=True)
+_TGKILL: Final[int] = 131 if os.uname().machine == "aarch64" else 234
+_PARENT: Final[int] = os.getppid()
 _DESCRIPTORS: dict[str, int] = {}
 
 

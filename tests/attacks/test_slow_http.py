@@ -9,6 +9,7 @@ import contextlib
 import resource
 import socket
 import ssl
+import struct
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from alcove.platform.ingress import allowance
 from alcove.platform.ingress.connections import (
     DOWNLOAD_S,
@@ -216,11 +218,12 @@ async def test_devices_are_answered_while_one_address_holds_all_it_can(tmp_path:
             assert (await ask(attacked.port, post(record(attacked.task))))[0] == 204
 
 
-async def test_devices_are_answered_while_many_addresses_hold_every_place(tmp_path: Path) -> None:
-    """Two hundred addresses, five connections each, forty places: the ones that wait give way."""
+@pytest.mark.parametrize("data", [b"GET /", post(b"", length=38)], ids=["part", "body"])
+async def test_devices_are_answered_while_many_addresses_hold_every_place(tmp_path: Path, data: bytes) -> None:
+    """Two hundred addresses, five connections each, forty places: the ones that wait give way, for a body too."""
     async with running_ingress(tmp_path, connections=40) as attacked:
         sources = iter(range(1000))
-        with held(lambda: connected(attacked.port, f"127.0.1.{next(sources) % 200 + 1}", b"GET /"), 400):
+        with held(lambda: connected(attacked.port, f"127.0.1.{next(sources) % 200 + 1}", data), 400):
             await settled(attacked, 40)
             for _ in range(20):
                 assert (await ask(attacked.port, GET))[0] == 200
@@ -320,6 +323,37 @@ async def test_handshakes_that_never_come_hold_no_more_than_their_places(tmp_pat
 def from_one_of_many(port: int, sources: Iterator[int], data: bytes) -> socket.socket:
     """A connection from the next of fifty addresses."""
     return connected(port, f"127.0.2.{next(sources) % 50 + 1}", data)
+
+
+async def test_what_the_web_server_refuses_by_itself_ends_the_connection(tmp_path: Path) -> None:
+    """An Expect that nobody knows is refused before requests are counted: one a connection, which is counted."""
+    expecting = b"GET /healthz HTTP/1.1\r\nHost: a\r\nExpect: x\r\n\r\n"
+    async with running_ingress(tmp_path, requests_per_address=5) as attacked:
+        reader, writer = await asyncio.open_connection("127.0.0.1", attacked.port)
+        writer.write(expecting * 50)
+        told = b""
+        with contextlib.suppress(ConnectionError):
+            told = await asyncio.wait_for(reader.read(), PATIENCE_S)
+        writer.close()
+        assert told.count(b"HTTP/1.1 ") == 1
+
+
+@pytest.mark.parametrize("data", [post(b"", length=38), post(b"x" * 5, length=38)], ids=["no body", "part"])
+async def test_devices_that_go_away_leave_no_line(tmp_path: Path, data: bytes) -> None:
+    """In the middle of a report, with a reset: no traceback of kilobytes for each."""
+    with structlog.testing.capture_logs() as lines:
+        async with running_ingress(tmp_path) as attacked:
+            for _ in range(10):
+                gone = await asyncio.to_thread(connected, attacked.port, "127.0.0.2", data)
+                await settled(attacked, 2)
+                gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                gone.close()
+                until_s = time.monotonic() + PATIENCE_S
+                while len(attacked.ingress.connections):
+                    assert time.monotonic() < until_s
+                    await asyncio.sleep(0.01)
+            assert (await ask(attacked.port, post(record(attacked.task))))[0] == 204
+    assert not [line for line in lines if line["log_level"] == "error"]
 
 
 async def settled(attacked: RunningIngress, most: int) -> None:
