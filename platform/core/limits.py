@@ -52,6 +52,7 @@ CONNECTION_END_MS = 3_600_000  # milliseconds that calls of a connection may las
 HANDSHAKE_MS = 10_000  # milliseconds until TLS and HTTP/2 have begun
 CONNECTION_AGE_MS = 3_600_000  # milliseconds; an old connection is asked to open anew, so that none leaks for ever
 UPLOADED_BYTES = 8 * 1024**3  # that one team has uploaded and not published; 32 of the largest programs
+UPLOAD_LEAST_BYTES = 256 * 1024  # that each of them counts as: 32,768 blobs at most, of a byte or of many
 UPLOADS_UNFINISHED = 32  # of one team; each is kept for a day
 COLLECT_S = 6 * 3600.0  # seconds between two collections of blobs that nothing names
 THREADS = 32  # of the server, for what waits for disks; Python's own default on two processors is six

@@ -30,17 +30,26 @@ class UploadQuotas:
         blobs: says which blobs there are.
         named: returns the digests that versions name.
         most_bytes: of one team, unfinished uploads and those under way counted.
+        least_bytes: that each blob counts as, however small: files take blocks, and a line of the note.
         most_parts: unfinished uploads of one team.
     """
 
     def __init__(
-        self, folder: Path, blobs: BlobStore, named: Callable[[], set[str]], *, most_bytes: int, most_parts: int
+        self,
+        folder: Path,
+        blobs: BlobStore,
+        named: Callable[[], set[str]],
+        *,
+        most_bytes: int,
+        most_parts: int,
+        least_bytes: int = 1,
     ) -> None:
         self._folder = folder
         self._blobs = blobs
         self._named = named
         self._most_bytes = most_bytes
         self._most_parts = most_parts
+        self._least_bytes = least_bytes
         self._reserved: defaultdict[str, int] = defaultdict(int)
         self._looking = asyncio.Lock()
 
@@ -52,6 +61,7 @@ class UploadQuotas:
             QuotaError: the team has no room left, or too many unfinished uploads.
             StorageError: the disk failed.
         """
+        size_bytes = max(size_bytes, self._least_bytes)
         async with self._looking:
             used = await asyncio.to_thread(self._used, sender, sha256, size_bytes + self._reserved[sender])
             if used + self._reserved[sender] + size_bytes > self._most_bytes:
@@ -97,6 +107,8 @@ class UploadQuotas:
         return found
 
     def _note(self, sender: str, sha256: str, size_bytes: int) -> None:
+        if sha256 in self._noted(sender):
+            return  # or the note of one who sends the same again and again would have no end
         try:
             with self._path(sender).open("a", encoding="ascii") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)

@@ -58,6 +58,7 @@ class RegistryService(BlobCalls, AliasCalls, LifecycleCalls, rpc.RegistryService
             partial(named_blobs, versions.tree),
             most_bytes=limits.UPLOADED_BYTES,
             most_parts=limits.UPLOADS_UNFINISHED,
+            least_bytes=limits.UPLOAD_LEAST_BYTES,
         )
         self._validator = Validator(mutations.store, versions.tree, versions.checks)
 

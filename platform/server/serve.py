@@ -29,6 +29,7 @@ from alcove.platform.core import limits
 from alcove.platform.core.log import configure_log
 from alcove.platform.experiments.monitor import due_experiments
 from alcove.platform.experiments.monitor import look_at_all as look_at_experiments
+from alcove.platform.ingress.listening import raise_file_limit
 from alcove.platform.ingress.serve import listen_http, reach_blobs, start_http
 from alcove.platform.policy_compiler import Publisher
 from alcove.platform.publishing import HeldDisk, TreeLock, VersionPublisher, collect
@@ -146,6 +147,7 @@ async def serve(settings: Settings) -> None:
         ServerError, RegistryError, OSError: as `run`.
     """
     configure_log()
+    raise_file_limit()  # before strangers' connections could take all that a service has, 1,024
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(limits.THREADS))

@@ -59,6 +59,33 @@ async def test_a_team_has_so_much_room_and_no_more(tmp_path: Path, blobs: BlobSt
         await put(room, blobs, 15, "team:speech")
 
 
+async def test_blobs_of_a_byte_take_no_more_room_than_they_count_as(tmp_path: Path, blobs: BlobStore) -> None:
+    """A file takes a block and a name: millions of tiny ones would fill the disk within a quota of bytes."""
+    folder = tmp_path / "uploads"
+    folder.mkdir()
+    room = UploadQuotas(folder, blobs, set, most_bytes=5 * PIECE, most_parts=3, least_bytes=PIECE)
+
+    async def put_byte(number: int) -> None:
+        sha256 = hashlib.sha256(bytes([number])).hexdigest()
+        async with room.room_for("team:text", sha256, 1):
+            blobs.put(sha256, bytes([number]))
+
+    for number in range(5):
+        await put_byte(number)
+    with pytest.raises(QuotaError):
+        await put_byte(5)
+
+
+async def test_the_same_blob_again_and_again_is_noted_once(tmp_path: Path, blobs: BlobStore) -> None:
+    """Or the note would grow by a line each time, and every upload reads all of it."""
+    folder = tmp_path / "uploads"
+    room = quotas(folder, blobs, set())
+    for _ in range(20):
+        await put(room, blobs, 0)
+    (note,) = folder.glob("*.noted")
+    assert len(note.read_text(encoding="ascii").splitlines()) == 1
+
+
 async def test_uploads_under_way_count(tmp_path: Path, blobs: BlobStore) -> None:
     """What they announced, not what came: many at once are no way around."""
     room = quotas(tmp_path / "uploads", blobs, set())
@@ -120,14 +147,15 @@ async def test_a_server_tells_a_team_its_bound(
 ) -> None:
     """RESOURCE_EXHAUSTED with the figure and the bound, before the bytes are sent; a published version frees it."""
     monkeypatch.setattr(limits, "UPLOADED_BYTES", 5 * PIECE)
+    monkeypatch.setattr(limits, "UPLOAD_LEAST_BYTES", PIECE)
     async with serving(own_world) as running:
 
         def attack() -> None:
             with PlatformClient(running.grpc_address, own_world.token("team:text")) as team:
                 for _ in range(5):
-                    team.upload_blob(os.urandom(PIECE))
+                    team.upload_blob(os.urandom(PIECE // 2))
                 with pytest.raises(TooLargeError, match="at most 5000, this would be 6000") as refusal:
-                    team.upload_blob(os.urandom(PIECE))
+                    team.upload_blob(os.urandom(PIECE // 2))
                 assert refusal.value.kind == "QuotaError"
 
         await asyncio.to_thread(attack)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import resource
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
@@ -318,6 +319,19 @@ def test_every_kind_of_flood_at_once_leaves_operators_their_answers(
         except (TooManyCallsError, UnavailableError) as failure:  # what H2 was
             failures.append(failure)
     assert failures == []
+
+
+def test_a_server_has_all_the_files_that_the_system_allows(tmp_path: Path) -> None:
+    """A service starts with 1,024, fewer than connections of strangers may be; without one no change is written."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, hard), hard))
+    try:
+        server = ServerWorld(tmp_path / "files", teams={"text": ("text_00",)}).start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    (line,) = (line for line in Path(f"/proc/{server.pid}/limits").read_text().splitlines() if "open files" in line)
+    assert server.stop() == 0
+    assert int(line.split()[3]) >= min(hard, 65_536)
 
 
 def test_every_line_of_the_log_is_json(tmp_path: Path) -> None:
