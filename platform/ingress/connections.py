@@ -74,7 +74,8 @@ class Connection:
 
 @dataclass(eq=False)
 class _Address:
-    bucket: RateLimit
+    opened: RateLimit  # apart from requests: who opens too many connections still has those that were taken answered
+    requests: RateLimit
     seen_s: float
     connections: int = 0
 
@@ -112,7 +113,7 @@ class Connections:
         if address is not None and address.connections >= self._limits.most_per_address:
             self.refused["too_many_connections"] += 1
             return None
-        if address is not None and not address.bucket.take(1):
+        if address is not None and not address.opened.take(1):
             self.refused["too_often"] += 1
             return None
         if len(self._open) >= self._limits.most and not self.make_room():
@@ -128,7 +129,7 @@ class Connections:
         """Note that the head of a request is there; False: it is one too many of its address."""
         connection.until_s = None
         address = None if connection.key is None else self._address(connection.key)
-        if address is None or address.bucket.take(1):
+        if address is None or address.requests.take(1):
             return True
         self.refused["too_often"] += 1
         return False
@@ -207,7 +208,8 @@ class Connections:
         if found is None:
             if len(self._addresses) >= ADDRESSES_KEPT:
                 del self._addresses[next(key for key, kept in self._addresses.items() if kept.connections == 0)]
-            found = _Address(RateLimit(self._limits.per_second, self._monotonic_s), 0.0)
+            opened, requests = (RateLimit(self._limits.per_second, self._monotonic_s) for _ in range(2))
+            found = _Address(opened, requests, 0.0)
         found.seen_s = self._monotonic_s()
         self._addresses[key] = found
         return found

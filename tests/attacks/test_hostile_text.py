@@ -126,6 +126,7 @@ def shown_to(server_world: ServerWorld, attacked: Served, tmp_path_factory: pyte
     """The attacked server, furnished."""
     token_file = tmp_path_factory.mktemp("reader") / "token"
     token_file.write_text(server_world.token("operator"))
+    token_file.chmod(0o600)
     with server_world.client(attacked, "team:text") as team, server_world.client(attacked, "operator") as operator:
         for version in ("1.0.0", "2.0.0"):
             server_world.publish(team, "text_07", version)

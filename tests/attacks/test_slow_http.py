@@ -122,14 +122,24 @@ def test_those_that_waited_longest_give_way_when_all_places_are_taken(crowd: Con
 
 
 def test_an_address_has_its_rate_and_gets_it_back(crowd: Connections, clock: Clock) -> None:
-    """Connections and requests count alike; a second later there is as much again."""
+    """So many connections and so many requests; a second later there is as much again of both."""
     for _ in range(3):
-        place = admitted(crowd, "192.0.2.1")
-        assert [crowd.begin(place) for _ in range(20)].count(True) == 19
-        crowd.release(place)
+        for number in range(20):
+            place = admitted(crowd, "192.0.2.1")
+            assert crowd.begin(place), number
+            crowd.release(place)
         assert crowd.admit("192.0.2.1") is None
+        assert not crowd.begin(place)
         clock.now_s += 1
     assert crowd.refused["too_often"] == 6
+
+
+def test_connections_that_are_too_many_leave_the_others_their_requests(crowd: Connections) -> None:
+    """Whoever opens more connections than it may still has those that were taken answered."""
+    place = admitted(crowd, "192.0.2.1")
+    while (other := crowd.admit("192.0.2.1")) is not None:
+        crowd.release(other)
+    assert [crowd.begin(place) for _ in range(25)].count(True) == 20
 
 
 def test_half_of_the_places_are_never_downloads(crowd: Connections, clock: Clock) -> None:
