@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from alcove.platform.checking import InThisProcess
 from alcove.platform.client import PlatformClient
+from alcove.platform.server import serve
 from alcove.platform.server.serve import run
 from alcove.platform.server.settings import Settings
 from alcove.platform.testing import ServerWorld
@@ -103,6 +105,7 @@ class Stage:
 def stage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
     """SQLite and folders, or PostgreSQL and S3."""
     monkeypatch.setattr(inspection, "RuntimeInspector", PretendInspector)
+    monkeypatch.setattr(serve, "ChildChecks", InThisProcess)  # another process would not know what is pretended
     if request.param == "one server":
         made = Stage(tmp_path / "stage")
     else:
