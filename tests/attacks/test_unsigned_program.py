@@ -212,11 +212,14 @@ async def test_programs_that_wait_are_bounded_and_hold_up_no_operator(
     signed = await asyncio.to_thread(own_world.sign, package)
     token = await asyncio.to_thread(own_world.token, "team:text")
 
+    def upload(address: str) -> None:
+        with PlatformClient(address, token) as team:
+            for data in package.blobs().values():
+                team.upload_blob(data)
+
     def push(address: str) -> str:
         with PlatformClient(address, token) as team:
             try:
-                for data in package.blobs().values():
-                    team.upload_blob(data)
                 team.publish_version(signed, package.manifest.to_bytes())
             except ClientError as error:
                 return error.kind
@@ -235,6 +238,7 @@ async def test_programs_that_wait_are_bounded_and_hold_up_no_operator(
     async with serving(own_world, call_s_max=8.0) as running:
         with ThreadPoolExecutor(7) as threads:  # of its own: this process is the server, too
             loop = asyncio.get_running_loop()
+            await loop.run_in_executor(threads, upload, running.grpc_address)
             pushes = [loop.run_in_executor(threads, push, running.grpc_address) for _ in range(6)]
             await loop.run_in_executor(threads, operate, running.grpc_address)
             kinds = await asyncio.gather(*pushes)

@@ -63,10 +63,10 @@ def begun(world: ServerWorld, operator: PlatformClient, team: PlatformClient) ->
     return rollout, moving.task
 
 
-def test_two_servers_halt_a_harmful_version_once_and_the_audit_has_the_evidence(
+def test_two_servers_pause_a_harmful_version_once_and_the_audit_has_the_evidence(
     tmp_path: Path, postgres: PostgresServer, migrated: str
 ) -> None:
-    """Quiet while reports are few; after half of the devices crashed it is halted, by whichever server looked first."""
+    """Quiet while reports are few; after half of the devices crashed it is paused, by whichever server looked first."""
     database = postgres.url(postgres.database(migrated))
     world = ServerWorld(tmp_path / "guarded", teams=TEAMS, database=database)
     servers = [world.start("--look-s", "0.2") for _ in range(2)]
@@ -80,23 +80,22 @@ def test_two_servers_halt_a_harmful_version_once_and_the_audit_has_the_evidence(
             waiting = operator.rollout(rollout.rollout_id)
             assert waiting.examination is not None
             assert (waiting.state, waiting.examination.code) == ("running", "no_reports")
-            assert send(servers[1], task, (0.0, 0.5), 1500) >= 1000
+            assert send(servers[1], task, (0.0, 0.5), 1500) >= 100
             for seen in operator.watch_rollout(rollout.rollout_id, timeout_s=PATIENCE_S):
                 rollout = seen
-            assert rollout.state == "halted"
+                if rollout.state != "running":
+                    break
+            assert rollout.state == "paused"
             assert rollout.examination is not None
             assert rollout.examination.code == "harmful_crash_fallback"
     finally:
         codes = [server.stop() for server in servers]
     assert codes == [0, 0]
-    halts = [e for e in list_local_audit(world.data_dir, database=database) if e.action == "halt rollout"]
-    assert [entry.principal for entry in halts] == [PRINCIPAL]
+    pauses = [e for e in list_local_audit(world.data_dir, database=database) if e.action == "pause rollout"]
+    assert [entry.principal for entry in pauses] == [PRINCIPAL]
+    # Reports that anybody can send withdraw nothing.
     halt = world.tree.halt("app")
-    assert halt is not None
-    assert [item.version.version for item in halt.halted] == ["2.0.0"]
-    policy = world.tree.policy("app")
-    assert policy is not None
-    assert (policy.features["text_00"].rollout, policy.features["text_00"].default.version) == (None, "1.0.0")
+    assert halt is None or not halt.halted
 
 
 def test_two_servers_take_each_planned_look_once_and_the_winner_is_kept(

@@ -253,17 +253,17 @@ def test_bodies_beyond_the_cap_are_refused(world: ServerWorld, served: Served, t
 def test_nothing_of_who_reported_is_kept(world: ServerWorld, served: Served, task: TaskPolicy) -> None:
     """The address, and whatever a client says of itself, is neither in the data folder nor in the log."""
     marks: dict[str, Any] = {
-        "User_Agent": "canary-agent-sought-by-this-test-alone",
+        "User_Agent": "canary-here-agent-sought-by-this-test-alone",
         "X_Forwarded_For": "203.0.113.77",
-        "Cookie": "canary=sought-by-this-test-alone",
-        "Referer": "canary",
+        "Cookie": "canary-here=sought-by-this-test-alone",
+        "Referer": "canary-here",
     }
-    assert ask(served, "POST", "/reports?canary=sought-by-this-test-alone", record(task), **marks)[0] == 204
-    assert ask(served, "GET", "/metadata/timestamp.json?canary=sought-by-this-test-alone", **marks)[0] == 200
-    assert ask(served, "POST", "/reports?canary=sought-by-this-test-alone", b"bad", **marks)[0] == 400
+    assert ask(served, "POST", "/reports?canary-here=sought-by-this-test-alone", record(task), **marks)[0] == 204
+    assert ask(served, "GET", "/metadata/timestamp.json?canary-here=sought-by-this-test-alone", **marks)[0] == 200
+    assert ask(served, "POST", "/reports?canary-here=sought-by-this-test-alone", b"bad", **marks)[0] == 400
     log = served.log.read_bytes()
     stored = b"".join(path.read_bytes() for path in world.data_dir.rglob("*") if path.is_file())
-    for mark in (b"canary", b"sought-by-this-test-alone", b"203.0.113.77"):
+    for mark in (b"canary-here", b"sought-by-this-test-alone", b"203.0.113.77"):
         assert mark not in log
         assert mark not in stored
     served_lines = [line for line in log.splitlines() if b'"serving"' not in line]
