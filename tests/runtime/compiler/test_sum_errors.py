@@ -90,7 +90,7 @@ def recurrent(kind_of: Layer) -> Callable[[str, int], Case]:
 
     def case(_kind: str, k: int) -> Case:
         torch.manual_seed(2)
-        layer = kind_of(k, 3, batch_first=True, bias=False)  # type: ignore[call-arg, arg-type]  # of a subclass
+        layer = kind_of(k, 3, batch_first=True, bias=False)
         return (
             (lambda *given: layer_of(kind_of, given)),
             [p.detach() for p in layer.parameters()],
