@@ -13,6 +13,8 @@ from alcove.registry.errors import ProgramRefusedError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from alcove.runtime.cancellation import Alarm
+
 LATENCY_S: Final = 1.0  # seconds that the runs of one program may take together, beyond the first of each sample
 LATENCY_RUNS: Final = 30  # runs of each sample; the median of a few dozen stands still
 
@@ -68,7 +70,14 @@ class ProgramExaminer(Protocol):
 
 
 class RuntimeExaminer:
-    """Asks the native runtime."""
+    """Asks the native runtime.
+
+    Args:
+        alarm: keeps the time of a check, where no thread may be started for it.
+    """
+
+    def __init__(self, alarm: Alarm | None = None) -> None:
+        self._alarm = alarm
 
     def parity(self, variant: str, program: bytes) -> Parity:
         """Check every weight digest and run the parity certificate.
@@ -83,7 +92,7 @@ class RuntimeExaminer:
         try:
             model = load(program)
             model.verify_weights()
-            report = check_certificate(model)
+            report = check_certificate(model, alarm=self._alarm)
         except AlcoveRuntimeError as error:
             raise ProgramRefusedError(variant, str(error)) from error
         return Parity(report.samples, report.tolerance, report.largest_difference)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from alcove.registry.manifest import Manifest, Variant
-    from alcove.runtime.cancellation import Cancellation
+    from alcove.runtime.cancellation import Alarm, Cancellation
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +73,12 @@ class RuntimeInspector:
 
     Args:
         cancellation: ends a check from another thread.
+        alarm: keeps the time of a check, where no thread may be started for it.
     """
 
-    def __init__(self, cancellation: Cancellation | None = None) -> None:
+    def __init__(self, cancellation: Cancellation | None = None, alarm: Alarm | None = None) -> None:
         self._cancellation = cancellation
+        self._alarm = alarm
 
     def inspect(self, variant: str, program: bytes) -> ProgramFacts:
         """Return what the program states.
@@ -115,7 +117,7 @@ class RuntimeInspector:
         try:
             model = load(program)
             model.verify_weights()
-            check_certificate(model, cancellation=self._cancellation)
+            check_certificate(model, cancellation=self._cancellation, alarm=self._alarm)
         except RunCancelledError:
             raise
         except AlcoveRuntimeError as error:

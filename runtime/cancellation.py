@@ -5,7 +5,8 @@ thread 2, or a timer: `cancellation.cancel()`, which returns at once
 """
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -58,3 +59,49 @@ class Cancellation:
         finally:
             with self._lock:
                 self._joined.discard(stoppable)
+
+
+class Alarm:
+    """Calls something after a while, from a thread that starts with the alarm and ends with `close`.
+
+    For who may start no thread later; one that does so anyhow takes `threading.Timer`.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._at_s = 0.0
+        self._action: Callable[[], object] | None = None
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._wait, name="alcove-alarm", daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def after(self, seconds: float, action: Callable[[], object]) -> Iterator[None]:
+        """Call `action` once, if the block still runs after so many seconds; one block at a time."""
+        self._set(time.monotonic() + seconds, action)
+        try:
+            yield
+        finally:
+            self._set(0.0, None)
+
+    def close(self) -> None:
+        """End the thread; returns when it has ended."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _set(self, at_s: float, action: Callable[[], object] | None) -> None:
+        with self._changed:
+            self._at_s, self._action = at_s, action
+            self._changed.notify()
+
+    def _wait(self) -> None:
+        with self._changed:
+            while not self._is_closed:
+                left_s = None if self._action is None else self._at_s - time.monotonic()
+                if left_s is None or left_s > 0:
+                    self._changed.wait(left_s)
+                elif self._action is not None:
+                    action, self._action = self._action, None
+                    action()

@@ -72,6 +72,16 @@ CRASH_WEIGHT_S: Final = 1.0
 """Seconds in native code up to which a process that ends there counts as a whole crash.  Of apps that live a minute or
 more, one in sixty is then killed there by chance, and three in a row in 200,000 starts."""
 
+ALIKE: Final = 1.25
+"""Ratio up to which two crashes came as far into their runs: three kills at random moments of a long run are so alike
+one time in 25."""
+
+SLOW_RUN_S: Final = 0.5
+"""Seconds of a run from which on it is noted how far the next one is."""
+
+PULSE_S: Final = 0.25
+"""Seconds between such notes."""
+
 MAX_CRASHES_KEPT: Final = 4
 """Crashes in a row that are remembered of a version, for each kind of process: an app that is in native code nine
 tenths of the time is killed there nine times of ten, in rows of any length; with these four, one in 60,000 starts is

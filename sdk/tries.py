@@ -13,9 +13,10 @@
 
 The rule (`is_crash_loop`).  A process that ends in native code has crashed of the version.  A system or a user that
 kills apps at random moments does that too, the more often the more time an app spends there; so a crash weighs 1 where
-the process had spent at most a second in native code before, and 1/s after s seconds.  Crashes count in a row: a
-process that got an answer and ended at rest forgives those before it.  Among the newest four, weights of 3 are a loop,
-and so are three crashes after the same number of answers, however long they took.
+the process had spent at most a second in native code, and 1/s after s seconds.  Crashes count in a row: a process that
+got an answer and ended at rest forgives those before it.  Among the newest four, weights of 3 are a loop, and so are
+three crashes after the same number of answers, as far into the run (within a quarter, or a second): so crashes a
+program, and no killer.
 
 Invariants:
   T1  A try is on the disk, content and name, before the first byte of its program is loaded.  Where it cannot be
@@ -26,7 +27,9 @@ Invariants:
   T4  A quarantine has no end.  It is by digest: the team publishes another version.
   T5  Nothing here is under the slots' lock (I6), so nobody who predicts waits for a sync.  An app of before this folder
       existed leaves it alone; `state.json` says nothing of it.
-  T6  A run writes to mapped memory, twice, and takes no other step.  The child of a fork is not counted.
+  T6  A run writes to mapped memory, twice, and takes no other step; but while a version has not answered, or takes
+      `SLOW_RUN_S` and more for an answer, a thread notes four times a second how far the run is.  The child of a fork
+      is not counted.
 """
 
 import contextlib
@@ -37,15 +40,16 @@ import os
 import struct
 import sys
 import threading
+import time
 import weakref
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from alcove.sdk.errors import StorageError
-from alcove.sdk.limits import CRASH_WEIGHT_S, MAX_CRASHES, MAX_CRASHES_KEPT
+from alcove.sdk.limits import ALIKE, CRASH_WEIGHT_S, MAX_CRASHES, MAX_CRASHES_KEPT, PULSE_S, SLOW_RUN_S
 from alcove.sdk.storage import PARTIAL, Files
 
 RUNNING: Final = ".running"
@@ -55,9 +59,9 @@ QUARANTINED: Final = ".quarantined"
 _OF_BEFORE: Final = ".try"
 """What apps of before 0.2 wrote: a byte, until the first answer."""
 
-_RECORD: Final = struct.Struct("=QQQ")
-"""Runs at hand, answers, nanoseconds in native code: of this machine alone, so in its own order."""
-_RUNS, _ANSWERS, _NATIVE_NS = range(3)
+_RECORD: Final = struct.Struct("=QQQQ")
+"""Runs at hand, answers, nanoseconds in native code, and in the run at hand: of this machine, so in its own order."""
+_RUNS, _ANSWERS, _NATIVE_NS, _RUN_NS = range(4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +70,29 @@ class Crash:
 
     Attributes:
         answers: how many healthy ones it had before.
-        native_ns: how long it had been in native code before, in nanoseconds; not the run that it ended in.
+        native_ns: how long it had been in native code before the run that it ended in, in nanoseconds.
+        run_ns: how far that run was, as far as noted.
     """
 
     answers: int
     native_ns: int
+    run_ns: int = 0
 
 
 def is_crash_loop(crashes: Sequence[Crash]) -> bool:
     """Tell whether these crashes, in a row, are the version's fault."""
-    weight = sum(1 / max(1.0, crash.native_ns / (CRASH_WEIGHT_S * 1e9)) for crash in crashes)
-    same = Counter(crash.answers for crash in crashes)
-    return weight >= MAX_CRASHES or max(same.values(), default=0) >= MAX_CRASHES
+    whole_ns = CRASH_WEIGHT_S * 1e9
+    weight = sum(1 / max(1.0, (crash.native_ns + crash.run_ns) / whole_ns) for crash in crashes)
+    runs_ns: defaultdict[int, list[float]] = defaultdict(list)
+    for crash in crashes:
+        runs_ns[crash.answers].append(max(whole_ns, crash.run_ns))
+    return weight >= MAX_CRASHES or any(_has_alike(sorted(spent)) for spent in runs_ns.values())
+
+
+def _has_alike(spent_ns: list[float]) -> bool:
+    """Tell whether enough of these times, in order, are alike."""
+    span = MAX_CRASHES - 1
+    return any(longer <= ALIKE * shorter for shorter, longer in zip(spent_ns, spent_ns[span:], strict=False))
 
 
 class Trial:
@@ -85,6 +100,7 @@ class Trial:
 
     Attributes:
         is_over: it needs no watching; read without a lock at each prediction.
+        is_slow: its next run may take long, so that it is noted how far it is.
 
     Args:
         files: the disk.
@@ -99,8 +115,10 @@ class Trial:
         "_lock",
         "_path",
         "_proven",
+        "_pulse",
         "_record",
         "is_over",
+        "is_slow",
     )
 
     def __init__(self, files: Files, path: Path, record: "memoryview[int] | None", proven: Path) -> None:
@@ -110,15 +128,20 @@ class Trial:
         self._proven = proven
         # Held for a few writes to memory.
         self._lock = threading.Lock()
+        self._pulse: _Pulse | None = None
         self.is_over = record is None
+        self.is_slow = record is not None
         if record is not None:
             _LIVING.add(self)
+            self._begin_pulse()
 
     def enter(self) -> None:
         """Native code begins; to be called before each run."""
         with self._lock:
             if self._record is not None:
                 self._record[_RUNS] += 1
+                if self.is_slow and self._pulse is None:
+                    self._begin_pulse()
 
     def leave(self, *, is_healthy: bool, native_ns: int = 0) -> None:
         """Native code has returned; raises nothing.
@@ -135,6 +158,9 @@ class Trial:
             if is_healthy:
                 record[_ANSWERS] += 1
             record[_RUNS] -= 1
+            self.is_slow = record[_ANSWERS] == 0 or native_ns >= SLOW_RUN_S * 1e9
+            if record[_RUNS] == 0 or not self.is_slow:
+                self._end_pulse(record)
             is_first = is_healthy and record[_ANSWERS] == 1
         if is_first and not self._proven.exists():
             with contextlib.suppress(StorageError):
@@ -153,6 +179,7 @@ class Trial:
                 return
             has_answered = record[_ANSWERS] > 0
             record[_RUNS] = 0
+            self._end_pulse(record)
             record.release()
         if not has_answered:
             with contextlib.suppress(StorageError):
@@ -162,7 +189,43 @@ class Trial:
         """Leave the try to the process that this one was forked from."""
         self._lock = threading.Lock()  # whoever held it is not here
         self.is_over = True
-        self._record = None
+        self._record = self._pulse = None
+
+    def note(self, run_ns: int) -> None:
+        """Note how far the run at hand is, in nanoseconds; raises nothing."""
+        with self._lock:
+            if self._record is not None and self._pulse is not None:
+                self._record[_RUN_NS] = run_ns
+
+    def _begin_pulse(self) -> None:
+        with contextlib.suppress(RuntimeError):  # no thread to be had: how far the run is stays unknown
+            self._pulse = _Pulse(self)
+
+    def _end_pulse(self, record: "memoryview[int]") -> None:
+        if self._pulse is not None:
+            self._pulse.end()
+            self._pulse = None
+        record[_RUN_NS] = 0
+
+
+class _Pulse:
+    """Notes four times a second how far a trial's run is, until it is ended; holds no lock between."""
+
+    def __init__(self, trial: Trial) -> None:
+        self._trial = weakref.ref(trial)
+        self._start_ns = time.monotonic_ns()
+        self._ended = threading.Event()
+        threading.Thread(target=self._beat, name="alcove-pulse", daemon=True).start()
+
+    def end(self) -> None:
+        self._ended.set()
+
+    def _beat(self) -> None:
+        while not self._ended.wait(PULSE_S):
+            trial = self._trial()
+            if trial is None:
+                return
+            trial.note(time.monotonic_ns() - self._start_ns)
 
 
 _LIVING: "weakref.WeakSet[Trial]" = weakref.WeakSet()
@@ -243,7 +306,7 @@ class Tries:
         made = path.with_name(path.name + PARTIAL)
         record = None
         try:
-            self._files.append(made, _RECORD.pack(1, 0, 0))
+            self._files.append(made, _RECORD.pack(1, 0, 0, 0))
             record = _held_record(made)
             self._files.sync_file(made)
             self._files.rename(made, path)
@@ -321,16 +384,15 @@ def _kind_of(path: Path) -> str:
     return path.name.split(".")[1]
 
 
-def _read(path: Path) -> tuple[int, int, int] | None:
-    """Return a try: runs at hand, answers, nanoseconds; None if it is gone.  What is no try says that it crashed."""
+def _read(path: Path) -> tuple[int, ...] | None:
+    """Return a try, as `_RECORD` has it; None if it is gone.  What is no try says that it crashed."""
     try:
         data = path.read_bytes()
     except OSError:
         return None
     if len(data) != _RECORD.size:
-        return 1, 0, 0
-    running, answers, native_ns = _RECORD.unpack(data)
-    return running, answers, native_ns
+        return 1, 0, 0, 0
+    return _RECORD.unpack(data)
 
 
 def _held_record(path: Path) -> "memoryview[int]":

@@ -20,6 +20,7 @@ import alcove.runtime.format.reader
 import numpy as np
 from alcove.platform.checking import jobs
 from alcove.platform.checking.confinement import confine
+from alcove.runtime.cancellation import Alarm
 
 __all__ = ["main"]
 
@@ -28,10 +29,11 @@ def main() -> int:
     """Do the job; return the exit code."""
     job = json.loads(sys.stdin.readline())
     _prepare()
+    alarm = Alarm()
     held = confine(cpu_s=job["cpu_s"], memory_bytes=job["memory_bytes"])
     _tell({"confined": True, "calls": held.calls, "network": held.network})
     try:
-        told = jobs.answer(job["kind"], job, _reader(job["blobs"]))
+        told = jobs.answer(job["kind"], job, _reader(job["blobs"]), alarm)
     except MemoryError:
         told = {"bound": "memory"}
     _tell(told)

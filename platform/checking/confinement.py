@@ -3,10 +3,11 @@
     limits       processor time, memory, files written (none), descriptors, core dumps
     privileges   nothing gains any; it ends when its parent does, and signals itself alone
     network      a namespace of its own without an interface, where the system lets us
-    system calls an allow-list: memory, threads, clocks, reading and writing what is open; everything else is EPERM
+    system calls an allow-list: memory, clocks, reading and writing what is open; everything else is EPERM
 
 The last needs Linux on x86-64 or 64-bit ARM.  Elsewhere the limits alone hold, and `confine` says so.  Whatever is to
-be imported must be imported before: no file can be opened afterwards.
+be imported must be imported before, and every thread started: all of them are confined, and nothing more can be opened
+or started afterwards.
 
 Source of the numbers: linux/arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
 """
@@ -24,8 +25,9 @@ from typing import Final
 
 __all__ = ["Confined", "confine"]
 
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 1, 4, 38, 22, 2
-CLONE_NEWNET, CLONE_THREAD = 0x40000000, 0x00010000
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 1, 4, 38
+SET_MODE_FILTER, ALL_THREADS = 1, 1
+CLONE_NEWNET = 0x40000000
 DESCRIPTORS: Final = 32
 
 # Name: number on x86-64, on 64-bit ARM; None: it has no such call.
@@ -41,12 +43,11 @@ _ALLOWED: Final[dict[str, tuple[int | None, int | None]]] = {
     "getcpu": (309, 168), "sysinfo": (99, 179),
 }  # fmt: skip
 _TGKILL: Final = (234, 131)
-_CLONE: Final = (56, 220)
-_CLONE3: Final = (435, 435)
+_SECCOMP: Final = (317, 277)
 _MACHINES: Final = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column, and what seccomp calls it
 _X32: Final = 0x40000000  # bit of the calls of a third system on x86-64
 
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # of the filter's machine
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # of the filter's machine
 _ALLOW: Final = 0x7FFF0000
 _KILL: Final = 0x80000000
 _ERRNO: Final = 0x00050000
@@ -138,15 +139,7 @@ def program_of_filter(machine: str, process: int) -> bytes:
         _step(_RETURN, _ALLOW),
         deny,
     ]
-    # Threads, and no processes; the newer call has its flags in memory, where a filter sees nothing: glibc tries both.
-    steps += [_step(_EQUAL, _CLONE3[column], no=1), _step(_RETURN, _ERRNO | errno.ENOSYS)]
-    steps += [
-        _step(_EQUAL, _CLONE[column], no=3),
-        _step(_LOAD, 16),
-        _step(_ANY_BIT, CLONE_THREAD, no=1),
-        _step(_RETURN, _ALLOW),
-        deny,
-    ]
+    steps.append(deny)
     return b"".join(steps)
 
 
@@ -164,8 +157,9 @@ def _filter_calls(library: ctypes.CDLL) -> bool:
         steps = program_of_filter(platform.machine(), os.getpid())
     except KeyError:
         return False
+    call = _SECCOMP[_MACHINES[platform.machine()][0]]
     buffer = ctypes.create_string_buffer(steps, len(steps))
     program = _Program(len(steps) // 8, ctypes.addressof(buffer))
     if library.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         return False
-    return bool(library.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0) == 0)
+    return bool(library.syscall(call, SET_MODE_FILTER, ALL_THREADS, ctypes.byref(program)) == 0)

@@ -15,6 +15,7 @@ from alcove.registry.errors import DeltaError, IntegrityError, MissingBlobError,
 from alcove.registry.examination import Anatomy, Parity, ProgramExaminer
 from alcove.registry.manifest import Manifest, Variant
 from alcove.registry.package import verify_variant
+from alcove.runtime.cancellation import Alarm
 
 __all__ = ["Examined", "InThisProcess", "ProgramChecks", "Supplies", "answer", "raise_refusal"]
 
@@ -149,17 +150,20 @@ class ProgramChecks(Protocol):
         ...
 
 
-def answer(kind: str, job: Mapping[str, Any], read: Callable[[str], bytes]) -> dict[str, Any]:
+def answer(
+    kind: str, job: Mapping[str, Any], read: Callable[[str], bytes], alarm: Alarm | None = None
+) -> dict[str, Any]:
     """Do a job; return what is to be told, all of it JSON.
 
     Args:
         kind: VERIFY or EXAMINE.
         job: what is asked, as `children.py` writes it.
         read: returns the bytes of a blob by its digest.
+        alarm: keeps the time of a certificate, where no thread may be started for it.
     """
     if kind == EXAMINE:
         program = read(job["program"])
-        return Examined.by(examination.RuntimeExaminer(), job["variant"], program).to_json()
+        return Examined.by(examination.RuntimeExaminer(alarm), job["variant"], program).to_json()
     manifest = Manifest.from_bytes(bytes.fromhex(job["manifest"]))
     variant = next(one for one in manifest.variants if one.name == job["variant"])
     try:
@@ -169,7 +173,7 @@ def answer(kind: str, job: Mapping[str, Any], read: Callable[[str], bytes]) -> d
             read(variant.sha256),
             delta=read,
             base=read,
-            inspector=inspection.RuntimeInspector(),
+            inspector=inspection.RuntimeInspector(alarm=alarm),
         )
     except ProgramRefusedError as error:
         return {"refused": error.reason}

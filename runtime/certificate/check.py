@@ -9,14 +9,13 @@ Source of the idea: DESIGN, "The runtime", 7.
 
 import hashlib
 import math
-import threading
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from alcove.runtime.cancellation import Cancellation
+from alcove.runtime.cancellation import Alarm, Cancellation
 from alcove.runtime.certificate.document import (
     TOLERANCES,
     Document,
@@ -69,7 +68,11 @@ class CertificateReport:
 
 
 def check_certificate(
-    model: "Model", *, limit_s: float = MAX_CHECK_S, cancellation: Cancellation | None = None
+    model: "Model",
+    *,
+    limit_s: float = MAX_CHECK_S,
+    cancellation: Cancellation | None = None,
+    alarm: Alarm | None = None,
 ) -> CertificateReport:
     """Run every sample of a program's certificate and compare: within the tolerance of torch, and bit for bit.
 
@@ -81,6 +84,7 @@ def check_certificate(
         model: a loaded program; its certificate is data from outside and is checked like it.
         limit_s: longest time of all runs together, in seconds of the wall clock, > 0.
         cancellation: ends the check from another thread.
+        alarm: keeps the time, where no thread may be started for it.
 
     Raises:
         CertificateError: there is none, it is malformed, its samples don't fit the program or take longer than
@@ -90,11 +94,9 @@ def check_certificate(
     certificate = parse(model.certificate)
     _check_fit(model, certificate)
     ended = Cancellation()
-    timer = threading.Timer(limit_s, ended.cancel)
-    timer.daemon = True
-    timer.start()
+    clock = alarm or Alarm()
     try:
-        with nullcontext() if cancellation is None else cancellation.over(ended):
+        with clock.after(limit_s, ended.cancel), nullcontext() if cancellation is None else cancellation.over(ended):
             return _run_all(model, certificate, ended)
     except RunCancelledError as error:
         if cancellation is not None and cancellation.is_cancelled:
@@ -103,7 +105,8 @@ def check_certificate(
             f"running the samples takes longer than {limit_s} s", bound=f"{limit_s} s", value=f"more than {limit_s} s"
         ) from error
     finally:
-        timer.cancel()
+        if alarm is None:
+            clock.close()
 
 
 def _check_fit(model: "Model", certificate: Document) -> None:

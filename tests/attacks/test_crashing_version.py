@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alcove.sdk.limits import CRASH_WEIGHT_S, MAX_CRASHES, MAX_CRASHES_KEPT
+from alcove.sdk.limits import CRASH_WEIGHT_S, MAX_CRASHES, MAX_CRASHES_KEPT, PULSE_S
 from alcove.sdk.storage import Files
 from alcove.sdk.tries import Crash, Tries, is_crash_loop
 
@@ -175,6 +175,36 @@ def quarantined_of(devices: int, starts: int, in_flight: float, native_s: float,
 def test_apps_that_are_killed_at_random_moments_keep_their_version(in_flight: float, most: int) -> None:
     """Of 250 devices with a thousand starts of a minute on the mean, with p runs in flight, hardly any loses it."""
     assert quarantined_of(250, 1000, in_flight, 60 * in_flight, 5) <= most
+
+
+def refused_installations(devices: int, check_s: float, life_s: float, pulse_s: float) -> int:
+    """How many devices blame a good version whose check takes so long, in apps that live so long on the mean."""
+    chance = random.Random(3)
+    lost = 0
+    for _ in range(devices):
+        crashes: list[Crash] = []
+        while (lived_s := chance.expovariate(1 / life_s)) < check_s:
+            noted = int(lived_s / pulse_s) * pulse_s
+            crashes = [*crashes, Crash(0, 0, int(noted * SECOND_NS))][-MAX_CRASHES_KEPT:]
+            if is_crash_loop(crashes):
+                lost += 1
+                break
+    return lost
+
+
+@pytest.mark.parametrize(
+    ("check_s", "life_s", "most"), [(1, 15, 3), (2, 15, 6), (5, 15, 12), (10, 60, 4), (20, 60, 10), (60, 60, 75)]
+)
+def test_kills_at_random_moments_of_an_installation_blame_few_versions(
+    check_s: float, life_s: float, most: int
+) -> None:
+    """Of 2,000 devices, each tries until its check was left alone, or the version is blamed."""
+    assert refused_installations(2000, check_s, life_s, PULSE_S) <= most
+
+
+def test_without_the_time_in_the_check_several_times_as_many_would_blame_it() -> None:
+    """The control of the one above: a pulse that never beats."""
+    assert refused_installations(2000, 5, 15, PULSE_S) * 4 < refused_installations(2000, 5, 15, 1e9)
 
 
 def test_rule_without_the_time_in_native_code_would_lose_versions() -> None:

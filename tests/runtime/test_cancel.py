@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from alcove.runtime import Cancellation, Model, RunCancelledError, load
+from alcove.runtime.cancellation import Alarm
 from alcove.runtime.format.spec import DType
 from alcove.runtime.format.writer import write_program
 from alcove.runtime.testing import PLAIN_LINEAR, Assembly, counter
@@ -126,6 +127,26 @@ def test_a_cancellation_over_another_ends_both() -> None:
     thread.join(60)
     assert [type(error) for error in raised] == [RunCancelledError]
     assert late.is_cancelled
+
+
+def test_alarm_calls_what_outlasts_its_time_once_and_nothing_that_has_ended() -> None:
+    """The same thread serves one block after another, and is gone after `close`."""
+    alarm, called = Alarm(), threading.Event()
+    with alarm.after(3600, lambda: pytest.fail("it had ended before")):
+        pass
+    count: list[int] = []
+
+    def note() -> None:
+        count.append(1)
+        called.set()
+
+    with alarm.after(0.001, note):
+        assert called.wait(30)
+    with alarm.after(3600, note):
+        pass
+    assert count == [1]
+    alarm.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "alcove-alarm"]
 
 
 def test_large_products_in_pieces_give_the_same_bytes() -> None:

@@ -6,8 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -193,6 +195,66 @@ def test_version_that_crashes_while_it_is_verified_is_quarantined_before_it_is_i
     client = updated.client(engine=engine)
     assert isinstance(client.sync().error, QuarantinedError)
     assert updated.answer(client) == TWO
+
+
+def killed_after(device: Device, label: str, where: str, seconds: float) -> int:
+    """Sync or predict in a process that ends when its try says that it was so long in its run; return the status.
+
+    Time goes a thousand times as fast there.
+    """
+
+    def wait_and_die() -> None:
+        while True:
+            tries = [tries_module._read(path) for path in held(device)]
+            if any(record is not None and record[3] >= seconds * 1e9 for record in tries):
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def run() -> None:
+        begun = time.monotonic_ns()
+        fast = SimpleNamespace(monotonic_ns=lambda: begun + 1000 * (time.monotonic_ns() - begun))
+        vars(tries_module).update(time=fast, PULSE_S=0.0005)
+        client = device.client(engine=DeadlyEngine(label, where, wait_and_die))
+        if where == "verify":
+            client.sync()
+        else:
+            client.feature(FEATURE).predict("hello")
+
+    return in_process(run)
+
+
+@pytest.mark.parametrize(("where", "label"), [("verify", "three"), ("run", "two")])
+def test_app_that_is_killed_at_several_moments_of_a_long_check_or_run_keeps_its_version(
+    updated: Device, where: str, label: str
+) -> None:
+    """Six kills, each farther or less far into it; then three as far, which is what a program does."""
+    if where == "verify":
+        updated.world.push("3.0.0", fake_program("three"))
+        updated.world.set_policy("3.0.0")
+    tries = Tries(updated.folder / "tries", Files())
+    for seconds in (2, 30, 5, 60, 3, 20):
+        assert os.WTERMSIG(killed_after(updated, label, where, seconds)) == signal.SIGKILL
+        assert not tries.quarantined(), seconds
+    tries.keep_only(frozenset())
+    for _ in range(3):
+        assert not tries.quarantined()
+        assert os.WTERMSIG(killed_after(updated, label, where, 1000)) == signal.SIGKILL
+    assert tries.quarantined()
+
+
+def test_pulse_of_a_quick_run_ends_with_it(updated: Device) -> None:
+    """Nothing beats between runs, nor in quick ones after the first answer."""
+    client = updated.client()
+    handle = client.feature(FEATURE)
+    assert updated.answer(client) == TWO
+    trial = handle._reference.serving.trial
+    assert (trial.is_slow, trial._pulse) == (False, None)
+    beating = []
+    for native_ns in (0, 10**9, 10**6, 0):
+        trial.enter()
+        beating.append(trial._pulse is not None)
+        trial.leave(is_healthy=True, native_ns=native_ns)
+    assert beating == [False, False, True, False]
+    assert trial._pulse is None
 
 
 def test_process_that_answers_and_ends_at_rest_forgives_the_crashes_before_it(updated: Device) -> None:
