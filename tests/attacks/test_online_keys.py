@@ -31,7 +31,7 @@ from alcove.registry.keys import ONLINE_ROLES
 from alcove.registry.manifest import Manifest
 from alcove.registry.policy import FeaturePolicy, Halt, Policy, VersionRef
 from alcove.registry.testing import TreeWorld
-from alcove.registry.testing_hostile import HostileTrees, Shadow, run_cases
+from alcove.registry.hostile_trees import HostileTrees, Shadow, run_cases
 from alcove.registry.updater import BoundedUpdater
 from alcove.sdk import Client
 from alcove.sdk.testing import FakeEngine, FolderTransport, HandClock, fake_program
