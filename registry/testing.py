@@ -218,6 +218,9 @@ class PowerCut(Exception):  # noqa: N818 - reads as the fact it states
 class PretendInspector:
     """Takes any bytes that begin with "program" for one with text in and a label out, without the runtime."""
 
+    def __init__(self, *_: object, **__: object) -> None:
+        """Take what the real one takes, and need none of it."""
+
     def inspect(self, variant: str, program: bytes) -> ProgramFacts:
         """Return made-up facts that depend on the bytes."""
         if not program.startswith(b"program"):
@@ -243,6 +246,9 @@ class PretendExaminer:
     "slow": 50 ms a run, else 1 ms; "nan": two elements of the weight `layer.weight` are NaN; "exotic": the operator
     `exotic` besides `linear`; and what `PretendInspector` takes for a wrong certificate.
     """
+
+    def __init__(self, *_: object, **__: object) -> None:
+        """Take what the real one takes, and need none of it."""
 
     def parity(self, variant: str, program: bytes) -> Parity:
         """Return a made-up parity, or refuse as `PretendInspector.certify` does."""
