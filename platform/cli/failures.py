@@ -1,7 +1,9 @@
 """What does a person read when a command fails, and which exit code does it end with?"""
 
 from pathlib import Path
+from typing import Any
 
+import typer
 from alcove.platform.cli.output import plain
 from alcove.platform.client.errors import ClientError, DeadlineError, UnauthenticatedError, UnavailableError
 from alcove.platform.core.errors import PlatformError
@@ -12,7 +14,10 @@ from pydantic import ValidationError
 __all__ = ["FAILED", "NO_ANSWER", "explain"]
 
 FAILED = 1
+MISUSED = 2
 NO_ANSWER = 3
+
+_UsageError = typer.BadParameter.__mro__[1]  # Typer has no public name for it
 
 
 def explain(error: Exception) -> tuple[str, int] | None:
@@ -22,8 +27,21 @@ def explain(error: Exception) -> tuple[str, int] | None:
             f"no answer: {plain(error.message)}\nIs the server running (alcove serve)?  Repeating is safe.",
             NO_ANSWER,
         )
+    if isinstance(error, _UsageError):
+        return _usage(error), MISUSED
+    if isinstance(error, typer.Abort):
+        return "stopped", FAILED
     message = _message(error)
     return None if message is None else (message, FAILED)
+
+
+def _usage(error: Any) -> str:
+    """Return what is wrong with the arguments, which others may have written; nothing where help was shown."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return ""
+    context = error.ctx
+    hint = f"\nTry '{context.command_path} --help'." if context is not None else ""
+    return f"{plain(error.format_message())}{hint}"
 
 
 def _message(error: Exception) -> str | None:

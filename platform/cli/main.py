@@ -65,7 +65,7 @@ def run(arguments: list[str] | None = None) -> int:
 
         silence_grpc()
     try:
-        app_of(given[0] if given else None)(given, standalone_mode=True)
+        ended = app_of(given[0] if given else None)(given, standalone_mode=False)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except Exception as error:
@@ -76,6 +76,7 @@ def run(arguments: list[str] | None = None) -> int:
         if told is None:
             raise
         message, code = told
-        say_text(f"alcove: {message}", err=True)
+        if message:
+            say_text(f"alcove: {message}", err=True)
         return code
-    return 0
+    return ended if isinstance(ended, int) else 0

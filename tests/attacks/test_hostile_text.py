@@ -16,6 +16,12 @@ from alcove.platform.client.errors import ClientError
 from alcove.platform.core.errors import InvalidFieldError
 from alcove.platform.testing import Served, ServerWorld
 from alcove.registry.errors import ProgramRefusedError
+from alcove.runtime import load
+from alcove.runtime.certificate import certificate_bytes, embed_certificate
+from alcove.runtime.certificate.samples import Sample
+from alcove.runtime.errors import AlcoveRuntimeError
+from alcove.runtime.format.writer import write_program
+from alcove.runtime.testing import classifier
 from pydantic import BaseModel
 
 TEXTS = {
@@ -137,6 +143,7 @@ def shown_to(server_world: ServerWorld, attacked: Served, tmp_path_factory: pyte
         experiment = operator.create_experiment("shown", "text_07", arms)
         operator.create_layer("shown", "main")
         operator.set_holdout("shown", 100)
+        operator.start_experiment(experiment.experiment_id)
     ids = {"rollout": rollout.rollout_id, "experiment": experiment.experiment_id}
     return Shown(attacked.grpc_address, token_file, server_world.data_dir, ids)
 
@@ -148,6 +155,7 @@ COMMANDS = (
     "rollout status",
     "rollout status {rollout}",
     "experiment list",
+    "experiment results {experiment}",
     "layer list --app shown",
     "holdout show --app shown",
 )
@@ -226,3 +234,108 @@ def test_what_an_error_says_is_shown_as_it_is(
         said = capsys.readouterr().err
         assert is_harmless(said)
         assert said.count("\n") == 1
+
+
+# A program of somebody else's, whose names are hostile
+
+
+def renamed(text: str) -> bytes:
+    """A text model with a text behind every name."""
+    spec = classifier()
+    return write_program(
+        replace(
+            spec,
+            tensors=tuple(replace(each, name=each.name + text) for each in spec.tensors),
+            ops=tuple(replace(each, source=each.source + text) for each in spec.ops),
+            inputs=tuple(replace(each, name=each.name + text) for each in spec.inputs),
+            outputs=tuple(
+                replace(each, name=each.name + text, labels=tuple(label + text for label in each.labels))
+                for each in spec.outputs
+            ),
+        )
+    )
+
+
+def certified(program: bytes) -> bytes:
+    """The program with a certificate of one sample, which names its outputs."""
+    model = load(program)
+    outputs = [model("one text")]
+    names = [port.name for port in model.outputs]
+    sample = Sample(inputs=("one text",), source=TEXTS["closing tag"])
+    document = certificate_bytes([sample], outputs, outputs, names, licence="procedural", tolerance="tight")
+    return embed_certificate(program, document)
+
+
+def is_opened(text: str) -> bool:
+    """Whether the runtime opens a program with such names."""
+    try:
+        load(renamed(text))
+    except (AlcoveRuntimeError, UnicodeError):
+        return False
+    return True
+
+
+@pytest.fixture(scope="module")
+def hostile_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A text model with hostile text behind every name: of tensors, inputs, outputs, labels and source lines.
+
+    The runtime opens no program whose names hold control characters; what else there is, is here.
+    """
+    text = "".join(text for text in TEXTS.values() if is_opened(text))
+    assert text.startswith(TEXTS["closing tag"])
+    path = tmp_path_factory.mktemp("hostile") / "program.alc"
+    path.write_bytes(certified(renamed(text)))
+    return path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "model inspect {program}",
+        "model inspect {program} --json",
+        "model inspect {program} --profile",
+        "model profile {program} --runs 1",
+        "model profile {program} --runs 1 --by module",
+        "model profile {program} --runs 1 --json",
+        "model diff {program} {other}",
+        "model diff {program} {other} --json",
+        "model diff {other} {program} --profile",
+    ],
+)
+def test_names_in_a_program_are_shown_as_they_are(
+    hostile_program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """Whoever looks at a foreign program sees its names, and nothing that they would have the terminal do."""
+    other = tmp_path / "other.alc"
+    other.write_bytes(certified(write_program(classifier(hidden=17))))
+    assert run(command.format(program=hostile_program, other=other).split()) == 0
+    said = capsys.readouterr()
+    assert is_harmless(said.out + said.err)
+    assert not any(line.strip().startswith("alcove: all is well") for line in said.out.splitlines())
+    if "--json" in command:
+        json.loads(said.out)
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["shown", "json"])
+def test_tokens_are_listed_whatever_stands_in_them(
+    shown_to: Shown, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, as_json: bool
+) -> None:
+    """A data folder that somebody else wrote to."""
+    text = "".join(text for name, text in TEXTS.items() if name != "half")
+    found = local.list_local_tokens(shown_to.data_dir)
+    assert found
+    hostile = [replace(token, token_id=token.token_id + text, role=token.role + text) for token in found]
+    monkeypatch.setattr(local, "list_local_tokens", lambda *_, **__: hostile)
+    assert run(["token", "list", "--data-dir", str(shown_to.data_dir), *(["--json"] if as_json else [])]) == 0
+    said = capsys.readouterr().out
+    assert is_harmless(said)
+    assert not any(line.strip().startswith("alcove: all is well") for line in said.splitlines())
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_a_misspelt_command_is_shown_as_it_is(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    """An argument may come from a file or a page that somebody pasted."""
+    for arguments in ([text], ["model", text], ["model", "list", f"--{text}"], ["rollout", "create", "--stage", text]):
+        assert run(arguments) == 2
+        said = capsys.readouterr()
+        assert is_harmless(said.out + said.err), ascii(said.err)

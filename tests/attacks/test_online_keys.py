@@ -27,11 +27,11 @@ from alcove.registry._tuf import (
 from alcove.registry.client import TreeClient
 from alcove.registry.clock import utc
 from alcove.registry.errors import RegistryError
+from alcove.registry.hostile_trees import HostileTrees, Shadow, run_cases
 from alcove.registry.keys import ONLINE_ROLES
 from alcove.registry.manifest import Manifest
 from alcove.registry.policy import FeaturePolicy, Halt, Policy, VersionRef
 from alcove.registry.testing import TreeWorld
-from alcove.registry.hostile_trees import HostileTrees, Shadow, run_cases
 from alcove.registry.updater import BoundedUpdater
 from alcove.sdk import Client
 from alcove.sdk.testing import FakeEngine, FolderTransport, HandClock, fake_program
