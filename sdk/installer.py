@@ -80,6 +80,9 @@ class Installer:
                 self._verified.add(key)
                 return
             self._slots.discard(*key)
+        reason = self._slots.tries.refusal(ref.manifest_sha256, variant.name, self._engine.version)
+        if reason is not None:
+            raise ProgramRefusedError(variant.name, reason)
         part = self._download.program(feature, variant)
         # Verifying runs the program's own samples: it could crash there as well as in a prediction.
         trial = self._slots.tries.begin(ref.manifest_sha256)
@@ -87,8 +90,9 @@ class Installer:
             raise _quarantined(feature, ref)
         try:
             verify_program(self._engine.inspector, manifest, variant, part.read_bytes())
-        except ProgramRefusedError:
+        except ProgramRefusedError as error:
             # The bytes are what was signed, so they would fail again: do not keep them.
+            self._slots.tries.refuse(ref.manifest_sha256, variant.name, self._engine.version, error.reason)
             self._files.remove(part)
             raise
         except RunCancelledError as error:
@@ -96,6 +100,7 @@ class Installer:
         finally:
             trial.abandon()
         self._slots.install(*key, manifest.to_bytes(), part)
+        self._slots.tries.accept(ref.manifest_sha256)
         self._verified.add(key)
 
     def _choose(self, manifest: "Manifest") -> "Variant":

@@ -72,6 +72,15 @@ CRASH_WEIGHT_S: Final = 1.0
 """Seconds in native code up to which a process that ends there counts as a whole crash.  Of apps that live a minute or
 more, one in sixty is then killed there by chance, and three in a row in 200,000 starts."""
 
+MAX_REFUSALS: Final = 3
+"""Times that a program is fetched and refused at its installation; the first may have been a loaded device's fault."""
+
+MAX_REASON: Final = 500
+"""Characters of a refusal's reason that are kept."""
+
+MAX_REFUSALS_BYTES: Final = 65_536
+"""Bytes that are read of a version's refusals."""
+
 ALIKE: Final = 1.25
 """Ratio up to which two crashes came as far into their runs: three kills at random moments of a long run are so alike
 one time in 25."""

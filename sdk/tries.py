@@ -5,6 +5,7 @@
       <manifest sha256>.<kind>.<number>.crash   the same, of a process that ended in native code; numbers rise
       <manifest sha256>.proven                  it has answered here
       <manifest sha256>.quarantined             it crashed in a row: never loaded or installed again
+      <manifest sha256>.refused                 its program was refused at its installation: a line of JSON each time
 
     begin: counted, synced ─▶ load ─▶ at rest ⇄ a run, each of them                 the app ends
               │                │                  └ ends here, by a signal or by its own fault: .crash
@@ -27,7 +28,9 @@ Invariants:
   T4  A quarantine has no end.  It is by digest: the team publishes another version.
   T5  Nothing here is under the slots' lock (I6), so nobody who predicts waits for a sync.  An app of before this folder
       existed leaves it alone; `state.json` says nothing of it.
-  T6  A run writes to mapped memory, twice, and takes no other step; but while a version has not answered, or takes
+  T6  A version that was refused `MAX_REFUSALS` times is fetched again for another version of the runtime only: to check
+      it may take a minute of a processor, and comes to the same.
+  T7  A run writes to mapped memory, twice, and takes no other step; but while a version has not answered, or takes
       `SLOW_RUN_S` and more for an answer, a thread notes four times a second how far the run is.  The child of a fork
       is not counted.
 """
@@ -35,6 +38,7 @@ Invariants:
 import contextlib
 import fcntl
 import hashlib
+import json
 import mmap
 import os
 import struct
@@ -49,13 +53,24 @@ from pathlib import Path
 from typing import Final
 
 from alcove.sdk.errors import StorageError
-from alcove.sdk.limits import ALIKE, CRASH_WEIGHT_S, MAX_CRASHES, MAX_CRASHES_KEPT, PULSE_S, SLOW_RUN_S
+from alcove.sdk.limits import (
+    ALIKE,
+    CRASH_WEIGHT_S,
+    MAX_CRASHES,
+    MAX_CRASHES_KEPT,
+    MAX_REASON,
+    MAX_REFUSALS,
+    MAX_REFUSALS_BYTES,
+    PULSE_S,
+    SLOW_RUN_S,
+)
 from alcove.sdk.storage import PARTIAL, Files
 
 RUNNING: Final = ".running"
 CRASH: Final = ".crash"
 PROVEN: Final = ".proven"
 QUARANTINED: Final = ".quarantined"
+REFUSED: Final = ".refused"
 _OF_BEFORE: Final = ".try"
 """What apps of before 0.2 wrote: a byte, until the first answer."""
 
@@ -277,6 +292,31 @@ class Tries:
     def is_quarantined(self, manifest_sha256: str) -> bool:
         """Tell whether a version must not be loaded or installed here."""
         return (self._folder / f"{manifest_sha256}{QUARANTINED}").exists()
+
+    def refuse(self, manifest_sha256: str, variant: str, runtime: str, reason: str) -> None:
+        """Remember that this version of the runtime refused a program; where that fails, it is not remembered."""
+        line = json.dumps({"reason": reason[:MAX_REASON], "runtime": runtime, "variant": variant}) + "\n"
+        with contextlib.suppress(StorageError):
+            self._files.make_folder(self._folder)
+            self._files.append(self._folder / f"{manifest_sha256}{REFUSED}", line.encode())
+
+    def accept(self, manifest_sha256: str) -> None:
+        """Forget that a program was refused, because another runtime took it."""
+        path = self._folder / f"{manifest_sha256}{REFUSED}"
+        if path.exists():
+            self._drop(path)
+
+    def refusal(self, manifest_sha256: str, variant: str, runtime: str) -> str | None:
+        """Return the reason, where this version of the runtime refused the program often enough."""
+        try:
+            with (self._folder / f"{manifest_sha256}{REFUSED}").open("rb") as file:
+                lines = file.read(MAX_REFUSALS_BYTES).splitlines()
+            found = [json.loads(line) for line in lines]
+            here = (variant, runtime)
+            reasons = [str(one["reason"]) for one in found if (one["variant"], one["runtime"]) == here]
+        except (OSError, ValueError, LookupError, TypeError):
+            return None  # damaged: it is fetched once more, and refused again
+        return reasons[-1] if len(reasons) >= MAX_REFUSALS else None
 
     def quarantined(self) -> frozenset[str]:
         """Return the manifest digests of all that must not be loaded or installed here."""

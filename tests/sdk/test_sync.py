@@ -415,6 +415,32 @@ def test_program_that_fails_its_certificate_here_is_refused(device: Device) -> N
     assert not list((device.folder / "downloads").iterdir())
 
 
+def test_program_that_was_refused_three_times_is_fetched_for_another_runtime_only(device: Device) -> None:
+    """A check may take a minute of a processor: no device makes it at every sync; the error stays the same."""
+    device.world.push("3.0.0", fake_program("three"))
+    device.world.set_policy("3.0.0")
+
+    def fetches(engine: FakeEngine) -> int:
+        """Sync as a new process; return how often a blob was asked for."""
+        device.transport.requests.clear()
+        client = device.client(engine=engine)
+        error = client.sync().error
+        assert isinstance(error, ProgramRefusedError)
+        assert error.reason == "output 0 of sample 0 differs"
+        assert device.answer(client) == "shipped baseline baseline"
+        client.close()
+        return sum(sent.path.startswith("/blobs") for sent in device.transport.requests)
+
+    assert [fetches(Refusing()) for _ in range(6)] == [1, 1, 1, 0, 0, 0]
+    assert [fetches(Refusing("0.2.0")) for _ in range(5)] == [1, 1, 1, 0, 0]
+    (path,) = (device.folder / "tries").glob("*.refused")
+    for damaged in (b"{", b"[]\n[]\n[]\n", b'{"runtime": 1}\n' * 3, b"\xff" * 100_000):
+        path.write_bytes(damaged)
+        assert fetches(Refusing()) == 1
+    assert device.client(engine=FakeEngine("0.3.0")).sync().error is None
+    assert not path.exists()
+
+
 def test_manifest_that_lies_about_its_program_is_refused(device: Device) -> None:
     """What the program says of itself is compared with what was signed."""
 
