@@ -1,0 +1,67 @@
+"""Every file that a device writes is a row of "What a device remembers" in docs/privacy.md."""
+
+import re
+from pathlib import Path
+
+import pytest
+from alcove.sdk.storage import PARTIAL, Files
+from alcove.sdk.testing import SeededEntropy
+
+from tests.sdk.conftest import FEATURE, Device
+from tests.sdk.test_crash import reported_device
+from tests.sdk.test_sync import Refusing
+
+
+def rows(repository: Path) -> set[str]:
+    """What the first column of the table names."""
+    text = (repository / "docs/privacy.md").read_text(encoding="utf-8")
+    table = text.partition("## What a device remembers")[2].partition("\n## ")[0]
+    first = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    return set(re.findall(r"`([^`]+)`", " ".join(first)))
+
+
+def is_in(rows: set[str], path: str) -> bool:
+    """Whether a row names this file, or a folder that it is in."""
+    return path in rows or any(row.endswith("/") and path.startswith(row) for row in rows)
+
+
+@pytest.fixture
+def written(device: Device) -> set[str]:
+    """Every file that was there at some step of a life with all that a policy can ask for."""
+    seen: set[str] = set()
+    unfinished = re.compile(rf"(\.\d+)?({re.escape(PARTIAL)})?$")  # the beginning of a name: process, mark
+
+    def look(_step: str, _path: Path) -> None:
+        found = [path for path in device.folder.rglob("*") if path.is_file()]
+        seen.update(unfinished.sub("", path.relative_to(device.folder).as_posix()) for path in found)
+
+    files = Files(look)
+    device.world.set_policy("1.0.0", rollout=("2.0.0", 5000), audience="memory_mb >= 1000")
+    device.client(files=files).sync()
+    seed = reported_device(device.world, device)
+    device.world.set_policy("1.0.0", arms=("1.0.0", "2.0.0"), pre_edges=(0.5,))
+    client = device.client(files=files, entropy=SeededEntropy(seed))
+    client.sync()
+    handle = client.feature(FEATURE)
+    handle.predict("hi")
+    handle.record_outcome(accepted=True)
+    client.report()
+    client.set_reports(False)
+    device.world.set_policy("2.0.0")
+    device.client(files=files, engine=Refusing()).sync()
+    look("end", device.folder)
+    return seen
+
+
+def test_every_file_that_a_device_writes_is_told_of(repository: Path, written: set[str]) -> None:
+    """No file without its row; and enough was written that this says something."""
+    told = rows(repository)
+    empty = {path for path in written if path.endswith("lock")} | {"alcove.folder"}
+    assert not {path for path in written - empty if not is_in(told, path)}
+    untouched = {row for row in told if not any(path == row or path.startswith(row) for path in written)}
+    assert untouched <= {"reports/outbox.json", "downloads/"}, "a row that nothing writes"
+
+
+def test_a_file_without_a_row_would_be_found(repository: Path) -> None:
+    """The control."""
+    assert not is_in(rows(repository), "reports/something-new.json")
