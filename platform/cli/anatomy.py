@@ -1,4 +1,4 @@
-"""What is there to say about a program?  Its signature, operators, weights, memory plan, certificate and provenance.
+"""Describes a program: its signature, operators, weights, memory plan, certificate and provenance.
 
 One dictionary of plain values: `alcove model inspect` prints it, `--json` gives it away, `--html` draws it.  Where
 sizes come with the inputs, operators and memory plan are those at the greatest sizes.

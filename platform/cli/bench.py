@@ -1,4 +1,4 @@
-"""`alcove bench`: how long do programs take on this machine, and what memory?"""
+"""`alcove bench`: measures the latency, cold load, memory and size of programs on this machine."""
 
 import json
 import os

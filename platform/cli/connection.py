@@ -1,4 +1,4 @@
-"""How does a command find its server and prove who asks?  Options, or environment variables of the same meaning."""
+"""Connects a command to its server, and defines the options and environment variables that say where and as whom."""
 
 import os
 from pathlib import Path

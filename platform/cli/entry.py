@@ -1,4 +1,4 @@
-"""What runs first when somebody types `alcove`?  In a bare install it says what is missing; else the verbs run."""
+"""Starts the `alcove` command; in a bare install it names the missing library instead."""
 
 import sys
 from importlib.util import find_spec

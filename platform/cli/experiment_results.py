@@ -1,4 +1,4 @@
-"""How are an experiment's plan, its looks and its results printed for people?"""
+"""Prints an experiment's results and planned looks for people, and puts its plan and decision into words."""
 
 from alcove.platform.cli.output import print_table, say, when
 from alcove.platform.client import Arm, Decision, Estimate, Experiment, ExperimentReport, PairDifference, Results

@@ -1,4 +1,4 @@
-"""`alcove rollout status --explain`: which version would a described device run, and why?
+"""`alcove rollout status --explain`: shows which version a described device would run, and why.
 
 The signed policy is read from the server and resolved here, with the code that devices run: nothing is asked of any
 device, and a secret that is given goes nowhere.

@@ -1,4 +1,4 @@
-"""How does a factory that the user names become a certified program?"""
+"""Exports the module that a user's factory makes to a certified program."""
 
 import contextlib
 import importlib

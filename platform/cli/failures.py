@@ -1,4 +1,4 @@
-"""What does a person read when a command fails, and which exit code does it end with?"""
+"""Translates the errors of a command to the message that a person reads and to the exit code."""
 
 from pathlib import Path
 from typing import Any

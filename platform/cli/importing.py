@@ -1,4 +1,4 @@
-"""How do a team's own architecture and weights become a certified program?  `alcove model import`."""
+"""`alcove model import`: makes a certified program of a team's own architecture and weights."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""`alcove model verify --layers`: which layer is the first to depart from torch?"""
+"""`alcove model verify --layers`: compares a module layer by layer with torch, and names the first that departs."""
 
 from dataclasses import asdict
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which inputs is a program timed with?  Those of its certificate, or made ones at a few of the sizes that it takes."""
+"""Chooses the inputs that a program is timed with: its certificate's, or made ones at a few of the sizes it takes."""
 
 import math
 from collections.abc import Sequence

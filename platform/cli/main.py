@@ -1,4 +1,4 @@
-"""Which verbs has the `alcove` command, and how do they end?
+"""Defines the verbs of the `alcove` command, runs a command line and returns its exit code.
 
 A verb's module is loaded when it is asked for: one command does not wait for the libraries of all others.
 """

@@ -1,4 +1,4 @@
-"""`alcove model diff`: what differs between two versions of the registry, or two program files?"""
+"""`alcove model diff`: compares two versions of the registry, or two program files."""
 
 import tempfile
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""`alcove model inspect`: what is a program?  In a terminal, as JSON, or as one page of HTML."""
+"""`alcove model inspect`: describes a program in a terminal, as JSON, or as one page of HTML."""
 
 from pathlib import Path
 from typing import Annotated, Any, Final

@@ -1,4 +1,4 @@
-"""`alcove model profile`: where does the time of a program go on this machine, and how near is that to its limit?"""
+"""`alcove model profile`: measures each operator's time on this machine, and how near it is to the machine's limit."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""How is a rollout's plan written on the command line?  Stages and guardrails as short texts, or all as a file."""
+"""Parses a rollout's plan from the command line: stages and guardrails as short texts, or all of it as a file."""
 
 import re
 from pathlib import Path

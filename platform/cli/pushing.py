@@ -1,4 +1,4 @@
-"""How do program files become a pushed version?  With the keys at hand, or by a file that colleagues sign too.
+"""Pushes program files as a version: with the keys at hand, or through a file that colleagues sign too.
 
 enough keys ─▶ packaged, uploaded, signed, published
 too few     ─▶ packaged, uploaded, signed ─▶ FILE ─▶ `alcove keys sign FILE` (each colleague) ─▶ `push --signed FILE`

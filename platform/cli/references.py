@@ -1,4 +1,4 @@
-"""How is a version named on the command line?  `feature@1.2.0`, or `feature@production` by an alias."""
+"""Parses and resolves names of versions: `feature@1.2.0`, or `feature@production` by an alias."""
 
 from dataclasses import dataclass
 from typing import Annotated

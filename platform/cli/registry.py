@@ -1,4 +1,4 @@
-"""`alcove registry`: is everything in the store what was signed and promised, and what in it can go?"""
+"""`alcove registry`: verifies the signed tree, its blobs and the rows, and removes blobs that nothing names."""
 
 import asyncio
 from pathlib import Path

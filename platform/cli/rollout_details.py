@@ -1,4 +1,4 @@
-"""How does one rollout look in a terminal?  Its plan, stage by stage, and what the last look at it found."""
+"""Prints one rollout's plan, stage by stage, and what the last look at it found."""
 
 from alcove.platform.cli.output import percent, print_rows, say, when
 from alcove.platform.client import Rollout, Verdict

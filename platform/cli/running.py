@@ -1,4 +1,4 @@
-"""How do words on the command line become a program's inputs, and its outputs JSON?"""
+"""Parses a program's inputs from the command line, and runs it to outputs that are plain JSON values."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How is a share written on the command line?  "25%" or "0.5%", or a bare count of 1/10 000: "2500"."""
+"""Parses shares of devices, "25%" or a bare count of 1/10 000 such as "2500", and segments of layers."""
 
 import re
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""How long does a program take, and what memory?  `python -m alcove.platform.cli.timing`, for a process of its own.
+"""Measures a program's times and memory in a process of its own: `python -m alcove.platform.cli.timing`.
 
 It imports the runtime alone, so that what it reports beyond the bare process is the program's.
 """

@@ -1,4 +1,4 @@
-"""How do the command line, the demo and other programs talk to the server?  Typed calls over gRPC."""
+"""Provides the server's client for the command line, the demo and other programs: typed calls over gRPC."""
 
 from alcove.platform.client.client import PlatformClient
 from alcove.platform.client.errors import (

@@ -1,4 +1,4 @@
-"""What do the parts of the client need of it?  Something that makes calls, and ids for them."""
+"""Defines what the parts of the client need of it: protocols for calls and streams, and request ids."""
 
 import uuid
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""How is each call made?  With a deadline, a token and a request id, and an answer or a typed error.
+"""Makes each call with a deadline, a token and a request id; returns the answer or raises a typed error.
 
 The registry's calls are in `registry`, those of rollouts in `rollouts`.
 """

@@ -1,4 +1,4 @@
-"""What can a call to the server end with, besides its answer?
+"""Defines the errors that a call to the server can end with.
 
 ClientError                     every one has .status, .kind (the server's name of the error) and .message
 ├── InvalidRequestError         a field or document is malformed

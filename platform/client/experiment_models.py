@@ -1,4 +1,4 @@
-"""What does the server answer about experiments, as values?  As in `models`."""
+"""Defines the values that the server answers with about experiments.  As in `models`."""
 
 from typing import Annotated, Literal
 

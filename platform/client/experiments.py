@@ -1,4 +1,4 @@
-"""Which calls are there about experiments?"""
+"""Makes the calls about experiments.  Mixed into `PlatformClient`."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,6 @@
-"""What does the server answer, as values?  Times are seconds since 1970-01-01 UTC, shares 1/10 000 of all devices.
+"""Defines the values that the server answers with about versions, aliases and rules.
+
+Times are seconds since 1970-01-01 UTC, shares 1/10 000 of all devices.
 
 Field names are those of the API; 0 and "" mean absent where the API says so.
 """

@@ -1,4 +1,4 @@
-"""Which calls are there about layers, holdouts and the policy of an app?"""
+"""Makes the calls about layers, holdouts and the policy of an app.  Mixed into `PlatformClient`."""
 
 from alcove.api.policy.v1 import policy_pb2 as pb
 from alcove.api.policy.v1.policy_pb2_grpc import PolicyServiceStub

@@ -1,4 +1,4 @@
-"""How does a team push a version?  Everything that needs the team's key happens here, on the team's machine."""
+"""Uploads, signs and publishes a version on the team's machine, which the team's key never leaves."""
 
 import tempfile
 from collections.abc import Callable, Iterable, Sequence

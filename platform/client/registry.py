@@ -1,4 +1,4 @@
-"""How are the registry's calls made?  Mixed into `PlatformClient`, whose promises hold here too."""
+"""Makes the registry's calls.  Mixed into `PlatformClient`, whose promises hold here too."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Which calls are there about rollouts?"""
+"""Makes the calls about rollouts.  Mixed into `PlatformClient`."""
 
 from collections.abc import Iterator
 

@@ -1,1 +1,1 @@
-"""Which words do all parts of the server share: errors, limits, time, records."""
+"""Holds what all parts of the server share: errors, limits, records, checks of values, settings, logs and traces."""

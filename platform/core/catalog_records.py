@@ -1,4 +1,7 @@
-"""Which values tell what became of a version after it was published?  Frozen, no database and no wire type inside."""
+"""Defines the records of a version's life after publication: states, tags, aliases, validations and rules.
+
+Frozen, no database and no wire type inside.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""How does a value that came over the wire become one that the rest of the server may trust?"""
+"""Validates values that came over the wire: names, digests, request ids, reasons, etags and pages."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What can go wrong in the server, by whose fault?
+"""Defines the errors of the server, grouped by whose fault they are.
 
     PlatformError
     ├── CallError                  the call: repeat it differently

@@ -1,4 +1,4 @@
-"""What was planned about an experiment, what decides it, and what its planned looks found?"""
+"""Defines the records of an experiment's plan, its decision and its planned looks."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Which bounds does the server put on what it accepts?  Each line: unit and the reason for the number."""
+"""Sets the server's bounds on what it accepts and how long it waits.  Each line: unit and the reason for the number."""
 
 CHUNK_BYTES = 1024 * 1024  # bytes; one message of an upload, below gRPC's default message cap of 4 MiB
 MESSAGE_BYTES = 8 * 1024 * 1024  # bytes; a team's metadata with thousands of versions fits

@@ -1,4 +1,7 @@
-"""Which values do store, engines and services hand to each other?  Frozen, no database and no wire type inside."""
+"""Defines the records that store, engines and services hand to each other: versions, rollouts, experiments, layers.
+
+Frozen, no database and no wire type inside.
+"""
 
 from dataclasses import dataclass, field
 from enum import StrEnum

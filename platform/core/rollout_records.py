@@ -1,4 +1,4 @@
-"""Which values describe how a rollout goes on, and what its reports said at the last look?"""
+"""Defines the records of a rollout's plan, and of what its reports said at the last look."""
 
 from dataclasses import dataclass
 from enum import StrEnum

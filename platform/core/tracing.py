@@ -1,4 +1,4 @@
-"""Where does a call spend its time?  Spans, where somebody has asked for traces; nothing at all where nobody has."""
+"""Records where a call spends its time, as spans; does nothing where traces are switched off."""
 
 from __future__ import annotations
 

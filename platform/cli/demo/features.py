@@ -1,4 +1,4 @@
-"""What does each feature answer on real input?  For `alcove demo --all`: committed programs, in this process."""
+"""Runs the committed programs of all features on sample inputs in this process, for `alcove demo --all`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a program look on one page that needs no network?  page.html with page.css, page.js and the facts inside.
+"""Shows a program on one page that needs no network: page.html with page.css, page.js and the facts inside.
 
 Facts come from untrusted programs: they are data in a JSON block, which page.js puts on the page as text alone, and the
 page's own policy forbids it to load or to send anything.

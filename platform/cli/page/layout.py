@@ -1,4 +1,4 @@
-"""Where does each operator stand in the picture of a graph?  In the row after the last one that it waits for."""
+"""Lays out the picture of a graph: each operator in the row after the last one that it waits for."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
