@@ -1,4 +1,4 @@
-"""How uncertain are an arm's size, a share of it and a mean over it, from sampling and from privacy noise?
+"""Estimates an arm's size and ratios in it, with their uncertainty from sampling and from privacy noise.
 
 Everything a comparison shows is a ratio inside one arm, R = sum_c w_c n_c / sum_c n_c over the arm's cells c: with
 w = 1 for accepted cells it is the accuracy, with w = the bin's value the mean latency, with w = 1 up to a bin the

@@ -1,4 +1,4 @@
-"""How uncertain is the difference of two arms' shares, for one aggregate or for a million simulated ones at once?
+"""Estimates the difference of two arms' shares and its standard error, for one aggregate or a million at once.
 
 A share is events / base inside one arm, both linear sums of cells: crash fallbacks of all devices, refusals of
 answers. Of an aggregate only the four sums s = (events_T, base_T, events_C, base_C) and the covariance V of their noise

@@ -1,4 +1,4 @@
-"""What does a comparison read, wherever the counts came from?
+"""Defines `Aggregate`, the estimated counts that every comparison reads, wherever they came from.
 
 An `Aggregate` is a histogram of estimated counts and the covariance of the *privacy noise* in it. Two sources of
 uncertainty meet in every interval, and each is counted once:

@@ -1,4 +1,4 @@
-"""What noise do two aggregators add, and what `Aggregate` is a histogram with it?
+"""Models the noise that two aggregators add, and makes the `Aggregate` of a histogram with it.
 
 Each aggregator of a Prio3 histogram adds to every cell of its share an independent discrete Laplace variable,
 P(X = x) = (1 - a) / (1 + a) a^|x| with a = exp(-epsilon / sensitivity): both add the full noise, so that the promise

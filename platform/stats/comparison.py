@@ -1,4 +1,4 @@
-"""How do the arms of an experiment compare, and is there a winner?
+"""Compares the arms of an experiment: estimates, always-valid intervals and a decision.
 
 `compare` reads an `Aggregate` and nothing else: it does not know whether the counts are exact, randomised on
 the devices or noised by aggregators. Which outcome is a success, what a bin stands for and which shares the policy gave

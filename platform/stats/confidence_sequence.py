@@ -1,4 +1,4 @@
-"""How wide is an interval that may be looked at as often as one likes?
+"""Computes the width of confidence sequences: intervals that may be looked at as often as one likes.
 
 An asymptotic confidence sequence holds at all sample sizes at once: looking every day and stopping at will
 does not raise its error above alpha. Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, "Time-uniform central limit

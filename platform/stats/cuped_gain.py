@@ -1,4 +1,4 @@
-"""Is CUPED worth the cells that it adds to a report?
+"""Computes whether CUPED is worth the cells that it adds to a report: the standard error with it and without.
 
 The earlier share explains a part of the outcomes, which narrows an interval; its bins multiply the cells of a report,
 and privacy noise grows with them, which widens it. `cuped_error_ratio` is the standard error of the corrected

@@ -1,4 +1,4 @@
-"""Given the estimates and intervals of a comparison, is there a winner, and if not, why not?
+"""Decides from the estimates and intervals of a comparison whether there is a winner, and if not, why not.
 
 The rules, in order; the first that applies decides. All but the last mean *hold*: keep the shares as they are.
 

@@ -1,4 +1,4 @@
-"""Before anything is sent: which difference can an experiment find, or how many devices does it need?
+"""Plans an experiment before anything is sent: the difference that it can find, or the devices that it needs.
 
 Closed form, for randomised response with k cells and privacy loss epsilon, p = e^epsilon / (e^epsilon + k - 1) and
 q = (1 - p) / (k - 1). A device in arm a (share f, accuracy A) changes the estimate of A by r / n with r = (1 - A) /

@@ -1,4 +1,4 @@
-"""What can go wrong when aggregates are compared, and with which fields is it told?
+"""Defines the errors of comparing aggregates, and the fields that each carries.
 
 ::
 

@@ -1,4 +1,4 @@
-"""How far must a difference reach at each of a few planned looks, so that all of them together err with alpha?
+"""Computes group-sequential boundaries: how far a difference must reach at each of a few planned looks.
 
 Looking at will has its price (`confidence_sequence.py`). Who looks only K times, when the reports first reach k / K of
 a horizon, pays much less: each look may spend a part of alpha, by how much of the information is in (Lan and DeMets,

@@ -1,4 +1,4 @@
-"""Does a treatment harm the devices that run it, is it safe, or can neither be said yet?
+"""Tests whether a treatment harms the devices that run it, is safe, or neither can be said yet.
 
 A guardrail names a metric and the largest tolerated difference, treatment minus control, the *margin*. Two one-sided
 tests look at the same difference, each always valid at `alpha`, so that a person or a rollout may look every minute:

@@ -1,4 +1,4 @@
-"""How large may an aggregate be, and which thresholds do the rules use?"""
+"""Sets the bounds of an aggregate, and the thresholds and defaults of the decision rules."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""By how much do two arms differ in a ratio of weighted counts, and in a mean corrected by what came before?
+"""Estimates how two arms differ in a ratio of weighted counts, and in a mean corrected by the pre-period (CUPED).
 
 `ratio_difference`: R = sum_c u_c n_c / sum_c w_c n_c inside an arm, such as refusals per answer or milliseconds per
 accepted answer. Delta method with residuals r_c = (u_c - R w_c) / sum w n (Cochran, Sampling Techniques, 3rd ed.,

@@ -1,4 +1,4 @@
-"""What remains significant when several arms and metrics are looked at?
+"""Corrects p-values for several arms and metrics (Bonferroni, Holm), and computes always-valid p-values.
 
 `holm` and `bonferroni` turn p-values into adjusted ones whose comparison with alpha keeps the chance of any false
 finding below alpha, whatever the dependence. With always-valid p-values (`always_valid_p`) that holds at every look.

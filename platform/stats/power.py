@@ -1,4 +1,4 @@
-"""How many devices and days does a comparison need, given what one report may tell about a device?
+"""Computes how many devices and windows a comparison needs, and which effects it finds, under a privacy mechanism.
 
 With N reports in all arms, a metric R = sum w n / sum b n per arm (`metrics.py`) has residuals rho_c = N r_c that don't
 depend on N, so that the variance of the difference of two arms falls apart into three numbers:

@@ -1,4 +1,4 @@
-"""By how much do arms differ in the accepted share, corrected by what the same devices accepted before?
+"""Corrects differences of the accepted share by what the same devices accepted before (CUPED).
 
 Reports of a task with edges of the earlier share (`registry/policy/document.py`) say beside arm, outcome and latency
 in which bin the share of accepted answers was before the device met the task. `split_pre_period` reads such an

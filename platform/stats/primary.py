@@ -1,4 +1,4 @@
-"""By which metric is an experiment decided, and by how much do its arms differ in it?
+"""Defines the primary metric that decides an experiment, and estimates how arms differ in it.
 
     accepted           share of an arm's devices whose user kept the answer; more is better
     latency_mean       mean of the answers' latency in ms, as far as bins tell; less is better

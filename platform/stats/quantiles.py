@@ -1,4 +1,4 @@
-"""Where does a quantile of an arm's latency lie, and how do two arms differ in it, as far as bins tell?
+"""Bounds a quantile of an arm's latency and the difference of two arms in it, from binned counts.
 
 Of the answers (refused and accepted) of an arm, F(e) is the part up to the edge e. The quantile q is above e exactly
 where F(e) < q. For each edge the sum (answers up to e) - q * answers is linear in the counts, so no ratio is estimated:

@@ -1,4 +1,4 @@
-"""How do the counted cells of randomised responses become an `Aggregate`?
+"""Estimates an `Aggregate` from the counted cells of randomized responses.
 
 Each device answers with its own cell with probability p and with each other cell with probability q < p. From the
 counts c of n answers, (c - n q) / (p - q) estimates the true counts t without bias. Its covariance splits in two:

@@ -1,4 +1,4 @@
-"""How sure may one be of shares when the counts are exact and few, however often one looks?
+"""Bounds differences of shares, and tests shares, from exact, rare counts: e-processes, valid at every look.
 
 An asymptotic interval needs a burn-in that a crash which happens to one device in a thousand does not give. For exact
 counts the test here needs none: an e-process, valid at every size and every look. With k_T events of n_T devices in the

@@ -1,4 +1,4 @@
-"""Where does the server keep its rows, and what may each part ask of them?  SQLite, write-ahead log, async."""
+"""Stores the server's rows in SQLite or PostgreSQL; one module for the queries of each subject."""
 
 from alcove.platform.store.database import Store
 

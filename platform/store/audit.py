@@ -1,4 +1,7 @@
-"""Who changed what, when and why?  Entries are only ever added; the database refuses anything else."""
+"""Stores the audit log: who changed what, when and why.
+
+Entries are only ever added; the database refuses anything else.
+"""
 
 import json
 from collections.abc import Mapping

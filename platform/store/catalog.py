@@ -1,4 +1,7 @@
-"""Which states, tags, aliases, validations and rules are there?  Histories are only ever added to."""
+"""Stores state moves, tags, aliases and validations of versions, and the rules of features.
+
+Histories are only ever added to.
+"""
 
 import json
 from collections.abc import Sequence

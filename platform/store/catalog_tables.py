@@ -1,4 +1,4 @@
-"""Which tables tell what became of a version after it was published?
+"""Defines the tables of a version's life after publication: states, tags, aliases, validations and rules.
 
 S6  `state_moves`, `alias_moves`, `alias_proposals`, `validations` and `feature_rules` only grow, as S1 says of `audit`.
 S7  `version_facts.state` and `aliases` are the last line of their histories, written in the same transaction; they are

@@ -1,4 +1,4 @@
-"""What does code that changes something get?  One transaction, who asked and when; and the duty to write it down."""
+"""Defines `Change`, a mutation under way: its transaction, who asked for it and when, and how it is audited."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""How is the database opened, migrated and used in transactions?
+"""Opens and migrates the database, and gives sessions for transactions in it.
 
 Writers queue (up to `BUSY_TIMEOUT_MS`) instead of failing half-way; readers see the last commit and never wait.  Every
 commit is synced before it returns, because a stored response promises.  All of it holds for a SQLite file, which one

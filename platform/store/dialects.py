@@ -1,4 +1,4 @@
-"""How do the two databases differ, and how do they come to keep the same promises?
+"""Opens SQLite and PostgreSQL so that both keep the same promises, and translates their errors.
 
                      SQLite (one server)                PostgreSQL (several servers)
     writers queue    BEGIN IMMEDIATE                    an advisory lock, the first statement of each writer

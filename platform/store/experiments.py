@@ -1,4 +1,4 @@
-"""Which experiments are there, which run, and which was decided last for a feature?"""
+"""Stores experiments, and finds those that run and the one that was stopped last for a feature."""
 
 import json
 from dataclasses import asdict, replace

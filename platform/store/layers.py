@@ -1,4 +1,4 @@
-"""Which layers has an app, and how many of its devices are held out of every experiment?"""
+"""Stores the layers of an app, and the share of its devices that is held out of every experiment."""
 
 from alcove.platform.core.errors import LayerExistsError, NotFoundError
 from alcove.platform.core.records import HoldoutRecord, LayerRecord

@@ -1,4 +1,4 @@
-"""What do the rows say was published?  Read in pages, for whoever looks at all of it."""
+"""Reads published manifests and documents from the rows, in pages, and the sizes of programs."""
 
 import json
 from collections.abc import AsyncIterator, Collection

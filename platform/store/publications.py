@@ -1,4 +1,4 @@
-"""Which policy and halt documents were decided, and which of them is the tree still missing?
+"""Stores the policy and halt documents that were decided, and finds those that the tree is still missing.
 
 A decision is committed first, with its document; publishing it to the tree comes second and may be repeated.  So a
 server killed in between publishes at its next start what it had promised.

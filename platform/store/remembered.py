@@ -1,4 +1,4 @@
-"""Has anybody committed since this was read?  If not, it need not be read again.
+"""Caches what was read from SQLite until the next commit.
 
 SQLite counts, for each connection, the commits of all others, those of other processes too; asking for the count takes
 microseconds, and a look-up through SQLAlchemy a hundred times as long.  An answer is kept with the count from before it

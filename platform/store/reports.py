@@ -1,4 +1,4 @@
-"""How many reports named each cell?  Sums only: no row, time or address of a single report exists anywhere."""
+"""Stores how many reports named each cell.  Sums only: no row, time or address of a single report exists anywhere."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Was this mutation done before, and what was the answer?"""
+"""Stores the answers of mutations by request id, so that a repeat gets the answer of the first."""
 
 from alcove.platform.core.errors import RequestIdReusedError
 from alcove.platform.store.tables import RequestRow

@@ -1,4 +1,4 @@
-"""Which rollouts are there, and which one holds a feature?
+"""Stores rollouts, and finds those that are on devices.
 
 Plan, proposal and last examination are kept as JSON: nothing searches in them.
 """

@@ -1,4 +1,4 @@
-"""How does the database find versions?  One query a page, after the last version of the page before."""
+"""Finds versions in the database.  One query a page, after the last version of the page before."""
 
 from alcove.platform.catalog.search import VersionOrder, VersionQuery
 from alcove.platform.core.records import VersionRecord

@@ -1,4 +1,4 @@
-"""Which tables are there?  Invariants that the database itself keeps stand beside each.
+"""Defines the database's tables, and the invariants that the database itself keeps.
 
 S1  `audit` only grows: triggers refuse UPDATE and DELETE (see the first migration).
 S2  One report is never a row: `report_counts` holds sums per task, window and cell only.

@@ -1,4 +1,4 @@
-"""Which API tokens were issued?  Digests of their secrets, never the secrets."""
+"""Stores the API tokens that were issued: digests of their secrets, never the secrets."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which apps have, or ever had, a version on their devices?  How many rollouts are where, how many on false reports?"""
+"""Finds the apps that have, or ever had, a version on their devices; counts rollouts by state and with alarms."""
 
 from alcove.platform.core.records import RolloutState, VersionRecord
 from alcove.platform.core.rollout_records import Judgement

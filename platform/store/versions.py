@@ -1,4 +1,4 @@
-"""Which versions are published, by which team, and which one is an app's default?"""
+"""Stores published versions with their teams and states, and the default versions of apps."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What do tests need around a server?  A folder with keys and tokens, and real server processes on loopback."""
+"""Provides what tests need around a server: a folder with keys and tokens, and server processes on loopback."""
 
 from alcove.platform.testing.world import Served, ServerWorld
 

@@ -1,4 +1,4 @@
-"""How does a test get real certificates?  A CA of its own, made by `cryptography`, which signs what it is asked to."""
+"""Makes real certificates for tests, signed by a CA of its own."""
 
 import datetime as dt
 import ipaddress

@@ -1,4 +1,4 @@
-"""How does a test get nginx?  `running_nginx` runs the committed configuration, its installation's lines changed."""
+"""Runs nginx for tests: with the committed configuration, its installation's lines changed."""
 
 import contextlib
 import shutil

@@ -1,4 +1,4 @@
-"""How does a test get a real PostgreSQL?  A server of its own, in a folder of its own, behind a socket that is a file.
+"""Runs a real PostgreSQL for tests: in a folder of its own, behind a Unix socket.
 
 It is started as a process and ended by its id.  It refuses to run as root, so root starts it as another user.
 """

@@ -1,4 +1,4 @@
-"""How is the server run where programs may be pretended ones?  As the real one, but for what reads programs.
+"""Runs the server with pretended programs: the real server, but for what reads programs.
 
 `python -m alcove.platform.testing.pretend_server [--note-opened FILE] [--as-uid UID] …the server's options…`
 

@@ -1,4 +1,4 @@
-"""How does a test get an S3-compatible store?  moto's server, started as a process, ended by its id."""
+"""Runs an S3-compatible store for tests: moto's server, started as a process, ended by its id."""
 
 import contextlib
 import itertools

@@ -1,4 +1,4 @@
-"""How does a test call any RPC by its name?  By the services' descriptors, so that a new one is called too."""
+"""Calls any RPC by its name, for tests: by the services' descriptors, so that a new one is called too."""
 
 from collections.abc import Iterator
 from types import MappingProxyType, TracebackType

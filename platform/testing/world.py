@@ -1,4 +1,4 @@
-"""How does a test get a server?  `ServerWorld(folder)` has keys, tree and tokens; `start()` runs a process on it."""
+"""Starts servers for tests: `ServerWorld(folder)` has keys, tree and tokens; `start()` runs a process on it."""
 
 import json
 import os

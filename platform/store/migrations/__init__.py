@@ -1,4 +1,4 @@
-"""How does the schema get from any earlier state to the newest?  One revision a file in `versions/`."""
+"""Migrates the schema from any earlier state to the newest.  One revision a file in `versions/`."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What do migrations say differently to SQLite and to PostgreSQL?
+"""Provides the migration steps that SQLite and PostgreSQL spell differently.
 
 Whatever a revision needs beyond Alembic's own words is one function here, so that both databases get it.
 """

@@ -1,4 +1,4 @@
-"""How does Alembic reach the database?  Through the connection that `Store.open` hands it."""
+"""Runs migrations for Alembic, through the connection that `Store.open` hands it."""
 
 from alcove.platform.store import catalog_tables  # noqa: F401 - its tables join those of `Base`
 from alcove.platform.store.tables import Base

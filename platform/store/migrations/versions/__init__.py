@@ -1,1 +1,1 @@
-"""Which revisions are there?  In order: v0001_initial, v0002_catalog."""
+"""Holds the revisions of the schema, one a file, in the order of their numbers."""

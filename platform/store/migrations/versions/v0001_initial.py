@@ -1,4 +1,4 @@
-"""What is the first schema?  All tables, and the triggers that keep `audit` and `versions` as they were written."""
+"""Creates the first schema: its tables, and the triggers that keep `audit` and `versions` as they were written."""
 
 import sqlalchemy as sa
 from alcove.platform.store.migrations.dialects import BIG, drop_immutable, make_immutable, partial_index

@@ -1,4 +1,4 @@
-"""How does the schema learn what becomes of a version: states, aliases, tags, validations, rules?
+"""Adds what becomes of a version to the schema: states, aliases, tags, validations, rules and searchable facts.
 
 Versions that are there already become searchable by what their manifests say; their cards lie among the blobs, out of a
 migration's reach.

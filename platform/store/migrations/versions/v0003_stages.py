@@ -1,4 +1,4 @@
-"""How do rollouts learn of stages, guardrails and a second person?  Those that are there have none of them."""
+"""Adds stages, guardrails and a second person's approval to rollouts.  Those that are there have none of them."""
 
 import sqlalchemy as sa
 from alcove.platform.store.migrations.dialects import BIG

@@ -1,4 +1,4 @@
-"""How do experiments learn of their plan and revision?  Those that are there have none, and are as they were made."""
+"""Adds plan and revision to experiments.  Those that are there have no plan, and are as they were made."""
 
 import sqlalchemy as sa
 from alcove.platform.store.migrations.dialects import BIG

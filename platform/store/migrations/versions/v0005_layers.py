@@ -1,4 +1,4 @@
-"""How do experiments learn of audiences, layers and holdouts?  Those that are there are for every device."""
+"""Adds layers and holdouts, and audiences of experiments.  Those that are there are for every device."""
 
 import sqlalchemy as sa
 from alcove.platform.store.migrations.dialects import BIG

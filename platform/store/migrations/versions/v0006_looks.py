@@ -1,4 +1,4 @@
-"""How do experiments keep their planned looks?  Those that are there have none."""
+"""Adds planned looks to experiments.  Those that are there have none."""
 
 import sqlalchemy as sa
 from alembic import op
