@@ -1,4 +1,4 @@
-"""Who is calling, and may they?  Tokens, roles, and the table of what each role may do."""
+"""Authenticates callers and says what each may do: tokens, roles, and the permissions of each role."""
 
 from alcove.platform.auth.permissions import PERMISSIONS, Permission, require
 from alcove.platform.auth.principal import Principal, Role, current_principal

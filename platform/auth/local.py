@@ -1,4 +1,4 @@
-"""How does whoever owns the data folder issue and revoke tokens, and read the audit log?  The server may be running."""
+"""Issues, lists and revokes tokens and reads the audit log in the server's database, even while the server runs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,7 @@
-"""Which role may call what?  One line per RPC; a test walks every service and fails if a line is missing."""
+"""Lists which roles may call each RPC, and refuses the others.
+
+One line per RPC; a test walks every service and fails if a line is missing.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

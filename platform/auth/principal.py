@@ -1,4 +1,4 @@
-"""Who is calling?  A role, and the token or certificate that proved it."""
+"""Describes an authenticated caller: a role, and the id of the token or certificate that proved it."""
 
 import re
 from contextvars import ContextVar

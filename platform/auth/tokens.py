@@ -1,4 +1,4 @@
-"""What is a token, how is it issued, and how is it checked?
+"""Issues API tokens and authenticates callers by them.
 
 `alc_<id>_<secret>`: 16 hexadecimal digits that name it and 64 that prove it (256 random bits, so that one SHA-256 is as
 good as a slow hash: there is no dictionary to try).  The store keeps SHA-256(id ":" secret) only.

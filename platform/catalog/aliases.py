@@ -1,4 +1,4 @@
-"""How does an alias move, and who must agree?
+"""Moves the aliases of versions, at once or after a second person's approval.
 
                         the feature asks for no approval
     asked ──────────────────────────────────────────────────▶ moved

@@ -1,4 +1,4 @@
-"""Does an app that calls one version of a feature break with another?  Pure.
+"""Finds what would break an app that was built for one version of a feature and calls another.  Pure.
 
 An app was built against a signature that it cannot change any more: what it passes must still be taken, and what it
 reads must still be there, at its place, under its name.  A program may give more than before: another output after the

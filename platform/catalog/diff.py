@@ -1,4 +1,7 @@
-"""What differs between two versions, or between two programs?  Pure but for `figures_of`, which asks the runtime."""
+"""Compares two versions or two programs: sizes, memory, operators, weights, times, signatures, lineage and cards.
+
+Pure but for `figures_of`, which asks the runtime.
+"""
 
 import difflib
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Which states has a version, and which arrows lead between them?  Pure.
+"""Defines the states of a version and the transitions between them.  Pure.
 
                    passed                  release                deprecate
     ┌────────────┐ ──────▶ ┌───────────┐ ─────────▶ ┌──────────┐ ──────────▶ ┌────────────┐

@@ -1,4 +1,4 @@
-"""What may aliases and tags be called?"""
+"""Defines the types that aliases, tag keys and tag values must fit."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""How does a version disappear from every device?
+"""Revokes a version: forbids it in every app that ever used it, so that every device drops it.
 
 Its digest goes into the halt document of each app that ever had it in a rollout, in an experiment or as a default: the
 online halt key signs that, and no device keeps a halted version after its next check-in.  Nothing names it afterwards:

@@ -1,4 +1,4 @@
-"""What may an operator ask of the versions of a feature, and what happens when it is set?"""
+"""Checks and sets a feature's rules: bounds on its programs, and which steps need an approval or a release."""
 
 import math
 from dataclasses import asdict, replace

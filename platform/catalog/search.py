@@ -1,4 +1,4 @@
-"""Which versions does a search want, in which order, and from where on?  Pure.
+"""Defines searches for versions: their filters and order, and the tokens of their pages.  Pure.
 
 A page token holds the sort key of the last version that was given and a digest of filters and order: the next page
 begins after that version whatever was published, tagged or moved meanwhile, and no version that fits throughout is

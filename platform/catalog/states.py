@@ -1,4 +1,4 @@
-"""What happens when a version is released or deprecated?"""
+"""Releases and deprecates versions; each change of state is added to the version's history and to the audit log."""
 
 from alcove.platform.catalog.lifecycle import Action, transition
 from alcove.platform.core.catalog_records import StateMove

@@ -1,4 +1,4 @@
-"""What happens when a version gets or loses a tag?  The tag says who set it; what was before is in the audit log."""
+"""Sets and removes tags of versions.  A tag names who set it; what it was before is in the audit log."""
 
 from alcove.platform.catalog.names import TagKey, TagValue
 from alcove.platform.core import limits

@@ -1,4 +1,4 @@
-"""Which figures of a version are held against which bounds before it may be released?
+"""Validates a version before its release: checks its figures against the bounds that its feature sets.
 
     certificate   every sample of each program, run on this server, gives what the certificate promises
     size          bytes of each program                        ≤ the feature's rule

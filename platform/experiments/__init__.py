@@ -1,1 +1,1 @@
-"""How are versions compared, and what do private reports say about them?"""
+"""Compares versions in experiments, and evaluates what private reports say about them."""

@@ -1,4 +1,4 @@
-"""What happens when an operator creates, changes, starts and stops an experiment?"""
+"""Creates, changes, starts and stops experiments, as an operator asks, and reads their results."""
 
 import secrets
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What happens when an operator makes a layer, or holds devices out of every experiment?"""
+"""Creates layers, which keep experiments apart, and sets the share of devices held out of every experiment."""
 
 import secrets
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Which planned look is due, and what does it find?  Pure.
+"""Says when a planned look (interim analysis) of an experiment is due, and takes it.  Pure.
 
 An experiment may plan K looks instead of any number of them (`plan.looks`).  A look is due when its reports first reach
 the next k / K of `plan.planned_reports`, but no sooner than half a step after the look before, so that two are never

@@ -1,4 +1,4 @@
-"""Which states has an experiment, and which arrows lead between them?  Pure.
+"""Defines the states of an experiment and the transitions between them.  Pure.
 
     ┌───────┐  start   ┌─────────┐  stop   ┌─────────┐
     │ draft │ ───────▶ │ running │ ──────▶ │ stopped │

@@ -1,4 +1,4 @@
-"""What does the server do by itself?  It takes the planned looks of running experiments when they are due.
+"""Takes the planned looks of running experiments when they are due, without an operator's call.
 
     each that runs and plans looks ─▶ reports ─▶ due? (looks.py) ─▶ look, kept with the experiment ─▶ audited
 

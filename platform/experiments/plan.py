@@ -1,4 +1,4 @@
-"""How many devices and days does an experiment need, and what must its plan keep?  Pure.
+"""Computes how many devices and days an experiment needs, and refuses plans that cannot be kept.  Pure.
 
 The plan is made for randomised response, which is how reports are private today; every number comes from
 `platform.stats.PowerModel`. A device reports in as many windows of 30 days as its ledger pays for. With CUPED the needs

@@ -1,4 +1,7 @@
-"""What do the reports of an experiment say?  The statistics themselves know nothing of this server."""
+"""Evaluates an experiment's reports: estimates, guardrails and the decision.
+
+The statistics themselves know nothing of this server.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""When is the next planned look due?  Pure; the rule and its reasons are in `looks.py`."""
+"""Computes at how many reports the next planned look is due.  Pure; the rule and its reasons are in `looks.py`."""
 
 from alcove.platform.core.records import ExperimentRecord
 from alcove.platform.stats import DecisionKind

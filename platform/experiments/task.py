@@ -1,4 +1,4 @@
-"""Which reports belong to an experiment?  Its task: derived from the record, the same each time."""
+"""Derives the task that an experiment's reports belong to from its record, the same each time."""
 
 from alcove.platform.core import limits
 from alcove.platform.core.records import ExperimentRecord

@@ -1,4 +1,4 @@
-"""How much may arrive in a second, from all devices together?  A bucket that refills; it knows no addresses."""
+"""Limits the rate of what arrives from all devices together: a bucket that refills and knows no addresses."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""How do rows become the signed policy that devices read?"""
+"""Compiles the server's rows to the signed policy that devices read, and publishes it."""
 
 from alcove.platform.policy_compiler.compiler import compile_policy
 from alcove.platform.policy_compiler.decide import decide_halt, decide_policy

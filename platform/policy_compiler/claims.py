@@ -1,4 +1,4 @@
-"""Could a device be in two experiments of one feature, or in two segments of a layer?  Then the second may not start.
+"""Refuses to start an experiment that could share a device with another of its feature, or buckets of a layer.
 
 Two experiments of a feature may run together if they hold different buckets of one layer, or if their audiences share
 no device.  Segments of a layer are apart over all features: that is what a layer is for.

@@ -1,4 +1,4 @@
-"""Which policy do these rows mean?  Pure: the same rows give the same bytes, in whatever order they come."""
+"""Compiles rows to an app's policy.  Pure: the same rows give the same bytes, in whatever order they come."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType

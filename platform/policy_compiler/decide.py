@@ -1,4 +1,4 @@
-"""Did a change of rows change what devices must read?  If so, the new document is decided in the same transaction."""
+"""Decides which new policy or halt documents a change of rows calls for, in the change's own transaction."""
 
 from alcove.platform.core.errors import BelowFloorError, InvalidFieldError, NotReleasedError, VersionRevokedError
 from alcove.platform.core.records import Default, VersionState

@@ -1,4 +1,4 @@
-"""How do decided documents reach the signed tree, also when the server was killed in between?"""
+"""Publishes decided documents to the signed tree, also those that a killed server left unpublished."""
 
 import asyncio
 from contextlib import AbstractAsyncContextManager

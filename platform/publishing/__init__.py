@@ -1,4 +1,4 @@
-"""How does a team's version get from an upload to the tree?"""
+"""Publishes teams' versions, from the upload to the signed tree, and maintains the tree's blobs."""
 
 from alcove.platform.publishing.collection import Collected, collect
 from alcove.platform.publishing.inspection import StoreReport, inspect_store

@@ -1,4 +1,4 @@
-"""How are blobs that nothing names removed, beside servers that publish?
+"""Removes blobs that nothing names (garbage collection), beside servers that publish.
 
 The rules are `alcove.registry.collection`'s.  Here are the database's lock, for servers on other machines, and the
 rows: what a row names is kept too, so that a tree restored from a backup loses nothing that it may yet get back.

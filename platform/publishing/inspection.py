@@ -1,4 +1,4 @@
-"""Do rows, tree and blobs fit together?  What `alcove registry check` answers beyond the tree itself.
+"""Verifies that rows, tree and blobs are sound and fit together, for `alcove registry check`.
 
 - The tree: every signature, date, digest and document that a client can reach, and every blob that they name.
 - The rows: every manifest has its digest and is the one in the tree, whose blobs were proved.

@@ -1,4 +1,4 @@
-"""Who may change the tree now?  One task of one server, and nobody who only believes that it still may.
+"""Locks the tree for one task of one server, and refuses the writes of a task that has lost the lock.
 
 Three locks, from the inside out, each for what the one before cannot see:
 

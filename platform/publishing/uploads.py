@@ -1,4 +1,4 @@
-"""How do the bytes of an upload become a blob, without being held in memory and without trusting the header?
+"""Receives uploads as blobs, without holding them in memory and without trusting their headers.
 
     bytes ─▶ a part, named by who sends it and by its digest ─▶ whole: digest compared ─▶ blob, part removed
                 │ fewer bytes came: a cut, or the server was killed     │ it differs

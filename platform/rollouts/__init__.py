@@ -1,1 +1,1 @@
-"""How does a version reach the devices of an app, step by step?"""
+"""Rolls a version out to the devices of an app, step by step and under guardrails."""

@@ -1,4 +1,4 @@
-"""What happens when an operator creates, advances, pauses, takes back or halts a rollout?"""
+"""Creates, changes, advances, pauses, rolls back and halts rollouts, as an operator asks."""
 
 import secrets
 from collections.abc import Callable

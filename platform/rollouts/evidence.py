@@ -1,4 +1,6 @@
-"""What do the reports of a stage say?  Where they come from is behind `Evidence`; statistics see an `Aggregate` only.
+"""Evaluates what the reports of a stage say: sizes of its groups, verdicts of its guardrails, impossible counts.
+
+Where reports come from is behind `Evidence`; statistics see an `Aggregate` only.
 
 Whether each report came from an enrolled device is a fact of the source (`Aggregate.is_attested`): randomised response
 over plain HTTP never says so.

@@ -1,4 +1,4 @@
-"""What follows from a look at a stage?  Pure; the first rule that applies.
+"""Judges a look at a stage: the first rule that applies says what follows.  Pure.
 
 0. ALARM    the counts are none that devices can have sent, now or at an earlier look at this stage: nothing that they
             say is acted on, and the stage advances by a person's stated reason alone

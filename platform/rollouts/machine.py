@@ -1,4 +1,4 @@
-"""Which states has a rollout, and which arrows lead between them?  Pure.
+"""Defines the states of a rollout and the transitions between them.  Pure.
 
                     advance                       advance to 10 000
     ┌───────┐ ───────────────▶ ┌─────────┐ ─────────────────────────▶ ┌───────────┐

@@ -1,4 +1,4 @@
-"""What does the server do by itself?  It looks at each running rollout that has a control group, and acts as planned.
+"""Looks at each running rollout that has a control group, and acts as its plan says, without an operator's call.
 
     each ─▶ counts ─▶ examine (evidence.py) ─▶ judge (judge.py) ─▶ action of the plan ─▶ the arrows that people have
                                                      ├─ none: what was found is kept, for people to see

@@ -1,4 +1,4 @@
-"""Which plans are accepted?  What could not work later is refused when it is written, naming the field."""
+"""Checks a rollout's plan when it is written: what could not work later is refused, naming the field."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Which reports belong to a stage of a rollout?  Its task: derived from the record, the same each time."""
+"""Derives the task that the reports of a rollout's stage belong to from its record, the same each time."""
 
 from alcove.platform.core import limits
 from alcove.platform.core.records import RolloutRecord

@@ -1,4 +1,4 @@
-"""How do experiments and their results look on the wire?"""
+"""Converts experiments and their results to and from wire messages."""
 
 import math
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""How does ExperimentService answer?"""
+"""Implements ExperimentService: creates, changes, starts, stops and lists experiments, and gives their results."""
 
 # The names and signatures are those of the generated base class.
 # ruff: noqa: ARG002, N802

@@ -1,6 +1,6 @@
-"""Is each field of a request what it says it is?  What every request with such a field asks of it, in one place.
+"""Checks the fields of each request by their names, with one rule for all requests that have such a field.
 
-It comes before anything is looked up, so a malformed field is told as such whatever else is wrong, and a filter of a
+This comes before anything is looked up, so a malformed field is told as such whatever else is wrong, and a filter of a
 list that could match nothing is told instead of answered with an empty page.  A field that is empty is left to its
 service, which knows whether it needs one; where a service would look for something without a name, the table says that
 it must have one.  The rules hold for fields of messages inside the request too.

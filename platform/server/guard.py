@@ -1,4 +1,4 @@
-"""May this process start here?  Not beside a key that it must not see, not without the keys it needs, not twice.
+"""Refuses to start the server beside a key that it must not see, without the keys it needs, or twice.
 
 The server can date, choose and stop; it can never add a version, because the keys for that are out of its reach.
 """

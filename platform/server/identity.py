@@ -1,4 +1,4 @@
-"""Who calls?  Whoever the token says, or the client certificate where there is no token.
+"""Identifies the caller by its token, or by its client certificate where there is no token.
 
 A token is looked up in the database unless nobody has committed since it was, so a revoked one is refused with its next
 call.  Certificates are told apart by their names, each with its kind before it:

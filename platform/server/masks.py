@@ -1,4 +1,4 @@
-"""Which fields does an update change?  Those that its field mask names; without one, those that it sets."""
+"""Finds the fields that an update changes: those that its field mask names; without one, those that it sets."""
 
 from collections.abc import Collection
 

@@ -1,4 +1,4 @@
-"""How is every mutation done once, however often it is sent?
+"""Runs each mutation once, however often its request is sent, and publishes what it decided.
 
 One transaction holds the change, its audit entry and its response under the caller's request id.  Then what was decided
 is published to the tree.  A repeat finds the response and publishes what a failure left unpublished.

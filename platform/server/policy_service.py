@@ -1,4 +1,4 @@
-"""How does PolicyService answer?"""
+"""Implements PolicyService: layers, holdouts and the signed policy of an app."""
 
 # The names and signatures are those of the generated base class.
 # ruff: noqa: ARG002, N802

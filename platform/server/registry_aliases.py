@@ -1,4 +1,4 @@
-"""How does RegistryService answer about aliases and tags?"""
+"""Implements the calls of RegistryService about aliases and tags."""
 
 # The names and signatures are those of the generated base class.
 # ruff: noqa: ARG002, N802

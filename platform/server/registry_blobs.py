@@ -1,4 +1,4 @@
-"""How does RegistryService take and give blobs?  In pieces, from any offset on; the digest is the name."""
+"""Implements the uploads and downloads of RegistryService: in pieces, from any offset on; the digest is the name."""
 
 # The names and signatures are those of the generated base class.
 # ruff: noqa: ARG002, N802

@@ -1,4 +1,4 @@
-"""How do registry records look on the wire, and what does the wire mean?"""
+"""Converts registry records to wire messages, and fields of requests to values."""
 
 import json
 from collections.abc import Iterable, Sequence

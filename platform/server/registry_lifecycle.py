@@ -1,4 +1,4 @@
-"""How does RegistryService answer about the life of versions, and the rules that they are held against?"""
+"""Implements the calls of RegistryService about states of versions, and the rules that they are validated against."""
 
 # The names and signatures are those of the generated base class.
 # ruff: noqa: ARG002, N802

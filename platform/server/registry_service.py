@@ -1,4 +1,4 @@
-"""How does RegistryService answer?  Publishing and finding here; the rest by subject in the files beside this one."""
+"""Implements RegistryService: publishing and finding here; the rest by subject in the files beside this one."""
 
 # The names and signatures are those of the generated base class.
 # ruff: noqa: ARG002, N802

@@ -1,4 +1,4 @@
-"""How do rollouts look on the wire?"""
+"""Converts rollouts to and from wire messages."""
 
 from dataclasses import replace
 from types import MappingProxyType

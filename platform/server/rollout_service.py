@@ -1,4 +1,4 @@
-"""How does RolloutService answer?"""
+"""Implements RolloutService: creates, changes, advances, pauses, rolls back, halts and lists rollouts."""
 
 # The names and signatures are those of the generated base class.
 # ruff: noqa: ARG002, N802

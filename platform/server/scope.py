@@ -1,6 +1,6 @@
-"""Is this thing within the scope of an operator of one team?  Features that the team owns are; nothing else is.
+"""Limits an operator of one team to the features that the team owns.
 
-The thing is found by the names that requests have for it, so a new mutation needs no line here, and one that names no
+The feature is found by the names that requests have for it, so a new mutation needs no line here, and one that names no
 feature at all (an app's holdout) is refused to whoever has one team's scope.
 """
 

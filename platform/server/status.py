@@ -1,4 +1,6 @@
-"""Which gRPC status does each domain error get?  The one table; a test walks all error classes and fails on a gap.
+"""Maps each domain error to its gRPC status.
+
+The one table; a test walks all error classes and fails on a gap.
 
 An error travels as status + message, and its class name in the trailing metadata `alcove-error`, from which clients
 tell apart what shares a status.  What is in no table is INTERNAL, and its words stay in the server's log.

@@ -1,4 +1,4 @@
-"""Where do spans go?  To an OTLP collector or to standard error, where one is set; OpenTelemetry is an optional extra.
+"""Sends spans to an OTLP collector or to standard error, where one is set; OpenTelemetry is an optional extra.
 
 The server's own spans, not those of opentelemetry-instrumentation-grpc: that one is in beta, notes each exception of an
 asyncio call twice and ends streams that it does not know.

@@ -1,4 +1,4 @@
-"""How does a rollout go before it is begun?  Virtual devices, the real policy, assignment, noise, statistics and rules.
+"""Simulates a rollout: virtual devices; the real policy, assignment, noise, statistics and rules.
 
 scenario ─▶ run.py ─▶ per window: fleet.py (who reports what) ─▶ told.py (noise) ─▶ examine ─▶ judge ─▶ transition
                └─ many runs ─▶ summary.py ─▶ table, JSON, plots.py

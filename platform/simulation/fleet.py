@@ -1,4 +1,4 @@
-"""Which devices report in a window, and which true cell does each have?
+"""Simulates the devices of an app: which of them report in a window, and how many have each true cell.
 
 A device is a bucket, computed from a secret of its own by the function that devices use, and the windows in which it
 has reported during the last thirty days: the ledger's caps hold here too.  Everything else about it is drawn anew.

@@ -1,4 +1,4 @@
-"""How does a simulation look?  The first run's guardrails window by window, and how soon harm is found in all runs."""
+"""Plots a simulation: the first run's guardrails window by window, and how soon harm is found in all runs."""
 
 import base64
 import html

@@ -1,4 +1,4 @@
-"""How does one rollout go, window by window?
+"""Simulates the runs of a scenario: each is one rollout, window by window.
 
 The policy is compiled from the rollout's record as the server does it; what the reports say is examined, judged and
 acted on by the engine's own pure functions.  A window's reports are looked at when it ends.

@@ -1,4 +1,4 @@
-"""What do many runs say together?  Shares with their 95 % intervals, times, and what it cost in privacy."""
+"""Summarizes many runs: shares with their 95 % intervals, times, and what it cost in privacy."""
 
 import math
 from collections import Counter

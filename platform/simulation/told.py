@@ -1,4 +1,4 @@
-"""What does the server learn of the true cells of each window?  Sums with the noise of one of two mechanisms.
+"""Simulates what the server learns of each window's true cells: sums with the noise of one of two mechanisms.
 
 Both draw the noise of sums, not of devices, from exactly the distribution that the devices' or aggregators' own noise
 adds up to: of n devices with one cell, the number that tell it is binomial, and the others spread evenly over the rest.
