@@ -1,4 +1,4 @@
-"""What does an operator see whose server's data folder was restored from a back-up?"""
+"""A server whose data folder was restored from an older backup does not start, and says what to do."""
 
 import shutil
 from pathlib import Path

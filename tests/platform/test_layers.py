@@ -1,4 +1,4 @@
-"""Are experiments of an app kept apart, at their creation, at their start, and in what devices read?"""
+"""Layers keep the experiments of an app apart: at creation, at start, and in the policy that devices read."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Does the server leave out of its halts what a team has lifted, and may the version roll out again?"""
+"""A version that its team has lifted leaves the server's next halt, and may roll out again."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

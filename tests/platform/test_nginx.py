@@ -1,4 +1,4 @@
-"""Does the nginx configuration in docs/deploy serve devices as our own server does, and nothing else?"""
+"""The nginx configuration in docs/deploy serves devices as alcove's own server does, and nothing else."""
 
 import contextlib
 import http.client

@@ -1,4 +1,4 @@
-"""Does `alcove registry check` find every fault of rows, tree and blobs, and does `gc` leave all of them whole?"""
+"""`alcove registry check` finds every fault of rows, tree and blobs, and `gc` leaves all of them whole."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""Does a crash, a full disk, a wrong clock or a second process ever give a device new budget?"""
+"""The privacy ledger gives a device no new budget after a crash, a full disk, a wrong clock or a second process."""
 
 import contextlib
 import errno

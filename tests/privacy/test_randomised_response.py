@@ -1,4 +1,4 @@
-"""Is the privacy of a report what it says, exactly, and are the estimates what the theory says?"""
+"""Randomized response keeps its epsilon in exact arithmetic, and its estimates and covariance match the theory."""
 
 import random
 from decimal import Decimal, localcontext

@@ -1,4 +1,4 @@
-"""Is a report 38 bytes that say task, window and cell, and nothing else?"""
+"""A report is 38 bytes of task, window and cell, in a canonical and frozen encoding."""
 
 import pytest
 from alcove.privacy import (

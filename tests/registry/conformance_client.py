@@ -1,4 +1,4 @@
-"""What does our client look like to the public conformance suite for TUF clients?  Three commands.
+"""Runs our client as the public conformance suite for TUF clients calls it: a program with three commands.
 
     conformance_client.py --metadata-dir DIR init ROOT
     conformance_client.py --metadata-dir DIR --metadata-url URL refresh

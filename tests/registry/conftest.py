@@ -1,4 +1,4 @@
-"""What do the registry's tests share?  A registry in a temporary folder."""
+"""Fixtures of the registry tests: a registry in a temporary folder, empty or with a version and a policy."""
 
 import os
 from pathlib import Path

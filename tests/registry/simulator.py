@@ -1,4 +1,4 @@
-"""What can a repository say to a client, right or wrong?  One that signs whatever a test makes it sign, over a socket.
+"""A TUF repository that signs and serves over HTTP whatever a test makes it sign, right or wrong; and its client.
 
 A test changes `roles` (what will be signed) and `signers` (by whom), and calls `publish` for what is to be served from
 then on: nothing is checked here, so that the client has to.

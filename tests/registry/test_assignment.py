@@ -1,4 +1,4 @@
-"""Is every device in the arm it should be in, for ever?"""
+"""Devices get the frozen buckets and arms, arms have exactly their shares, and widening a share moves no device."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Is an audience one thing, whoever writes it, and does it hold exactly the devices that it says?"""
+"""Audiences have one canonical form, hold exactly the devices that meet their conditions, and are never empty."""
 
 import itertools
 import operator

@@ -1,4 +1,4 @@
-"""Is a blob the bytes of its name, whatever happens while it is stored?"""
+"""Blob stores return exactly the bytes that a digest names, or a typed error, whatever interrupts or damages them."""
 
 import hashlib
 import time

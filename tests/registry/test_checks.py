@@ -1,4 +1,4 @@
-"""Does `registry check` find every fault, and name it?"""
+"""`registry check` finds and names every damaged or missing file and every expired role of a tree."""
 
 import pytest
 from alcove.registry import layout

@@ -1,4 +1,4 @@
-"""What does a device learn from a tree, in good and bad weather and with any clock?  Real bytes, no socket."""
+"""A device reads a tree, and keeps what it knew through network errors, damaged caches and wrong clocks; no socket."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Does a device refuse, by name, whatever an attacker can serve or a misused key can sign?  Real bytes, no socket."""
+"""A device refuses, by typed errors, what an attacker can serve or a misused key can sign; real bytes, no socket."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Does a collection ever take a blob that somebody names, or is about to name?"""
+"""Garbage collection never removes a blob that is named, or that a publication under way is about to name."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Does our client keep to the TUF specification, command by command, whatever a repository says?
+"""Our client follows the TUF specification: updates, rollback, expiry, thresholds, key rotation and recovery.
 
 The scenarios are those of the public conformance suite for TUF clients (tuf-conformance), told again over our own
 simulator, because that suite is in no package index: where somebody has installed it, the last test runs it whole.

@@ -1,4 +1,4 @@
-"""Does our client find and fetch targets as the TUF specification says: delegations, names, downloads?
+"""Our client follows the TUF specification for targets: delegations, quoted names and downloads.
 
 The other half of `test_conformance.py`; see there.
 """

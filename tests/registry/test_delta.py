@@ -1,4 +1,4 @@
-"""Does a delta make the next program of the one before, and nothing of anything else?"""
+"""A delta makes the next program from the one before; damaged, forged and oversized deltas are refused."""
 
 import struct
 

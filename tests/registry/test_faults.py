@@ -1,4 +1,4 @@
-"""Killed anywhere: does a client find a whole tree, and does repeating complete the work?"""
+"""Publications killed at any step leave clients a whole tree, and repeating them completes the work."""
 
 import shutil
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Does a file reach the disk before its name does?"""
+"""Files are synced before they are renamed into place, and their folder after it; reads stop at a bound."""
 
 import os
 from pathlib import Path

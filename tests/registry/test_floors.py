@@ -1,4 +1,4 @@
-"""Can a team withdraw old versions for good, against the policy key and a stolen server?"""
+"""A team's floor withdraws old versions for good, whatever the policy key signs or a stolen server serves."""
 
 import pytest
 from alcove.registry._tuf import Metadata, Targets

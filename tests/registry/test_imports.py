@@ -1,4 +1,4 @@
-"""What does importing the registry cost an app that has not used it yet?"""
+"""Importing the registry loads no heavy library, and the device's side loads nothing of the server's."""
 
 import subprocess
 import sys

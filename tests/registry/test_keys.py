@@ -1,4 +1,4 @@
-"""Are private keys private from the moment they exist?"""
+"""Private key files have private modes from their creation, are never overwritten, and are checked on loading."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Who can give back what a halt took away?  The team's key, one thing for one app, up to a halt; nobody else."""
+"""Only the team's key can lift what a halt took away: one thing, for one app, up to one halt."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Can the server's own keys be anywhere that has a URI, and does it notice what is wrong with them before a device?"""
+"""The server's keys may be anywhere that has a URI; faults in them are reported before anything is published."""
 
 import dataclasses
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Is a package what its manifest says, byte for byte, or is it refused by name?"""
+"""A package is what its manifest says, byte for byte, or is refused with an error that names the fault."""
 
 import dataclasses
 import hashlib

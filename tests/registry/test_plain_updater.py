@@ -1,4 +1,4 @@
-"""Is our tree plain TUF?  python-tuf's own client, with nothing of ours, reads it over HTTP."""
+"""Our tree is plain TUF: python-tuf's own client, with no code of ours, reads it over HTTP."""
 
 import time
 from pathlib import Path

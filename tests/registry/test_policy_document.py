@@ -1,4 +1,4 @@
-"""Does a policy say exactly one thing, within its bounds, or is it refused?"""
+"""A policy has one canonical encoding and fixed bounds; any other bytes are refused with a typed error."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Do rollouts, experiments, layers, holdouts and audiences together put every device where it should be, for ever?"""
+"""Frozen vectors of what devices get from rollouts, experiments, layers, holdouts and audiences together."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A file system that forgets what was not synced: what does a power cut leave at each step of a publication?"""
+"""Power cuts at each step of a publication leave a usable tree, on a file system that loses what was not synced."""
 
 import itertools
 import shutil

@@ -1,4 +1,4 @@
-"""What may a team bring into the tree, and what is refused before anything is written?"""
+"""What a team publishes is checked against its key and the tree; a refused publication writes nothing."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What may the server itself publish with its keys, and what does it refuse?"""
+"""The server publishes policies, halts and renewals with its own keys, and refuses what these must not sign."""
 
 import threading
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Does a package of a really compiled program pass, and does the runtime's refusal come through by name?"""
+"""A package of a compiled program is verified and published, and refusals by the runtime become typed errors."""
 
 import dataclasses
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Can every key be changed, with thresholds, while devices go on?  And what does an unfinished change do?  Nothing."""
+"""Every key can be replaced, with thresholds, while devices follow; a change that lacks signatures has no effect."""
 
 import dataclasses
 import shutil

@@ -1,4 +1,4 @@
-"""Does a team whose threshold is above 1 publish with as many keys, by file where they are apart, never with fewer?"""
+"""A team with a threshold above 1 publishes with as many keys, if need be by passing files, and never with fewer."""
 
 import dataclasses
 import itertools

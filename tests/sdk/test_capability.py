@@ -1,4 +1,4 @@
-"""Does each kind of device get the variant that is for it?"""
+"""Each device installs and runs the variant that fits its memory, cores and instruction sets."""
 
 from collections.abc import Callable
 from pathlib import Path

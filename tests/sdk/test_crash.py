@@ -1,4 +1,4 @@
-"""Does a crash, a full disk or a second process at any step leave a device that answers and goes on?"""
+"""A crash, a full disk or a second process at any step leaves a device that answers and completes its work later."""
 
 import errno
 import os

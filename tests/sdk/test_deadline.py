@@ -1,4 +1,4 @@
-"""Does a prediction with a deadline come back, whatever its model does?"""
+"""Predictions with a deadline return when it has passed, whatever the model does, and late runs do not pile up."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""Does a device fetch a delta where it may, and the whole program where the delta is of no use?"""
+"""A device fetches a delta where it can, and the whole program where the delta is missing or of no use."""
 
 from collections.abc import Callable
 from pathlib import Path

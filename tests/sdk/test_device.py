@@ -1,4 +1,4 @@
-"""Do the small parts of a device keep their promises: secret, state, disk, background sync, import budget, names?"""
+"""Small parts of a device: secret, state, lock, disk, background sync, import cost and public names."""
 
 import importlib
 import json

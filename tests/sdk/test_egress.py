@@ -1,4 +1,4 @@
-"""Which bytes leave, to whom, and what stops an answer that is too long, too slow or too strange?"""
+"""All bytes that leave a device are counted, no input is among them, and endless, slow or odd answers are cut off."""
 
 import contextlib
 import datetime as dt

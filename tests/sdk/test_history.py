@@ -1,4 +1,4 @@
-"""Is a report's bin of the earlier share what the device did before the experiment, and nothing that came after?"""
+"""A report's bin of the earlier share holds what the device did before the experiment, and nothing after it."""
 
 import itertools
 import json

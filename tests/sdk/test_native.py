@@ -1,4 +1,4 @@
-"""Does the whole path hold with the real runtime and real programs: push, sync, verify, predict, refuse?"""
+"""The whole path with the real runtime and real programs: push, sync, verify, predict, refuse and repair."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Does an app that speaks OpenFeature read what the policy assigns, with the standard's reasons, codes and events?"""
+"""The OpenFeature provider returns what the policy assigns, with the standard's reasons, error codes and events."""
 
 import queue
 import subprocess

@@ -1,4 +1,4 @@
-"""Does a rollout hear of errors and of devices that left a crashing version, once a window and no more?"""
+"""Devices in a rollout report errors and fallbacks after crashes under its task, at most once a window."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""May a server send files packed?  Yes; and what unpacks to too much, or to nothing whole, is a typed error."""
+"""A server may send files gzipped; truncated, damaged and too large ones are typed errors."""
 
 import contextlib
 import gzip

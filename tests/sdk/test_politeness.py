@@ -1,4 +1,4 @@
-"""Does a device leave the server, the network and its own disk in peace?"""
+"""A device spares the server, the network and its disk: bounded waits, backoff, small checks, checked free space."""
 
 import socket
 import sys

@@ -1,4 +1,4 @@
-"""Does a prediction always answer, at once, with one version, and never over the network?"""
+"""A prediction always answers, at once, with one version, and never over the network."""
 
 import asyncio
 import os

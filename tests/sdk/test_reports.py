@@ -1,4 +1,4 @@
-"""Does a device tell one randomised cell per window, paid for, and nothing more?"""
+"""A device sends one randomized cell per window, after its budget was debited, and nothing more."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""Does a device come to run what its app's policy says, and nothing else?"""
+"""Sync makes a device run exactly what its app's policy says, by requests that do not reveal its arm."""
 
 import random
 from collections.abc import Callable

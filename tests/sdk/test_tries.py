@@ -1,4 +1,4 @@
-"""Does a version that crashes the app give way after three times, and no other?  Real processes, really killed."""
+"""A version that crashes the app three times in a row is quarantined, and no other; real processes are killed."""
 
 import errno
 import faulthandler

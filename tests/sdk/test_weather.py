@@ -1,4 +1,4 @@
-"""What happens to a device when the server, the network or an attacker gives it something wrong?"""
+"""A device keeps its old version when the server, network or an attacker serves it wrong data, and then recovers."""
 
 import shutil
 from collections.abc import Callable

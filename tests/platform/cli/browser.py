@@ -1,4 +1,4 @@
-"""How does a test look at a page in a real browser?  Debian's Chromium without a window, over its own protocol.
+"""Drives Debian's Chromium, headless and over its DevTools protocol, so that tests can load pages and click.
 
 What a page logs, raises or asks the network for is kept; the mouse moves and clicks as a person's does.
 """

@@ -1,4 +1,4 @@
-"""How does a test type a command, and what does it get to read?"""
+"""Runs `alcove` commands in this process, and returns their exit code, standard output and standard error."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Does `alcove feature run` answer one line of JSON per line of input, whatever the line?"""
+"""`alcove feature run` answers each line of input, valid or not, with one line of JSON."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`alcove keys rotate | sign | accept …`: can people with keys on machines of their own change who signs?"""
+"""`alcove keys rotate | sign | accept …`: people with keys on separate machines change who signs, by passing files."""
 
 import json
 import shutil

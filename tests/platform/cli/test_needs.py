@@ -1,4 +1,4 @@
-"""Are the needs of a variant read from a command line as they were meant, or refused by name?"""
+"""The needs of a variant are read from a command line; what cannot be read is refused with the reason."""
 
 import pytest
 import typer

@@ -1,4 +1,4 @@
-"""Does an aggregate accept what is sound, refuse the rest by name, and keep what it accepted?"""
+"""Aggregates accept sound counts and covariances, name the field that is wrong in others, and are immutable."""
 
 from collections.abc import Callable
 from typing import Any

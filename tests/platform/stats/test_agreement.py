@@ -1,4 +1,4 @@
-"""Do gbstats, spotify-confidence and statsmodels say the same where they can say it?
+"""The statistics agree with gbstats, spotify-confidence and statsmodels wherever these compute the same quantity.
 
 Their answers are vectors, written by `vectors/generate.py` in environments of their own. Meant differences: our
 variances divide by n where theirs divide by n - 1, and imagine one more report per arm and outcome (Agresti, Coull).

@@ -1,4 +1,4 @@
-"""Are estimates, standard errors and intervals those that other derivations give?"""
+"""Estimates, standard errors and intervals of a comparison equal those of independent derivations."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Does the always-valid interval match its paper, its martingale and its promise?"""
+"""The always-valid interval matches its paper and its martingale, and keeps its error rate over many looks."""
 
 import math
 

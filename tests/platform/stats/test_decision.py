@@ -1,4 +1,4 @@
-"""Does each rule hold when it should, does the better arm win, and does swapping arms swap everything?"""
+"""Decision rules hold when they should, the better arm wins, and swapping arms swaps the whole result."""
 
 from collections.abc import Callable
 from dataclasses import replace

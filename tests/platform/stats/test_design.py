@@ -1,4 +1,4 @@
-"""Does the closed form agree with the comparison it plans for?"""
+"""A design's closed-form errors and device counts agree with the comparison that the design plans for."""
 
 import math
 from fractions import Fraction

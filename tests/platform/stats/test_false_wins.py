@@ -1,4 +1,4 @@
-"""How often is a winner named where there is none, and where there is one?
+"""Equal arms rarely win within 30 looks, and an effect that was planned for is found as often as planned.
 
 Looks are cumulative and the decision is taken at each: a run counts as won when any look names a winner.
 """

@@ -1,4 +1,4 @@
-"""Are the boundaries of planned looks those of the literature, and do they keep the promise that is made with them?"""
+"""Boundaries of planned looks match the published ones, and keep their error rate and power in simulation."""
 
 import math
 from collections.abc import Callable

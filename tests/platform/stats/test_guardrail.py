@@ -1,4 +1,4 @@
-"""Does a guardrail call harm harm, safety safety, and everything else undecided?"""
+"""Guardrails call harmful arms harmful and equal arms safe, and are inconclusive on few devices or much noise."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Does a plan need what simulation shows it needs, and does it agree with the plan that was there before?"""
+"""In simulation a plan finds its effect as often as planned, and it agrees with the design for randomized response."""
 
 from fractions import Fraction
 from typing import TYPE_CHECKING

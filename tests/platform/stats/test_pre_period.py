@@ -1,4 +1,4 @@
-"""Does CUPED leave differences unbiased, narrow them where earlier answers tell later ones, and say where it fails?"""
+"""CUPED leaves differences unbiased, narrows their intervals as forecast, and is refused for latencies."""
 
 import math
 from collections.abc import Callable

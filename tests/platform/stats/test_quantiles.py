@@ -1,4 +1,4 @@
-"""Are quantiles of latency bounded as stated, at every look, and found where they are?"""
+"""Bounds on latency quantiles hold at every look, find slower arms, and exist only where data allow."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""Is the covariance that enters an aggregate the response's noise, all of it, and nothing else?"""
+"""The covariance in an aggregate is the noise of randomized response, all of it, without the sampling variance."""
 
 from fractions import Fraction
 from typing import Any

@@ -1,4 +1,4 @@
-"""Is the exact test exact: at small counts, at every look, and against the plain sum it replaces?"""
+"""The exact test of rare counts: evidence and bounds are right, and false calls rare, at small counts and any look."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""What do other statistics packages say?  Prints vectors that ours are compared with, each from its own environment.
+"""Prints reference vectors from other statistics packages, each run in an environment of its own.
 
     python -m venv A && A/bin/pip install gbstats==0.8.0
     A/bin/python generate.py gbstats > gbstats.json
