@@ -1,4 +1,4 @@
-"""Does the same module with the same data become the same bytes, in any process?
+"""Export is reproducible: processes with different hash seeds make the same bytes of the same module and data.
 
 In one process, and for the committed programs: the tests of the features and of `export`.  Here: whole processes with
 other orders of hashes, which reach whatever iterates over a set.

@@ -1,4 +1,4 @@
-"""Has every kernel of the manifest that has a rival a program to time, and the same bits under each instruction set?"""
+"""The kernel benchmark has a case for each kernel with a SIMD version, with the same bits on each instruction set."""
 
 import os
 import pickle

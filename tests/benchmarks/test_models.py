@@ -1,4 +1,4 @@
-"""Are six models timed and shown as the page says?  No time is judged here."""
+"""The model benchmark times programs through C and Python, and renders its tables and plots; no time is judged."""
 
 import subprocess
 from pathlib import Path

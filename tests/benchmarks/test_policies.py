@@ -1,4 +1,4 @@
-"""Does the command that measures a large policy measure what it says?  On a small one."""
+"""The policy benchmark, run on a small policy, gives all its figures, and the devices it times are in experiments."""
 
 import hashlib
 

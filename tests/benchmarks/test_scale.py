@@ -1,4 +1,4 @@
-"""Are curves exported, counted and drawn as the page says?  No time is judged here."""
+"""Curves of the scaling benchmark export, agree with torch, and become tables and plots; no time is judged."""
 
 import os
 import sys

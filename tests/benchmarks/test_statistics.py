@@ -1,4 +1,4 @@
-"""Do guardrails and comparisons keep their promise on simulated fleets, and does the naive test fail the same check?"""
+"""On simulated fleets guardrails and comparisons keep their error rates, and naive tests fail the same check."""
 
 from collections.abc import Sequence
 from fractions import Fraction

@@ -1,6 +1,6 @@
-"""How are programs run under a chosen instruction set?  In a child process each: the choice is the process's.
+"""A fixture that runs programs under a chosen instruction set, each time in a child process: the choice is per process.
 
-Each is run by one thread and by three together, which must give the same bytes.
+Each program is run by one thread and by three together, which must give the same bytes.
 """
 
 import os

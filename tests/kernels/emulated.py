@@ -1,4 +1,4 @@
-"""How are programs run through the C interface, on this machine and on 64-bit ARM?  There cross-compiled, in qemu.
+"""Runs programs through the C interface, on this machine and, cross-compiled, on 64-bit ARM emulated by QEMU.
 
 The library for ARM is built in `build/aarch64`, once and then incrementally.
 """

@@ -1,4 +1,4 @@
-"""Do bags of embeddings have the same bits on every instruction set, and are they what numpy adds up?"""
+"""Embedding bags have the bits of a row-by-row numpy reference, on every instruction set."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

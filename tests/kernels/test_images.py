@@ -1,4 +1,4 @@
-"""Do the operators of images give the same bits on every instruction set, and keep their word about order?"""
+"""Image operators give the same bits on every instruction set, sum in a fixed order, and refuse wrong shapes."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Do the hot kernels still take as few instructions as they did?  Counted, not timed: no busy machine can fail it."""
+"""Hot kernels execute no more instructions than their stored bounds; counted, not timed, so load cannot matter."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Do all instruction sets give the same bits as the scalar reference?  Every tail, numbers of every kind.
+"""Every instruction set gives the bits of the scalar reference, tails and NaN included; ALCOVE_ISA chooses the set.
 
 The tolerance is zero: one accumulator per output, a fixed order and a fixed tree make the bits a part of the program.
 """

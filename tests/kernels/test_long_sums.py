@@ -1,4 +1,4 @@
-"""Are sums of more than 1,024 terms what docs/format.md says, with the same bits on every instruction set?
+"""Sums of more than 1,024 terms follow docs/format.md, with the same bits on every instruction set.
 
 The rule is written again from that page, in numpy's float32, whose single steps round as IEEE 754 does. Factors are
 powers of two wherever a product is fused with an addition, so that the product itself is exact.

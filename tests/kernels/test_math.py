@@ -1,4 +1,4 @@
-"""Are functions of one and of two operands right?  Against double precision, at special values, on every machine.
+"""Elementwise functions are within their bounds of double precision, right at special values, the same on each ISA.
 
 The bounds are in units in the last place of float32 (ulp); kernels/math promises them.
 """

@@ -1,4 +1,4 @@
-"""Do the kernels that move elements agree with numpy, and does the verifier refuse what would reach outside?"""
+"""Kernels that move elements agree with numpy, and the verifier refuses ops that would reach out of bounds."""
 
 from dataclasses import replace
 from typing import Any

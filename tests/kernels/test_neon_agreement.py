@@ -1,4 +1,4 @@
-"""Does 64-bit ARM give the same bits as the scalar reference here?  Every operator, in an emulator.
+"""64-bit ARM, in an emulator, gives the same bits as the scalar reference here, for every operator.
 
 The tolerance is zero. Each family runs with the scalar kernels of this machine; then with its others, and on ARM with
 the scalar ones, with NEON and with NEON's products of bytes, in a process whose app rounds up and flushes denormals.

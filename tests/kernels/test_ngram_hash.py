@@ -1,4 +1,4 @@
-"""Does the native n-gram hash follow its page (kernels/ngram_hash/README.md), for any text and any bytes?
+"""The native n-gram hash follows its page (kernels/ngram_hash/README.md), for any text and any bytes.
 
 The reference below is written from that page, not from the C++; the character tables are read from `tables.inc`, which
 the page names as their definition.

@@ -1,7 +1,7 @@
-"""Do the operators compute what docs/format.md says?  Written again from that page.
+"""Linear, embedding bags, softmax, relu and top-k compute what docs/format.md says, by a reference written from it.
 
 In exact fractions, with one rounding for each step that rounds. The machine's best kernels answer here; that the others
-give the same bits is test_isa_agreement's question.
+give the same bits is shown by test_isa_agreement.
 """
 
 import math

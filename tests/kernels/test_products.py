@@ -1,4 +1,4 @@
-"""Do matmul, attention and the recurrent layers compute what torch computes, with the same bits everywhere?"""
+"""Linear, matmul, attention and recurrent layers agree with torch, with the same bits on every instruction set."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Do reductions and norms compute what docs/format.md says, with the same bits on every instruction set?
+"""Reductions and norms compute what docs/format.md says, with the same bits on every instruction set.
 
 Written again from that page in numpy's float32, whose single steps round as IEEE 754 does; sums are by sixteen lanes.
 """

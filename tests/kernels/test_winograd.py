@@ -1,4 +1,4 @@
-"""Does winograd_conv2d compute what docs/format.md says, with the same bits on every instruction set?"""
+"""The winograd_conv2d operator computes what docs/format.md says, with the same bits on every instruction set."""
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction

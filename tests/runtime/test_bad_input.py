@@ -1,4 +1,4 @@
-"""What becomes of arrays that are odd in place, size or number, and of an instruction set that is not there?"""
+"""Arrays odd in place, size or number, and missing instruction sets: each is handled or refused with the reason."""
 
 import os
 import subprocess

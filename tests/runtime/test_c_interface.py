@@ -1,4 +1,4 @@
-"""Can a host without Python use libalcove.so, by alcove.h alone?  A C program is compiled here and run against it."""
+"""A host without Python can use libalcove.so by alcove.h alone; C programs are compiled here and run against it."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What becomes of a run that another thread stops?"""
+"""Runs that another thread cancels: how they end, and what they leave behind."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Is each rule of the verifier enforced, and by its own code?  One change of a valid program each, then resealed."""
+"""Each rule of the verifier is enforced, by its own code; each case is one change of a valid program, resealed."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Do damaged bytes ever give anything but a ProgramError or a model that runs?  Every byte, every length."""
+"""Damaged bytes give a ProgramError or a model that runs, and nothing else; every byte, every length."""
 
 import hashlib
 import random

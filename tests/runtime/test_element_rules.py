@@ -1,4 +1,4 @@
-"""What of element-wise operators does the verifier refuse?"""
+"""The verifier accepts valid forms of the elementwise operators, and refuses others with the code of the fault."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""How is a program read from a file, and what of paths that are none?"""
+"""Programs are read from files, mapped where these are read-only; what is no regular file is refused."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Is docs/format.md true?  Its tables of operators, limits, constants and codes are compared with the sources."""
+"""The tables of docs/format.md (operators, limits, constants, codes, records) agree with the sources."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Would `make fuzz` tell of a finding?  What it begins with, what libFuzzer says; a parser that breaks is caught."""
+"""`make fuzz` begins with valid programs, reports libFuzzer's figures, and fails when a parser breaks."""
 
 import sys
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Would the fuzzer notice?  Children that crash, hang or end badly in place of the driver."""
+"""The fuzzer notices drivers that crash, hang or end badly, and keeps the input that was to blame."""
 
 from collections import Counter
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Do programs that are on devices still open, and with the same bits?  Those of every format version are kept here."""
+"""Programs of every format version so far, which are kept here, still open and give the same bits."""
 
 import hashlib
 import json

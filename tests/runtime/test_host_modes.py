@@ -1,4 +1,4 @@
-"""Does a host app's floating-point mode change an answer, or does a run change the host's mode?  Neither may happen."""
+"""A host app's floating-point mode changes no answer, and a run gives the mode back unchanged."""
 
 import ctypes
 import shutil

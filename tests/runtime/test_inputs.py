@@ -1,4 +1,4 @@
-"""What does a call take, and what does it say to everything else?  Nothing is converted in silence."""
+"""A call takes inputs of its ports' types and shapes, and refuses all others by name; nothing is converted silently."""
 
 import array
 from typing import Any

@@ -1,4 +1,4 @@
-"""Is every class of malformed program that broke another engine refused here?  One test for each row of the table.
+"""Every class of malformed program that broke another engine is refused here, with one test for each row of the table.
 
 `benchmarks/malformed.py` makes the programs, a folder for each row; what fuzzing found once lies in `findings`.
 """

@@ -1,4 +1,4 @@
-"""Does `_native.pyi` say what the module offers?  Names, parameters, defaults and plain types are compared."""
+"""The stub `_native.pyi` matches the native module in names, parameters, defaults and plain types."""
 
 import ast
 from pathlib import Path

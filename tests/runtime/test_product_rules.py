@@ -1,4 +1,4 @@
-"""Which products does the verifier refuse?  A valid operator of each kind, and what one change makes of it."""
+"""The verifier takes a valid operator of each product, attention and recurrent layer, and refuses each bad change."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Does a program survive the way to bytes and back, and is its encoding the only one?"""
+"""Programs are unchanged by encoding and decoding, and each has one encoding only."""
 
 from dataclasses import replace
 from typing import Any

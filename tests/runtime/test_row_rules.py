@@ -1,4 +1,4 @@
-"""Does the verifier know what reductions, sorts and norms may be given?  Each rule broken alone."""
+"""The verifier enforces what reductions, sorts and norms may be given; each rule is broken alone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""When is each section's digest checked, and which sections may be skipped?"""
+"""Digests of sections are checked at load or when asked, and only later minor versions may add skippable sections."""
 
 from typing import cast
 

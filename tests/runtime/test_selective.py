@@ -1,4 +1,4 @@
-"""What does a runtime that was built for chosen programs hold, run and refuse, and do hosts find it installed?"""
+"""Runtimes built for chosen programs are small, give the same bits, refuse other programs, and install for hosts."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Is the runtime's SHA-256 that of hashlib, with the processor's instructions and without?"""
+"""The runtime's SHA-256 is that of hashlib, with the processor's instructions and without."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""Is each rule about states, symbols, expressions and buckets enforced, and by its own code?"""
+"""Each rule about states, symbols, expressions and buckets is enforced, by its own code."""
 
 from collections.abc import Callable
 from dataclasses import replace

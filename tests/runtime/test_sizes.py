@@ -1,4 +1,4 @@
-"""Do programs whose sizes come with their inputs answer at every size as if they were made for it?"""
+"""Programs with dynamic sizes answer correctly at every size within their bounds, and refuse those outside."""
 
 from itertools import pairwise, product
 from typing import Any

@@ -1,4 +1,4 @@
-"""What does a model keep from run to run, and when does it forget?"""
+"""Sessions keep model states from run to run, each its own; reset restores them, and failed runs change none."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Do several threads give the bits of one, and what happens where they can't be had?"""
+"""Several threads give the bits of one, also after a fork; threads that the system does not give are a typed error."""
 
 import multiprocessing
 import os

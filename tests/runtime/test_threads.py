@@ -1,4 +1,4 @@
-"""What may several threads do with one model, and with one session?"""
+"""A model serves many threads at once; a session serves one, and refuses a second with a typed error."""
 
 import resource
 import subprocess

@@ -1,4 +1,4 @@
-"""When may two tensors have the same bytes?  Views while they live, overwriting when nothing else does."""
+"""Tensors may share bytes as views while they live, and be overwritten when nothing else reads them."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What does `export` say to modules and arguments that no trace takes, and does it read the others as they are?"""
+"""`export` reads modules and arguments as they are, and refuses those that no trace takes, saying what to do."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Does a certificate catch a program that gives something else, and refuse what it must not hold?"""
+"""A certificate detects a program with other outputs, and is refused where it is malformed or does not fit."""
 
 import dataclasses
 import json

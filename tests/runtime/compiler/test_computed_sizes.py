@@ -1,4 +1,4 @@
-"""Does a program compute with sizes that vary as torch does, and are its assumptions about them true?"""
+"""Programs compute with dynamic sizes as torch does; an assumption that fails at some size is refused."""
 
 from collections.abc import Callable, Sequence
 

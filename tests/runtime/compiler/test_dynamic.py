@@ -1,4 +1,4 @@
-"""Does one program serve all sizes within its bounds, as torch does?"""
+"""One program serves all sizes within its bounds, with the answers of torch; sizes outside are refused."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Does a supported module become the program that it should?"""
+"""Supported modules become the operators, constants, names and bytes that they should."""
 
 import importlib
 import pkgutil

@@ -1,4 +1,4 @@
-"""Do products take over what follows them, and only what they may?"""
+"""Batch norms, scales, sums and bounds are fused into the products before them, and only where that is allowed."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Does attention that is written out by hand become one operator, with torch's answers?"""
+"""Attention written out by hand becomes one operator, with torch's answers; what is almost attention stays."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Do norms and activations that are written out by hand become one operator, and do norms take bounds over?"""
+"""Norms and activations written out by hand become one operator each, and norms take over the bounds after them."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Do products take over the hard gates that alone read them, with the same bits?"""
+"""Hard gates (hardswish, hardsigmoid) are fused into the products that they alone read, with the same bits."""
 
 from collections.abc import Callable
 

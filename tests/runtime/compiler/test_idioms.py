@@ -1,4 +1,4 @@
-"""Do the ways in which users of torch write models give what eager gives?"""
+"""Common torch idioms (masks made within, padded encoders, compared rows) export to what eager gives."""
 
 import pytest
 import torch

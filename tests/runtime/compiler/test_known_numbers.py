@@ -1,4 +1,4 @@
-"""Are buffers of one element numbers at export where, and only where, they never change?"""
+"""Buffers of one element are numbers at export if they never change, and states if they do."""
 
 import numpy as np
 import pytest

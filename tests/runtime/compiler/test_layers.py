@@ -1,4 +1,4 @@
-"""Does the comparison of layers find the first one that departs from torch?"""
+"""The layer-by-layer comparison names the first layer whose result departs from torch's."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Do permutes disappear between the operators of images, without changing what the program computes?"""
+"""Permutes between the operators of images are removed or merged, without changing what the program computes."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Are random modules, run at every size of their ranges, what eager says?"""
+"""Random modules agree with eager at every size of their ranges, or are refused; the fuzzer notices differences."""
 
 import os
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Do the torch operators of a program work in training code and under export?"""
+"""The torch operators of a program (n-gram hash, top-k, pictures) work in training code and under export."""
 
 import numpy as np
 import pytest

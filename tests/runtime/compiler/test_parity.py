@@ -1,4 +1,4 @@
-"""Does the native runtime give what torch gives?"""
+"""The native runtime gives what torch gives for text models and MLPs, and refuses the same bytes."""
 
 from collections.abc import Callable
 

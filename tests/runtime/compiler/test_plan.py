@@ -1,4 +1,4 @@
-"""Is the arena free of overlaps, and small?"""
+"""The arena plan has no overlaps, is the smallest possible for small graphs, and is proved by the checker."""
 
 import dataclasses
 from itertools import permutations

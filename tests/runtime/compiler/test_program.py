@@ -1,4 +1,4 @@
-"""Is a saved program whole or not there?"""
+"""Saving a program is atomic: the whole new file, or the old one; reading one needs no torch."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Does everything that cannot be exported come as one readable list?"""
+"""What cannot be exported is refused with one readable list of findings, each with its source line."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Do depthwise convolutions run together with their neighbours where that pays, to the same bits?"""
+"""Depthwise convolutions are fused with their neighbors where that pays, with the same bits."""
 
 from collections import Counter
 from itertools import product

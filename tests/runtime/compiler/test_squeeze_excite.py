@@ -1,4 +1,4 @@
-"""Do squeeze-and-excitations run as one operator with the convolution behind them, to the same bits?"""
+"""Squeeze-and-excitation and the convolution behind it are fused into one operator, with the same bits."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Does a buffer that a module changes live on in a session, and only there?"""
+"""Buffers that a module changes become states, which live in a session only; what cannot be a state is refused."""
 
 import copy
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Do exported models give the same bits with any number of threads?  Every op that can be shared out is."""
+"""Exported models give the same bits with any number of threads, for every op that can be shared out."""
 
 from collections.abc import Callable
 from typing import Any

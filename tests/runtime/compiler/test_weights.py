@@ -1,4 +1,4 @@
-"""Do parameters survive the way into a program and back?"""
+"""Parameters survive quantization, packing and export, and come back from a program under their names."""
 
 from collections.abc import Callable
 

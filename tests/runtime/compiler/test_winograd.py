@@ -1,4 +1,4 @@
-"""Which convolutions does the exporter put into Winograd's form, and do their programs keep the accuracy?"""
+"""The exporter puts convolutions into Winograd's form where that pays, and their programs keep the accuracy."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Are the times of a profile those of the run, the floors those of the machine, and the trace what a viewer reads?"""
+"""A profile has the times of its run, lower bounds measured on the machine, and a trace in the viewers' format."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""How is an operator compared with eager?  Many small functions of the same inputs are exported as one module."""
+"""A fixture that compares operators with eager torch: many functions of the same inputs, exported as one module."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias

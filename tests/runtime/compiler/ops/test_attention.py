@@ -1,4 +1,4 @@
-"""Does attention give what torch gives?  Masks of every form, groups of heads, and the layers of torch.nn around it."""
+"""Exported attention agrees with torch: masks of every form, groups of heads, and the layers of torch.nn around it."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Do complex numbers within a program, and Fourier transforms, give what torch gives?"""
+"""Complex numbers within a program, and Fourier transforms, agree with torch."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Do convolutions give what torch gives?  Strides, paddings, dilations, groups and sizes of every kind."""
+"""Exported convolutions agree with torch: strides, paddings, dilations, groups and sizes of every kind."""
 
 from collections.abc import Callable, Sequence
 from itertools import product

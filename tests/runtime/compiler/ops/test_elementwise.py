@@ -1,4 +1,4 @@
-"""Do functions of elements give what torch gives?  Every one, in every type, broadcast, at NaN and infinities."""
+"""Exported elementwise functions agree with torch: every one, in every type, broadcast, at NaN and infinities."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

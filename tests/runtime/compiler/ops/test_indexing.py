@@ -1,4 +1,4 @@
-"""Do reads and writes at places that data names give what torch gives, and are bad places told and never touched?"""
+"""Exported indexed reads and writes agree with torch, and indices out of range are typed errors."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

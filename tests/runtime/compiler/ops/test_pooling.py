@@ -1,4 +1,4 @@
-"""Does pooling give what torch gives?  Values within the tolerance, indices exactly, NaN and infinities included."""
+"""Exported pooling agrees with torch: values within the tolerance, indices exactly, NaN and infinities included."""
 
 from collections.abc import Callable
 from itertools import product

@@ -1,4 +1,4 @@
-"""Do matrix products give what torch gives?  All ranks, operands that are constant or computed, both orders."""
+"""Exported matrix products agree with torch: all ranks, operands that are constant or computed, both orders."""
 
 from collections.abc import Callable, Sequence
 from itertools import product

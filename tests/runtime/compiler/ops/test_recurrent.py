@@ -1,4 +1,4 @@
-"""Do recurrent layers give what torch gives?  Every kind, layers, directions, biases, states that come in."""
+"""Exported recurrent layers agree with torch: every kind, layers, directions, biases and initial states."""
 
 from collections.abc import Callable
 from typing import Any

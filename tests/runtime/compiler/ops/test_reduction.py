@@ -1,4 +1,4 @@
-"""Do reductions give what torch gives?  Every set of dimensions, every type, NaN and infinity, ties."""
+"""Exported reductions agree with torch: every set of dimensions, every type, NaN and infinity, ties."""
 
 from collections.abc import Callable
 from itertools import combinations

@@ -1,4 +1,4 @@
-"""Do resizing and grid sampling give what torch gives?  Every mode, sizes up and down, explicit scales."""
+"""Exported resizing and grid sampling agree with torch: every mode, sizes up and down, explicit scales."""
 
 from collections.abc import Callable
 from itertools import product

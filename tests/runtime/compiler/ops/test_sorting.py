@@ -1,4 +1,4 @@
-"""Do sorts give what torch gives?  Every dimension and type, ties, NaN."""
+"""Exported sorts, top-k, medians and quantiles agree with torch: every dimension and type, ties, NaN."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What do functions give for zeros of both signs, infinities, NaN, subnormal and huge numbers?  What eager gives.
+"""Functions give what eager gives for zeros of both signs, infinities, NaN, subnormal and huge numbers.
 
 Differences are those of docs/coverage.md and no other: each allowed one names its line of that page.
 """

@@ -1,4 +1,4 @@
-"""Do equalisation, bias correction and the accuracy budget each earn their keep?  A case built to need each."""
+"""Equalization, bias correction and the accuracy budget each improve a case that was built to need it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Do the parts of quantisation keep their own promises: ranges, packing, report, rules of the verifier?"""
+"""The parts of quantization: calibrated ranges, packing of weights, the report, and rules of the verifier."""
 
 import json
 from collections.abc import Sequence

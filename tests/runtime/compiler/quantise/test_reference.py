@@ -1,4 +1,4 @@
-"""Do the quantised operators on the device equal their reference in numpy?  Tolerance zero, on each instruction set."""
+"""Quantized operators equal their numpy reference on each instruction set, with zero tolerance."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""Does a network in int8 still do its work, with the bits of its reference?"""
+"""Networks calibrated to int8 keep their accuracy, with the bits of the reference; bad calibration is refused."""
 
 from typing import Any
 
