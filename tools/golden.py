@@ -1,4 +1,4 @@
-"""Which programs of each format version are kept, and what do they answer?  `python -m tools.golden` adds today's.
+"""Keeps programs of each format version with their answers: `python -m tools.golden` adds today's.
 
 `tests/runtime/golden/MAJOR.MINOR/` holds programs that a writer of that version made, nearly all operators among them,
 and `answers.json`: for each its SHA-256 and that of its outputs on fixed inputs. A file that is there is never written

@@ -1,4 +1,4 @@
-"""Is a wheel the same bytes wherever and whenever it is built?  `python -m tools.reproducible [--keep FOLDER]`.
+"""Builds the wheel twice and compares the bytes: `python -m tools.reproducible [--keep FOLDER]`.
 
 Copies what git tracks, as it is in the working tree, into two folders, and builds a wheel in each, with
 other file times, time zone, locale, umask and number of compilers at once. Prints the digest that both have, or

@@ -1,4 +1,4 @@
-"""What is in a release, and whose is it?  `python -m tools.sbom [--extra NAME ...] [--out FILE]` writes a bill.
+"""Writes the bill of materials of a release: `python -m tools.sbom [--extra NAME ...] [--out FILE]`.
 
 In CycloneDX: the distribution `alcove` with what the environment has installed of its requirements (the bare install,
 and the extras that are named), each with version, licence and package URL, who needs whom, and what native libraries

@@ -1,4 +1,4 @@
-"""Which part of the runtime do some programs need?  `python -m tools.selective A.alc B.alc [--isa avx2] [--out DIR]`.
+"""Builds a runtime for some programs only: `python -m tools.selective A.alc B.alc [--isa avx2] [--out DIR]`.
 
 Builds libalcove.so with the operators of these programs alone: the manifest's lines of the operators that they use, of
 those whose kernels these borrow, and of the instruction sets that are named (the scalar kernels are always there, and

@@ -1,4 +1,4 @@
-"""Does `alcove demo --all` show every feature, with answers that fit what went in?"""
+"""`alcove demo --all` shows every feature of the catalog, with answers that fit the input."""
 
 import pytest
 from alcove.features import catalogue

@@ -1,4 +1,4 @@
-"""Is a program that was exported again the committed one?"""
+"""An assertion that a re-exported program equals the committed one, but for rounding in torch's recorded answers."""
 
 import json
 from typing import Any

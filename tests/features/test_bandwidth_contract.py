@@ -1,4 +1,4 @@
-"""What is an input of the feature, what is an answer, and what becomes of everything else?"""
+"""The input and output contract of bandwidth: which lines and outputs are accepted, and how others are refused."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Do the baselines do what their descriptions say, and does the harness measure what it says?"""
+"""The baseline bandwidth estimators follow their descriptions, and the harness computes its scores as defined."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Does the link model do what queueing theory says of such a queue?"""
+"""The simulated link agrees with queueing theory on delay, backlog, loss and policing, and conserves every bit."""
 
 import numpy as np
 import pytest

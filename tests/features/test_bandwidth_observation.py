@@ -1,4 +1,4 @@
-"""Are the 150 values what their description says, in its order?"""
+"""The 150 values of a bandwidth observation match their definitions, in order, and use past packets only."""
 
 import lzma
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Do the committed programs answer, within their size, as their card says, and are they what their source makes?"""
+"""The committed bandwidth programs: size, re-export to the same bytes, answers, accuracy and model card figures."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Is the catalogue of features complete, and free to look at?"""
+"""The feature catalog lists every feature with its shipped program, and reading it imports no heavy library."""
 
 import subprocess
 import sys

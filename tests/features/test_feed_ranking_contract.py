@@ -1,4 +1,4 @@
-"""Is a request checked as a whole, and is the order of an answer what its weights say?  Without a program or torch."""
+"""The contract of feed_ranking: request validation, and ordering by scores and weights; no program or torch is used."""
 
 import json
 from typing import Any

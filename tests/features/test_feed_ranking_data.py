@@ -1,4 +1,4 @@
-"""Are lines, questions and attributes read as they stand, and is an order scored as its definition says?"""
+"""The data of feed_ranking: files are parsed or refused by line, and metrics and baselines match their definitions."""
 
 import json
 import lzma

@@ -1,4 +1,4 @@
-"""Is a delta believed only as a whole, and does the adapter learn within its bound and stay where it is?"""
+"""A feed_ranking delta is accepted whole or refused; the adapter learns within its bound and cannot be copied."""
 
 import copy
 import json

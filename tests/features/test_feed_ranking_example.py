@@ -1,4 +1,4 @@
-"""Does the app of the example, with a real client and the committed program, show what its reader needs?"""
+"""The feed example app, with a real client and the committed program: reasons, seen and new items, size limits."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Does training learn an order that is there, go on where it stopped, and come out as the program that devices run?"""
+"""Training of feed_ranking learns a known order, resumes bit for bit, and exports programs that match the network."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Does `decode` give a typed answer for what a program gives, and refuse what is none?"""
+"""`decode` turns outputs of language_id into typed answers, and refuses outputs of any other form."""
 
 from typing import Any
 

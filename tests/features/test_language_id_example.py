@@ -1,4 +1,4 @@
-"""Does the app of the example, with a real client and the committed program, offer what a reader needs?"""
+"""The translation example app, with a real client and the committed program, offers only the translations needed."""
 
 from collections.abc import Iterator
 from pathlib import Path

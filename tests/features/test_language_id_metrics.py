@@ -1,4 +1,4 @@
-"""Are the card's figures computed as it says?"""
+"""The figures of the language_id card match their definitions, and are written into the card and its picture."""
 
 import sys
 from pathlib import Path

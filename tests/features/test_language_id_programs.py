@@ -1,4 +1,4 @@
-"""Do the committed programs answer, as well as their card says, and are they what their source makes?"""
+"""The committed language_id programs: size, certificate, re-export to the same bytes, accuracy and card figures."""
 
 import hashlib
 import json

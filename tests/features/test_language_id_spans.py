@@ -1,4 +1,4 @@
-"""Does `detect_spans` find where a text changes its language?"""
+"""`detect_spans` finds where a text changes its language, for mixed, long and letterless texts."""
 
 import json
 from itertools import pairwise, product

@@ -1,4 +1,4 @@
-"""Does training read, sample, resume and leave out what it says?  On a small made-up corpus."""
+"""Training of language_id on a small made-up corpus: sources read and excluded, sampling, resumption, calibration."""
 
 import json
 import lzma

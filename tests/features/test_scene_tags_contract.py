@@ -1,4 +1,4 @@
-"""Do answers, crops, moods and vocabularies say what they promise, and refuse what they cannot be?"""
+"""Answers, crops, moods, vocabularies and metrics of scene_tags match their definitions; invalid ones are refused."""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Do pictures of every kind, and what is none, become what the program takes, or an error that says why?"""
+"""Pictures of every format and size become the input of scene_tags; damaged and oversized ones are typed errors."""
 
 import io
 import sys

@@ -1,4 +1,4 @@
-"""Does the committed program answer, within its size, as its card says, and does the example work with it?"""
+"""The committed scene_tags program: size, certificate, answers, card figures, and the example album that uses it."""
 
 import json
 from collections.abc import Iterator

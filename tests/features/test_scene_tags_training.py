@@ -1,4 +1,4 @@
-"""Does training read, sample, resume, average and calibrate as it says?  On small made-up sets of pictures."""
+"""Training of scene_tags on small made-up picture sets: splits, sampling, resumption, averaging and calibration."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""Are two builds of the wheel the same bytes, and would a difference be named?"""
+"""Two builds of the wheel are the same bytes, and differences between two archives are named."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Does the bill of materials name what a release carries, in valid CycloneDX, and the same bytes each time?"""
+"""The bill of materials names what a release carries, in valid CycloneDX, with the same bytes each time."""
 
 import json
 import re
