@@ -1,4 +1,4 @@
-// Which kernel runs each (op, dtype) on a given instruction set?  Chosen once, when a program is opened.
+// Chooses the kernel of each (op, dtype) on a given instruction set, once, when a program is opened.
 #pragma once
 
 #include "kernels/arange/arange.h"

@@ -1,4 +1,4 @@
-// Which instruction sets does this machine have, and what are they called?
+// Names the instruction sets, and detects those that this machine has.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-"""What does the native module offer?  Written by hand as documentation; tests/runtime/test_native_stub.py compares.
+"""Declares the native module for documentation; written by hand, and tests/runtime/test_native_stub.py compares it.
 
 Sources: runtime/native/binding. Everything that fails raises from `alcove.runtime.errors`, `OSError` or `MemoryError`.
 Apps use `alcove.runtime.load`, which wraps this.
@@ -36,7 +36,7 @@ class OpInfo:
         """(name, type) of each attribute in order; type is "i64", "u64" or "f64"."""
     @property
     def sharing(self) -> str:
-        """May output 0 have the bytes of input 0?  "none"; "in_place": if nothing uses them later; "alias": always."""
+        """When output 0 has the bytes of input 0: "none"; "in_place": if nothing uses them later; "alias": always."""
 
 @final
 class NativeModel:

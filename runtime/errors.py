@@ -1,4 +1,4 @@
-"""What can go wrong when a program is loaded or run, and which fields say where?
+"""Defines the errors of exporting, loading and running a program, with fields that say where.
 
 AlcoveRuntimeError
 ├── ProgramError          the bytes of a program are wrong           (them)

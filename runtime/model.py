@@ -1,4 +1,4 @@
-"""How does an app run a program?  `load` it once, call it from any thread, or keep a session for each thread.
+"""Loads and runs programs: `load` one once, call it from any thread, or keep a session for each thread.
 
 load(path | bytes) ─▶ Model ──session()──▶ Session ──(inputs)──▶ list of arrays
 """

@@ -1,4 +1,4 @@
-"""Which pre- and post-processing can a torch module hold, in training and in export?
+"""Provides pre- and post-processing for torch modules, in training and in export.
 
 `alcove::ngram_hash` is registered with torch as a custom operator: eager calls run the same native code as a program on
 a device, and `torch.export` sees one node with a known bound.  The modules below are the usual way to use it, to take a

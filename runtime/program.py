@@ -1,4 +1,4 @@
-"""What does `export` give back?
+"""Holds a compiled program as `export` returns it, and saves it.
 
 The bytes of a program, with what the exporter knows about them.  Saving is atomic: a reader sees the old file or the
 new one.

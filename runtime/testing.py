@@ -1,4 +1,4 @@
-"""How do tests and the fuzzer make small programs, and break them on purpose?
+"""Builds small programs for tests and the fuzzer, and breaks programs on purpose.
 
 An `Assembly` builds a spec op by op, with every tensor at an offset of its own; `classifier` is a whole text model of a
 few kilobytes; `reseal` makes the digests of changed bytes right again, so that the checks behind them are reached.

@@ -1,4 +1,4 @@
-"""Which small programs use every operator of the manifest?  For tests of the verifier and for the fuzzer.
+"""Builds small programs that use every operator of the manifest, for tests of the verifier and for the fuzzer.
 
 Each is some kilobytes, takes float32 "x" and what else its operators need, and gives every operator's outputs; numbers
 are telling for the rules (odd sizes, several heads and groups, padding), not for anyone who looks at the answers.

@@ -1,4 +1,4 @@
-"""How do tests make programs whose sizes come with their inputs, and plans for them?
+"""Builds test programs whose sizes come with their inputs, and memory plans for them.
 
 `Sizes` collects symbols and expressions; an `Assembly` (testing.py) takes a `Size` wherever a shape or an attribute has
 a number, and asks here for the buckets: every tensor after the one before, as large as the bucket's bounds make it.

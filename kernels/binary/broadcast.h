@@ -1,4 +1,4 @@
-// How does an op walk operands of different shapes?  The output's dimensions in order, each operand with a stride per
+// Walks operands of different shapes by broadcasting: the output's dimensions in order, each operand with a stride per
 // dimension, 0 where it is repeated.  Neighbouring dimensions that every operand walks as one become one, so that the
 // innermost run is as long as can be.
 //

@@ -1,4 +1,4 @@
-// How is a loop over two plain rows applied to operands of any shape?  Rows that are walked with another stride than 1 are
+// Applies a loop over two plain rows to operands of any shape.  Rows that are walked with another stride than 1 are
 // copied in blocks, so that each function needs one loop, and that one becomes vector code.
 //
 // Internal linkage: compiled once for each instruction set.

@@ -1,4 +1,4 @@
-// Which element of a row-major tensor does each index of a gather or a scatter name?
+// Finds the element of a row-major tensor that each index of a gather or a scatter names.
 #pragma once
 
 #include "kernels/indices.h"

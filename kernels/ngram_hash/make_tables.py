@@ -1,4 +1,4 @@
-"""Which code points are word characters, and how does case fold?  Writes `tables.inc` from Python's unicodedata.
+"""Writes `tables.inc` from Python's unicodedata: which code points are word characters, and how case folds.
 
 The committed table is the definition (README.md, "Characters"); run this only to move to a newer Unicode version,
 and never without training again, since ids would change:

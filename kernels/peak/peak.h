@@ -1,4 +1,4 @@
-// How fast can this machine multiply and add, and read, at best?  No operator: what a profile compares operators with.
+// Runs multiply-adds and reads at the machine's peak rates.  No operator: what a profile compares operators with.
 //
 // Multiply-adds are of registers alone, in chains that don't depend on each other, by the instructions that the kernels of that
 // instruction set have for them; reads are of all bytes of a block, in order.

@@ -1,4 +1,4 @@
-// Which taps has a window?  Internal linkage: several instruction sets include this.
+// Computes the taps of each pooling window.  Internal linkage: several instruction sets include this.
 #pragma once
 
 #include "kernels/pool2d/pool2d.h"

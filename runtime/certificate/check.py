@@ -1,4 +1,4 @@
-"""Does a program still give what it gave when it was made?
+"""Checks that a program gives what its parity certificate says, and embeds certificates in programs.
 
 A parity certificate travels in a program's CERTIFICATE section: up to 16 samples with the outputs of the torch module
 and a class of tolerance (shown at export and at publishing), and the exact digest of every native output (shown again

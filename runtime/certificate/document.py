@@ -1,4 +1,4 @@
-"""How does a certificate lie in its bytes?
+"""Defines the fields of a parity certificate, and encodes and parses its canonical bytes.
 
 Canonical JSON (one spelling: sorted keys, no spaces, non-ASCII as it is); the bytes must be what their content encodes
 to.  Tensors are the hex of their little-endian elements, so that every bit is kept, NaN too.  Of a large output some

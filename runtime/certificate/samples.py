@@ -1,4 +1,4 @@
-"""What are the inputs of a certificate?  Never anyone's data: own texts, free material, or numbers made by a rule.
+"""Defines the inputs of a certificate: own texts, free material, or numbers made by a rule, never anyone's data.
 
 A tensor made by a rule takes a few bytes however large it is, so that a certificate of a vision model stays small.  The
 rules use integers and exact fractions only, so every machine makes the same bits.

@@ -1,4 +1,4 @@
-"""How does a torch module become a program?  A pipeline of small passes over an own small graph.
+"""Compiles torch modules to programs by a pipeline of small passes over a graph of its own.
 
 capture.py    torch.export; a str argument becomes a text of any length
 lower.py      torch's operators to ours, by the rules in rules/; constants are computed

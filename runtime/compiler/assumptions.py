@@ -1,4 +1,4 @@
-"""Does what torch assumed of the sizes that vary hold for all of them?
+"""Checks that what torch assumed of dynamic sizes holds for all of them.
 
 Torch proves little of quotients and remainders: what it cannot prove it writes down as an assertion.  The sizes are
 bounded, so each is tried.

@@ -1,4 +1,4 @@
-"""What does a rule build with?
+"""Builds graphs for lowering rules.
 
 A `Builder` adds nodes and values to the graph in the making.  Movements of constants are computed at once, so a rule
 may move a weight as it moves an activation.

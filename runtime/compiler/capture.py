@@ -1,4 +1,4 @@
-"""How does a torch module become a torch graph?
+"""Captures a torch module as a torch graph, with its dynamic sizes.
 
 `torch.export` traces it; a `str` argument stands for a text of any length and is traced as a uint8 tensor.  Whatever
 tracing raises (control flow that depends on data, a mistake in the model) becomes an `ExportError` with the user's

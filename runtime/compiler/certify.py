@@ -1,4 +1,4 @@
-"""Does a program give what its torch module gives?  The answer becomes its parity certificate."""
+"""Compares a program with its torch module on samples, and makes its parity certificate."""
 
 from collections.abc import Sequence
 from typing import Any

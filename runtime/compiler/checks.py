@@ -1,4 +1,4 @@
-"""Can this be traced at all?  What is told before torch is asked, and what torch's refusals mean."""
+"""Checks what `export` was called with before torch traces it, and explains what torch refuses to trace."""
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence

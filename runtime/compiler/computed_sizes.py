@@ -1,4 +1,4 @@
-"""How does a program compute with a size that varies, where it stands among the elements: `x / x.shape[1]`?
+"""Turns dynamic sizes among the elements, as in `x / x.shape[1]`, into tensors that a program computes.
 
 Such a number is read from a table of all the values it can have, by a movement whose offset follows the size.  What
 several sizes make together is computed from one table each.

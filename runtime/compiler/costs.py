@@ -1,4 +1,4 @@
-"""How long will a kernel take?  Only what a choice of the exporter depends on, relative to each other.
+"""Estimates kernel times for the exporter's choices: only what these depend on, relative to each other.
 
 Times are a sum of what a kernel does, each with its cost; the costs are fitted by `python -m benchmarks.costs`, which
 prints them beside the fit's error.  A program depends on them, so they change by hand and not with the machine that

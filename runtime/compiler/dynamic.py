@@ -1,4 +1,4 @@
-"""How does one program serve all sizes within bounds?
+"""Generalizes a graph lowered at several sizes to one program for all sizes within bounds.
 
 The graph is lowered at several sizes (`sizes.py`).  It must have the same nodes at each; a number that differs becomes
 an expression of the symbols, and a constant that grows becomes the largest one with a slice before its reader.  Memory

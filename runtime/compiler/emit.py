@@ -1,4 +1,4 @@
-"""How does a planned graph become a program?
+"""Emits a planned graph as a `ProgramSpec`, with its tensors in a fixed order.
 
 Constants first, by first use; then states, inputs and what the operators write, in order.  So every operator refers
 backwards, and the same graph gives the same bytes.

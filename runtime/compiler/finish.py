@@ -1,4 +1,4 @@
-"""How does a graph become the bytes of a program?  The passes after everything that can be refused.
+"""Turns a legal graph into the bytes of a program, by the passes after everything that can be refused.
 
 pack → plan → emit → check → bytes → the verifier of the devices
 """

@@ -1,4 +1,4 @@
-"""What can be one node, so that nobody goes over what is between?
+"""Fuses nodes: forms written out by hand into one operator, and what follows a product into the product.
 
 First what is written out by hand becomes the operator that it is (`fuse_activation.py`, `fuse_norm.py`,
 `fuse_attention.py`).  Then a convolution or linear with constant weights takes over what follows it, as long as nothing

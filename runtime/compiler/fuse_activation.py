@@ -1,4 +1,4 @@
-"""Which activations are written out by hand?
+"""Recognizes activations written out by hand, and replaces each with one operator.
 
     0.5 * x * (1 + erf(x / sqrt(2)))                                 gelu
     0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))     gelu_tanh

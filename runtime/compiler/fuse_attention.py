@@ -1,4 +1,4 @@
-"""Where is attention written out by hand?
+"""Recognizes attention written out by hand, and replaces it with the `attention` operator.
 
     softmax(query @ key^T * scale + mask) @ value             mask of float32
     softmax(where(mask, query @ key^T * scale, number)) @ value

@@ -1,4 +1,4 @@
-"""Which norms over the last dimensions are written out by hand?
+"""Recognizes layer and RMS norms over the last dimensions, written out by hand; replaces each with one operator.
 
     (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + eps) * weight + bias     layer
     x * rsqrt(mean(x ** 2) + eps) * weight + bias                            rms

@@ -1,4 +1,4 @@
-"""Which functions does a product apply to its output before it stores it, beside bounds?
+"""Fuses hardswish and hardsigmoid into the linears and convolutions whose output they alone read.
 
 hardswish and hardsigmoid cost a product next to nothing, and a pass over memory by themselves.  This comes after
 quantisation, which reads such functions as nodes of their own.

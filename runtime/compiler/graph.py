@@ -1,4 +1,4 @@
-"""What do the passes of the exporter hand to each other?
+"""Defines the exporter's intermediate representation, a graph that passes hand to each other.
 
 A `Graph`: values, nodes in the order in which they run, ports and states.  All of it is frozen; a pass returns a new
 graph.  Types and shapes are torch's own, sizes are numbers; activations are row-major in their shape.  A node whose

@@ -1,8 +1,8 @@
-"""Which numbers that a module reads out of its tensors are known at export?
+"""Gives torch the elements of one-element buffers that never change as known numbers during a trace.
 
-Those of buffers that never change: codecs keep strides and paddings in buffers of one element and compute sizes with
-them.  Torch takes every buffer for data; for the time of a trace it is told the elements of such buffers, so that
-`int(self.stride)`, and what follows from it, is a number.
+Codecs keep strides and paddings in buffers of one element and compute sizes with them.  Torch takes every buffer for
+data; for the time of a trace it is told the elements of such buffers, so that `int(self.stride)`, and what follows from
+it, is a number.
 """
 
 import contextlib

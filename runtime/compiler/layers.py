@@ -1,4 +1,4 @@
-"""Which layer of a model is the first to depart from torch?
+"""Compares a program with its module layer by layer, to find the first layer that departs from torch.
 
 Every step of the traced module is run twice on the same inputs, by torch and by the native runtime as part of a program
 that hands its intermediate results out, and compared.

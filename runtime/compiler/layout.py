@@ -1,4 +1,4 @@
-"""In which order do the dimensions of activations lie?
+"""Orders the dimensions of activations: sinks permutes below operators until they cancel.
 
 Rules of images permute to channels-last before their operator and back after it.  This pass sinks each permute below
 the operators that follow, as long as those can work on the other order, until it meets its inverse and both are gone.

@@ -1,4 +1,4 @@
-"""What keeps a graph from being a program?  All of it, at once.
+"""Checks that a graph is a program, and reports everything that keeps it from being one, all at once.
 
 The last pass that may fail: what comes out has only operators of the runtime, on ports that a program can have.
 """

@@ -1,4 +1,4 @@
-"""How does a torch graph become a graph of the runtime's operators?
+"""Lowers a torch graph to a graph of the runtime's operators.
 
 Every torch node becomes nothing (shape arithmetic, assertions), a constant (whatever follows from parameters alone is
 computed now), what its rule makes of it (`rules/`), or, if no rule takes it, a node with torch's own name, which

@@ -1,4 +1,4 @@
-"""What is the nearest supported form of a torch operator that has no rule?"""
+"""Names the nearest supported form of a torch operator that has no rule."""
 
 import difflib
 from collections.abc import Mapping

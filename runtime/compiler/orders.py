@@ -1,4 +1,4 @@
-"""What does the order of dimensions do to the numbers of an operator?
+"""Computes with orders of dimensions: composes and inverts them, and finds them in reshapes and copies.
 
 An order says how a tensor is seen: `view = base permuted by order` has `view.shape[i] == base.shape[order[i]]`.
 """

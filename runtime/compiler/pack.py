@@ -1,4 +1,4 @@
-"""In which order do the kernels want to read the constants?
+"""Packs the weight and bias of each product into the constant that its kernel reads.
 
 A product's weight and bias go into one constant that its kernel reads as it lies, so that loading a program copies
 nothing.  Before this pass a product's weight and bias are its inputs 1 and 2, row-major; afterwards the packed constant

@@ -1,4 +1,4 @@
-"""How do the weights of products lie where kernels read them, and how do they come back?
+"""Converts the weights of products to the panels that kernels read, and back.
 
 Panels of 16 outputs: [ceil(n/16), k + 1, 16] floats, row 0 of each the bias, zeros beyond n.  Of a convolution k goes
 through kernel rows, kernel columns and channels.  The name of a convolution's constant ends with a mark that gives the

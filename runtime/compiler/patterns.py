@@ -1,4 +1,4 @@
-"""What do the passes share that find several nodes and put one in their place?
+"""Rewrites graphs by patterns, which find several nodes and put others in their place.
 
 A pattern is a function of a `Scene` and the last of its nodes.  It looks backwards from there and answers with the
 nodes that take the last one's place, or None.  The nodes before it stay until `tidy`: what nobody reads is gone then.

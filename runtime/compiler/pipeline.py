@@ -1,4 +1,4 @@
-"""In which order do the passes run?
+"""Exports a torch module as a program: runs the passes in order.
 
 capture → lower → tidy → legalise → layout → fuse → quantise → gate → winograd → separable → squeeze_excite → pack →
 plan → emit → check → bytes → the verifier of the devices

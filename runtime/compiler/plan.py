@@ -1,4 +1,4 @@
-"""Where in the arena does each tensor lie, so that the arena is small?
+"""Plans memory: places tensors in the arena by their lifetimes, so that the arena is small.
 
 A tensor lives from the step that writes it to the last step that reads it, both included; an input lives from before
 the first step, an output until after the last.  Two tensors that live at the same time must not

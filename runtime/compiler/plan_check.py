@@ -1,4 +1,4 @@
-"""Does the memory plan of a program hold?  Proved again from the program alone.
+"""Proves the memory plan of a program again, from the program alone.
 
 The planner's code is not used here: lifetimes are derived from the operators of the finished `ProgramSpec`, and a sweep
 over the steps keeps what holds which bytes.  The native verifier makes the same proof on the device; this one tells the

@@ -1,4 +1,4 @@
-"""What does a quantised program compute, bit for bit?  Its operators in numpy, beside the kernels that must agree.
+"""Computes quantized programs in numpy, bit for bit, beside the kernels that must agree.
 
 Written from docs/format.md and not from the kernels' loops, so that either finds the mistakes of the other.  It runs
 whole programs of quantised operators and of those that only move elements; it is slow and for tests.

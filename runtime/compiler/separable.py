@@ -1,4 +1,4 @@
-"""Which depthwise convolutions run together with the 1x1 convolutions around them, a few rows at a time?
+"""Fuses depthwise convolutions with the 1x1 convolutions around them, to run a few rows at a time.
 
 An image between two convolutions of an inverted residual is several times as large as the ones before and after; where
 it outgrows the caches, writing and reading it costs as much as computing it.  As one operator, only a few of its lines

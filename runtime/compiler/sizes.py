@@ -1,4 +1,4 @@
-"""How does a number of a graph follow from the sizes that vary?
+"""Finds how each number of a graph follows from the dynamic sizes, as an expression of them.
 
 A graph is lowered at several sizes; each number that differs between them is found again as an expression of the
 symbols: one of torch's own (every size in its graph has one), or a short combination of those.  What was found holds at

@@ -1,4 +1,4 @@
-"""Which line of the user's model does a node of the graph, or an exception, come from?
+"""Finds the line of the user's model that a node of the graph, or an exception, comes from.
 
 Torch records, of a node's stack, the frames of `forward` methods: for a helper function the line is that of its call.
 """

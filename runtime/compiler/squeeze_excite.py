@@ -1,6 +1,6 @@
-"""Which squeeze-and-excitations run as one operator with the 1x1 convolution behind them?
+"""Fuses each squeeze-and-excitation with the 1x1 convolution behind it into one operator.
 
-All of them: the gated image, which would be written only to be read once, is never made, and six operators are one.
+The gated image, which would be written only to be read once, is never made, and six operators are one.
 Every number is computed as before, to the bit.
 """
 

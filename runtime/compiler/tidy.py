@@ -1,4 +1,4 @@
-"""Which nodes can disappear without changing what the module computes?
+"""Eliminates dead nodes, values and states, and shortens chains of reshapes.
 
 What no output and no state needs is left out, states that nothing reads among it, and a chain of reshapes is one.
 """

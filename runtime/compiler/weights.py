@@ -1,4 +1,4 @@
-"""How do a module's parameters lie in a program, and how do they come back?
+"""Defines how a module's parameters are named and stored in a program, and loads them back.
 
 A committed program is the checkpoint of its module: `load_state` gives the parameters back by their names, tables
 dequantised and panels undone, and a module loaded from them exports to the same bytes.  Names of constants:

@@ -1,4 +1,4 @@
-"""How are torch's own recurrent and transformer layers traced?
+"""Traces torch's recurrent layers as one operator each, and its transformer layers without reading their masks.
 
 Torch traces recurrent layers step by step, so that tracing takes as long as the sequence and fixes its length.  For the
 time of a trace the functions that torch.nn's layers call are replaced by operators that know the shapes of their

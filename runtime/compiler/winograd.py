@@ -1,4 +1,4 @@
-"""Which 3x3 convolutions take Winograd's form, and how do their weights lie?
+"""Chooses the 3x3 convolutions that take Winograd's form, and transforms their weights.
 
 F(4x4, 3x3) needs a quarter of the products and rounds about twice as much as the direct sum, but its weights are four
 times as large: 36 numbers for 9.  The program records the choice, so its bits are the same everywhere.  Formulas and

@@ -1,4 +1,4 @@
-"""Does one call of an operator, as a module, give natively what it gives in eager?
+"""Runs one call of an operator as a module, natively and in eager, and compares the outputs.
 
 A sample's tensors become inputs of a module, what a model would hold as parameters becomes buffers, the rest is
 captured.  The module is exported, run natively, and compared.

@@ -1,4 +1,4 @@
-"""Where a program differs from eager on purpose, each with what both do.
+"""Lists where a program differs from eager on purpose, each with what both do.
 
 tests/runtime/compiler/ops/test_special_values.py tries every function with every pair of special values, and allows no
 difference that is not here.

@@ -1,4 +1,4 @@
-"""Which operators are counted?
+"""Lists the operators that are counted, and those that are left out.
 
 torch tags the operators that every backend must run as core; the set is read from torch itself.  Those below have no
 meaning at inference and are left out by name, each with its reason.

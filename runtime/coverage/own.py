@@ -1,4 +1,4 @@
-"""Which samples has an operator that no OpInfo reaches, or not with every overload?
+"""Provides samples of operators that no OpInfo reaches, or not with every overload.
 
 Each generator gives (overload, call, arguments).  A call of None is the overload itself; a function is a composite that
 gives the operator inputs or outputs that a program can have (no complex numbers, no uninitialised memory).

@@ -1,4 +1,4 @@
-"""What was found, as a table, a page and JSON.
+"""Formats what was found as a table, a page and JSON.
 
 passed   every sample that applies ran and agrees with eager
 partly   some ran, the others are refused at export

@@ -1,4 +1,4 @@
-"""Which calls stand for an operator?  Deterministic: the same torch gives the same samples.
+"""Collects sample calls of an operator, deterministically: the same torch gives the same samples.
 
 Two routes.  Functional: torch's OpInfo samples, called as users call them; kept if eager then calls the operator.
 Direct: `torch.ops.aten.X.overload` with the arguments that those calls, watched by a dispatch mode, gave it, and with

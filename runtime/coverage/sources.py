@@ -1,4 +1,4 @@
-"""Which OpInfos reach an operator, and which of their arguments are a model's constants?"""
+"""Finds the OpInfos that reach an operator, and lists which of their arguments are a model's constants."""
 
 from functools import cache
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""How are many things checked two at a time, such that a crash of one is a line of the report?
+"""Runs checks in worker processes, so that a crash of one is a line of the report.
 
 Each worker is a fresh process that does one task after the other.  One that dies or says nothing for too long is
 replaced, and its task gets what stands for a lost one.

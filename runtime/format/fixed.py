@@ -1,4 +1,4 @@
-"""What is a program whose sizes come with its inputs, at one set of sizes?  A program whose sizes are all known."""
+"""Specializes a program whose sizes come with its inputs to one set of sizes, so that all are known."""
 
 import operator
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""When does each tensor of a program hold its bytes of the arena?  Said by the operators alone, not by a planner."""
+"""Computes the lifetime of each tensor in the arena from the operators alone, without a planner."""
 
 from typing import TypeAlias
 

@@ -1,4 +1,4 @@
-"""How do the bytes of a program become values again, for tools and for training that goes on?
+"""Parses the bytes of a program back to values, for tools and for continued training.
 
 The native verifier judges the bytes first; this module only takes apart what it accepted.
 """

@@ -1,4 +1,4 @@
-"""How does each record of a `.alc` file lie in its bytes?  docs/format.md specifies, core/format.h is the twin."""
+"""Defines the layout of each record of a `.alc` file; docs/format.md specifies, core/format.h is the twin."""
 
 import struct
 from enum import IntEnum

@@ -1,4 +1,4 @@
-"""What is a program made of, before it is bytes?
+"""Defines the values that describe a program before it is bytes.
 
 Pure values: the exporter builds them, `writer.py` turns them into the one canonical `.alc` encoding and `reader.py`
 gives them back. They check nothing by themselves; the authority on what is a valid program is the native verifier

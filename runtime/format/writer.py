@@ -1,4 +1,4 @@
-"""How does a program become bytes?  One program has one encoding, so that equal programs have equal digests."""
+"""Encodes a program as bytes: one program has one encoding, so that equal programs have equal digests."""
 
 import hashlib
 import struct

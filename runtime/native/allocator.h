@@ -1,4 +1,4 @@
-// Whose memory does libalcove.so take?  That of the allocator in force: a host's, while a call of its model or session lasts.
+// Takes libalcove.so's memory from the allocator in force: a host's, while a call of its model or session lasts.
 #pragma once
 
 #include "alcove.h"

@@ -1,4 +1,4 @@
-# What does `cmake --install` put where, for hosts in C and C++?  The library, its headers, the command alcove-run, and what
+# Installs what hosts in C and C++ need, by `cmake --install`: the library, its headers, the command alcove-run, and what
 # find_package(alcove) and pkg-config read.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)

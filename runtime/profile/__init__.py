@@ -1,4 +1,4 @@
-"""Where does the time of a program go, and how near is that to what the machine allows?
+"""Profiles a program: where its time goes, and how near that is to what the machine allows.
 
 profile_program(bytes, inputs) -> Profile     marks around each operator, beside its work and the machine's rates
 trace_json(profile, name) -> str              the same for Perfetto

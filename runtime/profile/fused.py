@@ -1,4 +1,4 @@
-"""Which steps of a model does one operator do at once?  As its attributes and operands tell."""
+"""Lists the steps of a model that one operator does at once, from its attributes and operands."""
 
 from typing import Final
 

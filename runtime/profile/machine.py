@@ -1,4 +1,4 @@
-"""What can this machine do at best?  A calibration of some tenths of a second: nothing is kept between processes."""
+"""Measures this machine's best rates in some tenths of a second; nothing is kept between processes."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Where does the time of a run go?  Each operator's time beside what it has to do and what the machine allows.
+"""Measures each operator's time in a run, beside what it has to do and what the machine allows.
 
     marks of N runs ─▶ median of each operator, less the clock's own time ─▶ beside its work and the machine's rates
 

@@ -1,4 +1,4 @@
-"""How does a profile look in a trace viewer?  The JSON that Perfetto and Chrome read: tracks of slices, a counter.
+"""Writes a profile as the JSON that Perfetto and Chrome read: tracks of slices, a counter.
 
 run      the whole run
 ops      one slice each, with line, shapes, bytes, operations, roofline

@@ -1,4 +1,4 @@
-"""What does one operator of a program have to do: how many multiply-adds, and how many bytes in and out?
+"""Counts an operator's work: multiply-adds, and bytes in and out.
 
 Pure counting from shapes and attributes, of a program whose sizes are all known (`format/fixed.py`).  Multiply-adds are
 those of products, as the operator computes them: Winograd's form counts its own, and what gathers, compares or adds

@@ -1,4 +1,4 @@
-"""Which numbers of a program take fewer bits?
+"""Quantizes a module's graph to int8 or int4.
 
 `Quantiser` is what the pipeline uses: made once for a module from the caller's wishes and samples, applied to its graph
 at every size.

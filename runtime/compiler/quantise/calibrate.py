@@ -1,4 +1,4 @@
-"""What do the tensors of a graph hold on real inputs?
+"""Runs calibration samples, and collects what the tensors of a graph hold on them.
 
 The graph is run natively, as the program that it would be, with the wanted tensors as its outputs.
 """

@@ -1,4 +1,4 @@
-"""How does a graph look whose chosen nodes run in int8?
+"""Emits a graph whose chosen nodes run in int8.
 
 One walk: an int8 node asks for its inputs in int8, any other for float32, and each form of a tensor is made once, where
 it is first needed.  So int8 neighbours hand on int8, and conversions stand at the borders alone.

@@ -1,4 +1,4 @@
-"""How do two layers in a row share their channels' ranges?
+"""Equalizes the channels' ranges of two layers in a row, without changing what they compute.
 
 Channel i between layers A and B can be scaled down in A by s[i] and up again in B, through a relu too: what B gives
 stays the same.  With s[i] = sqrt(range A[i] / range B[i]) both layers' channels become as alike as they can be, so that

@@ -1,4 +1,4 @@
-"""Which nodes have an int8 form, and what do they ask of their neighbours?
+"""Determines which nodes have an int8 form, of which kind, and which of their inputs it reads as int8.
 
 layer      linear, conv2d, depthwise_conv2d with constant weights
 sum        binary add of two computed tensors, or of one and a constant

@@ -1,4 +1,4 @@
-"""Which range of an activation is worth its 256 steps?
+"""Observes an activation's values, and chooses the range that its 256 int8 steps cover.
 
 An observer sees a tensor sample by sample: first its extremes, then how its elements are spread between them.
 """

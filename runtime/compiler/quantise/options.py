@@ -1,4 +1,4 @@
-"""What does a caller say about quantisation?"""
+"""Defines the options of quantization that a caller of `export` gives."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How do quantised weights lie where the kernels read them?  kernels/requantise.h and the kernels' headers say.
+"""Packs quantized weights as kernels read them (kernels/requantise.h and the kernels' headers), and unpacks them.
 
 Panels of 16 outputs.  For int8: int32[16], float32[16], int8[ceil(k/4)][16][4]; of a depthwise convolution the
 weights are int8[taps][16]; for int4: blocks of float32[16] and uint32[group/8][16].

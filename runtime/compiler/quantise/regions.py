@@ -1,8 +1,8 @@
-"""Which nodes run in int8, and which tensors share a scale?
+"""Chooses the nodes that run in int8, and the tensors that share a scale.
 
-Layers do, if they can.  What follows joins where all that it reads is in int8 anyway; movements before a layer join
-too, so that fewer bytes move.  A function whose result only float32 nodes read stays float32: its table would round for
-nothing.  A clamp that alone reads a layer, sum, product or mean becomes that node's bounds.
+Layers run in int8 if they can.  What follows joins where all that it reads is in int8 anyway; movements before a layer
+join too, so that fewer bytes move.  A function whose result only float32 nodes read stays float32: its table would
+round for nothing.  A clamp that alone reads a layer, sum, product or mean becomes that node's bounds.
 """
 
 from collections.abc import Mapping, Set

@@ -1,4 +1,4 @@
-"""What did quantising do to a program, layer by layer?"""
+"""Reports what quantization did to a program, layer by layer."""
 
 import json
 import math

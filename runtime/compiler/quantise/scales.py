@@ -1,4 +1,4 @@
-"""How does a number become an int8 and back?
+"""Chooses scales and zero points, and rounds numbers to int8.
 
 The rule of kernels/requantise.h, in numpy, bit for bit; and the choice of a scale and a zero point for a range.
 """

@@ -1,4 +1,4 @@
-"""How do linears and recurrent layers get smaller weights without calibration?
+"""Quantizes the weights of linears and recurrent layers, without calibration.
 
     int8_dynamic   int8 weights; each row of inputs is quantised by its own range as it comes
     int8_weights   int8 weights, one scale an output; the arithmetic stays float32

@@ -1,4 +1,4 @@
-"""How is a graph quantised from calibration samples?
+"""Quantizes a graph to int8 from calibration samples.
 
 residuals apart → channels equalised → int8 nodes chosen → ranges observed → each node's own error measured →
 (under an accuracy budget: the worst stay float32) → int8 nodes emitted

@@ -1,4 +1,4 @@
-"""How are tables of embeddings stored in int8?  One symmetric scale a column; the rule is in `weights.py`."""
+"""Quantizes embedding tables to int8, with one symmetric scale a column by the rule in `weights.py`."""
 
 from dataclasses import replace
 from typing import Final

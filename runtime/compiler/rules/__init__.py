@@ -1,4 +1,4 @@
-"""Which torch operators does a program have, in which forms, and what do they become?
+"""Lowers torch operators to the runtime's own, in the forms that a program supports.
 
 One file a family of operators, one rule for operators of one form.  The authority on the runtime's own operators is the
 manifest of the kernels; a test compares.

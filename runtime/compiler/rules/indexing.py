@@ -196,7 +196,7 @@ def one_hot(call: Call, b: Builder) -> Value:
 
 
 class _Places:
-    """Which elements does a list of index tensors, some of them None, name?
+    """The elements that a list of index tensors, some of them None, names.
 
     The indexed dimensions are made one, in which `indices` count; where they don't stand together they come first, as
     torch puts them.

@@ -1,4 +1,4 @@
-"""How does a torch operator find its rule, and what does a rule see of a call?
+"""Registers lowering rules for torch operators, and defines what a rule sees of a call.
 
 A rule is a function of a `Call` and a `Builder`: it emits nodes of the runtime and returns the call's results, or
 raises `Refused` with the nearest form that it takes.  By the time a rule is asked, sizes are numbers, whatever follows

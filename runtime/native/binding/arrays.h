@@ -1,4 +1,4 @@
-// How do Python's arrays become inputs without a copy of ours, and outputs become arrays of Python's?
+// Converts Python's arrays to inputs without a copy where they fit, and outputs to arrays of Python's.
 #pragma once
 
 #include <cstdint>

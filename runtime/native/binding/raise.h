@@ -1,4 +1,4 @@
-// How does a Status become a Python exception of alcove.runtime.errors?
+// Raises a Status as a Python exception of alcove.runtime.errors.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,4 +1,4 @@
-// How does a call from Python become a run, and its outputs arrays?
+// Runs a session for a call from Python, and returns its outputs as arrays.
 #pragma once
 
 #include <memory>

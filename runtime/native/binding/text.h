@@ -1,4 +1,4 @@
-// How are Python's texts read without a copy, and hashed for training?
+// Reads Python's texts without a copy, and hashes them for training.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// alcove-run: what does a program answer?
+// alcove-run: runs a program on inputs, and prints or writes its outputs.
 //
 //   alcove-run MODEL.alc [INPUT ...] [--out FOLDER] [--json] [--repeat N] [--threads N] [--check]
 //

@@ -1,4 +1,4 @@
-// What is in a .npy file?  The arrays of NumPy's format 1 and 2 that a program can take: little-endian, in row-major order.
+// Reads and writes .npy files: arrays of NumPy's format 1 and 2 that a program can take, little-endian, in row-major order.
 #pragma once
 
 #include <cstdint>

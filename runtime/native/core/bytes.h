@@ -1,4 +1,4 @@
-// Where do the bytes of a program come from, and how long do they stay?
+// Holds the bytes of a program, copied or mapped from a file, for as long as they are needed.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// How do the passes over tables read records and strings?
+// Reads records and strings for the passes over tables.
 #pragma once
 
 #include <cinttypes>

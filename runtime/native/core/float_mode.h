@@ -1,4 +1,4 @@
-// How does a thread round?  To nearest even, denormals kept, no traps: whatever the host app has set, a run computes the same.
+// Sets how a thread rounds: to nearest even, denormals kept, no traps, so that a run computes the same whatever the host app set.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How large may a program be?  Every cap of the format, with its reason.  They bound the time and memory of opening any
+// Bounds the size of programs: every cap of the format, with its reason.  They bound the time and memory of opening any
 // bytes whatever; a file beyond one is refused with the cap's name.  docs/format.md repeats them.
 #pragma once
 

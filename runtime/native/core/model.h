@@ -1,4 +1,4 @@
-// What is a program once it is open?  Verified, immutable, shared by any number of sessions and threads.
+// Holds an open program: verified, immutable, shared by any number of sessions and threads.
 #pragma once
 
 #include <memory>

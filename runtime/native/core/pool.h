@@ -1,4 +1,4 @@
-// Who helps a session's thread?  Threads that wait for an op whose outputs are worth sharing out; each computes some of them.
+// Runs the threads that help a session's own: they wait for an op whose outputs are worth sharing out; each computes some of them.
 //
 //   caller:  publish the job ─▶ compute part 0 ─▶ wait until the others are done
 //   helper:  wait for a job that has a part for it ─▶ compute it ─▶ say so

@@ -1,4 +1,4 @@
-// Who runs a model?  A session: its own memory, one thread at a time.
+// Runs a model in a session: its own memory, one thread at a time.
 //
 //   set every input ─▶ run ─▶ read outputs        Setting an input again starts over: a run uses up what was set.
 //

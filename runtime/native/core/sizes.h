@@ -1,4 +1,4 @@
-// How do a program's sizes become numbers?  Expressions are evaluated for the sizes of the inputs, and dimensions, attributes
+// Resolves a program's sizes to numbers.  Expressions are evaluated for the sizes of the inputs, and dimensions, attributes
 // and places are written into a copy of the program, which the rules of the operators then judge as any other.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What does a function that can fail return?  No exceptions: a Status, or a Result that holds a value or a Status.
+// Defines what a function that can fail returns: a Status, or a Result that holds a value or a Status; no exceptions.
 #pragma once
 
 #include <cstddef>

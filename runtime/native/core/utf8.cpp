@@ -1,4 +1,4 @@
-// Which text may errors quote?
+// Checks that text is printable UTF-8, which programs may hold and errors may quote.
 #include "core/verify.h"
 
 namespace alcove {

@@ -1,4 +1,4 @@
-// Are these bytes a program?  Every check that stands between a file and a run; nothing can switch them off.
+// Verifies that bytes are a program: every check that stands between a file and a run; nothing can switch them off.
 //
 // The passes, in order.  What a pass has established, later passes and the executor rely on, and on nothing else.
 //

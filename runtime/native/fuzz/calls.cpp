@@ -1,6 +1,6 @@
-// Does any sequence of calls of the C interface crash, leak or hang?  The bytes behind a program say which calls come, with handles that
-// may be null, indices and sizes that may be out of range and options that may be nonsense; only what alcove.h forbids is left out:
-// pointers that point to less than they say, and handles that were closed.
+// Fuzzes sequences of calls of the C interface for crashes, leaks and hangs.  The bytes behind a program say which calls come, with
+// handles that may be null, indices and sizes that may be out of range and options that may be nonsense; only what alcove.h
+// forbids is left out: pointers that point to less than they say, and handles that were closed.
 #include <alcove.h>
 
 #include <cstdlib>

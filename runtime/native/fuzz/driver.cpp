@@ -1,4 +1,4 @@
-// Does any program crash or hang the runtime?  Opens each, and runs those that open, with texts and arrays of its own making.
+// Opens programs from files or standard input, and runs those that open with texts and arrays of its own making.
 //
 //   alcove_driver FILE ...   prints "FILE: CODE" for each
 //   alcove_driver -          reads programs from standard input, each after its size (u32, little-endian); prints a code each

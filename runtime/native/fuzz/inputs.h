@@ -1,4 +1,4 @@
-// What do the targets run a program with?  Sizes and values that the bytes behind it choose, over and over.
+// Makes the inputs that the targets run a program with: sizes and values that the bytes behind it choose, over and over.
 #pragma once
 
 #include <cstring>

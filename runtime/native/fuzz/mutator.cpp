@@ -1,4 +1,4 @@
-// How does libFuzzer change a program?  Record by record, with digests made right afterwards (fuzz/parts.h); the ideas are those of
+// Mutates programs for libFuzzer record by record, with digests made right afterwards (fuzz/parts.h); the ideas are those of
 // benchmarks/mutations.py, guided here by the branches that an input reaches.
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,4 @@
-// Does opening any bytes crash, hang or read beyond them?  And is what was accepted accepted as what it is: a program whose weights,
-// changed as one likes, change nothing about that.
+// Fuzzes the verifier: any bytes are accepted, or refused by a code, without a crash, a hang or a read beyond them.
 #include <cstdlib>
 
 #include "core/verify.h"

@@ -1,4 +1,4 @@
-// Do the operators of texts and images hold for every attribute, size and value?  A program of one of them is made around what the
+// Fuzzes the operators of texts and images over attributes, sizes and values.  A program of one of them is made around what the
 // bytes say, with the shapes that its rule asks for, so that most inputs run.
 #include "fuzz/inputs.h"
 #include "fuzz/parts.h"

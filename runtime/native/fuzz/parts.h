@@ -1,4 +1,4 @@
-// What is a program to the mutator?  Its records apart, whatever they say, and the same put together with right counts, offsets and
+// Takes a program apart into its records, whatever they say, and puts them together with right counts, offsets and
 // digests, so that a change of one record gets past the framing and meets the check that it is for.
 //
 // An input of the targets that run something is a program followed by bytes of its own: what inputs hold, what is called.  The

@@ -1,5 +1,5 @@
-// Does running any program that opens, with any inputs, crash, hang or touch what is not its own?  Every tensor lies in a block of its
-// own in one of three sessions, another has threads, and all must give the same answer.
+// Fuzzes running programs that open, with any inputs, for crashes, hangs and accesses out of bounds.  Every tensor lies in a block
+// of its own in one of three sessions, another has threads, and all must give the same answer.
 #include "fuzz/inputs.h"
 #include "fuzz/parts.h"
 

@@ -1,5 +1,5 @@
-// How is a convolution shared out?  In bands of output lines: each is a convolution of its own, with fewer lines of the input and
-// another padding above, so that kernels know nothing of it.  Images of one line are shared out by columns.
+// Splits a convolution among threads by bands of output lines: each is a convolution of its own, with fewer lines of the input
+// and another padding above, so that kernels know nothing of it.  Images of one line are shared out by columns.
 #pragma once
 
 #include "core/ops/ops.h"

@@ -1,4 +1,4 @@
-// What is an operator to the runtime?  A rule that the verifier asks, and a run that calls its kernel.
+// Defines an operator of the runtime: a rule that the verifier asks, and a run that calls its kernel.
 //
 // For each line of kernels/manifest.inc one of the files beside this one defines
 //
