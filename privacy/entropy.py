@@ -1,4 +1,4 @@
-"""Where unpredictable numbers come from, and how a uniform number is drawn without a float."""
+"""Draws unpredictable bytes, and exactly uniform numbers from them without a float."""
 
 import os
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""What can go wrong in private measurement.
+"""Defines the errors of private measurement.
 
 AlcovePrivacyError
 ├── ParameterError            the call: an argument out of its bound

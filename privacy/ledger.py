@@ -1,4 +1,4 @@
-"""How much privacy budget a device has spent: a file of one line per report, written before the report exists.
+"""Records the privacy budget that a device has spent: one line per report, written before the report exists.
 
     debit(task, window, epsilon)
       lock ─▶ read ─▶ [tail torn: end it with a mark ─▶ sync] ─▶ within the caps? ─▶ append line ─▶ sync ─▶ return

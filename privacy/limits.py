@@ -1,4 +1,4 @@
-"""Which bounds hold in private measurement: each number with its unit and the reason for it."""
+"""Defines the bounds of private measurement: each number with its unit and the reason for it."""
 
 from fractions import Fraction
 from typing import Final

@@ -1,4 +1,4 @@
-"""How one cell is told under local differential privacy, and what the told cells say about the true ones.
+"""Randomizes one cell under local differential privacy, and estimates the true cells from the randomized ones.
 
 k-ary randomised response: with probability p a device tells its true cell, else one of the k - 1 others, each with
 probability q = (1 - p) / (k - 1).  Any two true cells then give any told cell with likelihoods whose ratio is at most

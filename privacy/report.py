@@ -1,4 +1,4 @@
-"""What one private report is on the wire: task, window and (randomised) cell, 38 bytes, nothing else."""
+"""Encodes one private report: task, window and (randomized) cell, 38 bytes, nothing else."""
 
 import struct
 from dataclasses import dataclass

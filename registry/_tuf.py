@@ -1,4 +1,4 @@
-"""Which names of the TUF libraries does the registry use?  All of them, in one place.
+"""Re-exports every name of the TUF libraries that the registry uses, in one place.
 
 The libraries list no public names (`__all__`), so strict type checkers refuse the imports that their own
 documentation shows; the reason is given once, here.

@@ -1,4 +1,4 @@
-"""May a signed change become part of the tree, and in which order does it reach the disk?
+"""Checks a signed change to the tree, and publishes it in an order that devices can follow.
 
 The root is found by its number before anything else is read, and the snapshot does not name it.  So there are two ways:
 

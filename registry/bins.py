@@ -1,4 +1,4 @@
-"""How does a device read one version of a team that has thousands?  It reads the one bin that may hold it.
+"""Spreads a team's versions over hash bins, so that a device reads only the bin that may hold its version.
 
 Up to 64 versions stand in the team's own list.  With the 65th the list is spread over hash bins (TAP 15), which the
 team's role delegates to under a prefix of its own, because one metadata cannot hold both named roles and bins::

@@ -1,4 +1,4 @@
-"""Where do programs and cards lie?  In any object store, each under the SHA-256 of its bytes."""
+"""Stores programs and cards in any object store, each under the SHA-256 of its bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a document become bytes, so that one meaning has exactly one digest?
+"""Encodes documents as canonical JSON and parses them, so that one meaning has exactly one digest.
 
 Canonical JSON here: keys sorted, no space, UTF-8, integers only (fractions are decimal strings), no NaN.  Reading
 accepts the canonical bytes and nothing else: what was signed, what is hashed and what was understood cannot differ.

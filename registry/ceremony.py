@@ -1,4 +1,4 @@
-"""How does a tree begin?  With a first change that every key signs: on one machine, or each signer on its own."""
+"""Creates a tree by a first change that every key signs: on one machine, or each signer on its own."""
 
 from __future__ import annotations
 

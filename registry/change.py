@@ -1,4 +1,4 @@
-"""What do the holders of keys pass round until enough of them have signed?  One file.
+"""Defines the file in which a change travels between the holders of keys until enough of them have signed.
 
 ::
 

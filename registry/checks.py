@@ -1,4 +1,4 @@
-"""Is every file of a tree what was signed?  What `alcove registry check` answers."""
+"""Checks that every file of a tree is what was signed, for `alcove registry check`."""
 
 from __future__ import annotations
 

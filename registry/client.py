@@ -1,4 +1,4 @@
-"""How does a device learn what is published, trusting nothing but the root it was built with?
+"""Reads a published tree for one device, trusting nothing but the root it was built with.
 
 A `TreeClient` keeps three things in its folder, each written whole or not at all:
 

@@ -1,4 +1,4 @@
-"""Which blobs does nothing name any more, and how do they go without taking one that somebody is about to name?
+"""Garbage-collects blobs that no published version names, safely beside pushes that are under way.
 
     uploaded ──▶ named by the tree ──▶ kept for as long as the tree names it
         │

@@ -1,4 +1,4 @@
-"""How does a device that has one program get the next one in fewer bytes?
+"""Makes and applies deltas, which turn a program that a device has into the next one in fewer bytes.
 
 ::
 

@@ -1,4 +1,4 @@
-"""What can go wrong between a team, the registry and a device?
+"""Defines the errors between a team, the registry and a device.
 
 ::
 

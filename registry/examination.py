@@ -1,4 +1,4 @@
-"""What is inside a program, and how does it do on this machine?  What a validation holds against a feature's rules."""
+"""Examines what a program contains and how it runs on this machine, for validation by a feature's rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a file come to be on the disk whole or not at all?
+"""Writes files atomically, so that each is on the disk whole or not at all.
 
 A file is written beside its place, synced, renamed over it, and the folder is synced.  The steps go through a small
 protocol so that a test can fail each of them in turn.

@@ -1,4 +1,4 @@
-"""Below which version may a feature never go?  The team says so in its own signed metadata.
+"""Reads version floors from a team's own signed metadata: a feature never goes below its floor.
 
 The policy key chooses among signed versions, so that a rollout can go back; a team that must withdraw old versions for
 good raises their floor, which neither the policy key nor a stolen server can lower.  The floors stand beside the team's

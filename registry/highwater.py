@@ -1,4 +1,4 @@
-"""Has this server published more than its tree says?  Then the tree was restored from an old copy.
+"""Detects a tree restored from an old copy: notes how far this server has published, and refuses a tree with less.
 
 Devices that saw more refuse an older tree by themselves, each with a typed error, and keep what they have; nobody is
 rolled back silently.  But a server that goes on from an old copy would give used numbers to other content, and devices

@@ -1,4 +1,4 @@
-"""What does a program say about itself, and does it hold?  The registry asks the runtime, here only."""
+"""Verifies by the native runtime that a program is what its manifest says, then its weights and its certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where do the private keys come from, and who may read them?
+"""Creates and loads private keys, in files that only their owner can read.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Where does everything lie in the tree, what are its roles called, and how long does each signature hold?
+"""Defines where files lie in the tree, what its roles are called, and how long each signature holds.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Who gives back what a halt took away?  The team alone: it says so in its own signed metadata.
+"""Reads the lifts by which a team alone, in its own signed metadata, gives back what a halt took away.
 
 A halt document only ever takes away more, because the halt key is online and may be stolen.  A team that has looked
 into a halted version lifts the halt: it signs that whatever halts of an app up to a serial number took away of a

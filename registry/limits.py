@@ -1,4 +1,4 @@
-"""How large may a document be, and how many things may it hold?  Every bound has its unit and its reason."""
+"""Bounds the size of documents and the number of things in them; every bound has its unit and its reason."""
 
 from typing import Final
 

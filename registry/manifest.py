@@ -1,4 +1,4 @@
-"""What does a team sign when it publishes a version?  The manifest; it names everything else by size and SHA-256."""
+"""Defines the manifest that a team signs for a version; it names everything else by size and SHA-256."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What may the server's own keys publish, and when do they sign anew?
+"""Publishes policies and halts with the server's own keys, and renews signatures before they expire.
 
-They choose (policy), stop (halt) and date (snapshot, timestamp); each rule that a document of theirs must keep is
-here, apart from how the tree of one folder is locked and read (`tree.py`).
+These keys choose (policy), stop (halt) and date (snapshot, timestamp); each rule that a document of theirs must keep
+is here, apart from how the tree of one folder is locked and read (`tree.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where are the server's own keys, and which of them does the tree trust?
+"""Loads the server's own keys, and determines which of them the tree trusts.
 
 ::
 

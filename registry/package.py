@@ -1,4 +1,4 @@
-"""What is published as one version: the manifest and the files that it names, as a value or as a folder.
+"""Defines what is published as one version: a manifest and the files that it names, as a value or as a folder.
 
 A package's folder holds `manifest.json`, `CARD.md`, one program per variant under `programs/`, and under `deltas/` what
 makes a program of one that devices may have already.

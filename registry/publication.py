@@ -1,4 +1,4 @@
-"""In which order does a new state of the tree reach the disk, so that a client always finds a whole one?
+"""Writes a new state of the tree to the disk in an order in which a client always finds a whole one.
 
 Targets, then roles, then the snapshot that names the roles, then the timestamp that names the snapshot.  Until the last
 rename every client follows the old timestamp to the old files, none of which is touched.

@@ -1,4 +1,4 @@
-"""May what a team signed become part of the tree?  Every rule is checked here, before anything is written.
+"""Checks what a team signed against every rule, before any of it is written into the tree.
 
 1.  signed by the key that the tree delegates to that team, not expired, within its size;
 2.  its version follows the current one, or it is the current one;

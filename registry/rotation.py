@@ -1,4 +1,4 @@
-"""How does a change begin?  With the current metadata and what shall be different; nothing is signed here.
+"""Drafts a change of keys, teams or roles from the current metadata; nothing is signed here.
 
 ::
 

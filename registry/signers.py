@@ -1,4 +1,4 @@
-"""Who signs with a key that has a name?  A file here, a token or a cloud's key service elsewhere.
+"""Loads signers by the file that names their key: a file here, a token or a cloud's key service elsewhere.
 
 A public key file (`NAME.pub`; `ROLE.uri` of the server's keys) is JSON: the key as TUF writes it, its id, and for a
 private key that is no file beside it the URI under which securesystemslib finds it::

@@ -1,4 +1,4 @@
-"""How does a team add a version, raise a floor or lift a halt?  It signs its own metadata, on its own machine.
+"""Signs a team's own metadata, on its own machine, to add a version, raise a floor or lift a halt.
 
 Members of a team share its key or have one each; whoever signs takes as current what as many of the keys that the
 caller names (its own, those of colleagues) have signed as the team's threshold asks for.  Where that is above 1 and the

@@ -1,4 +1,4 @@
-"""What stands in for clocks, disks, networks and the runtime when the registry is tested?"""
+"""Provides stand-ins for clocks, disks, networks and the runtime, and whole registries, for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does the tree that devices read come to be and grow?
+"""Verifies publications and writes them to the signed tree in one folder, which devices read.
 
 States of a publication; a kill between any two leaves the tree as it was for every client, and repeating completes it::
 

@@ -1,4 +1,4 @@
-"""What does the tree on this disk say, proved from its root to its last role?
+"""Reads the tree on this disk, and proves it from its root to its last role.
 
 Reading never trusts a file: each is checked against the keys of its delegator and the digests in the snapshot.  Dates
 are not judged here, for the server must be able to renew what has expired; `checks.py` judges them.

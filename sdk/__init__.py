@@ -1,4 +1,4 @@
-"""What an app imports: a client that syncs signed models, predicts on the device, and reports under local privacy.
+"""Provides an app's client, which syncs signed models, predicts on the device, and reports under local privacy.
 
     from alcove.sdk import Client
     client = Client(app="messenger", data_dir=..., server="https://…", trusted_root=Path("root.json"))

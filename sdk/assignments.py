@@ -1,4 +1,4 @@
-"""What does the policy that this device holds assign to it?  A picture taken once; asking it touches no disk.
+"""Lists what the policy that this device holds assigns to it, computed once: reading it touches no disk.
 
 It may differ from what answers at present: a version that could not be had, or crashed here, is assigned all the same.
 """

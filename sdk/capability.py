@@ -1,4 +1,4 @@
-"""What can this device do, and which variant of a version is for it?
+"""Describes what this device can do, and chooses the variant of a version that is for it.
 
 Of the variants whose needs the device meets, the one that needs the most is taken: most memory, then most cores, then
 the latest instruction set, then the first by name.  A version should have one variant without needs, for all others.

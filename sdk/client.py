@@ -1,4 +1,4 @@
-"""What does an app hold?  One client: it syncs, makes feature handles, and reports.
+"""Provides the client that an app holds: it syncs, makes feature handles, and reports.
 
     Client ─┬─ sync() ─────▶ sync.py ─▶ installer.py ─▶ slots.py          network: here and in report() only
             ├─ feature() ──▶ serving.py ─▶ handle.py, engine.py           disk and runtime only

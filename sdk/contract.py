@@ -1,4 +1,4 @@
-"""What does a caller get for the outputs of a program?
+"""Defines what a caller gets for the outputs of a program: a feature's typed value, or plain lists.
 
 A feature with a contract in `alcove.features` decodes them to its own typed value.  Any other feature is generic: its
 value is a mapping from the names in its signature to plain lists, numbers as Python numbers, labels as text.

@@ -1,4 +1,4 @@
-"""How does a device run a program?  Two narrow questions to the runtime, so that tests can answer them without one."""
+"""Loads and runs programs on a device, through a narrow protocol that tests can implement without a runtime."""
 
 from collections.abc import Sequence
 from pathlib import Path

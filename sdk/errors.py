@@ -1,4 +1,4 @@
-"""What can go wrong on a device.
+"""Defines the errors of the SDK on a device.
 
 AlcoveSdkError
 ├── ServerError                 them: the server or what it sent

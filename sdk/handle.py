@@ -1,4 +1,4 @@
-"""What does an app get when it asks a feature for an answer?
+"""Answers an app's predictions for one feature, and watches the version that serves them.
 
     handle ─▶ reference ─▶ serving (model, version, reason): immutable, replaced as a whole when a sync changes it
 

@@ -1,4 +1,4 @@
-"""How did a device's own answers fare before it met an experiment?  Two small files; neither leaves the device.
+"""Records how a device's answers fared before it met an experiment, in two small files that stay on the device.
 
     record_outcome ─▶ history.json: of each feature the last answers, 1 for an accepted one, 0 for a refused one
     sync meets a task ─▶ met.json: of each task the bin of the share until then ─▶ reports.py: a part of the true cell

@@ -1,4 +1,4 @@
-"""What tells this installation from others, to itself alone?  32 secret bytes, made once, never sent or backed up."""
+"""Makes and keeps the secret of this installation: 32 bytes, made once, never sent or backed up."""
 
 from pathlib import Path
 

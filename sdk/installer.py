@@ -1,4 +1,4 @@
-"""How does a version get from the server into a slot folder, and who may refuse it?
+"""Installs a version from the server into a slot folder, after every check that may refuse it.
 
     manifest (signed tree) ─▶ is it the one the policy names? ─▶ is there a variant for us? ─▶ download
       ─▶ runtime loads it ─▶ it says what the manifest says ─▶ weights and certificate ─▶ install

@@ -1,4 +1,4 @@
-"""Which bounds hold on a device: each number with its unit and the reason for it."""
+"""Defines the bounds that hold on a device: each number with its unit and the reason for it."""
 
 from typing import Final
 

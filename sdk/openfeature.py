@@ -1,4 +1,4 @@
-"""How does an app that speaks OpenFeature read its assignments?  Needs `alcove[openfeature]`.
+"""Provides a device's assignments as flags to apps that speak OpenFeature; needs `alcove[openfeature]`.
 
     from openfeature import api
     api.set_provider(AlcoveProvider(client))

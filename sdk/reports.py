@@ -1,4 +1,4 @@
-"""What does a device tell of its outcomes?  At most one randomised cell per task and window.
+"""Reports a device's outcomes: at most one randomized cell per task and window.
 
     record ─▶ pending.json: one outcome of the window, drawn evenly from all so far; its true cell, on this device only
     report ─▶ debit the ledger ─▶ randomise ─▶ outbox.json ─▶ POST, each alone ─▶ gone from the outbox

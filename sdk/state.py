@@ -1,4 +1,4 @@
-"""What does a device remember about its slots between two runs?  One JSON file, replaced whole.
+"""Defines what a device remembers about its slots between two runs: one JSON file, replaced whole.
 
 Written by this device only, so nothing here is trusted more than the disk is; a file that says something impossible is
 read as the empty state: the baselines answer, and the next sync installs again.

@@ -1,4 +1,4 @@
-"""How does a device change its disk, so that a crash between any two steps leaves something whole?
+"""Changes a device's disk step by step, so that a crash between any two steps leaves something whole.
 
 Every change goes through `Files`, one named step at a time, and `on_step` hears of each before it happens: tests count
 the steps, then fail or kill the process at each of them in turn.

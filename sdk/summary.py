@@ -1,4 +1,4 @@
-"""What left this device?  Said in numbers that the egress and the ledger counted themselves."""
+"""Summarizes what left this device, in numbers that the egress and the ledger counted themselves."""
 
 import threading
 from collections import Counter

@@ -1,4 +1,4 @@
-"""How does an app test itself against alcove with no network, no real clock and no native runtime?
+"""Provides fakes of the clocks, entropy, network and native runtime, for an app's own tests.
 
 HandClock          shows what it is set to
 SeededEntropy      repeatable "random" bytes

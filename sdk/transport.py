@@ -1,4 +1,4 @@
-"""What does the SDK ask of the network, and which servers does it talk to at all?
+"""Defines the requests that the SDK makes of the network, and checks the servers that it talks to.
 
 Two requests exist: GET of a static file, and POST of reports.  `egress.py` makes them; tests bring their own.
 """

@@ -1,4 +1,4 @@
-"""Which version does this device run?  Computed on the device, from a secret that never leaves it.
+"""Assigns a version to a device, computed on the device from a secret that never leaves it.
 
     experiment of the feature:  holdout? ─▶ segment of its layer? ─▶ audience? ─▶ arm's buckets?
                                 in an arm, and one is halted? ─▶ default

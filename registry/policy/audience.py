@@ -1,4 +1,4 @@
-"""Which devices may take part?  A conjunction of constraints, at most one for each attribute, in one canonical form.
+"""Defines audiences of devices: a conjunction of constraints, at most one for each attribute, in one canonical form.
 
     app_version >= 2.1.0 and app_version < 3.0.0 and locale in (de, en-GB) and locale not in (de-AT) and os in (ios)
 

@@ -1,4 +1,4 @@
-"""How do people write an audience?
+"""Parses audiences and device attributes from the text that people write.
 
     audience    constraint { "and" constraint }
     constraint  attribute comparison value  |  attribute [ "not" ] "in" "(" value { "," value } ")"

@@ -1,4 +1,4 @@
-"""Which versions may an app's devices run, for whom, and what may they report?  The signed policy says it.
+"""Defines an app's signed policy (which versions run for whom, what devices may report) and its signed halt.
 
 Invariants (checked at construction, so also on every read):
 

@@ -1,4 +1,4 @@
-"""Why would a device run the version it runs?  The way through `resolve`, written down step by step."""
+"""Explains why a device would run a version: the way through `resolve`, step by step."""
 
 from __future__ import annotations
 

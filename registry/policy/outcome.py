@@ -1,4 +1,4 @@
-"""What can come of a prediction, in numbers that a report may name?  Frozen: running tasks count by them."""
+"""Numbers the outcomes of a prediction that a report may name; frozen, because running tasks count by them."""
 
 from enum import IntEnum
 
