@@ -1,1 +1,1 @@
-"""What prints the figures that the documents quote: `make bench`."""
+"""Prints the figures that the documents quote: `make bench`."""

@@ -1,4 +1,4 @@
-"""What does a flood do to others?  A real server, one flood after the other, an operator and devices beside it.
+"""Measures what floods of requests do to an operator and a device on the same server, one flood after another.
 
     python -m benchmarks.attacks [--seconds 4] [--rounds 3] [--only KIND] [--write docs/robustness.md] [--json FILE]
 

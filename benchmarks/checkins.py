@@ -1,4 +1,4 @@
-"""How many devices can ask whether there is news?  Real servers, loopback, both cores, the client beside them.
+"""Measures the check-ins a second that the servers answer: real servers, loopback, both cores, the client beside.
 
     python -m benchmarks.checkins [--seconds 3] [--rounds 3] [--write docs/performance.md] [--json FILE]
 

@@ -1,4 +1,4 @@
-"""How much smaller is a delta than a program, and which way of making one wins?
+"""Compares the size of a program packed by itself with its deltas to a base, and with a binary diff.
 
     python -m benchmarks.deltas --pair NAME BASE.alc NEXT.alc [--pair …] [--write docs/performance.md] [--json FILE]
 

@@ -1,4 +1,4 @@
-"""What can the demo's experiment find, and how far apart are its two versions?  See docs/decisions/0005."""
+"""Measures how far apart the demo's two versions are, and what its experiment detects (docs/decisions/0005)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which documents does Python read that come from elsewhere, and how may they be changed?
+"""Lists the kinds of untrusted document that Python parses, with examples, and mutates them for fuzzing.
 
 Documents change as JSON (a value becomes another, a key goes, comes or doubles) and as bytes; changed JSON is
 written canonically again most times, so that it gets past the spelling and meets the rules of the document.

@@ -1,4 +1,4 @@
-"""How fast does `feed_ranking` order 1,000 candidates, with and without the typed answer?"""
+"""Times `feed_ranking` on 100 and 1,000 candidates, with and without the typed answer."""
 
 from __future__ import annotations
 

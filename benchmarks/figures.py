@@ -1,4 +1,4 @@
-"""How is a figure measured here?  Pinned to one core, interleaved, the lowest of the medians of several repeats."""
+"""Times calls for figures: pinned to one core, interleaved, the lowest of the medians of several repeats."""
 
 from __future__ import annotations
 

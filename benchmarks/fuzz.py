@@ -1,4 +1,4 @@
-"""Does any program crash or hang the runtime?  `python -m benchmarks.fuzz --seconds N [--sanitize] [--seed N]`.
+"""Fuzzes opening and running programs: `python -m benchmarks.fuzz --seconds N [--sanitize] [--seed N]`.
 
 Mutated programs go through open and run in child processes, one for each instruction set of this machine. What they run
 is `runtime/native/fuzz/driver.cpp`, built first; with --sanitize under the address and undefined-behaviour sanitizers,

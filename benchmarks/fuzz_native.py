@@ -1,4 +1,4 @@
-"""Does coverage-guided fuzzing break the runtime?  Builds `runtime/native/fuzz` with clang, and runs a target.
+"""Builds the libFuzzer targets of `runtime/native/fuzz` with clang and sanitizers, and runs one.
 
 Needs Debian's clang.  The corpus grows in `build/libfuzzer/corpus/TARGET`, from the programs of `fuzz_seeds.py`; what
 crashed, leaked or hung a target stays in `runs/fuzz/`.

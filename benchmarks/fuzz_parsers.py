@@ -1,4 +1,4 @@
-"""Does any document break a parser of Python?  Each is read, or refused with a typed error.
+"""Fuzzes the parsers written in Python: each document is read, or refused with a typed error.
 
 Atheris (libFuzzer for Python) counts the branches of our parsers that a document reaches, and keeps those that reach
 new ones in `build/libfuzzer/corpus/parsers`; `documents.changed` mutates them, and so does libFuzzer itself.  An input

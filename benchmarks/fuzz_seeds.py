@@ -1,4 +1,4 @@
-"""What does fuzzing begin with?  The samples that tests use, and for the verifier each of their operators by itself.
+"""Makes the seed corpora of the fuzz targets: the tests' samples, and for the verifier each operator alone.
 
 A program of one operator is a tenth of a sample that has them all: it is digested, copied and judged in a tenth of the
 time, and a change of it is more often one of what its operator's rule looks at.

@@ -1,4 +1,4 @@
-"""How many instructions do the hot kernels take?  `python -m benchmarks.instructions [--write]`.
+"""Counts the instructions of the hot kernels: `python -m benchmarks.instructions [--write]`.
 
 Counts don't depend on how busy a machine is, so a test can hold them against the bounds in `instructions.json`, which
 --write makes anew.  Callgrind counts, with the kernels of AVX2: valgrind knows no AVX-512.

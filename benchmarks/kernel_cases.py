@@ -1,4 +1,4 @@
-"""Which program stands for a kernel?  One operator each, at a size that mobile models have.
+"""Defines the program that stands for each kernel: one operator at a size that mobile models have.
 
 The manifest's kernels with a rival have a case here, which the tests and `python -m benchmarks.kernels` go through.
 """

@@ -1,4 +1,4 @@
-"""How fast is `language_id`, beside torch, and how soon does a program answer?"""
+"""Times `language_id` beside torch, over many texts in a loop, and from a cold start to the first answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What did malformed files do to other engines, and what do they do here?  `python -m benchmarks.malformed`.
+"""Makes malformed programs of each class of weakness, and measures refusing them: `python -m benchmarks.malformed`.
 
 One row for each class of weakness (the numbers are those of CWE); each of its programs is valid but for one field, with
 digests right.  `--programs FOLDER` makes a folder of files for each row, `--measure` prints the longest time and most

@@ -1,4 +1,4 @@
-"""What does it cost to mark a run for a profile?  `python -m benchmarks.marks` prints it.
+"""Measures the cost of marking a run for a profile: `python -m benchmarks.marks` prints it.
 
 A hundred additions of one number, so that there is little else than the runtime's own loop; the best of some thousand.
 """

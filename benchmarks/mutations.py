@@ -1,4 +1,4 @@
-"""How is a program broken so that the verifier's deep checks are reached?  Random changes that know the format."""
+"""Mutates programs at random with knowledge of the format, so that the verifier's deep checks are reached."""
 
 from __future__ import annotations
 

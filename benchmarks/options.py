@@ -1,4 +1,4 @@
-"""What can each command that times something be asked, and how does it answer?"""
+"""Parses the options common to the timing commands, shows their progress and writes their rows as JSON."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""What does a policy with 1,000 live experiments cost the server that compiles it and the device that reads it?
+"""Measures a policy with 1,000 live experiments: compiling it on the server, reading and evaluating it on a device.
 
 One app, 50 features, 20 experiments of each: one layer per feature cut into 20 segments, every experiment with an
 audience of four attributes, which is the dearest that the rules allow; a rollout and a holdout beside.  Devices that

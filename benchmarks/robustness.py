@@ -1,4 +1,4 @@
-"""How many hostile inputs has everything that reads bytes withstood?  `python -m benchmarks.robustness --seconds N`.
+"""Runs all fuzz targets and records the inputs withstood: `python -m benchmarks.robustness --seconds N`.
 
 Runs the targets one after the other, `seconds` each, or that of `--target`: open, run, ops, calls (`fuzz_native.py`:
 libFuzzer, needs clang), driver (`fuzz.py`: every instruction set) and parsers (`fuzz_parsers.py`: Atheris).

@@ -1,4 +1,4 @@
-"""How many unary calls does the gRPC server answer, and how long does each take?  A real server, SQLite, loopback.
+"""Measures throughput and latency of unary calls to the gRPC server: a real server, SQLite, loopback.
 
     python -m benchmarks.rpc [--seconds 3] [--rounds 3] [--write docs/performance.md] [--json FILE]
 

@@ -1,4 +1,4 @@
-"""How fast is `scene_tags`, from a picture's pixels to the typed answer?"""
+"""Times `scene_tags` from a picture's pixels to the typed answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do several commands write one page?  Each between marks of its own; what stands around them stays."""
+"""Writes sections of a page between marks of their own, so that several commands share one page."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What does the simulator say of whole rollouts, and how fast is it?
+"""Simulates whole rollouts, and reports how they end and how fast the simulator is.
 
 python -m benchmarks.simulator [--write docs/statistics.md] [--json FILE]
 """

@@ -1,4 +1,4 @@
-"""How large is what an app carries?  `python -m benchmarks.sizes [--write docs/compatibility.md]`."""
+"""Measures the native libraries that an app carries: `python -m benchmarks.sizes [--write docs/compatibility.md]`."""
 
 from __future__ import annotations
 

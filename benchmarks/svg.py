@@ -1,4 +1,4 @@
-"""How do figures become pictures?  Small SVG, the same bytes for the same figures."""
+"""Draws figures as small SVG: curves, bars and shares, the same bytes for the same figures."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How many bytes does a device move?  A real server, a real client, loopback."""
+"""Measures the bytes that a device moves in its first and second sync: a real server, a real client, loopback."""
 
 from __future__ import annotations
 

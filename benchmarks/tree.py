@@ -1,4 +1,4 @@
-"""What does a tree of 10 000 versions cost a device, and what does publishing one version more cost the server?
+"""Measures what a tree of 10 000 versions costs a device, and what publishing one more version costs the server.
 
 A real tree of 50 teams with 200 versions each, in hash bins, behind the built-in server's own routes on loopback; a
 device reads it through the SDK's transport.  `python -m benchmarks --only tree`.

@@ -1,4 +1,4 @@
-"""How much do Winograd's points cost in accuracy?  `python -m benchmarks.winograd_points`.
+"""Measures the rounding error of Winograd's form for choices of its points: `python -m benchmarks.winograd_points`.
 
 The greatest error of one output tile over many tiles of 64 rectified channels, in float32 with one rounding for each
 multiply-add as the kernels have it, beside that of a direct sum; for the choice in docs/decisions/0010.

@@ -1,4 +1,4 @@
-"""Where do a card's figures stand, and how do its tables look?  The rest of a card is written by hand."""
+"""Formats a card's tables, and replaces the figures between its markers; the rest of a card is written by hand."""
 
 from collections.abc import Sequence
 from typing import Final

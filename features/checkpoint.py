@@ -1,4 +1,4 @@
-"""How does a training run survive being cut off?  Weights, optimiser and step in one file, replaced whole."""
+"""Runs training with checkpoints to resume from: weights, optimizer and step in one file, replaced whole."""
 
 import json
 import time

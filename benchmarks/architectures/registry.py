@@ -1,4 +1,4 @@
-"""Which architectures are tried?  One entry a model; the modules beside this one list their own."""
+"""Collects the architectures to try, one entry a model; the modules beside this one list their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does one architecture give without torch what it gives with it?
+"""Compares an architecture's native outputs, computed in a process without torch, with torch's own.
 
 Export here; run in a fresh process in which torch cannot be imported; compare all outputs of all calls.
 """

@@ -1,1 +1,1 @@
-"""What do the forms cost between which the exporter chooses?  Measured, and fitted."""
+"""Measures and fits the costs by which the exporter chooses between forms of convolutions."""

@@ -1,4 +1,4 @@
-"""Which costs, times counts, come nearest to the measured times?"""
+"""Times calls, and fits nonnegative costs of counted work to the times by relative least squares."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

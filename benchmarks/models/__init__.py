@@ -1,1 +1,1 @@
-"""How fast are six models of on-device kind, beside the peers?"""
+"""Times six on-device models, and the cost of a call alone, on alcove and on its peers."""

@@ -1,4 +1,4 @@
-"""How long does alcove take?  Through the C interface in a process of its own, and through Python in another."""
+"""Times alcove on a program: through the C interface in a process of its own, and through Python in another."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Which models are timed, and where do they come from?
+"""Lists the models that are timed, and exports them with their inputs.
 
 The reference models are the peers' own (`../shared/peers/models.py`): whoever has not got them has nothing to compare.
 """

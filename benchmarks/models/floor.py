@@ -1,4 +1,4 @@
-"""What does the machine allow?  Arithmetic at its measured peak, or the weights at the bandwidth of their cache."""
+"""Computes a model's least time on this machine: arithmetic at its peak, or weights at their cache's bandwidth."""
 
 import json
 import subprocess

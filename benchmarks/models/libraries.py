@@ -1,4 +1,4 @@
-"""How large is what an app would link, beside what the peers have it link?"""
+"""Measures the stripped size of libalcove.so and of the libraries that an app links for each peer."""
 
 from collections.abc import Mapping
 from pathlib import Path

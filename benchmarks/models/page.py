@@ -1,4 +1,4 @@
-"""How do the rows read as a table?"""
+"""Formats the rows as the section of docs/performance.md: a table and a picture."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""How long do the peers take?  Scripts of their own say (`../shared/peers`), in the environments made for them."""
+"""Times the peers by their own scripts (`../shared/peers`), in the environments made for them."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What is measured, in which order, and how is it shown?"""
+"""Times every model on alcove and each peer by turns, and collects the results as rows."""
 
 import os
 from collections.abc import Callable, Sequence

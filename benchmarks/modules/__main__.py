@@ -1,4 +1,4 @@
-"""Are random modules what eager says?  `python -m benchmarks.modules --graphs 2000 [--first N] [--processes N]`.
+"""Checks random modules against eager: `python -m benchmarks.modules --graphs 2000 [--first N] [--processes N]`.
 
 Each seed is a module (`generate.py`), exported and run at its sizes (`check.py`). Prints how many went which way and
 each finding, cut down, as code; exit code 1 with one. `--write docs/robustness.md` puts the counts into that page.

@@ -1,4 +1,4 @@
-/* How long does one call take?  Through the C interface, in one thread, or in as many as LATENCY_THREADS says.
+/* Times calls through the C interface, in one thread, or in as many as LATENCY_THREADS says.
  *
  *   latency MODEL SECONDS [INPUT.bin ...]    raw bytes of each input; without them zeros
  *

@@ -1,4 +1,4 @@
-"""What int8 costs on real data: `python -m benchmarks.quantisation [--only MODEL] [--weights DIR] [--write PAGE]`."""
+"""Measures int8 on real data: `python -m benchmarks.quantisation [--only MODEL] [--weights DIR] [--write PAGE]`."""
 
 from __future__ import annotations
 

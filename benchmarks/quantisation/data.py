@@ -1,4 +1,4 @@
-"""Which images do the vision models learn from, and which are they judged by?
+"""Loads the images that the vision models are trained on, and those held out to test them.
 
 CIFAR-10's training images (the last 5,000 of a fixed shuffle are held out) and the Intel scenes (the split that comes
 with them), from the packed files of `shared/data/tagging`; its DATA.md has sources and licences.  Decoding JPEGs needs

@@ -1,1 +1,1 @@
-"""How does time grow with the size of the work?  Curves of one layer each, beside the peers."""
+"""Measures how the time of single layers grows with their size, beside the peers."""

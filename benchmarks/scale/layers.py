@@ -1,4 +1,4 @@
-"""Which layers are timed, at which sizes?  Torch alone: the peers' environments export the same modules."""
+"""Defines the timed layers and their sizes in torch alone: the peers' environments export the same modules."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

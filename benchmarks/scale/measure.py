@@ -1,4 +1,4 @@
-"""What is measured, and in which order?  Point by point alcove and each peer, so that a slow minute hits all."""
+"""Times alcove and each peer point by point, so that a slow minute affects all of them."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""How do the curves read as a page?"""
+"""Formats the curves as the section of docs/performance.md: tables, notes and pictures."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

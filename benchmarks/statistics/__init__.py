@@ -1,1 +1,1 @@
-"""Does what the statistics promise hold?  Simulated fleets whose truth is known, read by the code that decides."""
+"""Checks the statistics' promises on simulated fleets whose truth is known, read by the code that decides."""

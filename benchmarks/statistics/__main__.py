@@ -1,4 +1,4 @@
-"""Do the statistics keep what they promise?  Prints false calls, coverage and power, the naive test beside.
+"""Measures false calls, coverage and power of the statistics on simulated fleets, with the naive test beside.
 
 python -m benchmarks.statistics [--runs 1000] [--write docs/statistics.md] [--json FILE]
 """

@@ -1,4 +1,4 @@
-"""Where does CUPED pay?  Standard errors with it relative to those of reports without the earlier share."""
+"""Measures where CUPED pays: standard errors with it relative to those of reports without the earlier share."""
 
 from dataclasses import dataclass
 from fractions import Fraction

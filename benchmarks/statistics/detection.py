@@ -1,4 +1,4 @@
-"""How soon is a version that crashes on more devices halted, under each way to make reports private?"""
+"""Simulates how soon a version that crashes on more devices is halted, under each privacy mechanism."""
 
 from dataclasses import dataclass
 from fractions import Fraction

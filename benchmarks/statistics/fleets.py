@@ -1,4 +1,4 @@
-"""What would private aggregates of made-up fleets say, a thousand fleets at once?
+"""Simulates the private aggregates of many fleets at once, on arrays.
 
 A run is a fleet of two equal-sized arms that is looked at after each window. Sums are those of
 `platform/stats/_shares.py`: events and base of treatment and control, cumulative over the looks.

@@ -1,4 +1,4 @@
-"""How often do 95 % intervals of each kind of metric cover the truth, under each way to make reports private?"""
+"""Measures how often 95 % intervals of each kind of metric cover the truth, under each privacy mechanism."""
 
 from collections.abc import Callable
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""What do planned looks promise and cost, beside looking at will and beside a fixed test at each look?
+"""Measures false wins and power of planned looks, beside looking at will and a fixed test at each look.
 
 Arms answer by randomised response, or exactly; differences and their errors are those of `_shares.py`, on arrays. The
 tests compare the calls with `compare`'s.

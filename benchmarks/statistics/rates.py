@@ -1,4 +1,4 @@
-"""How often is harm or a winner called where there is none, and how often do intervals cover the truth?
+"""Measures how often harm or a winner is called where there is none, and how often intervals cover the truth.
 
 `calls` decides as `examine` does, from the same functions, on arrays; the tests compare the two. A winner is called
 by `compare` itself, at the looks where a rougher bound does not exclude one.

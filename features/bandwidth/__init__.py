@@ -1,4 +1,4 @@
-"""How many bits a second can a call send?  Packet statistics of every 60 ms in, estimated capacity out.
+"""Estimates how many bits a second a call can send: packet statistics of every 60 ms in, capacity out.
 
 Bandwidth                     the feature: name, shipped program, how to read a line of input and a program's outputs
 BandwidthAnswer               what a prediction gives

@@ -1,4 +1,4 @@
-"""What would an estimator without learning say?  Three known ones, on the same observations, for many calls at once.
+"""Implements three known estimators without learning, as baselines on the same observations, many calls at once.
 
     GoogCc      delay- and loss-based, as published for Google's congestion control
     RateKalman  a random walk of the capacity's logarithm, seen through the receiving rate

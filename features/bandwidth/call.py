@@ -1,4 +1,4 @@
-"""What is a call like whose sender follows an estimate?  Closes the loop, and shows how an app uses the feature.
+"""Simulates calls whose senders follow an estimate in closed loop; shows how an app uses the feature.
 
 python -m alcove.features.bandwidth.call --traces ../shared/data/bwe/bwe_traces.csv.xz    # over recorded capacities
 python -m alcove.features.bandwidth.call                                                  # over made-up ones

@@ -1,4 +1,4 @@
-"""What is in an observation, in which order and unit, and what shape has each version of the model?  No torch here.
+"""Defines the statistics of an observation, their order and units, and each model version's shape; needs no torch.
 
 Source of the observation: "Offline Reinforcement Learning for Bandwidth Estimation in Real Time Communications", grand
 challenge of ACM MMSys 2024, description of the data: 15 statistics over the 5 latest short windows (60 ms) and the 5

@@ -1,4 +1,4 @@
-"""What does an app give and get when it asks how much a call can send?"""
+"""Defines bandwidth estimation for apps: how an observation is read, and the answer that a program gives."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What does the model learn from?  Calls over made-up capacities: every scale, every kind of change, no one's trace.
+"""Makes the training calls over made-up capacities: every scale, every kind of change, no one's trace.
 
 Capacities are drawn, not recorded: the weights then depend on no source of unclear licence, and every recorded source
 is one that training never saw.  Levels from 50 kbps to 100 Mbps, steps, random walks, Markov chains, ramps, scheduling

@@ -1,4 +1,4 @@
-"""How good is the committed program?  Runs it natively beside the baselines, and writes the figures of a card.
+"""Evaluates the committed program, run natively beside the baselines, and writes the figures of a card.
 
 python -m alcove.features.bandwidth.evaluate --traces FILE.csv                  # any traces in the data folder's form
 python -m alcove.features.bandwidth.evaluate --traces FILE.csv --write CARD.md  # and the card with its pictures

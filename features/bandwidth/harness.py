@@ -1,4 +1,4 @@
-"""How good is an estimator?  Everyone sees the same recorded calls, and the same figures judge everyone."""
+"""Scores estimators by the same figures on the same recorded calls."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -127,7 +127,7 @@ REACHES: Final = tuple(n / 4 for n in range(1, 17))
 
 @dataclass(frozen=True)
 class Certainty:
-    """Does the deviation say how far off an estimate can be?
+    """The fit of the deviations to the errors of the estimates.
 
     Attributes:
         within_1: share of truths within one deviation of the middle (`BandwidthAnswer.middle_bps`); 0.68 of a normal

@@ -1,4 +1,4 @@
-"""What happens to packets on a path whose capacity changes?  Many paths at once, tick by tick, packet by packet.
+"""Simulates packets on paths whose capacity changes: many paths at once, tick by tick, packet by packet.
 
     sender → policer (token bucket) → queue (drop-tail) → bottleneck → random loss → base delay, jitter → receiver
 

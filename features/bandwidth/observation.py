@@ -1,4 +1,4 @@
-"""What does a receiver tell an estimator?  From what it counts in each tick to the 150 values of an observation."""
+"""Computes the 150 values of an observation from what a receiver counts in each tick."""
 
 import numpy as np
 from alcove.features.bandwidth.config import (

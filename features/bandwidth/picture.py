@@ -1,4 +1,4 @@
-"""How does a picture of the card look?  Curves over a grid with a legend, as SVG."""
+"""Draws the card's curves as SVG, over a grid with a legend."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How do traces of capacity become calls?  They are cut into segments, replayed by the link model, and recorded."""
+"""Cuts traces of capacity into segments, replays them through the link model, and records the calls."""
 
 import csv
 import lzma

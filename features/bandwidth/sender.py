@@ -1,4 +1,4 @@
-"""What does a call send, and how fast?  Video frames, audio, probes; and policies that choose the rate.
+"""Simulates senders of calls: video frames, audio and probes, and the policies that choose the rate.
 
 The rate follows a policy that knows what the receiver counts and never the capacity, nor an estimator under test: so
 every estimator sees the same packets, and none can read the capacity off a sender that was told it.  Policies differ

@@ -1,4 +1,4 @@
-"""What does a call that pauses, or loses its observations, get?  A session that knows the time."""
+"""Estimates the capacity of one call by a session that knows the time, across pauses and missing observations."""
 
 from typing import Final
 

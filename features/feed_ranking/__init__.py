@@ -1,4 +1,4 @@
-"""What should come first in a feed?  The device's own history and candidates in, an explained order out.
+"""Orders a feed on the device: its own history and candidates in, an explained order out.
 
 FeedRanking                   the feature: name, shipped program, how to read a line of input and a program's outputs
 FeedRequest, FeedAnswer       what is asked, and what a prediction gives

@@ -1,4 +1,4 @@
-"""How do figures look in the card?  Tables of each set and a picture, from what `evaluate.py` measured."""
+"""Formats the card's figures: tables of each set and a picture, from what `evaluate.py` measured."""
 
 from collections.abc import Mapping
 from html import escape

@@ -1,4 +1,4 @@
-"""How large is the model, how much may be asked at once, and where does each bound come from?  No torch here."""
+"""Defines the model's shape and the bounds of a request, each with its reason; needs no torch."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Final

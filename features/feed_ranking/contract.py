@@ -1,4 +1,4 @@
-"""What does an app give and get when it asks for the order of a feed?"""
+"""Defines feed ranking for apps: the request, the ordered answer with its reasons, and how both are read."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Who touched what, in which order, and what is asked about them?  Lines, attributes, tests, negatives; numpy alone.
+"""Reads histories, item attributes and test questions, and draws negatives, with numpy alone.
 
 Numbers of items are bare names: nothing here or behind it reads an order into them.  That matters, since in some public
 sets items are numbered as users first meet them, and a number would then tell what comes next.
@@ -41,7 +41,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class Questions:
-    """What is asked: which of some candidates comes next?
+    """For each user, the candidates among which the item that came next is to be found.
 
     Attributes:
         rows: number of the user's line in `Lines`, -1 for a user without one, int64 [n].

@@ -1,4 +1,4 @@
-"""How do new items reach a device without a new program?  A file of rows for one program, checked as a whole.
+"""Adds new items to a program on the device by a file of rows for that program, checked as a whole.
 
     "ALCITEMS" | header length, u32 little-endian | header, JSON | rows, int8 [count, dim + 1], row-major
 

@@ -1,4 +1,4 @@
-"""How good is the feature on a set of histories?  Trains it and the baselines, asks for the next item, writes the card.
+"""Evaluates the feature on sets of histories: trains it and the baselines, predicts next items, writes the card.
 
 python -m alcove.features.feed_ranking.evaluate --train FILE [--test FILE] [--attributes FILE] [--json FILE]
 python -m alcove.features.feed_ranking.evaluate --data FOLDER --write CARD.md    # the sets of the data folder

@@ -1,4 +1,4 @@
-"""How does an app use the feature?  A reader's feed, ordered on the device by what the reader opened before.
+"""Shows how an app uses the feature: a reader's feed, ordered on the device by what the reader opened before.
 
     handle = Client(app="reader", …).feature(FeedRanking)
     feed = Feed(handle)

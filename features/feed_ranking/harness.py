@@ -1,4 +1,4 @@
-"""How good is an order of candidates?  Hit rate and gain over many questions, and baselines that need no training."""
+"""Scores orders of candidates by hit rate and gain over many questions, with baselines that need no training."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

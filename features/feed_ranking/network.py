@@ -1,4 +1,4 @@
-"""What is trained: a causal transformer over the items of a history, with items that share their attributes' vectors.
+"""Defines the network that is trained: a causal transformer over the items of a history, which share attribute vectors.
 
 SASRec (Kang and McAuley, 2018) with one block, and: every history begins with a start vector, so that one without items
 has an answer too, the popularity that training saw; an item's vector is its own plus those of its attributes; and a

@@ -1,4 +1,4 @@
-"""What can a device learn of its user beyond the history?  One small vector, from what was taken and what was left.
+"""Learns a user's taste on the device: one small vector, from what was taken and what was left.
 
 The adapter is an offset o of the user vector, as many numbers as an item's vector has.  When the user takes item t of
 those shown, one step up the logarithm of its probability p among them, then a fall towards zero, then a bound:

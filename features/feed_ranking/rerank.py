@@ -1,4 +1,4 @@
-"""In which order are candidates shown?  Relevance, less if seen, more if new, less for the same again.
+"""Re-ranks candidates by relevance, less if seen, more if new, less for the same again.
 
 Every weight is in the unit of the scores, the logarithm of odds: 0.7 doubles or halves the odds.  With the weights w
 

@@ -1,4 +1,4 @@
-"""Which networks is the feature compared with?  GRU4Rec and FPMC, trained like the feature: same loss and draws.
+"""Defines the networks compared with the feature, GRU4Rec and FPMC, trained with the same loss and draws.
 
 No attributes reach them, as in their papers.  What is compared is what the models see, not the losses with one drawn
 item (BPR) that they were first trained with.

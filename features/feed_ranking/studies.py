@@ -1,4 +1,4 @@
-"""What do deltas, the adapter and the re-ranking do?  With and without, on users that training never saw.
+"""Measures item deltas, the adapter and re-ranking, with and without, on users that training never saw.
 
 One program serves all three: trained without every fifth user, as the users of devices are, and without some items.
 """

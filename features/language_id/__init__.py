@@ -1,4 +1,4 @@
-"""Which language is a text in?  75 languages, most likely first.
+"""Identifies the language of a text among 75, most likely first.
 
 LanguageId                    the feature: name, shipped program, how to read a program's outputs
 LanguageAnswer                what a prediction gives

@@ -1,4 +1,4 @@
-"""How sure may the model be?  Fits the temperature on lines of the training text that training never drew.
+"""Calibrates the model: fits its temperature on lines of the training text that training never drew.
 
 The temperature depends on how much of a text is known (network.py), so that words, pairs and sentences are honest at
 once.  Its three numbers are fitted by L-BFGS to the cross entropy of words, pairs and sentences, a third each; then all

@@ -1,4 +1,4 @@
-"""How do figures look in the card?  Markdown tables and one picture, from what `evaluate.py` measured."""
+"""Formats the card's figures as Markdown tables and one picture, from what `evaluate.py` measured."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

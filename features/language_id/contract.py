@@ -1,4 +1,4 @@
-"""What does an app get when it asks for the language of a text?"""
+"""Defines language identification for apps: one text in, the likely languages out."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final

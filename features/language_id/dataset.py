@@ -1,4 +1,4 @@
-"""What does the model learn from?  Reads ../shared/data/lid and draws training samples.
+"""Reads ../shared/data/lid and draws the training samples of the model.
 
 A text is the concatenation of its words, and so is its bag of n-grams (the hash never looks across words).  So each
 distinct word is hashed once, by the kernel that runs on the device, and a sample is a list of word numbers.

@@ -1,4 +1,4 @@
-"""How good are the committed programs?  Runs them in the native runtime and writes the figures of CARD.md.
+"""Evaluates the committed programs in the native runtime, and writes the figures of CARD.md.
 
 python -m alcove.features.language_id.evaluate --data ../shared/data/lid    # writes the card and its neighbours
     --peers PEERS              # also beside other libraries, installed in that environment (peers.py)

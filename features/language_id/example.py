@@ -1,4 +1,4 @@
-"""How does an app use the feature?  A messenger offers a translation of a message that its reader may not read.
+"""Shows how an app uses the feature: a messenger offers to translate messages that its reader may not read.
 
     handle = Client(app="messenger", …).feature(LanguageId)
     offer = TranslationOffer(handle, reads={"de", "en"})

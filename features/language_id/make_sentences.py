@@ -1,4 +1,4 @@
-"""Which sentences do the demo's devices read?  Writes `sentences.tsv` from Common Voice (CC0).
+"""Chooses the sentences that the demo's devices read, and writes `sentences.tsv` from Common Voice (CC0).
 
     python -m alcove.features.language_id.make_sentences --data ../shared/data/lid
 

@@ -1,4 +1,4 @@
-"""How good are answers?  Pure arithmetic over predictions; no model, no files."""
+"""Computes accuracy, calibration and rejection metrics of predictions; reads no model and no files."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter

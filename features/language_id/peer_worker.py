@@ -1,4 +1,4 @@
-"""What does one library say of many texts, how fast, and in how much memory? `peers.py` runs this apart.
+"""Measures one library's guesses, speed and memory on many texts; `peers.py` runs this apart.
 
 Standard library alone, no alcove: the interpreter that runs this is the peers', apart from ours.  Arguments: the name
 of a library in `PEERS`, and for alcove its program.  Standard input: a JSON list of [kind, text].  Output: JSON.

@@ -1,4 +1,4 @@
-"""How do the libraries that can be installed do on the same texts?  Each in a process of its own, one after the other.
+"""Compares other language identification libraries on the same texts, each in a process of its own.
 
 The libraries are no dependencies of alcove: they are looked for in another environment, made for instance by
 

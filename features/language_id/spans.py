@@ -1,4 +1,4 @@
-"""Which part of a mixed text is in which language?  Windows of words through the program, smoothed by Viterbi.
+"""Detects the language of each part of a mixed text: windows of words through the program, smoothed by Viterbi.
 
     session = load(program_path(DEFAULT_VERSION)).session()
     detect_spans(session, "He said: ce n'est pas possible, and left.")

@@ -1,4 +1,4 @@
-"""What is in a picture, which part of it matters, and what music goes with it?
+"""Tags a picture, embeds it, suggests a crop, and names the mood of the music that goes with it.
 
 SceneTags                     the feature: name, shipped program, how to read a picture and a program's outputs
 SceneAnswer                   what a prediction gives: tags, embedding, crop, mood

@@ -1,4 +1,4 @@
-"""How likely is a tag with a given logit?  One slope for all tags and a shift for each, fitted to pictures kept back.
+"""Calibrates tag scores: one slope for all tags and a shift for each, fitted to pictures kept back.
 
 Source: Platt, "Probabilistic outputs for support vector machines" (1999); Guo et al., "On calibration of modern neural
 networks" (2017).  Mixed pictures and smoothed targets make a network timid; the slope undoes that.

@@ -1,4 +1,4 @@
-"""How do figures look in the card?  Markdown tables and pictures, from what `evaluate.py` measured."""
+"""Formats the card's figures as Markdown tables and pictures, from what `evaluate.py` measured."""
 
 import base64
 import html

@@ -1,4 +1,4 @@
-"""Which tags are there, and what shape has each version of the model?  No torch here."""
+"""Lists the tags, and defines the shape of each version of the model; needs no torch."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Final

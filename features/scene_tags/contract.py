@@ -1,4 +1,4 @@
-"""What does an app get when it asks what is in a picture?"""
+"""Defines scene tags for apps: one picture in; tags, embedding, crop and mood out."""
 
 from pathlib import Path
 from typing import Any, ClassVar, Final

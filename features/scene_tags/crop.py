@@ -1,4 +1,4 @@
-"""Which part of a picture should be kept when there is room for a part only?
+"""Chooses the part of a picture to keep when there is room for a part only.
 
 The program gives a map of where the tags come from, a few cells wide (class activation: Zhou et al., "Learning deep
 features for discriminative localization", 2016).  It is coarse; what is computed from it is no better.

@@ -1,4 +1,4 @@
-"""Which pictures does it learn from, and how is a batch drawn?
+"""Reads the training pictures, and draws batches from them.
 
 Three sets of `shared/data/tagging` (its DATA.md has sources and terms): Tiny ImageNet without the classes of
 `config.LEFT_OUT`, the Intel scenes, CIFAR-10.  Five pictures of each class of the first and one in twenty of the second

@@ -1,4 +1,4 @@
-"""Which pictures can be shown and tested with, when none of the data may be passed on?  These, drawn by rules.
+"""Draws pictures by rules, to show and to test with, because none of the data may be passed on.
 
 They are no photographs: what the feature says of them shows that it runs, not how good it is.
 """

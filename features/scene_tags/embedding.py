@@ -1,4 +1,4 @@
-"""Which directions tell classes apart that training never saw?  Fits the embedding's layer once more, in closed form.
+"""Refits the embedding's layer in closed form, so that it separates classes that training never saw.
 
 Training turns embeddings towards its own classes, and most of their length into what all pictures share.  Afterwards
 the layer is set to the directions along which the classes' means differ most, where the spread of pictures about their

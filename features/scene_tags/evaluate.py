@@ -1,4 +1,4 @@
-"""How good is the committed version, beside a plain network of the same cost?  Prints and writes the card's figures.
+"""Evaluates the committed version beside a plain network of the same cost; prints and writes the card's figures.
 
     python -m alcove.features.scene_tags.evaluate --data ../shared/data/tagging --cache DECODED --run RUN --plain RUN
 

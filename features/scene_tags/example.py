@@ -1,4 +1,4 @@
-"""How does an app use the feature?  A story maker that finds pictures, cuts them to the screen and chooses music.
+"""Shows how an app uses the feature: a story maker finds pictures, cuts them to the screen and chooses music.
 
 handle = Client(app="stories", …).feature(SceneTags)
 album = Album(handle)

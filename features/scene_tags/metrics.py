@@ -1,4 +1,4 @@
-"""How good are scores, and how good is an embedding?  No torch here."""
+"""Computes precision and calibration of scores, and precision of an embedding; needs no torch."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What becomes a program: bytes of a picture in; calibrated scores, embedding, map and commonness out."""
+"""Defines the module that becomes a program: picture bytes in; calibrated scores, embedding, map, commonness out."""
 
 from typing import Final
 

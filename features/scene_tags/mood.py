@@ -1,4 +1,4 @@
-"""Which music goes with a picture?  A small table says for each tag how bright and how lively it is.
+"""Chooses the mood of music for a picture by a small table of how bright and how lively each tag is.
 
 The table is taste, written down so that it can be argued with: no music and no listener was asked.  A story app that
 knows better passes a table of its own.

@@ -1,4 +1,4 @@
-"""What does the network look like, and the plain one that it is compared with?
+"""Defines the network, and the plain network that it is compared with.
 
     picture → 3x3, halving → [3x3, halving or not → inverted residuals] x stages → 1x1 → mean → tags
                                                                                               → embedding

@@ -1,4 +1,4 @@
-"""How does a file, or the pixels that an app has, become the small square picture that the program takes?
+"""Reads a picture from a file or an app's pixels, and resizes it to the small square that the program takes.
 
 PNG, JPEG and whatever else Pillow opens where it is installed (`pip install pillow`); binary PPM without it.  The whole
 picture is squeezed into the square, so that nothing at its edges is lost; no part of that needs more than numpy.

@@ -1,4 +1,4 @@
-"""How does a product team add tags of its own, without training?  Five pictures make one.
+"""Adds a product team's own tags without training: five pictures make one.
 
     vocabulary = Vocabulary().with_tag("our mascot", five_answers)
     path.write_bytes(vocabulary.to_bytes())          # a file that ships with the app
