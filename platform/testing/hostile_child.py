@@ -4,6 +4,7 @@ The confinement is the real one.  Each deed says what came of it, if it can.
 """
 
 import ctypes
+import json
 import os
 import signal
 import socket
@@ -23,8 +24,8 @@ from alcove.runtime.cancellation import Alarm
 
 __all__ = ["DEEDS", "ELSEWHERE"]
 
-ELSEWHERE: Final = "elsewhere-"
-"""Before a deed's name: done by the other thread, which began before the process was confined."""
+ELSEWHERE: Final = "elsewhere"
+"""Every deed that only tries, done by the other thread, which began before the process was confined."""
 
 
 def _loop() -> str:
@@ -155,10 +156,15 @@ def _answer(
 ) -> dict[str, Any]:
     _DESCRIPTORS.update(job["blobs"])
     name = job["variant"].replace("_", "-")
-    if not name.startswith(ELSEWHERE):
+    if name != ELSEWHERE:
         return {"refused": DEEDS[name]()}
     said: SimpleQueue[str] = SimpleQueue()
-    with alarm.after(0, lambda: said.put(DEEDS[name.removeprefix(ELSEWHERE)]())):
+
+    def try_all() -> None:
+        tried = {name: deed() for name, deed in DEEDS.items() if deed.__qualname__.startswith("_tried")}
+        said.put(json.dumps(tried))
+
+    with alarm.after(0, try_all):
         return {"refused": said.get(timeout=30)}
 
 

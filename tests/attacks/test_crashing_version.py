@@ -75,8 +75,8 @@ def starts_until_quarantine(folder: Path, life: Callable[[Any], object], most: i
 
 @pytest.mark.parametrize("how", [signal.SIGSEGV, signal.SIGKILL])
 def test_crash_at_the_nth_answer_ends_after_three_starts_for_every_n(folder: Path, how: int) -> None:
-    """At the first, the second, ... the thousandth; and where every answer takes a second."""
-    for count in [*range(1, 12), 64, 1000]:
+    """At the first, the second, a later one, the thousandth; and where every answer takes a second."""
+    for count in (1, 2, 3, 5, 11, 64, 1000):
         for native_ns in (1000, SECOND_NS):
             assert starts_until_quarantine(folder, crashing_at(count, how, native_ns=native_ns), 4) == MAX_CRASHES
             for path in folder.iterdir():

@@ -58,6 +58,18 @@ def readme(repository: Path) -> str:
     return (repository / "README.md").read_text(encoding="utf-8")
 
 
+def refuses_a_second_push(folder: Path, line: str, server: str) -> None:
+    """Check that a version that exists is immutable: the command says so, names it, and exits with an error."""
+    (folder / "other.md").write_text("# Another card\n", encoding="utf-8")
+    command = [ALCOVE, *line.split()[1:], "--card", "other.md"]
+    environment = {**os.environ, "ALCOVE_SERVER": server}
+    again = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True, env=environment)
+    assert again.returncode != 0
+    assert "polite" in again.stderr
+    assert "1.0.0" in again.stderr
+    assert "Traceback" not in again.stderr
+
+
 def test_the_readme_takes_a_foreign_feature_from_torch_to_a_prediction(tmp_path: Path, readme: str) -> None:
     """Every command of "In a product team" works in an empty folder, and the SDK answers as torch does."""
     (tmp_path / "polite.py").write_text(block(readme, "python", "# polite.py"), encoding="utf-8")
@@ -75,6 +87,7 @@ def test_the_readme_takes_a_foreign_feature_from_torch_to_a_prediction(tmp_path:
     with serving(tmp_path) as ready:
         for line in after:
             run(line, ALCOVE_SERVER=ready["grpc"])
+        refuses_a_second_push(tmp_path, next(line for line in after if " push " in line), ready["grpc"])
         root = tmp_path / "server" / "tree" / "metadata" / "1.root.json"
         with Client("notes", tmp_path / "device", ready["http"], root) as client:
             with pytest.raises(UnknownFeatureError):
@@ -114,24 +127,3 @@ def test_the_readme_shows_a_working_use_of_the_sdk(
     printed = capsys.readouterr().out
     assert printed.startswith("de ")
     assert "PrivacySummary" in printed
-
-
-def test_a_second_push_of_a_version_is_refused(tmp_path: Path, readme: str) -> None:
-    """A version that exists is immutable: the command says so, names it, and exits with an error."""
-    (tmp_path / "polite.py").write_text(block(readme, "python", "# polite.py"), encoding="utf-8")
-    alcove(tmp_path, "keys", "create", "keys", "--team", "writing=polite", "--data-dir", "server")
-    alcove(tmp_path, "token", "create", "--data-dir", "server", "--role", "team:writing", "--out", "team.token")
-    alcove(tmp_path, "model", "export", "polite.py:feature", "-o", "polite.alc")
-    owner = ["--feature", "polite", "--version", "1.0.0", "--team", "writing", "--key", "keys/teams/writing.pem"]
-    push = ["model", "push", "polite.alc", *owner]
-    with serving(tmp_path) as ready:
-        server = ["--server", ready["grpc"], "--token-file", "team.token"]
-        alcove(tmp_path, *push, *server)
-        (tmp_path / "other.md").write_text("# Another card\n", encoding="utf-8")
-        again = subprocess.run(
-            [ALCOVE, *push, "--card", "other.md", *server], cwd=tmp_path, check=False, capture_output=True, text=True
-        )
-    assert again.returncode != 0
-    assert "polite" in again.stderr
-    assert "1.0.0" in again.stderr
-    assert "Traceback" not in again.stderr
