@@ -61,7 +61,7 @@ def readme(repository: Path) -> str:
 def refuses_a_second_push(folder: Path, line: str, server: str) -> None:
     """Check that a version that exists is immutable: the command says so, names it, and exits with an error."""
     (folder / "other.md").write_text("# Another card\n", encoding="utf-8")
-    command = [ALCOVE, *line.split()[1:], "--card", "other.md"]
+    command: list[str | Path] = [ALCOVE, *line.split()[1:], "--card", "other.md"]
     environment = {**os.environ, "ALCOVE_SERVER": server}
     again = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True, env=environment)
     assert again.returncode != 0
