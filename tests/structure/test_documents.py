@@ -59,3 +59,16 @@ def test_every_row_of_the_threats_has_an_attack_and_every_attack_a_row(repositor
         assert re.search(r"^\s*(?:async )?def test_", path.read_text(encoding="utf-8"), re.MULTILINE), (
             f"{path} is empty"
         )
+
+
+def test_every_decision_is_in_the_list_of_decisions(repository: Path) -> None:
+    """By its number and file, and under the title that it has."""
+    folder = repository / "docs/decisions"
+    listed = re.findall(
+        r"^\| \[(\d{4})\]\(([^)]+)\) \| (.+) \|$", (folder / "README.md").read_text("utf-8"), re.MULTILINE
+    )
+    there = []
+    for path in sorted(folder.glob("[0-9]*.md")):
+        number, _, title = path.read_text("utf-8").partition("\n")[0].removeprefix("# ").partition(" ")
+        there.append((number, path.name, title))
+    assert listed == there
