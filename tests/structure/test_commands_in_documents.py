@@ -19,7 +19,7 @@ INLINE = re.compile(r"(?<!`)`(?:\.venv/bin/)?(alcove [^`]+)`(?!`)")
 
 def documents(repository: Path) -> list[Path]:
     """All pages that a user reads."""
-    patterns = ("README.md", "CHANGELOG.md", "docs/**/*.md", "features/*/*.md")
+    patterns = ("*.md", "docs/**/*.md", "features/*/*.md")
     return sorted(path for pattern in patterns for path in repository.glob(pattern))
 
 

@@ -28,7 +28,7 @@ def test_every_test_that_a_claim_names_exists(repository: Path, document: str) -
 
 def test_every_link_between_documents_leads_somewhere(repository: Path) -> None:
     """Relative links in README, CHANGELOG and docs/ point to files of the repository."""
-    documents = [repository / "README.md", repository / "CHANGELOG.md", *(repository / "docs").rglob("*.md")]
+    documents = [*repository.glob("*.md"), *(repository / "docs").rglob("*.md")]
     for document in documents:
         for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text(encoding="utf-8")):
             assert (document.parent / target).exists(), f"{document.name} links to {target}"
@@ -37,7 +37,7 @@ def test_every_link_between_documents_leads_somewhere(repository: Path) -> None:
 def test_every_make_verb_that_a_document_names_exists(repository: Path) -> None:
     """`make <verb>` in a document is a verb of the Makefile."""
     verbs = set(re.findall(r"^([a-z-]+):", (repository / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    for document in [repository / "README.md", *(repository / "docs").rglob("*.md")]:
+    for document in [*repository.glob("*.md"), *(repository / "docs").rglob("*.md")]:
         named = set(re.findall(r"`make ([a-z-]+)", document.read_text(encoding="utf-8")))
         assert named <= verbs, f"{document.name} names {sorted(named - verbs)}"
 
