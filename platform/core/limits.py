@@ -2,6 +2,7 @@
 
 CHUNK_BYTES = 1024 * 1024  # bytes; one message of an upload, below gRPC's default message cap of 4 MiB
 MESSAGE_BYTES = 8 * 1024 * 1024  # bytes; a team's metadata with thousands of versions fits
+REQUEST_BYTES = 64 * 1024  # bytes of a request but those; the rules of a feature with 512 operators take half
 REQUEST_ID_LENGTH = (8, 64)  # characters; a UUID fits, an accident of "1" does not
 REASON_LENGTH = 500  # characters of an audited reason
 TAGS_MAX = 32  # of one version; each answer carries them all

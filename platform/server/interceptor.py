@@ -39,8 +39,8 @@ from alcove.platform.server.callers import CallerLimits
 from alcove.platform.server.connections import Connections
 from alcove.platform.server.fields import check_fields
 from alcove.platform.server.health import Probes
+from alcove.platform.server.messages import deserializer, forgetting
 from alcove.platform.server.status import status_of
-from google.protobuf.message import DecodeError, Message
 
 if TYPE_CHECKING:
     from alcove.platform.auth.principal import Principal
@@ -118,10 +118,10 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
         if reason and not method.startswith(_HEALTH):
             return grpc.stream_stream_rpc_method_handler(self._refuse(str(UnauthenticatedError(reason))))
         if handler is None or method == _HEALTH_WATCH:
-            return grpc.stream_stream_rpc_method_handler(self._unimplemented(method))
+            return grpc.stream_stream_rpc_method_handler(forgetting(self._unimplemented(method)))
         return grpc.stream_stream_rpc_method_handler(
-            self._probe(handler) if method == _HEALTH_CHECK else self._around(method, handler),
-            request_deserializer=_deserializer(handler.request_deserializer),
+            forgetting(self._probe(handler) if method == _HEALTH_CHECK else self._around(method, handler)),
+            request_deserializer=deserializer(method, handler.request_deserializer),
             response_serializer=handler.response_serializer,
         )
 
@@ -283,8 +283,10 @@ async def _one(requests: AsyncIterator[Any], method: str, limit_s: float) -> Any
         if not limit.expired():
             raise
         raise LateRequestError(method, limit_s) from None
-    if request is None or isinstance(request, DecodeError):
+    if request is None:
         raise InvalidFieldError("request", "one message of the method's kind", request)
+    if isinstance(request, InvalidFieldError):
+        raise request
     return request
 
 
@@ -300,8 +302,8 @@ async def _timely(requests: AsyncIterator[Any], method: str) -> AsyncIterator[An
             raise LateRequestError(method, limits.CHUNK_S) from None
         if request is None:
             return
-        if isinstance(request, DecodeError):
-            raise InvalidFieldError("request", "a message of the method's kind", request)
+        if isinstance(request, InvalidFieldError):
+            raise request
         yield request
 
 
@@ -329,18 +331,6 @@ async def _respond(handler: Any, request: Any, answers: _Answers) -> None:
     async with aclosing(behaviour(request, answers.context)) as responses:
         async for response in responses:
             await answers.send(response)
-
-
-def _deserializer(parse: Callable[[bytes], Message]) -> Callable[[bytes], Message | DecodeError]:
-    """Return what is wrong in the place of the message, so that it is told as any other wrong field."""
-
-    def parsed(data: bytes) -> Message | DecodeError:
-        try:
-            return parse(data)
-        except DecodeError as error:
-            return error
-
-    return parsed
 
 
 _ATTRIBUTES: Final[dict[str, str | int]] = {"rpc.system": "grpc"}

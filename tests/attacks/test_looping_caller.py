@@ -1,20 +1,30 @@
 """A caller in a loop, and made-up tokens in a loop: others are answered, and the database is asked little."""
 
 import asyncio
+import gc
 import threading
+import weakref
+from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
+from alcove.api.registry.v1 import registry_pb2 as pb
 from alcove.platform.auth.local import create_local_token
 from alcove.platform.auth.principal import Role
 from alcove.platform.auth.tokens import issue_token
 from alcove.platform.client import PlatformClient
 from alcove.platform.client.errors import ClientError
-from alcove.platform.core.errors import TooManyCallsError
+from alcove.platform.core import limits
+from alcove.platform.core.errors import InvalidFieldError, TooManyCallsError
 from alcove.platform.server.callers import CallerLimits
+from alcove.platform.server.messages import deserializer, forgetting
 from alcove.platform.server.token_reads import AT_ONCE, TokenReads
 from alcove.platform.store import Store
 from alcove.platform.store.tokens import add_token
 from alcove.platform.testing import Served, ServerWorld
+from alcove.platform.testing.wire import METHODS, Wire, method_path
+from google.protobuf.message import Message
 
 
 def test_each_callers_rate_is_its_own() -> None:
@@ -49,6 +59,87 @@ async def test_made_up_tokens_share_their_queries(tmp_path_factory: pytest.TempP
     assert await reads.record(asked[0]) is None
     assert reads.queries == before + 1  # what there is not, is not: it may be issued
     await store.close()
+
+
+def test_a_request_longer_than_its_method_needs_is_not_parsed() -> None:
+    """Four million empty filters are eight megabytes on the wire, and 270 in memory; two methods take long bytes."""
+
+    def parse(data: bytes) -> Message:
+        raise AssertionError(len(data))
+
+    long = {name for name in METHODS if name in ("PublishVersion", "UploadBlob")}
+    for name in METHODS.keys() - long:
+        told = deserializer(method_path(METHODS[name]), parse)(b"\x3a\0" * (limits.REQUEST_BYTES // 2 + 1))
+        assert isinstance(told, InvalidFieldError), name
+    for name in long:
+        with pytest.raises(AssertionError, match=str(limits.MESSAGE_BYTES)):
+            deserializer(method_path(METHODS[name]), parse)(bytes(limits.MESSAGE_BYTES))
+
+
+def test_a_long_request_is_refused_by_a_server(attacked: Served, server_world: ServerWorld) -> None:
+    """A reader's search with half a million filters is told the bound; one that fits is told what is wrong in it."""
+    reader = server_world.token("reader")
+    with Wire(attacked.grpc_address) as wire:
+        for count, told in ((500_000, str(limits.REQUEST_BYTES)), (20_000, "tags")):
+            request = pb.ListVersionsRequest(tags=[pb.TagFilter()] * count)
+            code, details, _ = wire.call("ListVersions", request, reader)
+            assert code is grpc.StatusCode.INVALID_ARGUMENT
+            assert told in details
+
+
+async def test_a_refused_request_is_gone_with_its_call() -> None:
+    """The error that ended a call is kept with the call: its frames must not hold the request, collector or not."""
+
+    class Request:
+        pass
+
+    class Context:
+        error: grpc.aio.AbortError | None = None
+
+    seen: list[weakref.ref[Request]] = []
+
+    async def refused(_requests: Any, context: Context) -> None:
+        request = Request()
+        seen.append(weakref.ref(request))
+        context.error = grpc.aio.AbortError()
+        raise context.error
+
+    gc.disable()
+    try:
+        for call, is_gone in ((refused, False), (forgetting(refused), True)):
+            context = Context()
+            with pytest.raises(grpc.aio.AbortError):
+                await call(None, context)  # type: ignore[arg-type]
+            assert context.error is not None
+            assert (seen[-1]() is None) is is_gone
+            del context
+    finally:
+        gc.enable()
+
+
+@pytest.mark.attack
+def test_refused_requests_take_no_memory(attacked: Served, server_world: ServerWorld) -> None:
+    """Six hundred publications of a megabyte, each refused, leave nothing like six hundred megabytes behind."""
+    package = server_world.package("text_00", "6.6.6")
+    metadata = b"{" + b" " * 1_000_000 + b"}"
+    status = Path(f"/proc/{attacked.pid}/status")
+
+    def resident_kib() -> int:
+        return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmRSS"))
+
+    def push(wire: Wire, number: int) -> None:
+        request = pb.PublishVersionRequest(
+            request_id=f"refused-{number:04d}", manifest=package.manifest.to_bytes(), team_metadata=metadata
+        )
+        code, _, _ = wire.call("PublishVersion", request, server_world.token("team:text"))
+        assert code is grpc.StatusCode.INVALID_ARGUMENT
+
+    with Wire(attacked.grpc_address) as wire:
+        push(wire, 0)
+        before = resident_kib()
+        for number in range(1, 601):
+            push(wire, number)
+        assert resident_kib() < before + 150 * 1024
 
 
 @pytest.mark.attack
