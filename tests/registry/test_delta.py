@@ -65,7 +65,7 @@ def test_delta_cut_anywhere_is_refused(pair: tuple[bytes, bytes]) -> None:
 
 @pytest.mark.parametrize("pair", [trained_further(), one_layer_replaced()])
 def test_changed_delta_is_refused_or_makes_as_many_bytes(pair: tuple[bytes, bytes]) -> None:
-    """Every bit of the head, and one of every 50th byte: an error, or the signed size; its digest is compared afterwards."""
+    """Every bit of the head, and one of every 50th byte: an error, or the signed size; the digest comes after."""
     base, program = pair
     delta = make_delta(base, program)
     for at in [*range(16), *range(16, len(delta), 50)]:
