@@ -4,7 +4,7 @@ A request carries a path and a fixed set of headers: no cookie, no identifier, n
 between devices.  An observer sees every byte that is handed to a connection.  A POST has a connection of its own, which
 nothing else goes through: what is posted is not tied to what was fetched, nor one post to another, by it.
 
-Whatever a server does, a call ends: connecting, the head of an answer and each silence in its body have longest times,
+Whatever a server does, a call ends: connecting, the head of an answer and each piece of its body have longest times,
 its body has a least pace, and closing shuts the sockets under the calls that are under way.
 """
 
@@ -14,10 +14,12 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any, Final
 
 import urllib3
+from alcove.runtime.cancellation import Alarm
 from alcove.sdk import limits
 from alcove.sdk.errors import ClosedError, ResponseTooLargeError, StatusError, TransportError
 from alcove.sdk.transport import Download, Sent, SentObserver, Traffic, Transport, checked_server
@@ -31,10 +33,11 @@ _GZIP: Final = 31  # zlib's name for gzip with the largest window, 32 KiB
 
 
 class _Call:
-    """One request and its answer: what was sent, and the socket, which another thread may shut."""
+    """One request and its answer: what was sent, and the socket, which another thread may shut; to be closed."""
 
     def __init__(self) -> None:
         self.wire = bytearray()
+        self._alarm = Alarm()
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._is_shut = False
@@ -43,6 +46,18 @@ class _Call:
     def is_shut(self) -> bool:
         """Tell whether somebody ended it."""
         return self._is_shut
+
+    def within(self, seconds: float) -> AbstractContextManager[None]:
+        """Shut the socket if the block takes longer.
+
+        The library's own time-outs are for each silence: a head may drip, and so may what stands between the pieces of
+        a body that comes in chunks, their sizes and trailers, of which no caller sees a byte.
+        """
+        return self._alarm.after(seconds, self.shut)
+
+    def close(self) -> None:
+        """Let go of the thread that keeps the time."""
+        self._alarm.close()
 
     def send(self, data: bytes, through: Any) -> None:
         """Note what is about to be sent, and through which socket."""
@@ -136,13 +151,13 @@ class Egress:
         """
         # A part of a compressed file is a part of nothing.
         extra = {"Range": f"bytes={start}-", "Accept-Encoding": "identity"} if start else {}
-        with self._answer(self._pool, "GET", path, b"", extra) as response:
+        with self._answer(self._pool, "GET", path, b"", extra) as (call, response):
             if response.status == 206 and _range_start(response) != start:
                 raise TransportError(method="GET", path=path, reason="the answer is another range than asked for")
             if response.status not in (200, 206):
                 raise self._refusal(response, "GET", path)
             first = start if response.status == 206 else 0
-            yield Download(first, self._plain(response, path, max_bytes - first))
+            yield Download(first, self._plain(call, response, path, max_bytes - first))
 
     def post(self, path: str, body: bytes) -> None:
         """Send `body`; see `Transport.post`.
@@ -155,8 +170,8 @@ class Egress:
         pool = _new_pool()
         try:
             extra = {"Content-Type": "application/octet-stream"}
-            with self._answer(pool, "POST", path, body, extra) as response:
-                for _ in self._chunks(response, "POST", path, limits.MAX_ANSWER_BYTES):
+            with self._answer(pool, "POST", path, body, extra) as (call, response):
+                for _ in self._chunks(call, response, "POST", path, limits.MAX_ANSWER_BYTES):
                     pass
                 if not 200 <= response.status < 300:
                     raise self._refusal(response, "POST", path)
@@ -182,47 +197,45 @@ class Egress:
     @contextlib.contextmanager
     def _answer(
         self, pool: urllib3.PoolManager, method: str, path: str, body: bytes, extra: dict[str, str]
-    ) -> Iterator[urllib3.BaseHTTPResponse]:
+    ) -> Iterator[tuple[_Call, urllib3.BaseHTTPResponse]]:
         """Send a request and give its answer while the context lasts."""
-        call = _Call()
         with self._count:
             if self._is_closed:
                 raise ClosedError
+            call = _Call()
             self._calls.add(call)
         try:
             response = self._head(call, pool, method, path, body=body, extra=extra)
             try:
-                yield response
+                yield call, response
             finally:
                 # Not released to the pool: what is left of an answer is not worth reading.
                 response.close()
         finally:
             with self._count:
                 self._calls.discard(call)
+            call.close()
 
     def _head(
         self, call: _Call, pool: urllib3.PoolManager, method: str, path: str, *, body: bytes, extra: dict[str, str]
     ) -> urllib3.BaseHTTPResponse:
         """Send a request and return its answer, of which the head has come."""
         token = _call.set(call)
-        # The library's own time-outs are for each silence, and a head may drip.
-        watch = threading.Timer(limits.HEAD_TIMEOUT_S, call.shut)
-        watch.daemon = True
-        watch.start()
         try:
-            response = pool.request(
-                method,
-                self.server + path,
-                body=body or None,
-                headers=HEADERS | extra,
-                redirect=False,
-                preload_content=False,
-                decode_content=False,
-            )
+            with call.within(limits.HEAD_TIMEOUT_S):
+                response = pool.request(
+                    method,
+                    self.server + path,
+                    body=body or None,
+                    headers=HEADERS | extra,
+                    redirect=False,
+                    preload_content=False,
+                    decode_content=False,
+                )
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise self._broken(method, path, error, is_late=call.is_shut) from error
+            late = f"no whole head of an answer within {limits.HEAD_TIMEOUT_S:.0f} s" if call.is_shut else ""
+            raise self._broken(method, path, late or _reason(error)) from error
         finally:
-            watch.cancel()
             _call.reset(token)
             with self._count:
                 self._traffic.sent_bytes += len(call.wire)
@@ -230,17 +243,14 @@ class Egress:
                 self._observer(Sent(method, path, body, bytes(call.wire)))
         return response
 
-    def _broken(
-        self, method: str, path: str, error: BaseException, *, is_late: bool = False
-    ) -> TransportError | ClosedError:
-        if self._is_closed:
-            return ClosedError()
-        late = f"no whole head of an answer within {limits.HEAD_TIMEOUT_S:.0f} s"
-        return TransportError(method=method, path=path, reason=late if is_late else _reason(error))
+    def _broken(self, method: str, path: str, reason: str) -> TransportError | ClosedError:
+        return ClosedError() if self._is_closed else TransportError(method=method, path=path, reason=reason)
 
-    def _plain(self, response: urllib3.BaseHTTPResponse, path: str, limit_bytes: int) -> Iterator[bytes]:
+    def _plain(
+        self, call: _Call, response: urllib3.BaseHTTPResponse, path: str, limit_bytes: int
+    ) -> Iterator[bytes]:
         """Give the file's bytes, unpacked where the server packed them; never more than the limit in memory or out."""
-        chunks = self._chunks(response, "GET", path, limit_bytes)
+        chunks = self._chunks(call, response, "GET", path, limit_bytes)
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding == "identity":
             yield from chunks
@@ -267,17 +277,21 @@ class Egress:
         if not unpacker.eof:
             raise TransportError(method="GET", path=path, reason=f"the packed file ends after {unpacked} bytes")
 
-    def _chunks(self, response: urllib3.BaseHTTPResponse, method: str, path: str, limit_bytes: int) -> Iterator[bytes]:
+    def _chunks(
+        self, call: _Call, response: urllib3.BaseHTTPResponse, method: str, path: str, limit_bytes: int
+    ) -> Iterator[bytes]:
         started_s = self._monotonic_s()
         received = 0
+        late = f"no piece of the body within {limits.READ_TIMEOUT_S:.0f} s"
         while True:
             try:
-                chunk = response.read1(limits.CHUNK_BYTES)
+                with call.within(limits.READ_TIMEOUT_S):
+                    chunk = response.read1(limits.CHUNK_BYTES)
             except (urllib3.exceptions.HTTPError, OSError) as error:
-                raise self._broken(method, path, error) from error
-            if self._is_closed:
-                # An answer without a length ends like this too.
-                raise ClosedError
+                raise self._broken(method, path, late if call.is_shut else _reason(error)) from error
+            if call.is_shut:
+                # An answer without a length, or within its trailers, ends like this too.
+                raise self._broken(method, path, late)
             if not chunk:
                 return
             received += len(chunk)

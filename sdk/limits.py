@@ -6,7 +6,7 @@ CONNECT_TIMEOUT_S: Final = 10.0
 """Longest wait for a connection; a phone in a tunnel gives up and tries at the next sync."""
 
 READ_TIMEOUT_S: Final = 30.0
-"""Longest silence of a server within an answer."""
+"""Longest silence of a server within an answer, and longest wait for the next piece of its body."""
 
 GRACE_S: Final = 30.0
 """How long an answer may take before its pace is judged."""

@@ -309,6 +309,33 @@ def test_head_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     server.close()
 
 
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
+FRAMES = {
+    "the size of a piece": CHUNKED + b"3;" + b"x" * 60_000,
+    "trailers": CHUNKED + b"0\r\n" + b"X-A: b\r\n" * 10_000,
+    "the size of the first piece": CHUNKED.removesuffix(b"3\r\nabc\r\n") + b"0" * 60_000,
+}
+
+
+@pytest.mark.parametrize("is_post", [False, True], ids=["get", "post"])
+@pytest.mark.parametrize("says", FRAMES.values(), ids=FRAMES)
+def test_body_that_drips_between_its_pieces_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, says: bytes, is_post: bool
+) -> None:
+    """No byte of it is the body's, so that no pace is judged: it could go on for ever."""
+    server = Mute(says, pace=0.005)
+    monkeypatch.setattr("alcove.sdk.limits.READ_TIMEOUT_S", 0.5)
+    egress = Egress(server.url)
+    with pytest.raises(TransportError):
+        if is_post:
+            egress.post("/reports", b"x")
+        else:
+            with egress.get("/x", max_bytes=1000) as download:
+                assert set(download.chunks) <= {b"abc"}
+    egress.close()
+    server.close()
+
+
 def test_halt_is_asked_for_across_files_and_features_too(device: Device) -> None:
     """Many files of less than a minute each are no way around it."""
     asked: list[int] = []
