@@ -28,7 +28,7 @@ Invariants:
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -188,12 +188,24 @@ class SlotStore:
         Raises:
             StorageError: a step failed; what is left goes next time.
         """
-        for feature, digest in self._installed():
-            if (feature, digest) not in wanted:
-                self.discard(feature, digest)
+        self.keep_versions(wanted)
         for part in sorted(self._downloads.iterdir()):
             self._files.remove(part)
         self.tries.keep_only(frozenset(digest for _, digest in wanted))
+
+    def keep_versions(self, wanted: frozenset[tuple[str, str]], unsettled: Collection[str] = ()) -> None:
+        """Remove every installed version that is not named.
+
+        Args:
+            wanted: (feature, manifest digest) of what stays, the slots among them.
+            unsettled: features of which it is not known now what they are to have: all of theirs stay.
+
+        Raises:
+            StorageError: a step failed; what is left goes next time.
+        """
+        for feature, digest in self._installed():
+            if (feature, digest) not in wanted and feature not in unsettled:
+                self.discard(feature, digest)
 
     def _installed(self) -> Iterator[tuple[str, str]]:
         for feature in sorted(self._versions.iterdir()):

@@ -135,6 +135,7 @@ class SignedTree(Tree, Protocol):
 class _Progress:
     state: State
     refused: list[Refusal] = field(default_factory=list)
+    fetched: dict[str, frozenset[str]] = field(default_factory=dict)
     error: Problem | None = None
     halt: "Halt | None" = None
 
@@ -198,6 +199,7 @@ class Synchroniser:
                 with _noted(progress):
                     while not self._is_followed(progress):
                         progress.refused.clear()
+                        progress.fetched.clear()
         except (StorageError, ForeignFolderError) as error:
             progress.error = error
         if progress.error is not None or progress.refused:
@@ -246,8 +248,9 @@ class Synchroniser:
         self._withdraw(progress, halt)
         self._store(progress, progress.state.quarantine(self._slots.tries.quarantined()))
         self._leave_below(progress, tree)
-        if not progress.refused:
-            # Not before: a mirror that holds halts or floors back is not heard.
+        if all(isinstance(refusal.error, ExpiredMetadata) for refusal in progress.refused):
+            # Not before: a mirror that holds halts or floors back is not heard.  A team's role that has expired is the
+            # team's own doing, since the snapshot names its version: it takes no other team's features away.
             self._freshness.hear(tree.signed_time())
         settled = {refusal.feature for refusal in progress.refused}
         policy = tree.policy(self._app)
@@ -266,10 +269,11 @@ class Synchroniser:
                 )
                 choice = choose(feature, policy.features[feature], found, tree, self._questions, halted=halt.digests)
                 resolution = choice.resolution
+                fetched = frozenset(ref.manifest_sha256 for ref in choice.fetched)
+                progress.fetched[feature] = fetched
                 self._meet(progress.state, feature, resolution)
                 with self._bounds.asking(lambda: self._ask_again(progress)):
                     self._install_all(progress, feature, choice, tree)
-                fetched = frozenset(ref.manifest_sha256 for ref in choice.fetched)
                 current = progress.state.slots(feature).current
                 is_proven = current is not None and self._slots.tries.is_proven(current.manifest_sha256)
                 activated = progress.state.activate(feature, _slot(resolution), is_proven=is_proven)
@@ -286,8 +290,17 @@ class Synchroniser:
                 raise StorageError(step="install", path=feature, reason=str(error)) from error
         tasks = (one.task for rules in policy.features.values() for one in rules.all_experiments)
         self._history.keep_only({task.task_id for task in tasks})
-        if not progress.refused and not halt.frozen:
-            self._slots.keep_only(progress.state.versions())
+        self._tidy(progress, halt)
+
+    def _tidy(self, progress: _Progress, halt: "Halt") -> None:
+        """Remove what is not needed any more; a feature that goes on trying keeps what it has begun, and no other."""
+        wanted = progress.state.versions()
+        unsettled = {refusal.feature for refusal in progress.refused} | set(halt.frozen)
+        if not unsettled:
+            self._slots.keep_only(wanted)
+            return
+        wanted |= {(feature, digest) for feature, digests in progress.fetched.items() for digest in digests}
+        self._slots.keep_versions(wanted, unsettled - progress.fetched.keys())
 
     def _refresh(self, tree: SignedTree) -> None:
         try:

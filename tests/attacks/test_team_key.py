@@ -1,12 +1,24 @@
 """One team's key: it publishes that team's versions, and speaks for nobody else."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 from alcove.registry._tuf import DelegatedRole, Delegations, Key, SuccinctRoles, TargetFile
-from alcove.registry.errors import MetadataError, MissingTarget, PublishError, RegistryError
+from alcove.registry.ceremony import initialise_tree
+from alcove.registry.errors import ExpiredMetadata, MetadataError, MissingTarget, PublishError, RegistryError
+from alcove.registry.keys import create_keys
 from alcove.registry.manifest import manifest_path
-from alcove.registry.policy import Policy
-from alcove.registry.team import next_team_metadata
+from alcove.registry.package import create_package
+from alcove.registry.policy import FeaturePolicy, Halt, Policy, VersionRef
+from alcove.registry.policy.document import halt_to_bytes
+from alcove.registry.team import next_team_metadata, sign_version
 from alcove.registry.testing import TreeWorld
+from alcove.sdk import RuntimeTooOldError
+from alcove.sdk.limits import MAX_STALE_S
+from alcove.sdk.testing import FakeEngine, HandClock, fake_program
+
+from tests.sdk.conftest import APP, FEATURE, NOW, TEAM, YEAR, Device, World
 
 
 def test_team_cannot_speak_for_another_team_or_the_policy(published: TreeWorld) -> None:
@@ -70,3 +82,120 @@ def test_team_adds_nothing_to_another_teams_paths(published: TreeWorld, path: st
     metadata.sign(published.keys.teams["speech"])
     with pytest.raises(PublishError, match="may not publish"):
         published.tree.accept_team_metadata(metadata.to_bytes(), {path: b"{}"})
+
+
+OTHER_TEAM, OTHER = "weather", "forecast"
+
+
+class Neighbours:
+    """A device whose app has a feature of each of two teams, of which one is hostile."""
+
+    def __init__(self, folder: Path, make_device: Callable[..., Device]) -> None:
+        teams = {TEAM: [FEATURE], OTHER_TEAM: [OTHER]}
+        self.clock = HandClock(NOW)
+        keys = create_keys(folder / "keys", teams=teams)
+        initialise_tree(folder / "tree", keys, teams, clock=self.clock)
+        self.world = World(folder / "tree", keys, self.clock)
+        self.device = make_device(self.world)
+        self.device.options["clock"] = self.clock
+        self.refs = {FEATURE: self.world.push("1.0.0", fake_program("one")), OTHER: self.hostile("1.0.0")}
+        self.publish()
+
+    def hostile(self, version: str, *, lifetime_s: int = YEAR, min_runtime: str = "0.1.0") -> VersionRef:
+        """Publish a version of the hostile team's feature, as its key can."""
+        package = create_package(
+            feature=OTHER,
+            team=OTHER_TEAM,
+            version=version,
+            programs={"fake": fake_program("sun", version=version)},
+            card="# Forecast",
+            inspector=FakeEngine().inspector,
+            min_runtime=min_runtime,
+        )
+        tree = self.world.tree
+        for sha256, data in package.blobs().items():
+            tree.blobs.put(sha256, data)
+        key, expires_s = self.world.keyring.teams[OTHER_TEAM], self.clock.now_s() + lifetime_s
+        signed = sign_version(tree.team_metadata(OTHER_TEAM), package.manifest, key, expires_s)
+        tree.accept_team_metadata(signed, {package.manifest.path: package.manifest.to_bytes()})
+        return VersionRef(version=version, manifest_sha256=package.manifest.sha256)
+
+    def publish(self) -> None:
+        """Publish a policy of what the two teams have, and with it a tree of today."""
+        rules = {name: FeaturePolicy(min_version="0.0.1", default=ref) for name, ref in self.refs.items()}
+        self.world._publish(rules)
+
+    def installed(self, feature: str) -> int:
+        """Return how many versions of a feature lie on the device."""
+        return len(list((self.device.folder / "versions" / feature).iterdir()))
+
+
+@pytest.fixture
+def neighbours(tmp_path: Path, make_device: Callable[..., Device], unsynced: None) -> Neighbours:
+    """Two teams and a device."""
+    return Neighbours(tmp_path, make_device)
+
+
+def test_team_that_lets_its_role_expire_takes_no_other_features_away(neighbours: Neighbours) -> None:
+    """It signs for an hour: the server is heard all the same, and what other teams publish goes on and is replaced."""
+    device = neighbours.device
+    client = device.client()
+    assert client.sync().error is None
+    neighbours.hostile("1.0.1", lifetime_s=3600)
+    assert client.sync().error is None
+    for day in range(2, int(2 * MAX_STALE_S) // 86_400):
+        neighbours.clock.pass_s(86_000)
+        if day == 20:
+            neighbours.refs[FEATURE] = neighbours.world.push("2.0.0", fake_program("two"))
+        neighbours.publish()
+        result = client.sync()
+        assert isinstance(result.error, ExpiredMetadata)
+        assert {refusal.feature for refusal in result.refused} == {OTHER}
+        assert not client.is_stale
+    assert device.answer(client) == "two 2.0.0 default"
+
+
+@pytest.mark.parametrize("change", [None, lambda data: b"{}", lambda data: data[:-1] + b" ", lambda data: data * 2])
+def test_floors_that_a_mirror_holds_back_are_still_not_hearing(
+    neighbours: Neighbours, change: Callable[[bytes], bytes] | None
+) -> None:
+    """What it withholds or changes is no expired role: the device says that it is stale, and falls to the baseline."""
+    device = neighbours.device
+    client = device.client()
+    assert client.sync().error is None
+    neighbours.hostile("1.0.1")
+    found = (neighbours.world.folder / "metadata").glob(f"*.team-{OTHER_TEAM}.json")
+    role = max(found, key=lambda path: int(path.name.partition(".")[0]))
+    honest = role.read_bytes()
+    for _ in range(int(MAX_STALE_S) // 86_000 + 1):
+        neighbours.clock.pass_s(86_000)
+        role.write_bytes(honest)
+        neighbours.publish()
+        if change is None:
+            role.unlink()
+        else:
+            role.write_bytes(change(honest))
+        assert client.sync().error is not None
+    assert client.is_stale
+    assert device.answer(client) == "shipped baseline stale"
+
+
+@pytest.mark.parametrize("way", ["refused", "frozen"])
+def test_feature_that_cannot_be_settled_fills_no_disk_with_versions_of_others(neighbours: Neighbours, way: str) -> None:
+    """However long one is refused, or frozen by a halt: of the others a device keeps what it keeps on any day."""
+    device = neighbours.device
+    client = device.client()
+    assert client.sync().error is None
+    if way == "refused":
+        neighbours.refs[OTHER] = neighbours.hostile("2.0.0", min_runtime="9.0.0")
+    else:
+        halt = Halt(app=APP, serial=1, frozen=(OTHER,))
+        neighbours.world.tree.publish_halt(APP, halt_to_bytes(halt))
+    for number in range(2, 9):
+        neighbours.refs[FEATURE] = neighbours.world.push(f"{number}.0.0", fake_program(f"{number}"))
+        neighbours.publish()
+        error = client.sync().error
+        assert isinstance(error, RuntimeTooOldError) if way == "refused" else error is None
+        assert device.answer(client) == f"{number} {number}.0.0 default"
+        assert neighbours.installed(FEATURE) <= 3
+        assert neighbours.installed(OTHER) == 1
