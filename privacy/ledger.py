@@ -288,6 +288,9 @@ class OsLogFile:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
+            with contextlib.suppress(OSError):
+                # Closing alone gives nothing back while a child that was forked meanwhile has a copy.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
     def read(self) -> bytes:

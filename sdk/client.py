@@ -12,7 +12,9 @@ call that needs it.
 """
 
 import logging
+import os
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
@@ -64,7 +66,9 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class Client:
-    """An app's client; safe for several threads, and for several processes with one data folder.
+    """An app's client; safe for several threads, and for several processes with one data folder, forked ones too.
+
+    A forked child syncs and reports in the background only where it begins to itself.
 
     Nothing leaves the device before `sync`, `report` or `start_background_sync` is called.  Features, predictions and
     outcomes never wait for a sync.
@@ -151,6 +155,7 @@ class Client:
         self._executor: Executor | None = None
         self._background: tuple[BackgroundSync, ...] = ()
         self._is_closed = False
+        _LIVING.add(self)
 
     @overload
     def feature(self, feature: str, *, deadline_ms: float | None = None) -> FeatureHandle[Any]: ...
@@ -430,6 +435,14 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _begin_in_child(self) -> None:
+        """Hold nothing in a forked child that only the parent's threads could give back, nor a socket of theirs."""
+        self._sync_lock, self._transport_lock = threading.Lock(), threading.Lock()
+        self._reporter_lock, self._lock = threading.Lock(), threading.Lock()
+        self._freshness.begin_in_child()
+        self._transport = self._run_sync = self._bounds = self._reporter = self._executor = None
+        self._background = ()
+
     def _cancel_sync(self, *, is_for_good: bool = False) -> None:
         bounds = self._bounds
         if bounds is not None:
@@ -578,6 +591,17 @@ class Client:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(ASYNC_WORKERS, thread_name_prefix="alcove-predict")
             return self._executor
+
+
+_LIVING: "weakref.WeakSet[Client]" = weakref.WeakSet()
+
+
+def _begin_all_in_child() -> None:
+    for client in list(_LIVING):
+        client._begin_in_child()  # noqa: SLF001 - of this module
+
+
+os.register_at_fork(after_in_child=_begin_all_in_child)
 
 
 def _typed_decode(contract: Contract[T], _: Runnable, outputs: list[Any]) -> T:

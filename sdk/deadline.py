@@ -10,6 +10,7 @@ there is one thread for each handle and no queue: runs that are late do not pile
 fail without beginning another.
 """
 
+import os
 import queue
 import threading
 import time
@@ -42,14 +43,19 @@ class _Run:
 class DeadlineRunner:
     """Runs one call at a time on a thread of its own, and waits for it no longer than was said.
 
-    The thread begins with the first call and ends with this object; it does not keep a process from ending.
+    The thread begins with the first call and ends with this object; it does not keep a process from ending.  A forked
+    child, which has no such thread, begins one of its own.
     """
 
     def __init__(self) -> None:
+        self._renew()
+
+    def _renew(self) -> None:
         self._calls: queue.SimpleQueue[_Run | None] = queue.SimpleQueue()
         self._is_free = threading.Lock()
         self._start = threading.Lock()
         self._is_started = False
+        self._process = os.getpid()
         weakref.finalize(self, self._calls.put, None)
 
     def run(self, work: Callable[[Cancellation], T], deadline_s: float) -> T:
@@ -63,6 +69,8 @@ class DeadlineRunner:
             DeadlineExceededError: it is not back in time, or an earlier one has not ended.
         """
         end_s = time.monotonic() + deadline_s
+        if self._process != os.getpid():
+            self._renew()
         if not self._is_free.acquire(timeout=deadline_s):
             raise DeadlineExceededError
         call = _Run(work)

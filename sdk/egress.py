@@ -246,9 +246,7 @@ class Egress:
     def _broken(self, method: str, path: str, reason: str) -> TransportError | ClosedError:
         return ClosedError() if self._is_closed else TransportError(method=method, path=path, reason=reason)
 
-    def _plain(
-        self, call: _Call, response: urllib3.BaseHTTPResponse, path: str, limit_bytes: int
-    ) -> Iterator[bytes]:
+    def _plain(self, call: _Call, response: urllib3.BaseHTTPResponse, path: str, limit_bytes: int) -> Iterator[bytes]:
         """Give the file's bytes, unpacked where the server packed them; never more than the limit in memory or out."""
         chunks = self._chunks(call, response, "GET", path, limit_bytes)
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()

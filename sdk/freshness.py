@@ -171,6 +171,10 @@ class Freshness:
                 return 0
             return self._looked(record).floor_s()
 
+    def begin_in_child(self) -> None:
+        """Wait in a forked child for no thread of the parent."""
+        self._lock = threading.Lock()
+
     def look(self) -> bool:
         """Read both clocks and count what has passed; tell whether the device is overdue."""
         self._change(lambda record: record)

@@ -206,7 +206,10 @@ class FileLock:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             except OSError as error:
                 raise StorageError(step="lock", path=self._path.name, reason=str(error)) from error
-            yield
+            try:
+                yield
+            finally:
+                _unlock(descriptor)
 
     @contextlib.contextmanager
     def held_if_free(self) -> Iterator[bool]:
@@ -221,7 +224,10 @@ class FileLock:
             except OSError:
                 yield False
             else:
-                yield True
+                try:
+                    yield True
+                finally:
+                    _unlock(descriptor)
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[int]:
@@ -233,3 +239,9 @@ class FileLock:
             yield descriptor
         finally:
             os.close(descriptor)
+
+
+def _unlock(descriptor: int) -> None:
+    """Give a lock back: closing does not, while a child that was forked meanwhile has a copy of the descriptor."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
