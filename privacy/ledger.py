@@ -282,7 +282,7 @@ class OsLogFile:
             LedgerStorageError: the file could not be made or locked.
         """
         with self._step("lock"):
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             with self._step("lock"):
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -309,7 +309,7 @@ class OsLogFile:
             LedgerStorageError: a step failed; any part of `data` may be in the file.
         """
         with self._step("append"):
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
             try:
                 view = memoryview(data)
                 while view:

@@ -46,7 +46,9 @@ class Disk:
 
     def write(self, path: Path, data: bytes) -> None:
         """Write a file from its beginning and sync it."""
-        with path.open("wb") as file:
+        if path.is_symlink():
+            path.unlink()  # what it leads to is nobody's to write here
+        with open(path, "wb", opener=_opened_here) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -62,6 +64,10 @@ class Disk:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _opened_here(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 DISK: Final = Disk()

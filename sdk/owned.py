@@ -27,6 +27,9 @@ _TEXT: Final = (
 PARTS: Final = ("downloads", "metadata", "reports", "staging", "tries", "versions")
 """Folders of ours."""
 
+WITHIN: Final = ("metadata/documents", "metadata/manifests", "metadata/tuf", "metadata/tuf/root_history")
+"""Folders within them that are written to without a look; others are removed where they are links."""
+
 _FILES: Final = frozenset({"freshness.json", "freshness.lock", "identity", "lock", "state.json"})
 _BEFORE: Final = frozenset({"downloads", "lock", "staging", "versions"})
 """What an SDK from before the mark made at its first start, before anything else."""
@@ -67,7 +70,7 @@ def check_links(folder: Path) -> None:
     Raises:
         ForeignFolderError: one is a link.
     """
-    links = [name for name in PARTS if (folder / name).is_symlink()]
+    links = [name for name in PARTS + WITHIN if (folder / name).is_symlink()]
     if links:
         raise ForeignFolderError(folder=str(folder), found=links)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from alcove.sdk import CallError, Client, ForeignFolderError
-from alcove.sdk.owned import MARK, PARTS
+from alcove.sdk.owned import MARK, PARTS, WITHIN
 from alcove.sdk.storage import Files
 from alcove.sdk.testing import fake_program
 from hypothesis import HealthCheck, given, settings
@@ -147,7 +147,7 @@ def test_starts_at_one_time_agree_that_the_folder_is_theirs(device: Device) -> N
     assert errors == []
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", PARTS + WITHIN)
 def test_part_that_is_a_link_is_refused(device: Device, tmp_path: Path, part: str) -> None:
     """Where it leads nothing is removed or written, at the start or, if it came later, at a sync."""
     client = device.client()
@@ -193,7 +193,27 @@ def link_leftover(device: Device, elsewhere: Path, _: World) -> None:
     (device.folder / "x.partial").symlink_to(elsewhere / "film.mp4")
 
 
-@pytest.mark.parametrize("link", [link_feature, link_own_feature, link_version, link_part, link_leftover])
+def link_documents(device: Device, elsewhere: Path, _: World) -> None:
+    """So do the documents of the signed tree, and what a crash seems to have left of them."""
+    for path in sorted((device.folder / "metadata").rglob("*.*")):
+        if path.is_file():
+            path.with_name(f".{path.name}.partial").symlink_to(elsewhere / "film.mp4")
+            path.unlink()
+            path.symlink_to(elsewhere / "film.mp4")
+
+
+def link_reports(device: Device, elsewhere: Path, world: World) -> None:
+    """So do the files that the app's outcomes go to, one of them to a place where there is nothing."""
+    world.set_policy("3.0.0", rollout=("3.0.0", 10_000), control=0)
+    for name in ("history.json", "met.json", "outbox.json", "pending.json", "questions.jsonl"):
+        (device.folder / "reports" / name).symlink_to(elsewhere / "film.mp4")
+    (device.folder / "reports" / "ledger.jsonl").symlink_to(elsewhere / "new")
+
+
+@pytest.mark.parametrize(
+    "link",
+    [link_feature, link_own_feature, link_version, link_part, link_leftover, link_documents, link_reports],
+)
 def test_nothing_is_removed_or_written_through_a_link(
     device: Device, tmp_path: Path, link: Callable[[Device, Path, World], None]
 ) -> None:
@@ -208,9 +228,13 @@ def test_nothing_is_removed_or_written_through_a_link(
     client = device.client()
     client.sync()
     client.sync()
+    handle = client.feature(FEATURE)
+    handle.predict("hello")
+    handle.record_outcome(True)
+    client.report()
     assert contents(elsewhere) == before
     assert (elsewhere / "film.mp4").stat().st_mode == mode
-    assert device.answer(client) == "three 3.0.0 default"
+    assert device.answer(client).startswith("three 3.0.0")
 
 
 def test_folder_that_is_reached_by_a_link_is_taken(device: Device, tmp_path: Path) -> None:
