@@ -52,6 +52,10 @@ What a key signed that root has taken away counts no longer: a thief could have 
 """
 
 
+LAST_S: Final = 253_402_300_799
+"""The last moment that a date of the tree can say: the end of the year 9999."""
+
+
 def utc(moment_s: int) -> datetime:
-    """Return the moment as TUF writes it: UTC, whole seconds."""
-    return datetime.fromtimestamp(moment_s, UTC)
+    """Return the moment as TUF writes it: UTC, whole seconds; for one beyond `LAST_S`, that."""
+    return datetime.fromtimestamp(min(moment_s, LAST_S), UTC)

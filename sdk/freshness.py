@@ -185,11 +185,13 @@ class Freshness:
 
         def renewed(record: Record) -> Record:
             is_same_key = not set(record.keys).isdisjoint(said.keys)
-            if is_same_key and said.version <= record.version:
+            # A thief of the key may write any number; one that could not be kept would be news at every start.
+            version = min(said.version, _MAX_NUMBER - 1)
+            if is_same_key and version <= record.version:
                 return record
             return replace(
                 record,
-                version=said.version,
+                version=version,
                 signed_s=max(said.signed_s, record.floor_s() if is_same_key else 0),
                 expires_s=said.expires_s,
                 keys=tuple(said.keys),

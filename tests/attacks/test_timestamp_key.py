@@ -1,9 +1,13 @@
 """The `timestamp` key alone: it freezes for as long as the snapshot lives, and new keys leave its numbers behind."""
 
+from datetime import UTC, datetime
+
 import pytest
 from alcove.registry import layout
 from alcove.registry._tuf import (
+    Metadata,
     Targets,
+    Timestamp,
 )
 from alcove.registry.errors import (
     ExpiredMetadata,
@@ -12,7 +16,8 @@ from alcove.registry.errors import (
 from alcove.registry.keys import ONLINE_ROLES
 from alcove.registry.testing import TreeWorld
 
-from tests.attacks.attacker import SERVER, Attacker, possible, read_everything, replace_keys
+from tests.attacks.attacker import DAY_S, SERVER, Attacker, possible, read_everything, replace_keys
+from tests.sdk.conftest import Device
 
 
 def test_timestamp_key_alone_freezes_and_no_more(published: TreeWorld) -> None:
@@ -57,3 +62,41 @@ def test_stolen_timestamp_key_freezes_for_as_long_as_the_snapshot_lives(publishe
     replace_keys(published, {"timestamp"})
     published.tree.refresh()
     assert read_everything(published, "device") == (1, 0, "1.0.0")
+
+
+def sign_timestamp(device: Device, version: int, expires: datetime) -> None:
+    """Have the mirror serve a timestamp of the thief's."""
+    path = device.world.folder / "metadata" / "timestamp.json"
+    metadata: Metadata[Timestamp] = Metadata.from_bytes(path.read_bytes())
+    metadata.signed.version, metadata.signed.expires = version, expires
+    metadata.sign(device.world.keyring.online.timestamp)
+    path.write_bytes(metadata.to_bytes())
+
+
+@pytest.mark.parametrize("off_s", [0, 1, DAY_S, 2 * DAY_S, 10 * DAY_S])
+def test_last_date_that_there_is_stops_no_app(device: Device, unsynced: None, off_s: int) -> None:
+    """The floor of the clock then is beyond every date, as a wall clock may be: a sync says so, and raises nothing."""
+    sign_timestamp(device, 1000, datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC))
+    client = device.client()
+    assert client.sync().error is None
+    device.clock.pass_s(off_s)
+    for _ in range(2):
+        assert isinstance(client.sync().error, ExpiredMetadata)
+        assert device.answer(client) == "one 1.0.0 default"
+        client = device.client()
+
+
+@pytest.mark.parametrize("version", [2**53, 2**62 - 1, 2**62, 2**200])
+def test_number_beyond_what_is_kept_is_no_news_at_every_start(device: Device, unsynced: None, version: int) -> None:
+    """The mirror repeats one timestamp: however the app starts and syncs, the time since it was heard grows."""
+    client = device.client()
+    assert client.sync().error is None
+    sign_timestamp(device, version, datetime.fromtimestamp(device.clock.now_s() + DAY_S, UTC))
+    assert client.sync().error is None
+    for quarter in range(1, 4):
+        device.clock.pass_s(DAY_S // 4)
+        client.close()
+        client = device.client()
+        assert client.sync().error is None
+        assert client._freshness.age_s is not None
+        assert client._freshness.age_s >= quarter * DAY_S // 4
