@@ -31,6 +31,7 @@ PRE_ANSWERS_MIN: Final = 5  # answers below which a share of them says nothing o
 CELLS_MAX: Final = 256  # 8 arms x 2 outcomes x 16 bins; fits the two bytes of a report's cell
 OUTCOMES_MAX: Final = 8  # the user's answers that an experiment tells apart
 EPSILON_MAX: Final = 8  # what a device may spend in 30 days
+WINDOW_MIN_S: Final = 3600  # an hour; a report names its window, and with it when the device was used
 WINDOW_MAX_S: Final = 31 * 86_400  # a month; the ledger looks back 30 days
 HALTED_MAX: Final = 256  # versions halted at once
 LIFTS_MAX: Final = 256  # what one team has lifted, each thing once; as many as may be halted

@@ -41,6 +41,10 @@ MAX_ANSWER_BYTES: Final = 4_096
 MAX_STATE_BYTES: Final = 4_000_000
 """Largest state file that is read: 64 features with a task each take about 100 kB."""
 
+MAX_PENDING: Final = 256
+"""Outcomes that wait for a report, one a task and window: four of each feature; a policy could name new tasks at every
+sync, and a file that grows beyond what is read would end all reports."""
+
 MAX_HISTORY_ANSWERS: Final = 64
 """Own answers of a feature that a device remembers: a share of them is known to about six per cent."""
 

@@ -8,7 +8,9 @@ Invariants:
   I1  The debit is on the disk before the randomised cell exists, and that before it is sent.
   I2  The true cell leaves pending.json only through the randomiser; a window is randomised once, so repeating an upload
       tells nothing more.
-  I3  Only the present window and the one before are reported; older outcomes are dropped.
+  I3  Only the present window and the one before are reported; older outcomes are dropped.  A window is at least
+      `WINDOW_MIN_S` long, whatever the policy says: it names when the device was used, and short ones would tie the
+      reports of a device together.
   I4  A body holds one report, and has a connection of its own (`egress.py`): neither ties two tasks of a device
       together, nor a report to a sync, and a refusal costs that report alone.  In the background one is sent at a time,
       at times drawn at random; what an app sends by `Client.report` goes at once, so that the moment ties it.  The
@@ -33,13 +35,14 @@ from alcove.privacy.ledger import BudgetLimits, Ledger
 from alcove.privacy.randomised_response import RandomisedResponse
 from alcove.privacy.report import Report, report_from_bytes, report_to_bytes
 from alcove.registry.errors import DocumentError
+from alcove.registry.limits import WINDOW_MIN_S
 from alcove.registry.policy.document import TaskPolicy
 from alcove.registry.policy.outcome import Outcome
 from alcove.sdk.clock import Clock
 from alcove.sdk.consent import Consent
 from alcove.sdk.errors import AlcoveSdkError, ServerError, StatusError, StorageError
 from alcove.sdk.history import History
-from alcove.sdk.limits import MAX_STATE_BYTES
+from alcove.sdk.limits import MAX_PENDING, MAX_STATE_BYTES
 from alcove.sdk.storage import FileLock, Files
 from pydantic import ValidationError
 
@@ -141,6 +144,8 @@ class Reporter:
         window = task.window_at(self._clock.now_s())
         if window is None or serving.arm >= task.arm_count or measurement.outcome >= task.outcome_count:
             return
+        if task.window_s < WINDOW_MIN_S:
+            return
         latency_ms = max(measurement.latency_ms, 0.0)
         cell = task.cell_index(serving.arm, measurement.outcome, latency_ms, self._history.bin_of(task))
         with contextlib.suppress(StorageError), self._held():
@@ -156,7 +161,7 @@ class Reporter:
                 entry.seen += 1
                 if uniform_below(entry.seen, self._entropy) == 0:
                     entry.cell = cell
-            self._write_pending(pending, is_durable=False)
+            self._write_pending(pending[-MAX_PENDING:], is_durable=False)
 
     def report(self, transport: "Transport", *, most: int | None = None) -> ReportResult:
         """Make the reports that are due and send those that wait; raises nothing for bad weather or a spent budget.
@@ -273,7 +278,8 @@ class Reporter:
             with contextlib.suppress(ValidationError, DocumentError, KeyError, TypeError):
                 task = TaskPolicy.model_validate_json(fields["task"])
                 entry = _Pending(task, int(fields["window"]), int(fields["cell"]), int(fields["seen"]))
-                if entry.window >= 0 and 0 <= entry.cell < task.cell_count and entry.seen > 0:
+                is_sound = entry.window >= 0 and 0 <= entry.cell < task.cell_count and entry.seen > 0
+                if is_sound and task.window_s >= WINDOW_MIN_S:
                     entries.append(entry)
         return entries
 

@@ -43,7 +43,7 @@ from alcove.platform.store.rollouts import live_rollouts
 from alcove.platform.store.versions import find_default, get_version, set_default
 from alcove.privacy.limits import EPSILON_PER_DAY, MIN_EPSILON
 from alcove.registry.canonical import AppName
-from alcove.registry.limits import ARMS_MAX
+from alcove.registry.limits import ARMS_MAX, WINDOW_MIN_S
 from alcove.registry.policy import VersionRef
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -299,8 +299,8 @@ def _checked(record: ExperimentRecord) -> ExperimentRecord:
     versions = [arm.version for arm in record.arms]
     if len(set(versions)) != len(versions):
         raise InvalidFieldError("arms.version", "a different version in each arm", versions)
-    if record.window_s < 1:
-        raise InvalidFieldError("window_s", "at least 1", record.window_s)
+    if record.window_s < WINDOW_MIN_S:
+        raise InvalidFieldError("window_s", f"at least {WINDOW_MIN_S}, an hour", record.window_s)
     with fields_named("experiment"):
         task = experiment_policy(replace(record, started_at_s=record.created_at_s)).task
     if not MIN_EPSILON <= task.epsilon_fraction <= EPSILON_PER_DAY:

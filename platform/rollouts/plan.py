@@ -12,7 +12,7 @@ from alcove.platform.core.rollout_records import GuardrailRecord, PlanAction, Ro
 from alcove.platform.rollouts.task import task_of
 from alcove.platform.stats import GuardMetric
 from alcove.privacy.limits import EPSILON_PER_DAY, MIN_EPSILON
-from alcove.registry.limits import POLICY_BUCKETS
+from alcove.registry.limits import POLICY_BUCKETS, WINDOW_MIN_S
 
 __all__ = ["DEFAULT_QUANTILE", "check_update", "checked_plan"]
 
@@ -49,6 +49,8 @@ def checked_plan(plan: RolloutPlan) -> RolloutPlan:
         replace(stage, minimum_cohort=stage.minimum_cohort or limits.MINIMUM_COHORT_DEFAULT) for stage in plan.stages
     )
     window_s = plan.window_s or limits.WINDOW_S_DEFAULT
+    if window_s < WINDOW_MIN_S:
+        raise InvalidFieldError("plan.window_s", f"at least {WINDOW_MIN_S}, an hour", window_s)
     plan = replace(plan, stages=stages, guardrails=guardrails, window_s=window_s, epsilon=plan.epsilon or "1")
     with fields_named("plan"):
         task = task_of("ro-0", plan, 0)

@@ -5,6 +5,7 @@ is compared: every request, and which tasks have a report.  Versions that are sm
 sizes and reports must tell is counted on the device, and ends.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -24,7 +25,8 @@ from alcove.registry.policy import (
 )
 from alcove.registry.policy.attributes import MEMORY_STEPS_MB, coarse
 from alcove.sdk import Client, fetching
-from alcove.sdk.limits import MAX_QUESTIONS
+from alcove.sdk.handle import Measurement, Serving
+from alcove.sdk.limits import MAX_PENDING, MAX_QUESTIONS, MAX_STATE_BYTES
 from alcove.sdk.testing import SeededEntropy, fake_program
 
 from tests.sdk.conftest import FEATURE, NOW, Device, World
@@ -266,3 +268,32 @@ def test_arms_that_are_too_large_are_told_four_times_and_no_more(
         own = {f"/blobs/{released.manifests[name].variants[0].sha256}" for name in names}
         assert len(own & set(blobs)) == (1 if number < MAX_QUESTIONS else 0)
     assert device.answer(client) == "one 1.0.0 default"
+
+
+def test_new_tasks_at_every_sync_end_no_reports(device: Device, unsynced: None) -> None:
+    """Outcomes that wait for a budget do not pile up until none of them can be read."""
+    client = device.client()
+    client.sync()
+    edges_ms = tuple(map(float, range(1, 16)))
+    tasks = [
+        make_task(
+            experiment_id=f"{number:064d}",
+            epsilon="2",
+            arm_count=2,
+            latency_edges_ms=edges_ms,
+            window_s=31 * DAY,
+            first_window_start_s=0,
+        )
+        for number in range(MAX_PENDING + 3)
+    ]
+    window = tasks[0].window_at(device.clock.now_s())
+    pending = device.folder / "reports" / "pending.json"
+    waiting = [{"task": one.model_dump_json(), "window": window, "cell": 0, "seen": 1} for one in tasks[:MAX_PENDING]]
+    pending.write_text(json.dumps(waiting), encoding="utf-8")
+    for one in tasks[MAX_PENDING:]:
+        serving = Serving(None, "1.0.0", "experiment", arm=0, task=one.model_dump_json())
+        client._opened_reporter().record(Measurement(FEATURE, serving, Outcome.ACCEPTED, 1.0))
+    entries = json.loads(pending.read_text(encoding="utf-8"))
+    assert [json.loads(entry["task"])["task_id"] for entry in entries] == [one.task_id for one in tasks[3:]]
+    assert pending.stat().st_size < MAX_STATE_BYTES / 4
+    assert client.report().sent == 1

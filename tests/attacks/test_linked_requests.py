@@ -4,13 +4,15 @@ import json
 from itertools import pairwise
 
 import pytest
-from alcove.privacy.report import Report, report_to_bytes
+from alcove.privacy.report import Report, report_from_bytes, report_to_bytes
+from alcove.registry.limits import WINDOW_MIN_S
+from alcove.registry.policy import make_task
 from alcove.sdk import Client, TransportError
 from alcove.sdk.background import BackgroundSync, Turn
 from alcove.sdk.limits import CHUNK_BYTES
 from alcove.sdk.testing import SeededEntropy, fake_program
 
-from tests.sdk.conftest import Device, TreeServer
+from tests.sdk.conftest import FEATURE, Device, TreeServer
 
 SIZE = 5 * CHUNK_BYTES + 77
 
@@ -134,3 +136,45 @@ def test_reports_are_spread_over_the_interval_at_random() -> None:
     assert min(firsts) < 360
     assert max(firsts) > 3240
     assert len({round(gap) for gap in gaps}) > 100
+
+
+@pytest.mark.parametrize("window_s", [1, 60, WINDOW_MIN_S - 1, WINDOW_MIN_S])
+def test_no_report_names_when_a_device_was_used_but_by_the_hour(device: Device, unsynced: None, window_s: int) -> None:
+    """A policy of short windows at the least epsilon: 200 reports a day would each name the minute of an answer."""
+    device.world.set_policy("1.0.0", arms=("1.0.0", "2.0.0"), epsilon="0.01", window_s=window_s)
+    client = device.client()
+    assert client.sync().error is None
+    handle = client.feature(FEATURE)
+    for _ in range(100):
+        handle.predict("hello")
+        handle.record_outcome(accepted=True)
+        assert client.report().error is None
+        device.clock.pass_s(120)
+    named = [report_from_bytes(report).window for report in device.transport.reports]
+    assert len(named) == len(set(named)) == (4 if window_s == WINDOW_MIN_S else 0)
+    pending = device.folder / "reports" / "pending.json"
+    assert window_s == WINDOW_MIN_S or not pending.exists()
+
+
+def test_outcome_that_an_older_sdk_kept_of_a_short_window_is_not_reported(device: Device, unsynced: None) -> None:
+    """It goes with the update."""
+    device.world.set_policy("1.0.0", arms=("1.0.0", "2.0.0"), window_s=WINDOW_MIN_S)
+    client = device.client()
+    assert client.sync().error is None
+    handle = client.feature(FEATURE)
+    handle.predict("hello")
+    handle.record_outcome(accepted=True)
+    path = device.folder / "reports" / "pending.json"
+    (entry,) = json.loads(path.read_text(encoding="utf-8"))
+    short = make_task(
+        experiment_id="exp",
+        epsilon="2",
+        arm_count=2,
+        latency_edges_ms=(1.0, 10.0),
+        window_s=60,
+        first_window_start_s=device.clock.now_s() - 6000,
+    )
+    entry |= {"task": short.model_dump_json(), "window": 100}
+    path.write_text(json.dumps([entry]), encoding="utf-8")
+    assert client.report().sent == 0
+    assert device.transport.reports == []

@@ -248,6 +248,7 @@ def test_a_feature_is_held_by_one_experiment_or_rollout(
         ({"latency_edges_ms": tuple(range(1, 18))}, "latency"),
         ({"latency_edges_ms": (0.00001,)}, "latency"),
         ({"window_s": 2**31}, "window_s"),
+        ({"window_s": 3599}, "window_s"),
         ({"minimum_cohort": 49}, "minimum_cohort"),
         ({"minimum_cohort": 10_000_001}, "minimum_cohort"),
         ({"app": "Not An App"}, "app"),

@@ -54,6 +54,7 @@ WRONG = {
     "no privacy": (replace(PLAN, epsilon="3"), "epsilon", "0.01 to 2"),
     "too much privacy": (replace(PLAN, epsilon="0.001"), "epsilon", "0.01 to 2"),
     "a privacy of words": (replace(PLAN, epsilon="much"), "plan", "epsilon"),
+    "a window of minutes": (replace(PLAN, window_s=3599), "plan.window_s", "at least 3600"),
     "a window of years": (replace(PLAN, window_s=10**9), "plan", "window_s"),
 }
 
