@@ -96,5 +96,8 @@ async def _healthz(_request: web.Request) -> web.Response:
 async def _say_nothing_of_the_server(_request: web.Request, response: web.StreamResponse) -> None:
     if response.status == HTTPStatus.EXPECTATION_FAILED:
         response.force_close()  # the web server answers it before a middleware could count the request
+    is_kept = response.status == HTTPStatus.NOT_FOUND and "Cache-Control" in response.headers
+    if response.status >= HTTPStatus.BAD_REQUEST and not is_kept:  # of a file it would have the lifetime of its bytes
+        response.headers["Cache-Control"] = "no-store"
     response.headers["Server"] = "alcove"
     response.headers["X-Content-Type-Options"] = "nosniff"

@@ -26,6 +26,7 @@ __all__ = ["static_routes"]
 IMMUTABLE: Final = "public, max-age=31536000, immutable"  # the name holds a version or a digest
 FRESH: Final = "no-cache"  # ask each time, with If-None-Match
 ABSENT: Final = "public, max-age=60"  # each check-in asks for the next root, which is rarely there
+NOT_KEPT: Final = "no-store"  # or anybody could have a cache hold "not there" for what is published next
 
 _PACKED: Final = {
     "Cache-Control": IMMUTABLE,
@@ -71,7 +72,8 @@ def static_routes(folder: Path, blobs: BlobStore | None = None) -> list[web.Rout
             body = await asyncio.to_thread(packed, name)
             if body is not None:
                 return allow_download(len(body)) or web.Response(body=body, headers=_PACKED)
-        return await _file(folder / METADATA, [(_METADATA, name)], IMMUTABLE)
+        absent = ABSENT if name.endswith(".root.json") else NOT_KEPT
+        return await _file(folder / METADATA, [(_METADATA, name)], IMMUTABLE, absent)
 
     async def target(request: web.Request) -> web.StreamResponse:
         names = [(_FOLDER, request.match_info["folder"]), (_TARGET, request.match_info["name"])]
@@ -125,7 +127,9 @@ def _accepts_gzip(request: web.Request) -> bool:
     return any(name.strip() == "gzip" and weight.replace(" ", "") not in ("q=0", "q=0.0") for name, _, weight in offers)
 
 
-async def _file(folder: Path, names: list[tuple[re.Pattern[str], str]], lifetime: str) -> web.StreamResponse:
+async def _file(
+    folder: Path, names: list[tuple[re.Pattern[str], str]], lifetime: str, absent: str = NOT_KEPT
+) -> web.StreamResponse:
     if all(pattern.fullmatch(name) for pattern, name in names):
         path = folder.joinpath(*(name for _, name in names))
         # Not in a thread: changing threads takes longer than asking for a file of a folder that is always in use.
@@ -133,8 +137,8 @@ async def _file(folder: Path, names: list[tuple[re.Pattern[str], str]], lifetime
             status = path.stat()
             if stat.S_ISREG(status.st_mode):
                 return allow_download(status.st_size) or _FileResponse(path, headers={"Cache-Control": lifetime})
-    return _absent()
+    return _absent(absent)
 
 
-def _absent() -> web.Response:
-    return web.Response(status=404, text="not found\n", headers={"Cache-Control": ABSENT})
+def _absent(lifetime: str = NOT_KEPT) -> web.Response:
+    return web.Response(status=404, text="not found\n", headers={"Cache-Control": lifetime})

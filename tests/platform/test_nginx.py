@@ -124,12 +124,13 @@ def test_metadata_is_packed_for_those_who_accept_it(front: Front) -> None:
     ],
 )
 def test_nothing_else_is_served(front: Front, path: str) -> None:
-    """The lock beside the tree, the database above it, folders, what is not there: absent, for a minute."""
+    """The lock, the database above it, folders, what is not there: absent; the next root for a minute."""
     (front.world.data_dir / "tree" / ".lock").touch()
     answer = ask(front.url + path)
     assert answer.status in (400, 404)
     if answer.status == 404:
-        assert answer.headers["cache-control"] == "public, max-age=60"
+        lifetime = "public, max-age=60" if path == "/metadata/2.root.json" else "no-store"
+        assert answer.headers["cache-control"] == lifetime
     assert "nginx/" not in answer.headers.get("server", "")
 
 
