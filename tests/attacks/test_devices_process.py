@@ -4,14 +4,34 @@ Before, that process was the server itself, with four keys that sign in its memo
 """
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
+from alcove.platform.ingress.serve import listen_http, run_ingress
+from alcove.platform.ingress.settings import IngressSettings
+from alcove.platform.store import Store
+from alcove.platform.store.reports import cell_counts
 from alcove.platform.testing import ServerWorld
+from alcove.platform.testing.ingress import ask, post, record, run_experiment
+from alcove.platform.testing.postgres import PostgresMissingError, PostgresServer
 from alcove.registry.keys import ONLINE_ROLES
 from cryptography.hazmat.primitives import serialization
 
 CHUNK_BYTES = 1 << 24
+GRANTS = "docs/deploy/serving.md"
+
+
+@pytest.fixture
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL of its own."""
+    try:
+        server = PostgresServer.start()
+    except PostgresMissingError as missing:
+        pytest.skip(str(missing))
+    yield server
+    server.stop()
 
 
 def devices_pid(pid: int) -> int:
@@ -69,3 +89,38 @@ def test_no_key_that_signs_is_in_its_memory_or_its_reach(tmp_path: Path) -> None
             assert str(world.online_keys).encode() not in told
     finally:
         assert served.stop() == 0
+
+
+async def test_a_role_of_its_own_adds_to_sums_and_changes_nothing_else(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    """The grants that the document shows are enough to count reports, and for no token, audit entry or decision."""
+    document = (Path(__file__).parents[2] / GRANTS).read_text(encoding="utf-8")
+    grants = document.partition("```sql\n")[2].partition("```")[0]
+    name = postgres.database()
+    store = await Store.open(postgres.url(name))
+    task = await run_experiment(store)
+    with psycopg.connect(postgres.url(name), autocommit=True) as owner:
+        for line in filter(None, grants.splitlines()):
+            owner.execute(line.encode())
+        tables = [row[0] for row in owner.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
+    url = f"postgresql://devices:secret@/{name}?host={postgres.folder}"
+    (tmp_path / "tree").mkdir()
+    settings = IngressSettings.model_validate({"data_dir": tmp_path, "database_url": url})
+    with listen_http("127.0.0.1", 0) as listener:
+        async with run_ingress(settings, listener) as ingress:
+            status, _ = await ask(int(ingress.http_url.rpartition(":")[2]), post(record(task)))
+    assert status == 204
+    async with store.read() as session:
+        assert sum(await cell_counts(session, task.task_id, task.cell_count)) == 1
+    await store.close()
+    with psycopg.connect(url, autocommit=True) as taken_over:
+        for table in sorted({*tables} - {"report_counts"}):
+            for change in (f"DELETE FROM {table}", f"INSERT INTO {table} DEFAULT VALUES", f"DROP TABLE {table}"):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    taken_over.execute(change.encode())
+        for table in ("tokens", "audit", "requests", "publications"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                taken_over.execute(f"SELECT * FROM {table}".encode())
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            taken_over.execute(b"DELETE FROM report_counts")
