@@ -60,6 +60,8 @@ async def look_at_all(experiment_ids: Iterable[str], act: Act) -> list[Experimen
             seen.append(await act(PRINCIPAL, work))
         except (PlatformError, *UNREADABLE_ERRORS) as error:
             _log.error("experiment not looked at", experiment=experiment_id, error=str(error))
+        except Exception as error:  # noqa: BLE001 - the others have their looks planned too
+            _log.error("experiment not looked at", experiment=experiment_id, exc_info=error)
     return seen
 
 

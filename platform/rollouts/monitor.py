@@ -54,6 +54,8 @@ async def look_at_all(rollout_ids: Iterable[str], act: Act, evidence: Evidence) 
             seen.append(await act(PRINCIPAL, work))
         except PlatformError as error:
             _log.error("rollout not looked at", rollout=rollout_id, error=str(error))
+        except Exception as error:  # noqa: BLE001 - the others may be doing harm
+            _log.error("rollout not looked at", rollout=rollout_id, exc_info=error)
     return seen
 
 

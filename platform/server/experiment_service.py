@@ -9,10 +9,12 @@ from typing import Any
 
 from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.api.experiment.v1 import experiment_pb2_grpc as rpc
+from alcove.platform.auth.principal import current_principal
 from alcove.platform.core import limits
 from alcove.platform.core.checks import check_page
 from alcove.platform.core.records import ExperimentState
 from alcove.platform.experiments import engine
+from alcove.platform.server.callers import Turns
 from alcove.platform.server.experiment_convert import experiment_message, experiment_spec, results_message, updated
 from alcove.platform.server.mutations import Mutations
 from alcove.platform.store.change import Change
@@ -26,6 +28,7 @@ class ExperimentService(rpc.ExperimentServiceServicer):
 
     def __init__(self, mutations: Mutations) -> None:
         self._mutations = mutations
+        self._evaluations = Turns(limits.CALLER_SEARCHES)
 
     async def CreateExperiment(self, request: pb.CreateExperimentRequest, context: Any) -> pb.CreateExperimentResponse:
         """Create a draft."""
@@ -88,9 +91,17 @@ class ExperimentService(rpc.ExperimentServiceServicer):
 
     async def GetResults(self, request: pb.GetResultsRequest, context: Any) -> pb.GetResultsResponse:
         """Estimate every arm and decide."""
-        async with self._mutations.store.read() as session:
-            record, results = await engine.read(session, request.experiment_id)
-        return pb.GetResultsResponse(experiment=experiment_message(record), results=results_message(record, results))
+        store, experiment_id = self._mutations.store, request.experiment_id
+
+        async def read() -> pb.GetResultsResponse:
+            async with store.read() as session:
+                record, results = await engine.read(session, experiment_id)
+            return pb.GetResultsResponse(
+                experiment=experiment_message(record), results=results_message(record, results)
+            )
+
+        async with self._evaluations.turn(current_principal().name):
+            return await store.remembered.answer(("results", experiment_id), read, pb.GetResultsResponse.ByteSize)
 
     async def ListExperiments(self, request: pb.ListExperimentsRequest, context: Any) -> pb.ListExperimentsResponse:
         """List experiments, oldest first."""

@@ -20,6 +20,7 @@ from alcove.platform.core.checks import check
 from alcove.platform.core.errors import InvalidFieldError
 from alcove.platform.publishing import VersionPublisher
 from alcove.platform.publishing.quotas import UploadQuotas
+from alcove.platform.server.callers import Turns
 from alcove.platform.server.mutations import Mutations
 from alcove.platform.server.registry_aliases import AliasCalls
 from alcove.platform.server.registry_blobs import BlobCalls
@@ -60,6 +61,7 @@ class RegistryService(BlobCalls, AliasCalls, LifecycleCalls, rpc.RegistryService
             most_parts=limits.UPLOADS_UNFINISHED,
             least_bytes=limits.UPLOAD_LEAST_BYTES,
         )
+        self._searches = Turns(limits.CALLER_SEARCHES)
         self._validator = Validator(mutations.store, versions.tree, versions.checks)
 
     async def GetTeamMetadata(self, request: pb.GetTeamMetadataRequest, context: Any) -> pb.GetTeamMetadataResponse:
@@ -108,7 +110,7 @@ class RegistryService(BlobCalls, AliasCalls, LifecycleCalls, rpc.RegistryService
             page_size=request.page_size,
             page_token=request.page_token,
         )
-        async with self._mutations.store.read(is_long=True) as session:
+        async with self._searches.turn(current_principal().name), self._mutations.store.read(is_long=True) as session:
             records, has_more = await search_versions(session, query)
             versions = await listed(session, records)
         shown = fitting([version_message(version) for version in versions])

@@ -122,7 +122,7 @@ class RolloutService(rpc.RolloutServiceServicer):
             async with store.read() as session:
                 return pb.GetRolloutResponse(rollout=rollout_message(await get_rollout(session, rollout_id)))
 
-        return await store.remembered.answer(("rollout", rollout_id), read)
+        return await store.remembered.answer(("rollout", rollout_id), read, pb.GetRolloutResponse.ByteSize)
 
     async def WatchRollout(
         self, request: pb.WatchRolloutRequest, context: Any
@@ -153,7 +153,7 @@ class RolloutService(rpc.RolloutServiceServicer):
                 rollouts=[rollout_message(record) for record in records], next_page_token=token
             )
 
-        return await store.remembered.answer(("rollouts", page, app, feature), read)
+        return await store.remembered.answer(("rollouts", page, app, feature), read, pb.ListRolloutsResponse.ByteSize)
 
 
 class _Mutation(Protocol):

@@ -144,7 +144,7 @@ class Store:
     async def close(self) -> None:
         """Close all connections."""
         self.remembered.close()
-        for engine in (self._readers, self._searchers):
+        for engine in (self._readers, self._searchers, self._writers):
             await engine.dispose()
 
     @asynccontextmanager

@@ -35,6 +35,7 @@ __all__ = ["BIG", "BUSY_TIMEOUT_MS", "insert", "join_sqlite", "open_postgresql",
 BUSY_TIMEOUT_MS: Final = 10_000
 GUEST_TIMEOUT_MS: Final = 1_000  # of a process that lets others go first; in SQLite it does not wait at all
 POOL_CONNECTIONS: Final = 20  # of each server; PostgreSQL admits 100 unless told otherwise
+SEARCH_CONNECTIONS: Final = 4  # of each server besides, so that who looks through all rows keeps nobody from writing
 # SQLite's integers have 64 bits and its row ids must be called INTEGER; PostgreSQL's have 32, and time ends in 2038.
 BIG: Final = BigInteger().with_variant(Integer, "sqlite")
 
@@ -87,16 +88,17 @@ registry.register("sqlite.alcove_direct", __name__, "DirectDialect")
 
 
 def open_sqlite(path: str) -> tuple[AsyncEngine, AsyncEngine, AsyncEngine]:
-    """Return engines for short reads, long reads and writers of a file; the last two share their connections."""
+    """Return engines for short reads, long reads and writers of a file, each with connections of its own."""
     engine = create_async_engine(f"sqlite+aiosqlite:///{path}")
+    searchers = create_async_engine(f"sqlite+aiosqlite:///{path}", pool_size=SEARCH_CONNECTIONS, max_overflow=0)
     direct = create_async_engine(
         f"sqlite+alcove_direct:///{path}", connect_args={"factory": _DirectConnection}, pool_size=POOL_CONNECTIONS
     )
-    for each in (engine, direct):
+    for each in (engine, searchers, direct):
         event.listen(each.sync_engine, "connect", _set_pragmas)
         event.listen(each.sync_engine, "begin", _begin_sqlite)
     event.listen(direct.sync_engine, "connect", _wait_for_nobody)
-    return direct, engine, engine.execution_options(is_writer=True)
+    return direct, searchers, engine.execution_options(is_writer=True)
 
 
 def join_sqlite(path: str) -> tuple[AsyncEngine, AsyncEngine, AsyncEngine]:
@@ -120,7 +122,7 @@ def join_sqlite(path: str) -> tuple[AsyncEngine, AsyncEngine, AsyncEngine]:
 
 
 def open_postgresql(url: str, *, wait_ms: int | None = None) -> tuple[AsyncEngine, AsyncEngine, AsyncEngine]:
-    """Return engines for short reads, long reads and writers of a database; they share their connections.
+    """Return engines for short reads, long reads and writers of a database; the first and the last share connections.
 
     The URL goes to libpq as it is, so that all of its ways to name servers, TLS and password files work, and so that
     no engine, log or error of SQLAlchemy holds a password.
@@ -150,18 +152,22 @@ def open_postgresql(url: str, *, wait_ms: int | None = None) -> tuple[AsyncEngin
             raise
         return connection
 
-    engine = create_async_engine(
-        "postgresql+psycopg://",
-        async_creator=connect,
-        pool_pre_ping=True,  # the database may have been restarted
-        pool_size=POOL_CONNECTIONS // 2,
-        max_overflow=POOL_CONNECTIONS // 2,
-        pool_timeout=wait_ms / 1000,
+    engine, searchers = (
+        create_async_engine(
+            "postgresql+psycopg://",
+            async_creator=connect,
+            pool_pre_ping=True,  # the database may have been restarted
+            pool_size=size // 2,
+            max_overflow=size // 2,
+            pool_timeout=wait_ms / 1000,
+        )
+        for size in (POOL_CONNECTIONS, SEARCH_CONNECTIONS)
     )
-    event.listen(engine.sync_engine, "begin", _begin_postgresql)
-    readers = engine.execution_options(isolation_level="REPEATABLE READ")
+    for each in (engine, searchers):
+        event.listen(each.sync_engine, "begin", _begin_postgresql)
+    readers, searchers = (each.execution_options(isolation_level="REPEATABLE READ") for each in (engine, searchers))
     # Not REPEATABLE READ: its snapshot would be older than the wait for the lock.
-    return readers, readers, engine.execution_options(isolation_level="READ COMMITTED", is_writer=True)
+    return readers, searchers, engine.execution_options(isolation_level="READ COMMITTED", is_writer=True)
 
 
 def where_of_url(url: str) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import threading
 import weakref
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from alcove.platform.client import PlatformClient
 from alcove.platform.client.errors import ClientError
 from alcove.platform.core import limits
 from alcove.platform.core.errors import InvalidFieldError, TooManyCallsError
-from alcove.platform.server.callers import CallerLimits
+from alcove.platform.server.callers import CallerLimits, Turns
 from alcove.platform.server.messages import deserializer, forgetting
 from alcove.platform.server.token_reads import AT_ONCE, TokenReads
 from alcove.platform.store import Store
@@ -39,6 +40,26 @@ def test_each_callers_rate_is_its_own() -> None:
         assert refusal.value.retry_after_s == pytest.approx(0.1)
     now_s[0] += 0.1
     callers.take("0")
+
+
+async def test_what_takes_long_is_done_by_turns() -> None:
+    """A hundred at once of one caller: two are under way, another caller's is too, and nothing is left of them."""
+    turns, under_way, is_over = Turns(2), Counter[str](), asyncio.Event()
+
+    async def do(caller: str) -> None:
+        async with turns.turn(caller):
+            under_way[caller] += 1
+            await is_over.wait()
+
+    async with asyncio.TaskGroup() as calls:
+        tasks = [calls.create_task(do(caller)) for caller in ["loops"] * 100 + ["other"]]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert under_way == {"loops": 2, "other": 1}
+        tasks[50].cancel()
+        is_over.set()
+    assert under_way["loops"] == 99
+    assert len(turns) == 0
 
 
 async def test_made_up_tokens_share_their_queries(tmp_path_factory: pytest.TempPathFactory) -> None:

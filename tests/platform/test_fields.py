@@ -38,7 +38,7 @@ SHA256 = ("", "0" * 63, "0" * 65, "A" * 64, "g" * 64)
 PAGE_SIZE = (1001, 2**32 - 1)
 PAGE_TOKEN = ("x", "-1", "1.5", " 1", "9" * 40)
 NOT_NUMBERS = (math.nan, math.inf, -math.inf)
-AUDIENCE = ("x", "os == ", "os = ios", "colour == red", "app_version >= x", "os == ios and", "x" * 100_000)
+AUDIENCE = ("x", "os == ", "os = ios", "colour == red", "app_version >= x", "os == ios and", "x" * 60_000)
 NO_BOUND: Final = None
 """A field that every value of its type is right for."""
 

@@ -336,7 +336,7 @@ def test_every_mutation_wants_a_request_id(team: PlatformClient, operator: Platf
 
 def test_no_error_is_the_servers_own(team: PlatformClient, shared_feature: str) -> None:
     """Whatever text stands in the names, the answer is a typed refusal."""
-    for text in ("\0", "é" * 40, "x" * 100_000, "' OR 1=1 --", "%", "_"):
+    for text in ("\0", "é" * 40, "x" * 60_000, "' OR 1=1 --", "%", "_"):
         for call in (
             lambda text=text: team.version_details(shared_feature, alias=text),
             lambda text=text: team.set_tag(shared_feature, "1.0.0", text, "v"),

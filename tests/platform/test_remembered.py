@@ -105,6 +105,17 @@ async def test_memory_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) 
     assert len(store.remembered._answers) <= 10
 
 
+async def test_large_answers_are_few(store: Store) -> None:
+    """Who asks for the same page in a thousand sizes has a few of them kept."""
+
+    async def read() -> int:
+        return 1
+
+    for number in range(1000):
+        await store.remembered.answer(number, read, lambda _: module.KEPT_BYTES // 4)
+    assert len(store.remembered._answers) <= 4
+
+
 async def test_without_a_file_nothing_is_remembered() -> None:
     """As with a database that others write too."""
     remembered, asked = Remembered(None), []
@@ -118,7 +129,7 @@ async def test_without_a_file_nothing_is_remembered() -> None:
 
 
 async def test_a_reader_of_sqlite_keeps_nothing_and_starts_no_thread(tmp_path: Path) -> None:
-    """What a reader changes is thrown away; long reads have the threads of the writers."""
+    """What a reader changes is thrown away; long reads have threads."""
     store = await Store.open(tmp_path / "alcove.db")
     before = threading.active_count()
     async with store.read() as session:

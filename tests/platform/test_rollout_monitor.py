@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from alcove.platform.core.catalog_records import FeatureRules
-from alcove.platform.core.errors import OverrideRequiredError, OwnApprovalError
+from alcove.platform.core.errors import NotFoundError, OverrideRequiredError, OwnApprovalError
 from alcove.platform.core.records import Default, Page, RolloutRecord, RolloutState
 from alcove.platform.core.rollout_records import GuardrailRecord, Judgement, PlanAction, RolloutPlan, Stage
 from alcove.platform.rollouts import engine
@@ -23,6 +23,7 @@ from alcove.platform.store.publications import last_publication
 from alcove.platform.store.rollouts import get_rollout, watched_rollouts
 from alcove.platform.store.usage import count_alarms
 from alcove.platform.store.versions import add_version, set_default
+from alcove.registry.errors import StorageError
 from alcove.registry.policy import Halt, Outcome, Policy, TaskPolicy, halt_from_bytes, policy_from_bytes
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -303,6 +304,21 @@ async def test_a_second_person_makes_the_advance(life: Life) -> None:
     assert [entry.action for entry in await life.audit()].count("propose advance") == 2  # not once a look
     approved = await life.change(lambda change: engine.approve(change, life.rollout_id), "operator/a")
     assert approved.share_permyriad == 2000
+
+
+async def test_a_rollout_that_cannot_be_looked_at_holds_up_no_other(life: Life) -> None:
+    """Whatever a look at it raises, typed or not: the next one is still judged."""
+    await life.begin()
+
+    async def act(principal: str, work: Callable[[Change], Awaitable[RolloutRecord]]) -> RolloutRecord:
+        if not failures:
+            return await life.change(work, principal)
+        raise failures.pop()
+
+    failures: list[Exception] = [ZeroDivisionError(), NotFoundError("rollout", "ro-1"), StorageError("tree", "full")]
+    watched = ["ro-1", "ro-2", "ro-3", life.rollout_id]
+    (seen,) = await look_at_all(watched, act, Given(crashed=(0.0, 0.2), is_attested=True))
+    assert seen.rollout_id == life.rollout_id
 
 
 async def test_a_restart_forgets_nothing_and_two_servers_act_once(life: Life) -> None:

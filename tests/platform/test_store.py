@@ -226,6 +226,27 @@ async def test_a_reader_sees_one_moment_and_holds_up_no_writer(store: Store) -> 
         assert await cell_counts(session, "t", 1) == [0]
 
 
+async def test_long_reads_hold_no_connection_of_a_writer_or_a_short_read(store: Store) -> None:
+    """However many look through all rows, and wait for it, the others go on."""
+    is_over = asyncio.Event()
+
+    async def search() -> None:
+        async with store.read(is_long=True) as session:
+            await session.execute(text("SELECT 1"))
+            await is_over.wait()
+
+    async with asyncio.TaskGroup() as searches:
+        for _ in range(2 * dialects.POOL_CONNECTIONS):
+            searches.create_task(search())
+        await asyncio.sleep(0)  # all ask before the writer does
+        for number in range(3):
+            async with store.write() as session:
+                await add_counts(session, {("a" * 32, 0, 0): 1})
+            async with store.read() as session:
+                assert await cell_counts(session, "a" * 32, 1) == [number + 1]
+        is_over.set()
+
+
 async def test_numbers_beyond_32_bits_are_kept(store: Store) -> None:
     """Time does not end in 2038, nor do sums at two thousand million."""
     async with store.write() as session:
