@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 from urllib.parse import quote
 
@@ -171,6 +172,9 @@ class TreeClient:
     def halt(self, app: str) -> Halt:
         """Return the published halt of `app`, and keep it; an empty one (serial 0) where none was ever published.
 
+        What it gives back of a team whose role has expired stays halted, and the halt of before is kept, until the team
+        has signed anew: so a team that lifts its halts and lets its role expire stops no halts of others.
+
         Raises:
             RollbackError: it is older than one seen before, or gives back what that one took away and no team lifted.
             WrongSubjectError: it speaks of another app.
@@ -184,9 +188,14 @@ class TreeClient:
                 raise RollbackError("halt", f"the halt of {app} with serial {stored.serial} is gone")
             return Halt(app=app, serial=0)
         halt = halt_from_bytes(self._document(target, self._document_file("halt", app), "halt", limits.HALT_MAX_BYTES))
-        if stored is not None and not gives_back_only_lifted(stored, halt, self._lifts(stored, halt)):
+        if stored is None:
+            return self._accept("halt", app, halt, None)
+        lifted, unknown = self._lifts(stored, halt)
+        kept = _with_halted(halt, stored, unknown)
+        if not gives_back_only_lifted(stored, kept, lifted):
             raise RollbackError("halt", f"serial {halt.serial} gives back what serial {stored.serial} took away")
-        return self._accept("halt", app, halt, stored)
+        self._accept("halt", app, halt, stored, is_stored=not unknown)
+        return kept
 
     def manifest(self, feature: str, version: str) -> Manifest:
         """Return the manifest of a version; it is fetched once and proved each time.
@@ -287,7 +296,9 @@ class TreeClient:
             raise IntegrityError(target.path, expected=digest, seen=str(error)) from None
         return data
 
-    def _accept(self, kind: str, app: str, document: _Dated, stored: _Dated | None) -> _Dated:
+    def _accept(
+        self, kind: str, app: str, document: _Dated, stored: _Dated | None, *, is_stored: bool = True
+    ) -> _Dated:
         if document.app != app:
             raise WrongSubjectError(kind, field="app", expected=app, seen=document.app)
         keys = self._keys_of(kind)
@@ -296,6 +307,8 @@ class TreeClient:
                 raise RollbackError(kind, f"serial {document.serial} of {app} is below {stored.serial}, seen before")
             if document.serial == stored.serial and document != stored:
                 raise RollbackError(kind, f"serial {document.serial} of {app} names two documents")
+        if not is_stored:
+            return document
         self._store(self._document_file(kind, app), document.to_bytes())
         # Second: a kill in between leaves a document whose serial binds too little for once, never one that binds all.
         self._store(self._keys_file(kind, app), json.dumps(keys).encode())
@@ -314,17 +327,20 @@ class TreeClient:
         except (ValueError, TypeError):
             return True  # damaged, or stored before there was such a file: the stricter answer
 
-    def _lifts(self, earlier: Halt, later: Halt) -> dict[str, tuple[Lift, ...]]:
-        """Return the lifts of the teams whose features the later halt gives back."""
+    def _lifts(self, earlier: Halt, later: Halt) -> tuple[dict[str, tuple[Lift, ...]], frozenset[str]]:
+        """Return the lifts of the features that the later halt gives back, and those whose team's role has expired."""
         if later.includes(earlier):
-            return {}
+            return {}, frozenset()
         features = {item.feature for item in set(earlier.halted) - set(later.halted)}
         features |= set(earlier.frozen) - set(later.frozen)
         updater = self._updater
+        found: dict[str, tuple[Lift, ...]] = {}
         if updater is None:
-            return {}
-        with typed_errors(updater):
-            return {feature: updater.lifts(feature) for feature in features}
+            return found, frozenset()
+        for feature in features:
+            with suppress(ExpiredMetadata), typed_errors(updater):
+                found[feature] = updater.lifts(feature)
+        return found, frozenset(features - found.keys())
 
     def _stored(self, kind: str, app: str, read: Callable[[bytes], _Dated], limit_bytes: int) -> _Dated | None:
         data = self._read(self._document_file(kind, app), limit_bytes)
@@ -364,3 +380,12 @@ class TreeClient:
                 replace_file(self._files, path, data)
         except OSError as error:
             raise StorageError(str(path), error.strerror or str(error)) from error
+
+
+def _with_halted(halt: Halt, earlier: Halt, features: frozenset[str]) -> Halt:
+    """Return a halt with what an earlier one took away of some features."""
+    if not features:
+        return halt
+    halted = tuple(item for item in earlier.halted if item.feature in features and item not in halt.halted)
+    frozen = tuple(name for name in earlier.frozen if name in features and name not in halt.frozen)
+    return halt.model_copy(update={"halted": halt.halted + halted, "frozen": halt.frozen + frozen})

@@ -1,5 +1,6 @@
 """One team's key: it publishes that team's versions, and speaks for nobody else."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,11 +9,12 @@ from alcove.registry._tuf import DelegatedRole, Delegations, Key, SuccinctRoles,
 from alcove.registry.ceremony import initialise_tree
 from alcove.registry.errors import ExpiredMetadata, MetadataError, MissingTarget, PublishError, RegistryError
 from alcove.registry.keys import create_keys
+from alcove.registry.lifts import Lift
 from alcove.registry.manifest import manifest_path
 from alcove.registry.package import create_package
-from alcove.registry.policy import FeaturePolicy, Halt, Policy, VersionRef
+from alcove.registry.policy import FeaturePolicy, Halt, HaltedVersion, Policy, VersionRef
 from alcove.registry.policy.document import halt_to_bytes
-from alcove.registry.team import next_team_metadata, sign_version
+from alcove.registry.team import lift_halt, next_team_metadata, sign_version
 from alcove.registry.testing import TreeWorld
 from alcove.sdk import RuntimeTooOldError
 from alcove.sdk.limits import MAX_STALE_S
@@ -120,10 +122,32 @@ class Neighbours:
         tree.accept_team_metadata(signed, {package.manifest.path: package.manifest.to_bytes()})
         return VersionRef(version=version, manifest_sha256=package.manifest.sha256)
 
+    def lift(self, serial: int, lifetime_s: int) -> None:
+        """Have the hostile team lift the halt of its version."""
+        metadata = next_team_metadata(self.world.tree.state(), OTHER_TEAM, expires_s=self.clock.now_s() + lifetime_s)
+        lift_halt(
+            f"team-{OTHER_TEAM}",
+            metadata.signed,
+            Lift(app=APP, feature=OTHER, manifest_sha256=self.refs[OTHER].manifest_sha256, serial=serial),
+        )
+        metadata.sign(self.world.keyring.teams[OTHER_TEAM])
+        self.world.tree.accept_team_metadata(metadata.to_bytes(), {})
+
+    def halt(self, serial: int, *features: str) -> None:
+        """Publish a halt of what features have."""
+        halted = tuple(HaltedVersion(feature=name, version=self.refs[name]) for name in features)
+        self.world.tree.publish_halt(APP, halt_to_bytes(Halt(app=APP, serial=serial, halted=halted)))
+
     def publish(self) -> None:
         """Publish a policy of what the two teams have, and with it a tree of today."""
         rules = {name: FeaturePolicy(min_version="0.0.1", default=ref) for name, ref in self.refs.items()}
         self.world._publish(rules)
+
+    def current(self, feature: str) -> str | None:
+        """Return which version of a feature is to answer on the device."""
+        state = json.loads((self.device.folder / "state.json").read_text(encoding="utf-8"))
+        slot = state["features"][feature]["current"]
+        return None if slot is None else str(slot["manifest_sha256"])
 
     def installed(self, feature: str) -> int:
         """Return how many versions of a feature lie on the device."""
@@ -153,6 +177,36 @@ def test_team_that_lets_its_role_expire_takes_no_other_features_away(neighbours:
         assert {refusal.feature for refusal in result.refused} == {OTHER}
         assert not client.is_stale
     assert device.answer(client) == "two 2.0.0 default"
+
+
+def test_team_that_lifts_its_halt_and_expires_stops_no_other_halt(neighbours: Neighbours) -> None:
+    """What it lifted stays halted until it signs anew; halts of others, and what they publish, are followed."""
+    device = neighbours.device
+    client = device.client()
+    assert client.sync().error is None
+    halted, good = neighbours.refs[OTHER], neighbours.refs[FEATURE]
+    neighbours.halt(1, OTHER)
+    client.sync()
+    neighbours.lift(1, lifetime_s=3600)
+    neighbours.halt(2)
+    neighbours.clock.pass_s(3601)
+    for day in range(int(MAX_STALE_S) // 86_000 + 1):
+        neighbours.clock.pass_s(86_000)
+        if day == 5:
+            neighbours.refs[FEATURE] = neighbours.world.push("2.0.0", fake_program("two"))
+        neighbours.publish()
+        client.sync()
+        assert not client.is_stale
+        assert device.answer(client) == ("one 1.0.0 default" if day < 5 else "two 2.0.0 default")
+        assert neighbours.current(OTHER) is None
+    neighbours.halt(3, FEATURE)
+    client.sync()
+    assert device.answer(client) == "one 1.0.0 fallback"
+    neighbours.hostile("1.0.1")
+    neighbours.refs[FEATURE] = good
+    neighbours.publish()
+    assert client.sync().error is None
+    assert neighbours.current(OTHER) == halted.manifest_sha256
 
 
 @pytest.mark.parametrize("change", [None, lambda data: b"{}", lambda data: data[:-1] + b" ", lambda data: data * 2])
