@@ -29,6 +29,7 @@ class _Held:
     calls: int = 0
     streams: int = 0
     reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(limits.CALLER_READS))
+    publishing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(limits.CALLER_PUBLICATIONS))
 
 
 class CallerLimits:
@@ -87,6 +88,12 @@ class CallerLimits:
     async def reading(self, caller: str) -> AsyncIterator[None]:
         """Wait until few enough requests of this caller are half there; the block reads one."""
         async with self._of(caller).reading:
+            yield
+
+    @asynccontextmanager
+    async def publishing(self, caller: str) -> AsyncIterator[None]:
+        """Wait until few enough publications of this caller are under way; the block is one."""
+        async with self._of(caller).publishing:
             yield
 
     def _of(self, caller: str) -> _Held:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import grpc
@@ -39,7 +39,7 @@ from alcove.platform.server.callers import CallerLimits
 from alcove.platform.server.connections import Connections
 from alcove.platform.server.fields import check_fields
 from alcove.platform.server.health import Probes
-from alcove.platform.server.messages import deserializer, forgetting
+from alcove.platform.server.messages import LONG, deserializer, forgetting
 from alcove.platform.server.status import status_of
 
 if TYPE_CHECKING:
@@ -133,12 +133,14 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
             answers = _Answers(context)
             async with self._answering(method, answers, limit_s, is_stream=is_stream) as principal:
                 if handler.request_streaming:
-                    request: Any = _timely(requests, method)
-                else:
+                    await _respond(handler, _timely(requests, method), answers)
+                    return
+                is_long = method.endswith(LONG)
+                async with self._callers.publishing(principal.name) if is_long else nullcontext():
                     async with self._callers.reading(principal.name):
                         request = await _one(requests, method, limits.REQUEST_S)
                     check_fields(request)
-                await _respond(handler, request, answers)
+                    await _respond(handler, request, answers)
 
         return call
 

@@ -12,16 +12,16 @@ from alcove.platform.core import limits
 from alcove.platform.core.errors import InvalidFieldError
 from google.protobuf.message import DecodeError, Message
 
-__all__ = ["deserializer", "forgetting"]
+__all__ = ["LONG", "deserializer", "forgetting"]
 
-_LONG: Final = ("/PublishVersion", "/UploadBlob")  # of a few fields of bytes, which are read as they are
+LONG: Final = ("/PublishVersion", "/UploadBlob")  # of a few fields of bytes, which are read as they are
 
 _Call = Callable[[AsyncIterator[Any], Any], Awaitable[None]]
 
 
 def deserializer(method: str, parse: Callable[[bytes], Message]) -> Callable[[bytes], Message | InvalidFieldError]:
     """Return what reads a method's requests; what is wrong comes in the place of one, to be told as any wrong field."""
-    most_bytes = limits.MESSAGE_BYTES if method.endswith(_LONG) else limits.REQUEST_BYTES
+    most_bytes = limits.MESSAGE_BYTES if method.endswith(LONG) else limits.REQUEST_BYTES
 
     def parsed(data: bytes) -> Message | InvalidFieldError:
         if len(data) > most_bytes:

@@ -9,8 +9,12 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
+from alcove.api.registry.v1 import registry_pb2
+from alcove.api.registry.v1.registry_pb2_grpc import RegistryServiceStub
 from alcove.platform.core import limits
+from alcove.platform.server.registry_service import RegistryService
 from alcove.platform.testing import Served, ServerWorld
 from alcove.platform.testing.raw_http2 import (
     FRAME_BYTES,
@@ -95,6 +99,41 @@ async def test_half_messages_of_one_caller_are_bounded_and_end(
 
         for said in await asyncio.gather(*(asyncio.to_thread(attack_and_wait) for _ in range(6))):
             assert b"LateRequestError" in said
+
+
+async def test_publications_of_one_caller_take_turns(
+    own_world: ServerWorld, serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has a request of up to 8 MiB for as long as it takes; other calls of the caller don't wait for them."""
+    monkeypatch.setattr(limits, "CALLER_PUBLICATIONS", 2)
+    together: list[int] = []
+    two_came, go_on = asyncio.Event(), asyncio.Event()
+
+    async def publish(_self: object, _request: object, _context: object) -> registry_pb2.PublishVersionResponse:
+        together.append(together[-1] + 1 if together else 1)
+        if len(together) == 2:
+            two_came.set()
+        await go_on.wait()
+        together.append(together[-1] - 1)
+        return registry_pb2.PublishVersionResponse()
+
+    monkeypatch.setattr(RegistryService, "PublishVersion", publish)
+    header = [("authorization", f"Bearer {await asyncio.to_thread(own_world.token, 'team:text')}")]
+    request = registry_pb2.PublishVersionRequest(request_id="a" * 32, team_metadata=b"{}")
+    async with serving(own_world) as running, grpc.aio.insecure_channel(running.grpc_address) as channel:
+        stub = RegistryServiceStub(channel)
+        calls = [asyncio.ensure_future(wait_for(stub.PublishVersion(request, metadata=header))) for _ in range(6)]
+        await two_came.wait()
+        await stub.ListVersions(registry_pb2.ListVersionsRequest(), metadata=header)
+        go_on.set()
+        await asyncio.gather(*calls)
+    assert max(together) == 2
+    assert len(together) == 12
+
+
+async def wait_for(call: Any) -> None:
+    """Begin a call of gRPC, and wait for its answer."""
+    await call
 
 
 @pytest.mark.attack
