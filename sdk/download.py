@@ -10,7 +10,7 @@ byte at which it broke would name the device that comes back.
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from alcove.registry.errors import DeltaError, IntegrityError
 from alcove.sdk.errors import NoSpaceError, ResponseTooLargeError, StatusError, TransportError
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from alcove.registry.manifest import Delta, Variant
 
 __all__ = ["Downloader", "file_sha256"]
+
+
+APPLYING: Final = ".applying"
+"""End of the name of a delta while it is applied."""
 
 
 class Downloader:
@@ -66,19 +70,26 @@ class Downloader:
         """Make the program of an installed one; tell whether that went well.
 
         A delta that the server does not have, or that makes something else, costs a request and nothing more; bad
-        weather ends the sync as it would for the program itself.
+        weather ends the sync as it would for the program itself.  One in which the process ended is not tried again:
+        it takes several times the program's size of memory, for which a system may end an app each time.
         """
         from alcove.registry.delta import apply_delta  # noqa: PLC0415 - loads Zstandard
 
         file = self._slots.part_path(delta.sha256)
+        at_hand = file.with_name(file.name + APPLYING)
+        if at_hand.exists() or at_hand.is_symlink():
+            self._files.remove(at_hand)
+            return False
         if self._files.free_bytes(part.parent) < delta.size_bytes + variant.size_bytes + DISK_RESERVE_BYTES:
             return False
         try:
             self._download(file, delta.sha256, delta.size_bytes)
-            made = apply_delta(base.read_bytes(), file.read_bytes(), variant.size_bytes)
+            self._files.rename(file, at_hand)
+            made = apply_delta(base.read_bytes(), at_hand.read_bytes(), variant.size_bytes)
         except (DeltaError, IntegrityError, StatusError, MemoryError):
             made = b""
-        self._files.remove(file)
+        for left in (file, at_hand):
+            self._files.remove(left)
         if hashlib.sha256(made).hexdigest() != variant.sha256:
             return False
         self._files.append(part, made)

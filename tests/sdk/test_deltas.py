@@ -1,5 +1,7 @@
 """A device fetches a delta where it can, and the whole program where the delta is missing or of no use."""
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -122,6 +124,26 @@ def test_signed_delta_that_makes_something_else_costs_one_request(
         assert device.answer(client) == f"v{number} {6 + number}.0.0 default"
         wanted = [path(released, f"{6 + number}.0.0") for path in (delta_path, program_path)]
         assert blobs_asked_for(device, before) == wanted
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_process_that_ends_while_it_applies_a_delta_costs_the_whole_program_once(
+    behind: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A system without the memory for it ends the app at each try: there is one."""
+    process = os.fork()
+    if process == 0:
+        with monkeypatch.context() as patched:
+            patched.setattr("alcove.registry.delta.apply_delta", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+            behind.client().sync()
+        os._exit(1)
+    assert os.WTERMSIG(os.waitpid(process, 0)[1]) == signal.SIGKILL
+    before = len(behind.transport.requests)
+    client = behind.client()
+    assert client.sync().error is None
+    assert behind.answer(client) == "four 4.0.0 default"
+    assert blobs_asked_for(behind, before) == [program_path(behind.world, "4.0.0")]
+    assert list((behind.folder / "downloads").iterdir()) == []
 
 
 def test_base_that_rotted_on_the_device_is_no_base(behind: Device) -> None:
