@@ -13,7 +13,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from alcove.platform.core.records import (
+from alcove.platform.domain.records import (
     ArmRecord,
     Default,
     ExperimentRecord,
@@ -24,7 +24,7 @@ from alcove.platform.core.records import (
     RolloutState,
     SegmentRecord,
 )
-from alcove.platform.policy_compiler import compile_policy
+from alcove.platform.services.policy import compile_policy
 from alcove.registry.limits import EXPERIMENTS_MAX, POLICY_MAX_BYTES
 from alcove.registry.policy import DeviceAttributes, Policy, bucket, policy_from_bytes, resolve
 

@@ -8,7 +8,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from alcove.platform.core.rollout_records import GuardrailRecord, RolloutPlan, Stage
+from alcove.platform.domain.rollout_records import GuardrailRecord, RolloutPlan, Stage
 from alcove.platform.simulation.run import simulate
 from alcove.platform.simulation.scenario import Behaviour, Mechanism, Scenario
 from alcove.platform.simulation.summary import Summary, summarise

@@ -22,4 +22,4 @@ cat "$folder/pins.txt" >> "$folder/constraints.txt"
 "$folder/bin/pip" install --quiet --no-build-isolation --no-deps --config-settings=build-dir="$folder/native" --editable .
 # Without torch (its extra has one exact version) and moto (which asks for a newer pydantic).
 "$folder/bin/python" -m pytest -n auto --dist loadfile -q "$@" --ignore tests/registry/test_real_program.py \
-  --ignore tests/platform/cli --deselect tests/platform/test_blobs_in_s3.py
+  --ignore tests/platform/cli --deselect tests/platform/services/test_blobs_in_s3.py

@@ -1,7 +1,7 @@
 """Lists the 75 languages, and defines the shape of each version of the model; needs no torch."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 # fmt: off
 LANGUAGES = (
@@ -12,6 +12,13 @@ LANGUAGES = (
 )
 # fmt: on
 """ISO 639-1 codes in the order of the model's outputs; sr is Cyrillic only, zh simplified."""
+
+UNKNOWN_BELOW: Final = 0.4
+"""Probability of the best language under which an answer counts as unknown.
+
+A tie of two close languages (Danish and Norwegian, near a half each) is still an answer; a tie of three is none.
+What it hides of right and wrong guesses is in CARD.md ("counted as unknown").
+"""
 
 
 @dataclass(frozen=True)

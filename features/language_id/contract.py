@@ -4,18 +4,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
-from alcove.features.language_id.config import DEFAULT_VERSION, LANGUAGES
+from alcove.features.language_id.config import DEFAULT_VERSION, LANGUAGES, UNKNOWN_BELOW
 from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:
     from alcove.features.language_id.spans import LanguageSpan, Run
-
-UNKNOWN_BELOW: Final = 0.4
-"""Probability of the best language under which an answer counts as unknown.
-
-A tie of two close languages (Danish and Norwegian, near a half each) is still an answer; a tie of three is none.
-What it hides of right and wrong guesses is in CARD.md ("counted as unknown").
-"""
 
 _KNOWN: Final = frozenset(LANGUAGES)
 

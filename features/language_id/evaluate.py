@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from alcove.features.card_figures import replace_figures
 from alcove.features.language_id.card import accuracy_picture, figures
-from alcove.features.language_id.config import CONFIGS, DEFAULT_VERSION, LANGUAGES
-from alcove.features.language_id.contract import SENTENCES, UNKNOWN_BELOW, program_path
+from alcove.features.language_id.config import CONFIGS, DEFAULT_VERSION, LANGUAGES, UNKNOWN_BELOW
+from alcove.features.language_id.contract import SENTENCES, program_path
 from alcove.features.language_id.dataset import (
     KEPT_FROM_TRAINING,
     NEVER_SHOWN,

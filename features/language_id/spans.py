@@ -16,8 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from alcove.features.language_id.config import LANGUAGES
-from alcove.features.language_id.contract import UNKNOWN_BELOW
+from alcove.features.language_id.config import LANGUAGES, UNKNOWN_BELOW
 from alcove.runtime import InvalidTextError
 from pydantic import BaseModel, ConfigDict, Field
 

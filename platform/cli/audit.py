@@ -27,7 +27,7 @@ def list_command(
     as_json: AsJson = False,
 ) -> None:
     """List every change, oldest first: when, who, what was done to what, and the details with the reasons given."""
-    from alcove.platform.auth.local import list_local_audit  # noqa: PLC0415 - other verbs need no database
+    from alcove.platform.services.auth.local import list_local_audit  # noqa: PLC0415 - other verbs need no database
 
     entries = [entry for entry in list_local_audit(data_dir, database=database) if about in ("", entry.subject)]
     if as_json:

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 from alcove.platform.cli.output import plain
 from alcove.platform.client.errors import ClientError, DeadlineError, UnauthenticatedError, UnavailableError
-from alcove.platform.core.errors import PlatformError
+from alcove.platform.domain.errors import PlatformError
 from alcove.registry.errors import RegistryError, SignatureError
 from alcove.runtime.errors import AlcoveRuntimeError
 from pydantic import ValidationError

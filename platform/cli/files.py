@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from alcove.platform.core.errors import InvalidFieldError
+from alcove.platform.domain.errors import InvalidFieldError
 from alcove.registry.keys import check_private_file
 
 __all__ = ["online_folder", "read_secret", "read_text"]

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 from alcove.platform.cli.output import AsJson, print_json, print_rows, say, when
-from alcove.platform.core.errors import InvalidFieldError
+from alcove.platform.domain.errors import InvalidFieldError
 from alcove.registry import limits
 from alcove.registry.canonical import version_key
 from alcove.registry.ceremony import PublicKeys, first_change

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from alcove.platform.catalog.diff import (
+from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
+from alcove.platform.cli.output import AsJson, print_diff, print_json, print_table, say
+from alcove.platform.cli.program_diff import (
     Figure,
     ProgramFigures,
     Side,
@@ -15,8 +17,6 @@ from alcove.platform.catalog.diff import (
     compare,
     figures_of,
 )
-from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
-from alcove.platform.cli.output import AsJson, print_diff, print_json, print_table, say
 from alcove.platform.cli.references import parse_reference
 from alcove.platform.client import PlatformClient, Validation
 from alcove.registry.errors import IntegrityError

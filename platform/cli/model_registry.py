@@ -8,7 +8,7 @@ from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, Toke
 from alcove.platform.cli.output import AsJson, plain, print_json, print_markdown, print_rows, say, show_progress, when
 from alcove.platform.cli.references import VersionArgument, parse_reference
 from alcove.platform.client import VersionDetails
-from alcove.platform.core.records import VersionState
+from alcove.platform.domain.records import VersionState
 
 __all__ = ["download", "list_command", "push", "show"]
 

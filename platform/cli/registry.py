@@ -32,7 +32,7 @@ def registry() -> None:
 @app.command("check")
 def check(*, data_dir: DataDir, database: Database = None, blobs: Blobs = None, as_json: AsJson = False) -> None:
     """Verify every signature, date, manifest, policy, blob and row; exit code 1 if anything is wrong."""
-    from alcove.platform.publishing import StoreReport, inspect_store  # noqa: PLC0415 - other verbs need no database
+    from alcove.platform.services.publishing import StoreReport, inspect_store  # noqa: PLC0415 - other verbs need no database
 
     tree = _tree(data_dir, blobs)
 
@@ -76,7 +76,7 @@ def collect_command(
     as_json: AsJson = False,
 ) -> None:
     """Remove the blobs that neither tree nor rows name; servers may be running, and it may be killed anywhere."""
-    from alcove.platform.publishing import Collected, TreeLock, collect  # noqa: PLC0415
+    from alcove.platform.services.publishing import Collected, TreeLock, collect  # noqa: PLC0415
 
     tree = _tree(data_dir, blobs)
 

@@ -9,8 +9,8 @@ import typer
 from alcove.platform.cli.output import AsJson, print_json, print_rows, say, show_progress
 from alcove.platform.cli.plans import PlanOptions, plan_of
 from alcove.platform.client import Plan
-from alcove.platform.core.errors import InvalidFieldError
-from alcove.platform.core.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage
+from alcove.platform.domain.errors import InvalidFieldError
+from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage
 from alcove.platform.simulation.run import simulate as simulated
 from alcove.platform.simulation.scenario import Behaviour, Mechanism, Scenario
 from alcove.platform.simulation.summary import Summary, summarise

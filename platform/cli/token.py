@@ -28,7 +28,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Issue a token.  It is shown or written once: the server keeps a digest only."""
-    from alcove.platform.auth.local import create_local_token  # noqa: PLC0415 - other verbs need no database
+    from alcove.platform.services.auth.local import create_local_token  # noqa: PLC0415 - other verbs need no database
 
     descriptor = None if out is None else _make_private(out)
     try:
@@ -52,7 +52,7 @@ def create(
 @app.command("list")
 def list_command(*, data_dir: DataDir, database: Database = None, as_json: AsJson = False) -> None:
     """List tokens: who may do what, and until when."""
-    from alcove.platform.auth.local import list_local_tokens  # noqa: PLC0415
+    from alcove.platform.services.auth.local import list_local_tokens  # noqa: PLC0415
 
     records = list_local_tokens(data_dir, database=database)
     if as_json:
@@ -80,7 +80,7 @@ def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Revoke a token from now on; a running server refuses it with the next call."""
-    from alcove.platform.auth.local import revoke_local_token  # noqa: PLC0415
+    from alcove.platform.services.auth.local import revoke_local_token  # noqa: PLC0415
 
     record = revoke_local_token(data_dir, token_id, database=database)
     if as_json:

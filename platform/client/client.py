@@ -18,7 +18,7 @@ from alcove.platform.client.experiments import ExperimentCalls
 from alcove.platform.client.policies import PolicyCalls
 from alcove.platform.client.registry import RegistryCalls
 from alcove.platform.client.rollouts import RolloutCalls
-from alcove.platform.core import limits
+from alcove.platform.domain import limits
 from google.protobuf.message import Message
 
 __all__ = ["PlatformClient"]

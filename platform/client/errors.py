@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import grpc
-from alcove.platform.core.errors import ERROR_KEY, PUSHBACK_KEY
+from alcove.platform.domain.errors import ERROR_KEY, PUSHBACK_KEY
 
 __all__ = [
     "AlreadyExistsError",

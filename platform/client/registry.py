@@ -20,7 +20,7 @@ from alcove.platform.client.models import (
     VersionDetails,
     value_of,
 )
-from alcove.platform.core import limits
+from alcove.platform.domain import limits
 
 __all__ = ["RegistryCalls"]
 

@@ -21,9 +21,9 @@ import sys
 from typing import Final
 
 import structlog
-from alcove.platform.core.errors import ServerError
 from alcove.platform.core.log import configure_log
 from alcove.platform.core.options import settings_from
+from alcove.platform.domain.errors import ServerError
 from alcove.platform.ingress.serve import Ingress, run_ingress, serve_ingress
 from alcove.platform.ingress.settings import IngressSettings
 from alcove.registry.errors import RegistryError

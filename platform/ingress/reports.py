@@ -20,14 +20,14 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from alcove.platform.core import limits
-from alcove.platform.core.errors import (
+from alcove.platform.domain import limits
+from alcove.platform.domain.errors import (
     ReportRefusedError,
     ServerError,
     StoreBusyError,
 )
-from alcove.platform.experiments.task import task_of
-from alcove.platform.rollouts.task import stage_task
+from alcove.platform.domain.experiments.task import task_of
+from alcove.platform.domain.rollouts.task import stage_task
 from alcove.platform.store import Store
 from alcove.platform.store.experiments import running_experiments
 from alcove.platform.store.reports import add_counts

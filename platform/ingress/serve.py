@@ -19,8 +19,8 @@ from typing import Final
 
 import structlog
 from aiohttp import web
-from alcove.platform.core import limits
 from alcove.platform.core.log import configure_log
+from alcove.platform.domain import limits
 from alcove.platform.ingress.app import SILENT, create_ingress
 from alcove.platform.ingress.connections import IDLE_S, Connections
 from alcove.platform.ingress.figures import IngressFigures

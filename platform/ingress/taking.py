@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aiohttp import web
-from alcove.platform.core.errors import ReportRefusedError, StoreBusyError, StoreFullError, StoreUnavailableError
+from alcove.platform.domain.errors import ReportRefusedError, StoreBusyError, StoreFullError, StoreUnavailableError
 from alcove.platform.ingress.allowance import waiting_for_body
 from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.ingress.reports import ReportCollector

@@ -3,8 +3,8 @@
 import asyncio
 import sys
 
-from alcove.platform.core.errors import ServerError
 from alcove.platform.core.options import settings_from
+from alcove.platform.domain.errors import ServerError
 from alcove.platform.server.serve import serve
 from alcove.platform.server.settings import Settings
 from alcove.registry.errors import RegistryError

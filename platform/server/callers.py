@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from alcove.platform.auth.principal import Principal
-from alcove.platform.core import limits
-from alcove.platform.core.errors import BusyCallerError, ServerFullError, TooManyCallsError
+from alcove.platform.domain import limits
+from alcove.platform.domain.errors import BusyCallerError, ServerFullError, TooManyCallsError
+from alcove.platform.domain.principal import Principal
 from alcove.platform.ingress.rate import RateLimit
 
 __all__ = ["CallerLimits", "Turns"]

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
 
-from alcove.platform.core import limits
+from alcove.platform.domain import limits
 
 __all__ = ["Connection", "Connections", "overdue", "peer_of"]
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from alcove.api.experiment.v1 import experiment_pb2 as pb
-from alcove.platform.core import limits
-from alcove.platform.core.errors import InvalidFieldError
-from alcove.platform.core.experiment_records import ExperimentPlan, LookRecord
-from alcove.platform.core.records import ExperimentRecord, ExperimentState, SegmentRecord, StoredDecision
-from alcove.platform.core.rollout_records import GuardrailRecord
-from alcove.platform.experiments.engine import ArmSpec, ExperimentSpec
-from alcove.platform.experiments.results import ExperimentResults
+from alcove.platform.domain import limits
+from alcove.platform.domain.errors import InvalidFieldError
+from alcove.platform.domain.experiment_records import ExperimentPlan, LookRecord
+from alcove.platform.domain.experiments.analysis import ExperimentResults
+from alcove.platform.domain.records import ExperimentRecord, ExperimentState, SegmentRecord, StoredDecision
+from alcove.platform.domain.rollout_records import GuardrailRecord
+from alcove.platform.services.experiments.engine import ArmSpec, ExperimentSpec
 from alcove.platform.stats import (
     Adjustment,
     ArmEstimate,

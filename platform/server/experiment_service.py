@@ -9,14 +9,14 @@ from typing import Any
 
 from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.api.experiment.v1 import experiment_pb2_grpc as rpc
-from alcove.platform.auth.principal import current_principal
-from alcove.platform.core import limits
-from alcove.platform.core.checks import check_page
-from alcove.platform.core.records import ExperimentState
-from alcove.platform.experiments import engine
+from alcove.platform.domain import limits
+from alcove.platform.domain.checks import check_page
+from alcove.platform.domain.principal import current_principal
+from alcove.platform.domain.records import ExperimentState
 from alcove.platform.server.callers import Turns
 from alcove.platform.server.experiment_convert import experiment_message, experiment_spec, results_message, updated
-from alcove.platform.server.mutations import Mutations
+from alcove.platform.services.experiments import engine
+from alcove.platform.services.mutations import Mutations
 from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import get_experiment, list_experiments
 

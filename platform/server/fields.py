@@ -14,8 +14,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from alcove.platform.core.checks import check, check_page, check_reason
-from alcove.platform.core.errors import InvalidFieldError
+from alcove.platform.domain.checks import check, check_page, check_reason
+from alcove.platform.domain.errors import InvalidFieldError
 from alcove.registry.canonical import AppName, FeatureName, Identifier, TeamName, VersionText
 from alcove.registry.limits import POLICY_BUCKETS
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from alcove.platform.core.errors import DataFolderBusyError, KeyWithinReachError, OnlineKeyError, TreeMissingError
-from alcove.platform.publishing.uploads import UPLOAD
+from alcove.platform.domain.errors import DataFolderBusyError, KeyWithinReachError, OnlineKeyError, TreeMissingError
 from alcove.platform.server.key_search import holds_private_key
 from alcove.platform.server.settings import Settings
+from alcove.platform.services.publishing.uploads import UPLOAD
 from alcove.registry.errors import KeyFileError, RegistryError
 from alcove.registry.keys import OnlineKeys, check_private_file
 from alcove.registry.layout import BLOBS, is_team, metadata_file

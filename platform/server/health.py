@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import grpc
-from alcove.platform.core import limits
+from alcove.platform.domain import limits
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 __all__ = ["HealthService", "Probes"]

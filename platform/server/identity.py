@@ -15,15 +15,15 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from alcove.platform.auth.principal import Principal, Role
-from alcove.platform.auth.tokens import authenticate, token_id_of
-from alcove.platform.core.errors import (
+from alcove.platform.domain.errors import (
     CertificateListError,
     InvalidFieldError,
     PlaintextRefusedError,
     UnauthenticatedError,
 )
+from alcove.platform.domain.principal import Principal, Role
 from alcove.platform.server.token_reads import TokenReads
+from alcove.platform.services.auth.tokens import authenticate, token_id_of
 from cryptography import x509
 
 if TYPE_CHECKING:

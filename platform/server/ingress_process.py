@@ -17,8 +17,8 @@ from asyncio.subprocess import PIPE, Process
 from typing import Final
 
 import structlog
-from alcove.platform.core import limits
-from alcove.platform.core.errors import IngressFailedError
+from alcove.platform.domain import limits
+from alcove.platform.domain.errors import IngressFailedError
 from alcove.platform.ingress.figures import IngressFigures
 from alcove.platform.ingress.settings import IngressSettings
 

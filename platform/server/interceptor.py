@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import grpc
 import structlog
-from alcove.platform.auth.permissions import require
-from alcove.platform.auth.principal import set_principal
-from alcove.platform.core import limits
-from alcove.platform.core.errors import (
+from alcove.platform.core.tracing import is_traced, span
+from alcove.platform.domain import limits
+from alcove.platform.domain.errors import (
     ERROR_KEY,
     PUSHBACK_KEY,
     CallTooLongError,
@@ -33,7 +32,8 @@ from alcove.platform.core.errors import (
     TooManyCallsError,
     UnauthenticatedError,
 )
-from alcove.platform.core.tracing import is_traced, span
+from alcove.platform.domain.permissions import require
+from alcove.platform.domain.principal import set_principal
 from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.server.callers import CallerLimits
 from alcove.platform.server.connections import Connections
@@ -43,7 +43,7 @@ from alcove.platform.server.messages import LONG, deserializer, forgetting
 from alcove.platform.server.status import status_of
 
 if TYPE_CHECKING:
-    from alcove.platform.auth.principal import Principal
+    from alcove.platform.domain.principal import Principal
     from alcove.platform.server.identity import Identity
     from alcove.platform.server.metrics import Metrics
 

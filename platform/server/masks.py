@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from alcove.platform.core.errors import InvalidFieldError
+from alcove.platform.domain.errors import InvalidFieldError
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 

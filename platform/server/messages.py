@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
 import grpc
-from alcove.platform.core import limits
-from alcove.platform.core.errors import InvalidFieldError
+from alcove.platform.domain import limits
+from alcove.platform.domain.errors import InvalidFieldError
 from google.protobuf.message import DecodeError, Message
 
 __all__ = ["LONG", "deserializer", "forgetting"]

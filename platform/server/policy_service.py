@@ -8,11 +8,11 @@ from typing import Any
 
 from alcove.api.policy.v1 import policy_pb2 as pb
 from alcove.api.policy.v1 import policy_pb2_grpc as rpc
-from alcove.platform.core.checks import check
-from alcove.platform.core.errors import NotFoundError
-from alcove.platform.core.records import ExperimentRecord, HoldoutRecord, LayerRecord
-from alcove.platform.experiments import isolation
-from alcove.platform.server.mutations import Mutations
+from alcove.platform.domain.checks import check
+from alcove.platform.domain.errors import NotFoundError
+from alcove.platform.domain.records import ExperimentRecord, HoldoutRecord, LayerRecord
+from alcove.platform.services.experiments import isolation
+from alcove.platform.services.mutations import Mutations
 from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import running_experiments
 from alcove.platform.store.layers import find_holdout, layers_of_app

@@ -9,7 +9,7 @@ import os
 from typing import Final
 
 import grpc
-from alcove.platform.core import limits
+from alcove.platform.domain import limits
 from alcove.platform.server.settings import Settings
 
 __all__ = ["GRPC_OPTIONS", "listen", "listen_for_certificates"]

@@ -6,17 +6,17 @@
 from typing import Any
 
 from alcove.api.registry.v1 import registry_pb2 as pb
-from alcove.platform.auth.permissions import require_owner, require_team
-from alcove.platform.auth.principal import current_principal
-from alcove.platform.catalog.aliases import approve, move_alias
-from alcove.platform.catalog.names import AliasName
-from alcove.platform.catalog.tags import remove_tag, set_tag
-from alcove.platform.core.catalog_records import AliasMove, AliasProposal
-from alcove.platform.core.checks import check, check_page
-from alcove.platform.core.errors import NotFoundError
-from alcove.platform.core.records import VersionRecord
-from alcove.platform.server.mutations import Mutations
+from alcove.platform.domain.catalog.names import AliasName
+from alcove.platform.domain.catalog_records import AliasMove, AliasProposal
+from alcove.platform.domain.checks import check, check_page
+from alcove.platform.domain.errors import NotFoundError
+from alcove.platform.domain.permissions import require_owner, require_team
+from alcove.platform.domain.principal import current_principal
+from alcove.platform.domain.records import VersionRecord
 from alcove.platform.server.registry_convert import alias_move_message, proposal_message, version_message
+from alcove.platform.services.catalog.aliases import approve, move_alias
+from alcove.platform.services.catalog.tags import remove_tag, set_tag
+from alcove.platform.services.mutations import Mutations
 from alcove.platform.store import catalog
 from alcove.platform.store.change import Change
 from alcove.platform.store.versions import find_team, get_version

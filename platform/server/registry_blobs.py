@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from alcove.api.registry.v1 import registry_pb2 as pb
-from alcove.platform.auth.principal import current_principal
-from alcove.platform.core import limits
-from alcove.platform.core.checks import check_digest
-from alcove.platform.core.errors import BlobTooLargeError, InvalidFieldError, NotFoundError, OffsetError
-from alcove.platform.publishing.quotas import UploadQuotas
-from alcove.platform.publishing.uploads import check_size, is_stored, receive_blob, received_bytes
+from alcove.platform.domain import limits
+from alcove.platform.domain.checks import check_digest
+from alcove.platform.domain.errors import BlobTooLargeError, InvalidFieldError, NotFoundError, OffsetError
+from alcove.platform.domain.principal import current_principal
+from alcove.platform.services.publishing.quotas import UploadQuotas
+from alcove.platform.services.publishing.uploads import check_size, is_stored, receive_blob, received_bytes
 from alcove.registry.tree import Tree
 
 __all__ = ["BlobCalls"]

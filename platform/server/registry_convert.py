@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterable, Sequence
 
 from alcove.api.registry.v1 import registry_pb2 as pb
-from alcove.platform.catalog.search import VersionOrder
-from alcove.platform.core import limits
-from alcove.platform.core.catalog_records import (
+from alcove.platform.domain import limits
+from alcove.platform.domain.catalog.search import VersionOrder
+from alcove.platform.domain.catalog_records import (
     AliasMove,
     AliasProposal,
     FeatureRules,
@@ -14,8 +14,8 @@ from alcove.platform.core.catalog_records import (
     StateMove,
     ValidationRecord,
 )
-from alcove.platform.core.errors import InvalidFieldError
-from alcove.platform.core.records import VersionRecord, VersionState
+from alcove.platform.domain.errors import InvalidFieldError
+from alcove.platform.domain.records import VersionRecord, VersionState
 from alcove.registry.manifest import PortSignature
 
 __all__ = [

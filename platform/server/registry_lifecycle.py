@@ -7,18 +7,18 @@ import asyncio
 from typing import Any
 
 from alcove.api.registry.v1 import registry_pb2 as pb
-from alcove.platform.auth.permissions import require_owner, require_team
-from alcove.platform.auth.principal import current_principal
-from alcove.platform.catalog import states
-from alcove.platform.catalog.revocation import revoke
-from alcove.platform.catalog.rules import checked_rules, set_rules
-from alcove.platform.catalog.validating import Validator
-from alcove.platform.core.checks import check
-from alcove.platform.core.errors import InvalidFieldError, NotFoundError
-from alcove.platform.core.records import VersionRecord
-from alcove.platform.server.mutations import Mutations
+from alcove.platform.domain.checks import check
+from alcove.platform.domain.errors import InvalidFieldError, NotFoundError
+from alcove.platform.domain.permissions import require_owner, require_team
+from alcove.platform.domain.principal import current_principal
+from alcove.platform.domain.records import VersionRecord
 from alcove.platform.server.registry_aliases import owned_version
 from alcove.platform.server.registry_convert import rules_from, rules_message, validation_message, version_message
+from alcove.platform.services.catalog import states
+from alcove.platform.services.catalog.revocation import revoke
+from alcove.platform.services.catalog.rules import checked_rules, set_rules
+from alcove.platform.services.catalog.validating import Validator
+from alcove.platform.services.mutations import Mutations
 from alcove.platform.store.catalog import listed, rules_of
 from alcove.platform.store.change import Change
 from alcove.platform.store.versions import get_version

@@ -10,18 +10,13 @@ from typing import Any
 
 from alcove.api.registry.v1 import registry_pb2 as pb
 from alcove.api.registry.v1 import registry_pb2_grpc as rpc
-from alcove.platform.auth.permissions import require_team
-from alcove.platform.auth.principal import current_principal
-from alcove.platform.catalog.aliases import resolve
-from alcove.platform.catalog.search import page_token, parse_query
-from alcove.platform.catalog.validating import Validator
-from alcove.platform.core import limits
-from alcove.platform.core.checks import check
-from alcove.platform.core.errors import InvalidFieldError
-from alcove.platform.publishing import VersionPublisher
-from alcove.platform.publishing.quotas import UploadQuotas
+from alcove.platform.domain import limits
+from alcove.platform.domain.catalog.search import page_token, parse_query
+from alcove.platform.domain.checks import check
+from alcove.platform.domain.errors import InvalidFieldError
+from alcove.platform.domain.permissions import require_team
+from alcove.platform.domain.principal import current_principal
 from alcove.platform.server.callers import Turns
-from alcove.platform.server.mutations import Mutations
 from alcove.platform.server.registry_aliases import AliasCalls
 from alcove.platform.server.registry_blobs import BlobCalls
 from alcove.platform.server.registry_convert import (
@@ -34,6 +29,11 @@ from alcove.platform.server.registry_convert import (
     version_message,
 )
 from alcove.platform.server.registry_lifecycle import LifecycleCalls
+from alcove.platform.services.catalog.aliases import resolve
+from alcove.platform.services.catalog.validating import Validator
+from alcove.platform.services.mutations import Mutations
+from alcove.platform.services.publishing import VersionPublisher
+from alcove.platform.services.publishing.quotas import UploadQuotas
 from alcove.platform.store.catalog import last_validation, listed, state_moves
 from alcove.platform.store.change import Change
 from alcove.platform.store.search import search_versions

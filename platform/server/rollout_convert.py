@@ -5,10 +5,10 @@ from types import MappingProxyType
 from typing import Final
 
 from alcove.api.rollout.v1 import rollout_pb2 as pb
-from alcove.platform.core.errors import InvalidFieldError
-from alcove.platform.core.records import RolloutRecord, RolloutState
-from alcove.platform.core.rollout_records import Examination, GuardrailRecord, PlanAction, RolloutPlan, Stage
-from alcove.platform.rollouts.engine import RolloutSpec
+from alcove.platform.domain.errors import InvalidFieldError
+from alcove.platform.domain.records import RolloutRecord, RolloutState
+from alcove.platform.domain.rollout_records import Examination, GuardrailRecord, PlanAction, RolloutPlan, Stage
+from alcove.platform.services.rollouts.engine import RolloutSpec
 from alcove.platform.stats import GuardMetric
 
 __all__ = ["plan_from", "rollout_message", "updated"]

@@ -9,12 +9,12 @@ from typing import Any, Protocol
 
 from alcove.api.rollout.v1 import rollout_pb2 as pb
 from alcove.api.rollout.v1 import rollout_pb2_grpc as rpc
-from alcove.platform.core import limits
-from alcove.platform.core.checks import check, check_etag, check_page
-from alcove.platform.rollouts import engine
-from alcove.platform.rollouts.machine import allowed_actions
-from alcove.platform.server.mutations import Mutations
+from alcove.platform.domain import limits
+from alcove.platform.domain.checks import check, check_etag, check_page
+from alcove.platform.domain.rollouts.machine import allowed_actions
 from alcove.platform.server.rollout_convert import plan_from, rollout_message, updated
+from alcove.platform.services.mutations import Mutations
+from alcove.platform.services.rollouts import engine
 from alcove.platform.store.change import Change
 from alcove.platform.store.rollouts import get_rollout, list_rollouts
 from alcove.registry.canonical import AppName, FeatureName, VersionText

@@ -24,17 +24,10 @@ from alcove.api.registry.v1 import registry_pb2
 from alcove.api.registry.v1.registry_pb2_grpc import add_RegistryServiceServicer_to_server
 from alcove.api.rollout.v1 import rollout_pb2
 from alcove.api.rollout.v1.rollout_pb2_grpc import add_RolloutServiceServicer_to_server
-from alcove.platform.checking import ChildChecks
-from alcove.platform.core import limits
 from alcove.platform.core.log import configure_log
-from alcove.platform.experiments.monitor import due_experiments
-from alcove.platform.experiments.monitor import look_at_all as look_at_experiments
+from alcove.platform.domain import limits
 from alcove.platform.ingress.listening import raise_file_limit
 from alcove.platform.ingress.serve import listen_http, reach_blobs, start_http
-from alcove.platform.policy_compiler import Publisher
-from alcove.platform.publishing import HeldDisk, TreeLock, VersionPublisher, collect
-from alcove.platform.rollouts.evidence import RandomisedReports
-from alcove.platform.rollouts.monitor import look_at_all
 from alcove.platform.server.callers import CallerLimits
 from alcove.platform.server.connections import Connections
 from alcove.platform.server.experiment_service import ExperimentService
@@ -44,13 +37,20 @@ from alcove.platform.server.identity import CertificateList, Identity
 from alcove.platform.server.ingress_process import IngressProcess
 from alcove.platform.server.interceptor import CallInterceptor
 from alcove.platform.server.metrics import Metrics, create_metrics_page
-from alcove.platform.server.mutations import Mutations
 from alcove.platform.server.policy_service import PolicyService
 from alcove.platform.server.ports import GRPC_OPTIONS, listen, listen_for_certificates
 from alcove.platform.server.registry_service import RegistryService
 from alcove.platform.server.rollout_service import RolloutService
 from alcove.platform.server.settings import Settings
 from alcove.platform.server.traces import tracing
+from alcove.platform.services.checking import ChildChecks
+from alcove.platform.services.experiments.monitor import due_experiments
+from alcove.platform.services.experiments.monitor import look_at_all as look_at_experiments
+from alcove.platform.services.mutations import Mutations
+from alcove.platform.services.policy import Publisher
+from alcove.platform.services.publishing import HeldDisk, TreeLock, VersionPublisher, collect
+from alcove.platform.services.rollouts.evidence import RandomisedReports
+from alcove.platform.services.rollouts.monitor import look_at_all
 from alcove.platform.store import Store
 from alcove.platform.store.rollouts import watched_rollouts
 from alcove.registry.clock import SYSTEM_CLOCK, Clock

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 import grpc
-from alcove.platform.core import errors as platform_errors
+from alcove.platform.domain import errors as platform_errors
 from alcove.platform.stats import errors as stats_errors
 from alcove.registry import errors as registry_errors
 

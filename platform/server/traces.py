@@ -10,8 +10,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from alcove.platform.core.errors import TracingMissingError
 from alcove.platform.core.tracing import set_tracer
+from alcove.platform.domain.errors import TracingMissingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-from alcove.platform.rollouts.task import CONTROL, TREATMENT
+from alcove.platform.domain.rollouts.task import CONTROL, TREATMENT
 from alcove.privacy.limits import DAY_S, EPSILON_PER_30_DAYS, EPSILON_PER_DAY
 from alcove.registry.policy import RolloutPolicy, TaskPolicy, bucket, rollout_ranges
 from alcove.registry.policy.assignment import SECRET_BYTES

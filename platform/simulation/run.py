@@ -10,13 +10,13 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-from alcove.platform.core.records import Default, RolloutRecord, RolloutState
-from alcove.platform.core.rollout_records import Judgement
-from alcove.platform.policy_compiler.compiler import compile_policy
-from alcove.platform.rollouts.evidence import Finding, examine
-from alcove.platform.rollouts.judge import Judged, action_of, judge
-from alcove.platform.rollouts.machine import Action, transition
-from alcove.platform.rollouts.task import stage_task
+from alcove.platform.domain.policy import compile_policy
+from alcove.platform.domain.records import Default, RolloutRecord, RolloutState
+from alcove.platform.domain.rollout_records import Judgement
+from alcove.platform.domain.rollouts.analysis import Finding, examine
+from alcove.platform.domain.rollouts.judge import Judged, action_of, judge
+from alcove.platform.domain.rollouts.machine import Action, transition
+from alcove.platform.domain.rollouts.task import stage_task
 from alcove.platform.simulation.fleet import Fleet, buckets_of
 from alcove.platform.simulation.scenario import Scenario
 from alcove.platform.simulation.told import Told, told_by

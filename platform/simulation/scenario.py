@@ -4,8 +4,8 @@ import math
 from enum import StrEnum
 from typing import Annotated, Final, Self
 
-from alcove.platform.core.rollout_records import RolloutPlan
-from alcove.platform.rollouts.plan import checked_plan
+from alcove.platform.domain.rollout_records import RolloutPlan
+from alcove.platform.domain.rollouts.plan import checked_plan
 from alcove.registry.policy import Outcome
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 

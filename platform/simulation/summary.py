@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from alcove.platform.core.records import RolloutState
+from alcove.platform.domain.records import RolloutState
 from alcove.platform.simulation.run import Look, Run
 
 __all__ = ["SharePart", "Summary", "summarise"]

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from alcove.platform.core.records import Page
+from alcove.platform.domain.records import Page
 from alcove.platform.store.tables import AuditRow
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession

@@ -7,8 +7,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-from alcove.platform.core import limits
-from alcove.platform.core.catalog_records import (
+from alcove.platform.domain import limits
+from alcove.platform.domain.catalog_records import (
     AliasMove,
     AliasProposal,
     CheckResult,
@@ -18,8 +18,8 @@ from alcove.platform.core.catalog_records import (
     Tag,
     ValidationRecord,
 )
-from alcove.platform.core.errors import NotFoundError
-from alcove.platform.core.records import Page, VersionRecord, VersionState
+from alcove.platform.domain.errors import NotFoundError
+from alcove.platform.domain.records import Page, VersionRecord, VersionState
 from alcove.platform.store.catalog_tables import (
     AliasMoveRow,
     AliasProposalRow,

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Self
 
-from alcove.platform.core.errors import StoreUnavailableError
 from alcove.platform.core.tracing import span
+from alcove.platform.domain.errors import StoreUnavailableError
 from alcove.platform.store.dialects import (
     GUEST_TIMEOUT_MS,
     TREE_LOCK,

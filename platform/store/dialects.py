@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from alcove.platform.core.errors import (
+from alcove.platform.domain.errors import (
     ServerError,
     StoreBusyError,
     StoreDamagedError,

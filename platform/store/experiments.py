@@ -3,9 +3,9 @@
 import json
 from dataclasses import asdict, replace
 
-from alcove.platform.core.errors import NotFoundError
-from alcove.platform.core.experiment_records import ExperimentPlan, LookRecord
-from alcove.platform.core.records import (
+from alcove.platform.domain.errors import NotFoundError
+from alcove.platform.domain.experiment_records import ExperimentPlan, LookRecord
+from alcove.platform.domain.records import (
     ArmRecord,
     ExperimentRecord,
     ExperimentState,

@@ -1,7 +1,7 @@
 """Stores the layers of an app, and the share of its devices that is held out of every experiment."""
 
-from alcove.platform.core.errors import LayerExistsError, NotFoundError
-from alcove.platform.core.records import HoldoutRecord, LayerRecord
+from alcove.platform.domain.errors import LayerExistsError, NotFoundError
+from alcove.platform.domain.records import HoldoutRecord, LayerRecord
 from alcove.platform.store.tables import HoldoutRow, LayerRow
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession

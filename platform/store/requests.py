@@ -1,6 +1,6 @@
 """Stores the answers of mutations by request id, so that a repeat gets the answer of the first."""
 
-from alcove.platform.core.errors import RequestIdReusedError
+from alcove.platform.domain.errors import RequestIdReusedError
 from alcove.platform.store.tables import RequestRow
 from sqlalchemy.ext.asyncio import AsyncSession
 

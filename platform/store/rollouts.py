@@ -6,9 +6,9 @@ Plan, proposal and last examination are kept as JSON: nothing searches in them.
 from dataclasses import replace
 from typing import Any
 
-from alcove.platform.core.errors import NotFoundError
-from alcove.platform.core.records import Page, RolloutRecord, RolloutState
-from alcove.platform.core.rollout_records import Examination, Proposal, RolloutPlan
+from alcove.platform.domain.errors import NotFoundError
+from alcove.platform.domain.records import Page, RolloutRecord, RolloutState
+from alcove.platform.domain.rollout_records import Examination, Proposal, RolloutPlan
 from alcove.platform.store.tables import RolloutRow
 from pydantic import TypeAdapter
 from sqlalchemy import select

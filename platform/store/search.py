@@ -1,7 +1,7 @@
 """Finds versions in the database.  One query a page, after the last version of the page before."""
 
-from alcove.platform.catalog.search import VersionOrder, VersionQuery
-from alcove.platform.core.records import VersionRecord
+from alcove.platform.domain.catalog.search import VersionOrder, VersionQuery
+from alcove.platform.domain.records import VersionRecord
 from alcove.platform.store.catalog_tables import AliasRow, TagRow, VersionFactsRow
 from alcove.platform.store.tables import FeatureRow, VersionRow
 from alcove.platform.store.versions import version_of, versions_query

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from alcove.platform.core.errors import NotFoundError
+from alcove.platform.domain.errors import NotFoundError
 from alcove.platform.store.tables import TokenRow
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession

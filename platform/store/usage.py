@@ -1,7 +1,7 @@
 """Finds the apps that have, or ever had, a version on their devices; counts rollouts by state and with alarms."""
 
-from alcove.platform.core.records import RolloutState, VersionRecord
-from alcove.platform.core.rollout_records import Judgement
+from alcove.platform.domain.records import RolloutState, VersionRecord
+from alcove.platform.domain.rollout_records import Judgement
 from alcove.platform.store.rollouts import live_rollouts
 from alcove.platform.store.tables import DefaultRow, ExperimentRow, RolloutRow
 from sqlalchemy import func, select, union

@@ -3,13 +3,13 @@
 import json
 from typing import Any
 
-from alcove.platform.core.errors import NotFoundError
-from alcove.platform.core.limits import SEARCH_TEXT_LENGTH
-from alcove.platform.core.records import Default, VariantRecord, VersionRecord, VersionState
+from alcove.platform.domain.catalog.names import sort_key
+from alcove.platform.domain.errors import NotFoundError
+from alcove.platform.domain.limits import SEARCH_TEXT_LENGTH
+from alcove.platform.domain.records import Default, VariantRecord, VersionRecord, VersionState
 from alcove.platform.store.catalog_tables import VersionFactsRow
 from alcove.platform.store.dialects import insert
 from alcove.platform.store.tables import DefaultRow, FeatureRow, VersionRow
-from alcove.registry.canonical import version_key
 from sqlalchemy import Select, delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -24,7 +24,6 @@ __all__ = [
     "remove_default",
     "save_state",
     "set_default",
-    "sort_key",
     "version_of",
     "versions_query",
 ]
@@ -66,12 +65,6 @@ async def add_version(
     session.add(facts)
     await session.flush()
     return version_of(row, team, facts.state)
-
-
-def sort_key(version: str) -> int:
-    """Return a number that sorts as "MAJOR.MINOR.PATCH" does; each part is below a million."""
-    major, minor, patch = version_key(version)
-    return (major * 1_000_000 + minor) * 1_000_000 + patch
 
 
 def versions_query() -> Select[VersionRow, str, str]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alcove.platform.core.records import ArmRecord, ExperimentRecord, ExperimentState
-from alcove.platform.experiments.machine import started
-from alcove.platform.experiments.task import task_of
+from alcove.platform.domain.experiments.machine import started
+from alcove.platform.domain.experiments.task import task_of
+from alcove.platform.domain.records import ArmRecord, ExperimentRecord, ExperimentState
 from alcove.platform.ingress.serve import Ingress, listen_http, run_ingress
 from alcove.platform.ingress.settings import IngressSettings
 from alcove.platform.store import Store

@@ -15,12 +15,12 @@ import tempfile
 import urllib.request
 from pathlib import Path
 
-from alcove.platform.checking import InThisProcess
 from alcove.platform.core.log import configure_log
 from alcove.platform.server import serve
 from alcove.platform.server.__main__ import main
 from alcove.platform.server.serve import run as run_server
 from alcove.platform.server.settings import Settings
+from alcove.platform.services.checking import InThisProcess
 from alcove.platform.testing.world import Served, ServerWorld
 from alcove.registry import examination, inspection
 from alcove.registry.testing import PretendExaminer, PretendInspector

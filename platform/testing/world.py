@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from alcove.platform.auth.local import create_local_token
 from alcove.platform.client import PlatformClient, Version
+from alcove.platform.services.auth.local import create_local_token
 from alcove.registry.ceremony import initialise_tree
 from alcove.registry.clock import SYSTEM_CLOCK
 from alcove.registry.keys import create_keys

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from alcove.platform.client import Arm
-from alcove.platform.core.errors import StoreBusyError
+from alcove.platform.domain.errors import StoreBusyError
 from alcove.platform.ingress import reports
 from alcove.platform.ingress.reports import ReportCollector
 from alcove.platform.store import Store

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import grpc
 import pytest
-from alcove.platform.auth.local import create_local_token, revoke_local_token
-from alcove.platform.auth.permissions import PERMISSIONS
+from alcove.platform.domain.permissions import PERMISSIONS
+from alcove.platform.services.auth.local import create_local_token, revoke_local_token
 from alcove.platform.testing import Served, ServerWorld
 from alcove.platform.testing.raw_http2 import RawConnection, frame, header_block
 from alcove.platform.testing.wire import METHODS, Wire, method_path, request_class

@@ -19,13 +19,13 @@ from pathlib import Path
 import pytest
 from alcove.platform.client import DeadlineError, GuardrailPlan, PlatformClient, StagePlan
 from alcove.platform.client import Plan as WirePlan
-from alcove.platform.core.records import Default, Page, RolloutRecord, RolloutState
-from alcove.platform.core.rollout_records import GuardrailRecord, Judgement, PlanAction, RolloutPlan, Stage
-from alcove.platform.rollouts import engine
-from alcove.platform.rollouts.engine import RolloutSpec
-from alcove.platform.rollouts.evidence import RandomisedReports
-from alcove.platform.rollouts.monitor import NOT_ATTESTED, PRINCIPAL, look
-from alcove.platform.rollouts.task import stage_task
+from alcove.platform.domain.records import Default, Page, RolloutRecord, RolloutState
+from alcove.platform.domain.rollout_records import GuardrailRecord, Judgement, PlanAction, RolloutPlan, Stage
+from alcove.platform.domain.rollouts.task import stage_task
+from alcove.platform.services.rollouts import engine
+from alcove.platform.services.rollouts.engine import RolloutSpec
+from alcove.platform.services.rollouts.evidence import RandomisedReports
+from alcove.platform.services.rollouts.monitor import NOT_ATTESTED, PRINCIPAL, look
 from alcove.platform.store import Store
 from alcove.platform.store.audit import list_audit
 from alcove.platform.store.change import Change

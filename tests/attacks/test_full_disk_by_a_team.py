@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from alcove.platform.client import PlatformClient
 from alcove.platform.client.errors import TooLargeError
-from alcove.platform.core import limits
-from alcove.platform.core.errors import QuotaError
-from alcove.platform.publishing.quotas import UploadQuotas
+from alcove.platform.domain import limits
+from alcove.platform.domain.errors import QuotaError
+from alcove.platform.services.publishing.quotas import UploadQuotas
 from alcove.platform.testing import ServerWorld
 from alcove.registry import collection
 from alcove.registry.blobs import BlobStore, open_blob_store

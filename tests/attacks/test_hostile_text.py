@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alcove.platform.auth import local
 from alcove.platform.cli import connection
 from alcove.platform.cli.main import run
 from alcove.platform.cli.output import plain, print_diff, print_json, print_markdown, print_rows, print_table, say
 from alcove.platform.client import Arm, PlatformClient
 from alcove.platform.client.errors import ClientError
-from alcove.platform.core.errors import InvalidFieldError
+from alcove.platform.domain.errors import InvalidFieldError
+from alcove.platform.services.auth import local
 from alcove.platform.testing import Served, ServerWorld
 from alcove.registry.errors import ProgramRefusedError
 from alcove.runtime import load

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from alcove.platform.cli import entry
-from alcove.platform.core.errors import KeyWithinReachError, OnlineKeyError
+from alcove.platform.domain.errors import KeyWithinReachError, OnlineKeyError
 from alcove.platform.server.guard import refuse_foreign_keys
 from alcove.platform.server.settings import Settings
 from alcove.platform.testing import ServerWorld

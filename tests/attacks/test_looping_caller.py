@@ -11,16 +11,16 @@ from typing import Any
 import grpc
 import pytest
 from alcove.api.registry.v1 import registry_pb2 as pb
-from alcove.platform.auth.local import create_local_token
-from alcove.platform.auth.principal import Role
-from alcove.platform.auth.tokens import issue_token
 from alcove.platform.client import PlatformClient
 from alcove.platform.client.errors import ClientError
-from alcove.platform.core import limits
-from alcove.platform.core.errors import InvalidFieldError, TooManyCallsError
+from alcove.platform.domain import limits
+from alcove.platform.domain.errors import InvalidFieldError, TooManyCallsError
+from alcove.platform.domain.principal import Role
 from alcove.platform.server.callers import CallerLimits, Turns
 from alcove.platform.server.messages import deserializer, forgetting
 from alcove.platform.server.token_reads import AT_ONCE, TokenReads
+from alcove.platform.services.auth.local import create_local_token
+from alcove.platform.services.auth.tokens import issue_token
 from alcove.platform.store import Store
 from alcove.platform.store.tokens import add_token
 from alcove.platform.testing import Served, ServerWorld

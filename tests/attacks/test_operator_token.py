@@ -1,7 +1,7 @@
 """Attack: an operator's token is used to look at devices, by audiences that hardly one of them meets.
 
 The calls that take an audience refuse what is cut too finely, in every state in which they take one.  (What an operator
-may do to whose features is `tests/platform/test_permissions.py`.)
+may do to whose features is `tests/platform/domain/test_permissions.py`.)
 """
 
 import itertools
@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from alcove.platform.core.errors import InvalidFieldError
-from alcove.platform.core.records import Default
-from alcove.platform.rollouts import engine
-from alcove.platform.rollouts.audience import checked_audience
-from alcove.platform.rollouts.engine import RolloutSpec
+from alcove.platform.domain.audience import checked_audience
+from alcove.platform.domain.errors import InvalidFieldError
+from alcove.platform.domain.records import Default
+from alcove.platform.services.rollouts import engine
+from alcove.platform.services.rollouts.engine import RolloutSpec
 from alcove.platform.store import Store
 from alcove.platform.store.change import Change
 from alcove.platform.store.versions import add_version, set_default

@@ -13,7 +13,7 @@ import grpc
 import pytest
 from alcove.api.registry.v1 import registry_pb2
 from alcove.api.registry.v1.registry_pb2_grpc import RegistryServiceStub
-from alcove.platform.core import limits
+from alcove.platform.domain import limits
 from alcove.platform.server.registry_service import RegistryService
 from alcove.platform.testing import Served, ServerWorld
 from alcove.platform.testing.raw_http2 import (

@@ -9,7 +9,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from alcove.platform.core import limits
+from alcove.platform.domain import limits
 from alcove.platform.testing.ingress import ask, post, record, run_experiment, running_ingress
 from alcove.registry.clock import SYSTEM_CLOCK
 from alcove.registry.testing import ManualClock

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 from alcove.api.rollout.v1 import rollout_pb2 as pb
-from alcove.platform.auth.local import create_local_token
-from alcove.platform.auth.principal import Principal, Role
 from alcove.platform.client import PlatformClient
 from alcove.platform.client.errors import ClientError, TooManyCallsError, UnavailableError
-from alcove.platform.core import limits
-from alcove.platform.core.errors import BusyCallerError, ServerFullError
+from alcove.platform.domain import limits
+from alcove.platform.domain.errors import BusyCallerError, ServerFullError
+from alcove.platform.domain.principal import Principal, Role
 from alcove.platform.server.callers import CallerLimits
 from alcove.platform.server.connections import Connection, overdue, peer_of
 from alcove.platform.server.rollout_service import RolloutService
+from alcove.platform.services.auth.local import create_local_token
 from alcove.platform.testing import Served, ServerWorld
 from alcove.platform.testing.certificates import Authority
 from alcove.platform.testing.raw_http2 import PREFACE, RawConnection

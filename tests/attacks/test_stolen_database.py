@@ -4,9 +4,9 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from alcove.platform.auth.local import create_local_token
 from alcove.platform.client import PlatformClient
 from alcove.platform.client.errors import UnauthenticatedError
+from alcove.platform.services.auth.local import create_local_token
 from alcove.platform.testing import Served, ServerWorld
 
 

@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alcove.platform.auth.local import create_local_token
-from alcove.platform.checking import ChildChecks, Examined, Supplies
-from alcove.platform.checking.confinement import program_of_filter
 from alcove.platform.client import PlatformClient
 from alcove.platform.client.errors import ClientError
-from alcove.platform.core import limits
-from alcove.platform.core.errors import CheckBoundError, ChecksFullError
+from alcove.platform.domain import limits
+from alcove.platform.domain.catalog.examined import Examined
+from alcove.platform.domain.errors import CheckBoundError, ChecksFullError
 from alcove.platform.server import serve
+from alcove.platform.services.auth.local import create_local_token
+from alcove.platform.services.checking import ChildChecks, Supplies
+from alcove.platform.services.checking.confinement import program_of_filter
 from alcove.platform.testing import ServerWorld
 from alcove.platform.testing.hostile_child import DEEDS, ELSEWHERE
 from alcove.registry._tuf import Metadata

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from alcove.features.language_id import LanguageAnswer, LanguageId, RankedLanguage
-from alcove.features.language_id.config import LANGUAGES
-from alcove.features.language_id.contract import UNKNOWN_BELOW
+from alcove.features.language_id.config import LANGUAGES, UNKNOWN_BELOW
 from pydantic import ValidationError
 
 

@@ -10,8 +10,8 @@ import pytest
 from alcove.features.card_figures import replace_figures
 from alcove.features.language_id import LanguageAnswer, LanguageId
 from alcove.features.language_id.card import figures
-from alcove.features.language_id.config import CONFIGS, DEFAULT_VERSION, LANGUAGES
-from alcove.features.language_id.contract import SENTENCES, UNKNOWN_BELOW, program_path
+from alcove.features.language_id.config import CONFIGS, DEFAULT_VERSION, LANGUAGES, UNKNOWN_BELOW
+from alcove.features.language_id.contract import SENTENCES, program_path
 from alcove.features.language_id.evaluate import dev_texts, predict, texts_of_tsv
 from alcove.features.language_id.metrics import mean_accuracy
 from alcove.runtime import InvalidTextError, Model, load

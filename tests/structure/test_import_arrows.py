@@ -1,24 +1,16 @@
-"""The table of folders in docs/architecture.md is the architecture: arrows between packages point one way."""
+"""The import contracts of pyproject.toml hold, and what they cannot express is checked here."""
 
 import ast
+import runpy
+import shutil
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-# package → packages it may import (itself always); `api` is what proto/ generates.
-ARROWS: dict[str, set[str]] = {
-    "kernels": set(),
-    "runtime": {"kernels"},
-    "privacy": set(),
-    "features": {"runtime"},
-    "registry": {"api", "runtime"},
-    "sdk": {"features", "runtime", "privacy", "registry"},
-    "platform": {"api", "registry", "privacy", "runtime"},
-}
-COMPOSITION_ROOT = "platform/cli"  # the one place that may import everything
+PACKAGES = ("kernels", "runtime", "privacy", "features", "registry", "sdk", "platform")
 DEVICE_SIDE = {"runtime", "privacy", "registry", "sdk", "features"}
-SERVER_ONLY = {"grpc", "sqlalchemy", "alembic", "aiohttp", "typer", "rich", "structlog"}
-DEVELOPER_TOOLS = ("runtime/coverage/",)  # shipped with the exporter, run by us, never by an app
 FEATURE_TOOLS = {"train.py", "evaluate.py"}  # of each feature: how its weights and its card were made
 SOCKET_MODULES = {"socket", "http", "urllib", "urllib3", "requests", "asyncio.streams", "ssl", "ftplib", "smtplib"}
 EGRESS = "sdk/egress.py"
@@ -39,15 +31,6 @@ def imported_modules(path: Path) -> set[str]:
     return names
 
 
-def arrow_violations(path: Path, relative: str) -> list[str]:
-    """Imports of alcove packages that the table does not allow."""
-    package = relative.split("/", 1)[0]
-    if relative.startswith(COMPOSITION_ROOT):
-        return []
-    targets = {name.split(".")[1] for name in imported_modules(path) if name.startswith("alcove.")}
-    return [f"{relative} imports alcove.{target}" for target in sorted(targets - ARROWS[package] - {package})]
-
-
 def is_feature_tool(relative: str) -> bool:
     """Whether a file is one of a feature's tools."""
     return relative.startswith("features/") and relative.rsplit("/", 1)[-1] in FEATURE_TOOLS
@@ -55,23 +38,8 @@ def is_feature_tool(relative: str) -> bool:
 
 def sources(repository: Path) -> list[tuple[Path, str]]:
     """Every Python file of the packages, with its path relative to the repository."""
-    files = [path for package in ARROWS for path in sorted((repository / package).rglob("*.py"))]
+    files = [path for package in PACKAGES for path in sorted((repository / package).rglob("*.py"))]
     return [(path, path.relative_to(repository).as_posix()) for path in files]
-
-
-def test_arrows_point_one_way(repository: Path) -> None:
-    """No package imports another that the table does not name."""
-    found = [line for path, relative in sources(repository) for line in arrow_violations(path, relative)]
-    assert not found, "\n".join(found)
-
-
-def test_device_side_never_imports_server_libraries(repository: Path) -> None:
-    """What an app carries needs no gRPC, no database and no web server."""
-    for path, relative in sources(repository):
-        is_tool = relative.startswith(DEVELOPER_TOOLS) or is_feature_tool(relative)
-        if relative.split("/", 1)[0] in DEVICE_SIDE and not is_tool:
-            tops = {name.split(".")[0] for name in imported_modules(path)}
-            assert not tops & SERVER_ONLY, f"{relative} imports {sorted(tops & SERVER_ONLY)}"
 
 
 def test_what_an_app_runs_imports_no_feature_tool(repository: Path) -> None:
@@ -92,16 +60,48 @@ def test_sockets_are_opened_in_one_sdk_module(repository: Path) -> None:
             )
 
 
+@pytest.fixture(name="check")
+def _check(repository: Path) -> Callable[[Path], subprocess.CompletedProcess[str]]:
+    """`tools/imports.py`, which `make lint` runs."""
+    return runpy.run_path(str(repository / "tools" / "imports.py"))["check_imports"]  # type: ignore[no-any-return]
+
+
+@pytest.fixture(name="copy")
+def _copy(tmp_path: Path, repository: Path) -> Path:
+    """All Python files of the packages, where they may be changed."""
+    for package in PACKAGES:
+        shutil.copytree(repository / package, tmp_path / "alcove" / package, ignore=everything_but_python)
+    return tmp_path
+
+
+def everything_but_python(_: str, names: list[str]) -> set[str]:
+    """Return the names in a folder that are neither a folder's nor a Python file's."""
+    return {name for name in names if "." in name and not name.endswith(".py")}
+
+
+def test_the_contracts_of_imports_hold(copy: Path, check: Callable[[Path], subprocess.CompletedProcess[str]]) -> None:
+    """Packages and the rings inside the platform import downwards only, and nothing imports in a circle."""
+    found = check(copy)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
 @pytest.mark.parametrize(
-    ("source", "relative"),
+    ("source", "place"),
     [
         ("import alcove.sdk\n", "runtime/wrong.py"),
         ("def f():\n    from alcove.platform.stats import compare\n", "sdk/wrong.py"),
         ("from alcove.registry import tree\n", "privacy/wrong.py"),
+        ("from alcove.platform.store import Store\n", "platform/domain/wrong.py"),
+        ("from alcove.platform.server import serve\n", "platform/services/wrong.py"),
+        ("from alcove.features import language_id\n", "platform/server/wrong.py"),
+        ("import grpc\n", "sdk/wrong.py"),
     ],
 )
-def test_a_wrong_arrow_is_caught(tmp_path: Path, source: str, relative: str) -> None:
-    """The check itself sees imports against the arrows, nested ones too."""
-    path = tmp_path / "wrong.py"
-    path.write_text(source, encoding="utf-8")
-    assert arrow_violations(path, relative)
+def test_an_import_against_the_contracts_is_caught(
+    copy: Path, check: Callable[[Path], subprocess.CompletedProcess[str]], source: str, place: str
+) -> None:
+    """The check itself sees imports upwards, nested ones too."""
+    (copy / "alcove" / place).write_text(source, encoding="utf-8")
+    found = check(copy)
+    assert found.returncode != 0
+    assert place.removesuffix(".py").replace("/", ".") in found.stdout, found.stdout + found.stderr

@@ -15,11 +15,11 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from alcove.features.language_id.contract import program_path
-from alcove.platform.auth.local import list_local_audit
 from alcove.platform.cli.demo.catalog import LARGE, NEXT, SMALL, SPOILED, Release, build_package, releases
 from alcove.platform.cli.demo.fleet import FleetResult, run_fleet
 from alcove.platform.cli.demo.guarded import run_guarded
 from alcove.platform.cli.demo.people import load_sentences
+from alcove.platform.cli.demo.reporting import send_reports
 from alcove.platform.cli.demo.result import ArmOutcome, DemoResult
 from alcove.platform.cli.demo.world import (
     APP,
@@ -34,7 +34,7 @@ from alcove.platform.cli.demo.world import (
 from alcove.platform.client import push_package
 from alcove.platform.client.errors import ClientError
 from alcove.platform.client.experiment_models import Arm
-from alcove.platform.testing.reporting import send_reports
+from alcove.platform.services.auth.local import list_local_audit
 from alcove.registry.client import TreeClient
 from alcove.registry.errors import RegistryError
 from alcove.registry.keys import load_signer

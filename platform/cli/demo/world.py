@@ -10,8 +10,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from alcove.platform.auth.local import create_local_token
 from alcove.platform.client import PlatformClient
+from alcove.platform.services.auth.local import create_local_token
 from alcove.registry.ceremony import initialise_tree
 from alcove.registry.keys import create_keys
 

@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from alcove.platform.core.errors import DataFolderBusyError
+from alcove.platform.domain.errors import DataFolderBusyError
 from alcove.platform.server.guard import check_keys, hold_data_folder, load_keys, refuse_foreign_keys
 from alcove.platform.server.settings import Settings
 from alcove.registry.online_keys import load_online_keys

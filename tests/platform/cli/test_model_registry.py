@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from alcove.platform.catalog.diff import ProgramFigures, Side, compare, figures_of
+from alcove.platform.cli.program_diff import ProgramFigures, Side, compare, figures_of
 from alcove.platform.client import PlatformClient
 from alcove.registry.delta import apply_delta
 from alcove.registry.errors import ProgramRefusedError

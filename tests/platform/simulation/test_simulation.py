@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from alcove.platform.core.records import RolloutState
-from alcove.platform.core.rollout_records import GuardrailRecord, RolloutPlan, Stage
-from alcove.platform.rollouts.task import task_of
+from alcove.platform.domain.records import RolloutState
+from alcove.platform.domain.rollout_records import GuardrailRecord, RolloutPlan, Stage
+from alcove.platform.domain.rollouts.task import task_of
 from alcove.platform.simulation.fleet import Fleet, buckets_of
 from alcove.platform.simulation.plots import write_plot
 from alcove.platform.simulation.run import simulate

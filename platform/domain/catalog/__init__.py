@@ -1,0 +1,1 @@
+"""Defines versions in the catalog: their states, names, searches and validation."""

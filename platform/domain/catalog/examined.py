@@ -1,0 +1,59 @@
+"""Defines what an examination of a program gave, as processes hand it to each other."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self, TypeVar
+
+from alcove.registry.errors import ProgramRefusedError
+from alcove.registry.examination import Anatomy, Parity, ProgramExaminer
+
+__all__ = ["Examined"]
+
+_Figure = TypeVar("_Figure")
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What an examination of one program gave; a text in the place of a figure says why there is none.
+
+    Attributes:
+        parity: what the certificate's samples gave.
+        anatomy: what the program consists of.
+        latency_ms: median time of a run.
+    """
+
+    parity: Parity | str
+    anatomy: Anatomy | str
+    latency_ms: float | str
+
+    @classmethod
+    def by(cls, examiner: ProgramExaminer, variant: str, program: bytes) -> Self:
+        """Return what an examiner says of a program."""
+
+        def figure(ask: Callable[[str, bytes], _Figure]) -> _Figure | str:
+            try:
+                return ask(variant, program)
+            except ProgramRefusedError as error:
+                return error.reason
+
+        return cls(figure(examiner.parity), figure(examiner.anatomy), figure(examiner.latency_ms))
+
+    @classmethod
+    def refused(cls, reason: str) -> Self:
+        """Return what is said of a program that could not be examined."""
+        return cls(reason, reason, reason)
+
+    @classmethod
+    def from_json(cls, told: Any) -> Self:
+        """Return what another process said; KeyError, TypeError or ValueError where it is nonsense."""
+        parity, anatomy, latency = (told[name] for name in ("parity", "anatomy", "latency_ms"))
+        return cls(
+            parity if isinstance(parity, str) else Parity(**parity),
+            anatomy if isinstance(anatomy, str) else Anatomy(**anatomy),
+            latency if isinstance(latency, str) else float(latency),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `from_json` reads: without the weights' digests, which nobody asks for here."""
+        lean = self.anatomy if isinstance(self.anatomy, str) else replace(self.anatomy, weights={})
+        return asdict(replace(self, anatomy=lean))

@@ -1,0 +1,132 @@
+"""Defines the records of a version's life after publication: states, tags, aliases, validations and rules.
+
+Frozen, no database and no wire type inside.
+"""
+
+from dataclasses import dataclass
+
+from alcove.platform.domain.records import VersionRecord, VersionState
+
+__all__ = [
+    "AliasMove",
+    "AliasProposal",
+    "CheckResult",
+    "FeatureRules",
+    "ListedVersion",
+    "StateMove",
+    "Tag",
+    "ValidationRecord",
+]
+
+
+@dataclass(frozen=True)
+class Tag:
+    """A word about a version, and who said it when."""
+
+    key: str
+    value: str
+    set_by: str
+    set_at_s: int
+
+
+@dataclass(frozen=True)
+class StateMove:
+    """One step of a version's life."""
+
+    from_state: VersionState
+    to_state: VersionState
+    moved_by: str
+    moved_at_s: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class AliasMove:
+    """One move of an alias; None: it did not exist, or exists no more.  `sequence` orders all moves."""
+
+    sequence: int
+    feature: str
+    alias: str
+    from_version: str | None
+    to_version: str | None
+    moved_by: str
+    moved_at_s: int
+    reason: str
+    approved_by: str | None
+
+
+@dataclass(frozen=True)
+class AliasProposal:
+    """A move that waits for a second person; `base_sequence` is the last move that its proposer saw, 0 for none."""
+
+    proposal_id: str
+    feature: str
+    alias: str
+    base_sequence: int
+    from_version: str | None
+    to_version: str | None
+    proposed_by: str
+    proposed_at_s: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class ListedVersion:
+    """A version with the tags and aliases that it has now."""
+
+    record: VersionRecord
+    tags: tuple[Tag, ...]
+    aliases: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One figure held against its bound; both as text with their units.
+
+    Attributes:
+        name: which check.
+        variant: program that was looked at; "" for the version as a whole.
+        bound: "" where the feature sets none.
+    """
+
+    name: str
+    variant: str
+    is_passed: bool
+    figure: str
+    bound: str
+
+
+@dataclass(frozen=True)
+class ValidationRecord:
+    """What a validation found."""
+
+    is_passed: bool
+    checks: tuple[CheckResult, ...]
+    validated_by: str
+    validated_at_s: int
+
+
+@dataclass(frozen=True)
+class FeatureRules:
+    """What versions of a feature are held against; 0 and () bound nothing.
+
+    Attributes:
+        must_approve_aliases: a move of an alias needs a second person.
+        must_approve_rollouts: an advance of a rollout needs a second person.
+        must_be_released: rollouts and experiments take released versions only.
+        max_size_bytes: of a program.
+        max_memory_bytes: that one run needs besides the program.
+        max_latency_ms: of one run on the server, median over the certificate's samples.
+        allowed_ops: operators that programs may use.
+        set_by, set_at_s: who set them and when; "" and 0 where nobody did.
+    """
+
+    must_approve_aliases: bool = False
+    must_approve_rollouts: bool = False
+    must_be_released: bool = False
+    max_size_bytes: int = 0
+    max_memory_bytes: int = 0
+    max_latency_ms: float = 0.0
+    allowed_ops: tuple[str, ...] = ()
+    set_by: str = ""
+    set_at_s: int = 0

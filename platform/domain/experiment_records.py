@@ -1,0 +1,99 @@
+"""Defines the records of an experiment's plan, its decision and its planned looks."""
+
+from dataclasses import dataclass
+
+from alcove.platform.domain.rollout_records import GuardrailRecord
+
+__all__ = ["ExperimentPlan", "LookRecord", "PairRecord", "StoredDecision"]
+
+
+@dataclass(frozen=True)
+class ExperimentPlan:
+    """How an experiment is decided and how large it has to be; 0 where nothing was said or nothing is known.
+
+    Attributes:
+        primary: what decides, as `platform.stats.PrimaryKind` spells it.
+        quantile: of a latency that decides; None for the others.
+        guardrails: what the winner must not make worse.
+        mde: smallest difference that shall be found: a share, or milliseconds.
+        base_rate: expected accepted share of the control, or its ratio, in (0, 1); 0: a half, the worst case.
+        expected_devices: devices that will take part, in all arms together.
+        devices_needed: devices, in all arms together, that find `mde` in one window; 0: none do, or no `mde`.
+        days_needed: days in which `expected_devices` find it; 0: they don't within what they may spend in 30 days.
+        detectable: smallest difference that `expected_devices` find within what they may spend in 30 days.
+        planned_reports: reports at which the intervals are tightest, or the last planned look is due; 0: the server's
+            default.
+        numerator: names of the outcomes that a ratio counts; empty for other metrics.
+        denominator: names of the outcomes that it is a part of.
+        less_is_better: whether the lower ratio wins.
+        denominator_share: expected part of the reports with an outcome of the denominator, in (0, 1].
+        correction: how pairs of arms share the error, as `platform.stats.Correction` spells it.
+        looks: how many looks decide; 0: any number.
+        horizon_reports: `planned_reports` as asked for; 0: as many as `mde` needs.
+        pre_edges: edges of the accepted share of a device's earlier answers, by which the primary metric is corrected
+            (CUPED); empty: it is not.
+        cuped_error_ratio: standard error with that correction relative to that without; 0: no correction.
+    """
+
+    primary: str = "accepted"
+    quantile: float | None = None
+    guardrails: tuple[GuardrailRecord, ...] = ()
+    mde: float = 0.0
+    base_rate: float = 0.0
+    expected_devices: int = 0
+    devices_needed: int = 0
+    days_needed: int = 0
+    detectable: float = 0.0
+    planned_reports: int = 0
+    numerator: tuple[str, ...] = ()
+    denominator: tuple[str, ...] = ()
+    less_is_better: bool = False
+    denominator_share: float = 0.0
+    correction: str = "bonferroni"
+    looks: int = 0
+    horizon_reports: int = 0
+    pre_edges: tuple[float, ...] = ()
+    cuped_error_ratio: float = 0.0
+
+
+@dataclass(frozen=True)
+class StoredDecision:
+    """What held when an experiment was stopped, or at a planned look; `winner` is an index into its arms."""
+
+    kind: str
+    winner: int | None
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class PairRecord:
+    """Two arms at a planned look: `arm` minus `versus` in the primary metric; None: unknown, or unbounded."""
+
+    arm: int
+    versus: int
+    value: float | None
+    low: float | None
+    high: float | None
+    adjusted_p: float | None
+
+
+@dataclass(frozen=True)
+class LookRecord:
+    """A planned look as it was taken, before guardrails.
+
+    Attributes:
+        reports: that were in.
+        fraction: of the planned reports, at most 1.
+        boundary: standard errors that a pair's difference had to reach; None: nothing could be called yet.
+        taken_at_s: seconds since 1970-01-01 UTC.
+        decision: by the reports of that moment alone.
+        pairs: all of them, those with the control first.
+    """
+
+    reports: int
+    fraction: float
+    boundary: float | None
+    taken_at_s: int
+    decision: StoredDecision
+    pairs: tuple[PairRecord, ...]

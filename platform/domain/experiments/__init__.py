@@ -1,0 +1,1 @@
+"""Defines experiments: their states, plans, schedules and tasks."""

@@ -1,0 +1,189 @@
+"""Analyzes an experiment's reports: estimates, guardrails and the decision.  Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from alcove.platform.domain.experiments.plan import correction_of, guardrails_of, primary_of
+from alcove.platform.domain.experiments.schedule import next_look_reports
+from alcove.platform.domain.experiments.task import bin_values_ms, outcome_count
+from alcove.platform.domain.records import ExperimentRecord, StoredDecision
+from alcove.platform.stats import (
+    Aggregate,
+    Comparison,
+    Decision,
+    DecisionKind,
+    GuardKind,
+    GuardVerdict,
+    PlannedLook,
+    PrePeriod,
+    ReasonCode,
+    StatsError,
+    aggregate_from_randomised_response,
+    compare,
+    examine_all,
+    find_impossible,
+    guarded,
+    split_pre_period,
+)
+from alcove.platform.stats.limits import DEFAULT_PLANNED_REPORTS
+from alcove.registry.policy import TaskPolicy
+
+__all__ = [
+    "ALPHA",
+    "UNREADABLE",
+    "UNREADABLE_ERRORS",
+    "ExperimentResults",
+    "aggregate_of",
+    "compared",
+    "evaluate",
+    "find_alarm",
+]
+
+ALPHA = 0.05  # error of each interval over all looks together; the guardrails of all arms share another one
+UNREADABLE = "unreadable"  # code of the decision where statistics refuse the reports
+UNREADABLE_ERRORS = (StatsError, ArithmeticError, ValueError)  # how they refuse them
+
+
+@dataclass(frozen=True)
+class ExperimentResults:
+    """Everything that the reports show so far.
+
+    Attributes:
+        windows: distinct windows with a report.
+        counts: reports per randomised cell, over all windows.
+        comparison: estimates, intervals and the decision before the guardrails are asked.
+        verdicts: for each arm but the control, what each guardrail says, in order.
+        verdict: what to do, guardrails included.
+        next_look_reports: at how many reports the next planned look is due; None: none is.
+    """
+
+    windows: int
+    counts: tuple[int, ...]
+    comparison: Comparison
+    verdicts: tuple[tuple[GuardVerdict, ...], ...]
+    verdict: Decision
+    next_look_reports: int | None = None
+
+    @property
+    def decision(self) -> StoredDecision:
+        """The decision as it is kept when the experiment stops."""
+        decision = self.verdict
+        return StoredDecision(str(decision.kind), decision.winner, str(decision.code), decision.reason)
+
+
+def evaluate(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], windows: int) -> ExperimentResults:
+    """Return what `counts`, one per cell of the task, say; where looks are planned, the last one has decided.
+
+    Raises:
+        StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
+    """
+    aggregate = aggregate_of(record, task, counts)
+    comparison = compared(record, aggregate, windows)
+    verdicts = _examined(record, aggregate, windows)
+    harms = {
+        arm: verdict.reason
+        for arm, said in enumerate(verdicts, start=1)
+        for verdict in said
+        if verdict.kind is GuardKind.HARMFUL
+    }
+    decision = guarded(_decided(record, comparison), harms)
+    if alarm := find_alarm(record, aggregate):
+        decision = Decision(DecisionKind.INCONCLUSIVE, None, ReasonCode.IMPOSSIBLE_REPORTS, alarm)
+    return ExperimentResults(windows, tuple(counts), comparison, verdicts, decision, next_look_reports(record))
+
+
+def compared(
+    record: ExperimentRecord, aggregate: Aggregate, windows: int, look: PlannedLook | None = None
+) -> Comparison:
+    """Return what the counts say before the guardrails are asked: at any time, or at a planned look.
+
+    Raises:
+        StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
+    """
+    aggregate, pre_period = _split(record, aggregate)
+    total = sum(arm.share_permyriad for arm in record.arms)
+    return compare(
+        aggregate,
+        bin_values_ms=bin_values_ms(record.latency_edges_ms),
+        alpha=ALPHA,
+        minimum_cohort=record.minimum_cohort,
+        expected_shares=[arm.share_permyriad / total for arm in record.arms],
+        planned_reports=_planned_reports(record),
+        reports_per_device=max(1, windows),
+        primary=primary_of(record.plan),
+        edges_ms=record.latency_edges_ms,
+        correction=correction_of(record.plan),
+        look=look,
+        pre_period=pre_period,
+    )
+
+
+def aggregate_of(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int]) -> Aggregate:
+    """Return `counts`, one per randomised cell of the task, as statistics read them.
+
+    Raises:
+        StatsError: the counts are more than they accept.
+    """
+    return aggregate_from_randomised_response(
+        counts,
+        arms=task.arm_count,
+        outcomes=outcome_count(record),
+        bins=task.latency_bin_count * task.pre_bin_count,
+        epsilon=Fraction(record.epsilon),
+    )
+
+
+def find_alarm(record: ExperimentRecord, aggregate: Aggregate) -> str:
+    """Return one sentence where the counts are none that devices can have sent; "" where they can."""
+    return find_impossible(aggregate, planned_reports=_planned_reports(record))
+
+
+def _split(record: ExperimentRecord, aggregate: Aggregate) -> tuple[Aggregate, PrePeriod | None]:
+    """Return the counts without the earlier share, and what they say of it where it was asked for."""
+    edges = record.plan.pre_edges
+    return split_pre_period(aggregate, edges) if edges else (aggregate, None)
+
+
+def _decided(record: ExperimentRecord, comparison: Comparison) -> Decision:
+    """Return what holds before guardrails: what the reports say now, or what the last planned look said.
+
+    A sample-ratio mismatch holds whenever it is seen; nothing that the reports said before can be trusted then.
+    """
+    now = comparison.decision
+    if not record.plan.looks or now.code is ReasonCode.SAMPLE_RATIO_MISMATCH:
+        return now
+    due = next_look_reports(record)
+    following = "" if due is None else f"; the next look is due at {due} reports"
+    if not record.looks:
+        reason = f"none of {record.plan.looks} planned looks was taken at {comparison.reports} reports{following}"
+        return Decision(DecisionKind.INCONCLUSIVE, None, ReasonCode.BEFORE_FIRST_LOOK, reason)
+    last = record.looks[-1]
+    said = last.decision
+    place = f"planned look {len(record.looks)}, at {last.fraction:.0%} of {record.plan.planned_reports} reports"
+    return Decision(DecisionKind(said.kind), said.winner, ReasonCode(said.code), f"{place}: {said.reason}{following}")
+
+
+def _planned_reports(record: ExperimentRecord) -> int:
+    return record.plan.planned_reports or DEFAULT_PLANNED_REPORTS
+
+
+def _examined(record: ExperimentRecord, aggregate: Aggregate, windows: int) -> tuple[tuple[GuardVerdict, ...], ...]:
+    """Return what the guardrails say of each arm but the control, their errors adding up to `ALPHA`."""
+    guardrails = guardrails_of(record.plan)
+    if not guardrails:
+        return tuple(() for _ in range(1, aggregate.arms))
+    aggregate, _ = _split(record, aggregate)
+    return tuple(
+        examine_all(
+            aggregate,
+            guardrails,
+            control=0,
+            treatment=arm,
+            alpha=ALPHA / (aggregate.arms - 1),
+            planned_reports=_planned_reports(record),
+            edges_ms=record.latency_edges_ms,
+            reports_per_device=max(1, windows),
+        )
+        for arm in range(1, aggregate.arms)
+    )

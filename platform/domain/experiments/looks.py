@@ -1,0 +1,59 @@
+"""Says when a planned look (interim analysis) of an experiment is due, and takes it.  Pure.
+
+An experiment may plan K looks instead of any number of them (`plan.looks`).  A look is due when its reports first reach
+the next k / K of `plan.planned_reports`, but no sooner than half a step after the look before, so that two are never
+nearly one; the last one is that which finds all planned reports in.  Who is late takes one look, at what is there then.
+
+L1  A look is decided from the counts of its moment alone, and kept; later reports change nothing of it.
+L2  When a look is due depends on the number of reports only, never on what they say.
+L3  No look is taken after a winner was found, or after the last one.
+"""
+
+import math
+from collections.abc import Sequence
+
+from alcove.platform.domain.experiment_records import LookRecord, PairRecord, StoredDecision
+from alcove.platform.domain.experiments.analysis import ALPHA, aggregate_of, compared, find_alarm
+from alcove.platform.domain.experiments.schedule import next_look_reports
+from alcove.platform.domain.records import ExperimentRecord
+from alcove.platform.stats import ArgumentError, Decision, DecisionKind, Difference, PlannedLook, ReasonCode
+from alcove.registry.policy import TaskPolicy
+
+__all__ = ["is_due", "taken"]
+
+
+def is_due(record: ExperimentRecord, reports: int) -> bool:
+    """Return whether a look is due with so many reports."""
+    due = next_look_reports(record)
+    return due is not None and reports >= due
+
+
+def taken(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], windows: int, *, now_s: int) -> LookRecord:
+    """Return the look at `counts`, one per cell of the task; L1.
+
+    Raises:
+        StatsError: the counts are more than statistics accept, or no look is due.
+    """
+    reports = sum(counts)
+    if not is_due(record, reports):
+        raise ArgumentError("reports", f"at least {next_look_reports(record)}", reports)
+    look = PlannedLook((*(before.reports for before in record.looks), reports), record.plan.planned_reports)
+    aggregate = aggregate_of(record, task, counts)
+    found = compared(record, aggregate, windows, look)
+    decision = found.decision
+    if alarm := find_alarm(record, aggregate):
+        decision = Decision(DecisionKind.INCONCLUSIVE, None, ReasonCode.IMPOSSIBLE_REPORTS, alarm)
+    boundary = look.multiplier(ALPHA / len(found.pairs))
+    return LookRecord(
+        reports=reports,
+        fraction=look.fraction,
+        boundary=boundary if math.isfinite(boundary) else None,
+        taken_at_s=now_s,
+        decision=StoredDecision(str(decision.kind), decision.winner, str(decision.code), decision.reason),
+        pairs=tuple(_pair(pair, p) for pair, p in zip(found.primary_pairs, found.adjusted_p, strict=True)),
+    )
+
+
+def _pair(pair: Difference, adjusted_p: float | None) -> PairRecord:
+    low, high = pair.interval or (None, None)
+    return PairRecord(pair.arm, pair.versus, pair.value, low, high, adjusted_p)

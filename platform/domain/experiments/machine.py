@@ -1,0 +1,73 @@
+"""Defines the states of an experiment and the transitions between them.  Pure.
+
+    ┌───────┐  start   ┌─────────┐  stop   ┌─────────┐
+    │ draft │ ───────▶ │ running │ ──────▶ │ stopped │
+    └───────┘          └─────────┘         └─────────┘
+
+A draft can be updated; results can be read of what runs or has stopped.
+
+X1  Arms, shares, epsilon, bins and plan never change after the start; another comparison is another experiment.
+X2  Reports are counted while it runs; the decision that is kept at the stop is made from exactly those.  Where looks
+    are planned, it is that of the last one (`looks.py`), and guardrails are still made from all of them.
+"""
+
+from dataclasses import replace
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from alcove.platform.domain.errors import IllegalTransitionError
+from alcove.platform.domain.experiments.task import task_of
+from alcove.platform.domain.records import ExperimentRecord, ExperimentState, StoredDecision
+
+__all__ = ["Action", "check_action", "started", "stopped"]
+
+
+class Action(StrEnum):
+    """What may be asked of an experiment."""
+
+    UPDATE = "update"
+    START = "start"
+    STOP = "stop"
+    READ_RESULTS = "read results"
+
+
+_ALLOWED: Final = MappingProxyType(
+    {
+        ExperimentState.DRAFT: (Action.UPDATE, Action.START),
+        ExperimentState.RUNNING: (Action.STOP, Action.READ_RESULTS),
+        ExperimentState.STOPPED: (Action.READ_RESULTS,),
+    }
+)
+
+
+def check_action(record: ExperimentRecord, action: Action) -> None:
+    """Let something be done with an experiment, or not.
+
+    Raises:
+        IllegalTransitionError: its state does not allow it; the error names what it allows.
+    """
+    allowed = _ALLOWED[record.state]
+    if action not in allowed:
+        raise IllegalTransitionError("experiment", record.experiment_id, record.state, action, allowed)
+
+
+def started(record: ExperimentRecord, *, now_s: int) -> ExperimentRecord:
+    """Return the experiment as it starts now, with its task.
+
+    Raises:
+        IllegalTransitionError: it is not a draft.
+    """
+    check_action(record, Action.START)
+    running = replace(record, state=ExperimentState.RUNNING, started_at_s=now_s)
+    return replace(running, task_id=task_of(running).task_id)
+
+
+def stopped(record: ExperimentRecord, decision: StoredDecision, *, now_s: int) -> ExperimentRecord:
+    """Return the experiment as it stops now, with what held.
+
+    Raises:
+        IllegalTransitionError: it is not running.
+    """
+    check_action(record, Action.STOP)
+    return replace(record, state=ExperimentState.STOPPED, stopped_at_s=now_s, decision=decision)

@@ -1,0 +1,249 @@
+"""Computes how many devices and days an experiment needs, and refuses plans that cannot be kept.  Pure.
+
+The plan is made for randomised response, which is how reports are private today; every number comes from
+`platform.stats.PowerModel`. A device reports in as many windows of 30 days as its ledger pays for. With CUPED the needs
+count the cells that it adds and no gain from it: how well earlier answers tell later ones is not known beforehand.
+"""
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+from alcove.platform.domain import limits
+from alcove.platform.domain.errors import InvalidFieldError
+from alcove.platform.domain.experiment_records import ExperimentPlan
+from alcove.platform.domain.experiments.task import bin_values_ms, outcome_count
+from alcove.platform.domain.records import ExperimentRecord
+from alcove.platform.domain.rollout_records import GuardrailRecord
+from alcove.platform.stats import (
+    ArgumentError,
+    Correction,
+    GuardMetric,
+    Guardrail,
+    Mechanism,
+    MetricModel,
+    PowerModel,
+    Primary,
+    PrimaryKind,
+    cuped_error_ratio,
+    mean_model,
+    ratio_model,
+    share_model,
+)
+from alcove.platform.stats.limits import MAX_REPORTS
+from alcove.privacy.limits import DAY_S, EPSILON_PER_30_DAYS
+from alcove.registry.policy import Outcome, TaskPolicy
+
+__all__ = ["correction_of", "guardrails_of", "planned", "primary_of"]
+
+_WORST_RATE = 0.5
+_PERIOD_DAYS = 30
+
+
+def primary_of(plan: ExperimentPlan) -> Primary:
+    """Return what decides.
+
+    Raises:
+        InvalidFieldError: the metric is unknown, or its quantile or its outcomes are none that it can have.
+    """
+    if plan.primary not in tuple(PrimaryKind):
+        raise InvalidFieldError("primary.kind", " | ".join(PrimaryKind), plan.primary)
+    try:
+        return Primary(
+            PrimaryKind(plan.primary),
+            plan.quantile,
+            _outcomes("numerator", plan.numerator),
+            _outcomes("denominator", plan.denominator),
+            plan.less_is_better,
+        )
+    except ArgumentError as error:
+        raise InvalidFieldError(f"primary.{error.name}", error.bound, error.value) from None
+
+
+def correction_of(plan: ExperimentPlan) -> Correction:
+    """Return how pairs of arms share the error.
+
+    Raises:
+        InvalidFieldError: the correction is unknown, or the metric has no p-values for it.
+    """
+    if plan.correction not in tuple(Correction):
+        raise InvalidFieldError("correction", " | ".join(Correction), plan.correction)
+    correction = Correction(plan.correction)
+    if correction is Correction.HOLM and plan.primary == PrimaryKind.LATENCY_QUANTILE:
+        raise InvalidFieldError("correction", f"bonferroni for {plan.primary}, which has no p-values", correction)
+    return correction
+
+
+def guardrails_of(plan: ExperimentPlan) -> tuple[Guardrail, ...]:
+    """Return the guardrails as statistics read them.
+
+    Raises:
+        InvalidFieldError: one of them means nothing.
+    """
+    if len(plan.guardrails) > limits.GUARDRAILS_MAX:
+        raise InvalidFieldError("guardrails", f"at most {limits.GUARDRAILS_MAX}", len(plan.guardrails))
+    return tuple(map(_guardrail, plan.guardrails))
+
+
+def planned(record: ExperimentRecord, task: TaskPolicy) -> ExperimentPlan:
+    """Return the plan with what it needs, or raise for one that cannot be kept.
+
+    Raises:
+        InvalidFieldError: a field is out of its bounds, latency decides where there is one bin, looks are planned
+            without a horizon or of a metric that they cannot test, or earlier answers are to correct something else
+            than the accepted share.
+    """
+    plan, primary = record.plan, primary_of(record.plan)
+    if plan.pre_edges and primary.kind is not PrimaryKind.ACCEPTED:
+        raise InvalidFieldError("pre_edges", f"absent unless {PrimaryKind.ACCEPTED} decides", plan.pre_edges)
+    is_latency = primary.is_latency
+    correction_of(plan)
+    _check_looks(plan)
+    needs_bins = is_latency or any(guard.metric is GuardMetric.LATENCY for guard in guardrails_of(plan))
+    if needs_bins and not record.latency_edges_ms:
+        raise InvalidFieldError("latency_edges_ms", "at least one edge where latency is watched", ())
+    bound = limits.LATENCY_MARGIN_MAX_MS if is_latency else 1.0
+    if not (math.isfinite(plan.mde) and 0.0 <= plan.mde < bound):
+        raise InvalidFieldError("mde", f"in [0, {bound:g})", plan.mde)
+    if not 0.0 <= plan.base_rate < 1.0:
+        raise InvalidFieldError("base_rate", "in [0, 1)", plan.base_rate)
+    if is_latency and plan.base_rate:
+        raise InvalidFieldError("base_rate", f"absent for {primary.kind}", plan.base_rate)
+    if not 0 <= plan.expected_devices <= limits.EXPECTED_DEVICES_MAX:
+        raise InvalidFieldError("expected_devices", f"0 to {limits.EXPECTED_DEVICES_MAX}", plan.expected_devices)
+    _check_denominator_share(record, primary)
+    found = _sized(record, task, primary)
+    if plan.looks and not found.planned_reports:
+        raise InvalidFieldError("horizon_reports", "given, or an mde that can be found, where looks are planned", 0)
+    return found
+
+
+def _sized(record: ExperimentRecord, task: TaskPolicy, primary: Primary) -> ExperimentPlan:
+    """Return the plan with what the server says of it."""
+    plan = record.plan
+    total = sum(arm.share_permyriad for arm in record.arms)
+    shares = [arm.share_permyriad / total for arm in record.arms]
+    bare = replace(
+        plan,
+        devices_needed=0,
+        days_needed=0,
+        detectable=0.0,
+        planned_reports=plan.horizon_reports,
+        cuped_error_ratio=_cuped_error_ratio(plan, task, shares),
+    )
+    if not (plan.mde or plan.expected_devices):
+        return bare
+    model = PowerModel(
+        _model(record, primary),
+        shares,
+        Mechanism.RANDOMISED_RESPONSE,
+        task.epsilon_fraction,
+        looks=plan.looks,
+    )
+    in_ms = _share_per_ms(record, primary)
+    most = _windows_of_a_period(record, task)
+    if plan.expected_devices:
+        bare = replace(bare, detectable=model.detectable(plan.expected_devices, most) / in_ms)
+    if not plan.mde:
+        return bare
+    devices = model.devices_needed(plan.mde * in_ms) or 0
+    windows = None
+    if plan.expected_devices:
+        windows = model.windows_needed(plan.mde * in_ms, plan.expected_devices, most=most)
+    return replace(
+        bare,
+        devices_needed=devices,
+        days_needed=0 if windows is None else math.ceil(windows * record.window_s / DAY_S),
+        planned_reports=plan.horizon_reports or min(plan.expected_devices * (windows or most) or devices, MAX_REPORTS),
+    )
+
+
+def _check_looks(plan: ExperimentPlan) -> None:
+    lowest, highest = limits.LOOKS_PLANNED
+    if plan.looks and not lowest <= plan.looks <= highest:
+        raise InvalidFieldError("looks", f"0, or {lowest} to {highest}", plan.looks)
+    if plan.looks and plan.primary == PrimaryKind.LATENCY_QUANTILE:
+        raise InvalidFieldError("looks", f"0 for {plan.primary}, which has no standard error", plan.looks)
+    if not 0 <= plan.horizon_reports <= MAX_REPORTS:
+        raise InvalidFieldError("horizon_reports", f"0 to {MAX_REPORTS}", plan.horizon_reports)
+
+
+def _check_denominator_share(record: ExperimentRecord, primary: Primary) -> None:
+    plan, share = record.plan, record.plan.denominator_share
+    if not (math.isfinite(share) and 0.0 <= share <= 1.0):
+        raise InvalidFieldError("denominator_share", "in [0, 1]", share)
+    is_part = len(primary.denominator) not in (0, outcome_count(record))
+    if share and not is_part:
+        bound = "0, unless a ratio decides whose denominator leaves out some outcome that is counted"
+        raise InvalidFieldError("denominator_share", bound, share)
+    if is_part and not share and (plan.mde or plan.expected_devices):
+        raise InvalidFieldError("denominator_share", "given, where such a ratio is planned", share)
+
+
+def _outcomes(name: str, names: tuple[str, ...]) -> tuple[Outcome, ...]:
+    known = {outcome.name.lower(): outcome for outcome in Outcome}
+    for each in names:
+        if each not in known:
+            raise InvalidFieldError(f"primary.{name}", " | ".join(known), each)
+    return tuple(known[each] for each in names)
+
+
+def _guardrail(record: GuardrailRecord) -> Guardrail:
+    if record.metric not in tuple(GuardMetric):
+        raise InvalidFieldError("guardrails.metric", " | ".join(GuardMetric), record.metric)
+    try:
+        return Guardrail(GuardMetric(record.metric), record.margin, record.quantile)
+    except ArgumentError as error:
+        raise InvalidFieldError(
+            f"guardrails.{error.name}".removesuffix(".guardrail"), error.bound, error.value
+        ) from None
+
+
+def _model(record: ExperimentRecord, primary: Primary) -> MetricModel:
+    outcomes, bins = outcome_count(record), len(record.latency_edges_ms) + 1
+    bins *= len(record.plan.pre_edges) + 2 if record.plan.pre_edges else 1
+    if primary.kind is PrimaryKind.LATENCY_MEAN:
+        return mean_model(bin_values_ms(record.latency_edges_ms), outcomes=outcomes)
+    if primary.kind is PrimaryKind.RATIO:
+        return ratio_model(
+            record.plan.base_rate or _WORST_RATE,
+            numerator=primary.numerator,
+            denominator=primary.denominator,
+            outcomes=outcomes,
+            bins=bins,
+            denominator_share=record.plan.denominator_share or 1.0,
+        )
+    # A quantile is planned as the share of answers below it, which has its variance.
+    rate = primary.quantile or record.plan.base_rate or _WORST_RATE
+    return share_model(rate, outcomes=outcomes, bins=bins)
+
+
+def _share_per_ms(record: ExperimentRecord, primary: Primary) -> float:
+    """Return what one unit of the metric is in the model's: for a quantile, latencies evenly filling the bins."""
+    if primary.quantile is None:
+        return 1.0
+    lows = (0.0, *record.latency_edges_ms)
+    widths = [high - low for low, high in pairwise(lows)]
+    widths.append(widths[-1])
+    place = min(int(primary.quantile * len(widths)), len(widths) - 1)
+    return 1.0 / (len(widths) * widths[place])
+
+
+def _cuped_error_ratio(plan: ExperimentPlan, task: TaskPolicy, shares: list[float]) -> float:
+    if not plan.pre_edges:
+        return 0.0
+    return cuped_error_ratio(
+        plan.pre_edges,
+        rate=plan.base_rate or _WORST_RATE,
+        shares=shares,
+        mechanism=Mechanism.RANDOMISED_RESPONSE,
+        epsilon=task.epsilon_fraction,
+        devices=plan.expected_devices or 1,
+        outcomes=task.outcome_count,
+        latency_bins=task.latency_bin_count,
+    )
+
+
+def _windows_of_a_period(record: ExperimentRecord, task: TaskPolicy) -> int:
+    """Return in how many windows of 30 days a device reports: as many as fit and its ledger pays for."""
+    return max(1, min(int(EPSILON_PER_30_DAYS / task.epsilon_fraction), _PERIOD_DAYS * DAY_S // record.window_s))

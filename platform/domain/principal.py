@@ -1,0 +1,81 @@
+"""Describes an authenticated caller: a role, and the id of the token or certificate that proved it."""
+
+import re
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Self
+
+from alcove.platform.domain.errors import InvalidFieldError, UnauthenticatedError
+
+__all__ = ["Principal", "Role", "current_principal", "set_principal"]
+
+_ROLE = re.compile(r"reader|operator|(?:operator|team):(?P<team>[a-z][a-z0-9_-]{0,31})")
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a token or certificate may do.
+
+    `reader` reads; `operator` operates everything, `operator:<name>` one team's features; `team:<name>` pushes those.
+
+    Attributes:
+        name: "reader", "operator" or "team".
+        team: the team whose features it is for; None: all.
+    """
+
+    name: str
+    team: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the role that `text` names.
+
+        Raises:
+            InvalidFieldError: it names none.
+        """
+        match = _ROLE.fullmatch(text)
+        if match is None:
+            raise InvalidFieldError("role", "'reader', 'operator', 'operator:<team>' or 'team:<name>'", text)
+        return cls(text.partition(":")[0], match["team"])
+
+    def __str__(self) -> str:
+        return self.name if self.team is None else f"{self.name}:{self.team}"
+
+
+@dataclass(frozen=True)
+class Principal:
+    """An authenticated caller.  `name` ("operator/ab12…") goes into the audit log.
+
+    Attributes:
+        token_id: id of the token, or name in the client certificate with its kind ("dns:deploy.acme.example").
+        role: what it may do.
+    """
+
+    token_id: str
+    role: Role
+
+    @property
+    def name(self) -> str:
+        """Role and token id, as audited; never the secret."""
+        return f"{self.role}/{self.token_id}"
+
+
+_CURRENT: ContextVar[Principal | None] = ContextVar("principal", default=None)
+
+
+def set_principal(principal: Principal) -> None:
+    """Note who the caller of the present task is; only the interceptor does."""
+    _CURRENT.set(principal)
+
+
+def current_principal() -> Principal:
+    """Return the caller of the present task.
+
+    Raises:
+        UnauthenticatedError: nobody was authenticated.
+    """
+    principal = _CURRENT.get()
+    if principal is None:
+        reason = "no token"
+        raise UnauthenticatedError(reason)
+    return principal

@@ -1,0 +1,209 @@
+"""Defines the records that store, engines and services hand to each other: versions, rollouts, experiments, layers.
+
+Frozen, no database and no wire type inside.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from alcove.platform.domain.experiment_records import ExperimentPlan, LookRecord, StoredDecision
+from alcove.platform.domain.rollout_records import Examination, Proposal, RolloutPlan
+
+__all__ = [
+    "ArmRecord",
+    "Default",
+    "ExperimentRecord",
+    "ExperimentState",
+    "HoldoutRecord",
+    "LayerRecord",
+    "Page",
+    "RolloutRecord",
+    "RolloutState",
+    "SegmentRecord",
+    "StoredDecision",
+    "VariantRecord",
+    "VersionRecord",
+    "VersionState",
+]
+
+
+class RolloutState(StrEnum):
+    """Where a rollout stands; the arrows are drawn in `rollouts/machine.py`."""
+
+    DRAFT = "draft"
+    RUNNING = "running"
+    PAUSED = "paused"
+    COMPLETED = "completed"
+    ROLLED_BACK = "rolled_back"
+    HALTED = "halted"
+
+
+class ExperimentState(StrEnum):
+    """Where an experiment stands; the arrows are drawn in `experiments/machine.py`."""
+
+    DRAFT = "draft"
+    RUNNING = "running"
+    STOPPED = "stopped"
+
+
+class VersionState(StrEnum):
+    """Where a version stands; the arrows are drawn in `catalog/lifecycle.py`."""
+
+    REGISTERED = "registered"
+    VALIDATED = "validated"
+    RELEASED = "released"
+    DEPRECATED = "deprecated"
+    REVOKED = "revoked"
+
+
+@dataclass(frozen=True)
+class VariantRecord:
+    """One program of a version; sizes in bytes."""
+
+    name: str
+    engine: str
+    sha256: str
+    size_bytes: int
+    memory_ceiling_bytes: int
+
+
+@dataclass(frozen=True)
+class VersionRecord:
+    """A published version; `sequence` orders publications, `manifest` is the canonical JSON that was signed."""
+
+    sequence: int
+    feature: str
+    version: str
+    team: str
+    manifest_sha256: str
+    manifest: bytes
+    variants: tuple[VariantRecord, ...]
+    published_at_s: int
+    state: VersionState
+
+
+@dataclass(frozen=True)
+class Default:
+    """The version that an app's devices run where no rollout or experiment says otherwise."""
+
+    app: str
+    feature: str
+    version: str
+    manifest_sha256: str
+
+
+@dataclass(frozen=True)
+class RolloutRecord:
+    """A rollout; shares in 1/10 000 of all devices; `policy_serial` 0: no policy carries it yet.
+
+    Attributes:
+        plan: how it goes on.
+        audience: canonical text; "": every device.
+        stage: number of the present stage, from 1; 0: a draft, or no stages.
+        stage_started_at_s: when it began; 0: none did.
+        control_permyriad: devices that are compared with the treated ones.
+        proposal: the advance that waits for a second person.
+        examination: the last look at the present stage.
+        revision: rises with every change.
+    """
+
+    sequence: int
+    rollout_id: str
+    app: str
+    feature: str
+    version: str
+    manifest_sha256: str
+    salt: str
+    state: RolloutState
+    share_permyriad: int
+    created_at_s: int
+    updated_at_s: int
+    policy_serial: int
+    plan: RolloutPlan = field(default_factory=RolloutPlan)
+    audience: str = ""
+    stage: int = 0
+    stage_started_at_s: int = 0
+    control_permyriad: int = 0
+    proposal: Proposal | None = None
+    examination: Examination | None = None
+    revision: int = 0
+
+
+@dataclass(frozen=True)
+class ArmRecord:
+    """One side of an experiment; share in 1/10 000 of all devices."""
+
+    name: str
+    version: str
+    manifest_sha256: str
+    share_permyriad: int
+
+
+@dataclass(frozen=True)
+class SegmentRecord:
+    """A part of a layer: buckets [first, first + count) of 10 000."""
+
+    layer: str
+    first: int
+    count: int
+
+
+@dataclass(frozen=True)
+class LayerRecord:
+    """A set of experiments of an app that exclude each other."""
+
+    app: str
+    name: str
+    salt: str
+    created_at_s: int
+
+
+@dataclass(frozen=True)
+class HoldoutRecord:
+    """Devices of an app that take part in no experiment; `revision` 0: it was never set."""
+
+    app: str
+    salt: str
+    share_permyriad: int
+    revision: int
+    policy_serial: int
+
+
+@dataclass(frozen=True)
+class ExperimentRecord:
+    """An experiment; `epsilon` is a decimal string, the task's fields are set from the start on.
+
+    `revision` counts the changes.  `audience` is canonical text, "" for every device; `segment` is its part of a layer,
+    None for all of them.  `looks` are the planned ones that were taken, in order.
+    """
+
+    sequence: int
+    experiment_id: str
+    app: str
+    feature: str
+    salt: str
+    arms: tuple[ArmRecord, ...]
+    state: ExperimentState
+    epsilon: str
+    latency_edges_ms: tuple[float, ...]
+    window_s: int
+    minimum_cohort: int
+    created_at_s: int
+    started_at_s: int | None
+    stopped_at_s: int | None
+    task_id: str | None
+    decision: StoredDecision | None
+    policy_serial: int
+    plan: ExperimentPlan = field(default_factory=ExperimentPlan)
+    revision: int = 1
+    audience: str = ""
+    segment: SegmentRecord | None = None
+    looks: tuple[LookRecord, ...] = ()
+
+
+@dataclass(frozen=True)
+class Page:
+    """Which part of a list is wanted: entries after `after` (a sequence number), at most `size`."""
+
+    after: int
+    size: int

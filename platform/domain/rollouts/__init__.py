@@ -1,0 +1,1 @@
+"""Defines rollouts: their states, plans, tasks and decisions."""

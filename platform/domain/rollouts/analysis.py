@@ -1,0 +1,107 @@
+"""Analyzes the reports of a stage: sizes of its groups, verdicts of its guardrails, impossible counts.  Pure.
+
+Whether each report came from an enrolled device is a fact of the source (`Aggregate.is_attested`): randomised response
+over plain HTTP never says so.
+
+The error of a halt without cause is `ALPHA` for a whole rollout, however often and at how many stages it is looked at:
+each watched stage gets an equal part of it, and within a stage each guardrail (`stats.examine_all`).
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from alcove.platform.domain.records import RolloutRecord
+from alcove.platform.domain.rollouts.task import ARMS, CONTROL, TREATMENT
+from alcove.platform.stats import (
+    Aggregate,
+    Comparison,
+    GuardMetric,
+    Guardrail,
+    GuardVerdict,
+    compare,
+    examine_all,
+    find_impossible,
+)
+from alcove.registry.limits import POLICY_BUCKETS
+
+__all__ = ["ALPHA", "Finding", "examine"]
+
+ALPHA: Final = 0.05
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the reports of a stage say.
+
+    Attributes:
+        reports: read in this stage.
+        devices: estimated, of control and treatment.
+        mismatch: one sentence where the groups' sizes do not fit their shares; "" where they do.
+        verdicts: in the order of the plan's guardrails.
+        alarm: one sentence where the counts are none that devices can have sent; "" where they can.
+        is_attested: each report came from an enrolled device.
+    """
+
+    reports: int
+    devices: tuple[float, ...]
+    mismatch: str
+    verdicts: tuple[GuardVerdict, ...]
+    alarm: str = ""
+    is_attested: bool = False
+
+
+def examine(rollout: RolloutRecord, aggregate: Aggregate, windows: int) -> Finding:
+    """Return what the counts of the present stage say.
+
+    Args:
+        rollout: with a control group.
+        aggregate: of its task.
+        windows: of reports that are pooled in it.
+
+    Raises:
+        StatsError: statistics refuse the counts.
+    """
+    plan = rollout.plan
+    stage = plan.stages[rollout.stage - 1]
+    planned_reports = ARMS * stage.minimum_cohort
+    groups = (rollout.control_permyriad, rollout.share_permyriad)
+    compared = compare(
+        aggregate,
+        bin_values_ms=range(aggregate.bins),  # of which nothing is read here
+        alpha=ALPHA,
+        minimum_cohort=stage.minimum_cohort,
+        control=CONTROL,
+        expected_shares=[share / sum(groups) for share in groups],
+        planned_reports=planned_reports,
+        reports_per_device=max(1, windows),
+    )
+    watched = sum(1 for each in plan.stages if each.share_permyriad < POLICY_BUCKETS)
+    verdicts = examine_all(
+        aggregate,
+        [Guardrail(GuardMetric(each.metric), each.margin, each.quantile) for each in plan.guardrails],
+        control=CONTROL,
+        treatment=TREATMENT,
+        alpha=ALPHA / watched,
+        planned_reports=planned_reports,
+        edges_ms=plan.latency_edges_ms,
+        reports_per_device=max(1, windows),
+    )
+    return Finding(
+        reports=aggregate.reports,
+        devices=tuple(arm.devices for arm in compared.arms),
+        mismatch=_mismatch(compared),
+        verdicts=verdicts,
+        alarm=find_impossible(aggregate, planned_reports=planned_reports),
+        is_attested=aggregate.is_attested,
+    )
+
+
+def _mismatch(compared: Comparison) -> str:
+    ratio = compared.sample_ratio
+    if not ratio.mismatched:
+        return ""
+    arm = ratio.mismatched[0]
+    interval = ratio.intervals[arm]
+    seen = "" if interval is None else f"[{interval.low:.4f}, {interval.high:.4f}]"
+    name = "control" if arm == CONTROL else "treatment"
+    return f"the {name} should send {ratio.expected[arm]:.4f} of the reports, but its interval is {seen}"

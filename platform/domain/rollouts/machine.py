@@ -1,0 +1,143 @@
+"""Defines the states of a rollout and the transitions between them.  Pure.
+
+                    advance                       advance to 10 000
+    ┌───────┐ ───────────────▶ ┌─────────┐ ─────────────────────────▶ ┌───────────┐
+    │ draft │                  │ running │ ⟲ advance                  │ completed │
+    └───────┘                  └─────────┘                            └───────────┘
+        │            pause, time │     ▲ resume
+        │            out, harm   ▼     │
+        │                      ┌─────────┐
+        │                      │ paused  │
+        │                      └─────────┘
+        │ rollback    running, paused │ rollback,              any of these │ halt,
+        └──────────────▶ ┌────────────▼┐ time out, harm               ┌─────▼──┐ harm
+                         │ rolled back │                              │ halted │
+                         └─────────────┘                              └────────┘
+
+What happens by itself (harm, time out, and advance where the plan has a waiver) is decided in `judge.py` and takes the
+same arrows as a person would.
+
+R1  A share only rises while a rollout lives; the devices that have the version keep it (buckets from 0 up).
+R2  Pausing changes nothing on any device.
+R3  Rolled back and halted are final; a completed one can be halted, nothing else.  Going back from it without a halt
+    is a new rollout.
+R4  Completing makes the version the app's default; nothing else here does.  A rollout with an audience runs at 10 000
+    and does not complete: its version would become the default of devices outside of the audience.
+R5  A draft can be halted, so that whatever runs a version (a default, an arm), the version itself can be forbidden.
+R6  A rollout with guardrails has a control group as large as its share, from the top bucket down; above half of the
+    devices what is left.  Without guardrails, and at 10 000, there is none.
+R7  Each stage is a comparison of its own: its reports name a task that began with it.
+"""
+
+from dataclasses import replace
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from alcove.platform.domain.errors import IllegalTransitionError, InvalidFieldError, ShareNotRaisedError
+from alcove.platform.domain.records import RolloutRecord, RolloutState
+from alcove.registry.limits import POLICY_BUCKETS
+
+__all__ = ["Action", "allowed_actions", "next_share", "transition"]
+
+
+class Action(StrEnum):
+    """What may be asked of a rollout."""
+
+    ADVANCE = "advance"
+    PAUSE = "pause"
+    RESUME = "resume"
+    ROLL_BACK = "rollback"
+    HALT = "halt"
+
+
+_S = RolloutState
+_ARROWS: Final = MappingProxyType(
+    {
+        (_S.DRAFT, Action.ADVANCE): _S.RUNNING,
+        (_S.RUNNING, Action.ADVANCE): _S.RUNNING,
+        (_S.RUNNING, Action.PAUSE): _S.PAUSED,
+        (_S.PAUSED, Action.RESUME): _S.RUNNING,
+        (_S.DRAFT, Action.ROLL_BACK): _S.ROLLED_BACK,
+        (_S.RUNNING, Action.ROLL_BACK): _S.ROLLED_BACK,
+        (_S.PAUSED, Action.ROLL_BACK): _S.ROLLED_BACK,
+        (_S.DRAFT, Action.HALT): _S.HALTED,
+        (_S.RUNNING, Action.HALT): _S.HALTED,
+        (_S.PAUSED, Action.HALT): _S.HALTED,
+        (_S.COMPLETED, Action.HALT): _S.HALTED,
+    }
+)
+
+
+def allowed_actions(state: RolloutState) -> tuple[Action, ...]:
+    """Return what may be asked of a rollout in a state."""
+    return tuple(action for at, action in _ARROWS if at is state)
+
+
+def next_share(rollout: RolloutRecord, wanted_permyriad: int) -> int:
+    """Return the share that an advance reaches.
+
+    Args:
+        rollout: as it is.
+        wanted_permyriad: as asked for; 0: that of the next stage.
+
+    Raises:
+        InvalidFieldError: the share is not in 1 to 10 000, or not that of the next stage of a rollout that has stages.
+        ShareNotRaisedError: R1.
+    """
+    stages = rollout.plan.stages
+    following = stages[rollout.stage].share_permyriad if rollout.stage < len(stages) else POLICY_BUCKETS
+    share = wanted_permyriad or (following if stages else 0)
+    if not 1 <= share <= POLICY_BUCKETS:
+        bound = f"1 to {POLICY_BUCKETS}" + ("" if stages else "; the rollout has no stages")
+        raise InvalidFieldError("share_permyriad", bound, wanted_permyriad)
+    if stages and share != following:
+        raise InvalidFieldError("share_permyriad", f"0, or {following} for the next stage", wanted_permyriad)
+    at_all_without_audience = rollout.share_permyriad == POLICY_BUCKETS and not rollout.audience
+    if share < rollout.share_permyriad or (share == rollout.share_permyriad and not at_all_without_audience):
+        raise ShareNotRaisedError(rollout.rollout_id, rollout.share_permyriad, share)
+    return share
+
+
+def transition(
+    rollout: RolloutRecord, action: Action, *, now_s: int, share_permyriad: int | None = None
+) -> RolloutRecord:
+    """Return the rollout after `action`.
+
+    Args:
+        rollout: as it is.
+        action: what is asked.
+        now_s: seconds since 1970-01-01 UTC.
+        share_permyriad: the share to reach, for ADVANCE only, as `next_share` takes it.
+
+    Raises:
+        IllegalTransitionError: the drawing has no such arrow.
+        InvalidFieldError: the share is out of its bounds.
+        ShareNotRaisedError: R1.
+    """
+    state = _ARROWS.get((rollout.state, action))
+    if state is None:
+        allowed = allowed_actions(rollout.state)
+        raise IllegalTransitionError("rollout", rollout.rollout_id, rollout.state, action, allowed)
+    if action is Action.ADVANCE:
+        return _advanced(rollout, next_share(rollout, share_permyriad or 0), now_s)
+    if action in (Action.ROLL_BACK, Action.HALT):
+        rollout = replace(rollout, share_permyriad=0, control_permyriad=0)
+    if action is not Action.RESUME:
+        rollout = replace(rollout, proposal=None)
+    return replace(rollout, state=state, updated_at_s=now_s)
+
+
+def _advanced(rollout: RolloutRecord, share: int, now_s: int) -> RolloutRecord:
+    is_complete = share == POLICY_BUCKETS and not rollout.audience
+    return replace(
+        rollout,
+        state=_S.COMPLETED if is_complete else _S.RUNNING,
+        share_permyriad=share,
+        control_permyriad=min(share, POLICY_BUCKETS - share) if rollout.plan.guardrails else 0,
+        stage=min(rollout.stage + 1, len(rollout.plan.stages)),
+        stage_started_at_s=now_s,
+        examination=None,
+        proposal=None,
+        updated_at_s=now_s,
+    )

@@ -1,0 +1,113 @@
+"""Checks a rollout's plan when it is written: what could not work later is refused, naming the field."""
+
+import itertools
+import math
+from dataclasses import replace
+
+from alcove.platform.domain import limits
+from alcove.platform.domain.checks import fields_named
+from alcove.platform.domain.errors import InvalidFieldError
+from alcove.platform.domain.records import RolloutRecord, RolloutState
+from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage
+from alcove.platform.domain.rollouts.task import task_of
+from alcove.platform.stats import GuardMetric
+from alcove.privacy.limits import EPSILON_PER_DAY, MIN_EPSILON
+from alcove.registry.limits import POLICY_BUCKETS, WINDOW_MIN_S
+
+__all__ = ["DEFAULT_QUANTILE", "check_update", "checked_plan"]
+
+DEFAULT_QUANTILE = 0.95  # of latency: what most people notice is the slow answers
+_ON_HARM = (PlanAction.PAUSE, PlanAction.ROLL_BACK, PlanAction.HALT)
+_ON_TIMEOUT = (PlanAction.HOLD, PlanAction.PAUSE, PlanAction.ROLL_BACK)
+
+
+def checked_plan(plan: RolloutPlan) -> RolloutPlan:
+    """Return the plan with its defaults in place.
+
+    Raises:
+        InvalidFieldError: a field is out of its bounds, or fields contradict each other.
+    """
+    _check_stages(plan.stages)
+    if plan.guardrails and not plan.stages:
+        raise InvalidFieldError(
+            "plan.guardrails", "none without stages, where nothing is watched", len(plan.guardrails)
+        )
+    if len(plan.guardrails) > limits.GUARDRAILS_MAX:
+        raise InvalidFieldError("plan.guardrails", f"at most {limits.GUARDRAILS_MAX}", len(plan.guardrails))
+    guardrails = tuple(_guardrail(plan, guardrail) for guardrail in plan.guardrails)
+    if plan.on_harm not in _ON_HARM:
+        raise InvalidFieldError("plan.on_harm", " | ".join(_ON_HARM), plan.on_harm)
+    if plan.on_timeout not in _ON_TIMEOUT:
+        raise InvalidFieldError("plan.on_timeout", " | ".join(_ON_TIMEOUT), plan.on_timeout)
+    if not 0 <= plan.timeout_s <= limits.STAGE_MAX_S:
+        raise InvalidFieldError("plan.timeout_s", f"0 to {limits.STAGE_MAX_S}", plan.timeout_s)
+    if len(plan.waiver) > limits.REASON_LENGTH:
+        raise InvalidFieldError("plan.waiver", f"at most {limits.REASON_LENGTH} characters", len(plan.waiver))
+    if plan.waiver and not guardrails:
+        raise InvalidFieldError("plan.waiver", "guardrails, without which no stage is ever found safe", plan.waiver)
+    stages = tuple(
+        replace(stage, minimum_cohort=stage.minimum_cohort or limits.MINIMUM_COHORT_DEFAULT) for stage in plan.stages
+    )
+    window_s = plan.window_s or limits.WINDOW_S_DEFAULT
+    if window_s < WINDOW_MIN_S:
+        raise InvalidFieldError("plan.window_s", f"at least {WINDOW_MIN_S}, an hour", window_s)
+    plan = replace(plan, stages=stages, guardrails=guardrails, window_s=window_s, epsilon=plan.epsilon or "1")
+    with fields_named("plan"):
+        task = task_of("ro-0", plan, 0)
+    if not MIN_EPSILON <= task.epsilon_fraction <= EPSILON_PER_DAY:
+        raise InvalidFieldError("plan.epsilon", f"{float(MIN_EPSILON):g} to {EPSILON_PER_DAY}", plan.epsilon)
+    return plan
+
+
+def check_update(before: RolloutRecord, plan: RolloutPlan) -> None:
+    """Refuse to change, in a rollout that has begun, what its present comparison was planned with.
+
+    Raises:
+        InvalidFieldError: a stage that was reached, a guardrail or a term of the reports would change.
+    """
+    if before.state is RolloutState.DRAFT:
+        return
+    reached = before.plan.stages[: before.stage]
+    if plan.stages[: before.stage] != reached or bool(plan.stages) != bool(before.plan.stages):
+        raise InvalidFieldError("plan.stages", f"the {before.stage} stages that were reached, unchanged", plan.stages)
+    for name in ("guardrails", "epsilon", "latency_edges_ms", "window_s"):
+        if getattr(plan, name) != getattr(before.plan, name):
+            bound = "unchanged once the rollout has begun: its reports are compared by it"
+            raise InvalidFieldError(f"plan.{name}", bound, getattr(plan, name))
+
+
+def _check_stages(stages: tuple[Stage, ...]) -> None:
+    if len(stages) > limits.STAGES_MAX:
+        raise InvalidFieldError("plan.stages", f"at most {limits.STAGES_MAX}", len(stages))
+    lowest, highest = limits.MINIMUM_COHORT
+    for stage in stages:
+        if not 1 <= stage.share_permyriad <= POLICY_BUCKETS:
+            raise InvalidFieldError("plan.stages.share_permyriad", f"1 to {POLICY_BUCKETS}", stage.share_permyriad)
+        if not 0 <= stage.minimum_s <= limits.STAGE_MAX_S:
+            raise InvalidFieldError("plan.stages.minimum_s", f"0 to {limits.STAGE_MAX_S}", stage.minimum_s)
+        if stage.minimum_cohort and not lowest <= stage.minimum_cohort <= highest:
+            raise InvalidFieldError("plan.stages.minimum_cohort", f"{lowest} to {highest}", stage.minimum_cohort)
+    for one, other in itertools.pairwise(stages):
+        if other.share_permyriad <= one.share_permyriad:
+            bound = f"more than {one.share_permyriad}, the share of the stage before"
+            raise InvalidFieldError("plan.stages.share_permyriad", bound, other.share_permyriad)
+
+
+def _guardrail(plan: RolloutPlan, guardrail: GuardrailRecord) -> GuardrailRecord:
+    names = " | ".join(GuardMetric)
+    if guardrail.metric not in tuple(GuardMetric):
+        raise InvalidFieldError("plan.guardrails.metric", names, guardrail.metric)
+    is_latency = guardrail.metric == GuardMetric.LATENCY
+    bound = limits.LATENCY_MARGIN_MAX_MS if is_latency else 1.0
+    if not (math.isfinite(guardrail.margin) and 0 <= guardrail.margin < bound):
+        raise InvalidFieldError("plan.guardrails.margin", f"in [0, {bound:g})", guardrail.margin)
+    if not is_latency:
+        if guardrail.quantile:
+            raise InvalidFieldError("plan.guardrails.quantile", f"none for {guardrail.metric}", guardrail.quantile)
+        return replace(guardrail, quantile=None)
+    if not plan.latency_edges_ms:
+        raise InvalidFieldError("plan.latency_edges_ms", "at least one, for the guardrail of latency", ())
+    quantile = guardrail.quantile or DEFAULT_QUANTILE
+    if not 0 < quantile < 1:
+        raise InvalidFieldError("plan.guardrails.quantile", "in (0, 1)", quantile)
+    return replace(guardrail, quantile=quantile)

@@ -1,0 +1,37 @@
+"""Derives the task that the reports of a rollout's stage belong to from its record, the same each time."""
+
+from alcove.platform.domain import limits
+from alcove.platform.domain.records import RolloutRecord
+from alcove.platform.domain.rollout_records import RolloutPlan
+from alcove.registry.policy import Outcome, TaskPolicy, make_task
+
+__all__ = ["ARMS", "CONTROL", "TREATMENT", "stage_task", "task_of"]
+
+CONTROL, TREATMENT = 0, 1
+ARMS = 2
+
+
+def stage_task(rollout: RolloutRecord) -> TaskPolicy | None:
+    """Return the task of the present stage; None where nothing is compared."""
+    if not rollout.control_permyriad:
+        return None
+    return task_of(rollout.rollout_id, rollout.plan, rollout.stage_started_at_s)
+
+
+def task_of(rollout_id: str, plan: RolloutPlan, started_at_s: int) -> TaskPolicy:
+    """Return the task of a stage that began at `started_at_s`, seconds since 1970.
+
+    Window 0 begins `limits.WINDOW_LATE_S` before the stage, as that of an experiment does.
+
+    Raises:
+        pydantic.ValidationError: a field is out of its bounds.
+    """
+    return make_task(
+        experiment_id=rollout_id,
+        epsilon=plan.epsilon,
+        arm_count=ARMS,
+        outcome_count=len(Outcome),
+        latency_edges_ms=plan.latency_edges_ms,
+        window_s=plan.window_s,
+        first_window_start_s=max(0, started_at_s - limits.WINDOW_LATE_S),
+    )

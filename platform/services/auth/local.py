@@ -1,0 +1,117 @@
+"""Issues, lists and revokes tokens and reads the audit log in the server's database, even while the server runs."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from alcove.platform.domain.errors import InvalidFieldError
+from alcove.platform.domain.limits import PAGE_SIZE
+from alcove.platform.domain.principal import Role
+from alcove.platform.domain.records import Page
+from alcove.platform.services.auth.tokens import issue_token
+from alcove.platform.store import Store
+from alcove.platform.store.audit import AuditEntry, list_audit
+from alcove.platform.store.change import Change
+from alcove.platform.store.database import database_of
+from alcove.platform.store.tokens import TokenRecord, add_token, list_tokens, revoke_token
+from alcove.registry.clock import SYSTEM_CLOCK, Clock
+
+__all__ = ["create_local_token", "list_local_audit", "list_local_tokens", "revoke_local_token"]
+
+_PRINCIPAL = "local"  # the owner of the data folder, in the audit log
+_T = TypeVar("_T")
+
+
+def create_local_token(
+    data_dir: Path,
+    role: str,
+    *,
+    lifetime_s: int = 90 * 86_400,
+    clock: Clock = SYSTEM_CLOCK,
+    database: str | None = None,
+) -> tuple[str, TokenRecord]:
+    """Issue a token; return its text, which nobody can read again, and what is kept of it.
+
+    Args:
+        data_dir: of the server; must exist.
+        role: "reader", "operator" or "team:<name>".
+        lifetime_s: seconds until it expires.
+        clock: dates it.
+        database: URL of the server's database where it is no file in the folder.
+
+    Raises:
+        InvalidFieldError: the folder, role or lifetime is not acceptable.
+    """
+
+    async def work(store: Store) -> tuple[str, TokenRecord]:
+        issued = issue_token(Role.parse(role), now_s=clock.now_s(), lifetime_s=lifetime_s)
+        async with store.write() as session:
+            await add_token(session, issued.record)
+            change = Change(session, _PRINCIPAL, clock.now_s())
+            await change.audit(
+                "create token", issued.record.token_id, role=role, expires_at_s=issued.record.expires_at_s
+            )
+        return issued.text, issued.record
+
+    return asyncio.run(_with_store(data_dir, database, work))
+
+
+def list_local_tokens(data_dir: Path, *, database: str | None = None) -> list[TokenRecord]:
+    """Return all tokens, oldest first.
+
+    Raises:
+        InvalidFieldError: the folder does not exist.
+    """
+
+    async def work(store: Store) -> list[TokenRecord]:
+        async with store.read() as session:
+            return await list_tokens(session)
+
+    return asyncio.run(_with_store(data_dir, database, work))
+
+
+def list_local_audit(data_dir: Path, *, database: str | None = None) -> list[AuditEntry]:
+    """Return the whole audit log, oldest entry first.
+
+    Raises:
+        InvalidFieldError: the folder does not exist.
+    """
+
+    async def work(store: Store) -> list[AuditEntry]:
+        entries: list[AuditEntry] = []
+        async with store.read() as session:
+            while page := await list_audit(session, Page(entries[-1].sequence if entries else 0, PAGE_SIZE[1])):
+                entries += page
+        return entries
+
+    return asyncio.run(_with_store(data_dir, database, work))
+
+
+def revoke_local_token(
+    data_dir: Path, token_id: str, *, clock: Clock = SYSTEM_CLOCK, database: str | None = None
+) -> TokenRecord:
+    """Revoke a token from now on.
+
+    Raises:
+        InvalidFieldError: the folder does not exist.
+        NotFoundError: there is no such token.
+    """
+
+    async def work(store: Store) -> TokenRecord:
+        async with store.write() as session:
+            record = await revoke_token(session, token_id, clock.now_s())
+            await Change(session, _PRINCIPAL, clock.now_s()).audit("revoke token", token_id)
+        return record
+
+    return asyncio.run(_with_store(data_dir, database, work))
+
+
+async def _with_store(data_dir: Path, database: str | None, work: Callable[[Store], Awaitable[_T]]) -> _T:
+    if not await asyncio.to_thread(data_dir.is_dir):
+        raise InvalidFieldError("data_dir", "the server's data folder (made by 'alcove keys create')", str(data_dir))
+    store = await Store.open(database_of(data_dir, database))
+    try:
+        return await work(store)
+    finally:
+        await store.close()

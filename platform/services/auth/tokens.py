@@ -1,0 +1,90 @@
+"""Issues API tokens and authenticates callers by them.
+
+`alc_<id>_<secret>`: 16 hexadecimal digits that name it and 64 that prove it (256 random bits, so that one SHA-256 is as
+good as a slow hash: there is no dictionary to try).  The store keeps SHA-256(id ":" secret) only.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+
+from alcove.platform.domain.errors import InvalidFieldError, UnauthenticatedError
+from alcove.platform.domain.principal import Principal, Role
+from alcove.platform.store.tokens import TokenRecord
+
+__all__ = ["IssuedToken", "authenticate", "issue_token", "token_id_of"]
+
+_TOKEN = re.compile(r"alc_([0-9a-f]{16})_([0-9a-f]{64})")
+_NOBODY = TokenRecord("0" * 16, "0" * 64, "reader", 0, 0, 0)  # compared with where there is no such token
+MAX_LIFETIME_S = 366 * 86_400  # seconds; a token that nobody renews for a year is nobody's
+
+
+@dataclass(frozen=True)
+class IssuedToken:
+    """A new token: `text` is shown once, `record` is what the store keeps."""
+
+    text: str
+    record: TokenRecord
+
+
+def issue_token(role: Role, *, now_s: int, lifetime_s: int) -> IssuedToken:
+    """Return a new token.
+
+    Raises:
+        InvalidFieldError: the lifetime is not in 1 s to 366 days.
+    """
+    if not 1 <= lifetime_s <= MAX_LIFETIME_S:
+        raise InvalidFieldError("lifetime_s", f"1 to {MAX_LIFETIME_S}", lifetime_s)
+    token_id, secret = secrets.token_hex(8), secrets.token_hex(32)
+    record = TokenRecord(token_id, _digest(token_id, secret), str(role), now_s, now_s + lifetime_s, None)
+    return IssuedToken(f"alc_{token_id}_{secret}", record)
+
+
+def token_id_of(text: str) -> str:
+    """Return the id inside a token.
+
+    Raises:
+        UnauthenticatedError: `text` has not the form of a token.
+    """
+    return _split(text)[0]
+
+
+def authenticate(text: str, record: TokenRecord | None, *, now_s: int) -> Principal:
+    """Return who presents the token.
+
+    Args:
+        text: the token as received.
+        record: what the store knows of `token_id_of(text)`; None when it knows nothing.
+        now_s: seconds since 1970-01-01 UTC.
+
+    Raises:
+        UnauthenticatedError: malformed, unknown, wrong, expired or revoked.  The secret is compared in constant time,
+            and an unknown id takes the same path, so that time tells nothing about which ids exist.
+    """
+    token_id, secret = _split(text)
+    known = record or _NOBODY
+    is_proved = hmac.compare_digest(_digest(token_id, secret), known.secret_sha256)
+    if record is None or not is_proved:
+        reason = "unknown token"
+        raise UnauthenticatedError(reason)
+    if known.revoked_at_s is not None:
+        reason = "this token was revoked"
+        raise UnauthenticatedError(reason)
+    if now_s >= known.expires_at_s:
+        reason = "this token has expired"
+        raise UnauthenticatedError(reason)
+    return Principal(token_id, Role.parse(known.role))
+
+
+def _split(text: str) -> tuple[str, str]:
+    match = _TOKEN.fullmatch(text)
+    if match is None:
+        reason = "malformed token"
+        raise UnauthenticatedError(reason)
+    return match[1], match[2]
+
+
+def _digest(token_id: str, secret: str) -> str:
+    return hashlib.sha256(f"{token_id}:{secret}".encode()).hexdigest()

@@ -1,0 +1,175 @@
+"""Moves the aliases of versions, at once or after a second person's approval.
+
+                        the feature asks for no approval
+    asked ──────────────────────────────────────────────────▶ moved
+      │ it does                                                 ▲
+      ▼                  somebody else approves                 │
+    proposed ───────────────────────────────────────────────────┘
+      │ the alias moved otherwise meanwhile
+      ▼
+    stale (cannot be approved any more)
+
+A1  Moves are only added: who, when, why and, where asked for, who approved; the last one is where the alias points.
+A2  A proposal names the last move that its proposer saw.  It can be approved while that is still the last one, so each
+    at most once, and never over a move that its proposer had not seen.
+A3  Nobody approves what they proposed.  A person is a token here: give each person one.
+A4  No alias is pointed to a revoked version.  One that points to a version when that is revoked stays, and shows it.
+"""
+
+import secrets
+
+from alcove.platform.domain import limits
+from alcove.platform.domain.catalog.names import AliasName
+from alcove.platform.domain.catalog_records import AliasMove, AliasProposal
+from alcove.platform.domain.checks import check, check_reason
+from alcove.platform.domain.errors import (
+    InvalidFieldError,
+    NotFoundError,
+    OwnApprovalError,
+    StaleProposalError,
+    VersionRevokedError,
+)
+from alcove.platform.domain.records import VersionState
+from alcove.platform.store.catalog import (
+    add_alias_move,
+    add_proposal,
+    aliases_of_feature,
+    find_alias,
+    get_proposal,
+    last_alias_move,
+    rules_of,
+)
+from alcove.platform.store.change import Change
+from alcove.platform.store.versions import get_version
+from alcove.registry.canonical import Identifier
+from sqlalchemy.ext.asyncio import AsyncSession
+
+__all__ = ["approve", "move_alias", "resolve"]
+
+
+async def move_alias(
+    change: Change, *, feature: str, alias: str, version: str | None, reason: str
+) -> AliasMove | AliasProposal:
+    """Point an alias to a version, or take it away with `version` None; or propose that, as the feature's rules say.
+
+    Pointing it to where it points already changes nothing and returns the last move.
+
+    Raises:
+        InvalidFieldError: the alias or the reason is malformed, or the feature has its aliases already.
+        NotFoundError: there is no such version, or no such alias to take away.
+        VersionRevokedError: A4.
+    """
+    alias = check("alias", AliasName, alias)
+    reason = check_reason("reason", reason)
+    last = await last_alias_move(change.session, feature, alias)
+    current = None if last is None else last.to_version
+    if version is not None:
+        await _check_target(change, feature, version)
+    if current is None and version is None:
+        raise NotFoundError("alias", f"{feature}@{alias}")
+    if current is None:
+        await _check_room(change, feature)
+    if last is not None and current == version:
+        return last
+    if (await rules_of(change.session, feature)).must_approve_aliases:
+        proposal = AliasProposal(
+            proposal_id=f"ap-{secrets.token_hex(6)}",
+            feature=feature,
+            alias=alias,
+            base_sequence=0 if last is None else last.sequence,
+            from_version=current,
+            to_version=version,
+            proposed_by=change.principal,
+            proposed_at_s=change.now_s,
+            reason=reason,
+        )
+        await add_proposal(change.session, proposal)
+        await change.audit(
+            "propose alias", f"{feature}@{alias}", proposal_id=proposal.proposal_id, before=current, after=version,
+            reason=reason,
+        )  # fmt: skip
+        return proposal
+    return await _move(change, feature, alias, current, version, by=change.principal, reason=reason, approved_by=None)
+
+
+async def approve(change: Change, proposal_id: str) -> AliasMove:
+    """Make a proposed move, as somebody else than its proposer.
+
+    Raises:
+        InvalidFieldError: the id is malformed.
+        NotFoundError: there is no such proposal.
+        OwnApprovalError: A3.
+        StaleProposalError: A2.
+        VersionRevokedError: A4.
+    """
+    proposal = await get_proposal(change.session, check("proposal_id", Identifier, proposal_id))
+    name = f"{proposal.feature}@{proposal.alias}"
+    if proposal.proposed_by == change.principal:
+        raise OwnApprovalError(f"moving {name}", change.principal)
+    last = await last_alias_move(change.session, proposal.feature, proposal.alias)
+    if (0 if last is None else last.sequence) != proposal.base_sequence:
+        raise StaleProposalError(proposal_id, name)
+    if proposal.to_version is not None:
+        await _check_target(change, proposal.feature, proposal.to_version)
+    if proposal.from_version is None:
+        await _check_room(change, proposal.feature)
+    return await _move(
+        change,
+        proposal.feature,
+        proposal.alias,
+        proposal.from_version,
+        proposal.to_version,
+        by=proposal.proposed_by,
+        reason=proposal.reason,
+        approved_by=change.principal,
+    )
+
+
+async def resolve(session: AsyncSession, feature: str, alias: str) -> str:
+    """Return the version that an alias points to.
+
+    Raises:
+        InvalidFieldError: the alias is malformed.
+        NotFoundError: there is no such alias.
+    """
+    version = await find_alias(session, feature, check("alias", AliasName, alias))
+    if version is None:
+        raise NotFoundError("alias", f"{feature}@{alias}")
+    return version
+
+
+async def _check_target(change: Change, feature: str, version: str) -> None:
+    if (await get_version(change.session, feature, version)).state is VersionState.REVOKED:
+        raise VersionRevokedError(feature, version)
+
+
+async def _check_room(change: Change, feature: str) -> None:
+    count = len(await aliases_of_feature(change.session, feature))
+    if count >= limits.ALIASES_MAX:
+        raise InvalidFieldError("alias", f"at most {limits.ALIASES_MAX} aliases of a feature", count + 1)
+
+
+async def _move(
+    change: Change, feature: str, alias: str, before: str | None, after: str | None, *, by: str, reason: str,
+    approved_by: str | None,
+) -> AliasMove:  # fmt: skip
+    move = AliasMove(
+        sequence=0,
+        feature=feature,
+        alias=alias,
+        from_version=before,
+        to_version=after,
+        moved_by=by,
+        moved_at_s=change.now_s,
+        reason=reason,
+        approved_by=approved_by,
+    )
+    await change.audit(
+        "move alias" if approved_by is None else "approve alias",
+        f"{feature}@{alias}",
+        before=before,
+        after=after,
+        moved_by=by,
+        reason=reason,
+    )
+    return await add_alias_move(change.session, move)

@@ -1,0 +1,315 @@
+"""Creates, changes, starts and stops experiments, as an operator asks, and reads their results."""
+
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from alcove.platform.domain import limits
+from alcove.platform.domain.audience import checked_audience
+from alcove.platform.domain.checks import check, check_etag, fields_named
+from alcove.platform.domain.errors import (
+    FeatureBusyError,
+    InvalidFieldError,
+    ResultsRefusedError,
+)
+from alcove.platform.domain.experiment_records import ExperimentPlan
+from alcove.platform.domain.experiments.analysis import UNREADABLE, UNREADABLE_ERRORS, ExperimentResults, evaluate
+from alcove.platform.domain.experiments.machine import Action, check_action, started, stopped
+from alcove.platform.domain.experiments.plan import planned
+from alcove.platform.domain.policy import experiment_policy
+from alcove.platform.domain.records import (
+    ArmRecord,
+    Default,
+    ExperimentRecord,
+    ExperimentState,
+    SegmentRecord,
+    StoredDecision,
+)
+from alcove.platform.services.experiments.monitor import looked
+from alcove.platform.services.experiments.results import read_results
+from alcove.platform.services.policy.claims import check_claims
+from alcove.platform.services.policy.decide import check_may_run, decide_policy
+from alcove.platform.stats import ArgumentError, DecisionKind
+from alcove.platform.store.change import Change
+from alcove.platform.store.experiments import add_experiment, get_experiment, save_experiment
+from alcove.platform.store.layers import get_layer
+from alcove.platform.store.rollouts import live_rollouts
+from alcove.platform.store.versions import find_default, get_version, set_default
+from alcove.privacy.limits import EPSILON_PER_DAY, MIN_EPSILON
+from alcove.registry.canonical import AppName
+from alcove.registry.limits import ARMS_MAX, WINDOW_MIN_S
+from alcove.registry.policy import VersionRef
+from sqlalchemy.ext.asyncio import AsyncSession
+
+__all__ = ["ArmSpec", "ExperimentSpec", "create", "read", "start", "stop", "update"]
+
+
+@dataclass(frozen=True)
+class ArmSpec:
+    """One side of an experiment as asked for."""
+
+    name: str
+    version: str
+    share_permyriad: int
+
+
+@dataclass(frozen=True)
+class ExperimentSpec:
+    """An experiment as asked for; 0 stands for a default as the API says."""
+
+    app: str
+    feature: str
+    arms: tuple[ArmSpec, ...]
+    epsilon: str
+    latency_edges_ms: tuple[float, ...]
+    window_s: int
+    minimum_cohort: int
+    plan: ExperimentPlan = field(default_factory=ExperimentPlan)
+    audience: str = ""
+    segment: SegmentRecord | None = None
+
+
+async def create(change: Change, spec: ExperimentSpec) -> ExperimentRecord:
+    """Write a draft, with what its plan needs.
+
+    Raises:
+        InvalidFieldError: a field is out of its bounds.
+        NotFoundError: a version was never published, or there is no such layer.
+        VersionRevokedError: an arm's version is forbidden in every app.
+        VersionHaltedError: an arm's version is forbidden in the app.
+        NotReleasedError: the feature's rules ask for released versions.
+        BelowFloorError: the team forbids versions as old as an arm's.
+        OverlappingClaimError: it has an audience or a segment, and a device could be in it and in one that runs.
+    """
+    arms = tuple([await _arm(change, spec, arm) for arm in spec.arms])
+    record = ExperimentRecord(
+        sequence=0,
+        experiment_id=f"ex-{secrets.token_hex(6)}",
+        app=check("app", AppName, spec.app),
+        feature=spec.feature,
+        salt=secrets.token_hex(16),
+        arms=arms,
+        state=ExperimentState.DRAFT,
+        epsilon=spec.epsilon,
+        latency_edges_ms=spec.latency_edges_ms,
+        window_s=spec.window_s,
+        minimum_cohort=spec.minimum_cohort,
+        created_at_s=change.now_s,
+        started_at_s=None,
+        stopped_at_s=None,
+        task_id=None,
+        decision=None,
+        policy_serial=0,
+        plan=spec.plan,
+    )
+    record = await add_experiment(change.session, await _placed(change, spec, record))
+    await change.audit(
+        "create experiment",
+        record.experiment_id,
+        app=record.app,
+        feature=record.feature,
+        arms=[{"name": arm.name, "version": arm.version, "share_permyriad": arm.share_permyriad} for arm in arms],
+        epsilon=record.epsilon,
+    )
+    return record
+
+
+async def update(
+    change: Change, experiment_id: str, revise: Callable[[ExperimentSpec], ExperimentSpec], *, etag: str = ""
+) -> ExperimentRecord:
+    """Change a draft to what `revise` makes of it; everything is checked and planned as at its creation.
+
+    Raises:
+        NotFoundError: there is no such experiment or layer, or a version was never published.
+        StaleEtagError: it was changed since the caller read it.
+        IllegalTransitionError: it is no draft any more.
+        PlatformError: as `create`.
+    """
+    before = await _known(change, experiment_id, etag)
+    check_action(before, Action.UPDATE)
+    spec = revise(_spec_of(before))
+    record = replace(
+        before,
+        arms=tuple([await _arm(change, spec, arm) for arm in spec.arms]),
+        epsilon=spec.epsilon,
+        latency_edges_ms=spec.latency_edges_ms,
+        window_s=spec.window_s,
+        minimum_cohort=spec.minimum_cohort,
+        plan=spec.plan,
+    )
+    record = await save_experiment(change.session, await _placed(change, spec, record))
+    changed = sorted(name for name, value in vars(spec).items() if value != getattr(_spec_of(before), name))
+    await change.audit("update experiment", experiment_id, fields=changed)
+    return record
+
+
+async def start(change: Change, experiment_id: str, *, etag: str = "") -> ExperimentRecord:
+    """Put the arms into the policy and open the collection.
+
+    Raises:
+        NotFoundError: there is no such experiment.
+        StaleEtagError: it was changed since the caller read it.
+        IllegalTransitionError: it is not a draft.
+        FeatureBusyError: a rollout holds the feature.
+        OverlappingClaimError: a device could be in it and in another that runs.
+        VersionHaltedError: an arm's version is forbidden in the app.
+        BelowFloorError: the team forbids versions as old as an arm's.
+    """
+    session = change.session
+    record = started(await _known(change, experiment_id, etag), now_s=change.now_s)
+    await _check_free(session, record)
+    for arm in record.arms:
+        ref = VersionRef(version=arm.version, manifest_sha256=arm.manifest_sha256)
+        await check_may_run(change, record.app, record.feature, ref)
+    if await find_default(session, record.app, record.feature) is None:
+        control = record.arms[0]
+        await set_default(session, Default(record.app, record.feature, control.version, control.manifest_sha256))
+    record = await save_experiment(session, record)
+    record = replace(record, policy_serial=await decide_policy(change, record.app))
+    record = await save_experiment(session, record)
+    await change.audit("start experiment", experiment_id, policy_serial=record.policy_serial, task_id=record.task_id)
+    return record
+
+
+async def stop(change: Change, experiment_id: str, *, etag: str = "") -> ExperimentRecord:
+    """Take the arms from the policy, close the collection and keep what held; a planned look that is due is taken.
+
+    Reports that statistics refuse never keep an experiment on devices: it ends inconclusive, with the reason.
+
+    Raises:
+        NotFoundError: there is no such experiment.
+        StaleEtagError: it was changed since the caller read it.
+        IllegalTransitionError: it is not running.
+    """
+    session = change.session
+    before = await _known(change, experiment_id, etag)
+    check_action(before, Action.STOP)
+    with suppress(*UNREADABLE_ERRORS):  # what they refuse is told by the decision
+        before = await looked(change, before)
+    decision = await _decide(session, before)
+    record = stopped(before, decision, now_s=change.now_s)
+    record = await save_experiment(session, record)
+    record = replace(record, policy_serial=await decide_policy(change, record.app))
+    record = await save_experiment(session, record)
+    await change.audit(
+        "stop experiment",
+        experiment_id,
+        policy_serial=record.policy_serial,
+        decision=decision.kind,
+        winner=decision.winner,
+        reason=decision.reason,
+    )
+    return record
+
+
+async def read(session: AsyncSession, experiment_id: str) -> tuple[ExperimentRecord, ExperimentResults]:
+    """Return an experiment and what its reports say.
+
+    Raises:
+        NotFoundError: there is no such experiment.
+        IllegalTransitionError: it has not started.
+        ResultsRefusedError: statistics refuse the reports.
+    """
+    record = await get_experiment(session, experiment_id)
+    check_action(record, Action.READ_RESULTS)
+    try:
+        return record, await read_results(session, record)
+    except UNREADABLE_ERRORS as error:
+        raise ResultsRefusedError(experiment_id, str(error)) from error
+
+
+async def _decide(session: AsyncSession, record: ExperimentRecord) -> StoredDecision:
+    try:
+        return (await read_results(session, record)).decision
+    except UNREADABLE_ERRORS as error:
+        reason = f"the results could not be read: {error}"
+        return StoredDecision(str(DecisionKind.INCONCLUSIVE), None, UNREADABLE, reason)
+
+
+async def _known(change: Change, experiment_id: str, etag: str) -> ExperimentRecord:
+    """Return the experiment, as its caller knows it.
+
+    Raises:
+        NotFoundError: there is no such experiment.
+        StaleEtagError: it was changed since.
+    """
+    record = await get_experiment(change.session, experiment_id)
+    check_etag(etag, record.revision, kind="experiment", name=experiment_id)
+    return record
+
+
+def _spec_of(record: ExperimentRecord) -> ExperimentSpec:
+    return ExperimentSpec(
+        app=record.app,
+        feature=record.feature,
+        arms=tuple(ArmSpec(arm.name, arm.version, arm.share_permyriad) for arm in record.arms),
+        epsilon=record.epsilon,
+        latency_edges_ms=record.latency_edges_ms,
+        window_s=record.window_s,
+        minimum_cohort=record.minimum_cohort,
+        plan=record.plan,
+        audience=record.audience,
+        segment=record.segment,
+    )
+
+
+async def _arm(change: Change, spec: ExperimentSpec, arm: ArmSpec) -> ArmRecord:
+    version = await get_version(change.session, spec.feature, arm.version)
+    ref = VersionRef(version=version.version, manifest_sha256=version.manifest_sha256)
+    await check_may_run(change, spec.app, spec.feature, ref)
+    return ArmRecord(arm.name, arm.version, version.manifest_sha256, arm.share_permyriad)
+
+
+async def _placed(change: Change, spec: ExperimentSpec, record: ExperimentRecord) -> ExperimentRecord:
+    """Return a draft with the audience and the segment that are asked for, checked as a whole.
+
+    Raises:
+        InvalidFieldError: a field is out of its bounds.
+        NotFoundError: there is no such layer.
+        OverlappingClaimError: a device could be in it and in one that runs.
+    """
+    record = replace(record, audience=checked_audience(spec.audience), segment=spec.segment)
+    if record.segment is not None:
+        await get_layer(change.session, record.app, record.segment.layer)
+    record = _checked(record)
+    if record.segment is not None or record.audience:  # a draft for everybody may wait for another's end
+        await check_claims(change.session, record)
+    return record
+
+
+def _checked(record: ExperimentRecord) -> ExperimentRecord:
+    """Return it with what its plan needs; refuse what the policy would refuse at the start, and what compares nothing.
+
+    Raises:
+        InvalidFieldError: a field is out of its bounds.
+    """
+    lowest, highest = limits.MINIMUM_COHORT
+    if not lowest <= record.minimum_cohort <= highest:
+        raise InvalidFieldError("minimum_cohort", f"{lowest} to {highest}", record.minimum_cohort)
+    if not 2 <= len(record.arms) <= ARMS_MAX:
+        raise InvalidFieldError("arms", f"2 to {ARMS_MAX}", len(record.arms))
+    if any(arm.share_permyriad < 1 for arm in record.arms):
+        raise InvalidFieldError("arms.share_permyriad", "at least 1", 0)
+    versions = [arm.version for arm in record.arms]
+    if len(set(versions)) != len(versions):
+        raise InvalidFieldError("arms.version", "a different version in each arm", versions)
+    if record.window_s < WINDOW_MIN_S:
+        raise InvalidFieldError("window_s", f"at least {WINDOW_MIN_S}, an hour", record.window_s)
+    with fields_named("experiment"):
+        task = experiment_policy(replace(record, started_at_s=record.created_at_s)).task
+    if not MIN_EPSILON <= task.epsilon_fraction <= EPSILON_PER_DAY:
+        raise InvalidFieldError("epsilon", f"{float(MIN_EPSILON):g} to {EPSILON_PER_DAY}", record.epsilon)
+    record = replace(record, plan=planned(record, task))
+    try:
+        evaluate(record, task, [0] * task.cell_count, 0)  # what could not be read at the end is refused now
+    except ArgumentError as error:
+        raise InvalidFieldError(error.name, error.bound, error.value) from None
+    return record
+
+
+async def _check_free(session: AsyncSession, record: ExperimentRecord) -> None:
+    holders = [r.rollout_id for r in await live_rollouts(session, record.app) if r.feature == record.feature]
+    if holders:
+        raise FeatureBusyError(record.app, record.feature, holders[0])
+    await check_claims(session, record)

@@ -1,0 +1,84 @@
+"""Creates layers, which keep experiments apart, and sets the share of devices held out of every experiment."""
+
+import secrets
+from dataclasses import replace
+
+from alcove.platform.domain.checks import check, check_etag
+from alcove.platform.domain.errors import HoldoutRaisedError, InvalidFieldError
+from alcove.platform.domain.records import HoldoutRecord, LayerRecord
+from alcove.platform.services.policy.decide import decide_policy
+from alcove.platform.store.change import Change
+from alcove.platform.store.experiments import running_experiments
+from alcove.platform.store.layers import add_layer, find_holdout, layers_of_app, save_holdout
+from alcove.registry.canonical import AppName, Identifier
+from alcove.registry.limits import LAYERS_MAX, POLICY_BUCKETS
+
+__all__ = ["create_layer", "no_holdout", "set_holdout"]
+
+
+async def create_layer(change: Change, *, app: str, name: str) -> LayerRecord:
+    """Write a layer; it is in the policy as soon as an experiment with a segment of it runs.
+
+    Raises:
+        InvalidFieldError: a name is malformed, or the app has as many layers as devices read.
+        LayerExistsError: the app has one of this name.
+    """
+    record = LayerRecord(
+        app=check("app", AppName, app),
+        name=check("name", Identifier, name),
+        salt=secrets.token_hex(16),
+        created_at_s=change.now_s,
+    )
+    count = len(await layers_of_app(change.session, app))
+    if count >= LAYERS_MAX:
+        raise InvalidFieldError("name", f"at most {LAYERS_MAX} layers in app {app!r}", count + 1)
+    await add_layer(change.session, record)
+    await change.audit("create layer", f"{app}/{name}", app=app)
+    return record
+
+
+def no_holdout(app: str) -> HoldoutRecord:
+    """Return what stands for a holdout that was never set."""
+    return HoldoutRecord(app=app, salt="", share_permyriad=0, revision=0, policy_serial=0)
+
+
+async def set_holdout(change: Change, *, app: str, share_permyriad: int, etag: str) -> HoldoutRecord:
+    """Hold a share of an app's devices out of every experiment, always the same ones.
+
+    Raises:
+        InvalidFieldError: the app's name or the share is out of its bounds.
+        StaleEtagError: it was changed since it was read.
+        HoldoutRaisedError: it would rise while an experiment runs, which devices would leave.
+    """
+    app = check("app", AppName, app)
+    if not 0 <= share_permyriad <= POLICY_BUCKETS:
+        raise InvalidFieldError("share_permyriad", f"0 to {POLICY_BUCKETS}", share_permyriad)
+    session = change.session
+    before = await find_holdout(session, app) or no_holdout(app)
+    check_etag(etag, before.revision, kind="holdout", name=app)
+    running = await running_experiments(session, app)
+    if running and share_permyriad > before.share_permyriad:
+        raise HoldoutRaisedError(
+            app,
+            share_permyriad=share_permyriad,
+            current_permyriad=before.share_permyriad,
+            holder=running[0].experiment_id,
+        )
+    after = replace(
+        before,
+        salt=before.salt or secrets.token_hex(16),
+        share_permyriad=share_permyriad,
+        revision=before.revision + 1,
+    )
+    await save_holdout(session, after)
+    after = replace(after, policy_serial=await decide_policy(change, app))
+    await save_holdout(session, after)
+    await change.audit(
+        "set holdout",
+        app,
+        app=app,
+        from_permyriad=before.share_permyriad,
+        to_permyriad=share_permyriad,
+        policy_serial=after.policy_serial,
+    )
+    return after

@@ -1,0 +1,38 @@
+"""Reads the reports of a rollout's stage; where they come from is behind `Evidence`."""
+
+from fractions import Fraction
+from typing import Protocol
+
+from alcove.platform.stats import Aggregate, aggregate_from_randomised_response
+from alcove.platform.store.reports import cell_counts, window_count
+from alcove.registry.policy import TaskPolicy
+from sqlalchemy.ext.asyncio import AsyncSession
+
+__all__ = ["Evidence", "RandomisedReports"]
+
+
+class Evidence(Protocol):
+    """Where a stage's counts come from."""
+
+    async def read(self, session: AsyncSession, task: TaskPolicy) -> tuple[Aggregate, int]:
+        """Return the counts of a task over all windows, and how many windows have any."""
+        ...
+
+
+class RandomisedReports:
+    """Counts of randomised cells, as the ingress has added them up."""
+
+    async def read(self, session: AsyncSession, task: TaskPolicy) -> tuple[Aggregate, int]:
+        """Return the counts of a task over all windows, and how many windows have any.
+
+        Raises:
+            StatsError: the counts are more than statistics accept.
+        """
+        aggregate = aggregate_from_randomised_response(
+            await cell_counts(session, task.task_id, task.cell_count),
+            arms=task.arm_count,
+            outcomes=task.outcome_count,
+            bins=task.latency_bin_count,
+            epsilon=Fraction(task.epsilon),
+        )
+        return aggregate, await window_count(session, task.task_id)

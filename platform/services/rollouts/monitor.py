@@ -1,0 +1,125 @@
+"""Looks at each running rollout that has a control group, and acts as its plan says, without an operator's call.
+
+    each ─▶ counts ─▶ examine (evidence.py) ─▶ judge (judge.py) ─▶ action of the plan ─▶ the arrows that people have
+                                                     ├─ none: what was found is kept, for people to see
+                                                     └─ alarm: likewise, and audited once a stage
+
+A look is one transaction, which holds the database's writer lock: with several servers each looks, and what one has
+done the next finds done.  All that it knows is in the database, so a restart changes nothing.  Its clock is the
+change's.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import asdict, replace
+from typing import Final
+
+import structlog
+from alcove.platform.domain.errors import PlatformError
+from alcove.platform.domain.records import RolloutRecord, RolloutState
+from alcove.platform.domain.rollout_records import Examination, Judgement, VerdictRecord
+from alcove.platform.domain.rollouts.analysis import Finding, examine
+from alcove.platform.domain.rollouts.judge import Judged, action_of, judge, keep_alarm, planned_action
+from alcove.platform.domain.rollouts.machine import Action
+from alcove.platform.domain.rollouts.task import stage_task
+from alcove.platform.services.rollouts import engine
+from alcove.platform.services.rollouts.evidence import Evidence
+from alcove.platform.stats import StatsError
+from alcove.platform.store.change import Change
+from alcove.platform.store.rollouts import get_rollout, keep_examination
+
+__all__ = ["NOT_ATTESTED", "PRINCIPAL", "look", "look_at_all"]
+
+PRINCIPAL: Final = "server/rollouts"  # of what happens by itself, in the audit log
+NOT_ATTESTED: Final = "the reports are not attested: they pause, and a person decides what more"
+_log = structlog.get_logger()
+
+Act = Callable[[str, Callable[[Change], Awaitable[RolloutRecord]]], Awaitable[RolloutRecord]]
+"""Runs a change in a transaction of its own, as a principal, and publishes what it decided."""
+
+
+async def look_at_all(rollout_ids: Iterable[str], act: Act, evidence: Evidence) -> list[RolloutRecord]:
+    """Look at rollouts and return them; one that cannot be looked at holds up no other.
+
+    Args:
+        rollout_ids: of those that are watched.
+        act: makes the changes.
+        evidence: where the counts come from.
+    """
+    seen = []
+    for rollout_id in rollout_ids:
+
+        async def work(change: Change, rollout_id: str = rollout_id) -> RolloutRecord:
+            return await look(change, rollout_id, evidence)
+
+        try:
+            seen.append(await act(PRINCIPAL, work))
+        except PlatformError as error:
+            _log.error("rollout not looked at", rollout=rollout_id, error=str(error))
+        except Exception as error:  # noqa: BLE001 - the others may be doing harm
+            _log.error("rollout not looked at", rollout=rollout_id, exc_info=error)
+    return seen
+
+
+async def look(change: Change, rollout_id: str, evidence: Evidence) -> RolloutRecord:
+    """Look at one rollout, act as its plan says, and return it as it is then.
+
+    Raises:
+        NotFoundError: there is no such rollout.
+        PlatformError: what the plan asks for cannot be done now.
+    """
+    before = await get_rollout(change.session, rollout_id)
+    task = stage_task(before)
+    if before.state is not RolloutState.RUNNING or task is None:
+        return before
+    try:
+        finding = examine(before, *await evidence.read(change.session, task))
+    except StatsError as error:
+        finding = Finding(0, (), "", ())
+        judged = Judged(Judgement.HOLD, "unreadable", f"the reports could not be read: {error}")
+    else:
+        judged = judge(before, finding, now_s=change.now_s)
+    judged = keep_alarm(before, judged)
+    examination = _examination(before, finding, judged, change.now_s)
+    await keep_examination(change.session, before.sequence, examination)
+    if judged.judgement is Judgement.ALARM and not _is_alarmed(before):
+        _log.error("reports that no devices can have sent", rollout=rollout_id, reason=judged.reason)
+        await change.audit("raise alarm", rollout_id, evidence=asdict(examination))
+    return await _act(change, replace(before, examination=examination), examination)
+
+
+async def _act(change: Change, rollout: RolloutRecord, found: Examination) -> RolloutRecord:
+    rollout_id, shown = rollout.rollout_id, asdict(found)
+    action = action_of(rollout, found.judgement, is_attested=found.is_attested)
+    match action:
+        case Action.PAUSE:
+            planned = planned_action(rollout, found.judgement)
+            limit = {} if planned in (None, action) else {"planned": planned, "because": NOT_ATTESTED}
+            return await engine.pause(change, rollout_id, reason=found.reason, evidence=shown, **limit)
+        case Action.ROLL_BACK:
+            return await engine.roll_back(change, rollout_id, reason=found.reason, evidence=shown)
+        case Action.HALT:
+            return await engine.halt(change, rollout_id, reason=found.reason, evidence=shown)
+        case Action.ADVANCE if rollout.proposal is None:  # else it waits for the second person already
+            return await engine.advance(change, rollout_id, share_permyriad=0, override_reason="")
+        case _:
+            return rollout
+
+
+def _is_alarmed(rollout: RolloutRecord) -> bool:
+    return rollout.examination is not None and rollout.examination.judgement is Judgement.ALARM
+
+
+def _examination(rollout: RolloutRecord, finding: Finding, judged: Judged, now_s: int) -> Examination:
+    return Examination(
+        examined_at_s=now_s,
+        judgement=judged.judgement,
+        code=judged.code,
+        reason=judged.reason,
+        reports=finding.reports,
+        devices=finding.devices,
+        verdicts=tuple(
+            VerdictRecord(guardrail.metric, str(said.kind), said.difference, said.low, said.high, said.reason)
+            for guardrail, said in zip(rollout.plan.guardrails, finding.verdicts, strict=False)  # none without reports
+        ),
+        is_attested=finding.is_attested,
+    )

@@ -1,0 +1,348 @@
+"""Experiments over the wire: from the draft through private reports to a decision that a rollout may lean on."""
+
+import urllib.error
+import urllib.request
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from alcove.platform.cli.demo.reporting import HEADERS
+from alcove.platform.cli.demo.reporting import send_reports as send_all
+from alcove.platform.client import (
+    Arm,
+    Experiment,
+    FailedPreconditionError,
+    InvalidRequestError,
+    NotFoundError,
+    PlatformClient,
+)
+from alcove.platform.domain.errors import ResultsRefusedError
+from alcove.platform.domain.experiments.machine import started
+from alcove.platform.domain.experiments.task import bin_values_ms
+from alcove.platform.domain.experiments.task import task_of as record_task
+from alcove.platform.domain.limits import WINDOW_LATE_S
+from alcove.platform.domain.records import ArmRecord, ExperimentRecord, ExperimentState
+from alcove.platform.services.experiments import engine
+from alcove.platform.store import Store
+from alcove.platform.store.change import Change
+from alcove.platform.store.experiments import add_experiment, running_experiments, save_experiment
+from alcove.platform.store.versions import add_version
+from alcove.platform.testing import Served, ServerWorld
+from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.report import Report, report_to_bytes
+from alcove.registry.policy import TaskPolicy
+
+ARMS = (
+    Arm(name="control", version="1.0.0", share_permyriad=5000),
+    Arm(name="larger", version="2.0.0", share_permyriad=5000),
+)
+EPSILON = "2"
+
+
+def publish_two(world: ServerWorld, team: PlatformClient, feature: str) -> None:
+    """Versions 1.0.0 and 2.0.0."""
+    world.publish(team, feature, "1.0.0")
+    world.publish(team, feature, "2.0.0")
+
+
+def start(operator: PlatformClient, app: str, feature: str, **options: Any) -> Experiment:
+    """A running experiment of both versions."""
+    given: dict[str, Any] = {"epsilon": EPSILON, "latency_edges_ms": (5.0,), "minimum_cohort": 200} | options
+    draft = operator.create_experiment(app, feature, ARMS, **given)
+    return operator.start_experiment(draft.experiment_id)
+
+
+def task_of(world: ServerWorld, app: str, feature: str) -> TaskPolicy:
+    """The task, as devices read it in the signed policy."""
+    policy = world.tree.policy(app)
+    assert policy is not None
+    experiment = policy.features[feature].experiment
+    assert experiment is not None
+    return experiment.task
+
+
+def post(served: Served, body: bytes) -> int:
+    """Send reports; return the HTTP status."""
+    request = urllib.request.Request(served.http_url + "/reports", data=body, headers=HEADERS, method="POST")
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+def send_reports(served: Served, task: TaskPolicy, accepted: tuple[float, float], per_arm: int, seed: int) -> None:
+    """Report as `per_arm` devices of each arm would, whose users accept with the given probabilities."""
+    choice = np.random.default_rng(seed)
+    keep = float(RandomisedResponse(task.cell_count, Fraction(task.epsilon)).keep_probability)
+    bodies = []
+    for arm, probability in enumerate(accepted):
+        for _ in range(per_arm):
+            cell = task.cell_index(arm, int(choice.random() < probability), float(choice.choice((1.0, 9.0))))
+            if choice.random() >= keep:
+                cell = (cell + int(choice.integers(1, task.cell_count))) % task.cell_count
+            bodies.append(report_to_bytes(Report(bytes.fromhex(task.task_id), 0, cell)))
+    assert send_all(served.http_url, bodies) == {204: len(bodies)}
+
+
+def test_a_started_experiment_is_in_the_signed_policy(
+    world: ServerWorld, team: PlatformClient, operator: PlatformClient, app: str, feature: str
+) -> None:
+    """Arms, shares and task reach the devices; the control becomes the default of an app that has none."""
+    publish_two(world, team, feature)
+    draft = operator.create_experiment(app, feature, ARMS, epsilon="1.5", latency_edges_ms=(0.125, 1.0, 20.0))
+    assert (draft.state, draft.task_id, draft.started_at_s) == ("draft", "", 0)
+    assert (draft.window_s, draft.minimum_cohort) == (86_400, 1000)
+    assert world.tree.policy(app) is None
+    running = operator.start_experiment(draft.experiment_id)
+    policy = world.tree.policy(app)
+    assert policy is not None
+    rules = policy.features[feature]
+    assert rules.experiment is not None
+    assert (rules.default.version, rules.rollout) == ("1.0.0", None)
+    assert [(arm.name, arm.version.version, arm.share_permyriad) for arm in rules.experiment.arms] == [
+        (arm.name, arm.version, arm.share_permyriad) for arm in ARMS
+    ]
+    task = rules.experiment.task
+    assert (task.task_id, task.epsilon, task.latency_edges_ms) == (running.task_id, "1.5", (0.125, 1.0, 20.0))
+    assert task.first_window_start_s == running.started_at_s - WINDOW_LATE_S
+    assert operator.experiment(draft.experiment_id) == running
+    assert running in operator.experiments(app, feature)
+
+
+def test_no_report_at_all_means_hold(
+    world: ServerWorld, team: PlatformClient, operator: PlatformClient, app: str, feature: str
+) -> None:
+    """Nothing is known: estimates are absent, the decision is inconclusive, and a rollout needs a reason."""
+    publish_two(world, team, feature)
+    running = start(operator, app, feature)
+    found = operator.results(running.experiment_id).results
+    assert (found.report_count, found.window_count, sum(found.cell_counts)) == (0, 0, 0)
+    assert (found.decision.kind, found.decision.winner) == ("inconclusive", None)
+    assert [arm.accuracy.value for arm in found.arms] == [None, None]
+    stopped = operator.stop_experiment(running.experiment_id)
+    assert stopped.decision == found.decision
+    policy = world.tree.policy(app)
+    assert policy is not None
+    assert policy.features[feature].experiment is None
+    rollout = operator.create_rollout(app, feature, "2.0.0")
+    with pytest.raises(FailedPreconditionError, match="override_reason"):
+        operator.advance_rollout(rollout.rollout_id, 10_000)
+
+
+def test_enough_reports_name_a_winner_and_its_rollout_needs_no_reason(
+    *, world: ServerWorld, team: PlatformClient, operator: PlatformClient, served: Served, app: str, feature: str
+) -> None:
+    """The better arm wins beyond sampling and privacy noise; only its own version goes on without an override."""
+    publish_two(world, team, feature)
+    running = start(operator, app, feature)
+    send_reports(served, task_of(world, app, feature), accepted=(0.5, 0.9), per_arm=3000, seed=1)
+    found = operator.results(running.experiment_id).results
+    assert (found.report_count, found.window_count) == (6000, 1)
+    assert found.decision.kind == "winner"
+    assert found.decision.winner == 1
+    for arm, expected in zip(found.arms, (0.5, 0.9), strict=True):
+        assert arm.accuracy.low is not None
+        assert arm.accuracy.high is not None
+        assert arm.accuracy.low < expected < arm.accuracy.high
+        assert arm.devices == pytest.approx(3000, abs=600)
+    assert found.differences[0].accuracy.low is not None
+    assert found.differences[0].accuracy.low > 0
+    stopped = operator.stop_experiment(running.experiment_id)
+    assert stopped.decision == found.decision
+    loser = operator.create_rollout(app, feature, "1.0.0")
+    with pytest.raises(FailedPreconditionError, match="override_reason"):
+        operator.advance_rollout(loser.rollout_id, 10_000)
+    winner = operator.create_rollout(app, feature, "2.0.0")
+    assert operator.advance_rollout(winner.rollout_id, 10_000).state == "completed"
+    again = operator.results(running.experiment_id).results
+    assert again == found
+
+
+def test_swapping_the_arms_swaps_the_winner(
+    *, world: ServerWorld, team: PlatformClient, operator: PlatformClient, served: Served, app: str, feature: str
+) -> None:
+    """The decision follows the reports, not the order or the name of the arms."""
+    publish_two(world, team, feature)
+    running = start(operator, app, feature)
+    send_reports(served, task_of(world, app, feature), accepted=(0.9, 0.5), per_arm=3000, seed=1)
+    assert operator.results(running.experiment_id).results.decision.winner == 0
+
+
+def test_a_stopped_experiment_takes_no_report(
+    *, world: ServerWorld, team: PlatformClient, operator: PlatformClient, served: Served, app: str, feature: str
+) -> None:
+    """The decision that is kept was made from exactly the counted reports."""
+    publish_two(world, team, feature)
+    running = start(operator, app, feature)
+    body = report_to_bytes(Report(bytes.fromhex(running.task_id), 0, 0))
+    assert post(served, body) == 204
+    operator.stop_experiment(running.experiment_id)
+    assert post(served, body) == 400
+    assert operator.results(running.experiment_id).results.report_count == 1
+
+
+def test_each_state_admits_its_own_steps_only(
+    world: ServerWorld, team: PlatformClient, operator: PlatformClient, app: str, feature: str
+) -> None:
+    """Draft: no results, no stop.  Running: no start.  Stopped: the end."""
+    publish_two(world, team, feature)
+    experiment_id = operator.create_experiment(app, feature, ARMS).experiment_id
+    for step in (operator.stop_experiment, operator.results):
+        with pytest.raises(FailedPreconditionError, match="is draft"):
+            step(experiment_id)
+    operator.start_experiment(experiment_id)
+    with pytest.raises(FailedPreconditionError, match="is running"):
+        operator.start_experiment(experiment_id)
+    operator.stop_experiment(experiment_id)
+    for step in (operator.start_experiment, operator.stop_experiment):
+        with pytest.raises(FailedPreconditionError, match="is stopped"):
+            step(experiment_id)
+
+
+def test_a_feature_is_held_by_one_experiment_or_rollout(
+    world: ServerWorld, team: PlatformClient, operator: PlatformClient, app: str, feature: str
+) -> None:
+    """Neither a second experiment nor a rollout starts while one is on devices; the holder is named."""
+    publish_two(world, team, feature)
+    running = start(operator, app, feature)
+    second = operator.create_experiment(app, feature, ARMS)
+    with pytest.raises(FailedPreconditionError, match=running.experiment_id):
+        operator.start_experiment(second.experiment_id)
+    rollout = operator.create_rollout(app, feature, "2.0.0")
+    with pytest.raises(FailedPreconditionError, match=running.experiment_id):
+        operator.advance_rollout(rollout.rollout_id, 100, override_reason="impatience")
+    operator.stop_experiment(running.experiment_id)
+    operator.advance_rollout(rollout.rollout_id, 100, override_reason="impatience")
+    with pytest.raises(FailedPreconditionError, match=rollout.rollout_id):
+        operator.start_experiment(second.experiment_id)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"arms": ARMS[:1]}, "arms"),
+        ({"arms": ()}, "arms"),
+        ({"arms": (ARMS[0], ARMS[0].model_copy(update={"version": "2.0.0"}))}, "distinct names"),
+        ({"arms": (ARMS[0], ARMS[1].model_copy(update={"version": "1.0.0"}))}, "arms.version"),
+        ({"arms": (ARMS[0], ARMS[1].model_copy(update={"share_permyriad": 0}))}, "share"),
+        ({"arms": (ARMS[0], ARMS[1].model_copy(update={"share_permyriad": 5001}))}, "add up"),
+        ({"arms": (ARMS[0], ARMS[1].model_copy(update={"name": "a b"}))}, "name"),
+        ({"epsilon": "0"}, "epsilon"),
+        ({"epsilon": "-1"}, "epsilon"),
+        ({"epsilon": "0.001"}, r"epsilon: expected 0\.01 to 2"),
+        ({"epsilon": "2.01"}, r"epsilon: expected 0\.01 to 2"),
+        ({"epsilon": "8"}, "epsilon"),
+        ({"epsilon": "8.1"}, "epsilon"),
+        ({"epsilon": "two"}, "epsilon"),
+        ({"epsilon": "1e3"}, "epsilon"),
+        ({"epsilon": "NaN"}, "epsilon"),
+        ({"latency_edges_ms": (2.0, 1.0)}, "latency"),
+        ({"latency_edges_ms": (0.0,)}, "latency"),
+        ({"latency_edges_ms": (-1.0,)}, "latency"),
+        ({"latency_edges_ms": (float("nan"),)}, "latency"),
+        ({"latency_edges_ms": (float("inf"),)}, "latency"),
+        ({"latency_edges_ms": tuple(range(1, 18))}, "latency"),
+        ({"latency_edges_ms": (0.00001,)}, "latency"),
+        ({"window_s": 2**31}, "window_s"),
+        ({"window_s": 3599}, "window_s"),
+        ({"minimum_cohort": 49}, "minimum_cohort"),
+        ({"minimum_cohort": 10_000_001}, "minimum_cohort"),
+        ({"app": "Not An App"}, "app"),
+    ],
+)
+def test_a_field_out_of_its_bounds_is_named_at_creation(
+    operator: PlatformClient,
+    app: str,
+    shared_feature: str,
+    change: dict[str, Any],
+    field: str,
+) -> None:
+    """What the devices would refuse is refused before it is a draft."""
+    given = {"app": app, "arms": ARMS} | change
+    options = {key: value for key, value in given.items() if key not in ("app", "arms")}
+    with pytest.raises(InvalidRequestError, match=field):
+        operator.create_experiment(given["app"], shared_feature, given["arms"], **options)
+    assert operator.experiments(app) == []
+
+
+@pytest.mark.parametrize("epsilon", ["0.01", "2"])
+def test_the_bounds_of_epsilon_themselves_are_accepted(
+    operator: PlatformClient, app: str, shared_feature: str, epsilon: str
+) -> None:
+    """From the least that says something to all that a device spends in a day."""
+    assert operator.create_experiment(app, shared_feature, ARMS, epsilon=epsilon).epsilon == epsilon
+
+
+def draft_record(epsilon: str = "2") -> ExperimentRecord:
+    """A draft as the store holds it, of an app with one window a day."""
+    arms = tuple(ArmRecord(arm.name, arm.version, "0" * 64, arm.share_permyriad) for arm in ARMS)
+    return ExperimentRecord(
+        sequence=0, experiment_id="ex-1", app="app", feature="f", salt="salt", arms=arms,
+        state=ExperimentState.DRAFT, epsilon=epsilon, latency_edges_ms=(), window_s=86_400, minimum_cohort=100,
+        created_at_s=1, started_at_s=None, stopped_at_s=None, task_id=None, decision=None, policy_serial=0,
+    )  # fmt: skip
+
+
+async def test_an_experiment_whose_results_cannot_be_read_still_stops(store: Store) -> None:
+    """Whatever statistics say of its numbers, the feature is given back: inconclusive, with the reason."""
+    record = draft_record(epsilon="0.001")
+    async with store.write() as session:
+        await add_version(
+            session, feature="f", version="1.0.0", team="t", manifest_sha256="0" * 64, manifest=b'{"variants":[]}',
+            published_at_s=1,
+        )  # fmt: skip
+        draft = await add_experiment(session, record)
+        await save_experiment(session, started(draft, now_s=1000))
+    async with store.write() as session:
+        change = Change(session, "p", 2000)
+        with pytest.raises(ResultsRefusedError, match="epsilon"):
+            await engine.read(session, "ex-1")
+        stopped = await engine.stop(change, "ex-1")
+        assert await running_experiments(session) == []
+    assert stopped.decision is not None
+    assert (stopped.decision.kind, stopped.decision.winner) == ("inconclusive", None)
+    assert "could not be read: epsilon" in stopped.decision.reason
+
+
+def test_the_first_window_is_as_long_as_the_others_whenever_it_starts() -> None:
+    """A minute before midnight or after: window 0 holds the start, a clock a little late, and lasts its full length."""
+    for started_at_s in (86_400 * 1000 - 60, 86_400 * 1000, 86_400 * 1000 + 60):
+        task = record_task(replace(draft_record(), started_at_s=started_at_s))
+        assert [task.window_at(started_at_s + late_s) for late_s in (-301, -300, 0, 86_099, 86_100)] == [
+            None, 0, 0, 0, 1
+        ]  # fmt: skip
+
+
+def test_an_arm_that_was_never_published_is_named(operator: PlatformClient, app: str, feature: str) -> None:
+    """NOT_FOUND with feature and version; so are experiments that are not there."""
+    with pytest.raises(NotFoundError, match=f"{feature} 1.0.0"):
+        operator.create_experiment(app, feature, ARMS)
+    for step in (operator.experiment, operator.results, operator.start_experiment, operator.stop_experiment):
+        with pytest.raises(NotFoundError, match="ex-nothing"):
+            step("ex-nothing")
+
+
+def test_a_repeated_step_is_done_once(
+    world: ServerWorld, team: PlatformClient, operator: PlatformClient, app: str, feature: str
+) -> None:
+    """The same request id gives the same experiment, task and policy."""
+    publish_two(world, team, feature)
+    made = [operator.create_experiment(app, feature, ARMS, request_id=f"create-{app}") for _ in range(2)]
+    begun = [operator.start_experiment(made[0].experiment_id, request_id=f"start-{app}") for _ in range(2)]
+    ended = [operator.stop_experiment(made[0].experiment_id, request_id=f"stop-{app}") for _ in range(2)]
+    for first, second in (made, begun, ended):
+        assert first == second
+    assert len(operator.experiments(app)) == 1
+
+
+@pytest.mark.parametrize(
+    ("edges", "values"),
+    [((), (0.0,)), ((10.0,), (5.0, 15.0)), ((1.0, 3.0, 10.0), (0.5, 2.0, 6.5, 13.5))],
+)
+def test_bins_are_represented_by_their_middles(edges: tuple[float, ...], values: tuple[float, ...]) -> None:
+    """The open last bin counts as wide as the one before it."""
+    assert bin_values_ms(edges) == values

@@ -1,0 +1,343 @@
+"""Experiments with planned looks: taken once and in time, by whoever comes, and what was found is kept."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from alcove.platform.domain.experiment_records import ExperimentPlan, LookRecord
+from alcove.platform.domain.experiments.analysis import ExperimentResults, evaluate
+from alcove.platform.domain.experiments.looks import is_due, taken
+from alcove.platform.domain.experiments.machine import started
+from alcove.platform.domain.experiments.schedule import next_look_reports
+from alcove.platform.domain.experiments.task import task_of
+from alcove.platform.domain.records import (
+    ArmRecord,
+    Default,
+    ExperimentRecord,
+    ExperimentState,
+    Page,
+)
+from alcove.platform.domain.rollout_records import GuardrailRecord
+from alcove.platform.server.experiment_convert import experiment_message, results_message
+from alcove.platform.services.experiments import engine, monitor
+from alcove.platform.services.experiments.monitor import PRINCIPAL, due_experiments, look, look_at_all
+from alcove.platform.stats import ArgumentError, ReasonCode
+from alcove.platform.stats.group_sequential import boundaries
+from alcove.platform.store import Store
+from alcove.platform.store.audit import list_audit
+from alcove.platform.store.change import Change
+from alcove.platform.store.experiments import add_experiment, get_experiment, save_experiment
+from alcove.platform.store.reports import add_counts
+from alcove.platform.store.versions import add_version, set_default
+from alcove.privacy.randomised_response import RandomisedResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+HORIZON = 100_000
+LOOKS = 5
+EVEN, BETTER, WORSE = (0.7, 0.7), (0.7, 0.8), (0.8, 0.7)
+
+
+def draft(plan: ExperimentPlan | None = None) -> ExperimentRecord:
+    """Two equal arms, five looks."""
+    return ExperimentRecord(
+        sequence=0, experiment_id="ex-1", app="app", feature="f", salt="0" * 32,
+        arms=tuple(ArmRecord(name, f"{i}.0.0", str(i) * 64, 5000) for i, name in enumerate(("control", "larger"), 1)),
+        state=ExperimentState.DRAFT, epsilon="2", latency_edges_ms=(), window_s=86_400, minimum_cohort=100,
+        created_at_s=1, started_at_s=None, stopped_at_s=None, task_id=None, decision=None, policy_serial=0,
+        plan=plan or ExperimentPlan(looks=LOOKS, horizon_reports=HORIZON, planned_reports=HORIZON),
+    )  # fmt: skip
+
+
+def told(record: ExperimentRecord, reports: int, accepted: Sequence[float], crashed: Sequence[float]) -> list[int]:
+    """Counts of exactly as many reports as devices with these shares are expected to tell, randomised."""
+    task = task_of(record)
+    true = np.zeros((2, task.outcome_count))
+    for arm in (0, 1):
+        true[arm, :2] = 1.0 - accepted[arm], accepted[arm]
+        if task.outcome_count == 4:
+            true[arm] *= 1.0 - crashed[arm]
+            true[arm, 3] = crashed[arm]
+    mechanism = RandomisedResponse(task.cell_count, task.epsilon_fraction)
+    keep, other = float(mechanism.keep_probability), float(mechanism.other_probability)
+    expected = reports * (other + (keep - other) * true.ravel() / 2.0)
+    counts = [int(count) for count in expected]
+    counts[0] += reports - sum(counts)
+    return counts
+
+
+@dataclass
+class Life:
+    """One running experiment in one store, and a clock."""
+
+    store: Store
+    now_s: int = 100_000
+
+    async def report(
+        self, reports: int, accepted: Sequence[float] = EVEN, crashed: Sequence[float] = (0.01, 0.01)
+    ) -> None:
+        """Count so many more reports."""
+        record = await self.now()
+        counts = told(record, reports, accepted, crashed)
+        async with self.store.write() as session:
+            await add_counts(session, {(record.task_id or "", 0, cell): n for cell, n in enumerate(counts)})
+
+    async def act(self, principal: str, work: "Callable[[Change], Awaitable[ExperimentRecord]]") -> ExperimentRecord:
+        """As `Mutations.act`."""
+        self.now_s += 60
+        async with self.store.write() as session:
+            return await work(Change(session, principal, self.now_s))
+
+    async def tick(self) -> ExperimentRecord:
+        """What the server does every minute."""
+        async with self.store.read() as session:
+            due = await due_experiments(session)
+        await look_at_all(due, self.act)
+        return await self.now()
+
+    async def now(self) -> ExperimentRecord:
+        """The experiment as it is."""
+        async with self.store.read() as session:
+            return await get_experiment(session, "ex-1")
+
+    async def results(self) -> ExperimentResults:
+        """What a reader is told."""
+        async with self.store.read() as session:
+            return (await engine.read(session, "ex-1"))[1]
+
+    async def stop(self) -> ExperimentRecord:
+        """Stop it, as an operator."""
+        return await self.act("operator/a", lambda change: engine.stop(change, "ex-1"))
+
+
+async def begin(store: Store, plan: ExperimentPlan | None = None) -> Life:
+    """Start it."""
+    async with store.write() as session:
+        for version in ("1.0.0", "2.0.0"):
+            await add_version(
+                session, feature="f", version=version, team="t", manifest_sha256=version[0] * 64,
+                manifest=b'{"variants":[]}', published_at_s=1,
+            )  # fmt: skip
+        await set_default(session, Default("app", "f", "1.0.0", "1" * 64))
+        await save_experiment(session, started(await add_experiment(session, draft(plan)), now_s=1000))
+    return Life(store)
+
+
+@pytest.fixture
+async def life(store: Store) -> Life:
+    """One with five looks."""
+    return await begin(store)
+
+
+async def test_each_look_is_taken_once_when_its_reports_are_in(life: Life) -> None:
+    """At every fifth, not before; ticks in between find nothing to do; all is spent at the last, and audited."""
+    for step in range(1, LOOKS + 1):
+        await life.report(HORIZON // LOOKS - 1)
+        assert len((await life.tick()).looks) == step - 1
+        await life.report(1)
+        for _ in range(2):
+            record = await life.tick()
+        assert len(record.looks) == step
+        assert record.looks[-1].reports == step * HORIZON // LOOKS
+    fractions = tuple(each.fraction for each in record.looks)
+    assert fractions == pytest.approx((0.2, 0.4, 0.6, 0.8, 1.0))
+    assert [each.boundary for each in record.looks] == pytest.approx(boundaries(fractions, 0.05))
+    assert {each.decision.kind for each in record.looks} == {"inconclusive"}
+    await life.report(HORIZON)
+    assert await life.tick() == record
+    assert next_look_reports(record) is None
+    async with life.store.read() as session:
+        entries = [entry for entry in await list_audit(session, Page(0, 100)) if entry.action == "look at experiment"]
+    assert [(entry.principal, entry.details["look"]) for entry in entries] == [
+        (PRINCIPAL, look) for look in range(1, LOOKS + 1)
+    ]
+
+
+async def test_several_looks_passed_at_once_are_one_look_at_what_is_there(life: Life) -> None:
+    """At the actual fraction; the next one is half a step away at least; a late last look spends all."""
+    await life.report(39 * HORIZON // 50)
+    record = await life.tick()
+    assert [each.fraction for each in record.looks] == [0.78]
+    assert next_look_reports(record) == HORIZON * 88 // 100
+    await life.report(HORIZON)
+    record = await life.tick()
+    assert [each.fraction for each in record.looks] == [0.78, 1.0]
+    assert record.looks[-1].reports == HORIZON * 178 // 100
+    assert [each.boundary for each in record.looks] == pytest.approx(boundaries((0.78, 1.78), 0.05))
+
+
+async def test_what_comes_after_a_look_changes_nothing_of_it(life: Life) -> None:
+    """Between looks readers are told what the last one said and when the next is due, whatever the reports say now."""
+    await life.report(100)
+    before = await life.results()
+    assert (before.decision.code, before.next_look_reports) == (ReasonCode.BEFORE_FIRST_LOOK, HORIZON // LOOKS)
+    assert "due at 20000 reports" in before.decision.reason
+    await life.report(HORIZON // LOOKS - 100)
+    looks = (await life.tick()).looks
+    await life.report(HORIZON // LOOKS - 1, accepted=(0.2, 0.95))
+    record = await life.tick()
+    found = await life.results()
+    assert record.looks == looks
+    assert (
+        found.comparison.decision.winner == 1
+    )  # by the sequence that may be read at any time, and decides nothing here
+    assert (found.decision.kind, found.decision.winner) == ("inconclusive", None)
+    assert "planned look 1, at 20% of 100000 reports" in found.decision.reason
+    assert found.next_look_reports == 2 * HORIZON // LOOKS
+
+
+async def test_a_winner_stays_and_ends_the_looks(life: Life) -> None:
+    """Though later reports say the opposite; what is stopped keeps it."""
+    await life.report(3 * HORIZON // LOOKS, accepted=BETTER)
+    record = await life.tick()
+    assert (record.looks[-1].decision.kind, record.looks[-1].decision.winner) == ("winner", 1)
+    (pair,) = record.looks[-1].pairs
+    assert pair.adjusted_p is not None
+    assert pair.adjusted_p < 0.05
+    assert pair.low is not None
+    assert pair.low > 0.0
+    await life.report(HORIZON, accepted=WORSE)
+    assert (await life.tick()).looks == record.looks
+    assert (await life.results()).decision.winner == 1
+    stopped = await life.stop()
+    assert stopped.decision is not None
+    assert (stopped.decision.winner, stopped.looks) == (1, record.looks)
+    assert stopped.decision.reason.startswith("planned look 1, at 60% of 100000 reports: arm 1 is more accurate")
+
+
+async def test_guardrails_are_asked_at_any_time(store: Store) -> None:
+    """A winner that turns out to harm after the last look is held; the look itself stays as it was."""
+    plan = ExperimentPlan(
+        looks=2, planned_reports=HORIZON, guardrails=(GuardrailRecord("crash_fallback", 0.02),), correction="holm"
+    )
+    life = await begin(store, plan)
+    await life.report(HORIZON, accepted=(0.6, 0.9))
+    record = await life.tick()
+    assert record.looks[-1].decision.winner == 1
+    assert "p-values" in record.looks[-1].decision.reason
+    assert (await life.results()).decision.winner == 1
+    await life.report(HORIZON, crashed=(0.0, 0.5))
+    held = await life.results()
+    assert (held.decision.winner, held.decision.code) == (None, ReasonCode.GUARDRAIL)
+    assert (await life.tick()).looks == record.looks
+
+
+async def test_groups_of_wrong_sizes_hold_whatever_was_found(life: Life) -> None:
+    """A sample-ratio mismatch that shows later puts what was found before in doubt."""
+    await life.report(3 * HORIZON // LOOKS, accepted=BETTER)
+    assert (await life.tick()).looks[-1].decision.winner == 1
+    record = await life.now()
+    async with life.store.write() as session:
+        await add_counts(session, {(record.task_id or "", 0, cell): 5_000 for cell in (0, 1)})
+    held = await life.results()
+    assert (held.decision.winner, held.decision.code) == (None, ReasonCode.SAMPLE_RATIO_MISMATCH)
+
+
+async def test_a_stop_takes_the_look_that_is_due_first(life: Life) -> None:
+    """So that what is kept does not depend on the minute; without one due it keeps the last look's."""
+    await life.report(HORIZON, accepted=BETTER)
+    stopped = await life.stop()
+    assert [each.reports for each in stopped.looks] == [HORIZON]
+    assert stopped.decision is not None
+    assert stopped.decision.winner == 1
+    assert await life.tick() == stopped
+    assert (await life.results()).decision == stopped.decision
+
+
+async def test_servers_that_come_at_once_take_one_look(life: Life) -> None:
+    """Each finds it due, one takes it."""
+    await life.report(HORIZON // 2)
+    async with life.store.read() as session:
+        due = await due_experiments(session)
+    assert due == ["ex-1"]
+    await asyncio.gather(*(look_at_all(due, life.act) for _ in range(4)))
+    assert len((await life.now()).looks) == 1
+
+
+async def test_an_experiment_without_planned_looks_is_decided_at_any_time(store: Store) -> None:
+    """As ever: nothing is due, nothing is kept, and what is read is what the reports say."""
+    life = await begin(store, ExperimentPlan())
+    await life.report(HORIZON, accepted=BETTER)
+    record = await life.tick()
+    assert (record.looks, next_look_reports(record)) == ((), None)
+    found = await life.results()
+    assert (found.decision.winner, found.next_look_reports) == (1, None)
+    assert await life.act("operator/a", lambda change: look(change, "ex-1")) == record
+
+
+async def test_what_is_told_of_looks_is_all_on_the_wire(life: Life) -> None:
+    """The experiment carries the looks, the results the pairs and the next look that is due."""
+    await life.report(HORIZON // LOOKS)
+    record = await life.tick()
+    message = experiment_message(record)
+    results = results_message(record, await life.results())
+    (seen,) = message.looks
+    (kept,) = record.looks
+    assert (seen.report_count, seen.fraction, seen.boundary) == (kept.reports, kept.fraction, kept.boundary)
+    assert (seen.taken_at_s, seen.decision.reason) == (life.now_s, kept.decision.reason)
+    assert seen.pairs[0].adjusted_p == kept.pairs[0].adjusted_p
+    assert results.next_look_reports == 2 * HORIZON // LOOKS
+    assert (results.pairs[0].arm, results.pairs[0].versus) == (1, 0)
+    assert results.pairs[0].HasField("adjusted_p")
+
+
+async def test_reports_that_statistics_refuse_hold_up_no_other_and_no_stop(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look is not taken and tried again; whoever stops it meanwhile keeps what held before."""
+    await life.report(HORIZON // LOOKS)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise ArgumentError("reports", "fewer", "more")
+
+    monkeypatch.setattr(monitor, "taken", refuse)
+    assert (await life.tick()).looks == ()
+    stopped = await life.stop()
+    assert stopped.decision is not None
+    assert (stopped.looks, stopped.decision.code) == ((), ReasonCode.BEFORE_FIRST_LOOK)
+
+
+def test_looks_are_never_too_many_nor_too_near_whenever_somebody_comes() -> None:
+    """Any number of looks, any horizon and times: at most as many as planned, the last with all reports in."""
+    rng = np.random.default_rng(20_270_601)
+    for _ in range(50):
+        looks, horizon = int(rng.integers(2, 21)), int(rng.integers(50, 5000))
+        record = draft(ExperimentPlan(looks=looks, planned_reports=horizon))
+        reports, last = 0, 0
+        for _ in range(400):
+            reports += int(rng.integers(0, max(2, horizon // int(rng.integers(1, 60)))))
+            if is_due(record, reports):
+                assert 2 * looks * (reports - last) >= horizon
+                kept = replace(_any_look(reports), fraction=min(1.0, reports / horizon))
+                record, last = replace(record, looks=(*record.looks, kept)), reports
+        assert reports >= horizon
+        assert 1 <= len(record.looks) <= looks
+        assert (record.looks[-1].fraction, next_look_reports(record)) == (1.0, None)
+
+
+def test_a_look_that_is_not_due_is_not_taken() -> None:
+    """Whoever calls it too early is told when it is."""
+    record = started(draft(), now_s=1000)
+    task = task_of(record)
+    with pytest.raises(ArgumentError, match="at least 20000"):
+        taken(record, task, told(record, 19_999, EVEN, (0, 0)), 1, now_s=1)
+    assert evaluate(record, task, [0] * task.cell_count, 0).decision.code == ReasonCode.BEFORE_FIRST_LOOK
+
+
+def test_so_early_a_look_that_nothing_can_be_called_has_no_boundary() -> None:
+    """Twenty looks: at the first the boundary is infinite, so it is absent, and the pair's interval too."""
+    plan = ExperimentPlan(looks=20, planned_reports=HORIZON)
+    record = started(draft(plan), now_s=1000)
+    found = taken(record, task_of(record), told(record, HORIZON // 20, (0.1, 0.9), (0, 0)), 1, now_s=1)
+    assert (found.boundary, found.decision.kind) == (None, "inconclusive")
+    assert (found.pairs[0].low, found.pairs[0].high, found.pairs[0].adjusted_p) == (None, None, None)
+
+
+def _any_look(reports: int) -> LookRecord:
+    record = started(draft(ExperimentPlan(looks=2, planned_reports=2)), now_s=1000)
+    found = taken(record, task_of(record), told(record, 2, EVEN, (0, 0)), 1, now_s=1)
+    return replace(found, reports=reports)

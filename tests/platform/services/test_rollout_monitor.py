@@ -1,0 +1,343 @@
+"""What the server does by itself: days pass in milliseconds, for the clock is a number and the reports are given."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from alcove.platform.domain.catalog_records import FeatureRules
+from alcove.platform.domain.errors import NotFoundError, OverrideRequiredError, OwnApprovalError
+from alcove.platform.domain.records import Default, Page, RolloutRecord, RolloutState
+from alcove.platform.domain.rollout_records import GuardrailRecord, Judgement, PlanAction, RolloutPlan, Stage
+from alcove.platform.domain.rollouts.task import stage_task
+from alcove.platform.services.rollouts import engine
+from alcove.platform.services.rollouts.engine import RolloutSpec
+from alcove.platform.services.rollouts.monitor import PRINCIPAL, look, look_at_all
+from alcove.platform.stats import Aggregate
+from alcove.platform.store import Store
+from alcove.platform.store.audit import AuditEntry, list_audit
+from alcove.platform.store.catalog import add_rules
+from alcove.platform.store.change import Change
+from alcove.platform.store.publications import last_publication
+from alcove.platform.store.rollouts import get_rollout, watched_rollouts
+from alcove.platform.store.usage import count_alarms
+from alcove.platform.store.versions import add_version, set_default
+from alcove.registry.errors import StorageError
+from alcove.registry.policy import Halt, Outcome, Policy, TaskPolicy, halt_from_bytes, policy_from_bytes
+from sqlalchemy.ext.asyncio import AsyncSession
+
+DAY = 86_400
+PLAN = RolloutPlan(
+    stages=(Stage(100, DAY, 500), Stage(2000, DAY, 500), Stage(8000, DAY, 500)),
+    guardrails=(GuardrailRecord("crash_fallback", 0.01), GuardrailRecord("refused", 0.05)),
+    timeout_s=10 * DAY,
+)
+
+
+@dataclass
+class Given:
+    """Exact counts: devices of each group, and the share of them that crash; the same in every stage."""
+
+    devices: tuple[int, int] = (5000, 5000)
+    crashed: tuple[float, float] = (0.001, 0.001)
+    refused: float = 0.2
+    is_attested: bool = False
+    asked: list[TaskPolicy] = field(default_factory=list)
+
+    async def read(self, session: AsyncSession, task: TaskPolicy) -> tuple[Aggregate, int]:
+        """As Evidence."""
+        self.asked.append(task)
+        estimates = np.zeros((2, len(Outcome), task.latency_bin_count))
+        for arm, (devices, crashed) in enumerate(zip(self.devices, self.crashed, strict=True)):
+            estimates[arm, Outcome.FALLBACK, 0] = round(devices * crashed)
+            estimates[arm, Outcome.REFUSED, 0] = round(devices * self.refused)
+            estimates[arm, Outcome.ACCEPTED, 0] = devices - estimates[arm].sum()
+        noise = np.zeros((estimates.size, estimates.size))
+        return Aggregate(estimates, noise, int(estimates.sum()), self.is_attested), 1
+
+
+@dataclass
+class Life:
+    """One rollout from 1.0.0 to 2.0.0 in one store, and a clock."""
+
+    store: Store
+    now_s: int = 1_000_000
+    rollout_id: str = ""
+
+    async def change(
+        self, work: Callable[[Change], Awaitable[RolloutRecord]], who: str = "operator/a"
+    ) -> RolloutRecord:
+        """Make a change, as somebody."""
+        async with self.store.write() as session:
+            return await work(Change(session, who, self.now_s))
+
+    async def begin(self, plan: RolloutPlan = PLAN, audience: str = "") -> RolloutRecord:
+        """Create it, and put the first stage on devices."""
+        spec = RolloutSpec("app", "f", "2.0.0", plan, audience)
+        self.rollout_id = (await self.change(lambda change: engine.create(change, spec))).rollout_id
+        return await self.advance()
+
+    async def advance(self, reason: str = "", who: str = "operator/a") -> RolloutRecord:
+        """Take the next stage."""
+        return await self.change(
+            lambda change: engine.advance(change, self.rollout_id, share_permyriad=0, override_reason=reason), who
+        )
+
+    async def look(self, evidence: Given, after_s: int = DAY) -> RolloutRecord:
+        """Look after some time; return the rollout as the store has it then."""
+        self.now_s += after_s
+        returned = await self.change(lambda change: look(change, self.rollout_id, evidence), PRINCIPAL)
+        kept = await self.now()
+        assert replace(returned, revision=kept.revision, policy_serial=kept.policy_serial) == kept
+        return kept
+
+    async def now(self) -> RolloutRecord:
+        """The rollout as it is."""
+        async with self.store.read() as session:
+            return await get_rollout(session, self.rollout_id)
+
+    async def audit(self) -> list[AuditEntry]:
+        """What is written about it."""
+        async with self.store.read() as session:
+            entries = await list_audit(session, Page(0, 1000))
+        return [entry for entry in entries if entry.subject == self.rollout_id]
+
+    async def last_details(self) -> dict[str, Any]:
+        """The details of the last entry about it."""
+        return dict((await self.audit())[-1].details)
+
+    async def documents(self) -> tuple[Policy, Halt | None]:
+        """What devices would read."""
+        async with self.store.read() as session:
+            policy = await last_publication(session, "policy", "app")
+            halt = await last_publication(session, "halt", "app")
+        assert policy is not None
+        return policy_from_bytes(policy.document), None if halt is None else halt_from_bytes(halt.document)
+
+
+@pytest.fixture
+async def life(store: Store) -> Life:
+    """Two versions, of which 1.0.0 is the default."""
+    async with store.write() as session:
+        for version in ("1.0.0", "2.0.0"):
+            await add_version(
+                session, feature="f", version=version, team="t", manifest_sha256=version[0] * 64,
+                manifest=b'{"variants":[]}', published_at_s=1,
+            )  # fmt: skip
+        await set_default(session, Default("app", "f", "1.0.0", "1" * 64))
+    return Life(store)
+
+
+async def test_devices_are_told_of_the_control_group_and_of_a_task_for_each_stage(life: Life) -> None:
+    """Treatment from bucket 0 up, as many from the top down; above half the control is what is left; no task twice."""
+    seen = []
+    record = await life.begin()
+    for share, control in ((100, 100), (2000, 2000), (8000, 2000)):
+        policy, _ = await life.documents()
+        rollout = policy.features["f"].rollout
+        assert rollout is not None
+        assert (rollout.share_permyriad, rollout.control_permyriad) == (share, control)
+        assert rollout.task == stage_task(record)
+        assert rollout.task is not None
+        seen.append(rollout.task.task_id)
+        life.now_s += DAY
+        record = await life.advance("onward")
+    assert len(set(seen)) == 3
+    assert record.state is RolloutState.COMPLETED
+    policy, _ = await life.documents()
+    assert (policy.features["f"].rollout, policy.features["f"].default.version) == (None, "2.0.0")
+
+
+async def test_harm_halts_by_itself_and_the_evidence_is_kept(life: Life) -> None:
+    """Attested reports: the version is forbidden, the default serves, and the audit log says who, why and what for."""
+    await life.begin()
+    record = await life.look(Given(crashed=(0.001, 0.10), is_attested=True), 60)
+    assert record.state is RolloutState.HALTED
+    policy, halt = await life.documents()
+    assert (policy.features["f"].rollout, policy.features["f"].default.version) == (None, "1.0.0")
+    assert halt is not None
+    assert halt.digests == {"2" * 64}
+    entry, details = (await life.audit())[-1], await life.last_details()
+    assert (entry.principal, entry.action) == (PRINCIPAL, "halt rollout")
+    assert details["evidence"]["code"] == "harmful_crash_fallback"
+    assert details["evidence"]["verdicts"][0]["kind"] == "harmful"
+    assert details["reason"] == details["evidence"]["reason"]
+    assert await life.look(Given(), 60) == record  # there is nothing to look at any more
+
+
+@pytest.mark.parametrize(
+    ("action", "state"),
+    [(PlanAction.PAUSE, RolloutState.PAUSED), (PlanAction.ROLL_BACK, RolloutState.ROLLED_BACK)],
+)
+async def test_harm_does_what_the_plan_says(life: Life, action: PlanAction, state: RolloutState) -> None:
+    """Pausing or rolling back in the place of a halt, on attested reports: nothing is forbidden."""
+    await life.begin(replace(PLAN, on_harm=action))
+    assert (await life.look(Given(crashed=(0.0, 0.10), is_attested=True))).state is state
+    assert (await life.documents())[1] is None
+
+
+@pytest.mark.parametrize("action", [PlanAction.PAUSE, PlanAction.ROLL_BACK, PlanAction.HALT])
+async def test_harm_that_anybody_can_have_reported_pauses_and_does_no_more(life: Life, action: PlanAction) -> None:
+    """Reports are not attested: the policy stays, no version is forbidden, and the log says what the plan asked for."""
+    await life.begin(replace(PLAN, on_harm=action))
+    before, _ = await life.documents()
+    record = await life.look(Given(crashed=(0.0, 0.10)))
+    assert record.state is RolloutState.PAUSED
+    after, halt = await life.documents()
+    assert (after.features, halt) == (before.features, None)
+    details = await life.last_details()
+    assert details["evidence"]["is_attested"] is False
+    assert details.get("planned") == (None if action is PlanAction.PAUSE else action)
+    resumed = await life.change(lambda change: engine.resume(change, life.rollout_id))
+    assert resumed.state is RolloutState.RUNNING  # a person who does not believe it goes on
+
+
+async def test_impossible_reports_hold_and_raise_an_alarm_once(life: Life) -> None:
+    """A share below zero: nothing is acted on, whatever plan and waiver say; honest reports do not hide it later."""
+    await life.begin(replace(PLAN, waiver="no money is at stake", on_timeout=PlanAction.ROLL_BACK))
+    for evidence in (Given(crashed=(-0.01, 0.5), is_attested=True), Given(crashed=(-0.01, 0.5)), Given(), Given()):
+        held = await life.look(evidence, 4 * DAY)
+        assert held.examination is not None
+        assert (held.state, held.stage) == (RolloutState.RUNNING, 1)
+        assert (held.examination.judgement, held.examination.code) == (Judgement.ALARM, "impossible_reports")
+        assert "can have at least 0" in held.examination.reason
+    assert [entry.action for entry in await life.audit()].count("raise alarm") == 1
+    async with life.store.read() as session:
+        assert await count_alarms(session) == 1
+    with pytest.raises(OverrideRequiredError):
+        await life.advance()
+    assert (await life.advance("asked the teams: a test device ran wild")).stage == 2
+    after = await life.look(Given())
+    assert after.stage == 3  # a new stage has reports of its own, and its waiver counts
+    async with life.store.read() as session:
+        assert await count_alarms(session) == 0
+
+
+async def test_a_safe_stage_waits_for_a_person(life: Life) -> None:
+    """Ready is shown, nothing happens; the person's advance needs no reason, and names the evidence."""
+    await life.begin()
+    early = await life.look(Given(), 60)
+    assert early.examination is not None
+    assert (early.examination.judgement, early.examination.code) == (Judgement.WAIT, "minimum_time")
+    with pytest.raises(OverrideRequiredError):
+        await life.advance()
+    ready = await life.look(Given())
+    assert ready.examination is not None
+    assert (ready.state, ready.stage, ready.examination.judgement) == (RolloutState.RUNNING, 1, Judgement.READY)
+    assert ready.revision == early.revision  # a look is no change: an etag that was read stays good
+    assert (await life.advance()).stage == 2
+    assert (await life.last_details())["evidence"]["judgement"] == "ready"
+    assert (await life.now()).examination is None  # of the new stage nothing is known
+
+
+async def test_with_a_waiver_it_goes_up_by_itself(life: Life) -> None:
+    """Three looks, a day apart, and everybody has it; each step is audited as the server's own."""
+    await life.begin(replace(PLAN, waiver="no money is at stake"))
+    equal, above_half = (5000, 5000), (20_000, 80_000)
+    shares = [(await life.look(Given(devices))).share_permyriad for devices in (equal, equal, above_half)]
+    assert shares == [2000, 8000, 10_000]
+    assert (await life.now()).state is RolloutState.COMPLETED
+    assert [entry.principal for entry in await life.audit()] == ["operator/a"] * 2 + [PRINCIPAL] * 3
+
+
+HELD = {
+    "no reports": (Given(devices=(0, 0)), "no_reports"),
+    "too few devices": (Given(devices=(120, 130)), "below_minimum_cohort"),
+    "one group reports much less": (Given(devices=(9000, 3000)), "sample_ratio_mismatch"),
+    "it may be harmful": (Given(devices=(520, 520), crashed=(0.01, 0.02)), "inconclusive_crash_fallback"),
+}
+
+
+@pytest.mark.parametrize("is_attested", [True, False])
+@pytest.mark.parametrize("name", HELD)
+async def test_what_does_not_tell_holds_and_then_times_out(life: Life, name: str, is_attested: bool) -> None:
+    """Held for ten days, whatever the waiver says; then the plan's action, or a pause where anybody can have held."""
+    given, code = HELD[name]
+    evidence = replace(given, is_attested=is_attested)
+    await life.begin(replace(PLAN, waiver="no money is at stake", on_timeout=PlanAction.ROLL_BACK))
+    for _ in range(10):
+        held = await life.look(evidence)
+        assert held.examination is not None
+        assert (held.state, held.examination.judgement, held.examination.code) == ("running", Judgement.HOLD, code)
+    late = await life.look(evidence)
+    assert late.state is (RolloutState.ROLLED_BACK if evidence.is_attested else RolloutState.PAUSED)
+    details = await life.last_details()
+    assert ((await life.audit())[-1].principal, details["evidence"]["code"]) == (PRINCIPAL, code)
+    assert "not found safe in 864000 s" in details["reason"]
+
+
+async def test_by_default_a_time_out_only_says_so(life: Life) -> None:
+    """The share stays; the person sees that time is up."""
+    await life.begin()
+    late = await life.look(Given(devices=(0, 0)), 11 * DAY)
+    assert late.examination is not None
+    assert (late.state, late.examination.judgement) == (RolloutState.RUNNING, Judgement.TIMEOUT)
+
+
+async def test_a_paused_rollout_is_left_alone(life: Life) -> None:
+    """Whoever paused it decides; not even harm moves it, and nothing is read."""
+    await life.begin()
+    await life.change(lambda change: engine.pause(change, life.rollout_id))
+    evidence = Given(crashed=(0.0, 0.5))
+    assert (await life.look(evidence)).state is RolloutState.PAUSED
+    assert evidence.asked == []
+
+
+async def test_a_second_person_makes_the_advance(life: Life) -> None:
+    """Where the rules ask for it: the proposer cannot approve, the server's own advance is a proposal too."""
+    async with life.store.write() as session:
+        await add_rules(session, "f", FeatureRules(must_approve_rollouts=True, set_by="operator/x", set_at_s=1))
+    proposed = await life.begin(replace(PLAN, waiver="no money is at stake"))
+    assert proposed.proposal is not None
+    assert (proposed.state, proposed.proposal.share_permyriad) == (RolloutState.DRAFT, 100)
+    with pytest.raises(OwnApprovalError):
+        await life.change(lambda change: engine.approve(change, life.rollout_id))
+    running = await life.change(lambda change: engine.approve(change, life.rollout_id), "operator/b")
+    assert (running.state, running.share_permyriad, running.proposal) == (RolloutState.RUNNING, 100, None)
+    entry = (await life.audit())[-1]
+    assert (entry.principal, entry.details["approved_by"]) == ("operator/a", "operator/b")
+    waiting = await life.look(Given())
+    assert waiting.proposal is not None
+    assert (waiting.share_permyriad, waiting.proposal.proposed_by) == (100, PRINCIPAL)
+    await life.look(Given())
+    assert [entry.action for entry in await life.audit()].count("propose advance") == 2  # not once a look
+    approved = await life.change(lambda change: engine.approve(change, life.rollout_id), "operator/a")
+    assert approved.share_permyriad == 2000
+
+
+async def test_a_rollout_that_cannot_be_looked_at_holds_up_no_other(life: Life) -> None:
+    """Whatever a look at it raises, typed or not: the next one is still judged."""
+    await life.begin()
+
+    async def act(principal: str, work: Callable[[Change], Awaitable[RolloutRecord]]) -> RolloutRecord:
+        if not failures:
+            return await life.change(work, principal)
+        raise failures.pop()
+
+    failures: list[Exception] = [ZeroDivisionError(), NotFoundError("rollout", "ro-1"), StorageError("tree", "full")]
+    watched = ["ro-1", "ro-2", "ro-3", life.rollout_id]
+    (seen,) = await look_at_all(watched, act, Given(crashed=(0.0, 0.2), is_attested=True))
+    assert seen.rollout_id == life.rollout_id
+
+
+async def test_a_restart_forgets_nothing_and_two_servers_act_once(life: Life) -> None:
+    """All is in the database: another store on it goes on, and a second look finds what the first has done."""
+    await life.begin()
+    await life.look(Given(), 60)
+    again = Life(life.store, life.now_s, life.rollout_id)
+    acted = []
+
+    async def act(principal: str, work: Callable[[Change], Awaitable[RolloutRecord]]) -> RolloutRecord:
+        acted.append(principal)
+        return await again.change(work, principal)
+
+    async with life.store.read() as session:
+        watched = await watched_rollouts(session)
+    assert watched == [life.rollout_id]
+    for _ in range(2):  # both servers have read the list before either acted
+        await look_at_all(watched, act, Given(crashed=(0.0, 0.2), is_attested=True))
+    assert acted == [PRINCIPAL] * 2
+    assert [entry.action for entry in await life.audit()].count("halt rollout") == 1
+    async with life.store.read() as session:
+        assert await watched_rollouts(session) == []

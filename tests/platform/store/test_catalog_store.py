@@ -1,0 +1,121 @@
+"""The tables of versions' lives: how they come to older databases, and that what is current is what happened."""
+
+import itertools
+import random
+from collections.abc import Callable
+
+import pytest
+from alcove.platform.domain.catalog.lifecycle import Action
+from alcove.platform.domain.catalog.search import VersionOrder, parse_query
+from alcove.platform.domain.catalog_records import FeatureRules
+from alcove.platform.domain.errors import PlatformError
+from alcove.platform.services.catalog.aliases import approve, move_alias
+from alcove.platform.services.catalog.rules import set_rules
+from alcove.platform.services.catalog.states import move
+from alcove.platform.store import Store
+from alcove.platform.store.catalog import listed, open_proposals, state_moves
+from alcove.platform.store.catalog_tables import AliasMoveRow, AliasProposalRow, AliasRow
+from alcove.platform.store.change import Change
+from alcove.platform.store.database import MIGRATIONS
+from alcove.platform.store.search import search_versions
+from alcove.platform.store.versions import add_version, get_version, version_of, versions_query
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, select, text
+
+VERSIONS = ("1.0.0", "1.1.0", "2.0.0")
+ALIASES = ("production", "canary", "old")
+
+
+def to_revision(revision: str, verb: Callable[[Config, str], None]) -> Callable[[Connection], None]:
+    """Return what takes a database to a revision."""
+
+    def work(connection: Connection) -> None:
+        config = Config()
+        config.set_main_option("script_location", str(MIGRATIONS))
+        config.attributes["connection"] = connection
+        verb(config, revision)
+
+    return work
+
+
+async def test_versions_of_an_older_database_become_searchable(store: Store) -> None:
+    """They are registered, sorted by number, found by name and team; the older revision can be had back, too."""
+    async with store._writers.begin() as connection:
+        await connection.run_sync(to_revision("0001", command.downgrade))
+    async with store.write() as session:
+        await session.execute(text("INSERT INTO features VALUES ('polite', 'writing')"))
+        for number, version in enumerate(("1.9.0", "1.10.0", "0.0.1"), start=1):
+            manifest = b'{"team":"Writing","variants":[]}'
+            values = {"sequence": number, "version": version, "manifest": manifest}
+            await session.execute(
+                text("INSERT INTO versions VALUES (:sequence, 'polite', :version, '00', :manifest, 1)"), values
+            )
+    async with store._writers.begin() as connection:
+        await connection.run_sync(to_revision("head", command.upgrade))
+    query = parse_query(text="polite WRITING", order=VersionOrder.HIGHEST)
+    async with store.read() as session:
+        records, _ = await search_versions(session, query)
+    assert [(record.version, record.state) for record in records] == [
+        ("1.10.0", "registered"), ("1.9.0", "registered"), ("0.0.1", "registered"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_what_is_current_is_the_last_of_what_happened(store: Store, seed: int) -> None:
+    """S7: after any hundred moves, refused ones among them, aliases and states are the ends of their histories."""
+    chance = random.Random(seed)
+    async with store.write() as session:
+        for version in VERSIONS:
+            await add_version(
+                session, feature="f", version=version, team="t", manifest_sha256="0", manifest=b'{"variants":[]}',
+                published_at_s=1,
+            )  # fmt: skip
+    refused = done = 0
+    for step in range(100):
+        try:
+            async with store.write() as session:
+                await _any_move(Change(session, chance.choice(("team:t/a", "team:t/b")), step), chance)
+            done += 1
+        except PlatformError:
+            refused += 1
+    assert min(done, refused) > 5
+    async with store.read() as session:
+        moves = (await session.scalars(select(AliasMoveRow).order_by(AliasMoveRow.sequence))).all()
+        ends: dict[str, str | None] = {}
+        for item in moves:
+            assert item.from_version == ends.get(item.alias)  # each begins where the one before ended
+            assert item.approved_by != item.moved_by
+            ends[item.alias] = item.to_version
+        rows = (await session.scalars(select(AliasRow))).all()
+        assert {row.alias: row.version for row in rows} == {name: end for name, end in ends.items() if end is not None}
+        last = {item.alias: item.sequence for item in moves}
+        proposals = (await session.scalars(select(AliasProposalRow))).all()
+        waiting = {item.proposal_id for item in proposals if item.base_sequence == last.get(item.alias, 0)}
+        assert {item.proposal_id for item in await open_proposals(session, "f")} == waiting
+        records = [version_of(*row) for row in (await session.execute(versions_query())).all()]
+        for record in records:
+            steps = await state_moves(session, record)
+            assert record.state == (steps[-1].to_state if steps else "registered")
+            assert all(before.to_state == after.from_state for before, after in itertools.pairwise(steps))
+        for item_listed in await listed(session, records):
+            pointing = sorted(name for name, end in ends.items() if end == item_listed.record.version)
+            assert list(item_listed.aliases) == pointing
+
+
+async def _any_move(change: Change, chance: random.Random) -> None:
+    """Do something, which may well be refused."""
+    what = chance.choice(("alias", "alias", "alias", "remove", "approve", "state", "rules"))
+    alias, version = chance.choice(ALIASES), chance.choice(VERSIONS)
+    if what == "alias":
+        await move_alias(change, feature="f", alias=alias, version=version, reason="r")
+    elif what == "remove":
+        await move_alias(change, feature="f", alias=alias, version=None, reason="r")
+    elif what == "approve":
+        query = select(AliasProposalRow.proposal_id).order_by(AliasProposalRow.sequence.desc()).limit(3)
+        await approve(change, chance.choice((await change.session.scalars(query)).all() or ["ap-none"]))
+    elif what == "rules":
+        await set_rules(change, "f", FeatureRules(must_approve_aliases=chance.random() < 0.5))
+    else:
+        action = chance.choice([action for action in Action if action is not Action.REVOKE or chance.random() < 0.1])
+        await move(change, await get_version(change.session, "f", version), action, "r")
