@@ -72,3 +72,13 @@ def test_every_decision_is_in_the_list_of_decisions(repository: Path) -> None:
         number, _, title = path.read_text("utf-8").partition("\n")[0].removeprefix("# ").partition(" ")
         there.append((number, path.name, title))
     assert listed == there
+
+
+def test_the_glossary_is_in_order_with_a_source_for_every_word(repository: Path) -> None:
+    """One line a word, alphabetical, with what it means and where it comes from; no word twice."""
+    page = (repository / "docs/glossary.md").read_text("utf-8")
+    rows = [[field.strip() for field in line.strip("|").split(" | ")] for line in page.splitlines() if line[:2] == "| "]
+    words = [re.sub(r"[^a-z0-9 ]", "", row[0].lower()) for row in rows[1:]]
+    assert words == sorted(set(words))
+    assert len(words) > 80
+    assert all(len(row) == 3 and all(row) for row in rows)
