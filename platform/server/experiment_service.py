@@ -17,8 +17,8 @@ from alcove.platform.server.callers import Turns
 from alcove.platform.server.experiment_convert import experiment_message, experiment_spec, results_message, updated
 from alcove.platform.services.experiments import engine
 from alcove.platform.services.mutations import Mutations
-from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import get_experiment, list_experiments
+from alcove.platform.store.unit_of_work import UnitOfWork
 
 __all__ = ["ExperimentService"]
 
@@ -33,8 +33,8 @@ class ExperimentService(rpc.ExperimentServiceServicer):
     async def CreateExperiment(self, request: pb.CreateExperimentRequest, context: Any) -> pb.CreateExperimentResponse:
         """Create a draft."""
 
-        async def work(change: Change) -> pb.CreateExperimentResponse:
-            record = await engine.create(change, experiment_spec(request))
+        async def work(uow: UnitOfWork) -> pb.CreateExperimentResponse:
+            record = await engine.create(uow, experiment_spec(request))
             return pb.CreateExperimentResponse(experiment=experiment_message(record))
 
         return await self._mutations.run(request, pb.CreateExperimentResponse, work)
@@ -42,9 +42,9 @@ class ExperimentService(rpc.ExperimentServiceServicer):
     async def UpdateExperiment(self, request: pb.UpdateExperimentRequest, context: Any) -> pb.UpdateExperimentResponse:
         """Change a draft."""
 
-        async def work(change: Change) -> pb.UpdateExperimentResponse:
+        async def work(uow: UnitOfWork) -> pb.UpdateExperimentResponse:
             record = await engine.update(
-                change, request.experiment_id, lambda spec: updated(spec, request), etag=request.etag
+                uow, request.experiment_id, lambda spec: updated(spec, request), etag=request.etag
             )
             return pb.UpdateExperimentResponse(experiment=experiment_message(record))
 
@@ -53,8 +53,8 @@ class ExperimentService(rpc.ExperimentServiceServicer):
     async def StartExperiment(self, request: pb.StartExperimentRequest, context: Any) -> pb.StartExperimentResponse:
         """Put the arms into the policy and open the collection."""
 
-        async def work(change: Change) -> pb.StartExperimentResponse:
-            record = await engine.start(change, request.experiment_id, etag=request.etag)
+        async def work(uow: UnitOfWork) -> pb.StartExperimentResponse:
+            record = await engine.start(uow, request.experiment_id, etag=request.etag)
             return pb.StartExperimentResponse(experiment=experiment_message(record))
 
         return await self._mutations.run(request, pb.StartExperimentResponse, work)
@@ -62,8 +62,8 @@ class ExperimentService(rpc.ExperimentServiceServicer):
     async def StopExperiment(self, request: pb.StopExperimentRequest, context: Any) -> pb.StopExperimentResponse:
         """Take the arms from the policy and keep the decision."""
 
-        async def work(change: Change) -> pb.StopExperimentResponse:
-            record = await engine.stop(change, request.experiment_id, etag=request.etag)
+        async def work(uow: UnitOfWork) -> pb.StopExperimentResponse:
+            record = await engine.stop(uow, request.experiment_id, etag=request.etag)
             return pb.StopExperimentResponse(experiment=experiment_message(record))
 
         return await self._mutations.run(request, pb.StopExperimentResponse, work)

@@ -13,10 +13,10 @@ from alcove.platform.domain.errors import NotFoundError
 from alcove.platform.domain.records import ExperimentRecord, HoldoutRecord, LayerRecord
 from alcove.platform.services.experiments import isolation
 from alcove.platform.services.mutations import Mutations
-from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import running_experiments
 from alcove.platform.store.layers import find_holdout, layers_of_app
 from alcove.platform.store.publications import last_publication
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.registry.canonical import AppName
 
 __all__ = ["PolicyService"]
@@ -31,8 +31,8 @@ class PolicyService(rpc.PolicyServiceServicer):
     async def CreateLayer(self, request: pb.CreateLayerRequest, context: Any) -> pb.CreateLayerResponse:
         """Create a layer."""
 
-        async def work(change: Change) -> pb.CreateLayerResponse:
-            layer = await isolation.create_layer(change, app=request.app, name=request.name)
+        async def work(uow: UnitOfWork) -> pb.CreateLayerResponse:
+            layer = await isolation.create_layer(uow, app=request.app, name=request.name)
             return pb.CreateLayerResponse(layer=_layer(layer, ()))
 
         return await self._mutations.run(request, pb.CreateLayerResponse, work)
@@ -48,9 +48,9 @@ class PolicyService(rpc.PolicyServiceServicer):
     async def SetHoldout(self, request: pb.SetHoldoutRequest, context: Any) -> pb.SetHoldoutResponse:
         """Set who takes part in no experiment."""
 
-        async def work(change: Change) -> pb.SetHoldoutResponse:
+        async def work(uow: UnitOfWork) -> pb.SetHoldoutResponse:
             holdout = await isolation.set_holdout(
-                change, app=request.app, share_permyriad=request.share_permyriad, etag=request.etag
+                uow, app=request.app, share_permyriad=request.share_permyriad, etag=request.etag
             )
             return pb.SetHoldoutResponse(holdout=_holdout(holdout))
 

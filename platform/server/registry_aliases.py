@@ -18,7 +18,7 @@ from alcove.platform.services.catalog.aliases import approve, move_alias
 from alcove.platform.services.catalog.tags import remove_tag, set_tag
 from alcove.platform.services.mutations import Mutations
 from alcove.platform.store import catalog
-from alcove.platform.store.change import Change
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import find_team, get_version
 from alcove.registry.canonical import FeatureName, Identifier, VersionText
 
@@ -35,11 +35,9 @@ class AliasCalls:
         feature = check("feature", FeatureName, request.feature)
         version = check("version", VersionText, request.version)
 
-        async def work(change: Change) -> pb.SetAliasResponse:
-            await _check_team(change, feature)
-            done = await move_alias(
-                change, feature=feature, alias=request.alias, version=version, reason=request.reason
-            )
+        async def work(uow: UnitOfWork) -> pb.SetAliasResponse:
+            await _check_team(uow, feature)
+            done = await move_alias(uow, feature=feature, alias=request.alias, version=version, reason=request.reason)
             return pb.SetAliasResponse(**_outcome(done))
 
         return await self._mutations.run(request, pb.SetAliasResponse, work)
@@ -48,9 +46,9 @@ class AliasCalls:
         """Take an alias away, or propose it."""
         feature = check("feature", FeatureName, request.feature)
 
-        async def work(change: Change) -> pb.RemoveAliasResponse:
-            await _check_team(change, feature)
-            done = await move_alias(change, feature=feature, alias=request.alias, version=None, reason=request.reason)
+        async def work(uow: UnitOfWork) -> pb.RemoveAliasResponse:
+            await _check_team(uow, feature)
+            done = await move_alias(uow, feature=feature, alias=request.alias, version=None, reason=request.reason)
             return pb.RemoveAliasResponse(**_outcome(done))
 
         return await self._mutations.run(request, pb.RemoveAliasResponse, work)
@@ -58,12 +56,12 @@ class AliasCalls:
     async def ApproveAlias(self, request: pb.ApproveAliasRequest, context: Any) -> pb.ApproveAliasResponse:
         """Make a proposed move, as somebody else than its proposer."""
 
-        async def work(change: Change) -> pb.ApproveAliasResponse:
+        async def work(uow: UnitOfWork) -> pb.ApproveAliasResponse:
             proposal_id = check("proposal_id", Identifier, request.proposal_id)
-            proposal = await catalog.get_proposal(change.session, proposal_id)
-            team = await find_team(change.session, proposal.feature)
+            proposal = await catalog.get_proposal(uow.session, proposal_id)
+            team = await find_team(uow.session, proposal.feature)
             require_owner(current_principal(), team or "", "approve moves of aliases")
-            return pb.ApproveAliasResponse(move=alias_move_message(await approve(change, proposal_id)))
+            return pb.ApproveAliasResponse(move=alias_move_message(await approve(uow, proposal_id)))
 
         return await self._mutations.run(request, pb.ApproveAliasResponse, work)
 
@@ -91,10 +89,10 @@ class AliasCalls:
     async def SetTag(self, request: pb.SetTagRequest, context: Any) -> pb.SetTagResponse:
         """Give a version a tag."""
 
-        async def work(change: Change) -> pb.SetTagResponse:
-            record = await owned_version(change, request.feature, request.version)
-            await set_tag(change, record, key=request.key, value=request.value)
-            (version,) = await catalog.listed(change.session, [record])
+        async def work(uow: UnitOfWork) -> pb.SetTagResponse:
+            record = await owned_version(uow, request.feature, request.version)
+            await set_tag(uow, record, key=request.key, value=request.value)
+            (version,) = await catalog.listed(uow.session, [record])
             return pb.SetTagResponse(version=version_message(version))
 
         return await self._mutations.run(request, pb.SetTagResponse, work)
@@ -102,16 +100,16 @@ class AliasCalls:
     async def RemoveTag(self, request: pb.RemoveTagRequest, context: Any) -> pb.RemoveTagResponse:
         """Take a tag from a version."""
 
-        async def work(change: Change) -> pb.RemoveTagResponse:
-            record = await owned_version(change, request.feature, request.version)
-            await remove_tag(change, record, key=request.key)
-            (version,) = await catalog.listed(change.session, [record])
+        async def work(uow: UnitOfWork) -> pb.RemoveTagResponse:
+            record = await owned_version(uow, request.feature, request.version)
+            await remove_tag(uow, record, key=request.key)
+            (version,) = await catalog.listed(uow.session, [record])
             return pb.RemoveTagResponse(version=version_message(version))
 
         return await self._mutations.run(request, pb.RemoveTagResponse, work)
 
 
-async def owned_version(change: Change, feature: str, version: str) -> VersionRecord:
+async def owned_version(uow: UnitOfWork, feature: str, version: str) -> VersionRecord:
     """Return a version of the caller's team.
 
     Raises:
@@ -120,13 +118,13 @@ async def owned_version(change: Change, feature: str, version: str) -> VersionRe
         PermissionDeniedError: it is another team's.
     """
     feature, version = check("feature", FeatureName, feature), check("version", VersionText, version)
-    record = await get_version(change.session, feature, version)
+    record = await get_version(uow.session, feature, version)
     require_team(current_principal(), record.team)
     return record
 
 
-async def _check_team(change: Change, feature: str) -> None:
-    team = await find_team(change.session, feature)
+async def _check_team(uow: UnitOfWork, feature: str) -> None:
+    team = await find_team(uow.session, feature)
     if team is None:
         raise NotFoundError("feature", feature)
     require_team(current_principal(), team)

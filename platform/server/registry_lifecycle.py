@@ -20,7 +20,7 @@ from alcove.platform.services.catalog.rules import checked_rules, set_rules
 from alcove.platform.services.catalog.validating import Validator
 from alcove.platform.services.mutations import Mutations
 from alcove.platform.store.catalog import listed, rules_of
-from alcove.platform.store.change import Change
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import get_version
 from alcove.registry.canonical import FeatureName, VersionText
 from alcove.registry.manifest import manifest_path
@@ -47,10 +47,10 @@ class LifecycleCalls:
             require_team(current_principal(), (await get_version(session, feature, version)).team)
         checks = await self._validator.examine(feature, version)
 
-        async def work(change: Change) -> pb.ValidateVersionResponse:
-            record, validation = await self._validator.conclude(change, feature, version, checks)
+        async def work(uow: UnitOfWork) -> pb.ValidateVersionResponse:
+            record, validation = await self._validator.conclude(uow, feature, version, checks)
             return pb.ValidateVersionResponse(
-                version=await _message(change, record), validation=validation_message(validation)
+                version=await _message(uow, record), validation=validation_message(validation)
             )
 
         return await self._mutations.run(request, pb.ValidateVersionResponse, work)
@@ -58,10 +58,10 @@ class LifecycleCalls:
     async def ReleaseVersion(self, request: pb.ReleaseVersionRequest, context: Any) -> pb.ReleaseVersionResponse:
         """Say that a version may be used."""
 
-        async def work(change: Change) -> pb.ReleaseVersionResponse:
-            owned = await owned_version(change, request.feature, request.version)
-            record = await states.release(change, owned.feature, owned.version, reason=request.reason)
-            return pb.ReleaseVersionResponse(version=await _message(change, record))
+        async def work(uow: UnitOfWork) -> pb.ReleaseVersionResponse:
+            owned = await owned_version(uow, request.feature, request.version)
+            record = await states.release(uow, owned.feature, owned.version, reason=request.reason)
+            return pb.ReleaseVersionResponse(version=await _message(uow, record))
 
         return await self._mutations.run(request, pb.ReleaseVersionResponse, work)
 
@@ -70,10 +70,10 @@ class LifecycleCalls:
     ) -> pb.DeprecateVersionResponse:  # fmt: skip
         """Say that a version should not be chosen any more."""
 
-        async def work(change: Change) -> pb.DeprecateVersionResponse:
-            owned = await owned_version(change, request.feature, request.version)
-            record = await states.deprecate(change, owned.feature, owned.version, reason=request.reason)
-            return pb.DeprecateVersionResponse(version=await _message(change, record))
+        async def work(uow: UnitOfWork) -> pb.DeprecateVersionResponse:
+            owned = await owned_version(uow, request.feature, request.version)
+            record = await states.deprecate(uow, owned.feature, owned.version, reason=request.reason)
+            return pb.DeprecateVersionResponse(version=await _message(uow, record))
 
         return await self._mutations.run(request, pb.DeprecateVersionResponse, work)
 
@@ -82,11 +82,11 @@ class LifecycleCalls:
         feature = check("feature", FeatureName, request.feature)
         version = check("version", VersionText, request.version)
 
-        async def work(change: Change) -> pb.RevokeVersionResponse:
-            team = (await get_version(change.session, feature, version)).team
+        async def work(uow: UnitOfWork) -> pb.RevokeVersionResponse:
+            team = (await get_version(uow.session, feature, version)).team
             require_owner(current_principal(), team, "revoke versions")
-            record, apps = await revoke(change, feature, version, reason=request.reason)
-            return pb.RevokeVersionResponse(version=await _message(change, record), apps=apps)
+            record, apps = await revoke(uow, feature, version, reason=request.reason)
+            return pb.RevokeVersionResponse(version=await _message(uow, record), apps=apps)
 
         return await self._mutations.run(request, pb.RevokeVersionResponse, work)
 
@@ -100,8 +100,8 @@ class LifecycleCalls:
         if state.role_for(manifest_path(feature, "0.0.0")) is None:
             raise NotFoundError("feature that a team owns", feature)
 
-        async def work(change: Change) -> pb.SetFeatureRulesResponse:
-            return pb.SetFeatureRulesResponse(rules=rules_message(await set_rules(change, feature, rules)))
+        async def work(uow: UnitOfWork) -> pb.SetFeatureRulesResponse:
+            return pb.SetFeatureRulesResponse(rules=rules_message(await set_rules(uow, feature, rules)))
 
         return await self._mutations.run(request, pb.SetFeatureRulesResponse, work)
 
@@ -112,6 +112,6 @@ class LifecycleCalls:
             return pb.GetFeatureRulesResponse(rules=rules_message(await rules_of(session, feature)))
 
 
-async def _message(change: Change, record: VersionRecord) -> pb.Version:
-    (version,) = await listed(change.session, [record])
+async def _message(uow: UnitOfWork, record: VersionRecord) -> pb.Version:
+    (version,) = await listed(uow.session, [record])
     return version_message(version)

@@ -35,8 +35,8 @@ from alcove.platform.services.mutations import Mutations
 from alcove.platform.services.publishing import VersionPublisher
 from alcove.platform.services.publishing.quotas import UploadQuotas
 from alcove.platform.store.catalog import last_validation, listed, state_moves
-from alcove.platform.store.change import Change
 from alcove.platform.store.search import search_versions
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import find_version, get_version
 from alcove.registry.canonical import FeatureName, TeamName, VersionText
 from alcove.registry.collection import named_blobs
@@ -81,9 +81,9 @@ class RegistryService(BlobCalls, AliasCalls, LifecycleCalls, rpc.RegistryService
         await self._check_parent(manifest)
         await self._versions.to_tree(manifest, request.team_metadata)
 
-        async def work(change: Change) -> pb.PublishVersionResponse:
-            record = await self._versions.to_row(change, manifest)
-            (version,) = await listed(change.session, [record])
+        async def work(uow: UnitOfWork) -> pb.PublishVersionResponse:
+            record = await self._versions.to_row(uow, manifest)
+            (version,) = await listed(uow.session, [record])
             return pb.PublishVersionResponse(version=version_message(version))
 
         return await self._mutations.run(request, pb.PublishVersionResponse, work)

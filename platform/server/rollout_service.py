@@ -15,8 +15,8 @@ from alcove.platform.domain.rollouts.machine import allowed_actions
 from alcove.platform.server.rollout_convert import plan_from, rollout_message, updated
 from alcove.platform.services.mutations import Mutations
 from alcove.platform.services.rollouts import engine
-from alcove.platform.store.change import Change
 from alcove.platform.store.rollouts import get_rollout, list_rollouts
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.registry.canonical import AppName, FeatureName, VersionText
 
 __all__ = ["RolloutService"]
@@ -36,8 +36,8 @@ class RolloutService(rpc.RolloutServiceServicer):
 
         spec = engine.RolloutSpec(app, feature, version, plan_from(request.plan), request.audience)
 
-        async def work(change: Change) -> pb.CreateRolloutResponse:
-            record = await engine.create(change, spec)
+        async def work(uow: UnitOfWork) -> pb.CreateRolloutResponse:
+            record = await engine.create(uow, spec)
             return pb.CreateRolloutResponse(rollout=rollout_message(record))
 
         return await self._mutations.run(request, pb.CreateRolloutResponse, work)
@@ -45,9 +45,9 @@ class RolloutService(rpc.RolloutServiceServicer):
     async def UpdateRollout(self, request: pb.UpdateRolloutRequest, context: Any) -> pb.UpdateRolloutResponse:
         """Change the plan or the audience."""
 
-        async def work(change: Change) -> pb.UpdateRolloutResponse:
-            await _check_etag(change, request)
-            record = await engine.update(change, request.rollout_id, lambda spec: updated(spec, request))
+        async def work(uow: UnitOfWork) -> pb.UpdateRolloutResponse:
+            await _check_etag(uow, request)
+            record = await engine.update(uow, request.rollout_id, lambda spec: updated(spec, request))
             return pb.UpdateRolloutResponse(rollout=rollout_message(record))
 
         return await self._mutations.run(request, pb.UpdateRolloutResponse, work)
@@ -55,10 +55,10 @@ class RolloutService(rpc.RolloutServiceServicer):
     async def AdvanceRollout(self, request: pb.AdvanceRolloutRequest, context: Any) -> pb.AdvanceRolloutResponse:
         """Raise the share."""
 
-        async def work(change: Change) -> pb.AdvanceRolloutResponse:
-            await _check_etag(change, request)
+        async def work(uow: UnitOfWork) -> pb.AdvanceRolloutResponse:
+            await _check_etag(uow, request)
             record = await engine.advance(
-                change,
+                uow,
                 request.rollout_id,
                 share_permyriad=request.share_permyriad,
                 override_reason=request.override_reason,
@@ -70,36 +70,36 @@ class RolloutService(rpc.RolloutServiceServicer):
     async def ApproveRollout(self, request: pb.ApproveRolloutRequest, context: Any) -> pb.ApproveRolloutResponse:
         """Make the advance that somebody else has proposed."""
 
-        async def work(change: Change) -> pb.ApproveRolloutResponse:
-            await _check_etag(change, request)
-            return pb.ApproveRolloutResponse(rollout=rollout_message(await engine.approve(change, request.rollout_id)))
+        async def work(uow: UnitOfWork) -> pb.ApproveRolloutResponse:
+            await _check_etag(uow, request)
+            return pb.ApproveRolloutResponse(rollout=rollout_message(await engine.approve(uow, request.rollout_id)))
 
         return await self._mutations.run(request, pb.ApproveRolloutResponse, work)
 
     async def PauseRollout(self, request: pb.PauseRolloutRequest, context: Any) -> pb.PauseRolloutResponse:
         """Refuse to advance until resumed."""
 
-        async def work(change: Change) -> pb.PauseRolloutResponse:
-            await _check_etag(change, request)
-            return pb.PauseRolloutResponse(rollout=rollout_message(await engine.pause(change, request.rollout_id)))
+        async def work(uow: UnitOfWork) -> pb.PauseRolloutResponse:
+            await _check_etag(uow, request)
+            return pb.PauseRolloutResponse(rollout=rollout_message(await engine.pause(uow, request.rollout_id)))
 
         return await self._mutations.run(request, pb.PauseRolloutResponse, work)
 
     async def ResumeRollout(self, request: pb.ResumeRolloutRequest, context: Any) -> pb.ResumeRolloutResponse:
         """Allow to advance again."""
 
-        async def work(change: Change) -> pb.ResumeRolloutResponse:
-            await _check_etag(change, request)
-            return pb.ResumeRolloutResponse(rollout=rollout_message(await engine.resume(change, request.rollout_id)))
+        async def work(uow: UnitOfWork) -> pb.ResumeRolloutResponse:
+            await _check_etag(uow, request)
+            return pb.ResumeRolloutResponse(rollout=rollout_message(await engine.resume(uow, request.rollout_id)))
 
         return await self._mutations.run(request, pb.ResumeRolloutResponse, work)
 
     async def RollBackRollout(self, request: pb.RollBackRolloutRequest, context: Any) -> pb.RollBackRolloutResponse:
         """Return all devices to the default version."""
 
-        async def work(change: Change) -> pb.RollBackRolloutResponse:
-            await _check_etag(change, request)
-            record = await engine.roll_back(change, request.rollout_id, reason=request.reason)
+        async def work(uow: UnitOfWork) -> pb.RollBackRolloutResponse:
+            await _check_etag(uow, request)
+            record = await engine.roll_back(uow, request.rollout_id, reason=request.reason)
             return pb.RollBackRolloutResponse(rollout=rollout_message(record))
 
         return await self._mutations.run(request, pb.RollBackRolloutResponse, work)
@@ -107,9 +107,9 @@ class RolloutService(rpc.RolloutServiceServicer):
     async def HaltRollout(self, request: pb.HaltRolloutRequest, context: Any) -> pb.HaltRolloutResponse:
         """Forbid the version in the app; the default before takes the place of a halted one."""
 
-        async def work(change: Change) -> pb.HaltRolloutResponse:
-            await _check_etag(change, request)
-            record = await engine.halt(change, request.rollout_id, reason=request.reason)
+        async def work(uow: UnitOfWork) -> pb.HaltRolloutResponse:
+            await _check_etag(uow, request)
+            record = await engine.halt(uow, request.rollout_id, reason=request.reason)
             return pb.HaltRolloutResponse(rollout=rollout_message(record))
 
         return await self._mutations.run(request, pb.HaltRolloutResponse, work)
@@ -161,12 +161,12 @@ class _Mutation(Protocol):
     etag: str
 
 
-async def _check_etag(change: Change, request: _Mutation) -> None:
+async def _check_etag(uow: UnitOfWork, request: _Mutation) -> None:
     """Let a mutation pass whose sender knows the rollout as it is.
 
     Raises:
         NotFoundError: there is no such rollout.
         StaleEtagError: it was changed since.
     """
-    record = await get_rollout(change.session, request.rollout_id)
+    record = await get_rollout(uow.session, request.rollout_id)
     check_etag(request.etag, record.revision, kind="rollout", name=record.rollout_id)

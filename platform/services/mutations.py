@@ -19,8 +19,8 @@ from alcove.platform.services.policy.decide import drop_lifted
 from alcove.platform.services.policy.publisher import Publisher
 from alcove.platform.services.scope import check_scope
 from alcove.platform.store import Store
-from alcove.platform.store.change import Change
 from alcove.platform.store.requests import find_response, keep_response
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.registry.clock import Clock
 from alcove.registry.floors import floors
 from alcove.registry.layout import TEAM_PREFIX, is_team
@@ -70,7 +70,7 @@ class Mutations:
         return None if stored is None else kind.FromString(stored)
 
     async def run(
-        self, request: _Request, kind: type[_Response], work: Callable[[Change], Awaitable[_Response]]
+        self, request: _Request, kind: type[_Response], work: Callable[[UnitOfWork], Awaitable[_Response]]
     ) -> _Response:
         """Return the response of `work`, done now or when the request came first.
 
@@ -93,23 +93,23 @@ class Mutations:
             async with self.store.rehearse() as session:
                 await check_scope(session, current_principal(), request, self._team_of)
                 stored = await find_response(session, **key)
-                change = Change(session, current_principal().name, now_s, *said)
-                return await work(change) if stored is None else kind.FromString(stored)
+                uow = UnitOfWork(session, current_principal().name, now_s, *said)
+                return await work(uow) if stored is None else kind.FromString(stored)
         async with self.store.write() as session:
             await check_scope(session, current_principal(), request, self._team_of)
-            change = Change(session, current_principal().name, now_s, *said)
+            uow = UnitOfWork(session, current_principal().name, now_s, *said)
             stored = await find_response(session, **key)
             if stored is None:
-                response = await work(change)
+                response = await work(uow)
                 await keep_response(session, **key, response=response.SerializeToString(), now_s=now_s)
             else:
                 response = kind.FromString(stored)
         failures = await self.publisher.flush()
-        for decided in change.decided & failures.keys():
+        for decided in uow.decided & failures.keys():
             raise failures[decided]
         return response
 
-    async def act(self, principal: str, work: Callable[[Change], Awaitable[_Done]]) -> _Done:
+    async def act(self, principal: str, work: Callable[[UnitOfWork], Awaitable[_Done]]) -> _Done:
         """Return what `work` did, which nobody called for: the server itself acts, as `principal`.
 
         Raises:
@@ -118,9 +118,9 @@ class Mutations:
         """
         said = await asyncio.to_thread(self.teams_said)
         async with self.store.write() as session:
-            change = Change(session, principal, self.clock.now_s(), *said)
-            done = await work(change)
-        if change.decided:
+            uow = UnitOfWork(session, principal, self.clock.now_s(), *said)
+            done = await work(uow)
+        if uow.decided:
             await self.publisher.flush()
         return done
 
@@ -148,7 +148,7 @@ class Mutations:
         """
         said = await asyncio.to_thread(self.teams_said)
         async with self.store.write() as session:
-            await drop_lifted(Change(session, _TEAMS, self.clock.now_s(), *said))
+            await drop_lifted(UnitOfWork(session, _TEAMS, self.clock.now_s(), *said))
 
 
 def _key(request: _Request, kind: type[Message]) -> dict[str, str]:

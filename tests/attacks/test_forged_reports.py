@@ -28,9 +28,9 @@ from alcove.platform.services.rollouts.evidence import RandomisedReports
 from alcove.platform.services.rollouts.monitor import NOT_ATTESTED, PRINCIPAL, look
 from alcove.platform.store import Store
 from alcove.platform.store.audit import list_audit
-from alcove.platform.store.change import Change
 from alcove.platform.store.publications import last_publication
 from alcove.platform.store.reports import add_counts
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import add_version, set_default
 from alcove.platform.testing import Served, ServerWorld
 from alcove.privacy.entropy import OsEntropy
@@ -93,7 +93,7 @@ class Attacked:
         """What the server does every minute."""
         self.now_s += 60
         async with self.store.write() as session:
-            return await look(Change(session, PRINCIPAL, self.now_s), self.rollout.rollout_id, RandomisedReports())
+            return await look(UnitOfWork(session, PRINCIPAL, self.now_s), self.rollout.rollout_id, RandomisedReports())
 
     async def halt_document(self) -> object:
         """What withdraws versions; None: nothing was."""
@@ -146,9 +146,9 @@ def begin(store: Store) -> Begin:
                     manifest=b'{"variants":[]}', published_at_s=1,
                 )  # fmt: skip
             await set_default(session, Default("app", "f", "1.0.0", "1" * 64))
-            change = Change(session, "operator/a", 1_000_000)
-            rollout = await engine.create(change, RolloutSpec("app", "f", "2.0.0", plan, ""))
-            rollout = await engine.advance(change, rollout.rollout_id, share_permyriad=0, override_reason="")
+            uow = UnitOfWork(session, "operator/a", 1_000_000)
+            rollout = await engine.create(uow, RolloutSpec("app", "f", "2.0.0", plan, ""))
+            rollout = await engine.advance(uow, rollout.rollout_id, share_permyriad=0, override_reason="")
         return Attacked(store, rollout, 1_000_000)
 
     return start

@@ -16,7 +16,7 @@ from alcove.platform.domain.records import Default
 from alcove.platform.services.rollouts import engine
 from alcove.platform.services.rollouts.engine import RolloutSpec
 from alcove.platform.store import Store
-from alcove.platform.store.change import Change
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import add_version, set_default
 from alcove.registry.policy.attributes import MEMORY_STEPS_MB
 
@@ -78,9 +78,9 @@ async def test_no_call_takes_what_another_refuses(store: Store) -> None:
     """Creating with it, and updating a draft to it: neither."""
     spec = RolloutSpec("app", "f", "2.0.0", audience="os in (ios)")
     async with store.write() as session:
-        change = Change(session, "operator:text", 1_000_000)
+        uow = UnitOfWork(session, "operator:text", 1_000_000)
         with pytest.raises(InvalidFieldError, match="memory_mb"):
-            await engine.create(change, replace(spec, audience="memory_mb == 7683"))
-        draft = await engine.create(change, spec)
+            await engine.create(uow, replace(spec, audience="memory_mb == 7683"))
+        draft = await engine.create(uow, spec)
         with pytest.raises(InvalidFieldError, match="memory_mb"):
-            await engine.update(change, draft.rollout_id, lambda before: replace(before, audience="memory_mb == 7683"))
+            await engine.update(uow, draft.rollout_id, lambda before: replace(before, audience="memory_mb == 7683"))

@@ -12,9 +12,9 @@ from alcove.platform.domain.records import Page
 from alcove.platform.services.auth.tokens import issue_token
 from alcove.platform.store import Store
 from alcove.platform.store.audit import AuditEntry, list_audit
-from alcove.platform.store.change import Change
 from alcove.platform.store.database import database_of
 from alcove.platform.store.tokens import TokenRecord, add_token, list_tokens, revoke_token
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.registry.clock import SYSTEM_CLOCK, Clock
 
 __all__ = ["create_local_token", "list_local_audit", "list_local_tokens", "revoke_local_token"]
@@ -48,10 +48,8 @@ def create_local_token(
         issued = issue_token(Role.parse(role), now_s=clock.now_s(), lifetime_s=lifetime_s)
         async with store.write() as session:
             await add_token(session, issued.record)
-            change = Change(session, _PRINCIPAL, clock.now_s())
-            await change.audit(
-                "create token", issued.record.token_id, role=role, expires_at_s=issued.record.expires_at_s
-            )
+            uow = UnitOfWork(session, _PRINCIPAL, clock.now_s())
+            await uow.audit("create token", issued.record.token_id, role=role, expires_at_s=issued.record.expires_at_s)
         return issued.text, issued.record
 
     return asyncio.run(_with_store(data_dir, database, work))
@@ -101,7 +99,7 @@ def revoke_local_token(
     async def work(store: Store) -> TokenRecord:
         async with store.write() as session:
             record = await revoke_token(session, token_id, clock.now_s())
-            await Change(session, _PRINCIPAL, clock.now_s()).audit("revoke token", token_id)
+            await UnitOfWork(session, _PRINCIPAL, clock.now_s()).audit("revoke token", token_id)
         return record
 
     return asyncio.run(_with_store(data_dir, database, work))

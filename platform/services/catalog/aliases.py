@@ -39,7 +39,7 @@ from alcove.platform.store.catalog import (
     last_alias_move,
     rules_of,
 )
-from alcove.platform.store.change import Change
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import get_version
 from alcove.registry.canonical import Identifier
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -48,7 +48,7 @@ __all__ = ["approve", "move_alias", "resolve"]
 
 
 async def move_alias(
-    change: Change, *, feature: str, alias: str, version: str | None, reason: str
+    uow: UnitOfWork, *, feature: str, alias: str, version: str | None, reason: str
 ) -> AliasMove | AliasProposal:
     """Point an alias to a version, or take it away with `version` None; or propose that, as the feature's rules say.
 
@@ -61,17 +61,17 @@ async def move_alias(
     """
     alias = check("alias", AliasName, alias)
     reason = check_reason("reason", reason)
-    last = await last_alias_move(change.session, feature, alias)
+    last = await last_alias_move(uow.session, feature, alias)
     current = None if last is None else last.to_version
     if version is not None:
-        await _check_target(change, feature, version)
+        await _check_target(uow, feature, version)
     if current is None and version is None:
         raise NotFoundError("alias", f"{feature}@{alias}")
     if current is None:
-        await _check_room(change, feature)
+        await _check_room(uow, feature)
     if last is not None and current == version:
         return last
-    if (await rules_of(change.session, feature)).must_approve_aliases:
+    if (await rules_of(uow.session, feature)).must_approve_aliases:
         proposal = AliasProposal(
             proposal_id=f"ap-{secrets.token_hex(6)}",
             feature=feature,
@@ -79,20 +79,20 @@ async def move_alias(
             base_sequence=0 if last is None else last.sequence,
             from_version=current,
             to_version=version,
-            proposed_by=change.principal,
-            proposed_at_s=change.now_s,
+            proposed_by=uow.principal,
+            proposed_at_s=uow.now_s,
             reason=reason,
         )
-        await add_proposal(change.session, proposal)
-        await change.audit(
+        await add_proposal(uow.session, proposal)
+        await uow.audit(
             "propose alias", f"{feature}@{alias}", proposal_id=proposal.proposal_id, before=current, after=version,
             reason=reason,
         )  # fmt: skip
         return proposal
-    return await _move(change, feature, alias, current, version, by=change.principal, reason=reason, approved_by=None)
+    return await _move(uow, feature, alias, current, version, by=uow.principal, reason=reason, approved_by=None)
 
 
-async def approve(change: Change, proposal_id: str) -> AliasMove:
+async def approve(uow: UnitOfWork, proposal_id: str) -> AliasMove:
     """Make a proposed move, as somebody else than its proposer.
 
     Raises:
@@ -102,26 +102,26 @@ async def approve(change: Change, proposal_id: str) -> AliasMove:
         StaleProposalError: A2.
         VersionRevokedError: A4.
     """
-    proposal = await get_proposal(change.session, check("proposal_id", Identifier, proposal_id))
+    proposal = await get_proposal(uow.session, check("proposal_id", Identifier, proposal_id))
     name = f"{proposal.feature}@{proposal.alias}"
-    if proposal.proposed_by == change.principal:
-        raise OwnApprovalError(f"moving {name}", change.principal)
-    last = await last_alias_move(change.session, proposal.feature, proposal.alias)
+    if proposal.proposed_by == uow.principal:
+        raise OwnApprovalError(f"moving {name}", uow.principal)
+    last = await last_alias_move(uow.session, proposal.feature, proposal.alias)
     if (0 if last is None else last.sequence) != proposal.base_sequence:
         raise StaleProposalError(proposal_id, name)
     if proposal.to_version is not None:
-        await _check_target(change, proposal.feature, proposal.to_version)
+        await _check_target(uow, proposal.feature, proposal.to_version)
     if proposal.from_version is None:
-        await _check_room(change, proposal.feature)
+        await _check_room(uow, proposal.feature)
     return await _move(
-        change,
+        uow,
         proposal.feature,
         proposal.alias,
         proposal.from_version,
         proposal.to_version,
         by=proposal.proposed_by,
         reason=proposal.reason,
-        approved_by=change.principal,
+        approved_by=uow.principal,
     )
 
 
@@ -138,19 +138,19 @@ async def resolve(session: AsyncSession, feature: str, alias: str) -> str:
     return version
 
 
-async def _check_target(change: Change, feature: str, version: str) -> None:
-    if (await get_version(change.session, feature, version)).state is VersionState.REVOKED:
+async def _check_target(uow: UnitOfWork, feature: str, version: str) -> None:
+    if (await get_version(uow.session, feature, version)).state is VersionState.REVOKED:
         raise VersionRevokedError(feature, version)
 
 
-async def _check_room(change: Change, feature: str) -> None:
-    count = len(await aliases_of_feature(change.session, feature))
+async def _check_room(uow: UnitOfWork, feature: str) -> None:
+    count = len(await aliases_of_feature(uow.session, feature))
     if count >= limits.ALIASES_MAX:
         raise InvalidFieldError("alias", f"at most {limits.ALIASES_MAX} aliases of a feature", count + 1)
 
 
 async def _move(
-    change: Change, feature: str, alias: str, before: str | None, after: str | None, *, by: str, reason: str,
+    uow: UnitOfWork, feature: str, alias: str, before: str | None, after: str | None, *, by: str, reason: str,
     approved_by: str | None,
 ) -> AliasMove:  # fmt: skip
     move = AliasMove(
@@ -160,11 +160,11 @@ async def _move(
         from_version=before,
         to_version=after,
         moved_by=by,
-        moved_at_s=change.now_s,
+        moved_at_s=uow.now_s,
         reason=reason,
         approved_by=approved_by,
     )
-    await change.audit(
+    await uow.audit(
         "move alias" if approved_by is None else "approve alias",
         f"{feature}@{alias}",
         before=before,
@@ -172,4 +172,4 @@ async def _move(
         moved_by=by,
         reason=reason,
     )
-    return await add_alias_move(change.session, move)
+    return await add_alias_move(uow.session, move)

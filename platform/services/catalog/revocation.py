@@ -11,9 +11,9 @@ from alcove.platform.services.catalog.states import move
 from alcove.platform.services.experiments import engine as experiments
 from alcove.platform.services.policy.decide import decide_halt, decide_policy, leave_default
 from alcove.platform.services.rollouts import engine as rollouts
-from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import running_experiments
 from alcove.platform.store.rollouts import live_rollouts
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.usage import apps_using
 from alcove.platform.store.versions import get_version
 from alcove.registry.policy import VersionRef
@@ -21,7 +21,7 @@ from alcove.registry.policy import VersionRef
 __all__ = ["revoke"]
 
 
-async def revoke(change: Change, feature: str, version: str, *, reason: str) -> tuple[VersionRecord, list[str]]:
+async def revoke(uow: UnitOfWork, feature: str, version: str, *, reason: str) -> tuple[VersionRecord, list[str]]:
     """Forbid a version for ever; return it, and the apps whose devices are told, by name.
 
     Raises:
@@ -29,22 +29,22 @@ async def revoke(change: Change, feature: str, version: str, *, reason: str) -> 
         InvalidFieldError: the reason is empty or too long, or an app's halts are more than devices read.
         IllegalTransitionError: it is revoked already.
     """
-    before = await get_version(change.session, feature, version)
-    apps = await apps_using(change.session, before)
-    after = await move(change, before, Action.REVOKE, reason, apps=apps)
+    before = await get_version(uow.session, feature, version)
+    apps = await apps_using(uow.session, before)
+    after = await move(uow, before, Action.REVOKE, reason, apps=apps)
     for app in apps:
-        await _leave(change, app, after, reason)
+        await _leave(uow, app, after, reason)
     return after, apps
 
 
-async def _leave(change: Change, app: str, version: VersionRecord, reason: str) -> None:
+async def _leave(uow: UnitOfWork, app: str, version: VersionRecord, reason: str) -> None:
     ref = VersionRef(version=version.version, manifest_sha256=version.manifest_sha256)
-    await decide_halt(change, app, version.feature, ref)
-    for experiment in await running_experiments(change.session, app):
+    await decide_halt(uow, app, version.feature, ref)
+    for experiment in await running_experiments(uow.session, app):
         if any(arm.manifest_sha256 == ref.manifest_sha256 for arm in experiment.arms):
-            await experiments.stop(change, experiment.experiment_id)
-    for rollout in await live_rollouts(change.session, app):
+            await experiments.stop(uow, experiment.experiment_id)
+    for rollout in await live_rollouts(uow.session, app):
         if rollout.manifest_sha256 == ref.manifest_sha256:
-            await rollouts.halt(change, rollout.rollout_id, reason=reason)
-    await leave_default(change, app, version.feature, ref)
-    await decide_policy(change, app)
+            await rollouts.halt(uow, rollout.rollout_id, reason=reason)
+    await leave_default(uow, app, version.feature, ref)
+    await decide_policy(uow, app)

@@ -7,7 +7,7 @@ from alcove.platform.domain import limits
 from alcove.platform.domain.catalog_records import FeatureRules
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.store.catalog import add_rules, rules_of
-from alcove.platform.store.change import Change
+from alcove.platform.store.unit_of_work import UnitOfWork
 
 __all__ = ["checked_rules", "set_rules"]
 
@@ -37,17 +37,17 @@ def checked_rules(rules: FeatureRules) -> FeatureRules:
     return replace(rules, allowed_ops=tuple(sorted(rules.allowed_ops)), set_by="", set_at_s=0)
 
 
-async def set_rules(change: Change, feature: str, rules: FeatureRules) -> FeatureRules:
+async def set_rules(uow: UnitOfWork, feature: str, rules: FeatureRules) -> FeatureRules:
     """Set all rules of a feature from now on; what was validated or released before stays so.
 
     Raises:
         InvalidFieldError: a field is out of its bounds.
     """
-    before = await rules_of(change.session, feature)
-    after = replace(checked_rules(rules), set_by=change.principal, set_at_s=change.now_s)
-    await add_rules(change.session, feature, after)
+    before = await rules_of(uow.session, feature)
+    after = replace(checked_rules(rules), set_by=uow.principal, set_at_s=uow.now_s)
+    await add_rules(uow.session, feature, after)
     details = {name: value for name, value in asdict(after).items() if value != asdict(before)[name]}
-    await change.audit("set rules", feature, **{name: details[name] for name in details if name not in _WHO})
+    await uow.audit("set rules", feature, **{name: details[name] for name in details if name not in _WHO})
     return after
 
 

@@ -5,13 +5,13 @@ from alcove.platform.domain.catalog_records import StateMove
 from alcove.platform.domain.checks import check_reason
 from alcove.platform.domain.records import VersionRecord
 from alcove.platform.store.catalog import add_state_move
-from alcove.platform.store.change import Change
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import get_version, save_state
 
 __all__ = ["deprecate", "move", "release"]
 
 
-async def release(change: Change, feature: str, version: str, *, reason: str) -> VersionRecord:
+async def release(uow: UnitOfWork, feature: str, version: str, *, reason: str) -> VersionRecord:
     """Say that a validated or deprecated version may be used.
 
     Raises:
@@ -19,10 +19,10 @@ async def release(change: Change, feature: str, version: str, *, reason: str) ->
         InvalidFieldError: the reason is empty or too long.
         IllegalTransitionError: it is neither validated nor deprecated.
     """
-    return await move(change, await get_version(change.session, feature, version), Action.RELEASE, reason)
+    return await move(uow, await get_version(uow.session, feature, version), Action.RELEASE, reason)
 
 
-async def deprecate(change: Change, feature: str, version: str, *, reason: str) -> VersionRecord:
+async def deprecate(uow: UnitOfWork, feature: str, version: str, *, reason: str) -> VersionRecord:
     """Say that a released version should not be chosen any more; no device notices.
 
     Raises:
@@ -30,16 +30,16 @@ async def deprecate(change: Change, feature: str, version: str, *, reason: str) 
         InvalidFieldError: the reason is empty or too long.
         IllegalTransitionError: it is not released.
     """
-    return await move(change, await get_version(change.session, feature, version), Action.DEPRECATE, reason)
+    return await move(uow, await get_version(uow.session, feature, version), Action.DEPRECATE, reason)
 
 
-async def move(change: Change, before: VersionRecord, action: Action, reason: str, **details: object) -> VersionRecord:
+async def move(uow: UnitOfWork, before: VersionRecord, action: Action, reason: str, **details: object) -> VersionRecord:
     """Take a version along an arrow, write the step and audit it; `details` go into the audit log."""
     reason = check_reason("reason", reason)
     after = transition(before, action)
-    await save_state(change.session, after)
-    step = StateMove(before.state, after.state, change.principal, change.now_s, reason)
-    await add_state_move(change.session, before, step)
+    await save_state(uow.session, after)
+    step = StateMove(before.state, after.state, uow.principal, uow.now_s, reason)
+    await add_state_move(uow.session, before, step)
     subject = f"{after.feature} {after.version}"
-    await change.audit(f"{action} version", subject, before=before.state, after=after.state, reason=reason, **details)
+    await uow.audit(f"{action} version", subject, before=before.state, after=after.state, reason=reason, **details)
     return after

@@ -7,28 +7,28 @@ from alcove.platform.domain.checks import check
 from alcove.platform.domain.errors import InvalidFieldError, NotFoundError
 from alcove.platform.domain.records import VersionRecord
 from alcove.platform.store import catalog
-from alcove.platform.store.change import Change
+from alcove.platform.store.unit_of_work import UnitOfWork
 
 __all__ = ["remove_tag", "set_tag"]
 
 
-async def set_tag(change: Change, version: VersionRecord, *, key: str, value: str) -> None:
+async def set_tag(uow: UnitOfWork, version: VersionRecord, *, key: str, value: str) -> None:
     """Give a version a tag, or its tag another value.
 
     Raises:
         InvalidFieldError: key or value is malformed, or the version has its tags already.
     """
-    tag = Tag(check("key", TagKey, key), check("value", TagValue, value), change.principal, change.now_s)
-    (listed,) = await catalog.listed(change.session, [version])
+    tag = Tag(check("key", TagKey, key), check("value", TagValue, value), uow.principal, uow.now_s)
+    (listed,) = await catalog.listed(uow.session, [version])
     before = {known.key: known.value for known in listed.tags}
     if key not in before and len(before) >= limits.TAGS_MAX:
         raise InvalidFieldError("key", f"at most {limits.TAGS_MAX} tags of a version", len(before) + 1)
-    await catalog.set_tag(change.session, version, tag)
+    await catalog.set_tag(uow.session, version, tag)
     subject = f"{version.feature} {version.version}"
-    await change.audit("set tag", subject, key=key, before=before.get(key), after=value)
+    await uow.audit("set tag", subject, key=key, before=before.get(key), after=value)
 
 
-async def remove_tag(change: Change, version: VersionRecord, *, key: str) -> None:
+async def remove_tag(uow: UnitOfWork, version: VersionRecord, *, key: str) -> None:
     """Take a tag from a version.
 
     Raises:
@@ -36,8 +36,8 @@ async def remove_tag(change: Change, version: VersionRecord, *, key: str) -> Non
         NotFoundError: the version has no such tag.
     """
     key = check("key", TagKey, key)
-    tag = await catalog.find_tag(change.session, version, key)
+    tag = await catalog.find_tag(uow.session, version, key)
     if tag is None:
         raise NotFoundError("tag", f"{version.feature} {version.version} {key}")
-    await catalog.remove_tag(change.session, version, key)
-    await change.audit("remove tag", f"{version.feature} {version.version}", key=key, before=tag.value)
+    await catalog.remove_tag(uow.session, version, key)
+    await uow.audit("remove tag", f"{version.feature} {version.version}", key=key, before=tag.value)

@@ -16,7 +16,7 @@ from alcove.platform.services.catalog.states import move
 from alcove.platform.services.checking import ProgramChecks, Supplies
 from alcove.platform.store import Store
 from alcove.platform.store.catalog import add_validation, rules_of
-from alcove.platform.store.change import Change
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import get_version, previous_version
 from alcove.registry.manifest import Manifest
 from alcove.registry.tree import Tree
@@ -55,23 +55,23 @@ class Validator:
         return await self._examine(record, rules, previous)
 
     async def conclude(
-        self, change: Change, feature: str, version: str, checks: tuple[CheckResult, ...]
+        self, uow: UnitOfWork, feature: str, version: str, checks: tuple[CheckResult, ...]
     ) -> tuple[VersionRecord, ValidationRecord]:
         """Keep what was found, and take the version along; return both.
 
         Raises:
             IllegalTransitionError: the version was revoked or released meanwhile.
         """
-        before = await get_version(change.session, feature, version)
+        before = await get_version(uow.session, feature, version)
         is_passed = all(check.is_passed for check in checks)
         action = Action.ACCEPT if is_passed else Action.REJECT
-        validation = ValidationRecord(is_passed, checks, change.principal, change.now_s)
+        validation = ValidationRecord(is_passed, checks, uow.principal, uow.now_s)
         transition(before, action)
-        await add_validation(change.session, before, validation)
+        await add_validation(uow.session, before, validation)
         failed = [check for check in checks if not check.is_passed]
         told = [f"{check.name} {check.variant}".strip() for check in failed]
         reason = f"failed: {', '.join(told)}"[:500] if failed else "every check passed"
-        return await move(change, before, action, reason), validation
+        return await move(uow, before, action, reason), validation
 
     async def _examine(
         self, record: VersionRecord, rules: FeatureRules, previous: VersionRecord | None

@@ -31,10 +31,10 @@ from alcove.platform.services.experiments.results import read_results
 from alcove.platform.services.policy.claims import check_claims
 from alcove.platform.services.policy.decide import check_may_run, decide_policy
 from alcove.platform.stats import ArgumentError, DecisionKind
-from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import add_experiment, get_experiment, save_experiment
 from alcove.platform.store.layers import get_layer
 from alcove.platform.store.rollouts import live_rollouts
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import find_default, get_version, set_default
 from alcove.privacy.limits import EPSILON_PER_DAY, MIN_EPSILON
 from alcove.registry.canonical import AppName
@@ -70,7 +70,7 @@ class ExperimentSpec:
     segment: SegmentRecord | None = None
 
 
-async def create(change: Change, spec: ExperimentSpec) -> ExperimentRecord:
+async def create(uow: UnitOfWork, spec: ExperimentSpec) -> ExperimentRecord:
     """Write a draft, with what its plan needs.
 
     Raises:
@@ -82,7 +82,7 @@ async def create(change: Change, spec: ExperimentSpec) -> ExperimentRecord:
         BelowFloorError: the team forbids versions as old as an arm's.
         OverlappingClaimError: it has an audience or a segment, and a device could be in it and in one that runs.
     """
-    arms = tuple([await _arm(change, spec, arm) for arm in spec.arms])
+    arms = tuple([await _arm(uow, spec, arm) for arm in spec.arms])
     record = ExperimentRecord(
         sequence=0,
         experiment_id=f"ex-{secrets.token_hex(6)}",
@@ -95,7 +95,7 @@ async def create(change: Change, spec: ExperimentSpec) -> ExperimentRecord:
         latency_edges_ms=spec.latency_edges_ms,
         window_s=spec.window_s,
         minimum_cohort=spec.minimum_cohort,
-        created_at_s=change.now_s,
+        created_at_s=uow.now_s,
         started_at_s=None,
         stopped_at_s=None,
         task_id=None,
@@ -103,8 +103,8 @@ async def create(change: Change, spec: ExperimentSpec) -> ExperimentRecord:
         policy_serial=0,
         plan=spec.plan,
     )
-    record = await add_experiment(change.session, await _placed(change, spec, record))
-    await change.audit(
+    record = await add_experiment(uow.session, await _placed(uow, spec, record))
+    await uow.audit(
         "create experiment",
         record.experiment_id,
         app=record.app,
@@ -116,7 +116,7 @@ async def create(change: Change, spec: ExperimentSpec) -> ExperimentRecord:
 
 
 async def update(
-    change: Change, experiment_id: str, revise: Callable[[ExperimentSpec], ExperimentSpec], *, etag: str = ""
+    uow: UnitOfWork, experiment_id: str, revise: Callable[[ExperimentSpec], ExperimentSpec], *, etag: str = ""
 ) -> ExperimentRecord:
     """Change a draft to what `revise` makes of it; everything is checked and planned as at its creation.
 
@@ -126,25 +126,25 @@ async def update(
         IllegalTransitionError: it is no draft any more.
         PlatformError: as `create`.
     """
-    before = await _known(change, experiment_id, etag)
+    before = await _known(uow, experiment_id, etag)
     check_action(before, Action.UPDATE)
     spec = revise(_spec_of(before))
     record = replace(
         before,
-        arms=tuple([await _arm(change, spec, arm) for arm in spec.arms]),
+        arms=tuple([await _arm(uow, spec, arm) for arm in spec.arms]),
         epsilon=spec.epsilon,
         latency_edges_ms=spec.latency_edges_ms,
         window_s=spec.window_s,
         minimum_cohort=spec.minimum_cohort,
         plan=spec.plan,
     )
-    record = await save_experiment(change.session, await _placed(change, spec, record))
+    record = await save_experiment(uow.session, await _placed(uow, spec, record))
     changed = sorted(name for name, value in vars(spec).items() if value != getattr(_spec_of(before), name))
-    await change.audit("update experiment", experiment_id, fields=changed)
+    await uow.audit("update experiment", experiment_id, fields=changed)
     return record
 
 
-async def start(change: Change, experiment_id: str, *, etag: str = "") -> ExperimentRecord:
+async def start(uow: UnitOfWork, experiment_id: str, *, etag: str = "") -> ExperimentRecord:
     """Put the arms into the policy and open the collection.
 
     Raises:
@@ -156,23 +156,23 @@ async def start(change: Change, experiment_id: str, *, etag: str = "") -> Experi
         VersionHaltedError: an arm's version is forbidden in the app.
         BelowFloorError: the team forbids versions as old as an arm's.
     """
-    session = change.session
-    record = started(await _known(change, experiment_id, etag), now_s=change.now_s)
+    session = uow.session
+    record = started(await _known(uow, experiment_id, etag), now_s=uow.now_s)
     await _check_free(session, record)
     for arm in record.arms:
         ref = VersionRef(version=arm.version, manifest_sha256=arm.manifest_sha256)
-        await check_may_run(change, record.app, record.feature, ref)
+        await check_may_run(uow, record.app, record.feature, ref)
     if await find_default(session, record.app, record.feature) is None:
         control = record.arms[0]
         await set_default(session, Default(record.app, record.feature, control.version, control.manifest_sha256))
     record = await save_experiment(session, record)
-    record = replace(record, policy_serial=await decide_policy(change, record.app))
+    record = replace(record, policy_serial=await decide_policy(uow, record.app))
     record = await save_experiment(session, record)
-    await change.audit("start experiment", experiment_id, policy_serial=record.policy_serial, task_id=record.task_id)
+    await uow.audit("start experiment", experiment_id, policy_serial=record.policy_serial, task_id=record.task_id)
     return record
 
 
-async def stop(change: Change, experiment_id: str, *, etag: str = "") -> ExperimentRecord:
+async def stop(uow: UnitOfWork, experiment_id: str, *, etag: str = "") -> ExperimentRecord:
     """Take the arms from the policy, close the collection and keep what held; a planned look that is due is taken.
 
     Reports that statistics refuse never keep an experiment on devices: it ends inconclusive, with the reason.
@@ -182,17 +182,17 @@ async def stop(change: Change, experiment_id: str, *, etag: str = "") -> Experim
         StaleEtagError: it was changed since the caller read it.
         IllegalTransitionError: it is not running.
     """
-    session = change.session
-    before = await _known(change, experiment_id, etag)
+    session = uow.session
+    before = await _known(uow, experiment_id, etag)
     check_action(before, Action.STOP)
     with suppress(*UNREADABLE_ERRORS):  # what they refuse is told by the decision
-        before = await looked(change, before)
+        before = await looked(uow, before)
     decision = await _decide(session, before)
-    record = stopped(before, decision, now_s=change.now_s)
+    record = stopped(before, decision, now_s=uow.now_s)
     record = await save_experiment(session, record)
-    record = replace(record, policy_serial=await decide_policy(change, record.app))
+    record = replace(record, policy_serial=await decide_policy(uow, record.app))
     record = await save_experiment(session, record)
-    await change.audit(
+    await uow.audit(
         "stop experiment",
         experiment_id,
         policy_serial=record.policy_serial,
@@ -227,14 +227,14 @@ async def _decide(session: AsyncSession, record: ExperimentRecord) -> StoredDeci
         return StoredDecision(str(DecisionKind.INCONCLUSIVE), None, UNREADABLE, reason)
 
 
-async def _known(change: Change, experiment_id: str, etag: str) -> ExperimentRecord:
+async def _known(uow: UnitOfWork, experiment_id: str, etag: str) -> ExperimentRecord:
     """Return the experiment, as its caller knows it.
 
     Raises:
         NotFoundError: there is no such experiment.
         StaleEtagError: it was changed since.
     """
-    record = await get_experiment(change.session, experiment_id)
+    record = await get_experiment(uow.session, experiment_id)
     check_etag(etag, record.revision, kind="experiment", name=experiment_id)
     return record
 
@@ -254,14 +254,14 @@ def _spec_of(record: ExperimentRecord) -> ExperimentSpec:
     )
 
 
-async def _arm(change: Change, spec: ExperimentSpec, arm: ArmSpec) -> ArmRecord:
-    version = await get_version(change.session, spec.feature, arm.version)
+async def _arm(uow: UnitOfWork, spec: ExperimentSpec, arm: ArmSpec) -> ArmRecord:
+    version = await get_version(uow.session, spec.feature, arm.version)
     ref = VersionRef(version=version.version, manifest_sha256=version.manifest_sha256)
-    await check_may_run(change, spec.app, spec.feature, ref)
+    await check_may_run(uow, spec.app, spec.feature, ref)
     return ArmRecord(arm.name, arm.version, version.manifest_sha256, arm.share_permyriad)
 
 
-async def _placed(change: Change, spec: ExperimentSpec, record: ExperimentRecord) -> ExperimentRecord:
+async def _placed(uow: UnitOfWork, spec: ExperimentSpec, record: ExperimentRecord) -> ExperimentRecord:
     """Return a draft with the audience and the segment that are asked for, checked as a whole.
 
     Raises:
@@ -271,10 +271,10 @@ async def _placed(change: Change, spec: ExperimentSpec, record: ExperimentRecord
     """
     record = replace(record, audience=checked_audience(spec.audience), segment=spec.segment)
     if record.segment is not None:
-        await get_layer(change.session, record.app, record.segment.layer)
+        await get_layer(uow.session, record.app, record.segment.layer)
     record = _checked(record)
     if record.segment is not None or record.audience:  # a draft for everybody may wait for another's end
-        await check_claims(change.session, record)
+        await check_claims(uow.session, record)
     return record
 
 

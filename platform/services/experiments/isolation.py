@@ -7,16 +7,16 @@ from alcove.platform.domain.checks import check, check_etag
 from alcove.platform.domain.errors import HoldoutRaisedError, InvalidFieldError
 from alcove.platform.domain.records import HoldoutRecord, LayerRecord
 from alcove.platform.services.policy.decide import decide_policy
-from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import running_experiments
 from alcove.platform.store.layers import add_layer, find_holdout, layers_of_app, save_holdout
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.registry.canonical import AppName, Identifier
 from alcove.registry.limits import LAYERS_MAX, POLICY_BUCKETS
 
 __all__ = ["create_layer", "no_holdout", "set_holdout"]
 
 
-async def create_layer(change: Change, *, app: str, name: str) -> LayerRecord:
+async def create_layer(uow: UnitOfWork, *, app: str, name: str) -> LayerRecord:
     """Write a layer; it is in the policy as soon as an experiment with a segment of it runs.
 
     Raises:
@@ -27,13 +27,13 @@ async def create_layer(change: Change, *, app: str, name: str) -> LayerRecord:
         app=check("app", AppName, app),
         name=check("name", Identifier, name),
         salt=secrets.token_hex(16),
-        created_at_s=change.now_s,
+        created_at_s=uow.now_s,
     )
-    count = len(await layers_of_app(change.session, app))
+    count = len(await layers_of_app(uow.session, app))
     if count >= LAYERS_MAX:
         raise InvalidFieldError("name", f"at most {LAYERS_MAX} layers in app {app!r}", count + 1)
-    await add_layer(change.session, record)
-    await change.audit("create layer", f"{app}/{name}", app=app)
+    await add_layer(uow.session, record)
+    await uow.audit("create layer", f"{app}/{name}", app=app)
     return record
 
 
@@ -42,7 +42,7 @@ def no_holdout(app: str) -> HoldoutRecord:
     return HoldoutRecord(app=app, salt="", share_permyriad=0, revision=0, policy_serial=0)
 
 
-async def set_holdout(change: Change, *, app: str, share_permyriad: int, etag: str) -> HoldoutRecord:
+async def set_holdout(uow: UnitOfWork, *, app: str, share_permyriad: int, etag: str) -> HoldoutRecord:
     """Hold a share of an app's devices out of every experiment, always the same ones.
 
     Raises:
@@ -53,7 +53,7 @@ async def set_holdout(change: Change, *, app: str, share_permyriad: int, etag: s
     app = check("app", AppName, app)
     if not 0 <= share_permyriad <= POLICY_BUCKETS:
         raise InvalidFieldError("share_permyriad", f"0 to {POLICY_BUCKETS}", share_permyriad)
-    session = change.session
+    session = uow.session
     before = await find_holdout(session, app) or no_holdout(app)
     check_etag(etag, before.revision, kind="holdout", name=app)
     running = await running_experiments(session, app)
@@ -71,9 +71,9 @@ async def set_holdout(change: Change, *, app: str, share_permyriad: int, etag: s
         revision=before.revision + 1,
     )
     await save_holdout(session, after)
-    after = replace(after, policy_serial=await decide_policy(change, app))
+    after = replace(after, policy_serial=await decide_policy(uow, app))
     await save_holdout(session, after)
-    await change.audit(
+    await uow.audit(
         "set holdout",
         app,
         app=app,

@@ -18,9 +18,9 @@ from alcove.platform.domain.experiments.looks import is_due, taken
 from alcove.platform.domain.experiments.schedule import next_look_reports
 from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.records import ExperimentRecord, ExperimentState
-from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import get_experiment, running_experiments, save_experiment
 from alcove.platform.store.reports import cell_counts, window_count
+from alcove.platform.store.unit_of_work import UnitOfWork
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = ["PRINCIPAL", "due_experiments", "look", "look_at_all", "looked"]
@@ -28,7 +28,7 @@ __all__ = ["PRINCIPAL", "due_experiments", "look", "look_at_all", "looked"]
 PRINCIPAL: Final = "server/experiments"  # of what happens by itself, in the audit log
 _log = structlog.get_logger()
 
-Act = Callable[[str, Callable[[Change], Awaitable[ExperimentRecord]]], Awaitable[ExperimentRecord]]
+Act = Callable[[str, Callable[[UnitOfWork], Awaitable[ExperimentRecord]]], Awaitable[ExperimentRecord]]
 """Runs a change in a transaction of its own, as a principal."""
 
 
@@ -53,8 +53,8 @@ async def look_at_all(experiment_ids: Iterable[str], act: Act) -> list[Experimen
     seen = []
     for experiment_id in experiment_ids:
 
-        async def work(change: Change, experiment_id: str = experiment_id) -> ExperimentRecord:
-            return await look(change, experiment_id)
+        async def work(uow: UnitOfWork, experiment_id: str = experiment_id) -> ExperimentRecord:
+            return await look(uow, experiment_id)
 
         try:
             seen.append(await act(PRINCIPAL, work))
@@ -65,17 +65,17 @@ async def look_at_all(experiment_ids: Iterable[str], act: Act) -> list[Experimen
     return seen
 
 
-async def look(change: Change, experiment_id: str) -> ExperimentRecord:
+async def look(uow: UnitOfWork, experiment_id: str) -> ExperimentRecord:
     """Take the look of an experiment that is due, if one is, and return it as it is then.
 
     Raises:
         NotFoundError: there is no such experiment.
         StatsError: statistics refuse its reports.
     """
-    return await looked(change, await get_experiment(change.session, experiment_id))
+    return await looked(uow, await get_experiment(uow.session, experiment_id))
 
 
-async def looked(change: Change, record: ExperimentRecord) -> ExperimentRecord:
+async def looked(uow: UnitOfWork, record: ExperimentRecord) -> ExperimentRecord:
     """Return a running experiment with the look that is due, which is kept; the same where none is.
 
     Raises:
@@ -84,13 +84,13 @@ async def looked(change: Change, record: ExperimentRecord) -> ExperimentRecord:
     if record.state is not ExperimentState.RUNNING or next_look_reports(record) is None:
         return record
     task = task_of(record)
-    counts = await cell_counts(change.session, task.task_id, task.cell_count)
+    counts = await cell_counts(uow.session, task.task_id, task.cell_count)
     if not is_due(record, sum(counts)):
         return record
-    windows = await window_count(change.session, task.task_id)
-    found = await asyncio.to_thread(taken, record, task, counts, windows, now_s=change.now_s)
-    record = await save_experiment(change.session, replace(record, looks=(*record.looks, found)))
-    await change.audit(
+    windows = await window_count(uow.session, task.task_id)
+    found = await asyncio.to_thread(taken, record, task, counts, windows, now_s=uow.now_s)
+    record = await save_experiment(uow.session, replace(record, looks=(*record.looks, found)))
+    await uow.audit(
         "look at experiment",
         record.experiment_id,
         look=len(record.looks),

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from alcove.platform.domain.records import VersionRecord
 from alcove.platform.services.checking import ProgramChecks, Supplies
 from alcove.platform.store import Store
-from alcove.platform.store.change import Change
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import add_version, find_version
 from alcove.registry.clock import Clock
 from alcove.registry.errors import MissingBlobError, PublishError, VersionExists
@@ -65,22 +65,22 @@ class VersionPublisher:
         async with self.lock:
             await asyncio.to_thread(self._to_tree, manifest, team_metadata)
 
-    async def to_row(self, change: Change, manifest: Manifest) -> VersionRecord:
+    async def to_row(self, uow: UnitOfWork, manifest: Manifest) -> VersionRecord:
         """List a version that the tree holds; return what is listed."""
-        known = await find_version(change.session, manifest.feature, manifest.version)
+        known = await find_version(uow.session, manifest.feature, manifest.version)
         if known is not None:
             return known
         record = await add_version(
-            change.session,
+            uow.session,
             feature=manifest.feature,
             version=manifest.version,
             team=manifest.team,
             manifest_sha256=manifest.sha256,
             manifest=manifest.to_bytes(),
-            published_at_s=change.now_s,
+            published_at_s=uow.now_s,
             card=await asyncio.to_thread(self._card, manifest),
         )
-        await change.audit(
+        await uow.audit(
             "publish version",
             f"{manifest.feature} {manifest.version}",
             team=manifest.team,
@@ -97,10 +97,10 @@ class VersionPublisher:
         published = await asyncio.to_thread(self._published)
         added = 0
         async with self.store.write() as session:
-            change = Change(session, RECONCILED, self.clock.now_s())
+            uow = UnitOfWork(session, RECONCILED, self.clock.now_s())
             for manifest in published:
                 if await find_version(session, manifest.feature, manifest.version) is None:
-                    await self.to_row(change, manifest)
+                    await self.to_row(uow, manifest)
                     added += 1
         return added
 

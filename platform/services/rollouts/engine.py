@@ -20,9 +20,9 @@ from alcove.platform.domain.rollouts.machine import Action, allowed_actions, tra
 from alcove.platform.domain.rollouts.plan import check_update, checked_plan
 from alcove.platform.services.policy.decide import check_may_run, decide_halt, decide_policy, leave_default
 from alcove.platform.store.catalog import rules_of
-from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import last_stopped, running_experiments
 from alcove.platform.store.rollouts import add_rollout, get_rollout, live_rollouts, save_rollout
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import find_default, get_version, set_default
 from alcove.registry.canonical import AppName
 from alcove.registry.policy import VersionRef
@@ -42,7 +42,7 @@ class RolloutSpec:
     audience: str = ""
 
 
-async def create(change: Change, spec: RolloutSpec) -> RolloutRecord:
+async def create(uow: UnitOfWork, spec: RolloutSpec) -> RolloutRecord:
     """Write a draft.
 
     Raises:
@@ -54,8 +54,8 @@ async def create(change: Change, spec: RolloutSpec) -> RolloutRecord:
         BelowFloorError: its team forbids versions as old as this one.
     """
     app = check("app", AppName, spec.app)
-    published = await get_version(change.session, spec.feature, spec.version)
-    await check_may_run(change, app, spec.feature, _ref(published))
+    published = await get_version(uow.session, spec.feature, spec.version)
+    await check_may_run(uow, app, spec.feature, _ref(published))
     record = RolloutRecord(
         sequence=0,
         rollout_id=f"ro-{secrets.token_hex(6)}",
@@ -66,26 +66,24 @@ async def create(change: Change, spec: RolloutSpec) -> RolloutRecord:
         salt=secrets.token_hex(16),
         state=RolloutState.DRAFT,
         share_permyriad=0,
-        created_at_s=change.now_s,
-        updated_at_s=change.now_s,
+        created_at_s=uow.now_s,
+        updated_at_s=uow.now_s,
         policy_serial=0,
         plan=checked_plan(spec.plan),
         audience=checked_audience(spec.audience),
     )
-    record = await add_rollout(change.session, record)
+    record = await add_rollout(uow.session, record)
     details: dict[str, object] = {"plan": asdict(record.plan)} if record.plan.stages else {}
     details |= {"audience": record.audience} if record.audience else {}
-    await change.audit(
-        "create rollout", record.rollout_id, app=app, feature=spec.feature, version=spec.version, **details
-    )
+    await uow.audit("create rollout", record.rollout_id, app=app, feature=spec.feature, version=spec.version, **details)
     return record
 
 
-async def update(change: Change, rollout_id: str, change_of: Callable[[RolloutSpec], RolloutSpec]) -> RolloutRecord:
+async def update(uow: UnitOfWork, rollout_id: str, change_of: Callable[[RolloutSpec], RolloutSpec]) -> RolloutRecord:
     """Change the plan or the audience.
 
     Args:
-        change: the mutation under way.
+        uow: the mutation under way.
         rollout_id: which rollout.
         change_of: returns what is asked for from what there is; app, feature and version stay as they are.
 
@@ -94,7 +92,7 @@ async def update(change: Change, rollout_id: str, change_of: Callable[[RolloutSp
         IllegalTransitionError: it is over.
         InvalidFieldError: the plan or the audience is malformed, or changes what a begun rollout is compared by.
     """
-    before = await get_rollout(change.session, rollout_id)
+    before = await get_rollout(uow.session, rollout_id)
     if before.state not in (RolloutState.DRAFT, RolloutState.RUNNING, RolloutState.PAUSED):
         allowed = allowed_actions(before.state)
         raise IllegalTransitionError("rollout", rollout_id, before.state, "update", allowed)
@@ -103,17 +101,17 @@ async def update(change: Change, rollout_id: str, change_of: Callable[[RolloutSp
     check_update(before, plan)
     if before.state is not RolloutState.DRAFT:
         check_wider(before.audience, audience)
-    after = replace(before, plan=plan, audience=audience, updated_at_s=change.now_s, proposal=None)
-    after = await save_rollout(change.session, after)
+    after = replace(before, plan=plan, audience=audience, updated_at_s=uow.now_s, proposal=None)
+    after = await save_rollout(uow.session, after)
     if after.state is not RolloutState.DRAFT:
-        after = replace(after, policy_serial=await decide_policy(change, after.app))
-        after = await save_rollout(change.session, after)
-    await change.audit("update rollout", rollout_id, plan=asdict(plan), audience=audience, before=asdict(before.plan))
+        after = replace(after, policy_serial=await decide_policy(uow, after.app))
+        after = await save_rollout(uow.session, after)
+    await uow.audit("update rollout", rollout_id, plan=asdict(plan), audience=audience, before=asdict(before.plan))
     return after
 
 
 async def advance(
-    change: Change, rollout_id: str, *, share_permyriad: int, override_reason: str, approved_by: str | None = None
+    uow: UnitOfWork, rollout_id: str, *, share_permyriad: int, override_reason: str, approved_by: str | None = None
 ) -> RolloutRecord:
     """Raise the share; at 10 000 complete the rollout and make its version the default.
 
@@ -130,11 +128,11 @@ async def advance(
         VersionHaltedError: the version is forbidden in the app.
         BelowFloorError: its team forbids versions as old as this one.
     """
-    session = change.session
+    session = uow.session
     before = await get_rollout(session, rollout_id)
-    after = transition(before, Action.ADVANCE, now_s=change.now_s, share_permyriad=share_permyriad)
+    after = transition(before, Action.ADVANCE, now_s=uow.now_s, share_permyriad=share_permyriad)
     await _check_free(session, before)
-    await check_may_run(change, after.app, after.feature, _ref(after))
+    await check_may_run(uow, after.app, after.feature, _ref(after))
     is_complete = after.state is RolloutState.COMPLETED
     if not is_complete and await find_default(session, after.app, after.feature) is None:
         raise NoDefaultVersionError(after.app, after.feature, share_permyriad)
@@ -143,11 +141,11 @@ async def advance(
     if evidence is None and reason is None:
         raise OverrideRequiredError(after.feature, after.version)
     if approved_by is None and (await rules_of(session, after.feature)).must_approve_rollouts:
-        return await _propose(change, before, after.share_permyriad, reason or "")
+        return await _propose(uow, before, after.share_permyriad, reason or "")
     if is_complete:
         await set_default(session, Default(after.app, after.feature, after.version, after.manifest_sha256))
     return await _save(
-        change,
+        uow,
         after,
         Action.ADVANCE,
         from_permyriad=before.share_permyriad,
@@ -158,7 +156,7 @@ async def advance(
     )
 
 
-async def approve(change: Change, rollout_id: str) -> RolloutRecord:
+async def approve(uow: UnitOfWork, rollout_id: str) -> RolloutRecord:
     """Make the advance that somebody else has proposed.
 
     Raises:
@@ -166,44 +164,44 @@ async def approve(change: Change, rollout_id: str) -> RolloutRecord:
         OwnApprovalError: whoever approves has proposed it.
         PlatformError: as `advance`.
     """
-    before = await get_rollout(change.session, rollout_id)
+    before = await get_rollout(uow.session, rollout_id)
     if before.proposal is None:
         raise NotFoundError("proposal of rollout", rollout_id)
-    if before.proposal.proposed_by == change.principal:
-        raise OwnApprovalError(f"the advance of rollout {rollout_id}", change.principal)
-    proposer = replace(change, principal=before.proposal.proposed_by)
+    if before.proposal.proposed_by == uow.principal:
+        raise OwnApprovalError(f"the advance of rollout {rollout_id}", uow.principal)
+    proposer = replace(uow, principal=before.proposal.proposed_by)
     return await advance(
         proposer,
         rollout_id,
         share_permyriad=before.proposal.share_permyriad,
         override_reason=before.proposal.override_reason,
-        approved_by=change.principal,
+        approved_by=uow.principal,
     )
 
 
-async def pause(change: Change, rollout_id: str, **details: object) -> RolloutRecord:
+async def pause(uow: UnitOfWork, rollout_id: str, **details: object) -> RolloutRecord:
     """Refuse to advance until resumed; devices keep what they have; `details` go into the audit log.
 
     Raises:
         NotFoundError: there is no such rollout.
         IllegalTransitionError: it is not running.
     """
-    before = await get_rollout(change.session, rollout_id)
-    return await _save(change, transition(before, Action.PAUSE, now_s=change.now_s), Action.PAUSE, **details)
+    before = await get_rollout(uow.session, rollout_id)
+    return await _save(uow, transition(before, Action.PAUSE, now_s=uow.now_s), Action.PAUSE, **details)
 
 
-async def resume(change: Change, rollout_id: str) -> RolloutRecord:
+async def resume(uow: UnitOfWork, rollout_id: str) -> RolloutRecord:
     """Allow to advance again.
 
     Raises:
         NotFoundError: there is no such rollout.
         IllegalTransitionError: it is not paused.
     """
-    before = await get_rollout(change.session, rollout_id)
-    return await _save(change, transition(before, Action.RESUME, now_s=change.now_s), Action.RESUME)
+    before = await get_rollout(uow.session, rollout_id)
+    return await _save(uow, transition(before, Action.RESUME, now_s=uow.now_s), Action.RESUME)
 
 
-async def roll_back(change: Change, rollout_id: str, *, reason: str, **details: object) -> RolloutRecord:
+async def roll_back(uow: UnitOfWork, rollout_id: str, *, reason: str, **details: object) -> RolloutRecord:
     """Return all devices to the default version; `details` go into the audit log.
 
     Raises:
@@ -212,12 +210,12 @@ async def roll_back(change: Change, rollout_id: str, *, reason: str, **details: 
         InvalidFieldError: the reason is empty or too long.
     """
     reason = check_reason("reason", reason)
-    before = await get_rollout(change.session, rollout_id)
-    after = transition(before, Action.ROLL_BACK, now_s=change.now_s)
-    return await _save(change, after, Action.ROLL_BACK, from_permyriad=before.share_permyriad, reason=reason, **details)
+    before = await get_rollout(uow.session, rollout_id)
+    after = transition(before, Action.ROLL_BACK, now_s=uow.now_s)
+    return await _save(uow, after, Action.ROLL_BACK, from_permyriad=before.share_permyriad, reason=reason, **details)
 
 
-async def halt(change: Change, rollout_id: str, *, reason: str, **details: object) -> RolloutRecord:
+async def halt(uow: UnitOfWork, rollout_id: str, *, reason: str, **details: object) -> RolloutRecord:
     """Forbid the version in the app, whoever runs it: as this rollout, as an arm of an experiment or as the default.
 
     `details` go into the audit log.
@@ -231,12 +229,12 @@ async def halt(change: Change, rollout_id: str, *, reason: str, **details: objec
         InvalidFieldError: the reason is empty or too long, or the app's halts are more than devices read.
     """
     reason = check_reason("reason", reason)
-    before = await get_rollout(change.session, rollout_id)
-    after = transition(before, Action.HALT, now_s=change.now_s)
-    serial = await decide_halt(change, after.app, after.feature, _ref(after))
-    default = await leave_default(change, after.app, after.feature, _ref(after))
+    before = await get_rollout(uow.session, rollout_id)
+    after = transition(before, Action.HALT, now_s=uow.now_s)
+    serial = await decide_halt(uow, after.app, after.feature, _ref(after))
+    default = await leave_default(uow, after.app, after.feature, _ref(after))
     return await _save(
-        change,
+        uow,
         after,
         Action.HALT,
         from_permyriad=before.share_permyriad,
@@ -247,23 +245,21 @@ async def halt(change: Change, rollout_id: str, *, reason: str, **details: objec
     )
 
 
-async def _save(change: Change, after: RolloutRecord, action: Action, **details: object) -> RolloutRecord:
+async def _save(uow: UnitOfWork, after: RolloutRecord, action: Action, **details: object) -> RolloutRecord:
     """Write the rollout, decide the policy that it makes, and audit."""
-    session = change.session
+    session = uow.session
     after = await save_rollout(session, after)
     if after.state is not RolloutState.ROLLED_BACK or after.policy_serial:  # a draft was in no policy
-        after = replace(after, policy_serial=await decide_policy(change, after.app))
+        after = replace(after, policy_serial=await decide_policy(uow, after.app))
         after = await save_rollout(session, after)
-    await change.audit(f"{action} rollout", after.rollout_id, policy_serial=after.policy_serial, **details)
+    await uow.audit(f"{action} rollout", after.rollout_id, policy_serial=after.policy_serial, **details)
     return after
 
 
-async def _propose(change: Change, before: RolloutRecord, share_permyriad: int, reason: str) -> RolloutRecord:
-    proposal = Proposal(change.principal, change.now_s, share_permyriad, reason)
-    after = await save_rollout(change.session, replace(before, proposal=proposal, updated_at_s=change.now_s))
-    await change.audit(
-        "propose advance", before.rollout_id, to_permyriad=share_permyriad, override_reason=reason or None
-    )
+async def _propose(uow: UnitOfWork, before: RolloutRecord, share_permyriad: int, reason: str) -> RolloutRecord:
+    proposal = Proposal(uow.principal, uow.now_s, share_permyriad, reason)
+    after = await save_rollout(uow.session, replace(before, proposal=proposal, updated_at_s=uow.now_s))
+    await uow.audit("propose advance", before.rollout_id, to_permyriad=share_permyriad, override_reason=reason or None)
     return after
 
 

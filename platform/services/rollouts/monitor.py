@@ -24,8 +24,8 @@ from alcove.platform.domain.rollouts.task import stage_task
 from alcove.platform.services.rollouts import engine
 from alcove.platform.services.rollouts.evidence import Evidence
 from alcove.platform.stats import StatsError
-from alcove.platform.store.change import Change
 from alcove.platform.store.rollouts import get_rollout, keep_examination
+from alcove.platform.store.unit_of_work import UnitOfWork
 
 __all__ = ["NOT_ATTESTED", "PRINCIPAL", "look", "look_at_all"]
 
@@ -33,7 +33,7 @@ PRINCIPAL: Final = "server/rollouts"  # of what happens by itself, in the audit 
 NOT_ATTESTED: Final = "the reports are not attested: they pause, and a person decides what more"
 _log = structlog.get_logger()
 
-Act = Callable[[str, Callable[[Change], Awaitable[RolloutRecord]]], Awaitable[RolloutRecord]]
+Act = Callable[[str, Callable[[UnitOfWork], Awaitable[RolloutRecord]]], Awaitable[RolloutRecord]]
 """Runs a change in a transaction of its own, as a principal, and publishes what it decided."""
 
 
@@ -48,8 +48,8 @@ async def look_at_all(rollout_ids: Iterable[str], act: Act, evidence: Evidence) 
     seen = []
     for rollout_id in rollout_ids:
 
-        async def work(change: Change, rollout_id: str = rollout_id) -> RolloutRecord:
-            return await look(change, rollout_id, evidence)
+        async def work(uow: UnitOfWork, rollout_id: str = rollout_id) -> RolloutRecord:
+            return await look(uow, rollout_id, evidence)
 
         try:
             seen.append(await act(PRINCIPAL, work))
@@ -60,47 +60,47 @@ async def look_at_all(rollout_ids: Iterable[str], act: Act, evidence: Evidence) 
     return seen
 
 
-async def look(change: Change, rollout_id: str, evidence: Evidence) -> RolloutRecord:
+async def look(uow: UnitOfWork, rollout_id: str, evidence: Evidence) -> RolloutRecord:
     """Look at one rollout, act as its plan says, and return it as it is then.
 
     Raises:
         NotFoundError: there is no such rollout.
         PlatformError: what the plan asks for cannot be done now.
     """
-    before = await get_rollout(change.session, rollout_id)
+    before = await get_rollout(uow.session, rollout_id)
     task = stage_task(before)
     if before.state is not RolloutState.RUNNING or task is None:
         return before
     try:
-        finding = examine(before, *await evidence.read(change.session, task))
+        finding = examine(before, *await evidence.read(uow.session, task))
     except StatsError as error:
         finding = Finding(0, (), "", ())
         judged = Judged(Judgement.HOLD, "unreadable", f"the reports could not be read: {error}")
     else:
-        judged = judge(before, finding, now_s=change.now_s)
+        judged = judge(before, finding, now_s=uow.now_s)
     judged = keep_alarm(before, judged)
-    examination = _examination(before, finding, judged, change.now_s)
-    await keep_examination(change.session, before.sequence, examination)
+    examination = _examination(before, finding, judged, uow.now_s)
+    await keep_examination(uow.session, before.sequence, examination)
     if judged.judgement is Judgement.ALARM and not _is_alarmed(before):
         _log.error("reports that no devices can have sent", rollout=rollout_id, reason=judged.reason)
-        await change.audit("raise alarm", rollout_id, evidence=asdict(examination))
-    return await _act(change, replace(before, examination=examination), examination)
+        await uow.audit("raise alarm", rollout_id, evidence=asdict(examination))
+    return await _act(uow, replace(before, examination=examination), examination)
 
 
-async def _act(change: Change, rollout: RolloutRecord, found: Examination) -> RolloutRecord:
+async def _act(uow: UnitOfWork, rollout: RolloutRecord, found: Examination) -> RolloutRecord:
     rollout_id, shown = rollout.rollout_id, asdict(found)
     action = action_of(rollout, found.judgement, is_attested=found.is_attested)
     match action:
         case Action.PAUSE:
             planned = planned_action(rollout, found.judgement)
             limit = {} if planned in (None, action) else {"planned": planned, "because": NOT_ATTESTED}
-            return await engine.pause(change, rollout_id, reason=found.reason, evidence=shown, **limit)
+            return await engine.pause(uow, rollout_id, reason=found.reason, evidence=shown, **limit)
         case Action.ROLL_BACK:
-            return await engine.roll_back(change, rollout_id, reason=found.reason, evidence=shown)
+            return await engine.roll_back(uow, rollout_id, reason=found.reason, evidence=shown)
         case Action.HALT:
-            return await engine.halt(change, rollout_id, reason=found.reason, evidence=shown)
+            return await engine.halt(uow, rollout_id, reason=found.reason, evidence=shown)
         case Action.ADVANCE if rollout.proposal is None:  # else it waits for the second person already
-            return await engine.advance(change, rollout_id, share_permyriad=0, override_reason="")
+            return await engine.advance(uow, rollout_id, share_permyriad=0, override_reason="")
         case _:
             return rollout
 

@@ -16,8 +16,8 @@ from alcove.platform.domain.records import (
 )
 from alcove.platform.services.policy.decide import check_may_run, decide_halt, decide_policy
 from alcove.platform.store import Store
-from alcove.platform.store.change import Change
 from alcove.platform.store.publications import last_publication, mark_published, unpublished
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import add_version, set_default
 from alcove.registry.errors import VersionHaltedError
 from alcove.registry.limits import FEATURES_MAX, HALTED_MAX
@@ -113,10 +113,10 @@ async def test_the_serial_rises_by_one_exactly_when_devices_must_read_anew(store
     for version in ("1.0.0", "1.0.0", "2.0.0", "2.0.0", "1.0.0"):
         async with store.write() as session:
             await set_default(session, default("f", version))
-            serials.append(await decide_policy(Change(session, "p", 1), "app"))
+            serials.append(await decide_policy(UnitOfWork(session, "p", 1), "app"))
     assert serials == [1, 1, 2, 2, 3]
     async with store.write() as session:
-        assert await decide_policy(Change(session, "p", 1), "other") == 1
+        assert await decide_policy(UnitOfWork(session, "p", 1), "other") == 1
 
 
 async def test_decided_documents_wait_until_they_are_published(store: Store) -> None:
@@ -125,7 +125,7 @@ async def test_decided_documents_wait_until_they_are_published(store: Store) -> 
     for version in ("1.0.0", "2.0.0"):
         async with store.write() as session:
             await set_default(session, default("f", version))
-            await decide_policy(Change(session, "p", 1), "app")
+            await decide_policy(UnitOfWork(session, "p", 1), "app")
     async with store.write() as session:
         waiting = await unpublished(session)
         assert [item.serial for item in waiting] == [1, 2]
@@ -137,14 +137,14 @@ async def test_a_halt_names_all_that_was_halted_before(store: Store) -> None:
     """Nothing is given back; halting the same version again changes nothing; other apps are not concerned."""
     one, two, three = (VersionRef(version=name, manifest_sha256=digest(name)) for name in ("1.0.0", "2.0.0", "3.0.0"))
     async with store.write() as session:
-        change = Change(session, "p", 1)
-        await check_may_run(change, "app", "f", one)
-        assert [await decide_halt(change, "app", "f", ref) for ref in (one, two, one)] == [1, 2, 2]
+        uow = UnitOfWork(session, "p", 1)
+        await check_may_run(uow, "app", "f", one)
+        assert [await decide_halt(uow, "app", "f", ref) for ref in (one, two, one)] == [1, 2, 2]
         for ref in (one, two):
             with pytest.raises(VersionHaltedError, match=ref.version):
-                await check_may_run(change, "app", "f", ref)
-            await check_may_run(change, "other", "f", ref)
-        await check_may_run(change, "app", "f", three)
+                await check_may_run(uow, "app", "f", ref)
+            await check_may_run(uow, "other", "f", ref)
+        await check_may_run(uow, "app", "f", three)
         last = await last_publication(session, "halt", "app")
     assert last is not None
     assert [item.version for item in halt_from_bytes(last.document).halted] == [one, two]
@@ -153,12 +153,12 @@ async def test_a_halt_names_all_that_was_halted_before(store: Store) -> None:
 async def test_more_halts_than_a_device_reads_are_refused(store: Store) -> None:
     """The bound is named."""
     async with store.write() as session:
-        change = Change(session, "p", 1)
+        uow = UnitOfWork(session, "p", 1)
         for index in range(HALTED_MAX):
             ref = VersionRef(version=f"1.{index}.0", manifest_sha256=f"{index:064x}")
-            await decide_halt(change, "app", "f", ref)
+            await decide_halt(uow, "app", "f", ref)
         with pytest.raises(InvalidFieldError, match=f"at most {HALTED_MAX}"):
-            await decide_halt(change, "app", "f", VersionRef(version="9.0.0", manifest_sha256="f" * 64))
+            await decide_halt(uow, "app", "f", VersionRef(version="9.0.0", manifest_sha256="f" * 64))
 
 
 async def test_what_is_below_its_teams_floor_is_neither_taken_nor_published(store: Store) -> None:
@@ -174,7 +174,7 @@ async def test_what_is_below_its_teams_floor_is_neither_taken_nor_published(stor
     assert policy.features["f1"].rollout is not None
     assert policy.features["f2"].experiment is None
     async with store.write() as session:
-        change = Change(session, "p", 1, floors={"f": "2.0.0"})
-        await check_may_run(change, "app", "f", VersionRef(version="2.0.0", manifest_sha256=digest("2.0.0")))
+        uow = UnitOfWork(session, "p", 1, floors={"f": "2.0.0"})
+        await check_may_run(uow, "app", "f", VersionRef(version="2.0.0", manifest_sha256=digest("2.0.0")))
         with pytest.raises(BelowFloorError, match=r"1\.9\.9 is below 2\.0\.0"):
-            await check_may_run(change, "app", "f", VersionRef(version="1.9.9", manifest_sha256=digest("1.9.9")))
+            await check_may_run(uow, "app", "f", VersionRef(version="1.9.9", manifest_sha256=digest("1.9.9")))

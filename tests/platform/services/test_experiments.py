@@ -26,8 +26,8 @@ from alcove.platform.domain.limits import WINDOW_LATE_S
 from alcove.platform.domain.records import ArmRecord, ExperimentRecord, ExperimentState
 from alcove.platform.services.experiments import engine
 from alcove.platform.store import Store
-from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import add_experiment, running_experiments, save_experiment
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import add_version
 from alcove.platform.testing import Served, ServerWorld
 from alcove.privacy.randomised_response import RandomisedResponse
@@ -298,10 +298,10 @@ async def test_an_experiment_whose_results_cannot_be_read_still_stops(store: Sto
         draft = await add_experiment(session, record)
         await save_experiment(session, started(draft, now_s=1000))
     async with store.write() as session:
-        change = Change(session, "p", 2000)
+        uow = UnitOfWork(session, "p", 2000)
         with pytest.raises(ResultsRefusedError, match="epsilon"):
             await engine.read(session, "ex-1")
-        stopped = await engine.stop(change, "ex-1")
+        stopped = await engine.stop(uow, "ex-1")
         assert await running_experiments(session) == []
     assert stopped.decision is not None
     assert (stopped.decision.kind, stopped.decision.winner) == ("inconclusive", None)

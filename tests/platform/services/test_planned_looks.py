@@ -28,9 +28,9 @@ from alcove.platform.stats import ArgumentError, ReasonCode
 from alcove.platform.stats.group_sequential import boundaries
 from alcove.platform.store import Store
 from alcove.platform.store.audit import list_audit
-from alcove.platform.store.change import Change
 from alcove.platform.store.experiments import add_experiment, get_experiment, save_experiment
 from alcove.platform.store.reports import add_counts
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import add_version, set_default
 from alcove.privacy.randomised_response import RandomisedResponse
 
@@ -86,11 +86,13 @@ class Life:
         async with self.store.write() as session:
             await add_counts(session, {(record.task_id or "", 0, cell): n for cell, n in enumerate(counts)})
 
-    async def act(self, principal: str, work: "Callable[[Change], Awaitable[ExperimentRecord]]") -> ExperimentRecord:
+    async def act(
+        self, principal: str, work: "Callable[[UnitOfWork], Awaitable[ExperimentRecord]]"
+    ) -> ExperimentRecord:
         """As `Mutations.act`."""
         self.now_s += 60
         async with self.store.write() as session:
-            return await work(Change(session, principal, self.now_s))
+            return await work(UnitOfWork(session, principal, self.now_s))
 
     async def tick(self) -> ExperimentRecord:
         """What the server does every minute."""
@@ -111,7 +113,7 @@ class Life:
 
     async def stop(self) -> ExperimentRecord:
         """Stop it, as an operator."""
-        return await self.act("operator/a", lambda change: engine.stop(change, "ex-1"))
+        return await self.act("operator/a", lambda uow: engine.stop(uow, "ex-1"))
 
 
 async def begin(store: Store, plan: ExperimentPlan | None = None) -> Life:
@@ -266,7 +268,7 @@ async def test_an_experiment_without_planned_looks_is_decided_at_any_time(store:
     assert (record.looks, next_look_reports(record)) == ((), None)
     found = await life.results()
     assert (found.decision.winner, found.next_look_reports) == (1, None)
-    assert await life.act("operator/a", lambda change: look(change, "ex-1")) == record
+    assert await life.act("operator/a", lambda uow: look(uow, "ex-1")) == record
 
 
 async def test_what_is_told_of_looks_is_all_on_the_wire(life: Life) -> None:

@@ -14,8 +14,8 @@ from alcove.platform.services.policy import Publisher
 from alcove.platform.services.publishing import VersionPublisher
 from alcove.platform.services.rollouts import engine as rollouts
 from alcove.platform.store import Store
-from alcove.platform.store.change import Change
 from alcove.platform.store.publications import Publication, add_publication, unpublished
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import find_version
 from alcove.platform.testing import ServerWorld
 from alcove.registry import inspection
@@ -151,7 +151,7 @@ async def test_a_publication_interrupted_before_its_row_succeeds_when_repeated(
     for _ in range(2):
         await versions.to_tree(package.manifest, signed)
         async with store.write() as session:
-            record = await versions.to_row(Change(session, "p", 1), package.manifest)
+            record = await versions.to_row(UnitOfWork(session, "p", 1), package.manifest)
             assert record.sequence == 1
     assert await versions.reconcile() == 0
 
@@ -220,12 +220,12 @@ async def test_a_revocation_that_was_decided_reaches_every_app_after_a_kill(
     apps = ["one", "two", "three"]
     store = await Store.open(settings.database)
     async with store.write() as session:
-        change = Change(session, "operator/test", 1)
+        uow = UnitOfWork(session, "operator/test", 1)
         for app in apps:
-            rollout = await rollouts.create(change, rollouts.RolloutSpec(app, "text_00", "1.0.0"))
-            await rollouts.advance(change, rollout.rollout_id, share_permyriad=10_000, override_reason="test")
+            rollout = await rollouts.create(uow, rollouts.RolloutSpec(app, "text_00", "1.0.0"))
+            await rollouts.advance(uow, rollout.rollout_id, share_permyriad=10_000, override_reason="test")
     async with store.write() as session:
-        record, told = await revoke(Change(session, "operator/test", 2), "text_00", "1.0.0", reason="it lies")
+        record, told = await revoke(UnitOfWork(session, "operator/test", 2), "text_00", "1.0.0", reason="it lies")
     await store.close()
     assert (record.state, told) == ("revoked", sorted(apps))
     assert [fresh.tree.halt(app) for app in apps] == [None, None, None]

@@ -18,9 +18,9 @@ from alcove.platform.stats import Aggregate
 from alcove.platform.store import Store
 from alcove.platform.store.audit import AuditEntry, list_audit
 from alcove.platform.store.catalog import add_rules
-from alcove.platform.store.change import Change
 from alcove.platform.store.publications import last_publication
 from alcove.platform.store.rollouts import get_rollout, watched_rollouts
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.usage import count_alarms
 from alcove.platform.store.versions import add_version, set_default
 from alcove.registry.errors import StorageError
@@ -66,28 +66,28 @@ class Life:
     rollout_id: str = ""
 
     async def change(
-        self, work: Callable[[Change], Awaitable[RolloutRecord]], who: str = "operator/a"
+        self, work: Callable[[UnitOfWork], Awaitable[RolloutRecord]], who: str = "operator/a"
     ) -> RolloutRecord:
         """Make a change, as somebody."""
         async with self.store.write() as session:
-            return await work(Change(session, who, self.now_s))
+            return await work(UnitOfWork(session, who, self.now_s))
 
     async def begin(self, plan: RolloutPlan = PLAN, audience: str = "") -> RolloutRecord:
         """Create it, and put the first stage on devices."""
         spec = RolloutSpec("app", "f", "2.0.0", plan, audience)
-        self.rollout_id = (await self.change(lambda change: engine.create(change, spec))).rollout_id
+        self.rollout_id = (await self.change(lambda uow: engine.create(uow, spec))).rollout_id
         return await self.advance()
 
     async def advance(self, reason: str = "", who: str = "operator/a") -> RolloutRecord:
         """Take the next stage."""
         return await self.change(
-            lambda change: engine.advance(change, self.rollout_id, share_permyriad=0, override_reason=reason), who
+            lambda uow: engine.advance(uow, self.rollout_id, share_permyriad=0, override_reason=reason), who
         )
 
     async def look(self, evidence: Given, after_s: int = DAY) -> RolloutRecord:
         """Look after some time; return the rollout as the store has it then."""
         self.now_s += after_s
-        returned = await self.change(lambda change: look(change, self.rollout_id, evidence), PRINCIPAL)
+        returned = await self.change(lambda uow: look(uow, self.rollout_id, evidence), PRINCIPAL)
         kept = await self.now()
         assert replace(returned, revision=kept.revision, policy_serial=kept.policy_serial) == kept
         return kept
@@ -189,7 +189,7 @@ async def test_harm_that_anybody_can_have_reported_pauses_and_does_no_more(life:
     details = await life.last_details()
     assert details["evidence"]["is_attested"] is False
     assert details.get("planned") == (None if action is PlanAction.PAUSE else action)
-    resumed = await life.change(lambda change: engine.resume(change, life.rollout_id))
+    resumed = await life.change(lambda uow: engine.resume(uow, life.rollout_id))
     assert resumed.state is RolloutState.RUNNING  # a person who does not believe it goes on
 
 
@@ -278,7 +278,7 @@ async def test_by_default_a_time_out_only_says_so(life: Life) -> None:
 async def test_a_paused_rollout_is_left_alone(life: Life) -> None:
     """Whoever paused it decides; not even harm moves it, and nothing is read."""
     await life.begin()
-    await life.change(lambda change: engine.pause(change, life.rollout_id))
+    await life.change(lambda uow: engine.pause(uow, life.rollout_id))
     evidence = Given(crashed=(0.0, 0.5))
     assert (await life.look(evidence)).state is RolloutState.PAUSED
     assert evidence.asked == []
@@ -292,8 +292,8 @@ async def test_a_second_person_makes_the_advance(life: Life) -> None:
     assert proposed.proposal is not None
     assert (proposed.state, proposed.proposal.share_permyriad) == (RolloutState.DRAFT, 100)
     with pytest.raises(OwnApprovalError):
-        await life.change(lambda change: engine.approve(change, life.rollout_id))
-    running = await life.change(lambda change: engine.approve(change, life.rollout_id), "operator/b")
+        await life.change(lambda uow: engine.approve(uow, life.rollout_id))
+    running = await life.change(lambda uow: engine.approve(uow, life.rollout_id), "operator/b")
     assert (running.state, running.share_permyriad, running.proposal) == (RolloutState.RUNNING, 100, None)
     entry = (await life.audit())[-1]
     assert (entry.principal, entry.details["approved_by"]) == ("operator/a", "operator/b")
@@ -302,7 +302,7 @@ async def test_a_second_person_makes_the_advance(life: Life) -> None:
     assert (waiting.share_permyriad, waiting.proposal.proposed_by) == (100, PRINCIPAL)
     await life.look(Given())
     assert [entry.action for entry in await life.audit()].count("propose advance") == 2  # not once a look
-    approved = await life.change(lambda change: engine.approve(change, life.rollout_id), "operator/a")
+    approved = await life.change(lambda uow: engine.approve(uow, life.rollout_id), "operator/a")
     assert approved.share_permyriad == 2000
 
 
@@ -310,7 +310,7 @@ async def test_a_rollout_that_cannot_be_looked_at_holds_up_no_other(life: Life) 
     """Whatever a look at it raises, typed or not: the next one is still judged."""
     await life.begin()
 
-    async def act(principal: str, work: Callable[[Change], Awaitable[RolloutRecord]]) -> RolloutRecord:
+    async def act(principal: str, work: Callable[[UnitOfWork], Awaitable[RolloutRecord]]) -> RolloutRecord:
         if not failures:
             return await life.change(work, principal)
         raise failures.pop()
@@ -328,7 +328,7 @@ async def test_a_restart_forgets_nothing_and_two_servers_act_once(life: Life) ->
     again = Life(life.store, life.now_s, life.rollout_id)
     acted = []
 
-    async def act(principal: str, work: Callable[[Change], Awaitable[RolloutRecord]]) -> RolloutRecord:
+    async def act(principal: str, work: Callable[[UnitOfWork], Awaitable[RolloutRecord]]) -> RolloutRecord:
         acted.append(principal)
         return await again.change(work, principal)
 

@@ -15,9 +15,9 @@ from alcove.platform.services.policy import Publisher
 from alcove.platform.services.publishing import TreeLock
 from alcove.platform.store import Store
 from alcove.platform.store.audit import list_audit
-from alcove.platform.store.change import Change
 from alcove.platform.store.publications import Publication, add_publication, unpublished
 from alcove.platform.store.tokens import TokenRecord, add_token, find_token
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.testing import ServerWorld
 from alcove.registry.clock import SYSTEM_CLOCK
 from alcove.registry.tree import Tree
@@ -49,12 +49,12 @@ async def mutations(store: Store, tmp_path: Path) -> Mutations:
     return Mutations(store, publisher, tree, SYSTEM_CLOCK)
 
 
-async def work(change: Change) -> pb.PauseRolloutResponse:
+async def work(uow: UnitOfWork) -> pb.PauseRolloutResponse:
     """Write a row, an audit entry and a decided document."""
-    await add_token(change.session, TOKEN)
-    await change.audit("try", "it")
-    await add_publication(change.session, Publication("policy", "app", 1, b"{}", is_published=False))
-    change.decided.add(("policy", "app"))
+    await add_token(uow.session, TOKEN)
+    await uow.audit("try", "it")
+    await add_publication(uow.session, Publication("policy", "app", 1, b"{}", is_published=False))
+    uow.decided.add(("policy", "app"))
     return pb.PauseRolloutResponse(rollout=pb.Rollout(rollout_id="ro-1"))
 
 
@@ -80,8 +80,8 @@ async def test_what_was_tried_can_be_done_under_the_same_id(mutations: Mutations
     tried = request_of(request_id="tried-0002", app="a", validate_only=True)
     await mutations.run(tried, pb.PauseRolloutResponse, work)
 
-    async def real(change: Change) -> pb.PauseRolloutResponse:
-        await change.audit("do", "it")
+    async def real(uow: UnitOfWork) -> pb.PauseRolloutResponse:
+        await uow.audit("do", "it")
         return pb.PauseRolloutResponse(rollout=pb.Rollout(rollout_id="ro-2"))
 
     await mutations.run(request_of(request_id="tried-0002", app="a"), pb.PauseRolloutResponse, real)
@@ -96,8 +96,8 @@ async def test_what_was_tried_can_be_done_under_the_same_id(mutations: Mutations
 async def test_a_tried_mutation_is_refused_as_a_real_one(mutations: Mutations, store: Store) -> None:
     """What the work raises comes out, and what it did before is gone."""
 
-    async def refused(change: Change) -> pb.PauseRolloutResponse:
-        await work(change)
+    async def refused(uow: UnitOfWork) -> pb.PauseRolloutResponse:
+        await work(uow)
         check_etag("1", 2, kind="rollout", name="ro-1")
         raise AssertionError
 
@@ -109,12 +109,12 @@ async def test_a_tried_mutation_is_refused_as_a_real_one(mutations: Mutations, s
         await mutations.run(request_of(request_id="", validate_only=True), pb.PauseRolloutResponse, work)
 
 
-async def _broken(change: Change) -> pb.PauseRolloutResponse:
-    await work(change)
+async def _broken(uow: UnitOfWork) -> pb.PauseRolloutResponse:
+    await work(uow)
     raise RuntimeError
 
 
-async def _run(mutations: Mutations, ending: Callable[[Change], Awaitable[pb.PauseRolloutResponse]]) -> None:
+async def _run(mutations: Mutations, ending: Callable[[UnitOfWork], Awaitable[pb.PauseRolloutResponse]]) -> None:
     await mutations.run(request_of(request_id="tried-0003", validate_only=True), pb.PauseRolloutResponse, ending)
 
 

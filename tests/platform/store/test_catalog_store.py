@@ -15,9 +15,9 @@ from alcove.platform.services.catalog.states import move
 from alcove.platform.store import Store
 from alcove.platform.store.catalog import listed, open_proposals, state_moves
 from alcove.platform.store.catalog_tables import AliasMoveRow, AliasProposalRow, AliasRow
-from alcove.platform.store.change import Change
 from alcove.platform.store.database import MIGRATIONS
 from alcove.platform.store.search import search_versions
+from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import add_version, get_version, version_of, versions_query
 from alembic import command
 from alembic.config import Config
@@ -75,7 +75,7 @@ async def test_what_is_current_is_the_last_of_what_happened(store: Store, seed: 
     for step in range(100):
         try:
             async with store.write() as session:
-                await _any_move(Change(session, chance.choice(("team:t/a", "team:t/b")), step), chance)
+                await _any_move(UnitOfWork(session, chance.choice(("team:t/a", "team:t/b")), step), chance)
             done += 1
         except PlatformError:
             refused += 1
@@ -103,19 +103,19 @@ async def test_what_is_current_is_the_last_of_what_happened(store: Store, seed: 
             assert list(item_listed.aliases) == pointing
 
 
-async def _any_move(change: Change, chance: random.Random) -> None:
+async def _any_move(uow: UnitOfWork, chance: random.Random) -> None:
     """Do something, which may well be refused."""
     what = chance.choice(("alias", "alias", "alias", "remove", "approve", "state", "rules"))
     alias, version = chance.choice(ALIASES), chance.choice(VERSIONS)
     if what == "alias":
-        await move_alias(change, feature="f", alias=alias, version=version, reason="r")
+        await move_alias(uow, feature="f", alias=alias, version=version, reason="r")
     elif what == "remove":
-        await move_alias(change, feature="f", alias=alias, version=None, reason="r")
+        await move_alias(uow, feature="f", alias=alias, version=None, reason="r")
     elif what == "approve":
         query = select(AliasProposalRow.proposal_id).order_by(AliasProposalRow.sequence.desc()).limit(3)
-        await approve(change, chance.choice((await change.session.scalars(query)).all() or ["ap-none"]))
+        await approve(uow, chance.choice((await uow.session.scalars(query)).all() or ["ap-none"]))
     elif what == "rules":
-        await set_rules(change, "f", FeatureRules(must_approve_aliases=chance.random() < 0.5))
+        await set_rules(uow, "f", FeatureRules(must_approve_aliases=chance.random() < 0.5))
     else:
         action = chance.choice([action for action in Action if action is not Action.REVOKE or chance.random() < 0.1])
-        await move(change, await get_version(change.session, "f", version), action, "r")
+        await move(uow, await get_version(uow.session, "f", version), action, "r")

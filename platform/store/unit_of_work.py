@@ -1,4 +1,4 @@
-"""Defines `Change`, a mutation under way: its transaction, who asked for it and when, and how it is audited."""
+"""Provides `UnitOfWork`: the transaction of one mutation, its principal and time, and its audit entries."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,11 +7,11 @@ from alcove.platform.store.audit import write_audit
 from alcove.registry.lifts import Lift
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["Change"]
+__all__ = ["UnitOfWork"]
 
 
 @dataclass(frozen=True)
-class Change:
+class UnitOfWork:
     """A mutation under way.
 
     Attributes:
