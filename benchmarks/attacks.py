@@ -212,10 +212,9 @@ def prepare(world: ServerWorld, served: Served) -> dict[str, str]:
         draft = operator.create_experiment("flooded", FEATURE, arms, epsilon="2")
         operator.start_experiment(draft.experiment_id)
     policy = world.tree.policy("flooded")
-    experiment = None if policy is None else policy.features[FEATURE].experiment
-    if experiment is None:
+    if policy is None or not policy.features[FEATURE].experiments:
         raise RuntimeError("the experiment is not in the policy")
-    return {"FLOOD_BLOB": large, "FLOOD_REPORT": record(experiment.task).hex()}
+    return {"FLOOD_BLOB": large, "FLOOD_REPORT": record(policy.features[FEATURE].experiments[0].task).hex()}
 
 
 def measure(kinds: list[str], rounds: int, seconds: float) -> Iterator[Row]:

@@ -51,7 +51,7 @@ def measure() -> list[Figure]:
     read_s = _least_s(lambda: policy_from_bytes(data))
     typical, slowest = _evaluations_us(policy)
     crowded = _evaluations_us(_compiler(1, EXPERIMENTS_MAX)())[1]
-    count = sum(len(rules.all_experiments) for rules in policy.features.values())
+    count = sum(len(rules.experiments) for rules in policy.features.values())
     return [
         Figure("live experiments in the policy", count, "", f"one app, {FEATURES} features"),
         Figure("policy: size", len(data), "bytes", f"≤ {POLICY_MAX_BYTES:,}; half of it is the versions' digests"),

@@ -214,7 +214,7 @@ def _variant(resolution: "Resolution", rules: "FeaturePolicy") -> str:
 def _arm_name(resolution: "Resolution", rules: "FeaturePolicy") -> str | None:
     if resolution.arm is None:
         return None
-    for experiment in rules.all_experiments:
+    for experiment in rules.experiments:
         if experiment.id == resolution.experiment_id:
             return experiment.arms[resolution.arm].name
     return ROLLOUT_ARMS[resolution.arm]
@@ -228,7 +228,7 @@ def _reason(resolution: "Resolution", rules: "FeaturePolicy") -> Reason:
         if rollout.share_permyriad < POLICY_BUCKETS:
             return Reason.SPLIT
         return Reason.STATIC if rollout.audience is None else Reason.TARGETING_MATCH
-    return Reason.STATIC if rollout is None and not rules.all_experiments else Reason.DEFAULT
+    return Reason.STATIC if rollout is None and not rules.experiments else Reason.DEFAULT
 
 
 def _changed(before: "Assignments", after: "Assignments") -> list[str]:

@@ -288,7 +288,7 @@ class Synchroniser:
                 progress.refused.append(Refusal(feature, version, error))
             except OSError as error:
                 raise StorageError(step="install", path=feature, reason=str(error)) from error
-        tasks = (one.task for rules in policy.features.values() for one in rules.all_experiments)
+        tasks = (one.task for rules in policy.features.values() for one in rules.experiments)
         self._history.keep_only({task.task_id for task in tasks})
         self._tidy(progress, halt)
 

@@ -91,7 +91,7 @@ def _notes(told: Explanation, halt: Halt, rules: FeaturePolicy) -> list[str]:
     notes = []
     if told.feature in halt.frozen:
         notes.append("frozen: a device that has a version of this feature keeps it")
-    parts = [one for one in (*rules.all_experiments, rules.rollout) if one is not None and one.own_arm]
+    parts = [one for one in (*rules.experiments, rules.rollout) if one is not None and one.own_arm]
     notes += [f"own_arm: devices in {one.id} fetch their own arm only, so downloads tell it" for one in parts]
     return notes
 

@@ -72,7 +72,7 @@ def compile_policy(
             )
             for default in sorted(kept, key=lambda row: row.feature)
         }
-        used = {one.segment.layer for rules in features.values() for one in rules.all_experiments if one.segment}
+        used = {one.segment.layer for rules in features.values() for one in rules.experiments if one.segment}
         return Policy(
             app=app,
             serial=serial,
@@ -101,8 +101,7 @@ def _feature(
         min_version=floor,
         default=ref,
         rollout=None if rollout is None else _rollout(rollout, ref, sizes),
-        experiment=compared[0] if len(compared) == 1 else None,
-        experiments=compared if len(compared) > 1 else (),
+        experiments=compared,
     )
 
 

@@ -303,11 +303,11 @@ def _open_experiments(
     policy: Policy, rules: FeaturePolicy, device: _Device
 ) -> Iterator[tuple[ExperimentPolicy, int | None]]:
     """Give the experiments that the device can be in, each with the device's bucket in its layer."""
-    if not rules.all_experiments or _is_held_out(policy, device):
+    if not rules.experiments or _is_held_out(policy, device):
         return
     # One keyed hash for each layer, however many experiments share it.
     places = {layer: bucket(device.secret, policy.layers[layer]) for layer in rules.segments}
-    for experiment in rules.all_experiments if device.note is not None else _possible(rules, places):
+    for experiment in rules.experiments if device.note is not None else _possible(rules, places):
         yield experiment, None if experiment.segment is None else places[experiment.segment.layer]
 
 

@@ -8,8 +8,7 @@ Invariants (checked at construction, so also on every read):
 - I4  One meaning has one encoding (`canonical.py`); the serial number only rises (`tree.py`, `client.py`).
 - I5  A rollout's treatment and control share no bucket; its task counts two arms and four outcomes, under its own id.
 - I6  Experiments of one feature that a device could be in together share a layer; segments of a layer share no bucket.
-- I7  What was added to format 1 later is left out where it says nothing: a policy that uses none of it has the bytes it
-      always had, and devices of every age read it.
+- I7  Every field is written, also where it has its default; a document that leaves one out is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import math
 from collections.abc import Sequence  # noqa: TC003 - kept beside the types pydantic reads
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, ClassVar, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from alcove.registry import limits
 from alcove.registry.canonical import (
@@ -42,11 +41,9 @@ from pydantic import (
     Field,
     PlainSerializer,
     PlainValidator,
-    SerializerFunctionWrapHandler,
     StringConstraints,
     field_serializer,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
@@ -77,23 +74,7 @@ class VersionRef(Part):
     manifest_sha256: Digest
 
 
-class _Extended(Part):
-    """A piece that got fields later: each is left out where it has its default (I7)."""
-
-    @model_serializer(mode="wrap")
-    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        fields: dict[str, object] = write(self)
-        return {name: value for name, value in fields.items() if not self._says_nothing(name)}
-
-    ADDED: ClassVar[frozenset[str]]
-    """Names of the fields that format 1 did not always have."""
-
-    def _says_nothing(self, name: str) -> bool:
-        fields = type(self).model_fields
-        return name in self.ADDED and getattr(self, name) == fields[name].default
-
-
-class TaskTerms(_Extended):
+class TaskTerms(Part):
     """Everything that a task says besides its id; `TaskPolicy` describes the fields."""
 
     experiment_id: Identifier
@@ -104,8 +85,6 @@ class TaskTerms(_Extended):
     window_s: Annotated[int, Field(strict=True, ge=1, le=limits.WINDOW_MAX_S)]
     first_window_start_s: Annotated[int, Field(strict=True, ge=0, le=limits.TIME_MAX_S)]
     pre_edges: Annotated[tuple[float, ...], Field(max_length=limits.PRE_EDGES_MAX)] = ()
-
-    ADDED: ClassVar = frozenset({"pre_edges"})
 
     @field_validator("latency_edges_ms", "pre_edges", mode="before")
     @classmethod
@@ -290,7 +269,7 @@ def _millisecond_text(edge_ms: float) -> str:
     return f"{whole}.{rest:03d}".rstrip("0").rstrip(".")
 
 
-class RolloutPolicy(_Extended):
+class RolloutPolicy(Part):
     """Moves a share of the devices to one version, and may hold back a control group of those that stay.
 
     Attributes:
@@ -312,8 +291,6 @@ class RolloutPolicy(_Extended):
     audience: AudienceField | None = None
     task: TaskPolicy | None = None
     own_arm: bool = False
-
-    ADDED: ClassVar = frozenset({"control_permyriad", "audience", "task", "own_arm"})
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -360,7 +337,7 @@ class Segment(Part):
         return range(self.first, self.first + self.count)
 
 
-class ExperimentPolicy(_Extended):
+class ExperimentPolicy(Part):
     """A comparison of versions.  Arm 0 is the control; `assignment.py` says who is in which arm.
 
     Attributes:
@@ -381,8 +358,6 @@ class ExperimentPolicy(_Extended):
     segment: Segment | None = None
     own_arm: bool = False
 
-    ADDED: ClassVar = frozenset({"audience", "segment", "own_arm"})
-
     @model_validator(mode="after")
     def _check(self) -> Self:
         names = [arm.name for arm in self.arms]
@@ -402,30 +377,26 @@ class ExperimentPolicy(_Extended):
         return self
 
 
-class FeaturePolicy(_Extended):
+class FeaturePolicy(Part):
     """What devices run for one feature.
 
     Attributes:
         min_version: the floor; nothing below it may be named.
         default: who is in no experiment and no rollout runs this.
         rollout: moves devices to another version.
-        experiment: the one that runs; None where none or several do.
-        experiments: two or more that run, by rising id; `all_experiments` has either.
+        experiments: those that run, by rising id.
     """
 
     min_version: VersionText
     default: VersionRef
     rollout: RolloutPolicy | None = None
-    experiment: ExperimentPolicy | None = None
     experiments: Annotated[tuple[ExperimentPolicy, ...], Field(max_length=limits.EXPERIMENTS_MAX)] = ()
-
-    ADDED: ClassVar = frozenset({"experiments"})
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         ids = [experiment.id for experiment in self.experiments]
-        if ids and (len(ids) < 2 or self.experiment is not None or any(a >= b for a, b in itertools.pairwise(ids))):
-            msg = f"experiments are two or more beside no other, by rising id, got {ids}"
+        if any(low >= high for low, high in itertools.pairwise(ids)):
+            msg = f"experiments must stand by rising id, got {ids}"
             raise ValueError(msg)
         for first, second in itertools.combinations(self.experiments, 2):
             if _layer_of(first) != _layer_of(second) or _layer_of(first) is None:
@@ -437,21 +408,16 @@ class FeaturePolicy(_Extended):
                 raise ValueError(msg)
         return self
 
-    @property
-    def all_experiments(self) -> tuple[ExperimentPolicy, ...]:
-        """Every experiment that runs: none, one or several."""
-        return self.experiments if self.experiment is None else (self.experiment,)
-
     @cached_property
     def outside_layers(self) -> tuple[ExperimentPolicy, ...]:
         """Experiments that have all devices, whatever layers they are in."""
-        return tuple(one for one in self.all_experiments if one.segment is None)
+        return tuple(one for one in self.experiments if one.segment is None)
 
     @cached_property
     def segments(self) -> dict[str, tuple[tuple[int, ...], tuple[ExperimentPolicy, ...]]]:
         """First buckets and experiments of each layer, by rising bucket: where a device's own is found at once."""
         found: dict[str, list[tuple[int, ExperimentPolicy]]] = {}
-        for one in self.all_experiments:
+        for one in self.experiments:
             if one.segment is not None:
                 found.setdefault(one.segment.layer, []).append((one.segment.first, one))
         ordered = {layer: sorted(parts, key=lambda part: part[0]) for layer, parts in found.items()}
@@ -462,7 +428,7 @@ class FeaturePolicy(_Extended):
         refs = [self.default]
         if self.rollout is not None:
             refs.append(self.rollout.version)
-        refs.extend(arm.version for experiment in self.all_experiments for arm in experiment.arms)
+        refs.extend(arm.version for experiment in self.experiments for arm in experiment.arms)
         return tuple(dict.fromkeys(refs))
 
 
@@ -483,7 +449,7 @@ class Holdout(Part):
     share_permyriad: Annotated[int, Field(strict=True, ge=1, le=limits.POLICY_BUCKETS)]
 
 
-class Policy(Document, _Extended):
+class Policy(Document):
     """The signed policy of one app.
 
     Attributes:
@@ -502,11 +468,9 @@ class Policy(Document, _Extended):
     layers: Annotated[dict[Identifier, Identifier], Field(max_length=limits.LAYERS_MAX)] = {}  # noqa: RUF012 - frozen
     holdout: Holdout | None = None
 
-    ADDED: ClassVar = frozenset({"layers", "holdout"})
-
     @model_validator(mode="after")
     def _check(self) -> Self:
-        experiments = [one for rules in self.features.values() for one in rules.all_experiments]
+        experiments = [one for rules in self.features.values() for one in rules.experiments]
         segments: dict[str, list[tuple[int, int, str]]] = {}
         for one in experiments:
             if one.segment is not None:

@@ -89,8 +89,7 @@ def test_reports_of_one_share_look_like_those_of_any_other(
     handle.predict("hi")
     policy = released.tree.policy("messenger")
     assert policy is not None
-    experiment = policy.features[FEATURE].experiment
-    assert experiment is not None
+    (experiment,) = policy.features[FEATURE].experiments
     for _ in range(250):
         handle.record_outcome(accepted=True)
         client.report()

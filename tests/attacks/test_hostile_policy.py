@@ -120,7 +120,7 @@ def ask(world: World, number: int, text: str, *, is_rollout: bool) -> None:
     parts = (
         {"rollout": rollout(number, ref, audience)}
         if is_rollout
-        else {"experiment": experiment(number, (default, ref), audience)}
+        else {"experiments": (experiment(number, (default, ref), audience),)}
     )
     world._publish({FEATURE: FeaturePolicy(min_version="0.0.1", default=default, **parts)})
 
@@ -170,7 +170,7 @@ def test_reports_tell_at_most_four_audiences_in_any_thirty_days(released: World,
         text = f"app_version >= 1.{day}"
         default = released.ref("1.0.0")
         part = experiment(day, (default, released.ref("2.0.0")), parse_audience(text))
-        released._publish({FEATURE: FeaturePolicy(min_version="0.0.1", default=default, experiment=part)})
+        released._publish({FEATURE: FeaturePolicy(min_version="0.0.1", default=default, experiments=(part,))})
         seen = live(device, client, len(device.transport.requests))
         assert client.last_sync is not None
         assert client.last_sync.error is None
@@ -230,7 +230,7 @@ def test_devices_of_one_step_of_memory_are_never_told_apart(
 def arm_flagged(world: World, versions: tuple[str, str], number: int = 0) -> None:
     """Publish an experiment whose policy says that arms are to be fetched alone."""
     part = experiment(number, [world.ref(version) for version in versions], None).model_copy(update={"own_arm": True})
-    rules = FeaturePolicy(min_version="0.0.1", default=world.ref("1.0.0"), experiment=part)
+    rules = FeaturePolicy(min_version="0.0.1", default=world.ref("1.0.0"), experiments=(part,))
     world._publish({FEATURE: rules})
 
 

@@ -84,14 +84,13 @@ def rules(*experiments: ExperimentPolicy, moving: RolloutPolicy | None = None) -
         min_version="0.1.0",
         default=ref("0.9.0"),
         rollout=moving,
-        experiment=ordered[0] if len(ordered) == 1 else None,
-        experiments=ordered if len(ordered) > 1 else (),
+        experiments=ordered,
     )
 
 
 def policy(holdout: int = 0, **features: FeaturePolicy) -> Policy:
     """A policy of these features, with the layers that they use."""
-    used = {one.segment.layer for rules in features.values() for one in rules.all_experiments if one.segment}
+    used = {one.segment.layer for rules in features.values() for one in rules.experiments if one.segment}
     return Policy(
         app="messenger",
         serial=1,
@@ -135,25 +134,23 @@ def plainly(document: Any, feature: str, device: int, known: dict[str, Any], hal
         return version["version"] in halted
 
     rules = document["features"][feature]
-    holdout = document.get("holdout")
+    holdout = document["holdout"]
     is_free = not holdout or number(holdout["salt"]) >= holdout["share_permyriad"]
-    for one in rules.get("experiments") or [rules["experiment"]]:
-        if not one or not is_free:
-            continue
-        segment = one.get("segment")
+    for one in rules["experiments"] if is_free else ():
+        segment = one["segment"]
         place = number(document["layers"][segment["layer"]]) - segment["first"] if segment else 0
         if segment and not 0 <= place < segment["count"]:
             continue
-        arm = _arm(one["arms"], number(one["salt"])) if _meets(one.get("audience"), known) else None
+        arm = _arm(one["arms"], number(one["salt"])) if _meets(one["audience"], known) else None
         if arm is not None and any(stops(other["version"]) for other in one["arms"]):
             return [] if stops(rules["default"]) else [rules["default"]["version"], "default", None]
         if arm is not None:
             return [one["arms"][arm]["version"]["version"], "experiment", arm]
     moving = rules["rollout"]
-    if moving and not stops(moving["version"]) and _meets(moving.get("audience"), known):
+    if moving and not stops(moving["version"]) and _meets(moving["audience"], known):
         place = number(moving["salt"])
-        control = moving.get("control_permyriad", 0)
-        is_compared = (control or "task" in moving) and not stops(rules["default"])
+        control = moving["control_permyriad"]
+        is_compared = (control or moving["task"]) and not stops(rules["default"])
         if place < moving["share_permyriad"]:
             return [moving["version"]["version"], "rollout", 1 if is_compared else None]
         if is_compared and place >= 10_000 - control:

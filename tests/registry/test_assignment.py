@@ -67,7 +67,7 @@ def policy(*shares: int, rollout: int | None = None) -> Policy:
         rollout=None
         if rollout is None
         else RolloutPolicy(id="r1", salt="salt-r", version=ref("3.0.0"), share_permyriad=rollout),
-        experiment=experiment(*shares) if shares else None,
+        experiments=(experiment(*shares),) if shares else (),
     )
     return Policy(app="messenger", serial=1, features={"language_id": rules})
 
@@ -167,15 +167,14 @@ def test_another_salt_or_number_of_arms_moves_devices() -> None:
 def test_experiment_comes_before_rollout_before_default() -> None:
     """Each device gets the first that applies; the answer carries arm, experiment and task."""
     document = policy(2000, 2000, rollout=5000)
-    rules = document.features["language_id"].experiment
-    assert rules is not None
+    (compared_arms,) = document.features["language_id"].experiments
     answers = [resolve(document, "language_id", secret(device)) for device in range(2000)]
     for device, answer in enumerate(answers):
         number = bucket(secret(device), "salt-e")
         if number < 2000 or number >= 8000:
             arm = 1 if number < 2000 else 0
             assert (answer.reason, answer.arm, answer.version) == (Reason.EXPERIMENT, arm, ref(f"1.{arm}.0"))
-            assert (answer.experiment_id, answer.task) == ("e1", rules.task)
+            assert (answer.experiment_id, answer.task) == ("e1", compared_arms.task)
         else:
             rolled = bucket(secret(device), "salt-r") < 5000
             assert answer.reason is (Reason.ROLLOUT if rolled else Reason.DEFAULT)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from alcove.registry import limits
-from alcove.registry.canonical import Part
+from alcove.registry.canonical import canonical_json
 from alcove.registry.errors import DocumentError, DocumentTooLarge
 from alcove.registry.policy import (
     Arm,
@@ -27,7 +27,7 @@ from alcove.registry.policy import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError, create_model
+from pydantic import BaseModel, ValidationError
 
 versions = st.tuples(st.integers(1, 99), st.integers(0, 99), st.integers(0, 99)).map(lambda v: ".".join(map(str, v)))
 refs = st.builds(
@@ -69,7 +69,7 @@ feature_policies = st.builds(
     min_version=st.just("0.0.1"),
     default=refs,
     rollout=st.none() | rollouts,
-    experiment=st.none() | experiments(),
+    experiments=st.just(()) | st.tuples(experiments()),
 )
 policies = st.builds(
     Policy,
@@ -107,7 +107,7 @@ def policy() -> Policy:
         min_version="1.0.0",
         default=ref(),
         rollout=RolloutPolicy(id="r1", salt="s1", version=ref("1.1.0"), share_permyriad=500),
-        experiment=ExperimentPolicy(id="e1", salt="s2", arms=arms, task=task()),
+        experiments=(ExperimentPolicy(id="e1", salt="s2", arms=arms, task=task()),),
     )
     return Policy(app="messenger", serial=7, features={"language_id": rules})
 
@@ -203,7 +203,7 @@ def test_version_below_the_floor_is_refused_wherever_it_stands() -> None:
     good = policy().features["language_id"]
     for version in ("1.0.1", "1.2.0", "3.0.0"):
         with pytest.raises(ValidationError, match="below min_version"):
-            FeaturePolicy(min_version=version, default=good.default, rollout=good.rollout, experiment=good.experiment)
+            FeaturePolicy(min_version=version, default=good.default, rollout=good.rollout, experiments=good.experiments)
     with pytest.raises(ValidationError, match="below min_version"):
         FeaturePolicy(min_version="1.10.0", default=ref("1.9.0"))
 
@@ -276,7 +276,7 @@ def test_task_id_is_the_digest_of_everything_else() -> None:
     with pytest.raises(ValidationError, match="digest of the task"):
         TaskPolicy.model_validate({**base.model_dump(), "task_id": others[0].task_id})
     # Frozen: a device and a server of different releases must agree.
-    assert base.task_id == "1bdf2cd15d105ee0ae0e5f9f851751cbb015757307d8b5d2010159e0e0d2acfc"
+    assert base.task_id == "079fe9afa8581c77cf2565b96bacba4c0fc8423aa0a9b38ac590246cd3056efb"
 
 
 def test_cells_are_a_bijection_and_edges_belong_to_the_upper_bin() -> None:
@@ -324,39 +324,25 @@ def test_bin_of_an_earlier_share_is_exact(first: int, second: int, edges: list[i
         terms.pre_bin(answers, answers + 1)
 
 
-def test_earlier_share_is_signed_as_text_and_left_out_where_nobody_asks() -> None:
-    """A task without it has the bytes and the id it always had; with it, another id, read back as it was."""
+def test_earlier_share_is_signed_as_decimal_text() -> None:
+    """A task with edges has another id than one without; other spellings of an edge are refused."""
     plain, asked = task(), task(pre_edges=(0.05, 0.3333, 0.8))
-    assert "pre_edges" not in plain.model_dump(mode="json")
+    assert plain.model_dump(mode="json")["pre_edges"] == []
     assert asked.model_dump(mode="json")["pre_edges"] == ["0.05", "0.3333", "0.8"]
     assert asked.task_id != plain.task_id
     policies = [with_task(terms) for terms in (plain, asked)]
     for policy in policies:
         assert policy_from_bytes(policy.to_bytes()) == policy
-    assert b"pre_edges" not in policies[0].to_bytes()
-    for spelled in (
-        policies[0].to_bytes().replace(b'"task_id"', b'"pre_edges":[],"task_id"'),
-        policies[1].to_bytes().replace(b'"0.05"', b'"0.050"'),
-        policies[1].to_bytes().replace(b'"0.05"', b"0.05"),
-    ):
+    for spelled in (b'"0.050"', b"0.05"):
         with pytest.raises(DocumentError, match="canonical"):
-            policy_from_bytes(spelled)
-
-
-def test_device_of_before_refuses_a_task_with_an_earlier_share_and_reads_all_others() -> None:
-    """It would count cells wrongly; so it keeps its last policy until it is updated (docs/decisions/0019)."""
-    fields = {name: (field.annotation, field) for name, field in TaskPolicy.model_fields.items() if name != "pre_edges"}
-    before = create_model("TaskOfBefore", __base__=Part, **fields)  # type: ignore[call-overload]
-    before.model_validate_json(task().model_dump_json())
-    with pytest.raises(ValidationError, match="pre_edges"):
-        before.model_validate_json(task(pre_edges=(0.5,)).model_dump_json())
+            policy_from_bytes(policies[1].to_bytes().replace(b'"0.05"', spelled))
 
 
 def with_task(terms: TaskPolicy) -> Policy:
     """A policy with one experiment that has a task."""
     arms = tuple(Arm(name=f"arm{n}", version=ref(f"1.{n}.0"), share_permyriad=5000) for n in range(2))
     experiment = ExperimentPolicy(id="e1", salt="s", arms=arms, task=terms)
-    rules = FeaturePolicy(min_version="1.0.0", default=ref("1.0.0"), experiment=experiment)
+    rules = FeaturePolicy(min_version="1.0.0", default=ref("1.0.0"), experiments=(experiment,))
     return Policy(app="messenger", serial=1, features={"language_id": rules})
 
 
@@ -410,16 +396,30 @@ def test_rollout_that_makes_no_comparison_is_refused(changes: dict[str, Any], me
         RolloutPolicy(**(fields | changes))
 
 
-def test_what_was_added_later_is_left_out_where_it_says_nothing() -> None:
-    """A rollout with no control and no task has the bytes it always had; spelling them out is refused."""
-    plain = RolloutPolicy(id="r1", salt="s1", version=ref("1.1.0"), share_permyriad=500)
-    assert set(plain.model_dump(mode="json")) == {"id", "salt", "version", "share_permyriad"}
+def test_field_that_is_left_out_is_refused_wherever_it_stands() -> None:
+    """I7: every field with a default is written, and without it the bytes are not canonical."""
     full = RolloutPolicy(
         id="r1", salt="s1", version=ref("1.1.0"), share_permyriad=500, control_permyriad=500, task=rollout_task()
     )
     rules = FeaturePolicy(min_version="1.0.0", default=ref("1.0.0"), rollout=full)
     policy = Policy(app="messenger", serial=1, features={"language_id": rules})
     assert policy_from_bytes(policy.to_bytes()) == policy
-    spelled = policy.to_bytes().replace(b'"control_permyriad":500,', b'"control_permyriad":0,')
-    with pytest.raises(DocumentError, match="canonical"):
-        policy_from_bytes(spelled)
+    written = policy.model_dump(mode="json")
+    rules_written = written["features"]["language_id"]
+    moving = rules_written["rollout"]
+    places: list[tuple[type[BaseModel], dict[str, Any]]] = [
+        (Policy, written),
+        (FeaturePolicy, rules_written),
+        (RolloutPolicy, moving),
+        (TaskPolicy, moving["task"]),
+    ]
+    optional = [
+        (at, name) for model, at in places for name, field in model.model_fields.items() if not field.is_required()
+    ]
+    assert len(optional) == 11
+    for at, name in optional:
+        value = at.pop(name)
+        with pytest.raises(DocumentError):
+            policy_from_bytes(canonical_json(written))
+        at[name] = value
+    assert policy_from_bytes(canonical_json(written)) == policy

@@ -162,7 +162,7 @@ class World:
                     first_window_start_s=NOW - 1000 * window_s,
                 ),
             ),
-            experiment=experiment,
+            experiments=() if experiment is None else (experiment,),
         )
         self._publish({FEATURE: rules})
 

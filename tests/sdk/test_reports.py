@@ -38,8 +38,7 @@ def task_of(world: World) -> TaskPolicy:
     """Return the task of the running experiment."""
     policy = world.tree.policy("messenger")
     assert policy is not None
-    experiment = policy.features[FEATURE].experiment
-    assert experiment is not None
+    (experiment,) = policy.features[FEATURE].experiments
     return experiment.task
 
 

@@ -82,12 +82,12 @@ def test_the_policy_says_what_the_rows_say() -> None:
     assert (policy.app, policy.serial, sorted(policy.features)) == ("app", 3, ["f1", "f2", "f3"])
     one, two, three = (policy.features[name] for name in ("f1", "f2", "f3"))
     assert one.rollout is not None
-    assert (one.rollout.share_permyriad, one.rollout.version.version, one.experiment) == (250, "2.0.0", None)
-    assert two.experiment is not None
-    assert [arm.share_permyriad for arm in two.experiment.arms] == [5000, 5000]
-    assert two.experiment.task.first_window_start_s == 7300 - WINDOW_LATE_S
-    assert two.experiment.task.cell_count == 2 * 2 * 3
-    assert (three.rollout, three.experiment, three.default.version) == (None, None, "1.0.0")
+    assert (one.rollout.share_permyriad, one.rollout.version.version, one.experiments) == (250, "2.0.0", ())
+    (compared,) = two.experiments
+    assert [arm.share_permyriad for arm in compared.arms] == [5000, 5000]
+    assert compared.task.first_window_start_s == 7300 - WINDOW_LATE_S
+    assert compared.task.cell_count == 2 * 2 * 3
+    assert (three.rollout, three.experiments, three.default.version) == (None, (), "1.0.0")
 
 
 def test_more_features_than_a_device_reads_are_refused() -> None:
@@ -172,7 +172,7 @@ async def test_what_is_below_its_teams_floor_is_neither_taken_nor_published(stor
         "f1": "2.0.0", "f2": "1.0.1", "f3": "0.0.0"
     }  # fmt: skip
     assert policy.features["f1"].rollout is not None
-    assert policy.features["f2"].experiment is None
+    assert policy.features["f2"].experiments == ()
     async with store.write() as session:
         uow = UnitOfWork(session, "p", 1, floors={"f": "2.0.0"})
         await check_may_run(uow, "app", "f", VersionRef(version="2.0.0", manifest_sha256=digest("2.0.0")))

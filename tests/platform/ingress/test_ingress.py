@@ -186,8 +186,7 @@ def task(world: ServerWorld, operator: PlatformClient, shared_feature: str, app:
     operator.start_experiment(draft.experiment_id)
     policy = world.tree.policy(app)
     assert policy is not None
-    experiment = policy.features[shared_feature].experiment
-    assert experiment is not None
+    (experiment,) = policy.features[shared_feature].experiments
     return experiment.task
 
 

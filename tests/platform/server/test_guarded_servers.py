@@ -117,8 +117,7 @@ def test_two_servers_take_each_planned_look_once_and_the_winner_is_kept(
             operator.start_experiment(draft.experiment_id)
             policy = world.tree.policy("app")
             assert policy is not None
-            running = policy.features["text_00"].experiment
-            assert running is not None
+            (running,) = policy.features["text_00"].experiments
             send(servers[1], running.task, (0.0, 0.7), 1500)
             until = time.monotonic() + PATIENCE_S
             while operator.results(draft.experiment_id).results.next_look_reports:

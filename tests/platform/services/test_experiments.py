@@ -58,8 +58,7 @@ def task_of(world: ServerWorld, app: str, feature: str) -> TaskPolicy:
     """The task, as devices read it in the signed policy."""
     policy = world.tree.policy(app)
     assert policy is not None
-    experiment = policy.features[feature].experiment
-    assert experiment is not None
+    (experiment,) = policy.features[feature].experiments
     return experiment.task
 
 
@@ -101,12 +100,12 @@ def test_a_started_experiment_is_in_the_signed_policy(
     policy = world.tree.policy(app)
     assert policy is not None
     rules = policy.features[feature]
-    assert rules.experiment is not None
+    (experiment,) = rules.experiments
     assert (rules.default.version, rules.rollout) == ("1.0.0", None)
-    assert [(arm.name, arm.version.version, arm.share_permyriad) for arm in rules.experiment.arms] == [
+    assert [(arm.name, arm.version.version, arm.share_permyriad) for arm in experiment.arms] == [
         (arm.name, arm.version, arm.share_permyriad) for arm in ARMS
     ]
-    task = rules.experiment.task
+    task = experiment.task
     assert (task.task_id, task.epsilon, task.latency_edges_ms) == (running.task_id, "1.5", (0.125, 1.0, 20.0))
     assert task.first_window_start_s == running.started_at_s - WINDOW_LATE_S
     assert operator.experiment(draft.experiment_id) == running
@@ -127,7 +126,7 @@ def test_no_report_at_all_means_hold(
     assert stopped.decision == found.decision
     policy = world.tree.policy(app)
     assert policy is not None
-    assert policy.features[feature].experiment is None
+    assert policy.features[feature].experiments == ()
     rollout = operator.create_rollout(app, feature, "2.0.0")
     with pytest.raises(FailedPreconditionError, match="override_reason"):
         operator.advance_rollout(rollout.rollout_id, 10_000)

@@ -77,10 +77,10 @@ def test_two_experiments_of_a_feature_share_a_layer(
     policy = policy_of(world, app)
     assert policy.layers.keys() == {"search"}
     rules = policy.features[published]
-    assert {one.id for one in rules.all_experiments} == {first.experiment_id, second.experiment_id}
+    assert {one.id for one in rules.experiments} == {first.experiment_id, second.experiment_id}
     operator.stop_experiment(first.experiment_id)
     assert [claim.experiment_id for claim in operator.layers(app)[0].claims] == [second.experiment_id]
-    assert [one.id for one in policy_of(world, app).features[published].all_experiments] == [second.experiment_id]
+    assert [one.id for one in policy_of(world, app).features[published].experiments] == [second.experiment_id]
     operator.stop_experiment(second.experiment_id)
     assert policy_of(world, app).layers == {}
 
@@ -153,7 +153,7 @@ def test_a_draft_moves_to_another_segment_and_audience(
     assert (moved.segment, moved.audience) == (last, "")
     assert operator.experiment(draft.experiment_id) == moved
     operator.start_experiment(draft.experiment_id)
-    found = {one.id: one for one in policy_of(world, app).features[published].all_experiments}[draft.experiment_id]
+    found = {one.id: one for one in policy_of(world, app).features[published].experiments}[draft.experiment_id]
     assert found.segment is not None
     assert (found.segment.layer, found.segment.first, found.segment.count) == ("search", 9000, 1000)
     with pytest.raises(FailedPreconditionError, match="is running: cannot update"):
@@ -326,5 +326,5 @@ def test_arms_that_are_too_much_to_fetch_are_fetched_alone(size: int, is_own: bo
     """Above 8 MB together, counting a version once; the policy says so."""
     one = record(1)
     sizes = {arm.manifest_sha256: size for arm in one.arms}
-    (found,) = compiled(one, sizes=sizes).features["f"].all_experiments
+    (found,) = compiled(one, sizes=sizes).features["f"].experiments
     assert found.own_arm is is_own

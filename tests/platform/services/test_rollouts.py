@@ -235,7 +235,7 @@ def test_an_arm_of_an_experiment_can_be_halted_through_a_draft(
     assert operator.stop_experiment(experiment_id).state == "stopped"
     now = rules()
     assert now is not None
-    assert (now.default.version, now.experiment) == ("1.0.0", None)
+    assert (now.default.version, now.experiments) == ("1.0.0", ())
 
 
 def test_advancing_without_a_winner_needs_a_reason(
