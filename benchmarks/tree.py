@@ -33,7 +33,7 @@ from alcove.registry.testing import FolderFetcher, PretendInspector
 from alcove.registry.tree import Tree, initialise_tree
 from alcove.registry.trust import SignedRole, bins_of
 from alcove.sdk.egress import Egress, TufFetcher
-from alcove.sdk.transport import Traffic
+from alcove.sdk.transport import TrafficStats
 
 from benchmarks.figures import Figure
 
@@ -99,7 +99,7 @@ class _Device:
 
     def check_in(self) -> int:
         """Read policy, halt, floor and the version that it runs, as a sync does; return the bytes received."""
-        traffic = Traffic()
+        traffic = TrafficStats()
         egress = Egress(self._url, traffic=traffic)
         try:
             client = TreeClient(self._folder, TufFetcher(egress, self._url), self._url, self._root)

@@ -256,7 +256,7 @@ class BoundedFetcher(FetcherInterface):
         except exceptions.DownloadError:
             raise  # python-tuf reads an HTTP status from it: 404 ends its search for newer roots
         except Exception as error:
-            # A fetcher may be anybody's; whatever it raises in the middle of a transfer is bad weather.
+            # A fetcher may be anybody's; whatever it raises in the middle of a transfer is transient failures.
             msg = f"{url}: {error}"
             raise FetchError(msg) from error
         if len(received) > max_length:

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from alcove.sdk.handle import Answer, AnswerError, FeatureHandle
     from alcove.sdk.reports import ReportResult
     from alcove.sdk.summary import PrivacySummary, RequestCount
-    from alcove.sdk.sync import Change, Refusal, SyncResult
-    from alcove.sdk.transport import Sent
+    from alcove.sdk.sync import Refusal, SyncResult, VersionChange
+    from alcove.sdk.transport import OutboundRequest
 
 __all__ = [
     "AlcoveSdkError",
@@ -52,7 +52,6 @@ __all__ = [
     "Assignments",
     "BudgetLimits",
     "CallError",
-    "Change",
     "Client",
     "ClosedError",
     "DeviceAttributes",
@@ -67,6 +66,7 @@ __all__ = [
     "NoSpaceError",
     "NoVariantError",
     "OutOfBoundError",
+    "OutboundRequest",
     "PrivacySummary",
     "QuarantinedError",
     "Refusal",
@@ -74,7 +74,6 @@ __all__ = [
     "RequestCount",
     "ResponseTooLargeError",
     "RuntimeTooOldError",
-    "Sent",
     "ServerError",
     "StatusError",
     "StorageError",
@@ -82,6 +81,7 @@ __all__ = [
     "TooSlowError",
     "TransportError",
     "UnknownFeatureError",
+    "VersionChange",
 ]
 
 # Loaded on first use: importing this costs an app nothing, and `Client` loads no library before it is needed.
@@ -90,7 +90,7 @@ _HOMES = {
     "AnswerError": "alcove.sdk.handle",
     "Assignments": "alcove.sdk.assignments",
     "BudgetLimits": "alcove.privacy.ledger",
-    "Change": "alcove.sdk.sync",
+    "VersionChange": "alcove.sdk.sync",
     "Client": "alcove.sdk.client",
     "DeviceAttributes": "alcove.registry.policy.attributes",
     "FeatureHandle": "alcove.sdk.handle",
@@ -99,7 +99,7 @@ _HOMES = {
     "Refusal": "alcove.sdk.sync",
     "ReportResult": "alcove.sdk.reports",
     "RequestCount": "alcove.sdk.summary",
-    "Sent": "alcove.sdk.transport",
+    "OutboundRequest": "alcove.sdk.transport",
     "SyncResult": "alcove.sdk.sync",
 }
 

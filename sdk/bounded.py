@@ -71,7 +71,7 @@ class BoundedTransport:
             raise self.ended
 
     @contextlib.contextmanager
-    def asking(self, ask: Callable[[], None]) -> Iterator[None]:
+    def ask_every(self, ask: Callable[[], None]) -> Iterator[None]:
         """Call `ask` now and then while blobs come; what it raises ends the download, of which the start stays."""
         self._ask = ask
         try:

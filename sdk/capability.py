@@ -79,9 +79,9 @@ def choose_variant(manifest: "Manifest", capability: Capability) -> "Variant":
     fitting = [each for each in manifest.variants if capability.meets(each.needs)]
     if not fitting:
         subject = {"feature": manifest.feature, "version": manifest.version}
-        raise NoVariantError(**subject, variants=[_described(each) for each in manifest.variants])
+        raise NoVariantError(**subject, variants=[_describe(each) for each in manifest.variants])
     return min(fitting, key=capability.order)
 
 
-def _described(variant: "Variant") -> str:
+def _describe(variant: "Variant") -> str:
     return variant.name if variant.needs is None else f"{variant.name} ({variant.needs})"

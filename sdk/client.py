@@ -1,7 +1,7 @@
 """Provides the client that an app holds: it syncs, makes feature handles, and reports.
 
     Client ─┬─ sync() ─────▶ sync.py ─▶ installer.py ─▶ slots.py          network: here and in report() only
-            ├─ feature() ──▶ serving.py ─▶ handle.py, engine.py           disk and runtime only
+            ├─ feature() ──▶ active_models.py ─▶ handle.py, engine.py           disk and runtime only
             ├─ report() ───▶ reports.py ─▶ privacy/
             └─ privacy_summary()
 
@@ -28,6 +28,7 @@ from alcove.privacy.entropy import Entropy, OsEntropy
 from alcove.registry.policy.attributes import NO_ATTRIBUTES, DeviceAttributes, coarse
 from alcove.registry.policy.outcome import Outcome
 from alcove.runtime.cancellation import Cancellation
+from alcove.sdk.active_models import ActiveModels
 from alcove.sdk.clock import Clock, SystemClock
 from alcove.sdk.consent import Consent
 from alcove.sdk.contract import Contract, generic_value
@@ -44,11 +45,10 @@ from alcove.sdk.handle import FeatureHandle, Measurement
 from alcove.sdk.history import History
 from alcove.sdk.identity import installation_secret
 from alcove.sdk.limits import ASYNC_WORKERS, CLOSE_WAIT_S, MAX_DEADLINE_MS, MAX_QUESTIONS, MAX_STALE_S
-from alcove.sdk.serving import Servings
 from alcove.sdk.slots import SlotStore
 from alcove.sdk.storage import Files
-from alcove.sdk.summary import PrivacySummary, SentCounter
-from alcove.sdk.transport import Sent, SentObserver, Traffic, Transport, checked_server
+from alcove.sdk.summary import PrivacySummary, RequestCounter
+from alcove.sdk.transport import OutboundRequest, RequestObserver, TrafficStats, Transport, check_server
 
 if TYPE_CHECKING:
     from alcove.privacy.ledger import BudgetLimits
@@ -113,13 +113,13 @@ class Client:
         clock: Clock | None = None,
         entropy: Entropy | None = None,
         limits: "BudgetLimits | None" = None,
-        observer: SentObserver | None = None,
+        observer: RequestObserver | None = None,
         files: Files | None = None,
         engine: Engine | None = None,
-        transport: Callable[[Traffic, SentObserver], Transport] | None = None,
+        transport: Callable[[TrafficStats, RequestObserver], Transport] | None = None,
     ) -> None:
         self.app = app
-        self.server = checked_server(server)
+        self.server = check_server(server)
         self._trusted_root = trusted_root
         self._device = coarse(device)
         self._clock = clock or SystemClock()
@@ -133,13 +133,13 @@ class Client:
         self._slots = SlotStore(Path(data_dir), self._files)
         self._freshness = Freshness(Path(data_dir), self._files, self._clock, max_stale_s)
         self._slots.prepare()
-        self._freshness.look()
+        self._freshness.check()
         self._history = History(self._slots.folder / "reports", self._files)
         self._consent = Consent(self._slots.folder / "reports", self._files)
         shipped = MappingProxyType({name: Path(path) for name, path in (baselines or {}).items()})
-        self._servings = Servings(self._slots, self._engine, shipped, lambda: self._freshness.is_overdue)
-        self._traffic = Traffic()
-        self._sent = SentCounter()
+        self._active_models = ActiveModels(self._slots, self._engine, shipped, lambda: self._freshness.is_overdue)
+        self._traffic = TrafficStats()
+        self._sent = RequestCounter()
         # A sync holds the first for long.  Nobody loads, imports or waits for the network under the last.
         self._sync_lock = threading.Lock()
         self._transport_lock = threading.Lock()
@@ -149,7 +149,7 @@ class Client:
         self._is_current = False
         self._last_sync: SyncResult | None = None
         self._transport: Transport | None = None
-        self._run_sync: Callable[[], SyncResult] | None = None
+        self._updater: Callable[[], SyncResult] | None = None
         self._bounds: BoundedTransport | None = None
         self._reporter: Reporter | None = None
         self._executor: Executor | None = None
@@ -183,14 +183,14 @@ class Client:
         if not isinstance(feature, str):
             contract = feature() if isinstance(feature, type) else feature
         name = feature if contract is None else contract.name
-        contract = contract or self._servings.known_contract(name)
+        contract = contract or self._active_models.known_contract(name)
         if contract is not None:
-            self._servings.remember(name, contract)
-        reference = self._servings.reference(name, contract)
+            self._active_models.register_contract(name, contract)
+        model_ref = self._active_models.model_ref(name, contract)
         decode = _generic_decode if contract is None else partial(_typed_decode, contract)
         return FeatureHandle(
             name,
-            reference,
+            model_ref,
             decode=decode,
             clock=self._clock,
             executor=self._open_executor,
@@ -203,8 +203,8 @@ class Client:
     def sync(self) -> "SyncResult":
         """Read the signed tree and install what the policy says; handles answer with it from then on.
 
-        Raises nothing for bad weather, a refused version, or a full disk: the result says it, and what was installed
-        before goes on.  One sync at a time; others wait for it.
+        Raises nothing for transient failures, a refused version or a full disk: the result has the error, and what was
+        installed before stays.  One sync at a time; others wait for it.
 
         Raises:
             ClosedError: the client was closed.
@@ -213,12 +213,12 @@ class Client:
         with self._sync_lock:
             self._traffic.asked_wait_s = 0.0
             before = replace(self._traffic)
-            run = self._opened_sync()
+            run = self._make_updater()
             self._check_open()
             result = run()
             self._last_sync = result
-            self._freshness.look()
-            self._servings.follow()
+            self._freshness.check()
+            self._active_models.refresh()
             # A version that was refused leaves the policy as true as it was.
             self._is_current = result.error is None or bool(result.refused)
             listeners = tuple(self._listeners)
@@ -258,7 +258,7 @@ class Client:
         from alcove.sdk.assignments import assignments_of  # noqa: PLC0415 - loads pydantic
 
         self._check_open()
-        tree = self._opened_tree(self._opened_transport())
+        tree = self._open_repository(self._open_transport())
         try:
             policy, halt = tree.stored_policy(self.app), tree.stored_halt(self.app)
         except RegistryError as error:
@@ -271,7 +271,7 @@ class Client:
                 policy,
                 halt,
                 secret,
-                self._opened_questions().was_in,
+                self._open_questions().was_in,
                 is_current=self._is_current,
                 is_in_experiments=self._consent.is_given,
             )
@@ -298,13 +298,13 @@ class Client:
         All at once, each on a connection of its own.  Where a device takes part in several comparisons, the background
         (`start_background_sync`) sends them one at a time at random, so that their moment does not tie them together.
 
-        Raises nothing for bad weather or a spent budget: the result says it.
+        Raises nothing for transient failures or a spent budget: the result says it.
 
         Raises:
             ClosedError: the client was closed.
         """
         self._check_open()
-        return self._opened_reporter().report(self._opened_transport())
+        return self._open_reporter().report(self._open_transport())
 
     @property
     def reports(self) -> bool:
@@ -331,7 +331,7 @@ class Client:
         try:
             self._consent.refuse()
         finally:
-            self._opened_reporter().forget()
+            self._open_reporter().forget()
 
     def forget_reports(self) -> None:
         """Remove what was recorded and not sent; spent budget stays spent, and the next outcome is recorded again.
@@ -343,7 +343,7 @@ class Client:
             ClosedError: the client was closed.
         """
         self._check_open()
-        self._opened_reporter().forget()
+        self._open_reporter().forget()
 
     def privacy_summary(self) -> PrivacySummary:
         """Return what left this device, in numbers.
@@ -351,7 +351,7 @@ class Client:
         Raises:
             LedgerStorageError: the ledger cannot be read.
         """
-        spent = self._opened_reporter().ledger.spent()
+        spent = self._open_reporter().ledger.spent()
         limits = self._budget_limits()
         return PrivacySummary(
             bytes_sent=self._traffic.sent_bytes,
@@ -364,7 +364,7 @@ class Client:
             epsilon_cap_day=limits.per_day,
             epsilon_cap_30_days=limits.per_30_days,
             is_reporting=self._consent.is_given,
-            answers_30_days=self._opened_questions().answered(),
+            answers_30_days=self._open_questions().count_answers(),
             answers_cap_30_days=MAX_QUESTIONS,
         )
 
@@ -440,7 +440,7 @@ class Client:
         self._sync_lock, self._transport_lock = threading.Lock(), threading.Lock()
         self._reporter_lock, self._lock = threading.Lock(), threading.Lock()
         self._freshness.begin_in_child()
-        self._transport = self._run_sync = self._bounds = self._reporter = self._executor = None
+        self._transport = self._updater = self._bounds = self._reporter = self._executor = None
         self._background = ()
 
     def _cancel_sync(self, *, is_for_good: bool = False) -> None:
@@ -454,8 +454,8 @@ class Client:
 
     def _watch(self, reading_ns: int) -> None:
         """Let go of what is installed once the server was not heard for too long (freshness.py)."""
-        if reading_ns >= self._freshness.overdue_at_ns and self._freshness.look():
-            self._servings.follow()
+        if reading_ns >= self._freshness.overdue_at_ns and self._freshness.check():
+            self._active_models.refresh()
 
     def _forget_if_refused(self) -> None:
         if not self._consent.is_given:  # the user said no meanwhile
@@ -467,8 +467,8 @@ class Client:
         if measurement.outcome in (Outcome.ACCEPTED, Outcome.REFUSED):
             self._history.note(measurement.feature, is_accepted=measurement.outcome is Outcome.ACCEPTED)
             self._forget_if_refused()
-        if measurement.serving.task is not None:
-            self._opened_reporter().record(measurement)
+        if measurement.active.task is not None:
+            self._open_reporter().record(measurement)
 
     def _sync_turn(self) -> "Turn":
         from alcove.registry.errors import FetchError  # noqa: PLC0415 - loaded by the sync
@@ -490,13 +490,13 @@ class Client:
 
         with suppress(ClosedError):
             self._check_open()
-            result = self._opened_reporter().report(self._opened_transport(), most=1)
+            result = self._open_reporter().report(self._open_transport(), most=1)
             asked_wait_s = result.error.retry_after_s if isinstance(result.error, StatusError) else None
             is_failed = isinstance(result.error, (TransportError, StatusError))
             return Turn(is_failed=is_failed, asked_wait_s=asked_wait_s or 0.0, left=result.waiting)
         return Turn()
 
-    def _opened_transport(self) -> Transport:
+    def _open_transport(self) -> Transport:
         with self._transport_lock:
             self._check_open()
             if self._transport is None:
@@ -508,41 +508,41 @@ class Client:
                     self._transport = Egress(self.server, traffic=self._traffic, observer=self._on_sent)
             return self._transport
 
-    def _on_sent(self, sent: Sent) -> None:
+    def _on_sent(self, sent: OutboundRequest) -> None:
         self._sent(sent)
         if self._observer is not None:
             self._observer(sent)
 
-    def _opened_sync(self) -> "Callable[[], SyncResult]":
+    def _make_updater(self) -> "Callable[[], SyncResult]":
         """Return what syncs, made once; its caller holds `_sync_lock`."""
-        if self._run_sync is None:
+        if self._updater is None:
             from alcove.sdk.bounded import BoundedTransport  # noqa: PLC0415 - as the sync
             from alcove.sdk.installer import Installer  # noqa: PLC0415 - loads pydantic
-            from alcove.sdk.sync import Synchroniser  # noqa: PLC0415
+            from alcove.sdk.sync import Updater  # noqa: PLC0415
 
-            transport = self._opened_transport()
+            transport = self._open_transport()
             bounds = self._bounds = BoundedTransport(transport, self._clock)
-            self._run_sync = Synchroniser(
+            self._updater = Updater(
                 self.app,
                 self._slots,
                 Installer(self._slots, self._files, bounds, self._engine),
-                partial(self._opened_tree, bounds),
+                partial(self._open_repository, bounds),
                 partial(installation_secret, self._slots.identity_path, self._files, self._entropy),
                 bounds=bounds,
-                on_withdrawn=self._servings.follow,
+                on_withdrawn=self._active_models.refresh,
                 freshness=self._freshness,
                 history=self._history,
-                questions=self._opened_questions(),
+                questions=self._open_questions(),
                 consent=self._consent,
             ).run
-        return self._run_sync
+        return self._updater
 
-    def _opened_questions(self) -> "Questions":
+    def _open_questions(self) -> "Questions":
         from alcove.sdk.questions import Questions  # noqa: PLC0415 - loaded by the sync
 
         return Questions(self._slots.folder / "reports" / "questions.jsonl", self._clock, self._device)
 
-    def _opened_tree(self, transport: Transport) -> "TreeClient":
+    def _open_repository(self, transport: Transport) -> "TreeClient":
         from alcove.sdk.tree import open_tree  # noqa: PLC0415 - loads tuf
 
         return open_tree(
@@ -564,7 +564,7 @@ class Client:
         except OSError as error:
             raise StorageError(step="read", path=path.name, reason=str(error)) from error
 
-    def _opened_reporter(self) -> "Reporter":
+    def _open_reporter(self) -> "Reporter":
         with self._reporter_lock:
             if self._reporter is None:
                 from alcove.sdk.reports import Reporter  # noqa: PLC0415 - loads numpy and pydantic

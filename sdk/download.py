@@ -69,9 +69,9 @@ class Downloader:
     def _apply(self, base: Path, delta: "Delta", variant: "Variant", part: Path) -> bool:
         """Make the program of an installed one; tell whether that went well.
 
-        A delta that the server does not have, or that makes something else, costs a request and nothing more; bad
-        weather ends the sync as it would for the program itself.  One in which the process ended is not tried again:
-        it takes several times the program's size of memory, for which a system may end an app each time.
+        A delta that the server does not have, or that makes something else, costs a request and nothing more; a
+        transient failure ends the sync as it would for the program itself.  One in which the process ended is not tried
+        again: it takes several times the program's size of memory, for which a system may end an app each time.
         """
         from alcove.registry.delta import apply_delta  # noqa: PLC0415 - loads Zstandard
 

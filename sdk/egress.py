@@ -22,7 +22,7 @@ import urllib3
 from alcove.runtime.cancellation import Alarm
 from alcove.sdk import limits
 from alcove.sdk.errors import ClosedError, ResponseTooLargeError, StatusError, TransportError
-from alcove.sdk.transport import Download, Sent, SentObserver, Traffic, Transport, checked_server
+from alcove.sdk.transport import Download, OutboundRequest, RequestObserver, TrafficStats, Transport, check_server
 from tuf.api.exceptions import DownloadError, DownloadHTTPError
 from tuf.ngclient.fetcher import FetcherInterface
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -127,12 +127,12 @@ class Egress:
         self,
         server: str,
         *,
-        traffic: Traffic | None = None,
-        observer: SentObserver | None = None,
+        traffic: TrafficStats | None = None,
+        observer: RequestObserver | None = None,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.server = checked_server(server)
-        self._traffic = traffic or Traffic()
+        self.server = check_server(server)
+        self._traffic = traffic or TrafficStats()
         self._observer = observer
         self._monotonic_s = monotonic_s
         self._count = threading.Lock()
@@ -155,7 +155,7 @@ class Egress:
             if response.status == 206 and _range_start(response) != start:
                 raise TransportError(method="GET", path=path, reason="the answer is another range than asked for")
             if response.status not in (200, 206):
-                raise self._refusal(response, "GET", path)
+                raise self._status_error(response, "GET", path)
             first = start if response.status == 206 else 0
             yield Download(first, self._plain(call, response, path, max_bytes - first))
 
@@ -174,7 +174,7 @@ class Egress:
                 for _ in self._chunks(call, response, "POST", path, limits.MAX_ANSWER_BYTES):
                     pass
                 if not 200 <= response.status < 300:
-                    raise self._refusal(response, "POST", path)
+                    raise self._status_error(response, "POST", path)
         finally:
             pool.clear()
 
@@ -187,7 +187,7 @@ class Egress:
             call.shut()
         self._pool.clear()
 
-    def _refusal(self, response: urllib3.BaseHTTPResponse, method: str, path: str) -> StatusError:
+    def _status_error(self, response: urllib3.BaseHTTPResponse, method: str, path: str) -> StatusError:
         """Return the error of an answer that is no success, and note how long the server asks to be left alone."""
         wait_s = _retry_after_s(response)
         with self._count:
@@ -234,16 +234,16 @@ class Egress:
                 )
         except (urllib3.exceptions.HTTPError, OSError) as error:
             late = f"no whole head of an answer within {limits.HEAD_TIMEOUT_S:.0f} s" if call.is_shut else ""
-            raise self._broken(method, path, late or _reason(error)) from error
+            raise self._broken_error(method, path, late or _reason(error)) from error
         finally:
             _call.reset(token)
             with self._count:
                 self._traffic.sent_bytes += len(call.wire)
             if self._observer is not None:
-                self._observer(Sent(method, path, body, bytes(call.wire)))
+                self._observer(OutboundRequest(method, path, body, bytes(call.wire)))
         return response
 
-    def _broken(self, method: str, path: str, reason: str) -> TransportError | ClosedError:
+    def _broken_error(self, method: str, path: str, reason: str) -> TransportError | ClosedError:
         return ClosedError() if self._is_closed else TransportError(method=method, path=path, reason=reason)
 
     def _plain(self, call: _Call, response: urllib3.BaseHTTPResponse, path: str, limit_bytes: int) -> Iterator[bytes]:
@@ -286,10 +286,10 @@ class Egress:
                 with call.within(limits.READ_TIMEOUT_S):
                     chunk = response.read1(limits.CHUNK_BYTES)
             except (urllib3.exceptions.HTTPError, OSError) as error:
-                raise self._broken(method, path, late if call.is_shut else _reason(error)) from error
+                raise self._broken_error(method, path, late if call.is_shut else _reason(error)) from error
             if call.is_shut:
                 # An answer without a length, or within its trailers, ends like this too.
-                raise self._broken(method, path, late)
+                raise self._broken_error(method, path, late)
             if not chunk:
                 return
             received += len(chunk)

@@ -2,7 +2,7 @@
 
 AlcoveSdkError
 ├── ServerError                 them: the server or what it sent
-│   ├── TransportError          no connection, a broken or a too slow one (weather; the next sync tries again)
+│   ├── TransportError          no connection, a broken or a too slow one (transient; the next sync tries again)
 │   │   └── TooSlowError        a file or a sync took longer than it may; what came of it stays
 │   ├── StatusError             an answer that is no success
 │   ├── ResponseTooLargeError   more bytes than asked for

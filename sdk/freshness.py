@@ -84,7 +84,7 @@ class Record:
         return self.signed_s + self.here_ns // _NS if self.signed_s else 0
 
 
-def after_look(record: Record, *, wall_s: int, monotonic_ns: int, boot: str, jump_ns: int) -> Record:
+def advance_record(record: Record, *, wall_s: int, monotonic_ns: int, boot: str, jump_ns: int) -> Record:
     """Return the record after both clocks were read; performs no I/O.
 
     Args:
@@ -114,7 +114,7 @@ class Freshness:
 
     Attributes:
         overdue_at_ns: reading of the monotonic clock at which something becomes due: a prediction that comes later
-            calls `look`.  `NEVER_NS` where nothing will.
+            calls `check`.  `NEVER_NS` where nothing will.
 
     Args:
         folder: the app's data folder.
@@ -147,7 +147,7 @@ class Freshness:
             record = self._record
             if record is None or record.version == 0:
                 return record is not None
-            now = self._looked(record)
+            now = self._advance(record)
             is_expired = now.is_expired or max(self._clock.now_s(), now.floor_s()) >= now.expires_s
             return is_expired or now.age_ns >= FRESH_S * _NS
 
@@ -169,18 +169,18 @@ class Freshness:
             record = self._record
             if record is None or set(record.keys).isdisjoint(keys):
                 return 0
-            return self._looked(record).floor_s()
+            return self._advance(record).floor_s()
 
     def begin_in_child(self) -> None:
         """Wait in a forked child for no thread of the parent."""
         self._lock = threading.Lock()
 
-    def look(self) -> bool:
+    def check(self) -> bool:
         """Read both clocks and count what has passed; tell whether the device is overdue."""
         self._change(lambda record: record)
         return self.is_overdue
 
-    def hear(self, said: "SignedTime") -> None:
+    def accept_time(self, said: "SignedTime") -> None:
         """Note that tree, halt and floors were read, if they are newer than those heard before (F5)."""
 
         def renewed(record: Record) -> Record:
@@ -211,7 +211,7 @@ class Freshness:
         """Look, change the record, and keep it where something newer than the count of time is in it."""
         with self._lock:
             try:
-                with self._file_lock.held():
+                with self._file_lock.hold():
                     self._count(change, begins=begins)
             except StorageError:
                 self._count(change, begins=begins)
@@ -226,7 +226,7 @@ class Freshness:
             before = Record(
                 wall_s=self._clock.now_s(), monotonic_ns=self._clock.monotonic_ns(), boot=boot_of(self._clock)
             )
-        record = change(self._looked(before))
+        record = change(self._advance(before))
         self._record = record
         left_ns = self._limit_ns - record.age_ns
         is_watched = self._limit_ns != NEVER_NS and left_ns >= 0
@@ -235,8 +235,8 @@ class Freshness:
             with suppress(StorageError):
                 self._files.write_whole(self._path, _to_bytes(record))
 
-    def _looked(self, record: Record) -> Record:
-        return after_look(
+    def _advance(self, record: Record) -> Record:
+        return advance_record(
             record,
             wall_s=self._clock.now_s(),
             monotonic_ns=self._clock.monotonic_ns(),

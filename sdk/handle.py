@@ -1,10 +1,10 @@
 """Answers an app's predictions for one feature, and watches the version that serves them.
 
-    handle ─▶ reference ─▶ serving (model, version, reason): immutable, replaced as a whole when a sync changes it
+    handle ─▶ model_ref ─▶ active (model, version, reason): immutable, replaced as a whole when a sync changes it
 
-A prediction reads the reference once and runs what it found to the end: swapping versions never pauses or mixes one.
+A prediction reads the `ModelRef` once and runs what it found to the end: swapping versions never pauses or mixes one.
 It opens no connection, and waits for no lock that a sync holds.  A version that was installed is watched
-(`tries.py`): two writes to mapped memory at each run, and no other step.
+(`load_attempts.py`): two writes to mapped memory at each run, and no other step.
 
 An app may set a deadline for a feature; its predictions are then run one at a time on a thread of the handle's own
 (`deadline.py`).  There is none by default: handing a run over costs more than most runs of small models take.
@@ -24,7 +24,7 @@ from alcove.sdk.clock import Clock
 from alcove.sdk.deadline import DeadlineExceededError, DeadlineRunner
 from alcove.sdk.engine import Runnable, call
 from alcove.sdk.errors import NoPredictionError
-from alcove.sdk.tries import NO_TRIAL, Trial
+from alcove.sdk.load_attempts import NO_ATTEMPT, LoadAttempt
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class Answer(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class ActiveModel:
     """What answers for a feature at present.
 
     Attributes:
@@ -86,8 +86,8 @@ class Serving:
         file: which file it was loaded from (inode, time of change): a repaired version is another file.
         arm: number of the arm, in an experiment or a rollout that compares.
         task: JSON text of what is reported of that arm; None where nothing is.
-        has_left: the device is in that arm and left its version because it crashed here; something else answers.
-        trial: notes each run, so that a process that ends in one is counted; over for what needs none.
+        has_abandoned_arm: the device is in that arm, whose version crashed here; something else answers.
+        attempt: notes each run, so that a process that ends in one is counted; over for what needs none.
     """
 
     model: Runnable | None
@@ -97,17 +97,17 @@ class Serving:
     file: tuple[int, int] = (0, 0)
     arm: int | None = None
     task: str | None = None
-    trial: Trial = NO_TRIAL
-    has_left: bool = False
+    attempt: LoadAttempt = NO_ATTEMPT
+    has_abandoned_arm: bool = False
 
 
-class Reference:
-    """Holds the present serving; setting it is one store, which readers see whole, without a lock."""
+class ModelRef:
+    """Holds the present `ActiveModel`; setting it is one store, which readers see whole, without a lock."""
 
-    __slots__ = ("serving",)
+    __slots__ = ("active",)
 
-    def __init__(self, serving: Serving) -> None:
-        self.serving = serving
+    def __init__(self, active: ActiveModel) -> None:
+        self.active = active
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +116,13 @@ class Measurement:
 
     Attributes:
         feature: the feature.
-        serving: what answered.
+        active: what answered.
         outcome: which of the outcomes that a task may count.
         latency_ms: of the answer; 0 for an outcome without one.
     """
 
     feature: str
-    serving: Serving
+    active: ActiveModel
     outcome: Outcome
     latency_ms: float
 
@@ -132,7 +132,7 @@ class FeatureHandle(Generic[T]):
 
     Args:
         name: the feature's name.
-        reference: what answers at present.
+        model_ref: what answers at present.
         decode: makes the value of a program and its outputs.
         clock: measures latency.
         executor: returns where `predict_async` runs.
@@ -145,7 +145,7 @@ class FeatureHandle(Generic[T]):
     def __init__(
         self,
         name: str,
-        reference: Reference,
+        model_ref: ModelRef,
         *,
         decode: Callable[[Runnable, list[Any]], T],
         clock: Clock,
@@ -156,7 +156,7 @@ class FeatureHandle(Generic[T]):
         deadline_s: float | None = None,
     ) -> None:
         self.name = name
-        self._reference = reference
+        self._model_ref = model_ref
         self._decode = decode
         self._clock = clock
         self._executor = executor
@@ -165,12 +165,12 @@ class FeatureHandle(Generic[T]):
         self._watch = watch
         self._deadline_s = deadline_s
         self._runner = None if deadline_s is None else DeadlineRunner()
-        self._last: tuple[Answer[T], Serving] | None = None
+        self._last: tuple[Answer[T], ActiveModel] | None = None
 
     @property
     def version(self) -> str:
         """Return the version that answers at present, or "baseline"."""
-        return self._reference.serving.version
+        return self._model_ref.active.version
 
     def predict(self, *inputs: Any) -> Answer[T]:
         """Return the answer for one set of inputs; never uses the network.
@@ -188,49 +188,49 @@ class FeatureHandle(Generic[T]):
 
     def _predict(self, inputs: tuple[Any, ...], closing: Cancellation | None) -> Answer[T]:
         self._watch(self._clock.monotonic_ns())
-        serving = self._reference.serving
+        active = self._model_ref.active
         if self._runner is None:
-            answer = self._answer(serving, inputs, closing)
+            answer = self._answer(active, inputs, closing)
         else:
-            answer = self._in_time(serving, inputs, closing)
+            answer = self._in_time(active, inputs, closing)
         if answer.error is None:
-            self._last = (answer, serving)
-        elif serving.task is not None and answer.error in _FAULTS:
-            self._measure(serving, Outcome.ERROR, 0.0)
+            self._last = (answer, active)
+        elif active.task is not None and answer.error in _FAULTS:
+            self._measure(active, Outcome.ERROR, 0.0)
         return answer
 
-    def _in_time(self, serving: Serving, inputs: tuple[Any, ...], closing: Cancellation | None) -> Answer[T]:
+    def _in_time(self, active: ActiveModel, inputs: tuple[Any, ...], closing: Cancellation | None) -> Answer[T]:
         """Return the answer, or after the deadline one that says so; the late run's own is seen by nobody."""
         if self._runner is None or self._deadline_s is None:
-            return self._answer(serving, inputs, closing)
+            return self._answer(active, inputs, closing)
 
         def work(late: Cancellation) -> Answer[T]:
             with nullcontext() if closing is None else closing.over(late):
-                return self._answer(serving, inputs, late)
+                return self._answer(active, inputs, late)
 
         start_ns = self._clock.monotonic_ns()
         try:
             return self._runner.run(work, self._deadline_s)
         except DeadlineExceededError:
             latency_ms = (self._clock.monotonic_ns() - start_ns) / 1e6
-            return Answer(None, serving.version, serving.reason, latency_ms, AnswerError.DEADLINE_EXCEEDED)
+            return Answer(None, active.version, active.reason, latency_ms, AnswerError.DEADLINE_EXCEEDED)
 
-    def _answer(self, serving: Serving, inputs: tuple[Any, ...], cancellation: Cancellation | None) -> Answer[T]:
-        trial = serving.trial
+    def _answer(self, active: ActiveModel, inputs: tuple[Any, ...], cancellation: Cancellation | None) -> Answer[T]:
+        attempt = active.attempt
         value: T | None = None
         error: AnswerError | None = AnswerError.RUN_FAILED
         start_ns = self._clock.monotonic_ns()
-        if trial.is_over:
-            value, error = self._run(serving, inputs, cancellation)
+        if attempt.is_over:
+            value, error = self._run(active, inputs, cancellation)
             taken_ns = self._clock.monotonic_ns() - start_ns
         else:
-            trial.enter()
+            attempt.enter()
             try:
-                value, error = self._run(serving, inputs, cancellation)
+                value, error = self._run(active, inputs, cancellation)
             finally:
                 taken_ns = self._clock.monotonic_ns() - start_ns
-                trial.leave(is_healthy=error is None, native_ns=taken_ns)
-        return Answer(value, serving.version, serving.reason, taken_ns / 1e6, error)
+                attempt.leave(is_healthy=error is None, native_ns=taken_ns)
+        return Answer(value, active.version, active.reason, taken_ns / 1e6, error)
 
     async def predict_async(self, *inputs: Any) -> Answer[T]:
         """Return what `predict` returns, computed on another thread.
@@ -260,23 +260,23 @@ class FeatureHandle(Generic[T]):
         last = self._last
         if last is None:
             raise NoPredictionError(feature=self.name)
-        serving = last[1] if answer is None or answer is last[0] else self._reference.serving
+        active = last[1] if answer is None or answer is last[0] else self._model_ref.active
         chosen = last[0] if answer is None else answer
-        if chosen.error is None and chosen.version == serving.version:
-            self._measure(serving, Outcome.ACCEPTED if accepted else Outcome.REFUSED, chosen.latency_ms)
+        if chosen.error is None and chosen.version == active.version:
+            self._measure(active, Outcome.ACCEPTED if accepted else Outcome.REFUSED, chosen.latency_ms)
 
-    def _measure(self, serving: Serving, outcome: Outcome, latency_ms: float) -> None:
+    def _measure(self, active: ActiveModel, outcome: Outcome, latency_ms: float) -> None:
         """Record what came of a prediction; of a device that left its arm's version, only that it did."""
-        told = (Outcome.FALLBACK, 0.0) if serving.has_left else (outcome, latency_ms)
-        self._record(Measurement(self.name, serving, *told))
+        told = (Outcome.FALLBACK, 0.0) if active.has_abandoned_arm else (outcome, latency_ms)
+        self._record(Measurement(self.name, active, *told))
 
     def _run(
-        self, serving: Serving, inputs: tuple[Any, ...], cancellation: Cancellation | None
+        self, active: ActiveModel, inputs: tuple[Any, ...], cancellation: Cancellation | None
     ) -> tuple[T | None, AnswerError | None]:
-        if serving.model is None:
-            return None, AnswerError.STALE if serving.reason == STALE else AnswerError.NO_MODEL
+        if active.model is None:
+            return None, AnswerError.STALE if active.reason == STALE else AnswerError.NO_MODEL
         try:
-            outputs = call(serving.model, inputs, cancellation)
+            outputs = call(active.model, inputs, cancellation)
         except RunCancelledError:
             return None, AnswerError.CANCELLED
         except InvalidTextError:
@@ -286,6 +286,6 @@ class FeatureHandle(Generic[T]):
         except (AlcoveRuntimeError, MemoryError):
             return None, AnswerError.RUN_FAILED
         try:
-            return self._decode(serving.model, outputs), None
+            return self._decode(active.model, outputs), None
         except Exception:  # noqa: BLE001 - a contract is the app's code; whatever it raises, the app gets an answer
             return None, AnswerError.DECODE_FAILED

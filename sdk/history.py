@@ -1,7 +1,7 @@
-"""Records how a device's answers fared before it met an experiment, in two small files that stay on the device.
+"""Records how a device's answers fared before it entered an experiment, in two small files that stay on the device.
 
     record_outcome ─▶ history.json: of each feature the last answers, 1 for an accepted one, 0 for a refused one
-    sync meets a task ─▶ met.json: of each task the bin of the share until then ─▶ reports.py: a part of the true cell
+    sync settles a task ─▶ met.json: of each task the bin of the share until then ─▶ reports.py: a part of the true cell
 
 Invariants:
   H1  The bin of a task is set once, before the device runs any arm of it: nothing that came after enters it.
@@ -40,7 +40,7 @@ class History:
 
     def __init__(self, folder: Path, files: Files) -> None:
         self._answers_path = folder / "history.json"
-        self._met_path = folder / "met.json"
+        self._covariates_path = folder / "met.json"
         self._files = files
         self._lock = FileLock(folder / "history.lock")
 
@@ -49,7 +49,7 @@ class History:
 
         It may be lost in a power cut too: it is not worth a wait for the disk on the app's thread.
         """
-        with contextlib.suppress(StorageError), self._lock.held():
+        with contextlib.suppress(StorageError), self._lock.hold():
             histories = self._read(self._answers_path)
             before = _answers(histories.pop(feature, ""))
             histories[feature] = (before + (_ACCEPTED if is_accepted else _REFUSED))[-MAX_HISTORY_ANSWERS:]
@@ -57,7 +57,7 @@ class History:
                 del histories[next(iter(histories))]  # what was noted longest ago stands first
             self._files.write_whole(self._answers_path, json.dumps(histories).encode(), is_durable=False)
 
-    def meet(self, feature: str, task: "TaskPolicy", *, is_in_it: bool) -> None:
+    def settle_covariate(self, feature: str, task: "TaskPolicy", *, is_in_it: bool) -> None:
         """Settle the bin of a task before the device runs an arm of it (H1); again: nothing.
 
         Args:
@@ -68,13 +68,13 @@ class History:
         Raises:
             StorageError: the disk failed; the task is not met.
         """
-        with self._lock.held():
-            met = self._read(self._met_path)
+        with self._lock.hold():
+            met = self._read(self._covariates_path)
             if task.task_id in met:
                 return
             answers = "" if is_in_it else _answers(self._read(self._answers_path).get(feature, ""))
             met[task.task_id] = task.pre_bin(len(answers), answers.count(_ACCEPTED))
-            self._files.write_whole(self._met_path, json.dumps(met).encode())
+            self._files.write_whole(self._covariates_path, json.dumps(met).encode())
 
     def keep_only(self, task_ids: Collection[str]) -> None:
         """Forget the bins of all other tasks (H3).
@@ -82,19 +82,19 @@ class History:
         Raises:
             StorageError: the disk failed.
         """
-        if not self._met_path.exists():
+        if not self._covariates_path.exists():
             return
-        with self._lock.held():
-            met = self._read(self._met_path)
+        with self._lock.hold():
+            met = self._read(self._covariates_path)
             kept = {task_id: number for task_id, number in met.items() if task_id in task_ids}
             if kept != met:
-                self._files.write_whole(self._met_path, json.dumps(kept).encode())
+                self._files.write_whole(self._covariates_path, json.dumps(kept).encode())
 
     def bin_of(self, task: "TaskPolicy") -> int:
         """Return the bin of a task, in [0, task.pre_bin_count); 0 where none is known."""
         if not task.pre_edges:
             return 0
-        number = self._read(self._met_path).get(task.task_id)
+        number = self._read(self._covariates_path).get(task.task_id)
         return number if type(number) is int and 0 <= number < task.pre_bin_count else 0
 
     def forget(self) -> None:
@@ -103,9 +103,9 @@ class History:
         Raises:
             StorageError: the disk failed.
         """
-        with self._lock.held():
+        with self._lock.hold():
             self._files.remove(self._answers_path)
-            self._files.remove(self._met_path)
+            self._files.remove(self._covariates_path)
 
     def _read(self, path: Path) -> dict[str, Any]:
         """Return what a file of ours maps; empty for one that is absent, damaged or unreadable (H4)."""

@@ -68,8 +68,8 @@ class Installer:
             MetadataError: the tree has no acceptable manifest; `RollbackError` for one below its team's floor.
         """
         key = (feature, ref.manifest_sha256)
-        if self._slots.tries.is_quarantined(ref.manifest_sha256):
-            raise _quarantined(feature, ref)
+        if self._slots.attempts.is_quarantined(ref.manifest_sha256):
+            raise _quarantined_error(feature, ref)
         manifest = tree.manifest(feature, ref.version)
         _check_manifest(manifest, feature, ref)
         variant = self._choose(manifest)
@@ -80,27 +80,27 @@ class Installer:
                 self._verified.add(key)
                 return
             self._slots.discard(*key)
-        reason = self._slots.tries.refusal(ref.manifest_sha256, variant.name, self._engine.version)
+        reason = self._slots.attempts.refusal(ref.manifest_sha256, variant.name, self._engine.version)
         if reason is not None:
             raise ProgramRefusedError(variant.name, reason)
         part = self._download.program(feature, variant)
         # Verifying runs the program's own samples: it could crash there as well as in a prediction.
-        trial = self._slots.tries.begin(ref.manifest_sha256)
-        if trial is None:
-            raise _quarantined(feature, ref)
+        attempt = self._slots.attempts.begin(ref.manifest_sha256)
+        if attempt is None:
+            raise _quarantined_error(feature, ref)
         try:
             verify_program(self._engine.inspector, manifest, variant, part.read_bytes())
         except ProgramRefusedError as error:
             # The bytes are what was signed, so they would fail again: do not keep them.
-            self._slots.tries.refuse(ref.manifest_sha256, variant.name, self._engine.version, error.reason)
+            self._slots.attempts.refuse(ref.manifest_sha256, variant.name, self._engine.version, error.reason)
             self._files.remove(part)
             raise
         except RunCancelledError as error:
             raise ClosedError from error
         finally:
-            trial.abandon()
+            attempt.abandon()
         self._slots.install(*key, manifest.to_bytes(), part)
-        self._slots.tries.accept(ref.manifest_sha256)
+        self._slots.attempts.accept(ref.manifest_sha256)
         self._verified.add(key)
 
     def _choose(self, manifest: "Manifest") -> "Variant":
@@ -110,7 +110,7 @@ class Installer:
         return choose_variant(manifest, self._engine.capability)
 
 
-def _quarantined(feature: str, ref: "VersionRef") -> QuarantinedError:
+def _quarantined_error(feature: str, ref: "VersionRef") -> QuarantinedError:
     return QuarantinedError(
         feature=feature, version=ref.version, manifest_sha256=ref.manifest_sha256, crashes=MAX_CRASHES
     )

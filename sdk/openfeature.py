@@ -102,37 +102,37 @@ class AlcoveProvider(AbstractProvider):
     ) -> FlagResolutionDetails[str]:
         """Return the version (FEATURE) or the arm's name (FEATURE.arm)."""
         del evaluation_context
-        return self._resolved(flag_key, default_value, {"": _version, ARM: _arm})
+        return self._resolve(flag_key, default_value, {"": _version, ARM: _arm})
 
     def resolve_boolean_details(
         self, flag_key: str, default_value: bool, evaluation_context: EvaluationContext | None = None
     ) -> FlagResolutionDetails[bool]:
         """Return whether the device runs the rollout's new version (FEATURE.rollout)."""
         del evaluation_context
-        return self._resolved(flag_key, default_value, {ROLLOUT: _is_moved})
+        return self._resolve(flag_key, default_value, {ROLLOUT: _is_moved})
 
     def resolve_object_details(
         self, flag_key: str, default_value: _Object, evaluation_context: EvaluationContext | None = None
     ) -> FlagResolutionDetails[_Object]:
         """Return everything about a feature's assignment (FEATURE)."""
         del evaluation_context
-        return self._resolved(flag_key, default_value, {"": _everything})
+        return self._resolve(flag_key, default_value, {"": _all_assignments})
 
     def resolve_integer_details(
         self, flag_key: str, default_value: int, evaluation_context: EvaluationContext | None = None
     ) -> FlagResolutionDetails[int]:
         """Return an error: no flag has a number."""
         del evaluation_context
-        return self._resolved(flag_key, default_value, {})
+        return self._resolve(flag_key, default_value, {})
 
     def resolve_float_details(
         self, flag_key: str, default_value: float, evaluation_context: EvaluationContext | None = None
     ) -> FlagResolutionDetails[float]:
         """Return an error: no flag has a number."""
         del evaluation_context
-        return self._resolved(flag_key, default_value, {})
+        return self._resolve(flag_key, default_value, {})
 
-    def _resolved(
+    def _resolve(
         self,
         key: str,
         default: _Value,
@@ -140,12 +140,12 @@ class AlcoveProvider(AbstractProvider):
     ) -> FlagResolutionDetails[_Value]:
         seen = self._seen
         if seen is None:
-            return _failed(default, ErrorCode.PROVIDER_NOT_READY, "no policy yet: the client has not synced")
+            return _fail(default, ErrorCode.PROVIDER_NOT_READY, "no policy yet: the client has not synced")
         feature, _, aspect = key.partition(".")
         if feature not in seen.resolutions or aspect not in ("", ARM, ROLLOUT):
-            return _failed(default, ErrorCode.FLAG_NOT_FOUND, f"the policy knows no flag {key!r}")
+            return _fail(default, ErrorCode.FLAG_NOT_FOUND, f"the policy knows no flag {key!r}")
         if aspect not in readers:
-            return _failed(default, ErrorCode.TYPE_MISMATCH, f"flag {key!r} has another type")
+            return _fail(default, ErrorCode.TYPE_MISMATCH, f"flag {key!r} has another type")
         resolution, rules = seen.resolutions[feature], seen.rules[feature]
         metadata: dict[str, bool | int | float | str] = {"policy_serial": seen.policy_serial}
         if resolution is None:
@@ -178,7 +178,7 @@ class AlcoveProvider(AbstractProvider):
             return
         if before is None or not before.is_current:
             self.emit_provider_ready(ProviderEventDetails())
-        if before is not None and (changed := _changed(before, after)):
+        if before is not None and (changed := _list_changed_flags(before, after)):
             self.emit_provider_configuration_changed(ProviderEventDetails(flags_changed=changed))
 
 
@@ -197,7 +197,7 @@ def _is_moved(resolution: "Resolution", rules: "FeaturePolicy") -> tuple[bool, s
     return is_moved, "on" if is_moved else "off"
 
 
-def _everything(resolution: "Resolution", rules: "FeaturePolicy") -> tuple[_Object, str]:
+def _all_assignments(resolution: "Resolution", rules: "FeaturePolicy") -> tuple[_Object, str]:
     value: dict[str, FlagValueType] = {
         "version": resolution.version.version,
         "reason": str(resolution.reason),
@@ -231,7 +231,7 @@ def _reason(resolution: "Resolution", rules: "FeaturePolicy") -> Reason:
     return Reason.STATIC if rollout is None and not rules.experiments else Reason.DEFAULT
 
 
-def _changed(before: "Assignments", after: "Assignments") -> list[str]:
+def _list_changed_flags(before: "Assignments", after: "Assignments") -> list[str]:
     """Return the flags whose value may be another."""
     features = before.resolutions.keys() | after.resolutions.keys()
     moved = [
@@ -243,5 +243,5 @@ def _changed(before: "Assignments", after: "Assignments") -> list[str]:
     return [flag for feature in moved for flag in (feature, f"{feature}.{ARM}", f"{feature}.{ROLLOUT}")]
 
 
-def _failed(default: _Value, code: ErrorCode, message: str) -> FlagResolutionDetails[_Value]:
+def _fail(default: _Value, code: ErrorCode, message: str) -> FlagResolutionDetails[_Value]:
     return FlagResolutionDetails(default, error_code=code, error_message=message, reason=Reason.ERROR)

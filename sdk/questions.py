@@ -53,11 +53,11 @@ class Questions:
     def is_in(self, audience: "Audience") -> bool:
         """Tell whether the device acts as one of the audience; a new answer is paid for."""
         is_in = audience.matches(self._attributes)
-        return self._is_told(_audience_question(audience), is_answer=is_in) and is_in
+        return self._may_answer(_audience_question(audience), is_answer=is_in) and is_in
 
     def shows_arm(self, part_id: str) -> bool:
         """Tell whether the device may fetch its own arm of an experiment or a rollout alone; it is paid for once."""
-        return self._is_told(f"arm {part_id}", is_answer=True)
+        return self._may_answer(f"arm {part_id}", is_answer=True)
 
     def was_in(self, audience: "Audience") -> bool:
         """Tell whether the device acts as one of the audience since it was last asked; pays nothing.
@@ -69,7 +69,7 @@ class Questions:
             return False
         return self._last_answer(_audience_question(audience)) is True
 
-    def answered(self) -> int:
+    def count_answers(self) -> int:
         """Return how many answers were given in the last 30 days.
 
         Raises:
@@ -77,7 +77,7 @@ class Questions:
         """
         return -(-self._ledger.spent().thirty_days // _COST)
 
-    def _is_told(self, question: str, *, is_answer: bool) -> bool:
+    def _may_answer(self, question: str, *, is_answer: bool) -> bool:
         """Tell whether the answer is known already or is paid for now."""
         try:
             self._ledger.note_time()

@@ -137,18 +137,18 @@ class Reporter:
         Every outcome of a window is equally likely to be the one that is reported; only, a device that left its arm's
         version says that and nothing else.  A disk that fails loses it.
         """
-        serving = measurement.serving
-        if serving.task is None or serving.arm is None:
+        active = measurement.active
+        if active.task is None or active.arm is None:
             return
-        task = TaskPolicy.model_validate_json(serving.task)
+        task = TaskPolicy.model_validate_json(active.task)
         window = task.window_at(self._clock.now_s())
-        if window is None or serving.arm >= task.arm_count or measurement.outcome >= task.outcome_count:
+        if window is None or active.arm >= task.arm_count or measurement.outcome >= task.outcome_count:
             return
         if task.window_s < WINDOW_MIN_S:
             return
         latency_ms = max(measurement.latency_ms, 0.0)
-        cell = task.cell_index(serving.arm, measurement.outcome, latency_ms, self._history.bin_of(task))
-        with contextlib.suppress(StorageError), self._held():
+        cell = task.cell_index(active.arm, measurement.outcome, latency_ms, self._history.bin_of(task))
+        with contextlib.suppress(StorageError), self._exclusive():
             if not self._consent.is_given:
                 return
             pending = self._read_pending()
@@ -164,7 +164,7 @@ class Reporter:
             self._write_pending(pending[-MAX_PENDING:], is_durable=False)
 
     def report(self, transport: "Transport", *, most: int | None = None) -> ReportResult:
-        """Make the reports that are due and send those that wait; raises nothing for bad weather or a spent budget.
+        """Make the due reports and send those that wait; raises nothing for transient failures or a spent budget.
 
         Args:
             transport: the way to the server.
@@ -173,8 +173,8 @@ class Reporter:
         tally = _Tally()
         sent = waiting = tried = 0
         try:
-            with self._upload_lock.held():
-                with self._held():
+            with self._upload_lock.hold():
+                with self._exclusive():
                     if not self._consent.is_given:
                         return ReportResult()
                     with contextlib.suppress(AlcovePrivacyError):  # the debit says it, if there is one
@@ -185,7 +185,7 @@ class Reporter:
                 while (waiting := len(outbox)) and tried != most and self._consent.is_given:
                     tried += 1
                     # The files' lock is free meanwhile: an app that records an outcome never waits for the network.
-                    if self._is_taken(transport, outbox[0], tally):
+                    if self._send_report(transport, outbox[0], tally):
                         sent += 1
                     outbox = self._without(outbox[0])
         except (ServerError, StorageError) as error:
@@ -198,13 +198,13 @@ class Reporter:
         Raises:
             StorageError: the disk failed.
         """
-        with self._held():
+        with self._exclusive():
             self._files.remove(self._pending_path)
             self._files.remove(self._outbox_path)
         self._history.forget()
 
     @staticmethod
-    def _is_taken(transport: "Transport", report: bytes, tally: _Tally) -> bool:
+    def _send_report(transport: "Transport", report: bytes, tally: _Tally) -> bool:
         """Send one report (I4); tell whether it was taken, False if it never will be.
 
         Raises:
@@ -222,7 +222,7 @@ class Reporter:
 
     def _without(self, done: bytes) -> list[bytes]:
         """Take the first report out of the outbox as it is now (the user may have emptied it); return what is left."""
-        with self._held():
+        with self._exclusive():
             outbox = self._read_outbox()
             left = outbox[1:] if outbox[:1] == [done] else []
             if left != outbox:
@@ -239,14 +239,14 @@ class Reporter:
             if present is None or not present - 1 <= entry.window <= present:
                 tally.dropped += 1
                 continue
-            report = self._debited(entry, tally, kept)
+            report = self._debit_and_queue(entry, tally, kept)
             if report is not None:
                 outbox.append(report_to_bytes(report))
                 self._write_outbox(outbox)
         if len(kept) != len(pending):
             self._write_pending(kept, is_durable=True)
 
-    def _debited(self, entry: _Pending, tally: _Tally, kept: list[_Pending]) -> Report | None:
+    def _debit_and_queue(self, entry: _Pending, tally: _Tally, kept: list[_Pending]) -> Report | None:
         epsilon = entry.task.epsilon_fraction
         task_id = bytes.fromhex(entry.task.task_id)
         try:
@@ -268,8 +268,8 @@ class Reporter:
         return Report(task_id, entry.window, mechanism.randomise(entry.cell, self._entropy))
 
     @contextlib.contextmanager
-    def _held(self) -> Iterator[None]:
-        with self._thread_lock, self._lock.held():
+    def _exclusive(self) -> Iterator[None]:
+        with self._thread_lock, self._lock.hold():
             yield
 
     def _read_pending(self) -> list[_Pending]:

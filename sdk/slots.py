@@ -11,7 +11,7 @@
       staging/<manifest sha256>/                a version being put together
       versions/<feature>/<manifest sha256>/     an installed version: manifest.json, program.alc; read-only
       reports/                                  ledger, outbox, history of answers
-      tries/                                    which versions crashed or answered here; see `tries.py`
+      tries/                                    which versions crashed or answered here; see `load_attempts.py`
 
     download ─▶ downloads/ ─verify─▶ staging/ ─sync─▶ rename ─▶ versions/ ─state.json replaced─▶ current
                                                                              current ─▶ previous ─▶ removed
@@ -34,10 +34,10 @@ from typing import Final
 
 from alcove.sdk.errors import StorageError
 from alcove.sdk.limits import MAX_STATE_BYTES
+from alcove.sdk.load_attempts import AttemptLog
 from alcove.sdk.owned import check_links, claim_folder
 from alcove.sdk.state import State, state_from_bytes, state_to_bytes
 from alcove.sdk.storage import PARTIAL, READ_ONLY, FileLock, Files
-from alcove.sdk.tries import Tries
 
 MANIFEST: Final = "manifest.json"
 PROGRAM: Final = "program.alc"
@@ -48,7 +48,7 @@ class SlotStore:
 
     Attributes:
         folder: the app's data folder.
-        tries: which versions crashed or answered here.
+        attempts: which versions crashed or answered here.
 
     Args:
         folder: the app's data folder; made when absent.
@@ -62,7 +62,7 @@ class SlotStore:
         self._downloads = folder / "downloads"
         self._staging = folder / "staging"
         self._versions = folder / "versions"
-        self.tries = Tries(folder / "tries", files)
+        self.attempts = AttemptLog(folder / "tries", files)
 
     @property
     def metadata_folder(self) -> Path:
@@ -84,7 +84,7 @@ class SlotStore:
         claim_folder(self.folder, self._files)
         for folder in (self._downloads, self._staging, self._versions, self.folder / "reports"):
             self._files.make_folder(folder)
-        with self._lock.held_if_free() as is_held:
+        with self._lock.hold_if_free() as is_held:
             if is_held:
                 with contextlib.suppress(StorageError):
                     self._remove_leftovers()
@@ -97,7 +97,7 @@ class SlotStore:
             ForeignFolderError: a part of the folder is a link by now (I7).
             StorageError: the lock could not be made.
         """
-        with self._lock.held():
+        with self._lock.hold():
             check_links(self.folder)
             yield
 
@@ -191,7 +191,7 @@ class SlotStore:
         self.keep_versions(wanted)
         for part in sorted(self._downloads.iterdir()):
             self._files.remove(part)
-        self.tries.keep_only(frozenset(digest for _, digest in wanted))
+        self.attempts.keep_only(frozenset(digest for _, digest in wanted))
 
     def keep_versions(self, wanted: frozenset[tuple[str, str]], unsettled: Collection[str] = ()) -> None:
         """Remove every installed version that is not named.
@@ -203,11 +203,11 @@ class SlotStore:
         Raises:
             StorageError: a step failed; what is left goes next time.
         """
-        for feature, digest in self._installed():
+        for feature, digest in self._list_installed():
             if (feature, digest) not in wanted and feature not in unsettled:
                 self.discard(feature, digest)
 
-    def _installed(self) -> Iterator[tuple[str, str]]:
+    def _list_installed(self) -> Iterator[tuple[str, str]]:
         for feature in sorted(self._versions.iterdir()):
             if feature.is_symlink():
                 self._files.remove(feature)

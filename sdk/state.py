@@ -47,15 +47,15 @@ class FeatureSlots:
         previous: the version that answered before.
         recent: manifest digests of the last sets of versions that the policy had this device fetch, newest first;
             in an experiment a set holds all arms.
-        left: the version of the device's present arm, which it left because it crashed here; only with a task.
+        abandoned_arm: the version of the device's present arm, which it left because it crashed here; only with a task.
     """
 
     current: Slot | None = None
     previous: Slot | None = None
     recent: tuple[frozenset[str], ...] = ()
-    left: Slot | None = None
+    abandoned_arm: Slot | None = None
 
-    def installed(self) -> frozenset[str]:
+    def installed_digests(self) -> frozenset[str]:
         """Return the manifest digests of every version that is to stay on the disk."""
         slots = {slot.manifest_sha256 for slot in (self.current, self.previous) if slot is not None}
         return frozenset(slots).union(*self.recent)
@@ -79,7 +79,7 @@ class State:
         """Return this state with other slots for one feature."""
         return State(MappingProxyType({**self.features, feature: slots}))
 
-    def activate(self, feature: str, slot: Slot, *, is_proven: bool = True) -> "State":
+    def activate(self, feature: str, slot: Slot, *, is_healthy: bool = True) -> "State":
         """Return the state after `slot` becomes current and what was current becomes previous.
 
         The same version again changes only why it is there.  What was left before is of no arm any more.
@@ -87,17 +87,17 @@ class State:
         Args:
             feature: its feature.
             slot: the version.
-            is_proven: what is current has answered here.  Else the version before it stays previous: what a device can
+            is_healthy: what is current has answered here.  Else the version before it stays previous: what a device can
                 go back to changes only for something that works.
         """
-        old = replace(self.slots(feature), left=None)
+        old = replace(self.slots(feature), abandoned_arm=None)
         if old.current is not None and old.current.manifest_sha256 == slot.manifest_sha256:
             return self.with_slots(feature, replace(old, current=slot))
-        is_previous_better = not is_proven and old.previous is not None and old.previous != slot
+        is_previous_better = not is_healthy and old.previous is not None and old.previous != slot
         previous = old.previous if is_previous_better else old.current
         return self.with_slots(feature, replace(old, current=slot, previous=previous))
 
-    def remember(self, feature: str, fetched: frozenset[str]) -> "State":
+    def record_fetched(self, feature: str, fetched: frozenset[str]) -> "State":
         """Return the state after the policy had this device fetch a set of versions.
 
         What stays installed depends on such sets alone, the same in every arm; so a previous version that is in none of
@@ -110,7 +110,7 @@ class State:
 
     def release(self, feature: str) -> "State":
         """Return the state after the policy ceased to name a feature: its version goes on, in no experiment."""
-        slots = replace(self.slots(feature), left=None)
+        slots = replace(self.slots(feature), abandoned_arm=None)
         if slots.current is None:
             return self.with_slots(feature, slots)
         current = Slot(slots.current.version, slots.current.manifest_sha256, "fallback")
@@ -137,16 +137,18 @@ class State:
         for feature, slots in self.features.items():
             current = slots.current
             if current is not None and current.manifest_sha256 in manifest_digests:
-                state = state.leave(feature, current)
+                state = state.abandon_arm(feature, current)
         return state
 
-    def leave(self, feature: str, slot: Slot) -> "State":
+    def abandon_arm(self, feature: str, slot: Slot) -> "State":
         """Return the state after a feature could not run the version of its arm because it crashed here."""
-        return self.with_slots(feature, replace(self.slots(feature), left=None if slot.task is None else slot))
+        return self.with_slots(feature, replace(self.slots(feature), abandoned_arm=None if slot.task is None else slot))
 
     def versions(self) -> frozenset[tuple[str, str]]:
         """Return (feature, manifest digest) of every version that is to stay on the disk."""
-        return frozenset((name, digest) for name, slots in self.features.items() for digest in slots.installed())
+        return frozenset(
+            (name, digest) for name, slots in self.features.items() for digest in slots.installed_digests()
+        )
 
 
 def state_to_bytes(state: State) -> bytes:
@@ -157,7 +159,7 @@ def state_to_bytes(state: State) -> bytes:
             "previous": _slot_fields(slots.previous),
             "recent": [sorted(fetched) for fetched in slots.recent],
         }
-        | ({} if slots.left is None else {"left": _slot_fields(slots.left)})
+        | ({} if slots.abandoned_arm is None else {"left": _slot_fields(slots.abandoned_arm)})
         for feature, slots in state.features.items()
     }
     return json.dumps({"format": FORMAT, "features": features}, sort_keys=True, indent=1).encode()

@@ -195,13 +195,13 @@ class FileLock:
         self._path = path
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def hold(self) -> Iterator[None]:
         """Wait for the lock and hold it.
 
         Raises:
             StorageError: the file could not be made or locked.
         """
-        with self._opened() as descriptor:
+        with self._open() as descriptor:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             except OSError as error:
@@ -212,13 +212,13 @@ class FileLock:
                 _unlock(descriptor)
 
     @contextlib.contextmanager
-    def held_if_free(self) -> Iterator[bool]:
+    def hold_if_free(self) -> Iterator[bool]:
         """Hold the lock if nobody else does; tell whether it is held.
 
         Raises:
             StorageError: the file could not be made.
         """
-        with self._opened() as descriptor:
+        with self._open() as descriptor:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
@@ -230,7 +230,7 @@ class FileLock:
                     _unlock(descriptor)
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[int]:
+    def _open(self) -> Iterator[int]:
         try:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE)
         except OSError as error:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from alcove.sdk.limits import MAX_QUESTIONS
-from alcove.sdk.transport import Sent
+from alcove.sdk.transport import OutboundRequest
 
 PROMISE = (
     "Inputs and answers never leave this device. A report is one randomised cell of arm x outcome x latency: whatever"
@@ -72,7 +72,7 @@ class PrivacySummary:
         return {name: str(value) if isinstance(value, Fraction) else value for name, value in asdict(self).items()}
 
 
-class SentCounter:
+class RequestCounter:
     """Counts requests as they leave; safe for several threads."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class SentCounter:
         self._bytes: Counter[tuple[str, str]] = Counter()
         self._body_bytes = 0
 
-    def __call__(self, sent: Sent) -> None:
+    def __call__(self, sent: OutboundRequest) -> None:
         """Count one request."""
         kind = (sent.method, sent.path.lstrip("/").partition("/")[0])
         with self._lock:

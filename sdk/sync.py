@@ -10,7 +10,7 @@ or leaves out.  A feature that the policy does not name any more keeps its versi
 While blobs come the halt is asked for again (`bounded.py`).  One that is new takes effect at once, and the sync begins
 anew with it; started downloads stay.
 
-Every refusal and every bad weather is a value in the result; nothing is raised, and the old version goes on.
+Every refusal and every transient failures is a value in the result; nothing is raised, and the old version goes on.
 
 A device in an experiment, or in a rollout with a control group, fetches all arms before it activates its own, and
 activates none when one cannot be had: neither downloads nor failures tell which arm it is in.  What audiences keep it
@@ -61,7 +61,7 @@ BASELINE = "baseline"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class VersionChange:
     """A feature answers with another version from now on.
 
     Attributes:
@@ -99,7 +99,7 @@ class SyncResult:
         retry_after_s: for how long the server asked to be left alone, in seconds; 0 where it did not.
     """
 
-    changed: tuple[Change, ...] = ()
+    changed: tuple[VersionChange, ...] = ()
     refused: tuple[Refusal, ...] = ()
     error: Problem | None = None
     bytes_received: int = 0
@@ -140,11 +140,11 @@ class _Progress:
     halt: "Halt | None" = None
 
 
-class _NewsError(Exception):
+class _HaltArrivedError(Exception):
     """A halt came while blobs were fetched; no `AlcoveSdkError`, so that nothing takes it for a refusal."""
 
 
-class Synchroniser:
+class Updater:
     """Brings one device's slots to what its app's policy says.
 
     Args:
@@ -189,15 +189,15 @@ class Synchroniser:
         self._consent = consent
 
     def run(self) -> SyncResult:
-        """Sync once; raises nothing for bad weather, a refused version or a full disk."""
+        """Sync once; raises nothing for transient failures, a refused version or a full disk."""
         before = self._slots.read_state()
         progress = _Progress(before)
         self._bounds.begin()
         try:
             with self._slots.exclusive():
                 progress.state = self._slots.read_state()
-                with _noted(progress):
-                    while not self._is_followed(progress):
+                with _record_errors(progress):
+                    while not self._run_to_end(progress):
                         progress.refused.clear()
                         progress.fetched.clear()
         except (StorageError, ForeignFolderError) as error:
@@ -207,17 +207,17 @@ class Synchroniser:
                 self._bounds.check()
             progress.error = self._bounds.ended or progress.error
         first = next((refusal.error for refusal in progress.refused), None)
-        return SyncResult(_changes(before, progress.state), tuple(progress.refused), progress.error or first)
+        return SyncResult(_version_changes(before, progress.state), tuple(progress.refused), progress.error or first)
 
-    def _is_followed(self, progress: _Progress) -> bool:
+    def _run_to_end(self, progress: _Progress) -> bool:
         """Follow the server once; tell whether it was to the end, False if a halt came meanwhile."""
         try:
-            self._follow(progress)
-        except _NewsError:
+            self._run_once(progress)
+        except _HaltArrivedError:
             return False
         return True
 
-    def _ask_again(self, progress: _Progress) -> None:
+    def _check_halt(self, progress: _Progress) -> None:
         """Follow a halt that came since this sync began.
 
         Raises:
@@ -229,10 +229,10 @@ class Synchroniser:
             self._refresh(tree)
             halt = tree.halt(self._app)
         except (AlcoveSdkError, RegistryError):
-            return  # weather, or a tree that is refused: the next sync says so, this one goes on with what it knows
+            return  # a transient failure or a refused tree: the next sync reports it, this one continues
         if halt != progress.halt:
             self._withdraw(progress, halt)
-            raise _NewsError
+            raise _HaltArrivedError
 
     def _withdraw(self, progress: _Progress, halt: "Halt") -> None:
         progress.halt = halt
@@ -241,17 +241,17 @@ class Synchroniser:
         if progress.state != before:
             self._on_withdrawn()
 
-    def _follow(self, progress: _Progress) -> None:
+    def _run_once(self, progress: _Progress) -> None:
         tree = self._open_tree()
         self._refresh(tree)
         halt = tree.halt(self._app)
         self._withdraw(progress, halt)
-        self._store(progress, progress.state.quarantine(self._slots.tries.quarantined()))
-        self._leave_below(progress, tree)
+        self._store(progress, progress.state.quarantine(self._slots.attempts.list_quarantined()))
+        self._withdraw_below_minimum(progress, tree)
         if all(isinstance(refusal.error, ExpiredMetadata) for refusal in progress.refused):
             # Not before: a mirror that holds halts or floors back is not heard.  A team's role that has expired is the
             # team's own doing, since the snapshot names its version: it takes no other team's features away.
-            self._freshness.hear(tree.signed_time())
+            self._freshness.accept_time(tree.signed_time())
         settled = {refusal.feature for refusal in progress.refused}
         policy = tree.policy(self._app)
         for feature in sorted(progress.state.features.keys() - policy.features.keys()):
@@ -271,15 +271,15 @@ class Synchroniser:
                 resolution = choice.resolution
                 fetched = frozenset(ref.manifest_sha256 for ref in choice.fetched)
                 progress.fetched[feature] = fetched
-                self._meet(progress.state, feature, resolution)
-                with self._bounds.asking(lambda: self._ask_again(progress)):
+                self._settle_covariate(progress.state, feature, resolution)
+                with self._bounds.ask_every(lambda: self._check_halt(progress)):
                     self._install_all(progress, feature, choice, tree)
                 current = progress.state.slots(feature).current
-                is_proven = current is not None and self._slots.tries.is_proven(current.manifest_sha256)
-                activated = progress.state.activate(feature, _slot(resolution), is_proven=is_proven)
-                self._store(progress, activated.remember(feature, fetched))
+                is_healthy = current is not None and self._slots.attempts.is_healthy(current.manifest_sha256)
+                activated = progress.state.activate(feature, _slot(resolution), is_healthy=is_healthy)
+                self._store(progress, activated.record_fetched(feature, fetched))
             except QuarantinedError as error:
-                version = self._leave(progress, feature, resolution)
+                version = self._abandon_arm(progress, feature, resolution)
                 progress.refused.append(Refusal(feature, version, error))
             except VersionHaltedError as error:
                 progress.refused.append(Refusal(feature, error.version, error))
@@ -290,9 +290,9 @@ class Synchroniser:
                 raise StorageError(step="install", path=feature, reason=str(error)) from error
         tasks = (one.task for rules in policy.features.values() for one in rules.experiments)
         self._history.keep_only({task.task_id for task in tasks})
-        self._tidy(progress, halt)
+        self._remove_unneeded(progress, halt)
 
-    def _tidy(self, progress: _Progress, halt: "Halt") -> None:
+    def _remove_unneeded(self, progress: _Progress, halt: "Halt") -> None:
         """Remove what is not needed any more; a feature that goes on trying keeps what it has begun, and no other."""
         wanted = progress.state.versions()
         unsettled = {refusal.feature for refusal in progress.refused} | set(halt.frozen)
@@ -310,13 +310,13 @@ class Synchroniser:
                 self._freshness.expire()
             raise
 
-    def _meet(self, state: State, feature: str, resolution: "Resolution") -> None:
+    def _settle_covariate(self, state: State, feature: str, resolution: "Resolution") -> None:
         """Settle what is known of the device before it is in an experiment that asks for it."""
         task = resolution.task
         if task is not None and task.pre_edges:
             slots = state.slots(feature)
-            told = {slot.task for slot in (slots.current, slots.previous, slots.left) if slot is not None}
-            self._history.meet(feature, task, is_in_it=task.model_dump_json() in told)
+            told = {slot.task for slot in (slots.current, slots.previous, slots.abandoned_arm) if slot is not None}
+            self._history.settle_covariate(feature, task, is_in_it=task.model_dump_json() in told)
 
     def _install_all(self, progress: _Progress, feature: str, choice: Choice, tree: SignedTree) -> None:
         """Install every version that is fetched; all are tried, so that a failure does not show in the requests.
@@ -329,7 +329,7 @@ class Synchroniser:
             try:
                 self._installer.install(feature, ref, tree)
             except (AlcoveSdkError, RegistryError, AlcoveRuntimeError) as error:
-                if _is_weather(error):
+                if _is_transient(error):
                     raise
                 if ref in choice.needed:
                     missed.append(error)
@@ -338,15 +338,15 @@ class Synchroniser:
         if missed:
             raise min(missed, key=lambda problem: isinstance(problem, QuarantinedError))
 
-    def _leave(self, progress: _Progress, feature: str, resolution: "Resolution | None") -> str:
+    def _abandon_arm(self, progress: _Progress, feature: str, resolution: "Resolution | None") -> str:
         """Remember the arm whose version cannot run here, if it is the device's own; return the version's name."""
         if resolution is None:
             return BASELINE
-        if self._slots.tries.is_quarantined(resolution.version.manifest_sha256):
-            self._store(progress, progress.state.leave(feature, _slot(resolution)))
+        if self._slots.attempts.is_quarantined(resolution.version.manifest_sha256):
+            self._store(progress, progress.state.abandon_arm(feature, _slot(resolution)))
         return resolution.version.version
 
-    def _leave_below(self, progress: _Progress, tree: SignedTree) -> None:
+    def _withdraw_below_minimum(self, progress: _Progress, tree: SignedTree) -> None:
         """Let every version that its team forbids leave its slot; where that cannot be known, the feature is refused.
 
         Every feature with slots is asked about: a policy, honest or not, may leave out the one that must go.
@@ -367,7 +367,7 @@ class Synchroniser:
             progress.state = state
 
 
-def _is_weather(error: Problem) -> bool:
+def _is_transient(error: Problem) -> bool:
     """Tell whether no other version could be had now either."""
     if isinstance(error, IncompatibleError):
         return False
@@ -375,7 +375,7 @@ def _is_weather(error: Problem) -> bool:
 
 
 @contextlib.contextmanager
-def _noted(progress: _Progress) -> Iterator[None]:
+def _record_errors(progress: _Progress) -> Iterator[None]:
     try:
         yield
     except (AlcoveSdkError, RegistryError, AlcoveRuntimeError) as error:
@@ -394,12 +394,12 @@ def _slot(resolution: "Resolution") -> Slot:
     )
 
 
-def _changes(before: State, after: State) -> tuple[Change, ...]:
+def _version_changes(before: State, after: State) -> tuple[VersionChange, ...]:
     changes = []
     for feature in sorted({*before.features, *after.features}):
         old, new = before.slots(feature).current, after.slots(feature).current
         old_digest, new_digest = (slot.manifest_sha256 if slot else "" for slot in (old, new))
         if old_digest != new_digest:
             was = old.version if old else BASELINE
-            changes.append(Change(feature, was, *((new.version, new.reason) if new else (BASELINE, BASELINE))))
+            changes.append(VersionChange(feature, was, *((new.version, new.reason) if new else (BASELINE, BASELINE))))
     return tuple(changes)

@@ -23,7 +23,7 @@ from alcove.runtime.errors import InputError, InvalidTextError, ProgramError
 from alcove.sdk.capability import Capability
 from alcove.sdk.errors import ResponseTooLargeError, StatusError, TransportError
 from alcove.sdk.limits import CHUNK_BYTES
-from alcove.sdk.transport import Download, Sent, SentObserver, Traffic
+from alcove.sdk.transport import Download, OutboundRequest, RequestObserver, TrafficStats
 
 __all__ = ["FakeEngine", "FakeProgram", "FolderTransport", "HandClock", "SeededEntropy", "fake_program"]
 
@@ -96,14 +96,14 @@ class FolderTransport:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.requests: list[Sent] = []
+        self.requests: list[OutboundRequest] = []
         self.reports: list[bytes] = []
         self.fault: Callable[[str, str], None] | None = None
         self.truncate_at: int | None = None
-        self._traffic = Traffic()
-        self._observer: SentObserver | None = None
+        self._traffic = TrafficStats()
+        self._observer: RequestObserver | None = None
 
-    def connect(self, traffic: Traffic, observer: SentObserver) -> "FolderTransport":
+    def connect(self, traffic: TrafficStats, observer: RequestObserver) -> "FolderTransport":
         """Count in `traffic` and tell `observer` from now on."""
         self._traffic, self._observer = traffic, observer
         return self
@@ -129,7 +129,7 @@ class FolderTransport:
 
     def _note(self, method: str, path: str, body: bytes) -> None:
         wire = f"{method} {path} HTTP/1.1\r\n\r\n".encode() + body
-        sent = Sent(method, path, body, wire)
+        sent = OutboundRequest(method, path, body, wire)
         self.requests.append(sent)
         self._traffic.sent_bytes += len(wire)
         if self._observer is not None:

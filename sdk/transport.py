@@ -18,7 +18,7 @@ _ADDRESS: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class OutboundRequest:
     """One request that left, or tried to.
 
     Attributes:
@@ -34,7 +34,7 @@ class Sent:
     wire: bytes
 
 
-SentObserver = Callable[[Sent], None]
+RequestObserver = Callable[[OutboundRequest], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Transport(Protocol):
 
 
 @dataclass(slots=True)
-class Traffic:
+class TrafficStats:
     """How many bytes went, in each direction: all that was sent, and the bodies that came.
 
     Attributes:
@@ -96,7 +96,7 @@ class Traffic:
     asked_wait_s: float = 0.0
 
 
-def checked_server(server: str) -> str:
+def check_server(server: str) -> str:
     """Return the address of a server with no trailing slash, or refuse it.
 
     Only letters, digits and a few marks are taken, so that no two readers of the address can disagree about its host.

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from alcove.sdk.limits import CRASH_WEIGHT_S, MAX_CRASHES, MAX_CRASHES_KEPT, PULSE_S
+from alcove.sdk.load_attempts import AttemptLog, Crash, is_crash_loop
 from alcove.sdk.storage import Files
-from alcove.sdk.tries import Crash, Tries, is_crash_loop
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
@@ -34,12 +34,12 @@ def started(folder: Path, life: Callable[[Any], object], kind: str = "app") -> i
         faulthandler.disable()
         try:
             sys.argv[:] = [kind]
-            trial = Tries(folder, Files()).begin(DIGEST)
-            if trial is None:
+            attempt = AttemptLog(folder, Files()).begin(DIGEST)
+            if attempt is None:
                 code = 99
             else:
-                trial.leave(is_healthy=False)
-                life(trial)
+                attempt.leave(is_healthy=False)
+                life(attempt)
                 code = 0
         finally:
             os._exit(code)
@@ -47,19 +47,19 @@ def started(folder: Path, life: Callable[[Any], object], kind: str = "app") -> i
     return -1 if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 99 else status
 
 
-def answer(trial: Any, *, native_ns: int = 1000) -> None:
+def answer(attempt: Any, *, native_ns: int = 1000) -> None:
     """One run that goes well."""
-    trial.enter()
-    trial.leave(is_healthy=True, native_ns=native_ns)
+    attempt.enter()
+    attempt.leave(is_healthy=True, native_ns=native_ns)
 
 
 def crashing_at(count: int, how: int = signal.SIGSEGV, *, native_ns: int = 1000) -> Callable[[Any], None]:
     """A life of `count - 1` answers and a crash in the next run."""
 
-    def life(trial: Any) -> None:
+    def life(attempt: Any) -> None:
         for _ in range(count - 1):
-            answer(trial, native_ns=native_ns)
-        trial.enter()
+            answer(attempt, native_ns=native_ns)
+        attempt.enter()
         os.kill(os.getpid(), how)
 
     return life
@@ -97,8 +97,8 @@ def test_version_that_crashes_in_a_share_of_the_starts_ends_too(folder: Path, sh
     chance = random.Random(7)
     expected = (1 - share**3) / (share**3 * (1 - share))
 
-    def life(trial: Any) -> None:
-        answer(trial)
+    def life(attempt: Any) -> None:
+        answer(attempt)
 
     start = 0
     for start in range(1, int(20 * expected)):  # noqa: B007 - told by the assertion
@@ -120,30 +120,30 @@ def test_app_that_is_killed_at_rest_is_never_blamed(folder: Path) -> None:
     """After any number of answers, again and again; nothing is left of it either."""
     for count in range(0, 100, 7):
 
-        def life(trial: Any, count: int = count) -> None:
+        def life(attempt: Any, count: int = count) -> None:
             for _ in range(count):
-                answer(trial)
+                answer(attempt)
             os.kill(os.getpid(), signal.SIGKILL)
 
         assert os.WTERMSIG(started(folder, life)) == signal.SIGKILL
-    assert not Tries(folder, Files()).quarantined()
+    assert not AttemptLog(folder, Files()).list_quarantined()
     assert not list(folder.glob("*.crash"))
 
 
 def test_crash_of_a_forked_child_is_not_the_parents(folder: Path) -> None:
     """The child has the parent's map of the try: what it does there is counted nowhere, and the parent goes on."""
-    trial = Tries(folder, Files()).begin(DIGEST)
-    assert trial is not None
-    trial.leave(is_healthy=False)
+    attempt = AttemptLog(folder, Files()).begin(DIGEST)
+    assert attempt is not None
+    attempt.leave(is_healthy=False)
     process = os.fork()
     if process == 0:
         faulthandler.disable()
-        crashing_at(1)(trial)
+        crashing_at(1)(attempt)
         os._exit(1)
     assert os.WTERMSIG(os.waitpid(process, 0)[1]) == signal.SIGSEGV
     (path,) = folder.glob("*.running")
     assert path.read_bytes()[0] == 0
-    answer(trial)
+    answer(attempt)
     assert path.read_bytes()[8] == 1
 
 

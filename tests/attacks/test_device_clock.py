@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from alcove.registry.errors import ExpiredMetadata
-from alcove.sdk.freshness import Record, after_look
+from alcove.sdk.freshness import Record, advance_record
 from alcove.sdk.limits import MAX_STALE_S
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -120,7 +120,7 @@ def test_no_walk_of_the_clocks_hides_time_or_invents_much(steps: list[tuple[int,
         reading_ns += ran_s * NS
         wall_s = max(0, wall_s + ran_s + jump_s)
         before = record
-        record = after_look(record, wall_s=wall_s, monotonic_ns=reading_ns, boot=str(start), jump_ns=jump_ns)
+        record = advance_record(record, wall_s=wall_s, monotonic_ns=reading_ns, boot=str(start), jump_ns=jump_ns)
         assert record.age_ns >= before.age_ns
         assert certain_ns <= record.age_ns
         assert record.floor_s() == 0
@@ -134,8 +134,8 @@ def test_wrong_count_that_believes_the_wall_clock_alone_is_caught(
     """A test for the tests: with the wall clock as the one measure, a held clock hides everything."""
 
     def wrong(record: Record, **read: Any) -> Record:
-        return after_look(record, **(read | {"monotonic_ns": record.monotonic_ns, "boot": record.boot}))
+        return advance_record(record, **(read | {"monotonic_ns": record.monotonic_ns, "boot": record.boot}))
 
-    monkeypatch.setattr("alcove.sdk.freshness.after_look", wrong)
+    monkeypatch.setattr("alcove.sdk.freshness.advance_record", wrong)
     with pytest.raises(AssertionError):
         test_held_clock_does_not_keep_a_timestamp_alive(installed)

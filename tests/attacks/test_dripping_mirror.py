@@ -353,7 +353,7 @@ def test_halt_is_asked_for_across_files_and_features_too(device: Device) -> None
     blob = device.world.blob("1.0.0").name
     for number in range(10):
         with (
-            bounded.asking(partial(asked.append, number)),
+            bounded.ask_every(partial(asked.append, number)),
             bounded.get(f"/blobs/{blob}", max_bytes=1 << 20) as download,
         ):
             assert b"".join(download.chunks)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from alcove.privacy.ledger import OsLogFile
+from alcove.sdk.load_attempts import AttemptLog
 from alcove.sdk.storage import FileLock, Files
-from alcove.sdk.tries import Tries
 
 from tests.sdk.conftest import FEATURE, Device
 
@@ -25,13 +25,13 @@ LONG_S = 60
 @contextmanager
 def free_lock(path: Path) -> Iterator[None]:
     """Hold a lock that is taken only if nobody has it."""
-    with FileLock(path).held_if_free() as is_held:
+    with FileLock(path).hold_if_free() as is_held:
         assert is_held
         yield
 
 
 LOCKS: dict[str, Callable[[Path], AbstractContextManager[None]]] = {
-    "lock": lambda folder: FileLock(folder / "lock").held(),
+    "lock": lambda folder: FileLock(folder / "lock").hold(),
     "lock if free": lambda folder: free_lock(folder / "lock"),
     "ledger": lambda folder: OsLogFile(folder / "ledger.jsonl").exclusive(),
 }
@@ -120,19 +120,19 @@ def test_crash_of_an_app_is_counted_while_its_child_lives(tmp_path: Path) -> Non
     reader, writer = os.pipe()
     app = os.fork()
     if app == 0:
-        trial = Tries(folder, Files()).begin("d" * 64)
+        attempt = AttemptLog(folder, Files()).begin("d" * 64)
         child = os.fork()
         if child == 0:
             signal.alarm(LONG_S)
             os.write(writer, str(os.getpid()).encode())
             signal.pause()
         os.waitpid(child, os.WNOHANG)
-        assert trial is not None
+        assert attempt is not None
         os._exit(0)  # in native code, as the try says
     os.waitpid(app, 0)
     child = int(os.read(reader, 20))
     try:
-        assert not Tries(folder, Files()).quarantined()
+        assert not AttemptLog(folder, Files()).list_quarantined()
         assert len(list(folder.glob("*.crash"))) == 1
     finally:
         os.kill(child, signal.SIGKILL)

@@ -25,7 +25,7 @@ from alcove.registry.policy import (
 )
 from alcove.registry.policy.attributes import MEMORY_STEPS_MB, coarse
 from alcove.sdk import Client, fetching
-from alcove.sdk.handle import Measurement, Serving
+from alcove.sdk.handle import ActiveModel, Measurement
 from alcove.sdk.limits import MAX_PENDING, MAX_QUESTIONS, MAX_STATE_BYTES
 from alcove.sdk.testing import SeededEntropy, fake_program
 
@@ -291,8 +291,8 @@ def test_new_tasks_at_every_sync_end_no_reports(device: Device, unsynced: None) 
     waiting = [{"task": one.model_dump_json(), "window": window, "cell": 0, "seen": 1} for one in tasks[:MAX_PENDING]]
     pending.write_text(json.dumps(waiting), encoding="utf-8")
     for one in tasks[MAX_PENDING:]:
-        serving = Serving(None, "1.0.0", "experiment", arm=0, task=one.model_dump_json())
-        client._opened_reporter().record(Measurement(FEATURE, serving, Outcome.ACCEPTED, 1.0))
+        active = ActiveModel(None, "1.0.0", "experiment", arm=0, task=one.model_dump_json())
+        client._open_reporter().record(Measurement(FEATURE, active, Outcome.ACCEPTED, 1.0))
     entries = json.loads(pending.read_text(encoding="utf-8"))
     assert [json.loads(entry["task"])["task_id"] for entry in entries] == [one.task_id for one in tasks[3:]]
     assert pending.stat().st_size < MAX_STATE_BYTES / 4

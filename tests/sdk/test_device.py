@@ -138,20 +138,20 @@ def test_what_stays_installed_depends_on_what_was_fetched(
     chosen = other = state.with_slots(feature, FeatureSlots())
     for slot, more in turns:
         fetched = more | {slot.manifest_sha256}
-        chosen = chosen.activate(feature, slot).remember(feature, fetched)
+        chosen = chosen.activate(feature, slot).record_fetched(feature, fetched)
         twin = replace(slot, manifest_sha256=max(fetched))
-        other = other.activate(feature, twin).remember(feature, fetched)
-    assert chosen.slots(feature).installed() == other.slots(feature).installed()
+        other = other.activate(feature, twin).record_fetched(feature, fetched)
+    assert chosen.slots(feature).installed_digests() == other.slots(feature).installed_digests()
 
 
 def test_lock_excludes_and_tells(tmp_path: Path) -> None:
     """A held lock is seen as held, by the same process too, and is free after."""
     lock = FileLock(tmp_path / "lock")
-    with lock.held(), FileLock(tmp_path / "lock").held_if_free() as is_held:
+    with lock.hold(), FileLock(tmp_path / "lock").hold_if_free() as is_held:
         assert not is_held
-    with lock.held_if_free() as is_held:
+    with lock.hold_if_free() as is_held:
         assert is_held
-    with pytest.raises(StorageError), FileLock(tmp_path / "none" / "lock").held():
+    with pytest.raises(StorageError), FileLock(tmp_path / "none" / "lock").hold():
         pass
 
 

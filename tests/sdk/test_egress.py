@@ -13,13 +13,13 @@ from alcove.sdk import (
     Client,
     ClosedError,
     InsecureServerError,
+    OutboundRequest,
     ResponseTooLargeError,
-    Sent,
     StatusError,
     TransportError,
 )
 from alcove.sdk.egress import HEADERS, Egress, TufFetcher
-from alcove.sdk.transport import Traffic, checked_server
+from alcove.sdk.transport import TrafficStats, check_server
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -92,19 +92,19 @@ def test_address_that_is_not_private_is_refused(address: str, tmp_path: Path) ->
 )
 def test_private_address_is_taken(address: str, checked: str) -> None:
     """HTTPS anywhere, HTTP on loopback; a final slash changes nothing."""
-    assert checked_server(address) == checked
+    assert check_server(address) == checked
 
 
 @given(st.text())
 def test_any_text_is_an_address_or_refused(address: str) -> None:
     """Nothing but the typed error comes out."""
     with contextlib.suppress(InsecureServerError):
-        assert checked_server(address).startswith(("https://", "http://"))
+        assert check_server(address).startswith(("https://", "http://"))
 
 
 def test_observer_sees_every_byte_and_the_counts_agree(device: Device, server: TreeServer) -> None:
     """What the server got is what the observer saw and the summary counts: requests, headers and all."""
-    seen: list[Sent] = []
+    seen: list[OutboundRequest] = []
     client = device.client(server.url, transport=None, observer=seen.append)
     result = client.sync()
     assert result.error is None
@@ -134,7 +134,7 @@ def test_headers_are_the_same_for_every_device(device: Device, server: TreeServe
 
 def test_failed_request_is_counted_too(server: TreeServer) -> None:
     """Bytes that were handed over count, whatever came of them."""
-    traffic = Traffic()
+    traffic = TrafficStats()
     egress = Egress(server.url, traffic=traffic)
     with pytest.raises(StatusError) as caught:
         body(egress, "/metadata/none.json")
@@ -293,7 +293,7 @@ def test_https_is_verified_and_observed(server: TreeServer, tmp_path: Path, monk
     context.load_cert_chain(cert, key)
     server.server.socket = context.wrap_socket(server.server.socket, server_side=True)
     address = server.url.replace("http://127.0.0.1", "https://localhost")
-    seen: list[Sent] = []
+    seen: list[OutboundRequest] = []
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     suspicious = Egress(address, observer=seen.append)
     with pytest.raises(TransportError, match="CERTIFICATE_VERIFY_FAILED"):
@@ -360,7 +360,7 @@ def leaky(device: Device) -> Callable[[str], object]:
 CANARY = "the canary sings 7f3a91c2"
 
 
-def carries(requests: list[Sent]) -> bool:
+def carries(requests: list[OutboundRequest]) -> bool:
     """Whether anything of the canary is in what left."""
     forms = [CANARY.encode(), CANARY.encode().hex().encode(), CANARY.encode("utf-16-le"), CANARY[::-1].encode()]
     return any(form in sent.wire for sent in requests for form in forms)

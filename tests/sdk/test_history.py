@@ -215,11 +215,11 @@ def test_no_damage_stops_a_device_or_makes_up_a_past(tmp_path: Path, content: by
     history = History(tmp_path, Files())
     assert history.bin_of(task()) == 0
     history.keep_only(())
-    history.meet("a", task(), is_in_it=False)
+    history.settle_covariate("a", task(), is_in_it=False)
     assert history.bin_of(task()) == 0
     for _ in range(5):
         history.note("a", is_accepted=True)
-    history.meet("a", task("next"), is_in_it=False)
+    history.settle_covariate("a", task("next"), is_in_it=False)
     assert history.bin_of(task("next")) == 3
 
 
@@ -241,7 +241,7 @@ def test_history_is_bounded_private_and_forgets_the_oldest(tmp_path: Path) -> No
     assert found["a"] == "1" * 24 + "0" * 40
     history.note("one more", is_accepted=True)
     assert "a" not in json.loads((tmp_path / "history.json").read_bytes())
-    history.meet("f1", task(), is_in_it=False)
+    history.settle_covariate("f1", task(), is_in_it=False)
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
 
 
@@ -271,7 +271,7 @@ def test_disk_that_fails_at_any_step_leaves_old_or_new(tmp_path: Path) -> None:
     for place in itertools.count(1):
         one, steps[0], failing[0] = task(f"exp-{place}"), 0, place
         try:
-            history.meet("a", one, is_in_it=False)
+            history.settle_covariate("a", one, is_in_it=False)
         except StorageError:
             assert history.bin_of(one) in (0, 3)
         else:

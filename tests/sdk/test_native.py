@@ -167,12 +167,12 @@ def test_weight_that_rotted_on_the_disk_is_repaired_under_the_same_handle(client
     with Client("reader", tmp_path / "device", client.server, client._trusted_root, **options) as later:
         handle = later.feature("language_id")
         assert handle.version == UPDATE
-        model: Any = later._servings.reference("language_id", None).serving.model
+        model: Any = later._active_models.model_ref("language_id", None).active.model
         with pytest.raises(ProgramError):
             model.verify_weights()
         result = later.sync()
         assert (result.error, result.changed) == (None, ())
-        repaired: Any = later._servings.reference("language_id", None).serving.model
+        repaired: Any = later._active_models.model_ref("language_id", None).active.model
         repaired.verify_weights()
         assert handle.predict("Guten Tag").version == UPDATE
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from alcove.sdk import ResponseTooLargeError, TransportError
 from alcove.sdk.egress import Egress
-from alcove.sdk.transport import Traffic
+from alcove.sdk.transport import TrafficStats
 
 WHOLE = bytes(range(256)) * 400
 
@@ -41,7 +41,7 @@ def answering(body: bytes, *, encoding: str = "gzip", status: str = "200 OK", ex
         thread.join()
 
 
-def read(url: str, *, max_bytes: int = 1 << 20, start: int = 0, traffic: Traffic | None = None) -> bytes:
+def read(url: str, *, max_bytes: int = 1 << 20, start: int = 0, traffic: TrafficStats | None = None) -> bytes:
     """Return the whole answer."""
     egress = Egress(url, traffic=traffic)
     try:
@@ -54,7 +54,7 @@ def read(url: str, *, max_bytes: int = 1 << 20, start: int = 0, traffic: Traffic
 def test_packed_file_arrives_as_it_is_and_counts_as_it_was_sent() -> None:
     """The bytes that moved are counted, not those that they became."""
     packed = gzip.compress(WHOLE)
-    traffic = Traffic()
+    traffic = TrafficStats()
     with answering(packed) as url:
         assert read(url, traffic=traffic) == WHOLE
     assert traffic.received_bytes == len(packed) < len(WHOLE)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from alcove.registry.errors import MissingTarget, ProgramRefusedError, RollbackError, VersionHaltedError
 from alcove.registry.inspection import ProgramFacts
-from alcove.sdk import Change, DeviceAttributes, IntegrityError, RuntimeTooOldError
+from alcove.sdk import DeviceAttributes, IntegrityError, RuntimeTooOldError, VersionChange
 from alcove.sdk.limits import ALL_VERSIONS_BYTES
 from alcove.sdk.state import FeatureSlots
 from alcove.sdk.testing import FakeEngine, SeededEntropy, fake_program
@@ -30,7 +30,7 @@ def test_sync_installs_and_the_open_handle_answers_with_it(device: Device) -> No
     handle = client.feature(FEATURE)
     assert handle.version == "baseline"
     result = client.sync()
-    assert result.changed == (Change(FEATURE, "baseline", "1.0.0", "default"),)
+    assert result.changed == (VersionChange(FEATURE, "baseline", "1.0.0", "default"),)
     assert result.error is None
     assert result.refused == ()
     assert result.bytes_received > device.world.blob("1.0.0").stat().st_size
@@ -63,10 +63,10 @@ def test_rollout_reaches_exactly_its_devices(released: World, make_device: MakeD
     client = device.client()
     assert client.sync().changed[0].after == "1.0.0"
     released.set_policy("1.0.0", rollout=("2.0.0", 10_000))
-    assert client.sync().changed == (Change(FEATURE, "1.0.0", "2.0.0", "rollout"),)
+    assert client.sync().changed == (VersionChange(FEATURE, "1.0.0", "2.0.0", "rollout"),)
     released.set_policy("1.0.0")
     before = len(device.transport.requests)
-    assert client.sync().changed == (Change(FEATURE, "2.0.0", "1.0.0", "default"),)
+    assert client.sync().changed == (VersionChange(FEATURE, "2.0.0", "1.0.0", "default"),)
     assert not [sent for sent in device.transport.requests[before:] if sent.path.startswith("/blobs")]
 
 
@@ -237,7 +237,7 @@ def test_keeping_only_the_slots_would_tell_the_arm(
     def slots_only(slots: FeatureSlots) -> frozenset[str]:
         return frozenset(slot.manifest_sha256 for slot in (slots.current, slots.previous) if slot is not None)
 
-    monkeypatch.setattr(FeatureSlots, "installed", slots_only)
+    monkeypatch.setattr(FeatureSlots, "installed_digests", slots_only)
     assert not walk_of_policies(released, make_device, 1)
 
 
@@ -269,11 +269,11 @@ def test_halted_version_gives_way_to_previous_then_baseline(device: Device) -> N
     assert device.answer(client) == "two 2.0.0 default"
     world.halt("2.0.0")
     result = client.sync()
-    assert result.changed == (Change(FEATURE, "2.0.0", "1.0.0", "fallback"),)
+    assert result.changed == (VersionChange(FEATURE, "2.0.0", "1.0.0", "fallback"),)
     assert isinstance(result.error, VersionHaltedError)
     assert device.answer(client) == "one 1.0.0 fallback"
     world.halt("1.0.0", "2.0.0")
-    assert client.sync().changed == (Change(FEATURE, "1.0.0", "baseline", "baseline"),)
+    assert client.sync().changed == (VersionChange(FEATURE, "1.0.0", "baseline", "baseline"),)
     assert device.answer(client) == "shipped baseline baseline"
     assert device.answer(device.client()) == "shipped baseline baseline"
 
@@ -311,7 +311,7 @@ def test_version_below_its_teams_floor_leaves_its_slot(device: Device, is_frozen
     if is_frozen:
         device.world.halt(is_frozen=True)
     result = client.sync()
-    assert result.changed == (Change(FEATURE, "1.0.0", "baseline", "baseline"),)
+    assert result.changed == (VersionChange(FEATURE, "1.0.0", "baseline", "baseline"),)
     assert (result.error is None) == is_frozen
     assert is_frozen or isinstance(result.error, RollbackError)
     assert device.answer(client) == "shipped baseline baseline"
@@ -327,7 +327,7 @@ def test_floor_holds_for_a_feature_that_the_policy_leaves_out(device: Device) ->
     device.world.raise_floor("5.0.0")
     device.world.drop_from_policy()
     result = client.sync()
-    assert (result.changed, result.error) == ((Change(FEATURE, "1.0.0", "baseline", "baseline"),), None)
+    assert (result.changed, result.error) == ((VersionChange(FEATURE, "1.0.0", "baseline", "baseline"),), None)
     assert device.answer(client) == device.answer(device.client()) == "shipped baseline baseline"
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 from alcove.sdk import QuarantinedError
-from alcove.sdk import tries as tries_module
+from alcove.sdk import load_attempts as attempts_module
+from alcove.sdk.load_attempts import AttemptLog
 from alcove.sdk.storage import Files
 from alcove.sdk.testing import FakeEngine, FakeProgram, fake_program
-from alcove.sdk.tries import Tries
 
 from tests.sdk.conftest import FEATURE, Device, World
 from tests.sdk.test_crash import keep, restore
@@ -101,9 +101,9 @@ def in_process(action: Callable[[], object]) -> int:
     return os.waitpid(process, 0)[1]
 
 
-def held(device: Device) -> list[Path]:
-    """Return the tries of living processes."""
-    return [path for path in (device.folder / "tries").glob("*.running") if tries_module._is_held(path)]
+def list_living(device: Device) -> list[Path]:
+    """Return the attempts of living processes."""
+    return [path for path in (device.folder / "tries").glob("*.running") if attempts_module._is_held(path)]
 
 
 def answer_with(device: Device, engine: FakeEngine, kind: str = "app") -> int:
@@ -205,14 +205,14 @@ def killed_after(device: Device, label: str, where: str, seconds: float) -> int:
 
     def wait_and_die() -> None:
         while True:
-            tries = [tries_module._read(path) for path in held(device)]
-            if any(record is not None and record[3] >= seconds * 1e9 for record in tries):
+            attempts = [attempts_module._read(path) for path in list_living(device)]
+            if any(record is not None and record[3] >= seconds * 1e9 for record in attempts):
                 os.kill(os.getpid(), signal.SIGKILL)
 
     def run() -> None:
         begun = time.monotonic_ns()
         fast = SimpleNamespace(monotonic_ns=lambda: begun + 1000 * (time.monotonic_ns() - begun))
-        vars(tries_module).update(time=fast, PULSE_S=0.0005)
+        vars(attempts_module).update(time=fast, PULSE_S=0.0005)
         client = device.client(engine=DeadlyEngine(label, where, wait_and_die))
         if where == "verify":
             client.sync()
@@ -230,15 +230,15 @@ def test_app_that_is_killed_at_several_moments_of_a_long_check_or_run_keeps_its_
     if where == "verify":
         updated.world.push("3.0.0", fake_program("three"))
         updated.world.set_policy("3.0.0")
-    tries = Tries(updated.folder / "tries", Files())
+    attempts = AttemptLog(updated.folder / "tries", Files())
     for seconds in (2, 30, 5, 60, 3, 20):
         assert os.WTERMSIG(killed_after(updated, label, where, seconds)) == signal.SIGKILL
-        assert not tries.quarantined(), seconds
-    tries.keep_only(frozenset())
+        assert not attempts.list_quarantined(), seconds
+    attempts.keep_only(frozenset())
     for _ in range(3):
-        assert not tries.quarantined()
+        assert not attempts.list_quarantined()
         assert os.WTERMSIG(killed_after(updated, label, where, 1000)) == signal.SIGKILL
-    assert tries.quarantined()
+    assert attempts.list_quarantined()
 
 
 def test_pulse_of_a_quick_run_ends_with_it(updated: Device) -> None:
@@ -246,15 +246,15 @@ def test_pulse_of_a_quick_run_ends_with_it(updated: Device) -> None:
     client = updated.client()
     handle = client.feature(FEATURE)
     assert updated.answer(client) == TWO
-    trial = handle._reference.serving.trial
-    assert (trial.is_slow, trial._pulse) == (False, None)
+    attempt = handle._model_ref.active.attempt
+    assert (attempt.is_slow, attempt._pulse) == (False, None)
     beating = []
     for native_ns in (0, 10**9, 10**6, 0):
-        trial.enter()
-        beating.append(trial._pulse is not None)
-        trial.leave(is_healthy=True, native_ns=native_ns)
+        attempt.enter()
+        beating.append(attempt._pulse is not None)
+        attempt.leave(is_healthy=True, native_ns=native_ns)
     assert beating == [False, False, True, False]
-    assert trial._pulse is None
+    assert attempt._pulse is None
 
 
 def test_process_that_answers_and_ends_at_rest_forgives_the_crashes_before_it(updated: Device) -> None:
@@ -281,7 +281,7 @@ def test_app_that_is_killed_while_its_version_is_at_rest_has_not_crashed_of_it(u
 
 
 def test_prediction_that_is_refused_is_neither_a_crash_nor_health(updated: Device) -> None:
-    """Bad input of the app's says nothing about the version: it stays on trial, and is caught later."""
+    """Bad input of the app's says nothing about the version: it stays watched, and is caught later."""
     deadly = DeadlyEngine("two", "run", die(signal.SIGSEGV))
 
     def refuse_and_crash() -> None:
@@ -313,7 +313,7 @@ def test_crash_loop_beside_a_healthy_process_is_caught_and_leaves_that_one_alone
 
 def test_processes_in_the_middle_of_their_first_run_are_no_crashes(updated: Device) -> None:
     """Three slow first predictions at a time, while others start and end: nobody takes the living for dead."""
-    entered, go_on, before = os.pipe(), os.pipe(), len(held(updated))
+    entered, go_on, before = os.pipe(), os.pipe(), len(list_living(updated))
 
     def wait() -> None:
         os.write(entered[1], b"x")
@@ -337,12 +337,12 @@ def test_processes_in_the_middle_of_their_first_run_are_no_crashes(updated: Devi
         assert os.read(entered[0], 1) == b"x"
     for _ in range(3):
         assert answer_with(updated, FakeEngine()) == 0
-    tries = Tries(updated.folder / "tries", Files())
-    assert len(held(updated)) == 3 + before
-    assert not tries.quarantined()
+    attempts = AttemptLog(updated.folder / "tries", Files())
+    assert len(list_living(updated)) == 3 + before
+    assert not attempts.list_quarantined()
     os.write(go_on[1], b"xxx")
     assert [os.waitpid(process, 0)[1] for process in slow] == [0, 0, 0]
-    assert not tries.quarantined()
+    assert not attempts.list_quarantined()
     assert not list((updated.folder / "tries").glob("*.crash"))
     assert updated.answer(updated.client()) == TWO
 
@@ -379,7 +379,7 @@ def test_previous_is_the_last_one_when_it_has_answered(device: Device) -> None:
 
 
 def test_try_is_on_the_disk_before_the_program_is_loaded(updated: Device) -> None:
-    """Written, synced, named, its name synced: then the first byte is read (tries.py, T1)."""
+    """Written, synced, named, its name synced: then the first byte is read (load_attempts.py, T1)."""
     order: list[str] = []
 
     class Watching(FakeEngine):
@@ -426,7 +426,9 @@ def test_kill_at_every_disk_step_of_load_and_first_prediction_leaves_a_device_th
         client = updated.client()
         answers.append(updated.answer(client))
         assert client.sync().error is None or answers[-1] == BACK
-        assert len(held(updated)) == len(list((updated.folder / "tries").glob("*.running"))), "others are settled"
+        assert len(list_living(updated)) == len(list((updated.folder / "tries").glob("*.running"))), (
+            "others are settled"
+        )
         assert not list((updated.folder / "tries").glob("*.partial"))
     # Counted once it has its name; not before, and not when the marker is made after the first answer, at rest.
     assert set(answers[:-1]) == {TWO, BACK}
@@ -434,7 +436,7 @@ def test_kill_at_every_disk_step_of_load_and_first_prediction_leaves_a_device_th
 
 
 def test_disk_full_at_every_step_of_load_and_first_prediction_answers_all_the_same(updated: Device) -> None:
-    """What cannot be counted is loaded: an answer comes before a count (tries.py, T1)."""
+    """What cannot be counted is loaded: an answer comes before a count (load_attempts.py, T1)."""
     for lasting in (False, True):
         failed, at = True, 0
         while failed:
@@ -448,12 +450,12 @@ def test_disk_full_at_every_step_of_load_and_first_prediction_answers_all_the_sa
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
             client = updated.client(files=Files(lambda _, __: None))
-            client._slots.tries._files = Files(fill)
+            client._slots.attempts._files = Files(fill)
             assert updated.answer(client) == TWO, at
             assert updated.answer(client) == TWO, at
             at += 1
         assert at >= 4
-    assert not Tries(updated.folder / "tries", Files()).quarantined()
+    assert not AttemptLog(updated.folder / "tries", Files()).list_quarantined()
 
 
 def test_quarantine_holds_where_it_cannot_be_written_down(updated: Device) -> None:
@@ -467,7 +469,7 @@ def test_quarantine_holds_where_it_cannot_be_written_down(updated: Device) -> No
 
     for _ in range(2):
         client = updated.client(engine=deadly)
-        client._slots.tries._files = Files(full)
+        client._slots.attempts._files = Files(full)
         assert updated.answer(client) == BACK
 
 
@@ -494,7 +496,7 @@ def test_what_is_known_of_versions_that_are_gone_is_forgotten_but_for_quarantine
         updated.world.set_policy(f"4.0.{number}")
         assert client.sync().error is None
         updated.answer(client)
-    living = set(held(updated))
+    living = set(list_living(updated))
     names = sorted(path.name.partition(".")[2] for path in (updated.folder / "tries").iterdir() if path not in living)
     assert names.count("quarantined") == 1
     assert names.count("proven") <= 4

@@ -1,7 +1,7 @@
 """Counts how often a version ended this app, and keeps one that does so from being loaded here again.
 
     data_dir/tries/
-      <manifest sha256>.<kind>.<token>.running  a version in one process, for as long as that lives: what `Trial` maps
+      <manifest sha256>.<kind>.<token>.running  a version in one living process: what `LoadAttempt` maps
       <manifest sha256>.<kind>.<number>.crash   the same, of a process that ended in native code; numbers rise
       <manifest sha256>.proven                  it has answered here
       <manifest sha256>.quarantined             it crashed in a row: never loaded or installed again
@@ -20,10 +20,10 @@ three crashes after the same number of answers, as far into the run (within a qu
 program, and no killer.
 
 Invariants:
-  T1  A try is on the disk, content and name, before the first byte of its program is loaded.  Where it cannot be
+  T1  An attempt is on the disk, content and name, before the first byte of its program is loaded.  Where it cannot be
       written (a full disk), the version is loaded all the same: an answer comes before a count.
-  T2  The process that makes a try holds a lock on its file until it ends, however it ends: a try that nobody holds and
-      that says "in native code" is a crash.  Processes never change each other's tries while they live.
+  T2  The process that makes an attempt locks its file until it ends, however it ends: one that nobody holds and
+      that says "in native code" is a crash.  Processes never change each other's attempts while they live.
   T3  Crashes count for each kind of process (its program's name): one that loops is caught beside one that is well.
   T4  A quarantine has no end.  It is by digest: the team publishes another version.
   T5  Nothing here is under the slots' lock (I6), so nobody who predicts waits for a sync.  An app of before this folder
@@ -68,7 +68,7 @@ from alcove.sdk.storage import PARTIAL, Files
 
 RUNNING: Final = ".running"
 CRASH: Final = ".crash"
-PROVEN: Final = ".proven"
+HEALTHY: Final = ".proven"
 QUARANTINED: Final = ".quarantined"
 REFUSED: Final = ".refused"
 _OF_BEFORE: Final = ".try"
@@ -110,8 +110,8 @@ def _has_alike(spent_ns: list[float]) -> bool:
     return any(longer <= ALIKE * shorter for shorter, longer in zip(spent_ns, spent_ns[span:], strict=False))
 
 
-class Trial:
-    """One process's try of one version, from before its load to the end of the process; safe for several threads.
+class LoadAttempt:
+    """A process's attempt to load one version, until the process ends; safe for several threads.
 
     Attributes:
         is_over: it needs no watching; read without a lock at each prediction.
@@ -119,28 +119,28 @@ class Trial:
 
     Args:
         files: the disk.
-        path: the try.
-        record: its bytes, shared and locked; None for a trial that is over before it begins.
-        proven: the marker of a version that has answered.
+        path: the attempt's file.
+        record: its bytes, shared and locked; None for an attempt that is over before it begins.
+        healthy_marker: the marker of a version that has answered.
     """
 
     __slots__ = (
         "__weakref__",
         "_files",
+        "_healthy_marker",
         "_lock",
         "_path",
-        "_proven",
         "_pulse",
         "_record",
         "is_over",
         "is_slow",
     )
 
-    def __init__(self, files: Files, path: Path, record: "memoryview[int] | None", proven: Path) -> None:
+    def __init__(self, files: Files, path: Path, record: "memoryview[int] | None", healthy_marker: Path) -> None:
         self._files = files
         self._path = path
         self._record = record
-        self._proven = proven
+        self._healthy_marker = healthy_marker
         # Held for a few writes to memory.
         self._lock = threading.Lock()
         self._pulse: _Pulse | None = None
@@ -177,15 +177,15 @@ class Trial:
             if record[_RUNS] == 0 or not self.is_slow:
                 self._end_pulse(record)
             is_first = is_healthy and record[_ANSWERS] == 1
-        if is_first and not self._proven.exists():
+        if is_first and not self._healthy_marker.exists():
             with contextlib.suppress(StorageError):
-                # Not synced: lost in a power cut, it is merely proven later.
-                self._files.append(self._proven, b"")
+                # Not synced: lost in a power cut, it is merely marked later.
+                self._files.append(self._healthy_marker, b"")
 
     def abandon(self) -> None:
-        """End the trial, because the version was refused or left; raises nothing.
+        """End the attempt, because the version was refused or left; raises nothing.
 
-        A try that had an answer stays, at rest, for the next process to see; of another nothing is learned.
+        An attempt that had an answer stays, at rest, for the next process to see; of another nothing is learned.
         """
         with self._lock:
             record, self._record = self._record, None
@@ -201,7 +201,7 @@ class Trial:
                 self._files.remove(self._path)
 
     def forget(self) -> None:
-        """Leave the try to the process that this one was forked from."""
+        """Leave the attempt to the process that this one was forked from."""
         self._lock = threading.Lock()  # whoever held it is not here
         self.is_over = True
         self._record = self._pulse = None
@@ -224,10 +224,10 @@ class Trial:
 
 
 class _Pulse:
-    """Notes four times a second how far a trial's run is, until it is ended; holds no lock between."""
+    """Notes four times a second how far an attempt's run is, until it is ended; holds no lock between."""
 
-    def __init__(self, trial: Trial) -> None:
-        self._trial = weakref.ref(trial)
+    def __init__(self, attempt: LoadAttempt) -> None:
+        self._attempt = weakref.ref(attempt)
         self._start_ns = time.monotonic_ns()
         self._ended = threading.Event()
         threading.Thread(target=self._beat, name="alcove-pulse", daemon=True).start()
@@ -237,28 +237,28 @@ class _Pulse:
 
     def _beat(self) -> None:
         while not self._ended.wait(PULSE_S):
-            trial = self._trial()
-            if trial is None:
+            attempt = self._attempt()
+            if attempt is None:
                 return
-            trial.note(time.monotonic_ns() - self._start_ns)
+            attempt.note(time.monotonic_ns() - self._start_ns)
 
 
-_LIVING: "weakref.WeakSet[Trial]" = weakref.WeakSet()
+_LIVING: "weakref.WeakSet[LoadAttempt]" = weakref.WeakSet()
 
 
 def _forget_all() -> None:
-    for trial in list(_LIVING):
-        trial.forget()
+    for attempt in list(_LIVING):
+        attempt.forget()
 
 
 os.register_at_fork(after_in_child=_forget_all)
 
-NO_TRIAL: Final = Trial(Files(), Path(), None, Path())
-"""Of what needs none: the app's own baseline, and a version whose try could not be written."""
+NO_ATTEMPT: Final = LoadAttempt(Files(), Path(), None, Path())
+"""Of what needs none: the app's own baseline, and a version whose attempt could not be written."""
 
 
-class Tries:
-    """The tries, proofs and quarantines of one device's data folder; safe for several threads and processes.
+class AttemptLog:
+    """The load attempts, health markers and quarantines of a data folder; safe for several threads and processes.
 
     Args:
         folder: "tries" in the data folder; made when first needed.
@@ -270,10 +270,10 @@ class Tries:
         self._files = files
         self._kind = hashlib.sha256((sys.argv[0] if sys.argv else "").encode(errors="replace")).hexdigest()[:8]
 
-    def begin(self, manifest_sha256: str) -> Trial | None:
-        """Count a try of a version that is about to be loaded; None where it is quarantined.
+    def begin(self, manifest_sha256: str) -> LoadAttempt | None:
+        """Count a load attempt of a version that is about to be loaded; None where it is quarantined.
 
-        The trial begins in native code; `leave` when the load has returned.
+        The attempt begins in native code; `leave` when the load has returned.
         """
         try:
             if self.is_quarantined(manifest_sha256):
@@ -281,13 +281,13 @@ class Tries:
             if self._is_loop(manifest_sha256):
                 self._quarantine(manifest_sha256)
                 return None
-            return self._counted(manifest_sha256)
+            return self._count_attempt(manifest_sha256)
         except (StorageError, OSError):
-            return NO_TRIAL
+            return NO_ATTEMPT
 
-    def is_proven(self, manifest_sha256: str) -> bool:
+    def is_healthy(self, manifest_sha256: str) -> bool:
         """Tell whether a version has answered here."""
-        return (self._folder / f"{manifest_sha256}{PROVEN}").exists()
+        return (self._folder / f"{manifest_sha256}{HEALTHY}").exists()
 
     def is_quarantined(self, manifest_sha256: str) -> bool:
         """Tell whether a version must not be loaded or installed here."""
@@ -318,36 +318,36 @@ class Tries:
             return None  # damaged: it is fetched once more, and refused again
         return reasons[-1] if len(reasons) >= MAX_REFUSALS else None
 
-    def quarantined(self) -> frozenset[str]:
+    def list_quarantined(self) -> frozenset[str]:
         """Return the manifest digests of all that must not be loaded or installed here."""
-        counted = [*self._listed(f"*{RUNNING}"), *self._listed(f"*{CRASH}")]
+        counted = [*self._list_files(f"*{RUNNING}"), *self._list_files(f"*{CRASH}")]
         for digest in {path.name.partition(".")[0] for path in counted}:
             if self._is_loop(digest):
                 self._quarantine(digest)
-        return frozenset(path.name.removesuffix(QUARANTINED) for path in self._listed(f"*{QUARANTINED}"))
+        return frozenset(path.name.removesuffix(QUARANTINED) for path in self._list_files(f"*{QUARANTINED}"))
 
     def keep_only(self, manifest_digests: frozenset[str]) -> None:
-        """Remove what is known of versions that are no longer here; quarantines stay (T4), and so do living tries (T2).
+        """Remove the records of versions that are gone; quarantines stay (T4), and so do living attempts (T2).
 
         Raises:
             StorageError: a step failed; what is left goes next time.
         """
-        for path in self._listed("*"):
+        for path in self._list_files("*"):
             digest = path.name.partition(".")[0]
             is_named = digest in manifest_digests and path.suffix not in (PARTIAL, _OF_BEFORE)
             if path.suffix == QUARANTINED or is_named or _is_held(path):
                 continue
             self._files.remove(path)
 
-    def _counted(self, digest: str) -> Trial:
-        """Return a try that is locked, written and synced before it has its name (T1, T2)."""
+    def _count_attempt(self, digest: str) -> LoadAttempt:
+        """Return an attempt that is locked, written and synced before it has its name (T1, T2)."""
         self._files.make_folder(self._folder)
         path = self._folder / f"{digest}.{self._kind}.{os.urandom(8).hex()}{RUNNING}"
         made = path.with_name(path.name + PARTIAL)
         record = None
         try:
             self._files.append(made, _RECORD.pack(1, 0, 0, 0))
-            record = _held_record(made)
+            record = _map_locked(made)
             self._files.sync_file(made)
             self._files.rename(made, path)
             self._files.sync_folder(self._folder)
@@ -358,15 +358,15 @@ class Tries:
                 with contextlib.suppress(StorageError):
                     self._files.remove(left)
             raise
-        return Trial(self._files, path, record, self._folder / f"{digest}{PROVEN}")
+        return LoadAttempt(self._files, path, record, self._folder / f"{digest}{HEALTHY}")
 
     def _is_loop(self, digest: str) -> bool:
-        """Settle the tries of processes that are gone, and judge what is left, for each kind of process."""
+        """Settle the attempts of ended processes, and judge the rest, for each kind of process."""
         by_kind: dict[str, list[Path]] = {}
-        for path in self._listed(f"{digest}.*{CRASH}"):
+        for path in self._list_files(f"{digest}.*{CRASH}"):
             by_kind.setdefault(_kind_of(path), []).append(path)
         found: list[Path] = []
-        for path in self._listed(f"{digest}.*{RUNNING}"):
+        for path in self._list_files(f"{digest}.*{RUNNING}"):
             if _is_held(path):
                 continue
             record = _read(path)
@@ -383,10 +383,10 @@ class Tries:
             self._drop(path)
         for path in found:
             crashes = by_kind.setdefault(_kind_of(path), [])
-            crashes.append(self._settled(path, crashes))
+            crashes.append(self._record_crash(path, crashes))
         return any(is_crash_loop(self._crashes(paths)) for paths in by_kind.values())
 
-    def _settled(self, path: Path, earlier: list[Path]) -> Path:
+    def _record_crash(self, path: Path, earlier: list[Path]) -> Path:
         """Name a crash as one, behind earlier ones; where that fails, it is found again and counted just so."""
         numbers = (crash.name.split(".")[2] for crash in earlier if crash.suffix == CRASH)
         number = max((int(number) for number in numbers if number.isdecimal()), default=0) + 1
@@ -411,11 +411,11 @@ class Tries:
         """Write the quarantine down; where that fails, the crashes stay and say the same."""
         with contextlib.suppress(StorageError):
             self._files.create_once(self._folder / f"{digest}{QUARANTINED}", b"")
-            for path in self._listed(f"{digest}.*"):
+            for path in self._list_files(f"{digest}.*"):
                 if path.suffix != QUARANTINED and not _is_held(path):
                     self._files.remove(path)
 
-    def _listed(self, pattern: str) -> Iterator[Path]:
+    def _list_files(self, pattern: str) -> Iterator[Path]:
         with contextlib.suppress(OSError):
             yield from sorted(self._folder.glob(pattern))
 
@@ -425,7 +425,7 @@ def _kind_of(path: Path) -> str:
 
 
 def _read(path: Path) -> tuple[int, ...] | None:
-    """Return a try, as `_RECORD` has it; None if it is gone.  What is no try says that it crashed."""
+    """Return an attempt, as `_RECORD` has it; None if it is gone.  What is no attempt's file says that it crashed."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -435,8 +435,8 @@ def _read(path: Path) -> tuple[int, ...] | None:
     return _RECORD.unpack(data)
 
 
-def _held_record(path: Path) -> "memoryview[int]":
-    """Return the bytes of a try, shared and locked: the map keeps the lock until it, or the process, ends."""
+def _map_locked(path: Path) -> "memoryview[int]":
+    """Return the bytes of an attempt, shared and locked: the map keeps the lock until it, or the process, ends."""
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -446,7 +446,7 @@ def _held_record(path: Path) -> "memoryview[int]":
 
 
 def _is_held(path: Path) -> bool:
-    """Tell whether a living process holds a try; those who only look don't keep each other out."""
+    """Tell whether a living process holds an attempt; those who only look don't keep each other out."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

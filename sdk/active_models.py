@@ -1,8 +1,8 @@
-"""Chooses which program answers for a feature on this device, and from when on another does.
+"""Chooses which program answers for a feature on this device, and replaces it when a sync does.
 
-    state ─▶ current ─▶ previous ─▶ baseline: the first that is there, is not on its last try, and loads ─▶ Serving
+    state ─▶ current ─▶ previous ─▶ baseline: the first that is there, is in no crash loop, and loads ─▶ ActiveModel
     overdue (freshness.py) ─▶ baseline alone; slots and files stay, so that the next word of the server gives them back
-    sync ─▶ follow(): every handle answers with what the state says then
+    sync ─▶ refresh(): every handle answers with what the state says then
 
 No network, and nothing is loaded under the lock.
 """
@@ -18,19 +18,19 @@ from alcove.runtime.errors import AlcoveRuntimeError
 from alcove.sdk.contract import Contract, default_baseline, known_contracts
 from alcove.sdk.engine import Engine, Runnable
 from alcove.sdk.errors import UnknownFeatureError
-from alcove.sdk.handle import STALE, Reference, Serving
+from alcove.sdk.handle import STALE, ActiveModel, ModelRef
+from alcove.sdk.load_attempts import LoadAttempt
 from alcove.sdk.slots import SlotStore
 from alcove.sdk.state import Slot, State
-from alcove.sdk.tries import Trial
 
-UNAVAILABLE = Serving(None, "", "unavailable")
+UNAVAILABLE = ActiveModel(None, "", "unavailable")
 """Answers for a feature of which nothing could be loaded."""
 
-SILENT = Serving(None, "", STALE)
+STALE_MODEL = ActiveModel(None, "", STALE)
 """Answers for a feature without a baseline while the server was not heard for too long."""
 
 
-class Servings:
+class ActiveModels:
     """What answers for each feature, shared by all its handles; safe for several threads.
 
     Args:
@@ -49,14 +49,14 @@ class Servings:
         self._is_overdue = is_overdue
         self._lock = threading.Lock()
         self._swaps = 0
-        self._references: dict[str, Reference] = {}
+        self._model_refs: dict[str, ModelRef] = {}
         self._contracts: dict[str, Contract[Any]] = {}
 
-    def remember(self, name: str, contract: Contract[Any]) -> None:
-        """Know a feature's contract from now on."""
+    def register_contract(self, name: str, contract: Contract[Any]) -> None:
+        """Register a feature's contract."""
         self._contracts[name] = contract
 
-    def reference(self, name: str, contract: Contract[Any] | None) -> Reference:
+    def model_ref(self, name: str, contract: Contract[Any] | None) -> ModelRef:
         """Return what all handles of a feature share; made again where a sync swapped versions meanwhile.
 
         Raises:
@@ -65,16 +65,16 @@ class Servings:
         """
         while True:
             with self._lock:
-                if name in self._references:
-                    return self._references[name]
+                if name in self._model_refs:
+                    return self._model_refs[name]
                 swaps = self._swaps
             state = self._slots.read_state()
             if self._baseline(name, contract) is None and state.slots(name).current is None:
                 raise UnknownFeatureError(feature=name, known={*self._baselines, *state.features})
-            reference = Reference(self._serve(name, state))
+            model_ref = ModelRef(self._activate(name, state))
             with self._lock:
                 if swaps == self._swaps:
-                    return self._references.setdefault(name, reference)
+                    return self._model_refs.setdefault(name, model_ref)
 
     def known_contract(self, name: str) -> Contract[Any] | None:
         """Return the contract of a feature: what the app gave, else alcove's own; None if nobody knows one."""
@@ -87,43 +87,43 @@ class Servings:
         path = default_baseline(contract)
         return None if path is None else (path, str(getattr(contract, "default_version", "baseline")))
 
-    def _serve(self, name: str, state: State) -> Serving:
+    def _activate(self, name: str, state: State) -> ActiveModel:
         """Return what answers for a feature: the first of current, previous and baseline that loads and is trusted."""
         if self._is_overdue():
-            return self._serve_overdue(name)
+            return self._activate_baseline(name)
         slots = state.slots(name)
-        left = slots.left
+        abandoned_arm = slots.abandoned_arm
         for slot, reason in ((slots.current, ""), (slots.previous, "fallback")):
             if slot is not None:
                 path = self._slots.program_path(name, slot.manifest_sha256)
                 file = _file_identity(path)
-                trial = self._slots.tries.begin(slot.manifest_sha256) if file[0] else None
-                if file[0] and trial is None and slot is slots.current and slot.task is not None:
-                    left = slot
-                model = None if trial is None else self._load(path)
-                if trial is not None and model is not None:
-                    trial.leave(is_healthy=False)
-                    return _serving(slot, model, file, reason, trial, left=left)
-                if trial is not None:
-                    trial.abandon()
+                attempt = self._slots.attempts.begin(slot.manifest_sha256) if file[0] else None
+                if file[0] and attempt is None and slot is slots.current and slot.task is not None:
+                    abandoned_arm = slot
+                model = None if attempt is None else self._load(path)
+                if attempt is not None and model is not None:
+                    attempt.leave(is_healthy=False)
+                    return _active_model(slot, model, file, reason, attempt, abandoned_arm=abandoned_arm)
+                if attempt is not None:
+                    attempt.abandon()
         baseline = self._baseline(name, self.known_contract(name))
         model = None if baseline is None else self._load(baseline[0])
         if baseline is None or model is None:
             return UNAVAILABLE
-        return _in_left_arm(Serving(model, baseline[1], "baseline"), left)
+        return _in_abandoned_arm(ActiveModel(model, baseline[1], "baseline"), abandoned_arm)
 
-    def _serve_overdue(self, name: str) -> Serving:
+    def _activate_baseline(self, name: str) -> ActiveModel:
         """Return the baseline, in no arm: its outcomes are not those of the version that should have answered."""
         baseline = self._baseline(name, self.known_contract(name))
         model = None if baseline is None else self._load(baseline[0])
-        return SILENT if baseline is None or model is None else Serving(model, baseline[1], STALE)
+        return STALE_MODEL if baseline is None or model is None else ActiveModel(model, baseline[1], STALE)
 
     def _load(self, path: Path) -> Runnable | None:
         with suppress(AlcoveRuntimeError, OSError, MemoryError):
             return self._engine.load(path)
         return None
 
-    def follow(self) -> None:
+    def refresh(self) -> None:
         """Let every handle answer with what the state says; a running prediction ends with what it began with.
 
         Raises:
@@ -131,37 +131,43 @@ class Servings:
         """
         with self._lock:
             self._swaps += 1
-            references = dict(self._references)
+            model_refs = dict(self._model_refs)
         state = self._slots.read_state()
-        for name, reference in references.items():
+        for name, model_ref in model_refs.items():
             current = state.slots(name).current
-            now = reference.serving
+            now = model_ref.active
             if self._is_overdue() or now.reason == STALE:
                 if now.reason != STALE or not self._is_overdue():
-                    now.trial.abandon()
-                    reference.serving = self._serve(name, state)
+                    now.attempt.abandon()
+                    model_ref.active = self._activate(name, state)
             elif current is not None and now.model is not None and self._is_loaded(name, current, now):
-                reference.serving = _serving(current, now.model, now.file, "", now.trial, left=state.slots(name).left)
-            elif current is not None or now.key or now.has_left:
-                reference.serving = self._serve(name, state)
+                model_ref.active = _active_model(
+                    current, now.model, now.file, "", now.attempt, abandoned_arm=state.slots(name).abandoned_arm
+                )
+            elif current is not None or now.key or now.has_abandoned_arm:
+                model_ref.active = self._activate(name, state)
 
-    def _is_loaded(self, name: str, slot: Slot, now: Serving) -> bool:
+    def _is_loaded(self, name: str, slot: Slot, now: ActiveModel) -> bool:
         path = self._slots.program_path(name, slot.manifest_sha256)
         return slot.manifest_sha256 == now.key and _file_identity(path) == now.file
 
 
-def _serving(
-    slot: Slot, model: Runnable, file: tuple[int, int], reason: str, trial: Trial, *, left: Slot | None
-) -> Serving:
-    """Return the serving of a slot; a fallback is in no arm, unless in that whose version it stands in for."""
-    if reason or left is not None:
-        serving = Serving(model, slot.version, reason or slot.reason, slot.manifest_sha256, file, trial=trial)
-        return _in_left_arm(serving, left)
-    return Serving(model, slot.version, slot.reason, slot.manifest_sha256, file, slot.arm, slot.task, trial)
+def _active_model(
+    slot: Slot, model: Runnable, file: tuple[int, int], reason: str, attempt: LoadAttempt, *, abandoned_arm: Slot | None
+) -> ActiveModel:
+    """Return the active model of a slot; a fallback is in no arm, unless in that whose version it stands in for."""
+    if reason or abandoned_arm is not None:
+        active = ActiveModel(model, slot.version, reason or slot.reason, slot.manifest_sha256, file, attempt=attempt)
+        return _in_abandoned_arm(active, abandoned_arm)
+    return ActiveModel(model, slot.version, slot.reason, slot.manifest_sha256, file, slot.arm, slot.task, attempt)
 
 
-def _in_left_arm(serving: Serving, left: Slot | None) -> Serving:
-    return serving if left is None else replace(serving, arm=left.arm, task=left.task, has_left=True)
+def _in_abandoned_arm(active: ActiveModel, abandoned_arm: Slot | None) -> ActiveModel:
+    return (
+        active
+        if abandoned_arm is None
+        else replace(active, arm=abandoned_arm.arm, task=abandoned_arm.task, has_abandoned_arm=True)
+    )
 
 
 def _file_identity(path: Path) -> tuple[int, int]:

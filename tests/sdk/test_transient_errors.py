@@ -61,7 +61,7 @@ def test_longer_blob_is_refused_and_not_read_to_its_end(updating: Device) -> Non
 
 
 def test_truncated_blob_is_an_error_until_it_is_whole(updating: Device) -> None:
-    """A file that ends early is bad weather; what came is kept and hashed again."""
+    """A file that ends early is transient failures; what came is kept and hashed again."""
     blob = updating.world.blob("3.0.0")
     data = blob.read_bytes()
     blob.write_bytes(data[: 2 * CHUNK_BYTES])
