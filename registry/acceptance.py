@@ -28,9 +28,9 @@ from alcove.registry import layout
 from alcove.registry._tuf import Metadata, Root, Targets
 from alcove.registry.clock import utc
 from alcove.registry.errors import (
-    ExpiredMetadata,
+    ExpiredMetadataError,
     MetadataError,
-    MissingTarget,
+    MissingTargetError,
     PublishError,
     SignatureError,
     StaleMetadataError,
@@ -95,14 +95,14 @@ def judge(folder: Path, change: Change, *, now_s: int) -> Judged:
         SignatureError: too few have signed.
         StaleMetadataError: the tree has moved on since the change was drafted.
         PublishError: the change breaks one of the rules above.
-        ExpiredMetadata: it was signed too long ago.
+        ExpiredMetadataError: it was signed too long ago.
         MetadataError, StorageError: the tree is damaged.
     """
     base = _base(folder, change)
     for role, metadata in change.roles.items():
         if metadata.signed.is_expired(utc(now_s)):
             moment_s = int(metadata.signed.expires.timestamp())
-            raise ExpiredMetadata(role, version=metadata.signed.version, expired_at_s=moment_s)
+            raise ExpiredMetadataError(role, version=metadata.signed.version, expired_at_s=moment_s)
     root, root_metadata = _judge_root(change, base)
     targets = _judge_targets(change, base, root)
     _check_apart(root, targets)
@@ -301,7 +301,7 @@ def _judge_teams(base: TreeState | None, targets: Targets, roles: Mapping[str, S
         and not layout.bin_owner(role)
     ]
     if strange:
-        raise MissingTarget(strange[0])
+        raise MissingTargetError(strange[0])
 
 
 def _is_there(base: TreeState | None, role: str, metadata: Metadata[Targets]) -> bool:

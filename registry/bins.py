@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from alcove.registry import limits
 from alcove.registry._tuf import Delegations, Metadata, SuccinctRoles, Targets
 from alcove.registry.change import Change
-from alcove.registry.errors import DocumentError, DocumentTooLarge, MetadataError
+from alcove.registry.errors import DocumentError, DocumentTooLargeError, MetadataError
 from alcove.registry.layout import bin_owner, bin_prefix, is_team
 from alcove.registry.rules import succinct_of
 from alcove.registry.trust import bins_of, parse
@@ -60,7 +60,7 @@ class TeamMetadata:
             role: the team's role, for errors; None where it is not known.
 
         Raises:
-            DocumentTooLarge: more than is read; nothing was parsed.
+            DocumentTooLargeError: more than is read; nothing was parsed.
             DocumentError, MetadataError: not metadata of one team.
         """
         if not data.startswith(_MARK):
@@ -81,11 +81,11 @@ class TeamMetadata:
         """Return the bytes to publish for one role.
 
         Raises:
-            DocumentTooLarge: more than a device reads.
+            DocumentTooLargeError: more than a device reads.
         """
         data = self.data if self.data is not None and name == role else self.by_role(role)[name].to_bytes()
         if len(data) > limits.TARGETS_METADATA_MAX_BYTES:
-            raise DocumentTooLarge(name, limit_bytes=limits.TARGETS_METADATA_MAX_BYTES, size_bytes=len(data))
+            raise DocumentTooLargeError(name, limit_bytes=limits.TARGETS_METADATA_MAX_BYTES, size_bytes=len(data))
         return data
 
 

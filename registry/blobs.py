@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from alcove.registry.errors import IntegrityError, MissingTarget, StorageError
+from alcove.registry.errors import IntegrityError, MissingTargetError, StorageError
 from alcove.registry.files import DISK
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class ObjectBlobStore:
         """Return the bytes, verified against their digest.
 
         Raises:
-            MissingTarget: there is no such blob.
+            MissingTargetError: there is no such blob.
             IntegrityError: the stored bytes have another digest.
             StorageError: the store failed.
             ValueError: `sha256` is not 64 hex digits.
@@ -131,7 +131,7 @@ class ObjectBlobStore:
         try:
             data = bytes(self._store.get(_digest(sha256)).bytes())
         except FileNotFoundError:
-            raise MissingTarget(f"blobs/{sha256}") from None
+            raise MissingTargetError(f"blobs/{sha256}") from None
         except (OSError, _backend_error()) as error:
             raise StorageError(f"blob {sha256}", str(error)) from error
         seen = hashlib.sha256(data).hexdigest()
@@ -143,14 +143,14 @@ class ObjectBlobStore:
         """Return `size_bytes` bytes of the blob from `start` on; only the digest of the whole tells whether they hold.
 
         Raises:
-            MissingTarget: there is no such blob.
+            MissingTargetError: there is no such blob.
             StorageError: the store failed, or has fewer bytes.
             ValueError: `sha256` is not 64 hex digits.
         """
         try:
             data = bytes(self._store.get_range(_digest(sha256), start=start, length=size_bytes))
         except FileNotFoundError:
-            raise MissingTarget(f"blobs/{sha256}") from None
+            raise MissingTargetError(f"blobs/{sha256}") from None
         except (OSError, _backend_error()) as error:
             raise StorageError(f"blob {sha256}", str(error)) from error
         if len(data) != size_bytes:
@@ -215,7 +215,7 @@ class ObjectBlobStore:
                 os.utime(self._folder / _digest(sha256))
             else:
                 self.put(sha256, self.get(sha256))
-        except (FileNotFoundError, MissingTarget):
+        except (FileNotFoundError, MissingTargetError):
             return False
         except OSError as error:
             raise StorageError(f"blob {sha256}", str(error)) from error

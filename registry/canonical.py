@@ -10,7 +10,7 @@ import json
 import re
 from typing import Annotated, Final, Self
 
-from alcove.registry.errors import DocumentError, DocumentTooLarge
+from alcove.registry.errors import DocumentError, DocumentTooLargeError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 _FAULTS_SHOWN: Final = 3  # a broken document may have thousands of faults; the first few tell enough
@@ -99,11 +99,11 @@ class Document(Part):
             max_bytes: hard cap, checked before anything is parsed.
 
         Raises:
-            DocumentTooLarge: more than `max_bytes`.
+            DocumentTooLargeError: more than `max_bytes`.
             DocumentError: not JSON, not this document, or not its canonical encoding.
         """
         if len(data) > max_bytes:
-            raise DocumentTooLarge(kind, limit_bytes=max_bytes, size_bytes=len(data))
+            raise DocumentTooLargeError(kind, limit_bytes=max_bytes, size_bytes=len(data))
         try:
             document = cls.model_validate_json(data, strict=True)
         except ValidationError as error:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 from alcove.registry import limits
 from alcove.registry._tuf import Metadata, Root, Targets
 from alcove.registry.canonical import canonical_json
-from alcove.registry.errors import DocumentError, DocumentTooLarge, KeyFileError, PublishError, SignatureError
+from alcove.registry.errors import DocumentError, DocumentTooLargeError, KeyFileError, PublishError, SignatureError
 from alcove.registry.layout import bin_owner, is_team
 from securesystemslib.exceptions import UnverifiedSignatureError
 from tuf.api.exceptions import UnsignedMetadataError
@@ -93,11 +93,11 @@ class Change:
         """Return the change in a file; nothing in it is judged yet.
 
         Raises:
-            DocumentTooLarge: more than `limits.CHANGE_MAX_BYTES`; nothing was parsed.
+            DocumentTooLargeError: more than `limits.CHANGE_MAX_BYTES`; nothing was parsed.
             DocumentError: no change, or metadata of another kind than its role has.
         """
         if len(data) > limits.CHANGE_MAX_BYTES:
-            raise DocumentTooLarge(_KIND, limit_bytes=limits.CHANGE_MAX_BYTES, size_bytes=len(data))
+            raise DocumentTooLargeError(_KIND, limit_bytes=limits.CHANGE_MAX_BYTES, size_bytes=len(data))
         try:
             fields = json.loads(data)
             if fields["format"] != _FORMAT or fields["kind"] != _KIND:

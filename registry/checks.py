@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from alcove.registry import layout, limits
 from alcove.registry.clock import utc
-from alcove.registry.errors import ExpiredMetadata, PublishError, RegistryError, WrongSubjectError
+from alcove.registry.errors import ExpiredMetadataError, PublishError, RegistryError, WrongSubjectError
 from alcove.registry.policy.document import halt_from_bytes, policy_from_bytes
 from alcove.registry.review import check_policy_versions, read_manifest
 from alcove.registry.rules import delegations
@@ -71,7 +71,7 @@ class _Inspection:
         signed |= {"targets": state.targets} | {name: role.metadata.signed for name, role in state.roles.items()}
         for role, what in signed.items():
             if what.is_expired(utc(now_s)):
-                error = ExpiredMetadata(role, version=what.version, expired_at_s=int(what.expires.timestamp()))
+                error = ExpiredMetadataError(role, version=what.version, expired_at_s=int(what.expires.timestamp()))
                 self.problems.append(Problem(role, error))
 
     def check_targets(self) -> None:

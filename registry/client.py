@@ -28,10 +28,10 @@ from alcove.registry import layout, limits
 from alcove.registry.clock import SYSTEM_CLOCK, Clock
 from alcove.registry.errors import (
     DocumentError,
-    DocumentTooLarge,
-    ExpiredMetadata,
+    DocumentTooLargeError,
+    ExpiredMetadataError,
     IntegrityError,
-    MissingTarget,
+    MissingTargetError,
     RollbackError,
     StorageError,
     WrongSubjectError,
@@ -109,9 +109,9 @@ class TreeClient:
         """Fetch and verify the newest timestamp, snapshot and targets.
 
         Raises:
-            ExpiredMetadata: the tree is older than its signatures allow, or was found so before.
+            ExpiredMetadataError: the tree is older than its signatures allow, or was found so before.
             RollbackError: older than what was accepted before.
-            SignatureError, IntegrityError, DocumentTooLarge, MetadataError: it must not be trusted.
+            SignatureError, IntegrityError, DocumentTooLargeError, MetadataError: it must not be trusted.
             FetchError: the network or the server failed.
             StorageError: the folder cannot be read or written.
         """
@@ -130,13 +130,13 @@ class TreeClient:
             with typed_errors(updater):
                 updater.refresh()
             updater.refuse_repeated_keys()
-        except ExpiredMetadata as error:
+        except ExpiredMetadataError as error:
             if error.role == "timestamp":
                 self._remember_expired(updater)
             raise
         version = updater.trusted("timestamp").version
         if version <= self._expired_version(updater):
-            raise ExpiredMetadata("timestamp", version=version)
+            raise ExpiredMetadataError("timestamp", version=version)
         self._updater = updater
 
     def signed_time(self) -> SignedTime:
@@ -149,14 +149,14 @@ class TreeClient:
             self.refresh()
         updater = self._updater
         if updater is None:  # refresh() either raised or set it; said for the type checker
-            raise MissingTarget("timestamp.json")
+            raise MissingTargetError("timestamp.json")
         return updater.signed_time()
 
     def policy(self, app: str) -> Policy:
         """Return the published policy of `app`, and keep it.
 
         Raises:
-            MissingTarget: the app has none.
+            MissingTargetError: the app has none.
             RollbackError: its serial number is below one seen before, or is used for two policies.
             WrongSubjectError: it speaks of another app.
             RegistryError: as `refresh`, which is called first where it was not.
@@ -164,7 +164,7 @@ class TreeClient:
         path = layout.policy_path(app)
         target = self._find(path)
         if target is None:
-            raise MissingTarget(path)
+            raise MissingTargetError(path)
         file = self._document_file("policy", app)
         policy = policy_from_bytes(self._document(target, file, "policy", limits.POLICY_MAX_BYTES))
         return self._accept("policy", app, policy, self.stored_policy(app))
@@ -201,7 +201,7 @@ class TreeClient:
         """Return the manifest of a version; it is fetched once and proved each time.
 
         Raises:
-            MissingTarget: the team published no such version.
+            MissingTargetError: the team published no such version.
             RollbackError: it is below the floor that the team has set.
             WrongSubjectError: it speaks of another feature or version.
             RegistryError: as `refresh`, which is called first where it was not.
@@ -209,7 +209,7 @@ class TreeClient:
         path = manifest_path(feature, version)
         target = self._find(path)
         if target is None:
-            raise MissingTarget(path)
+            raise MissingTargetError(path)
         floor = self.min_version(feature)
         if is_below(version, floor):
             raise RollbackError("", f"{feature} {version} is below the team's floor {floor}")
@@ -229,13 +229,13 @@ class TreeClient:
             limit_bytes: the most that may be signed for it.
 
         Raises:
-            MissingTarget: nobody who may signed such a target.
-            DocumentTooLarge: it is signed as larger than the limit.
+            MissingTargetError: nobody who may signed such a target.
+            DocumentTooLargeError: it is signed as larger than the limit.
             RegistryError: as `refresh`, which is called first where it was not.
         """
         target = self._find(path)
         if target is None:
-            raise MissingTarget(path)
+            raise MissingTargetError(path)
         data = self._document(target, stored, path, limit_bytes)
         self._store(stored, data)
         return data
@@ -275,14 +275,14 @@ class TreeClient:
             self.refresh()
         updater = self._updater
         if updater is None:  # refresh() either raised or set it; said for the type checker
-            raise MissingTarget(path)
+            raise MissingTargetError(path)
         with typed_errors(updater):
             return updater.get_targetinfo(path)
 
     def _document(self, target: TargetFile, stored: Path, kind: str, limit_bytes: int) -> bytes:
         """Return the signed bytes of a target: the stored ones if they are the same, else fetched."""
         if target.length > limit_bytes:
-            raise DocumentTooLarge(kind, limit_bytes=limit_bytes, size_bytes=target.length)
+            raise DocumentTooLargeError(kind, limit_bytes=limit_bytes, size_bytes=target.length)
         algorithm, digest = signed_digest(target)
         data = self._read(stored, limit_bytes)
         if data is not None and hashlib.new(algorithm, data).hexdigest() == digest:
@@ -338,7 +338,7 @@ class TreeClient:
         if updater is None:
             return found, frozenset()
         for feature in features:
-            with suppress(ExpiredMetadata), typed_errors(updater):
+            with suppress(ExpiredMetadataError), typed_errors(updater):
                 found[feature] = updater.lifts(feature)
         return found, frozenset(features - found.keys())
 

@@ -5,23 +5,23 @@
     RegistryError
     ├── with them: what was read is not acceptable
     │   ├── DocumentError           a manifest, policy or halt that says something impossible
-    │   │   └── DocumentTooLarge
+    │   │   └── DocumentTooLargeError
     │   ├── MetadataError           the signed tree
     │   │   ├── SignatureError      not signed by the keys that the tree delegates to
-    │   │   ├── ExpiredMetadata
+    │   │   ├── ExpiredMetadataError
     │   │   ├── RollbackError       older than what was accepted before
-    │   │   ├── MissingTarget       the tree names no such document
+    │   │   ├── MissingTargetError  the tree names no such document
     │   │   ├── IntegrityError      bytes differ from the signed digest or size
     │   │   └── WrongSubjectError   signed, but about another feature, version, team or app
     │   ├── PackageError            a package that must not be published
     │   │   └── ProgramRefusedError the runtime, its certificate or its size refuses one variant
     │   ├── DeltaError              bytes that should turn one program into another do not
     │   └── PublishError            a publication that breaks a rule of the tree
-    │       ├── VersionExists       versions are immutable
+    │       ├── VersionExistsError  versions are immutable
     │       ├── StaleMetadataError  signed on top of metadata that is no longer current
     │       └── MissingBlobError    a manifest names bytes that were not uploaded
     ├── with us
-    │   ├── FetchError              the network or the server (weather; try again)
+    │   ├── FetchError              the network or the server (transient; try again)
     │   ├── StorageError            our disk
     │   ├── KeyFileError            a private key that is absent, malformed or readable by others
     │   └── SigningError            a key that does not sign now: its service does not answer
@@ -29,10 +29,10 @@
         ├── FeatureUnknownError     the policy does not know the feature
         ├── VersionHaltedError      nothing may run that the policy would choose
         ├── AudienceError           an audience, or a device's description, that means nothing
-        │   ├── AudienceSyntaxError     text that does not read as an audience
-        │   ├── UnknownAttributeError   an attribute that no device has
-        │   ├── AttributeValueError     a value of another type than its attribute's
-        │   └── EmptyAudienceError      no device can be in it
+        │   ├── AudienceSyntaxError text that does not read as an audience
+        │   ├── UnknownAttributeError an attribute that no device has
+        │   ├── AttributeValueError a value of another type than its attribute's
+        │   └── EmptyAudienceError  no device can be in it
         └── ReadOnlyTreeError       publishing without the online keys
 """
 
@@ -58,7 +58,7 @@ class DocumentError(RegistryError):
         super().__init__(f"{document}{place}: {problem}")
 
 
-class DocumentTooLarge(DocumentError):  # noqa: N818 - reads as the fact it states
+class DocumentTooLargeError(DocumentError):
     """A document is larger than its hard cap; it was not parsed."""
 
     def __init__(self, document: str, *, limit_bytes: int, size_bytes: int) -> None:
@@ -83,7 +83,7 @@ class SignatureError(MetadataError):
     """Metadata is not signed by enough of the keys that its delegator names."""
 
 
-class ExpiredMetadata(MetadataError):  # noqa: N818 - reads as the fact it states
+class ExpiredMetadataError(MetadataError):
     """Metadata is past its date; `expired_at_s` and `version` are None where the reader could not tell."""
 
     def __init__(self, role: str, *, version: int | None = None, expired_at_s: int | None = None) -> None:
@@ -97,7 +97,7 @@ class RollbackError(MetadataError):
     """Something older than, or different from, what was accepted before under the same number."""
 
 
-class MissingTarget(MetadataError):  # noqa: N818 - reads as the fact it states
+class MissingTargetError(MetadataError):
     """No trusted role of the tree names this path."""
 
     def __init__(self, path: str) -> None:
@@ -159,7 +159,7 @@ class PublishError(RegistryError):
         super().__init__(problem)
 
 
-class VersionExists(PublishError):  # noqa: N818 - reads as the fact it states
+class VersionExistsError(PublishError):
     """A version was published before; versions are immutable."""
 
     def __init__(self, feature: str, version: str) -> None:

@@ -199,7 +199,7 @@ class Manifest(Document):
         """Return the manifest whose canonical bytes are `data`.
 
         Raises:
-            DocumentTooLarge: more than `limits.MANIFEST_MAX_BYTES`; nothing was parsed.
+            DocumentTooLargeError: more than `limits.MANIFEST_MAX_BYTES`; nothing was parsed.
             DocumentError: not the canonical encoding of an acceptable manifest.
         """
         return cls.parse(data, kind="manifest", max_bytes=limits.MANIFEST_MAX_BYTES)

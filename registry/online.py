@@ -81,7 +81,7 @@ def publish_document(publisher: Publisher, state: TreeState, role: str, path: st
     """Publish a policy or a halt at its path, in the place of the one before.
 
     Raises:
-        StorageError, SigningError, DocumentTooLarge: as `Publisher.publish`.
+        StorageError, SigningError, DocumentTooLargeError: as `Publisher.publish`.
     """
     current = state.roles[role]
     targets = current.targets | {path: TargetFile.from_data(path, data, ["sha256"])}
@@ -130,7 +130,7 @@ def renew(state: TreeState, publisher: Publisher) -> tuple[str, ...]:
     """Sign anew what the online keys sign and what has less than half of its life left; return those roles.
 
     Raises:
-        StorageError, SigningError, DocumentTooLarge: as `Publisher.publish`; repeating is safe.
+        StorageError, SigningError, DocumentTooLargeError: as `Publisher.publish`; repeating is safe.
     """
     now_s = publisher.now_s
     renewed = {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from alcove.registry import layout, limits
 from alcove.registry._tuf import Metadata, MetaFile, Snapshot, TargetFile, Targets, Timestamp
 from alcove.registry.clock import utc
-from alcove.registry.errors import DocumentTooLarge, StorageError
+from alcove.registry.errors import DocumentTooLargeError, StorageError
 from alcove.registry.files import replace_file
 from alcove.registry.signers import sign_metadata
 from alcove.registry.trust import SignedRole
@@ -63,7 +63,7 @@ class Publisher:
 
         Raises:
             StorageError: a step failed; the old state stands, and publishing again is safe.
-            DocumentTooLarge: the tree has more roles than devices read; the old state stands.
+            DocumentTooLargeError: the tree has more roles than devices read; the old state stands.
         """
         try:
             for path, data in targets.items():
@@ -106,7 +106,9 @@ class Publisher:
         data = self._signed("snapshot", metadata, self.keys.snapshot)
         if len(data) > limits.SNAPSHOT_METADATA_MAX_BYTES:
             # Published, it would be refused by every device: better refuse the publication.
-            raise DocumentTooLarge("snapshot", limit_bytes=limits.SNAPSHOT_METADATA_MAX_BYTES, size_bytes=len(data))
+            raise DocumentTooLargeError(
+                "snapshot", limit_bytes=limits.SNAPSHOT_METADATA_MAX_BYTES, size_bytes=len(data)
+            )
         self._write(layout.metadata_file("snapshot", version), data)
         return version, data
 

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Final
 from alcove.registry.bins import TeamMetadata
 from alcove.registry.clock import utc
 from alcove.registry.errors import (
-    ExpiredMetadata,
+    ExpiredMetadataError,
     IntegrityError,
     MetadataError,
     MissingBlobError,
-    MissingTarget,
+    MissingTargetError,
     PublishError,
     SignatureError,
     StaleMetadataError,
-    VersionExists,
+    VersionExistsError,
     WrongSubjectError,
 )
 from alcove.registry.floors import floors, is_below, lowered
@@ -54,13 +54,13 @@ def find_signer(state: TreeState, metadata: Metadata[Targets], team: str | None)
         team: the only acceptable team, or None for any.
 
     Raises:
-        MissingTarget: `team` is not in the tree.
+        MissingTargetError: `team` is not in the tree.
         SignatureError: none of them signed.
     """
     roles = [role for role in delegations(state.targets) if role.startswith(TEAM_PREFIX)]
     if team is not None:
         if team_role(team) not in roles:
-            raise MissingTarget(team_role(team))
+            raise MissingTargetError(team_role(team))
         verify(state.targets, team_role(team), metadata)
         return team_role(team)
     for role in roles:
@@ -97,7 +97,7 @@ def check_team_metadata(
     for name, item in changed.items():
         new = item.metadata.signed
         if new.is_expired(utc(now_s)):
-            raise ExpiredMetadata(name, version=new.version, expired_at_s=int(new.expires.timestamp()))
+            raise ExpiredMetadataError(name, version=new.version, expired_at_s=int(new.expires.timestamp()))
     check_growth(state, role, changed, may_add=True)
     for name, item in changed.items():
         if name != role:
@@ -135,7 +135,7 @@ def check_growth(state: TreeState, role: str, changed: Mapping[str, SignedRole],
             raise PublishError(msg)
         if after[path] != target:
             feature, _, name = path.partition("/")
-            raise VersionExists(feature, name.removesuffix(".json"))
+            raise VersionExistsError(feature, name.removesuffix(".json"))
     if not may_add and len(after) > len(before):
         msg = f"{role}: a change of keys adds no version; push it afterwards"
         raise PublishError(msg)
@@ -178,7 +178,7 @@ def _owner(state: TreeState, update: TeamMetadata, team: str | None) -> str:
     """Return the team role that an update is of."""
     if update.role is not None:
         if update.role not in delegations(state.targets) or not is_team(update.role):
-            raise MissingTarget(update.role)
+            raise MissingTargetError(update.role)
         if team is not None and team_role(team) != update.role:
             raise SignatureError(team_role(team), f"this is metadata of {update.role}")
         return update.role

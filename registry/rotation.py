@@ -18,7 +18,7 @@ from alcove.registry import layout, limits
 from alcove.registry._tuf import DelegatedRole, Delegations, Metadata, Root, SSlibKey, Targets
 from alcove.registry.change import Change
 from alcove.registry.clock import utc
-from alcove.registry.errors import MissingTarget, PublishError
+from alcove.registry.errors import MissingTargetError, PublishError
 from alcove.registry.rules import check_teams, delegations
 from alcove.registry.team import lift_halt, raise_floor
 from alcove.registry.trust import bins_of
@@ -68,7 +68,7 @@ class Draft:
             threshold: how many have to sign; as many as now unless given.
 
         Raises:
-            MissingTarget: the tree has no such role.
+            MissingTargetError: the tree has no such role.
             PublishError: a key to add is there already, one to remove is not, or its kind is unknown to TUF's clients.
         """
         if role in TOP_ROLES:
@@ -79,7 +79,7 @@ class Draft:
             return
         targets = self._next_targets()
         if role not in delegations(targets):
-            raise MissingTarget(role)
+            raise MissingTargetError(role)
         _change_keys(targets, role, add=add, remove=remove, threshold=threshold)
         if layout.is_team(role):
             self._next_team(role)
@@ -105,7 +105,7 @@ class Draft:
         """Let a team publish versions of further features that nobody owns.
 
         Raises:
-            MissingTarget: the tree has no such team.
+            MissingTargetError: the tree has no such team.
             PublishError: a feature has an owner.
             ValueError: a name is malformed or reserved.
         """
@@ -113,7 +113,7 @@ class Draft:
         known = delegations(targets)
         role = layout.team_role(team)
         if role not in known:
-            raise MissingTarget(role)
+            raise MissingTargetError(role)
         known[role].paths = [*(known[role].paths or ()), *_paths(known, team, features)]
 
     def delegate_online(self, role: str, key: Key) -> None:
@@ -124,7 +124,7 @@ class Draft:
         """Have a role signed anew, for another year; nothing else of it changes.
 
         Raises:
-            MissingTarget: the tree has no such role, or it is one that the server renews.
+            MissingTargetError: the tree has no such role, or it is one that the server renews.
         """
         if role == "root":
             self._next_root()
@@ -134,13 +134,13 @@ class Draft:
             self._next_team(role)
             self._is_owner_alone.discard(role)
         else:
-            raise MissingTarget(role)
+            raise MissingTargetError(role)
 
     def raise_floor(self, team: str, feature: str, min_version: str) -> None:
         """Let no device run an older version of a feature again.
 
         Raises:
-            MissingTarget: the tree has no such team.
+            MissingTargetError: the tree has no such team.
             PublishError: the feature is not the team's, or the floor is as high already; it only rises.
             MetadataError: the feature or version has no acceptable form.
         """
@@ -153,7 +153,7 @@ class Draft:
         """Let what a halt took away run again; the server leaves it out of its next halt.
 
         Raises:
-            MissingTarget: the tree has no such team.
+            MissingTargetError: the tree has no such team.
             PublishError: the feature is not the team's, or it is lifted already.
             MetadataError: the team has lifted more than one document holds.
         """
@@ -220,7 +220,7 @@ class Draft:
         """Return the next metadata of the team that owns a feature."""
         known = {} if self._state is None else delegations(self._state.targets)
         if role not in known:
-            raise MissingTarget(role)
+            raise MissingTargetError(role)
         if f"{feature}/*.json" not in (known[role].paths or ()):
             msg = f"{role} does not own {feature}; it owns {', '.join(known[role].paths or ())}"
             raise PublishError(msg)

@@ -17,7 +17,13 @@ from alcove.registry._tuf import Metadata, TargetFile, Targets
 from alcove.registry.bins import TeamMetadata, Versions
 from alcove.registry.change import Change
 from alcove.registry.clock import utc
-from alcove.registry.errors import DocumentTooLarge, MissingTarget, PublishError, SignatureError, VersionExists
+from alcove.registry.errors import (
+    DocumentTooLargeError,
+    MissingTargetError,
+    PublishError,
+    SignatureError,
+    VersionExistsError,
+)
 from alcove.registry.floors import FIELD, floors, is_below
 from alcove.registry.layout import team_role
 from alcove.registry.lifts import FIELD as LIFTS_FIELD
@@ -62,10 +68,10 @@ def sign_version(
         threshold: how many of the team's keys have to sign.
 
     Raises:
-        VersionExists: the version is there with another manifest.
+        VersionExistsError: the version is there with another manifest.
         SignatureError: the current metadata was not signed by as many of these keys.
         DocumentError, MetadataError: the current metadata is malformed.
-        DocumentTooLarge: the team has more versions than its bins hold.
+        DocumentTooLargeError: the team has more versions than its bins hold.
     """
     role = team_role(manifest.team)
     signed = _with_version(current_team_metadata, manifest, (signer, *also), expires_s, colleagues, threshold)
@@ -141,7 +147,7 @@ def _with_version(  # noqa: PLR0917 - what is signed, by whom, until when, and w
     if existing == target:
         return None
     if existing is not None:
-        raise VersionExists(manifest.feature, manifest.version)
+        raise VersionExistsError(manifest.feature, manifest.version)
     versions.add(manifest.path, target, keys, threshold)
     parts = {role: versions.owner} | versions.bins
     ageing = {name for name, part in parts.items() if part.expires < utc(expires_s - layout.TEAM_LIFETIME_S // 2)}
@@ -224,11 +230,11 @@ def next_team_metadata(state: TreeState, team: str, *, expires_s: int) -> _Metad
     """Return a copy of what a team says now, with the next number and no signature.
 
     Raises:
-        MissingTarget: the tree has no such team.
+        MissingTargetError: the tree has no such team.
     """
     role = team_role(team)
     if role not in delegations(state.targets):
-        raise MissingTarget(role)
+        raise MissingTargetError(role)
     signed = copy.deepcopy(state.roles[role].metadata.signed)
     signed.version += 1
     signed.expires = utc(expires_s)
@@ -262,7 +268,7 @@ def _sign_next(signed: Targets, signers: Sequence[Signer], role: str, expires_s:
         sign_metadata(role, metadata, signer, append=True)
     size_bytes = len(metadata.to_bytes())
     if size_bytes > limits.TARGETS_METADATA_MAX_BYTES:
-        raise DocumentTooLarge(role, limit_bytes=limits.TARGETS_METADATA_MAX_BYTES, size_bytes=size_bytes)
+        raise DocumentTooLargeError(role, limit_bytes=limits.TARGETS_METADATA_MAX_BYTES, size_bytes=size_bytes)
     return metadata
 
 

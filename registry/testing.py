@@ -137,7 +137,7 @@ class ForgetfulDisk:
 
     Attributes:
         steps: how many steps were taken.
-        cut_at: raise PowerCut before this step, counted from 0, and at every later one; None: never.
+        cut_at: raise PowerCutError before this step, counted from 0, and at every later one; None: never.
     """
 
     def __init__(self, folder: Path, cut_at: int | None = None) -> None:
@@ -208,10 +208,10 @@ class ForgetfulDisk:
     def _step(self) -> None:
         step, self.steps = self.steps, self.steps + 1
         if self.cut_at is not None and step >= self.cut_at:
-            raise PowerCut
+            raise PowerCutError
 
 
-class PowerCut(Exception):  # noqa: N818 - reads as the fact it states
+class PowerCutError(Exception):
     """The power went; what runs on after it does not exist."""
 
 

@@ -28,7 +28,7 @@ from alcove.registry.canonical import version_key
 from alcove.registry.ceremony import initialise_tree
 from alcove.registry.checks import CheckReport, check_tree
 from alcove.registry.clock import SYSTEM_CLOCK, Clock
-from alcove.registry.errors import MissingTarget, ReadOnlyTreeError, StorageError
+from alcove.registry.errors import MissingTargetError, ReadOnlyTreeError, StorageError
 from alcove.registry.files import DISK, Files
 from alcove.registry.highwater import check_published, note_published
 from alcove.registry.manifest import Manifest, manifest_path
@@ -144,13 +144,13 @@ class Tree:
         """Return a team's current metadata, which the team signs its next version on.
 
         Raises:
-            MissingTarget: no such team.
+            MissingTargetError: no such team.
             MetadataError, StorageError: as `trust.read_state`.
         """
         role = layout.team_role(team)
         roles = self.state().roles
         if role not in roles:
-            raise MissingTarget(role)
+            raise MissingTargetError(role)
         return team_bytes(role, roles)
 
     def targets_bytes(self) -> bytes:
@@ -165,13 +165,13 @@ class Tree:
         """Tell whether what a team signed is current already: a push that lost its answer may be repeated.
 
         Raises:
-            MissingTarget: no such team.
+            MissingTargetError: no such team.
             DocumentError, MetadataError, StorageError: `signed` is no metadata of one team, or the tree is damaged.
         """
         role = layout.team_role(team)
         roles = self.state().roles
         if role not in roles:
-            raise MissingTarget(role)
+            raise MissingTargetError(role)
         parts = TeamMetadata.parse(signed, role).by_role(role)
         return all(name in roles and part.signed == roles[name].metadata.signed for name, part in parts.items())
 
@@ -197,13 +197,13 @@ class Tree:
         """Return the manifest of a published version.
 
         Raises:
-            MissingTarget: there is no such version.
+            MissingTargetError: there is no such version.
             MetadataError, DocumentError, StorageError: the tree is damaged.
         """
         path = manifest_path(feature, version)
         target = self.state().find(path)
         if target is None:
-            raise MissingTarget(path)
+            raise MissingTargetError(path)
         return Manifest.from_bytes(read_target(self.folder, path, target, limits.MANIFEST_MAX_BYTES))
 
     def manifests(self) -> Iterator[Manifest]:
@@ -246,9 +246,9 @@ class Tree:
 
         Raises:
             SignatureError: not signed by the team's key.
-            ExpiredMetadata: it expires before it is published.
+            ExpiredMetadataError: it expires before it is published.
             StaleMetadataError: not signed on top of the current metadata.
-            VersionExists: it changes a published version.
+            VersionExistsError: it changes a published version.
             MissingBlobError: a program or card was not uploaded.
             PublishError: it drops a version, lowers a floor, leaves the team's features, or a manifest is absent.
             WrongSubjectError, IntegrityError, DocumentError, MetadataError: a manifest or the metadata is malformed.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from alcove.registry import layout, limits
 from alcove.registry._tuf import Metadata, Root, Snapshot, Targets, Timestamp
 from alcove.registry.errors import (
-    DocumentTooLarge,
+    DocumentTooLargeError,
     IntegrityError,
     MetadataError,
     RollbackError,
@@ -124,11 +124,11 @@ def parse(kind: type[_Signed], role: str, data: bytes, limit_bytes: int) -> Meta
     """Return metadata of one kind; its signatures are not judged yet.
 
     Raises:
-        DocumentTooLarge: more than `limit_bytes`; nothing was parsed.
+        DocumentTooLargeError: more than `limit_bytes`; nothing was parsed.
         MetadataError: not metadata, or of another kind.
     """
     if len(data) > limit_bytes:
-        raise DocumentTooLarge(f"metadata of {role}", limit_bytes=limit_bytes, size_bytes=len(data))
+        raise DocumentTooLargeError(f"metadata of {role}", limit_bytes=limit_bytes, size_bytes=len(data))
     try:
         metadata = Metadata[_Signed].from_bytes(data)
     except DeserializationError:
@@ -285,7 +285,7 @@ def _read(
     path = folder / layout.metadata_file(role, version)
     data = _read_file(path, limit_bytes)
     if data is None:
-        raise DocumentTooLarge(f"metadata of {role}", limit_bytes=limit_bytes, size_bytes=path.stat().st_size)
+        raise DocumentTooLargeError(f"metadata of {role}", limit_bytes=limit_bytes, size_bytes=path.stat().st_size)
     return parse(kind, role, data, limit_bytes), data
 
 

@@ -18,8 +18,8 @@ from alcove.registry import layout, limits, rules
 from alcove.registry._tuf import Metadata, Root, Snapshot, Targets, Timestamp
 from alcove.registry.clock import SignedTime, utc
 from alcove.registry.errors import (
-    DocumentTooLarge,
-    ExpiredMetadata,
+    DocumentTooLargeError,
+    ExpiredMetadataError,
     FetchError,
     IntegrityError,
     MetadataError,
@@ -146,12 +146,12 @@ class BoundedUpdater(Updater):
     def _require_checked(self) -> None:
         """Raise where something is trusted that was not checked; a tree of any kind has nothing to check."""
 
-    def expired(self, role: str) -> ExpiredMetadata:
+    def expired(self, role: str) -> ExpiredMetadataError:
         """Return the error that says which version of `role` expired when, as far as it was loaded."""
         if role not in self._trusted_set:
-            return ExpiredMetadata(role)
+            return ExpiredMetadataError(role)
         signed = self.trusted(role)
-        return ExpiredMetadata(role, version=signed.version, expired_at_s=int(signed.expires.timestamp()))
+        return ExpiredMetadataError(role, version=signed.version, expired_at_s=int(signed.expires.timestamp()))
 
 
 class TreeUpdater(BoundedUpdater):
@@ -260,7 +260,7 @@ class BoundedFetcher(FetcherInterface):
             msg = f"{url}: {error}"
             raise FetchError(msg) from error
         if len(received) > max_length:
-            raise DocumentTooLarge(url, limit_bytes=max_length, size_bytes=len(received))
+            raise DocumentTooLargeError(url, limit_bytes=max_length, size_bytes=len(received))
         return bytes(received)
 
 
@@ -306,7 +306,7 @@ def typed_errors(updater: BoundedUpdater | None) -> Iterator[None]:
         raise SignatureError(str(error).partition(" ")[0], str(error)) from error
     except exceptions.ExpiredMetadataError as error:
         role = _expired_role(str(error))
-        raise (ExpiredMetadata(role) if updater is None else updater.expired(role)) from error
+        raise (ExpiredMetadataError(role) if updater is None else updater.expired(role)) from error
     except exceptions.BadVersionNumberError as error:
         raise RollbackError("", str(error)) from error
     except exceptions.LengthOrHashMismatchError as error:

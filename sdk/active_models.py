@@ -61,7 +61,7 @@ class ActiveModels:
 
         Raises:
             UnknownFeatureError: neither installed nor shipped.
-            StorageError: the disk failed.
+            DeviceStorageError: the disk failed.
         """
         while True:
             with self._lock:
@@ -127,7 +127,7 @@ class ActiveModels:
         """Let every handle answer with what the state says; a running prediction ends with what it began with.
 
         Raises:
-            StorageError: the disk failed.
+            DeviceStorageError: the disk failed.
         """
         with self._lock:
             self._swaps += 1

@@ -35,9 +35,9 @@ from alcove.sdk.contract import Contract, generic_value
 from alcove.sdk.engine import Engine, NativeEngine, Runnable
 from alcove.sdk.errors import (
     ClosedError,
+    DeviceStorageError,
     OutOfBoundError,
     StatusError,
-    StorageError,
     TransportError,
 )
 from alcove.sdk.freshness import Freshness
@@ -97,7 +97,7 @@ class Client:
         InsecureServerError: the server's address is refused.
         ForeignFolderError: the data folder holds something that is not the SDK's; nothing in it was touched.
         OutOfBoundError: `max_stale_s` is below a day, or no number.
-        StorageError: the data folder cannot be made.
+        DeviceStorageError: the data folder cannot be made.
     """
 
     def __init__(
@@ -250,7 +250,7 @@ class Client:
         """Return what the policy on this device assigns to it; None before one was ever seen; uses no network.
 
         Raises:
-            StorageError: the disk failed.
+            DeviceStorageError: the disk failed.
             ClosedError: the client was closed.
         """
         from alcove.privacy.errors import LedgerStorageError  # noqa: PLC0415
@@ -262,7 +262,7 @@ class Client:
         try:
             policy, halt = tree.stored_policy(self.app), tree.stored_halt(self.app)
         except RegistryError as error:
-            raise StorageError(step="read", path="metadata", reason=str(error)) from error
+            raise DeviceStorageError(step="read", path="metadata", reason=str(error)) from error
         if policy is None:
             return None
         secret = installation_secret(self._slots.identity_path, self._files, self._entropy)
@@ -276,7 +276,7 @@ class Client:
                 is_in_experiments=self._consent.is_given,
             )
         except LedgerStorageError as error:
-            raise StorageError(step="read", path=error.path, reason=error.reason) from error
+            raise DeviceStorageError(step="read", path=error.path, reason=error.reason) from error
 
     def add_sync_listener(self, listener: "Callable[[SyncResult], None]") -> Callable[[], None]:
         """Have `listener` called after each sync, on the thread that synced; return what ends that.
@@ -321,7 +321,7 @@ class Client:
         its way to the server at that moment arrives.  An app that needs consent turns reports off before any sync.
 
         Raises:
-            StorageError: the disk failed; off, nothing is sent by this process all the same, but the next may.
+            DeviceStorageError: the disk failed; off, nothing is sent by this process all the same, but the next may.
             ClosedError: the client was closed.
         """
         self._check_open()
@@ -339,7 +339,7 @@ class Client:
         How earlier answers fared is forgotten too.  A user who wants no more reports: `set_reports(False)`.
 
         Raises:
-            StorageError: the disk failed.
+            DeviceStorageError: the disk failed.
             ClosedError: the client was closed.
         """
         self._check_open()
@@ -562,7 +562,7 @@ class Client:
         try:
             return path.read_bytes()
         except OSError as error:
-            raise StorageError(step="read", path=path.name, reason=str(error)) from error
+            raise DeviceStorageError(step="read", path=path.name, reason=str(error)) from error
 
     def _open_reporter(self) -> "Reporter":
         with self._reporter_lock:

@@ -35,7 +35,7 @@ class Consent:
         """Let the device report from now on.
 
         Raises:
-            StorageError: the disk failed; it does not report.
+            DeviceStorageError: the disk failed; it does not report.
         """
         self._files.remove(self._path)
         self._is_refused_here = False
@@ -44,7 +44,7 @@ class Consent:
         """Let the device record and report nothing from now on.
 
         Raises:
-            StorageError: the disk failed; it holds for this process, and not for the next.
+            DeviceStorageError: the disk failed; it holds for this process, and not for the next.
         """
         self._is_refused_here = True
         self._files.write_whole(self._path, b"")

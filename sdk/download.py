@@ -48,8 +48,8 @@ class Downloader:
 
         Raises:
             IntegrityError: what came differs from what was signed.
-            ServerError: the download broke; it goes on from there next time.
-            StorageError: the disk failed; `NoSpaceError` where the download would fill it.
+            RemoteError: the download broke; it goes on from there next time.
+            DeviceStorageError: the disk failed; `NoSpaceError` where the download would fill it.
         """
         part = self._slots.part_path(variant.sha256)
         if not part.exists() and variant.deltas:

@@ -1,26 +1,26 @@
 """Defines the errors of the SDK on a device.
 
 AlcoveSdkError
-├── ServerError                 them: the server or what it sent
-│   ├── TransportError          no connection, a broken or a too slow one (transient; the next sync tries again)
-│   │   └── TooSlowError        a file or a sync took longer than it may; what came of it stays
-│   ├── StatusError             an answer that is no success
-│   ├── ResponseTooLargeError   more bytes than asked for
-│   └── IncompatibleError       a version that this device cannot run
-│       ├── RuntimeTooOldError  it needs a newer runtime
-│       ├── NoVariantError      none of its variants is for this device
-│       └── QuarantinedError    it crashed this app three times in a row
-├── DeviceError                 us: the device's own state
-│   ├── StorageError            the disk failed, or is full
-│   │   └── NoSpaceError        too little is free for a download, which was not begun
-│   └── IdentityError           the installation's secret is damaged
-└── CallError                   the call
-    ├── InsecureServerError     a server address that would not be private
-    ├── ForeignFolderError      a data folder that holds something else than ours
-    ├── UnknownFeatureError     a feature that this app has neither installed nor shipped
-    ├── NoPredictionError       an outcome with no prediction before it
-    ├── OutOfBoundError         an argument out of its bound
-    └── ClosedError             the client was closed
+├── RemoteError                     them: the server or what it sent
+│   ├── TransportError              no connection, a broken or a too slow one (transient; the next sync tries again)
+│   │   └── TooSlowError            a file or a sync took longer than it may; what came of it stays
+│   ├── StatusError                 an answer that is no success
+│   ├── ResponseTooLargeError       more bytes than asked for
+│   └── IncompatibleError           a version that this device cannot run
+│       ├── RuntimeTooOldError      it needs a newer runtime
+│       ├── NoVariantError          none of its variants is for this device
+│       └── QuarantinedError        it crashed this app three times in a row
+├── DeviceError                     us: the device's own state
+│   ├── DeviceStorageError          the disk failed, or is full
+│   │   └── NoSpaceError            too little is free for a download, which was not begun
+│   └── InstallationIdentityError   the installation's secret is damaged
+└── CallError                       the call
+    ├── InsecureServerError         a server address that would not be private
+    ├── ForeignFolderError          a data folder that holds something else than ours
+    ├── UnknownFeatureError         a feature that this app has neither installed nor shipped
+    ├── NoPredictionError           an outcome with no prediction before it
+    ├── OutOfBoundError             an argument out of its bound
+    └── ClosedError                 the client was closed
 
 Beside these, a sync may answer with an error of `alcove.registry.errors` (signatures, expiry, rollback,
 `IntegrityError` for a tampered blob), and a report with one of `alcove.privacy.errors` (no budget).  A prediction never
@@ -34,11 +34,11 @@ class AlcoveSdkError(Exception):
     """Every error of this package."""
 
 
-class ServerError(AlcoveSdkError):
+class RemoteError(AlcoveSdkError):
     """The server, or what it sent."""
 
 
-class TransportError(ServerError):
+class TransportError(RemoteError):
     """A request got no whole answer; try again later."""
 
     def __init__(self, *, method: str, path: str, reason: str) -> None:
@@ -64,7 +64,7 @@ class TooSlowError(TransportError):
         self.path = path
 
 
-class StatusError(ServerError):
+class StatusError(RemoteError):
     """A request was answered with something else than success."""
 
     def __init__(self, *, method: str, path: str, status: int, retry_after_s: float | None = None) -> None:
@@ -76,7 +76,7 @@ class StatusError(ServerError):
         super().__init__(f"{method} {path}: answered with status {status}{wait}")
 
 
-class ResponseTooLargeError(ServerError):
+class ResponseTooLargeError(RemoteError):
     """An answer has more bytes than asked for; the rest was not read."""
 
     def __init__(self, *, path: str, limit_bytes: int) -> None:
@@ -85,7 +85,7 @@ class ResponseTooLargeError(ServerError):
         super().__init__(f"{path}: the answer has more than {limit_bytes} bytes")
 
 
-class IncompatibleError(ServerError):
+class IncompatibleError(RemoteError):
     """A version is in order, but not for this device; what the device has goes on."""
 
 
@@ -125,7 +125,7 @@ class DeviceError(AlcoveSdkError):
     """The device's own state."""
 
 
-class StorageError(DeviceError):
+class DeviceStorageError(DeviceError):
     """A step on the disk failed; what was installed before stands."""
 
     def __init__(self, *, step: str, path: str, reason: str) -> None:
@@ -135,7 +135,7 @@ class StorageError(DeviceError):
         super().__init__(f"{step} {path}: {reason}")
 
 
-class NoSpaceError(StorageError):
+class NoSpaceError(DeviceStorageError):
     """A download was not begun, because too little of the disk is free."""
 
     def __init__(self, *, path: str, needed_bytes: int, free_bytes: int) -> None:
@@ -144,7 +144,7 @@ class NoSpaceError(StorageError):
         super().__init__(step="reserve", path=path, reason=f"{needed_bytes} bytes are needed, {free_bytes} are free")
 
 
-class IdentityError(DeviceError):
+class InstallationIdentityError(DeviceError):
     """The installation's secret is damaged; a new one would change the device's arms, so none is made."""
 
     def __init__(self, *, path: str, expected_bytes: int, seen_bytes: int) -> None:

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from alcove.sdk.clock import Clock, boot_of
-from alcove.sdk.errors import OutOfBoundError, StorageError
+from alcove.sdk.errors import DeviceStorageError, OutOfBoundError
 from alcove.sdk.limits import FRESH_S, LOOK_STORE_S, MAX_FRESHNESS_BYTES, MIN_MAX_STALE_S
 from alcove.sdk.storage import FileLock, Files
 
@@ -213,7 +213,7 @@ class Freshness:
             try:
                 with self._file_lock.hold():
                     self._count(change, begins=begins)
-            except StorageError:
+            except DeviceStorageError:
                 self._count(change, begins=begins)
 
     def _count(self, change: _Change, *, begins: bool) -> None:
@@ -232,7 +232,7 @@ class Freshness:
         is_watched = self._limit_ns != NEVER_NS and left_ns >= 0
         self.overdue_at_ns = record.monotonic_ns + left_ns + 1 if is_watched else NEVER_NS
         if kept is None or _is_news(kept, record):
-            with suppress(StorageError):
+            with suppress(DeviceStorageError):
                 self._files.write_whole(self._path, _to_bytes(record))
 
     def _advance(self, record: Record) -> Record:
@@ -258,7 +258,7 @@ class Freshness:
         try:
             data = self._files.read(self._path, MAX_FRESHNESS_BYTES)
             return None if data is None else _from_bytes(data)
-        except (StorageError, ValueError):
+        except (DeviceStorageError, ValueError):
             return None
 
 

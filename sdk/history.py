@@ -17,7 +17,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from alcove.sdk.errors import StorageError
+from alcove.sdk.errors import DeviceStorageError
 from alcove.sdk.limits import MAX_HISTORIES, MAX_HISTORY_ANSWERS, MAX_HISTORY_BYTES
 from alcove.sdk.storage import FileLock, Files
 
@@ -49,7 +49,7 @@ class History:
 
         It may be lost in a power cut too: it is not worth a wait for the disk on the app's thread.
         """
-        with contextlib.suppress(StorageError), self._lock.hold():
+        with contextlib.suppress(DeviceStorageError), self._lock.hold():
             histories = self._read(self._answers_path)
             before = _answers(histories.pop(feature, ""))
             histories[feature] = (before + (_ACCEPTED if is_accepted else _REFUSED))[-MAX_HISTORY_ANSWERS:]
@@ -66,7 +66,7 @@ class History:
             is_in_it: the device may have run an arm of it before (H2).
 
         Raises:
-            StorageError: the disk failed; the task is not met.
+            DeviceStorageError: the disk failed; the task is not met.
         """
         with self._lock.hold():
             met = self._read(self._covariates_path)
@@ -80,7 +80,7 @@ class History:
         """Forget the bins of all other tasks (H3).
 
         Raises:
-            StorageError: the disk failed.
+            DeviceStorageError: the disk failed.
         """
         if not self._covariates_path.exists():
             return
@@ -101,7 +101,7 @@ class History:
         """Remove everything (the user opted out); tasks that the device is in count it as unknown from now on (H2).
 
         Raises:
-            StorageError: the disk failed.
+            DeviceStorageError: the disk failed.
         """
         with self._lock.hold():
             self._files.remove(self._answers_path)
@@ -111,7 +111,7 @@ class History:
         """Return what a file of ours maps; empty for one that is absent, damaged or unreadable (H4)."""
         try:
             found = json.loads(self._files.read(path, MAX_HISTORY_BYTES) or b"{}")
-        except (StorageError, ValueError, RecursionError):
+        except (DeviceStorageError, ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 

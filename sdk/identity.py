@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from alcove.privacy.entropy import Entropy
-from alcove.sdk.errors import IdentityError, StorageError
+from alcove.sdk.errors import DeviceStorageError, InstallationIdentityError
 from alcove.sdk.limits import SECRET_BYTES
 from alcove.sdk.storage import Files
 
@@ -17,15 +17,15 @@ def installation_secret(path: Path, files: Files, entropy: Entropy) -> bytes:
         entropy: source of unpredictable bytes.
 
     Raises:
-        IdentityError: the file has another size.
-        StorageError: it could not be read or made.
+        InstallationIdentityError: the file has another size.
+        DeviceStorageError: it could not be read or made.
     """
     secret = files.read(path, SECRET_BYTES * 2)
     if secret is None:
         files.create_once(path, entropy.random_bytes(SECRET_BYTES))
         secret = files.read(path, SECRET_BYTES * 2)
     if secret is None:
-        raise StorageError(step="read", path=path.name, reason="it vanished after it was made")
+        raise DeviceStorageError(step="read", path=path.name, reason="it vanished after it was made")
     if len(secret) != SECRET_BYTES:
-        raise IdentityError(path=path.name, expected_bytes=SECRET_BYTES, seen_bytes=len(secret))
+        raise InstallationIdentityError(path=path.name, expected_bytes=SECRET_BYTES, seen_bytes=len(secret))
     return secret

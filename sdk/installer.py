@@ -62,9 +62,9 @@ class Installer:
             ProgramRefusedError: the runtime, a weight's digest or the certificate refuses the program, or the manifest
                 says something else than it.
             IncompatibleError: the version is not for this device; `QuarantinedError` for one that crashed here.
-            ServerError: the download broke; it goes on from there next time.
+            RemoteError: the download broke; it goes on from there next time.
             ClosedError: the client was closed while the program was checked.
-            StorageError: the disk failed; `NoSpaceError` where a download would fill it.
+            DeviceStorageError: the disk failed; `NoSpaceError` where a download would fill it.
             MetadataError: the tree has no acceptable manifest; `RollbackError` for one below its team's floor.
         """
         key = (feature, ref.manifest_sha256)

@@ -52,7 +52,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from alcove.sdk.errors import StorageError
+from alcove.sdk.errors import DeviceStorageError
 from alcove.sdk.limits import (
     ALIKE,
     CRASH_WEIGHT_S,
@@ -178,7 +178,7 @@ class LoadAttempt:
                 self._end_pulse(record)
             is_first = is_healthy and record[_ANSWERS] == 1
         if is_first and not self._healthy_marker.exists():
-            with contextlib.suppress(StorageError):
+            with contextlib.suppress(DeviceStorageError):
                 # Not synced: lost in a power cut, it is merely marked later.
                 self._files.append(self._healthy_marker, b"")
 
@@ -197,7 +197,7 @@ class LoadAttempt:
             self._end_pulse(record)
             record.release()
         if not has_answered:
-            with contextlib.suppress(StorageError):
+            with contextlib.suppress(DeviceStorageError):
                 self._files.remove(self._path)
 
     def forget(self) -> None:
@@ -282,7 +282,7 @@ class AttemptLog:
                 self._quarantine(manifest_sha256)
                 return None
             return self._count_attempt(manifest_sha256)
-        except (StorageError, OSError):
+        except (DeviceStorageError, OSError):
             return NO_ATTEMPT
 
     def is_healthy(self, manifest_sha256: str) -> bool:
@@ -296,7 +296,7 @@ class AttemptLog:
     def refuse(self, manifest_sha256: str, variant: str, runtime: str, reason: str) -> None:
         """Remember that this version of the runtime refused a program; where that fails, it is not remembered."""
         line = json.dumps({"reason": reason[:MAX_REASON], "runtime": runtime, "variant": variant}) + "\n"
-        with contextlib.suppress(StorageError):
+        with contextlib.suppress(DeviceStorageError):
             self._files.make_folder(self._folder)
             self._files.append(self._folder / f"{manifest_sha256}{REFUSED}", line.encode())
 
@@ -330,7 +330,7 @@ class AttemptLog:
         """Remove the records of versions that are gone; quarantines stay (T4), and so do living attempts (T2).
 
         Raises:
-            StorageError: a step failed; what is left goes next time.
+            DeviceStorageError: a step failed; what is left goes next time.
         """
         for path in self._list_files("*"):
             digest = path.name.partition(".")[0]
@@ -351,11 +351,11 @@ class AttemptLog:
             self._files.sync_file(made)
             self._files.rename(made, path)
             self._files.sync_folder(self._folder)
-        except (StorageError, OSError):
+        except (DeviceStorageError, OSError):
             if record is not None:
                 record.release()
             for left in (made, path):
-                with contextlib.suppress(StorageError):
+                with contextlib.suppress(DeviceStorageError):
                     self._files.remove(left)
             raise
         return LoadAttempt(self._files, path, record, self._folder / f"{digest}{HEALTHY}")
@@ -392,7 +392,7 @@ class AttemptLog:
         number = max((int(number) for number in numbers if number.isdecimal()), default=0) + 1
         digest, kind, _ = path.name.split(".", 2)
         crash = path.with_name(f"{digest}.{kind}.{number:010d}{CRASH}")
-        with contextlib.suppress(StorageError):
+        with contextlib.suppress(DeviceStorageError):
             self._files.rename(path, crash)
         return crash if crash.exists() else path
 
@@ -404,12 +404,12 @@ class AttemptLog:
         return [Crash(*record[1:]) for record in records if record is not None]
 
     def _drop(self, path: Path) -> None:
-        with contextlib.suppress(StorageError):
+        with contextlib.suppress(DeviceStorageError):
             self._files.remove(path)
 
     def _quarantine(self, digest: str) -> None:
         """Write the quarantine down; where that fails, the crashes stay and say the same."""
-        with contextlib.suppress(StorageError):
+        with contextlib.suppress(DeviceStorageError):
             self._files.create_once(self._folder / f"{digest}{QUARANTINED}", b"")
             for path in self._list_files(f"{digest}.*"):
                 if path.suffix != QUARANTINED and not _is_held(path):

@@ -12,7 +12,7 @@ import contextlib
 from pathlib import Path
 from typing import Final
 
-from alcove.sdk.errors import ForeignFolderError, StorageError
+from alcove.sdk.errors import DeviceStorageError, ForeignFolderError
 from alcove.sdk.limits import MAX_STATE_BYTES
 from alcove.sdk.state import state_from_bytes
 from alcove.sdk.storage import PARTIAL, Files
@@ -42,13 +42,13 @@ def claim_folder(folder: Path, files: Files) -> None:
 
     Raises:
         ForeignFolderError: it holds something that is not ours, or a part of ours is a link; nothing was changed.
-        StorageError: it cannot be made, read or marked.
+        DeviceStorageError: it cannot be made, read or marked.
     """
     files.make_folder(folder)
     try:
         names = frozenset(path.name for path in folder.iterdir())
     except OSError as error:
-        raise StorageError(step="read", path=folder.name, reason=error.strerror or str(error)) from error
+        raise DeviceStorageError(step="read", path=folder.name, reason=error.strerror or str(error)) from error
     check_links(folder)
     if MARK in names:
         if not (folder / MARK).is_file() or (folder / MARK).is_symlink():
@@ -84,7 +84,7 @@ def _is_of_before(folder: Path, files: Files, names: frozenset[str]) -> bool:
 
 
 def _holds_state(folder: Path, files: Files) -> bool:
-    with contextlib.suppress(StorageError, ValueError):
+    with contextlib.suppress(DeviceStorageError, ValueError):
         state_from_bytes(files.read(folder / "state.json", MAX_STATE_BYTES) or b"")
         return True
     return False

@@ -40,7 +40,7 @@ from alcove.registry.policy.document import TaskPolicy
 from alcove.registry.policy.outcome import Outcome
 from alcove.sdk.clock import Clock
 from alcove.sdk.consent import Consent
-from alcove.sdk.errors import AlcoveSdkError, ServerError, StatusError, StorageError
+from alcove.sdk.errors import AlcoveSdkError, DeviceStorageError, RemoteError, StatusError
 from alcove.sdk.history import History
 from alcove.sdk.limits import MAX_PENDING, MAX_STATE_BYTES
 from alcove.sdk.storage import FileLock, Files
@@ -148,7 +148,7 @@ class Reporter:
             return
         latency_ms = max(measurement.latency_ms, 0.0)
         cell = task.cell_index(active.arm, measurement.outcome, latency_ms, self._history.bin_of(task))
-        with contextlib.suppress(StorageError), self._exclusive():
+        with contextlib.suppress(DeviceStorageError), self._exclusive():
             if not self._consent.is_given:
                 return
             pending = self._read_pending()
@@ -188,7 +188,7 @@ class Reporter:
                     if self._send_report(transport, outbox[0], tally):
                         sent += 1
                     outbox = self._without(outbox[0])
-        except (ServerError, StorageError) as error:
+        except (RemoteError, DeviceStorageError) as error:
             tally.error = error
         return ReportResult(sent, waiting, tally.dropped, tally.spent, tally.error)
 
@@ -196,7 +196,7 @@ class Reporter:
         """Remove every outcome and report that was not sent, and the history (the user opted out); the ledger stays.
 
         Raises:
-            StorageError: the disk failed.
+            DeviceStorageError: the disk failed.
         """
         with self._exclusive():
             self._files.remove(self._pending_path)
@@ -208,7 +208,7 @@ class Reporter:
         """Send one report (I4); tell whether it was taken, False if it never will be.
 
         Raises:
-            ServerError: try again later.
+            RemoteError: try again later.
         """
         try:
             transport.post("/reports", report)

@@ -32,7 +32,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
-from alcove.sdk.errors import StorageError
+from alcove.sdk.errors import DeviceStorageError
 from alcove.sdk.limits import MAX_STATE_BYTES
 from alcove.sdk.load_attempts import AttemptLog
 from alcove.sdk.owned import check_links, claim_folder
@@ -79,14 +79,14 @@ class SlotStore:
 
         Raises:
             ForeignFolderError: it holds something that is not ours (`owned.py`); nothing was touched.
-            StorageError: a folder could not be made.
+            DeviceStorageError: a folder could not be made.
         """
         claim_folder(self.folder, self._files)
         for folder in (self._downloads, self._staging, self._versions, self.folder / "reports"):
             self._files.make_folder(folder)
         with self._lock.hold_if_free() as is_held:
             if is_held:
-                with contextlib.suppress(StorageError):
+                with contextlib.suppress(DeviceStorageError):
                     self._remove_leftovers()
 
     @contextlib.contextmanager
@@ -95,7 +95,7 @@ class SlotStore:
 
         Raises:
             ForeignFolderError: a part of the folder is a link by now (I7).
-            StorageError: the lock could not be made.
+            DeviceStorageError: the lock could not be made.
         """
         with self._lock.hold():
             check_links(self.folder)
@@ -106,14 +106,14 @@ class SlotStore:
         try:
             data = self._files.read(self.folder / "state.json", MAX_STATE_BYTES)
             return State() if data is None else state_from_bytes(data)
-        except (StorageError, ValueError):
+        except (DeviceStorageError, ValueError):
             return State()
 
     def write_state(self, state: State) -> None:
         """Replace the state (I3).
 
         Raises:
-            StorageError: a step failed; the old or the new state stands.
+            DeviceStorageError: a step failed; the old or the new state stands.
         """
         self._files.write_whole(self.folder / "state.json", state_to_bytes(state))
 
@@ -147,7 +147,7 @@ class SlotStore:
             part: the verified, whole program; moved.
 
         Raises:
-            StorageError: a step failed; nothing is installed.
+            DeviceStorageError: a step failed; nothing is installed.
         """
         staged = self._staging / manifest_sha256
         target = self.version_folder(feature, manifest_sha256)
@@ -170,7 +170,7 @@ class SlotStore:
         """Remove an installed version that turned out damaged; the name goes first, so it is never half there (I1).
 
         Raises:
-            StorageError: a step failed.
+            DeviceStorageError: a step failed.
         """
         folder = self.version_folder(feature, manifest_sha256)
         if folder.exists():
@@ -186,7 +186,7 @@ class SlotStore:
             wanted: (feature, manifest digest) of what stays, the slots among them.
 
         Raises:
-            StorageError: a step failed; what is left goes next time.
+            DeviceStorageError: a step failed; what is left goes next time.
         """
         self.keep_versions(wanted)
         for part in sorted(self._downloads.iterdir()):
@@ -201,7 +201,7 @@ class SlotStore:
             unsettled: features of which it is not known now what they are to have: all of theirs stay.
 
         Raises:
-            StorageError: a step failed; what is left goes next time.
+            DeviceStorageError: a step failed; what is left goes next time.
         """
         for feature, digest in self._list_installed():
             if (feature, digest) not in wanted and feature not in unsettled:

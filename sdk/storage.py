@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from alcove.sdk.errors import StorageError
+from alcove.sdk.errors import DeviceStorageError
 
 StepObserver = Callable[[str, Path], None]
 
@@ -115,7 +115,7 @@ class Files:
             if is_durable:
                 self.sync_file(temporary)
             self.rename(temporary, path)
-        except StorageError:
+        except DeviceStorageError:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
             raise
@@ -143,18 +143,18 @@ class Files:
         """Return how many bytes this app may still write where an existing folder lies.
 
         Raises:
-            StorageError: the system does not say.
+            DeviceStorageError: the system does not say.
         """
         try:
             return shutil.disk_usage(path).free
         except OSError as error:
-            raise StorageError(step="reserve", path=path.name, reason=str(error)) from error
+            raise DeviceStorageError(step="reserve", path=path.name, reason=str(error)) from error
 
     def read(self, path: Path, limit_bytes: int) -> bytes | None:
         """Return the bytes of a file, or None when it is absent.
 
         Raises:
-            StorageError: unreadable, or longer than `limit_bytes`.
+            DeviceStorageError: unreadable, or longer than `limit_bytes`.
         """
         try:
             with path.open("rb") as file:
@@ -162,9 +162,9 @@ class Files:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise StorageError(step="read", path=path.name, reason=str(error)) from error
+            raise DeviceStorageError(step="read", path=path.name, reason=str(error)) from error
         if len(data) > limit_bytes:
-            raise StorageError(step="read", path=path.name, reason=f"more than {limit_bytes} bytes")
+            raise DeviceStorageError(step="read", path=path.name, reason=f"more than {limit_bytes} bytes")
         return data
 
     @contextlib.contextmanager
@@ -173,7 +173,7 @@ class Files:
             self.notice(name, path)
             yield
         except OSError as error:
-            raise StorageError(step=name, path=path.name, reason=error.strerror or str(error)) from error
+            raise DeviceStorageError(step=name, path=path.name, reason=error.strerror or str(error)) from error
 
     @staticmethod
     def _sync(path: Path, flags: int) -> None:
@@ -199,13 +199,13 @@ class FileLock:
         """Wait for the lock and hold it.
 
         Raises:
-            StorageError: the file could not be made or locked.
+            DeviceStorageError: the file could not be made or locked.
         """
         with self._open() as descriptor:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             except OSError as error:
-                raise StorageError(step="lock", path=self._path.name, reason=str(error)) from error
+                raise DeviceStorageError(step="lock", path=self._path.name, reason=str(error)) from error
             try:
                 yield
             finally:
@@ -216,7 +216,7 @@ class FileLock:
         """Hold the lock if nobody else does; tell whether it is held.
 
         Raises:
-            StorageError: the file could not be made.
+            DeviceStorageError: the file could not be made.
         """
         with self._open() as descriptor:
             try:
@@ -234,7 +234,7 @@ class FileLock:
         try:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE)
         except OSError as error:
-            raise StorageError(step="lock", path=self._path.name, reason=str(error)) from error
+            raise DeviceStorageError(step="lock", path=self._path.name, reason=str(error)) from error
         try:
             yield descriptor
         finally:

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from alcove.registry.errors import ExpiredMetadata, FetchError, RegistryError, VersionHaltedError
+from alcove.registry.errors import ExpiredMetadataError, FetchError, RegistryError, VersionHaltedError
 from alcove.registry.floors import is_below
 from alcove.registry.policy import candidates
 from alcove.runtime.errors import AlcoveRuntimeError
@@ -35,11 +35,11 @@ from alcove.sdk.consent import Consent
 from alcove.sdk.errors import (
     AlcoveSdkError,
     ClosedError,
+    DeviceStorageError,
     ForeignFolderError,
     IncompatibleError,
     QuarantinedError,
-    ServerError,
-    StorageError,
+    RemoteError,
 )
 from alcove.sdk.fetching import Choice, choose
 from alcove.sdk.freshness import Freshness
@@ -200,7 +200,7 @@ class Updater:
                     while not self._run_to_end(progress):
                         progress.refused.clear()
                         progress.fetched.clear()
-        except (StorageError, ForeignFolderError) as error:
+        except (DeviceStorageError, ForeignFolderError) as error:
             progress.error = error
         if progress.error is not None or progress.refused:
             with contextlib.suppress(AlcoveSdkError):
@@ -222,7 +222,7 @@ class Updater:
 
         Raises:
             _NewsError: there is one; what it takes away is gone.
-            StorageError: the disk failed.
+            DeviceStorageError: the disk failed.
         """
         tree = self._open_tree()
         try:
@@ -248,7 +248,7 @@ class Updater:
         self._withdraw(progress, halt)
         self._store(progress, progress.state.quarantine(self._slots.attempts.list_quarantined()))
         self._withdraw_below_minimum(progress, tree)
-        if all(isinstance(refusal.error, ExpiredMetadata) for refusal in progress.refused):
+        if all(isinstance(refusal.error, ExpiredMetadataError) for refusal in progress.refused):
             # Not before: a mirror that holds halts or floors back is not heard.  A team's role that has expired is the
             # team's own doing, since the snapshot names its version: it takes no other team's features away.
             self._freshness.accept_time(tree.signed_time())
@@ -287,7 +287,7 @@ class Updater:
                 version = resolution.version.version if resolution else policy.features[feature].default.version
                 progress.refused.append(Refusal(feature, version, error))
             except OSError as error:
-                raise StorageError(step="install", path=feature, reason=str(error)) from error
+                raise DeviceStorageError(step="install", path=feature, reason=str(error)) from error
         tasks = (one.task for rules in policy.features.values() for one in rules.experiments)
         self._history.keep_only({task.task_id for task in tasks})
         self._remove_unneeded(progress, halt)
@@ -305,7 +305,7 @@ class Updater:
     def _refresh(self, tree: SignedTree) -> None:
         try:
             tree.refresh()
-        except ExpiredMetadata as error:
+        except ExpiredMetadataError as error:
             if error.role in ("timestamp", "snapshot"):
                 self._freshness.expire()
             raise
@@ -371,7 +371,7 @@ def _is_transient(error: Problem) -> bool:
     """Tell whether no other version could be had now either."""
     if isinstance(error, IncompatibleError):
         return False
-    return isinstance(error, (ServerError, FetchError, StorageError, ClosedError))
+    return isinstance(error, (RemoteError, FetchError, DeviceStorageError, ClosedError))
 
 
 @contextlib.contextmanager
@@ -381,7 +381,7 @@ def _record_errors(progress: _Progress) -> Iterator[None]:
     except (AlcoveSdkError, RegistryError, AlcoveRuntimeError) as error:
         progress.error = error
     except OSError as error:
-        progress.error = StorageError(step="sync", path=str(error.filename or ""), reason=str(error))
+        progress.error = DeviceStorageError(step="sync", path=str(error.filename or ""), reason=str(error))
 
 
 def _slot(resolution: "Resolution") -> Slot:

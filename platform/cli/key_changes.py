@@ -16,7 +16,7 @@ from alcove.registry.canonical import version_key
 from alcove.registry.ceremony import PublicKeys, first_change
 from alcove.registry.change import Change
 from alcove.registry.clock import SYSTEM_CLOCK
-from alcove.registry.errors import MissingTarget, PublishError, StorageError
+from alcove.registry.errors import MissingTargetError, PublishError, StorageError
 from alcove.registry.files import DISK, read_bounded, replace_file
 from alcove.registry.keys import ONLINE_ROLES, new_key
 from alcove.registry.lifts import Lift
@@ -308,7 +308,7 @@ def lift(
     halt = Tree(data_dir / "tree").halt(app)
     halted = {} if halt is None else {(i.feature, i.version.version): i.version.manifest_sha256 for i in halt.halted}
     if halt is None or ((feature, version) not in halted if version else feature not in halt.frozen):
-        raise MissingTarget(f"halt of {feature} {version or ''} in {app}".replace("  ", " "))
+        raise MissingTargetError(f"halt of {feature} {version or ''} in {app}".replace("  ", " "))
     digest = halted[feature, version] if version else None
     item = Lift(app=app, feature=feature, manifest_sha256=digest, serial=halt.serial)
     _draft_file(change, data_dir, lambda draft: draft.lift(team, item), as_json=as_json)

@@ -44,7 +44,7 @@ class ClientError(Exception):
 
     Attributes:
         status: name of the gRPC status, such as "NOT_FOUND".
-        kind: the server's name of the error, such as "VersionExists"; "" when the server did not answer.
+        kind: the server's name of the error, such as "VersionExistsError"; "" when the server did not answer.
         message: what happened, with the thing, the bound and the value.
     """
 

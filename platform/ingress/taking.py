@@ -38,7 +38,7 @@ def reports_handler(
         try:
             _check_headers(request)
             await collector.collect(await _body(request, rate, bodies))
-        except _NotRead as error:
+        except _NotReadError as error:
             return _refuse(collector, error.status, error.reason, error.bound)
         except ReportRefusedError as error:
             return _refuse(collector, _REFUSED_STATUS.get(error.reason, 400), error.reason, error.bound)
@@ -49,7 +49,7 @@ def reports_handler(
     return handle
 
 
-class _NotRead(Exception):  # noqa: N818 - never leaves this module
+class _NotReadError(Exception):
     """A body that is not looked at."""
 
     def __init__(self, status: int, reason: str, bound: str) -> None:
@@ -61,21 +61,21 @@ def _check_headers(request: web.Request) -> None:
     """Raise for a request that no device sends."""
     headers = request.headers
     if "Origin" in headers or headers.get("Sec-Fetch-Site", "none").strip().lower() != "none":
-        raise _NotRead(403, "from_a_page", "no page of the web")
+        raise _NotReadError(403, "from_a_page", "no page of the web")
     if "Content-Encoding" in headers:
-        raise _NotRead(415, "packed", "no Content-Encoding")
+        raise _NotReadError(415, "packed", "no Content-Encoding")
     if headers.getall("Content-Type", []) != [MEDIA_TYPE]:
-        raise _NotRead(415, "media_type", f"Content-Type: {MEDIA_TYPE}")
+        raise _NotReadError(415, "media_type", f"Content-Type: {MEDIA_TYPE}")
     if request.content_length is None:
-        raise _NotRead(411, "no_length", f"Content-Length: {REPORT_BYTES}")
+        raise _NotReadError(411, "no_length", f"Content-Length: {REPORT_BYTES}")
     if request.content_length > REPORT_BYTES:
-        raise _NotRead(413, "too_large", f"{REPORT_BYTES} bytes")
+        raise _NotReadError(413, "too_large", f"{REPORT_BYTES} bytes")
 
 
 async def _body(request: web.Request, rate: RateLimit, bodies: RateLimit) -> bytes:
-    """Return a body that came in time and within the rates, or raise _NotRead."""
+    """Return a body that came in time and within the rates, or raise _NotReadError."""
     if not bodies.take(1):
-        raise _NotRead(429, "too_many", "fewer bodies a second; try again")
+        raise _NotReadError(429, "too_many", "fewer bodies a second; try again")
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
             with waiting_for_body():
@@ -83,9 +83,9 @@ async def _body(request: web.Request, rate: RateLimit, bodies: RateLimit) -> byt
                 while len(body) < REPORT_BYTES and not request.content.at_eof():
                     body += await request.content.read(REPORT_BYTES + 1)
     except TimeoutError:
-        raise _NotRead(408, "too_slow", f"a body within {BODY_TIMEOUT_S:.0f} s") from None
+        raise _NotReadError(408, "too_slow", f"a body within {BODY_TIMEOUT_S:.0f} s") from None
     if not rate.take(1):
-        raise _NotRead(429, "too_many", "fewer reports a second; try again")
+        raise _NotReadError(429, "too_many", "fewer reports a second; try again")
     return body
 
 

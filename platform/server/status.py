@@ -75,11 +75,11 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _p.StoreUnavailableError: _S.UNAVAILABLE,
         # registry: what was sent is not acceptable
         _r.DocumentError: _S.INVALID_ARGUMENT,
-        _r.DocumentTooLarge: _S.INVALID_ARGUMENT,
+        _r.DocumentTooLargeError: _S.INVALID_ARGUMENT,
         _r.SignatureError: _S.PERMISSION_DENIED,
-        _r.ExpiredMetadata: _S.FAILED_PRECONDITION,
+        _r.ExpiredMetadataError: _S.FAILED_PRECONDITION,
         _r.RollbackError: _S.FAILED_PRECONDITION,
-        _r.MissingTarget: _S.NOT_FOUND,
+        _r.MissingTargetError: _S.NOT_FOUND,
         _r.IntegrityError: _S.INVALID_ARGUMENT,
         _r.AudienceError: _S.INVALID_ARGUMENT,
         _r.AudienceSyntaxError: _S.INVALID_ARGUMENT,
@@ -93,7 +93,7 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _r.ProgramRefusedError: _S.INVALID_ARGUMENT,
         # registry: the tree's state
         _r.PublishError: _S.FAILED_PRECONDITION,
-        _r.VersionExists: _S.ALREADY_EXISTS,
+        _r.VersionExistsError: _S.ALREADY_EXISTS,
         _r.StaleMetadataError: _S.ABORTED,
         _r.MissingBlobError: _S.FAILED_PRECONDITION,
         _r.VersionHaltedError: _S.FAILED_PRECONDITION,

@@ -527,7 +527,7 @@ def policy_from_bytes(data: bytes) -> Policy:
     """Return the policy whose canonical bytes are `data`.
 
     Raises:
-        DocumentTooLarge: more than `limits.POLICY_MAX_BYTES`; nothing was parsed.
+        DocumentTooLargeError: more than `limits.POLICY_MAX_BYTES`; nothing was parsed.
         DocumentError: not the canonical encoding of an acceptable policy.
     """
     return Policy.parse(data, kind="policy", max_bytes=limits.POLICY_MAX_BYTES)
@@ -542,7 +542,7 @@ def halt_from_bytes(data: bytes) -> Halt:
     """Return the halt document whose canonical bytes are `data`.
 
     Raises:
-        DocumentTooLarge: more than `limits.HALT_MAX_BYTES`; nothing was parsed.
+        DocumentTooLargeError: more than `limits.HALT_MAX_BYTES`; nothing was parsed.
         DocumentError: not the canonical encoding of an acceptable halt.
     """
     return Halt.parse(data, kind="halt", max_bytes=limits.HALT_MAX_BYTES)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from alcove.registry.errors import ExpiredMetadata
+from alcove.registry.errors import ExpiredMetadataError
 from alcove.sdk.freshness import Record, advance_record
 from alcove.sdk.limits import MAX_STALE_S
 from hypothesis import HealthCheck, given, settings
@@ -68,11 +68,11 @@ def test_held_clock_does_not_keep_a_timestamp_alive(installed: Device) -> None:
     assert client.sync().error is None
     installed.clock.pass_s(120, is_held=True)
     assert client.is_stale
-    assert isinstance(client.sync().error, ExpiredMetadata)
+    assert isinstance(client.sync().error, ExpiredMetadataError)
     installed.clock.restart(is_held=True)
     client = installed.client()
     assert client.is_stale
-    assert isinstance(client.sync().error, ExpiredMetadata)
+    assert isinstance(client.sync().error, ExpiredMetadataError)
     assert installed.answer(client) == ANSWER
 
 
@@ -85,7 +85,7 @@ def test_newer_signature_lifts_the_floor_of_a_held_clock(installed: Device) -> N
         assert client.sync().error is None
     assert not client.is_stale
     installed.clock.pass_s(DAY, is_held=True)
-    assert isinstance(client.sync().error, ExpiredMetadata)
+    assert isinstance(client.sync().error, ExpiredMetadataError)
     renew(installed)
     renew(installed)
     assert client.sync().error is None

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from alcove.registry.errors import ExpiredMetadata
+from alcove.registry.errors import ExpiredMetadataError
 from alcove.sdk import AnswerError, Client, OutOfBoundError
 from alcove.sdk.limits import MAX_STALE_S, MIN_MAX_STALE_S
 from alcove.sdk.testing import FolderTransport
@@ -119,7 +119,7 @@ def test_device_that_was_in_a_drawer_says_so_and_falls_after_half_the_time(froze
     frozen.clock.restart(800 * DAY)
     client = frozen.client()
     assert client.is_stale
-    assert isinstance(client.sync().error, ExpiredMetadata)
+    assert isinstance(client.sync().error, ExpiredMetadataError)
     assert frozen.answer(client) == HALTED
     frozen.clock.pass_s(MAX_STALE_S / 2 + 60)
     assert frozen.answer(client) == SHIPPED
@@ -227,8 +227,8 @@ def test_background_sync_says_aloud_what_it_met(frozen: Device, caplog: pytest.L
     frozen.clock.pass_s(2 * DAY)
     client._sync_turn()
     assert client.last_sync is not None
-    assert isinstance(client.last_sync.error, ExpiredMetadata)
+    assert isinstance(client.last_sync.error, ExpiredMetadataError)
     warnings = [record for record in caplog.records if record.levelname == "WARNING"]
     assert len(warnings) == 1
-    assert "ExpiredMetadata" in warnings[0].getMessage()
+    assert "ExpiredMetadataError" in warnings[0].getMessage()
     assert "stale" in warnings[0].getMessage()

@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 from alcove.registry import layout, limits
 from alcove.registry.errors import (
-    DocumentTooLarge,
-    ExpiredMetadata,
+    DocumentTooLargeError,
+    ExpiredMetadataError,
     IntegrityError,
     RegistryError,
     RollbackError,
@@ -68,11 +68,11 @@ def test_indefinite_freeze_attack_ends_with_the_timestamp(published: TreeWorld) 
     for later_s in (1, DAY_S, 100 * DAY_S):
         published.clock.time_s += later_s
         for name in ("device", f"new device {later_s}"):
-            with pytest.raises(ExpiredMetadata) as caught:
+            with pytest.raises(ExpiredMetadataError) as caught:
                 read_everything(published, name)
             assert caught.value.role == "timestamp"
     published.clock.time_s -= 200 * DAY_S
-    with pytest.raises(ExpiredMetadata):
+    with pytest.raises(ExpiredMetadataError):
         read_everything(published, "device")  # nor does a clock that is set back revive it
 
 
@@ -90,9 +90,9 @@ def test_endless_data_attack_is_cut_off(published: TreeWorld) -> None:
         signed_bytes = limits.ROOT_METADATA_MAX_BYTES if role == "root" else limits.TARGETS_METADATA_MAX_BYTES
         bound = bounds.get(role, signed_bytes)
         published.fetcher.replaced = {path: b" " * (bound + 100_000)}
-        with pytest.raises((DocumentTooLarge, RegistryError)) as caught:
+        with pytest.raises((DocumentTooLargeError, RegistryError)) as caught:
             read_everything(published, path.replace("/", "_"))
-        if isinstance(caught.value, DocumentTooLarge):
+        if isinstance(caught.value, DocumentTooLargeError):
             assert caught.value.size_bytes <= bound + 4096
     published.fetcher.replaced = {}
 
@@ -110,7 +110,7 @@ def test_extraneous_dependencies_attack_has_nothing_to_add_to(published: TreeWor
     another = manifest.variants[0].model_copy(update={"name": "evil"})
     wider = manifest.model_copy(update={"variants": (*manifest.variants, another)})
     published.fetcher.replaced = {layout.target_file(manifest.path, manifest.sha256): wider.to_bytes()}
-    with pytest.raises((IntegrityError, DocumentTooLarge)):
+    with pytest.raises((IntegrityError, DocumentTooLargeError)):
         read_everything(published, "new device")
 
 
@@ -143,7 +143,7 @@ def test_wrong_software_attack_is_refused(published: TreeWorld) -> None:
     published.push(published.package("2.0.0"))
     first, second = published.package("1.0.0").manifest, published.package("2.0.0").manifest
     published.fetcher.replaced = {layout.target_file(first.path, first.sha256): second.to_bytes()}
-    with pytest.raises((IntegrityError, DocumentTooLarge)):
+    with pytest.raises((IntegrityError, DocumentTooLargeError)):
         published.client("served").manifest("language_id", "1.0.0")
     published.fetcher.replaced = {}
     for role, path, data in (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from alcove.registry.policy import DeviceAttributes
-from alcove.sdk import Client, StorageError
+from alcove.sdk import Client, DeviceStorageError
 from alcove.sdk.storage import Files
 from alcove.sdk.testing import SeededEntropy, fake_program
 
@@ -45,7 +45,7 @@ def in_experiment(released: World, device: Device) -> Client:
 
     def refuse(method: str, path: str) -> None:
         if method == "POST":
-            raise StorageError(step="send", path=path, reason="no network")
+            raise DeviceStorageError(step="send", path=path, reason="no network")
 
     device.transport.fault = refuse
     assert client.report().waiting == 1
@@ -130,11 +130,11 @@ def test_no_holds_for_the_process_on_a_disk_that_fails(
     """A no that cannot be kept is told, what waited is removed, and this process sends nothing."""
 
     def full(self: Files, path: Path, data: bytes, mode: int = 0o600, *, is_durable: bool = True) -> None:
-        raise StorageError(step="write", path=path.name, reason=str(OSError(errno.ENOSPC, "full")))
+        raise DeviceStorageError(step="write", path=path.name, reason=str(OSError(errno.ENOSPC, "full")))
 
     with monkeypatch.context() as broken:
         broken.setattr(Files, "write_whole", full)
-        with pytest.raises(StorageError):
+        with pytest.raises(DeviceStorageError):
             in_experiment.set_reports(False)
     use(in_experiment)
     assert in_experiment.report().sent == 0

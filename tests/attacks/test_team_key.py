@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from alcove.registry._tuf import DelegatedRole, Delegations, Key, SuccinctRoles, TargetFile
 from alcove.registry.ceremony import initialise_tree
-from alcove.registry.errors import ExpiredMetadata, MetadataError, MissingTarget, PublishError, RegistryError
+from alcove.registry.errors import ExpiredMetadataError, MetadataError, MissingTargetError, PublishError, RegistryError
 from alcove.registry.keys import create_keys
 from alcove.registry.lifts import Lift
 from alcove.registry.manifest import manifest_path
@@ -32,9 +32,9 @@ def test_team_cannot_speak_for_another_team_or_the_policy(published: TreeWorld) 
         {stolen.manifest.path: stolen.manifest.to_bytes(), "policy/keyboard.json": policy.to_bytes()},
     )
     client = published.client()
-    with pytest.raises(MissingTarget):
+    with pytest.raises(MissingTargetError):
         client.manifest("language_id", "9.9.9")
-    with pytest.raises(MissingTarget):
+    with pytest.raises(MissingTargetError):
         client.policy("keyboard")
 
 
@@ -173,7 +173,7 @@ def test_team_that_lets_its_role_expire_takes_no_other_features_away(neighbours:
             neighbours.refs[FEATURE] = neighbours.world.push("2.0.0", fake_program("two"))
         neighbours.publish()
         result = client.sync()
-        assert isinstance(result.error, ExpiredMetadata)
+        assert isinstance(result.error, ExpiredMetadataError)
         assert {refusal.feature for refusal in result.refused} == {OTHER}
         assert not client.is_stale
     assert device.answer(client) == "two 2.0.0 default"

@@ -10,7 +10,7 @@ from alcove.registry._tuf import (
     Timestamp,
 )
 from alcove.registry.errors import (
-    ExpiredMetadata,
+    ExpiredMetadataError,
     RollbackError,
 )
 from alcove.registry.keys import ONLINE_ROLES
@@ -55,7 +55,7 @@ def test_stolen_timestamp_key_freezes_for_as_long_as_the_snapshot_lives(publishe
     published.clock.time_s += layout.LIFETIMES_S["snapshot"] - 1
     assert read_everything(published, "device") == (1, 0, "1.0.0")
     published.clock.time_s += 1
-    with pytest.raises(ExpiredMetadata) as caught:
+    with pytest.raises(ExpiredMetadataError) as caught:
         read_everything(published, "device")
     assert caught.value.role == "snapshot"
     published.fetcher.replaced = {}
@@ -81,7 +81,7 @@ def test_last_date_that_there_is_stops_no_app(device: Device, unsynced: None, of
     assert client.sync().error is None
     device.clock.pass_s(off_s)
     for _ in range(2):
-        assert isinstance(client.sync().error, ExpiredMetadata)
+        assert isinstance(client.sync().error, ExpiredMetadataError)
         assert device.answer(client) == "one 1.0.0 default"
         client = device.client()
 

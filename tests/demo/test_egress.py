@@ -26,7 +26,7 @@ from alcove.platform.cli.demo.world import APP, Devices
 from alcove.privacy.limits import REPORT_BYTES
 from alcove.sdk import Client
 from alcove.sdk.egress import Egress
-from alcove.sdk.errors import ServerError
+from alcove.sdk.errors import RemoteError
 
 CANARY = "Kanarienvogel7391Xylophon"
 
@@ -228,7 +228,7 @@ def test_a_leaky_build_is_caught(world: World, tmp_path: Path, encoding: str) ->
         egress = Egress(recorder.address)
 
         def leak(text: bytes) -> None:
-            with suppress(ServerError):  # the server refuses it; the bytes have left all the same
+            with suppress(RemoteError):  # the server refuses it; the bytes have left all the same
                 egress.post("/reports", LEAKS[encoding](text))
 
         baseline = {"language_id": program_path("1.0.0")}

@@ -24,7 +24,7 @@ from alcove.registry.errors import (
     SignatureError,
     StaleMetadataError,
     StorageError,
-    VersionExists,
+    VersionExistsError,
 )
 from alcove.registry.rotation import Draft
 from alcove.registry.team import sign_floor, sign_version
@@ -125,7 +125,7 @@ def test_push_into_a_bin_signs_that_bin_alone(spread: TreeWorld) -> None:
     assert spread.sign(package) == spread.tree.team_metadata("text")
     assert metadata_names(spread) == before
     other = dataclasses.replace(package, manifest=package.manifest.model_copy(update={"min_runtime": "0.2.0"}))
-    with pytest.raises(VersionExists):
+    with pytest.raises(VersionExistsError):
         spread.sign(other)
 
 

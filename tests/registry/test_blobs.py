@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from alcove.platform.testing.s3 import S3Server
 from alcove.registry.blobs import ObjectBlobStore, open_blob_store
-from alcove.registry.errors import IntegrityError, MissingTarget, StorageError
+from alcove.registry.errors import IntegrityError, MissingTargetError, StorageError
 from obstore.store import MemoryStore
 
 DATA = bytes(range(256)) * 40_000  # 10 MB: more than one part
@@ -69,7 +69,7 @@ def test_stream_that_breaks_off_stores_nothing(store: ObjectBlobStore) -> None:
 
 def test_absent_blob_is_named(store: ObjectBlobStore) -> None:
     """The error carries the path."""
-    with pytest.raises(MissingTarget) as caught:
+    with pytest.raises(MissingTargetError) as caught:
         store.get(NAME)
     assert caught.value.path == f"blobs/{NAME}"
 
@@ -116,7 +116,7 @@ def test_part_of_a_blob_is_read(store: ObjectBlobStore) -> None:
     assert store.read(NAME, 9_999_999, 5) == DATA[9_999_999:10_000_004]
     with pytest.raises(StorageError):
         store.read(NAME, len(DATA) - 1, 2)
-    with pytest.raises(MissingTarget):
+    with pytest.raises(MissingTargetError):
         store.read("0" * 64, 0, 1)
 
 
@@ -144,7 +144,7 @@ def test_remote_store_that_refuses_or_is_gone_is_named(s3: S3Server, monkeypatch
             lambda store: store.get(NAME),
             lambda store: list(store.stored()),
         ):
-            with pytest.raises((StorageError, MissingTarget, IntegrityError)) as caught:
+            with pytest.raises((StorageError, MissingTargetError, IntegrityError)) as caught:
                 call(store)
             assert "testing-secret" not in str(caught.value)
     with pytest.raises(StorageError):

@@ -3,10 +3,10 @@
 import pytest
 from alcove.registry import layout
 from alcove.registry.errors import (
-    ExpiredMetadata,
+    ExpiredMetadataError,
     IntegrityError,
     MetadataError,
-    MissingTarget,
+    MissingTargetError,
     RegistryError,
     StorageError,
 )
@@ -67,7 +67,7 @@ def test_all_faults_are_named_at_once(full: TreeWorld) -> None:
     problems = {problem.thing: type(problem.error) for problem in full.tree.check().problems}
     assert problems == {
         f"blobs/{rotten}": IntegrityError,
-        f"blobs/{missing}": MissingTarget,
+        f"blobs/{missing}": MissingTargetError,
         "halt/messenger.json": IntegrityError,
     }
 
@@ -77,7 +77,7 @@ def test_expired_roles_are_named(full: TreeWorld) -> None:
     full.clock.time_s += 31 * 86_400
     report = full.tree.check()
     assert {problem.thing for problem in report.problems} == {"timestamp", "snapshot", "policy", "halt"}
-    assert all(isinstance(problem.error, ExpiredMetadata) for problem in report.problems)
+    assert all(isinstance(problem.error, ExpiredMetadataError) for problem in report.problems)
     assert report.target_count == 4
 
 

@@ -8,9 +8,9 @@ from alcove.registry import layout
 from alcove.registry._tuf import Metadata, Timestamp
 from alcove.registry.client import TreeClient
 from alcove.registry.errors import (
-    ExpiredMetadata,
+    ExpiredMetadataError,
     FetchError,
-    MissingTarget,
+    MissingTargetError,
     SignatureError,
     StorageError,
 )
@@ -35,10 +35,10 @@ def test_device_reads_what_was_published(published: TreeWorld) -> None:
     assert client.policy("messenger") == published.policy(1)
     assert client.manifest("language_id", "1.0.0") == published.package().manifest
     assert client.halt("messenger") == Halt(app="messenger", serial=0)
-    with pytest.raises(MissingTarget) as caught:
+    with pytest.raises(MissingTargetError) as caught:
         client.manifest("language_id", "9.9.9")
     assert caught.value.path == "language_id/9.9.9.json"
-    with pytest.raises(MissingTarget):
+    with pytest.raises(MissingTargetError):
         client.policy("keyboard")
 
 
@@ -102,7 +102,7 @@ def test_expired_role_is_named(
     for now_s in (world.clock.time_s + 1, world.clock.time_s + 50 * DAY_S):
         world.clock.time_s = now_s
         for client in (world.client(f"new {now_s}"), world.client("in time")):
-            with pytest.raises(ExpiredMetadata) as caught:
+            with pytest.raises(ExpiredMetadataError) as caught:
                 read_everything(client)
             assert caught.value.role == role
         assert not world.tree.check().is_sound
@@ -113,12 +113,12 @@ def test_expired_timestamp_stays_expired_but_a_newer_one_is_judged_anew(publishe
     client = published.client()
     client.refresh()
     published.clock.time_s += DAY_S
-    with pytest.raises(ExpiredMetadata) as caught:
+    with pytest.raises(ExpiredMetadataError) as caught:
         client.refresh()
     assert (caught.value.role, caught.value.expired_at_s) == ("timestamp", published.clock.time_s)
     published.clock.time_s -= DAY_S // 2
     for again in (client, published.client()):
-        with pytest.raises(ExpiredMetadata) as caught:
+        with pytest.raises(ExpiredMetadataError) as caught:
             again.policy("messenger")
         assert caught.value.role == "timestamp"
     published.client("another device").refresh()
@@ -136,7 +136,7 @@ def test_one_jump_of_the_clock_bricks_nothing(published: TreeWorld, jump_s: int)
     client.refresh()
     clock.time_s += jump_s
     if jump_s > 0:
-        with pytest.raises(ExpiredMetadata):
+        with pytest.raises(ExpiredMetadataError):
             client.refresh()
     else:
         client.refresh()

@@ -9,7 +9,7 @@ from alcove.registry.client import TreeClient
 from alcove.registry.clock import utc
 from alcove.registry.errors import (
     DocumentError,
-    DocumentTooLarge,
+    DocumentTooLargeError,
     FetchError,
     IntegrityError,
     MetadataError,
@@ -164,7 +164,7 @@ def test_every_flipped_byte_of_a_manifest_is_refused(published: TreeWorld) -> No
         with pytest.raises(IntegrityError):
             client.manifest("language_id", "1.0.0")
     published.fetcher.replaced[path] = data + b"x"
-    with pytest.raises(DocumentTooLarge):
+    with pytest.raises(DocumentTooLargeError):
         client.manifest("language_id", "1.0.0")
     published.fetcher.replaced.clear()
     assert client.manifest("language_id", "1.0.0") == manifest
@@ -214,7 +214,7 @@ def test_every_flipped_byte_of_the_signed_files_is_refused_or_harmless(published
 def test_endless_answer_is_cut_off(published: TreeWorld, path: str, limit_bytes: int) -> None:
     """Reading stops within one piece of the bound."""
     published.fetcher.replaced[path] = b" " * (limit_bytes * 4)
-    with pytest.raises(DocumentTooLarge) as caught:
+    with pytest.raises(DocumentTooLargeError) as caught:
         published.client().refresh()
     assert caught.value.limit_bytes == limit_bytes
     assert limit_bytes < caught.value.size_bytes <= limit_bytes + 4096
@@ -226,7 +226,7 @@ def test_signed_document_above_its_bound_is_not_even_fetched(published: TreeWorl
     client = published.client()
     client.refresh()
     published.fetcher.requests.clear()
-    with pytest.raises(DocumentTooLarge):
+    with pytest.raises(DocumentTooLargeError):
         client.policy("messenger")
     assert not [path for path in published.fetcher.requests if path.startswith("targets/")]
 

@@ -479,7 +479,7 @@ def test_expiry_is_judged_by_the_clock_of_a_real_process(client: Subject, reposi
         moved = ["faketime", f"+{days} days", *program] if days else program
         done = subprocess.run(moved, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == status, done.stderr
-        assert status == 0 or done.stderr.startswith("ExpiredMetadata: ")
+        assert status == 0 or done.stderr.startswith("ExpiredMetadataError: ")
     assert client.downloads() == [b"content"]
 
 

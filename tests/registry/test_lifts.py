@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 from alcove.registry._tuf import CryptoSigner, Metadata, Targets
-from alcove.registry.errors import MetadataError, MissingTarget, PublishError, RollbackError, SignatureError
+from alcove.registry.errors import MetadataError, MissingTargetError, PublishError, RollbackError, SignatureError
 from alcove.registry.lifts import FIELD, Lift
 from alcove.registry.policy import Halt, HaltedVersion
 from alcove.registry.rotation import Draft
@@ -109,7 +109,7 @@ def test_only_the_teams_key_lifts(halted: TreeWorld) -> None:
     draft = Draft(halted.tree.state(), now_s=halted.clock.now_s())
     with pytest.raises(PublishError, match="does not own"):
         draft.lift("speech", Lift(app="messenger", feature="language_id", serial=1))
-    with pytest.raises(MissingTarget):
+    with pytest.raises(MissingTargetError):
         draft.lift("vision", Lift(app="messenger", feature="language_id", serial=1))
     lift(halted, 1)
 

@@ -13,7 +13,7 @@ from alcove.registry.delta import make_delta
 from alcove.registry.errors import (
     DeltaError,
     DocumentError,
-    DocumentTooLarge,
+    DocumentTooLargeError,
     IntegrityError,
     PackageError,
     ProgramRefusedError,
@@ -80,7 +80,7 @@ def test_manifest_round_trips_and_every_flipped_byte_changes_it_or_is_refused() 
 
 def test_oversize_manifest_is_refused_before_it_is_parsed() -> None:
     """The cap stands in the error."""
-    with pytest.raises(DocumentTooLarge) as caught:
+    with pytest.raises(DocumentTooLargeError) as caught:
         Manifest.from_bytes(b"{" * (limits.MANIFEST_MAX_BYTES + 1))
     assert caught.value.limit_bytes == limits.MANIFEST_MAX_BYTES
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from alcove.registry import limits
 from alcove.registry.canonical import canonical_json
-from alcove.registry.errors import DocumentError, DocumentTooLarge
+from alcove.registry.errors import DocumentError, DocumentTooLargeError
 from alcove.registry.policy import (
     Arm,
     ExperimentPolicy,
@@ -187,7 +187,7 @@ def test_second_spelling_is_refused(altered: object) -> None:
 
 def test_oversize_policy_is_refused_before_it_is_parsed() -> None:
     """The error names the cap and the size."""
-    with pytest.raises(DocumentTooLarge) as caught:
+    with pytest.raises(DocumentTooLargeError) as caught:
         policy_from_bytes(b"[" * (limits.POLICY_MAX_BYTES + 1))
     assert (caught.value.limit_bytes, caught.value.size_bytes) == (2_097_152, 2_097_153)
 
@@ -362,7 +362,7 @@ def test_halt_only_takes_away() -> None:
     assert second.includes(first)
     assert not first.includes(second)
     assert halt_from_bytes(halt_to_bytes(second)) == second
-    with pytest.raises(DocumentTooLarge):
+    with pytest.raises(DocumentTooLargeError):
         halt_from_bytes(b" " * (limits.HALT_MAX_BYTES + 1))
 
 

@@ -9,7 +9,7 @@ import pytest
 from alcove.registry.blobs import open_blob_store
 from alcove.registry.files import DISK, Disk
 from alcove.registry.policy import Halt
-from alcove.registry.testing import ForgetfulDisk, PowerCut, TreeWorld
+from alcove.registry.testing import ForgetfulDisk, PowerCutError, TreeWorld
 from alcove.registry.tree import Tree, initialise_tree
 
 pytestmark = pytest.mark.thorough
@@ -37,7 +37,7 @@ def each_cut(world: TreeWorld, tmp_path: Path, publish: Publish, view: Callable[
         try:
             publish(on(world, folder, disk))
             is_acknowledged = True
-        except PowerCut:
+        except PowerCutError:
             pass
         for number, image in enumerate(disk.images()):
             left = tmp_path / f"left {cut_at} {number}"
@@ -94,7 +94,7 @@ def test_new_tree_survives_every_power_cut(world: TreeWorld, tmp_path: Path) -> 
         disk = ForgetfulDisk(folder, cut_at)
         try:
             initialise_tree(folder / "tree", world.keys, world.TEAMS, clock=world.clock, files=disk)
-        except PowerCut:
+        except PowerCutError:
             is_done = False
         else:
             is_done = True

@@ -9,17 +9,17 @@ from alcove.registry._tuf import Metadata, Signer, TargetFile, Targets
 from alcove.registry.clock import utc
 from alcove.registry.errors import (
     DocumentError,
-    DocumentTooLarge,
-    ExpiredMetadata,
+    DocumentTooLargeError,
+    ExpiredMetadataError,
     IntegrityError,
     MetadataError,
     MissingBlobError,
-    MissingTarget,
+    MissingTargetError,
     PublishError,
     RegistryError,
     SignatureError,
     StaleMetadataError,
-    VersionExists,
+    VersionExistsError,
     WrongSubjectError,
 )
 from alcove.registry.package import Package
@@ -77,7 +77,7 @@ def test_pushed_versions_are_readable_and_ordered(world: TreeWorld) -> None:
         assert ref.manifest_sha256 == packages[ref.version].manifest.sha256
         assert world.tree.manifest("language_id", ref.version) == packages[ref.version].manifest
     assert world.tree.versions("bandwidth") == world.tree.versions("unknown") == ()
-    with pytest.raises(MissingTarget):
+    with pytest.raises(MissingTargetError):
         world.tree.manifest("language_id", "9.9.9")
 
 
@@ -98,11 +98,11 @@ def test_version_that_exists_is_refused_by_team_and_tree(world: TreeWorld) -> No
     world.push(world.package())
     other = world.package()
     changed = other.manifest.model_copy(update={"min_runtime": "0.2.0"})
-    with pytest.raises(VersionExists) as caught:
+    with pytest.raises(VersionExistsError) as caught:
         world.sign(Package(changed, other.files))
     assert (caught.value.feature, caught.value.version) == ("language_id", "1.0.0")
     signed = team_metadata(world, {changed.path: changed.to_bytes()}, version=3)
-    with pytest.raises(VersionExists):
+    with pytest.raises(VersionExistsError):
         world.tree.accept_team_metadata(signed, {changed.path: changed.to_bytes()})
 
 
@@ -155,7 +155,7 @@ def signed_by(role: str) -> object:
         ],
         (lambda world, package: team_metadata(world, manifest_of(package), version=1), StaleMetadataError),
         (lambda world, package: team_metadata(world, manifest_of(package), version=3), StaleMetadataError),
-        (lambda world, package: team_metadata(world, manifest_of(package), expires_in_s=0), ExpiredMetadata),
+        (lambda world, package: team_metadata(world, manifest_of(package), expires_in_s=0), ExpiredMetadataError),
         (lambda world, package: team_metadata(world, manifest_of(package), hashes=("sha512",)), PublishError),
         (lambda world, package: team_metadata(world, manifest_of(package), hashes=("sha256", "sha512")), PublishError),
         (lambda world, package: team_metadata(world, manifest_of(package) | {"a/1.json": b""}), PublishError),
@@ -176,7 +176,7 @@ def signed_by(role: str) -> object:
         (lambda world, package: b"[" * 100_000, MetadataError),
         (lambda world, package: b"\xff\xfe", MetadataError),
         (lambda world, package: world.tree.state().root_bytes, MetadataError),
-        (lambda world, package: b" " * (limits.TARGETS_METADATA_MAX_BYTES + 1), DocumentTooLarge),
+        (lambda world, package: b" " * (limits.TARGETS_METADATA_MAX_BYTES + 1), DocumentTooLargeError),
     ],
 )
 def test_refused_team_metadata_changes_nothing(world: TreeWorld, make: object, error: type[RegistryError]) -> None:

@@ -7,8 +7,8 @@ import pytest
 from alcove.registry import layout, limits
 from alcove.registry.errors import (
     DocumentError,
-    DocumentTooLarge,
-    MissingTarget,
+    DocumentTooLargeError,
+    MissingTargetError,
     PublishError,
     ReadOnlyTreeError,
     StaleMetadataError,
@@ -70,7 +70,7 @@ def test_policy_that_names_an_unsigned_version_is_refused(published: TreeWorld) 
         published.tree.publish_policy("keyboard", good.to_bytes())
     with pytest.raises(DocumentError):
         published.tree.publish_policy("messenger", good.to_bytes() + b" ")
-    with pytest.raises(DocumentTooLarge):
+    with pytest.raises(DocumentTooLargeError):
         published.tree.publish_policy("messenger", b" " * (limits.POLICY_MAX_BYTES + 1))
     assert signed_files(published) == before
 
@@ -135,9 +135,9 @@ def test_second_ceremony_in_the_same_folder_is_refused(world: TreeWorld) -> None
 
 def test_unknown_team_and_absent_tree_are_named(world: TreeWorld) -> None:
     """Typed errors with the thing in them."""
-    with pytest.raises(MissingTarget, match="team-vision"):
+    with pytest.raises(MissingTargetError, match="team-vision"):
         world.tree.team_metadata("vision")
-    with pytest.raises(MissingTarget, match="team-vision"):
+    with pytest.raises(MissingTargetError, match="team-vision"):
         world.tree.accept_team_metadata(world.tree.team_metadata("text"), {}, team="vision")
     absent = Tree(world.folder / "absent", keys=world.keys.online)
     with pytest.raises(StorageError, match=r"1\.root\.json"):

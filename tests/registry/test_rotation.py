@@ -12,10 +12,10 @@ from alcove.registry.change import Change
 from alcove.registry.clock import utc
 from alcove.registry.errors import (
     DocumentError,
-    DocumentTooLarge,
-    ExpiredMetadata,
+    DocumentTooLargeError,
+    ExpiredMetadataError,
     MetadataError,
-    MissingTarget,
+    MissingTargetError,
     PublishError,
     RegistryError,
     SignatureError,
@@ -338,7 +338,7 @@ def test_change_of_a_tree_that_moved_on_is_refused(published: TreeWorld) -> None
         published.tree.accept_change(second, published.keys.online)
     late = signed(replacement(published, "root", new), published.keys.root, new)
     published.clock.time_s += layout.LIFETIMES_S["root"]
-    with pytest.raises(ExpiredMetadata):
+    with pytest.raises(ExpiredMetadataError):
         published.tree.accept_change(late, published.keys.online)
 
 
@@ -359,14 +359,14 @@ def a_key() -> list[Key]:
         (lambda d, w: d.rotate("timestamp", add=a_key(), threshold=2), PublishError, "one key"),
         (lambda d, w: d.rotate("team-text", add=a_key(), threshold=3), PublishError, "3 of 2 keys"),
         (lambda d, w: d.rotate("policy", add=a_key(), threshold=2), PublishError, "one key"),
-        (lambda d, w: d.rotate("team-vision", add=a_key()), MissingTarget, "team-vision"),
-        (lambda d, w: d.renew("policy"), MissingTarget, "policy"),
+        (lambda d, w: d.rotate("team-vision", add=a_key()), MissingTargetError, "team-vision"),
+        (lambda d, w: d.renew("policy"), MissingTargetError, "policy"),
         (lambda d, w: d.add_team("text", ["segment"], a_key()), PublishError, "in the tree already"),
         (lambda d, w: d.add_team("vision", ["tagging"], a_key()), PublishError, "team-speech owns tagging"),
         (lambda d, w: d.add_team("vision", ["policy"], a_key()), ValueError, "folder of the tree"),
         (lambda d, w: d.add_team("vision", ["segment"], []), PublishError, "1 of 0 keys"),
         (lambda d, w: d.own("text", ["tagging"]), PublishError, "team-speech owns tagging"),
-        (lambda d, w: d.own("vision", ["segment"]), MissingTarget, "team-vision"),
+        (lambda d, w: d.own("vision", ["segment"]), MissingTargetError, "team-vision"),
         (lambda d, w: None, PublishError, "nothing would change"),
     ],
 )
@@ -464,7 +464,7 @@ def test_change_that_forgets_who_must_sign_anew_is_refused(published: TreeWorld)
         (b"[" * 100_000, DocumentError),
         (b'{"format":2,"kind":"change","roles":{},"current":{}}', DocumentError),
         (b'{"format":1,"kind":"change","roles":{"snapshot":{}},"current":{}}', DocumentError),
-        (b" " * (8 * 1024 * 1024 + 1), DocumentTooLarge),
+        (b" " * (8 * 1024 * 1024 + 1), DocumentTooLargeError),
     ],
 )
 def test_files_that_are_no_change_are_typed(data: bytes, error: type[RegistryError]) -> None:
@@ -482,7 +482,7 @@ def test_metadata_under_the_name_of_another_role_is_refused(published: TreeWorld
     stranger: Metadata[Targets] = Metadata(Targets(expires=utc(published.clock.now_s() + 1000)))
     with pytest.raises(DocumentError, match="team-vision"):
         Change({"team-vision": stranger}, change.current).needs()
-    with pytest.raises((MissingTarget, MetadataError)):
+    with pytest.raises((MissingTargetError, MetadataError)):
         published.tree.accept_change(Change({"team-vision": stranger}, change.current), published.keys.online)
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from alcove.privacy.errors import LedgerStorageError
-from alcove.registry.errors import StorageError as TreeStorageError
-from alcove.sdk import StorageError
+from alcove.registry.errors import StorageError
+from alcove.sdk import DeviceStorageError
 from alcove.sdk.storage import Files
 from alcove.sdk.testing import SeededEntropy, fake_program
 
@@ -127,7 +127,7 @@ def test_disk_full_at_every_step_of_a_sync_leaves_the_old_version(updating: Devi
         result = client.sync()
         if result.error is not None:
             failed += 1
-            assert isinstance(result.error, StorageError | TreeStorageError), at
+            assert isinstance(result.error, DeviceStorageError | StorageError), at
             assert "No space left" in str(result.error)
         assert updating.answer(client) in (OLD, NEW)
         assert client.sync().error is None, at

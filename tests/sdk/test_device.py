@@ -11,7 +11,7 @@ from pathlib import Path
 
 import alcove.sdk
 import pytest
-from alcove.sdk import IdentityError, OutOfBoundError, StorageError
+from alcove.sdk import DeviceStorageError, InstallationIdentityError, OutOfBoundError
 from alcove.sdk.background import BackgroundSync, Turn, next_wait_s
 from alcove.sdk.clock import SystemClock
 from alcove.sdk.engine import NativeEngine
@@ -54,7 +54,7 @@ def test_damaged_secret_is_never_replaced(tmp_path: Path, size: int) -> None:
     """A new secret would move the device to other arms: a typed error instead."""
     path = tmp_path / "identity"
     path.write_bytes(b"x" * size)
-    with pytest.raises((IdentityError, StorageError)):
+    with pytest.raises((InstallationIdentityError, DeviceStorageError)):
         installation_secret(path, Files(), SeededEntropy())
     assert path.stat().st_size == size
 
@@ -64,7 +64,7 @@ def test_damaged_secret_leaves_predictions_alone(device: Device) -> None:
     client = device.client()
     client.sync()
     (device.folder / "identity").write_bytes(b"short")
-    assert isinstance(client.sync().error, IdentityError)
+    assert isinstance(client.sync().error, InstallationIdentityError)
     assert device.answer(client) == "one 1.0.0 default"
 
 
@@ -151,14 +151,14 @@ def test_lock_excludes_and_tells(tmp_path: Path) -> None:
         assert not is_held
     with lock.hold_if_free() as is_held:
         assert is_held
-    with pytest.raises(StorageError), FileLock(tmp_path / "none" / "lock").hold():
+    with pytest.raises(DeviceStorageError), FileLock(tmp_path / "none" / "lock").hold():
         pass
 
 
 def test_folder_that_cannot_be_made_is_a_typed_error(tmp_path: Path) -> None:
     """A file in the folder's place is named."""
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(StorageError, match="make folder"):
+    with pytest.raises(DeviceStorageError, match="make folder"):
         alcove.sdk.Client("app", tmp_path / "file" / "data", "https://example.com", b"")
 
 
@@ -173,13 +173,13 @@ def test_files_are_replaced_whole_with_their_mode(tmp_path: Path) -> None:
         if step == "rename":
             raise OSError(28, os.strerror(28))
 
-    with pytest.raises(StorageError, match="rename file: No space left"):
+    with pytest.raises(DeviceStorageError, match="rename file: No space left"):
         Files(fail).write_whole(path, b"newer")
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
     assert path.read_bytes() == b"new"
-    with pytest.raises(StorageError, match="more than 2 bytes"):
+    with pytest.raises(DeviceStorageError, match="more than 2 bytes"):
         Files().read(path, 2)
-    with pytest.raises(StorageError, match="read"):
+    with pytest.raises(DeviceStorageError, match="read"):
         Files().read(tmp_path, 2)
     assert Files().read(tmp_path / "none", 2) is None
 

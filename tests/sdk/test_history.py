@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from alcove.registry.policy import Outcome, TaskPolicy, make_task
-from alcove.sdk import Client, QuarantinedError, StorageError
+from alcove.sdk import Client, DeviceStorageError, QuarantinedError
 from alcove.sdk.history import History
 from alcove.sdk.storage import Files
 from alcove.sdk.testing import SeededEntropy
@@ -272,7 +272,7 @@ def test_disk_that_fails_at_any_step_leaves_old_or_new(tmp_path: Path) -> None:
         one, steps[0], failing[0] = task(f"exp-{place}"), 0, place
         try:
             history.settle_covariate("a", one, is_in_it=False)
-        except StorageError:
+        except DeviceStorageError:
             assert history.bin_of(one) in (0, 3)
         else:
             assert history.bin_of(one) == 3
@@ -294,7 +294,7 @@ def test_full_disk_keeps_the_old_version_until_the_task_can_be_met(device: Devic
     use(client, 5)
     begin(device.world)
     broken.append(True)
-    assert isinstance(client.sync().error, StorageError)
+    assert isinstance(client.sync().error, DeviceStorageError)
     assert device.answer(client) == "one 1.0.0 default"
     broken.clear()
     assert client.sync().error is None

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from alcove.sdk import NoSpaceError, StorageError
+from alcove.sdk import DeviceStorageError, NoSpaceError
 from alcove.sdk.background import BackgroundSync, Turn, next_wait_s
 from alcove.sdk.limits import CHUNK_BYTES, DISK_RESERVE_BYTES, MAX_BACKOFF_S, MAX_RETRY_AFTER_S
 from alcove.sdk.storage import Files
@@ -208,7 +208,7 @@ def test_download_that_would_fill_the_disk_is_not_begun(updating: Device) -> Non
     client = updating.client(files=disk)
     result = client.sync()
     assert isinstance(result.error, NoSpaceError)
-    assert isinstance(result.error, StorageError)
+    assert isinstance(result.error, DeviceStorageError)
     assert (result.error.needed_bytes, result.error.free_bytes) == (size + DISK_RESERVE_BYTES, disk.free)
     assert f"{disk.free} are free" in str(result.error)
     assert not [

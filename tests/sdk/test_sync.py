@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from alcove.registry.errors import MissingTarget, ProgramRefusedError, RollbackError, VersionHaltedError
+from alcove.registry.errors import MissingTargetError, ProgramRefusedError, RollbackError, VersionHaltedError
 from alcove.registry.inspection import ProgramFacts
 from alcove.sdk import DeviceAttributes, IntegrityError, RuntimeTooOldError, VersionChange
 from alcove.sdk.limits import ALL_VERSIONS_BYTES
@@ -370,7 +370,7 @@ def test_policy_of_another_app_is_not_taken(device: Device) -> None:
     client = device.client()
     client.app = "other"
     result = client.sync()
-    assert isinstance(result.error, MissingTarget)
+    assert isinstance(result.error, MissingTargetError)
     assert device.answer(client) == "shipped baseline baseline"
 
 

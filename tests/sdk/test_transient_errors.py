@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable
 
 import pytest
-from alcove.registry.errors import ExpiredMetadata, MetadataError, RollbackError
+from alcove.registry.errors import ExpiredMetadataError, MetadataError, RollbackError
 from alcove.sdk import IntegrityError, StatusError, TransportError
 from alcove.sdk.limits import CHUNK_BYTES
 from alcove.sdk.testing import fake_program
@@ -190,7 +190,7 @@ def test_expired_tree_is_refused_and_the_old_version_goes_on(updating: Device) -
     client = updating.client()
     updating.clock.time_s += 2 * DAY
     result = client.sync()
-    assert isinstance(result.error, ExpiredMetadata)
+    assert isinstance(result.error, ExpiredMetadataError)
     assert result.error.role == "timestamp"
     assert updating.answer(client) == "one 1.0.0 default"
     updating.world.clock.time_s += 2 * DAY

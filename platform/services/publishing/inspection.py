@@ -13,7 +13,7 @@ from alcove.platform.domain.errors import StoreDamagedError
 from alcove.platform.store import Store
 from alcove.platform.store.manifests import ListedManifest, PublishedDocument, last_published, listed_manifests
 from alcove.registry.checks import CheckReport, Problem
-from alcove.registry.errors import IntegrityError, MissingTarget, PublishError, RegistryError
+from alcove.registry.errors import IntegrityError, MissingTargetError, PublishError, RegistryError
 from alcove.registry.layout import halt_path, policy_path
 from alcove.registry.manifest import Manifest, manifest_path
 from alcove.registry.policy.document import halt_from_bytes, policy_from_bytes
@@ -98,7 +98,7 @@ def _row_problems(item: ListedManifest, state: TreeState) -> list[Problem]:
         return [Problem(thing, IntegrityError(thing, expected=item.manifest_sha256, seen=seen))]
     target = state.find(path)
     if target is None:
-        return [Problem(thing, MissingTarget(path))]
+        return [Problem(thing, MissingTargetError(path))]
     if target.hashes["sha256"] != seen:
         return [Problem(thing, IntegrityError(thing, expected=target.hashes["sha256"], seen=seen))]
     try:
@@ -140,7 +140,7 @@ def _document_problem(row: PublishedDocument, tree: Tree) -> Problem | None:
         named = f"serial {said.serial} of {said.app}"
         return Problem(f"row of {path}", PublishError(f"row of {path}, serial {row.serial}, holds {named}"))
     if current is None:
-        return Problem(path, MissingTarget(path))
+        return Problem(path, MissingTargetError(path))
     if current.serial > said.serial or current == said:
         return None
     problem = f"{path}: serial {said.serial} was published, the tree has another document, of serial {current.serial}"

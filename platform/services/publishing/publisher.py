@@ -20,7 +20,7 @@ from alcove.platform.store import Store
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import add_version, find_version
 from alcove.registry.clock import Clock
-from alcove.registry.errors import MissingBlobError, PublishError, VersionExists
+from alcove.registry.errors import MissingBlobError, PublishError, VersionExistsError
 from alcove.registry.manifest import Manifest, Variant
 from alcove.registry.tree import Tree
 
@@ -55,7 +55,7 @@ class VersionPublisher:
             team_metadata: signed by the team's key, on top of what is current.
 
         Raises:
-            VersionExists: the version was published before, with other metadata.
+            VersionExistsError: the version was published before, with other metadata.
             MissingBlobError: a program or the card was not uploaded.
             CheckBoundError, ChecksFullError: as `ProgramChecks.verify`.
             RegistryError: whatever the package, the signature or the tree is refused for.
@@ -118,18 +118,18 @@ class VersionPublisher:
         return [(variant, Supplies.of(blobs, manifest, variant)) for variant in manifest.variants]
 
     def _is_new(self, manifest: Manifest, team_metadata: bytes) -> bool:
-        """Tell a first publication from a repeated one; raise VersionExists for another one under its number."""
+        """Tell a first publication from a repeated one; raise VersionExistsError for another one under its number."""
         if self.tree.holds_team_metadata(manifest.team, team_metadata):
             return False
         if any(ref.version == manifest.version for ref in self.tree.versions(manifest.feature)):
-            raise VersionExists(manifest.feature, manifest.version)
+            raise VersionExistsError(manifest.feature, manifest.version)
         return True
 
     def _to_tree(self, manifest: Manifest, team_metadata: bytes) -> None:
         self._is_new(manifest, team_metadata)
         self.tree.accept_team_metadata(team_metadata, {manifest.path: manifest.to_bytes()}, team=manifest.team)
         if self.tree.manifest(manifest.feature, manifest.version) != manifest:
-            raise VersionExists(manifest.feature, manifest.version)
+            raise VersionExistsError(manifest.feature, manifest.version)
 
     def _card(self, manifest: Manifest) -> str:
         """Return the model card, as far as it is text."""

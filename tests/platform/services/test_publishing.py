@@ -22,7 +22,7 @@ from alcove.platform.client import (
 )
 from alcove.platform.testing import Served, ServerWorld
 from alcove.registry import inspection
-from alcove.registry.errors import SignatureError, VersionExists
+from alcove.registry.errors import SignatureError, VersionExistsError
 from alcove.registry.layout import team_role
 from alcove.registry.limits import PROGRAM_MAX_BYTES
 from alcove.registry.manifest import Manifest, manifest_path
@@ -76,12 +76,12 @@ def test_another_package_under_a_published_number_is_refused(
     before = team.team_metadata("text")
     first = push_package(team, world.package(feature), signer)
     other = world.package(feature, program=b"program of another mind")
-    with pytest.raises(VersionExists, match=feature):
+    with pytest.raises(VersionExistsError, match=feature):
         push_package(team, other, signer)
     forged = world.sign(other, before)  # on top of metadata from before the first push
     with pytest.raises(AlreadyExistsError) as refusal:
         team.publish_version(forged, other.manifest.to_bytes())
-    assert refusal.value.kind == "VersionExists"
+    assert refusal.value.kind == "VersionExistsError"
     assert team.versions(feature) == [first]
 
 
@@ -216,7 +216,7 @@ def test_malformed_documents_are_refused(world: ServerWorld, team: PlatformClien
     ):
         with pytest.raises(InvalidRequestError) as refusal:
             team.publish_version(signed, bad)
-        assert refusal.value.kind in ("DocumentError", "DocumentTooLarge")
+        assert refusal.value.kind in ("DocumentError", "DocumentTooLargeError")
     for bad in (b"", b"{}", b"\xff\xfe", signed[:-1], b"[" * 100_000):
         with pytest.raises(InvalidRequestError):
             team.publish_version(bad, manifest)
