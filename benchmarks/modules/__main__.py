@@ -7,59 +7,18 @@ each finding, cut down, as code; exit code 1 with one. `--write docs/robustness.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import re
 import sys
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-import torch
-
-from benchmarks.modules.check import FINDINGS, MOST_SIZES, Result, Verdict, check
-from benchmarks.modules.generate import generate
-from benchmarks.modules.minimise import minimise
+from benchmarks.modules.check import FINDINGS, MOST_SIZES, Verdict
+from benchmarks.modules.sweep import Report, examine_all
 from benchmarks.sections import Section, table_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from benchmarks.modules.source import Source
 
 SECTION: Final = Section("modules", "python -m benchmarks.modules --write docs/robustness.md")
 _NUMBER: Final = re.compile(r"[-+]?\d[\d.e+-]*")
-
-
-@dataclass(frozen=True)
-class Report:
-    """What one seed gave; a finding with its module, cut down."""
-
-    seed: int
-    result: Result
-    found: Source | None = None
-
-
-def examine(job: tuple[int, int]) -> Report:
-    """Return the report of a seed, run at so many sizes."""
-    seed, most_sizes = job
-    torch.set_num_threads(1)
-    source = generate(seed)
-    result = check(source, most_sizes)
-    if result.verdict not in FINDINGS:
-        return Report(seed, result)
-    smallest = minimise(source, lambda each: check(each, most_sizes).verdict is result.verdict)
-    return Report(seed, check(smallest, most_sizes), smallest)
-
-
-def examine_all(seeds: range, most_sizes: int, processes: int) -> Iterator[Report]:
-    """Yield reports as they come; a process that dies is told by the pool's own error."""
-    jobs = [(seed, most_sizes) for seed in seeds]
-    if processes == 1:
-        yield from map(examine, jobs)
-        return
-    with multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=200) as pool:
-        yield from pool.imap_unordered(examine, jobs, chunksize=4)
 
 
 def text_of(report: Report) -> str:

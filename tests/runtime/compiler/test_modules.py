@@ -28,6 +28,7 @@ class Fuzzer:
         self.check: ModuleType = import_module("benchmarks.modules.check")
         self.minimise: ModuleType = import_module("benchmarks.modules.minimise")
         self.command: ModuleType = import_module("benchmarks.modules.__main__")
+        self.sweep: ModuleType = import_module("benchmarks.modules.sweep")
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def test_a_seed_gives_the_same_module_every_time(fuzzer: Fuzzer) -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_a_few_random_modules_are_as_eager(fuzzer: Fuzzer, seed: int) -> None:
     """Refused, or the same at every size."""
-    report = fuzzer.command.examine((seed, SIZES))
+    report = fuzzer.sweep.examine((seed, SIZES))
     assert report.found is None, fuzzer.command.text_of(report)
 
 
@@ -111,7 +112,7 @@ def test_a_difference_that_any_change_of_the_inputs_makes_is_no_finding(fuzzer: 
 def test_random_modules_are_as_eager(fuzzer: Fuzzer, start: int) -> None:
     """Of 2,000, 250 a test: no finding; and most of them export, so that it says something."""
     seeds = range(start, start + BLOCK)
-    reports = list(fuzzer.command.examine_all(seeds, SIZES, min(4, os.cpu_count() or 1)))
+    reports = list(fuzzer.sweep.examine_all(seeds, SIZES, min(4, os.cpu_count() or 1)))
     found = [fuzzer.command.text_of(each) for each in reports if each.found is not None]
     assert not found, "\n".join(found)
     assert sum(each.result.verdict is fuzzer.check.Verdict.SAME for each in reports) > BLOCK // 2

@@ -1,0 +1,52 @@
+"""Examines many seeds, in several processes where asked.
+
+A module of its own: a spawned process imports what it is to call by name, and `__main__` of a package has none there.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from benchmarks.modules.check import FINDINGS, Result, check
+from benchmarks.modules.generate import generate
+from benchmarks.modules.minimise import minimise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from benchmarks.modules.source import Source
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one seed gave; a finding with its module, cut down."""
+
+    seed: int
+    result: Result
+    found: Source | None = None
+
+
+def examine(job: tuple[int, int]) -> Report:
+    """Return the report of a seed, run at so many sizes."""
+    seed, most_sizes = job
+    torch.set_num_threads(1)
+    source = generate(seed)
+    result = check(source, most_sizes)
+    if result.verdict not in FINDINGS:
+        return Report(seed, result)
+    smallest = minimise(source, lambda each: check(each, most_sizes).verdict is result.verdict)
+    return Report(seed, check(smallest, most_sizes), smallest)
+
+
+def examine_all(seeds: range, most_sizes: int, processes: int) -> Iterator[Report]:
+    """Yield reports as they come; a process that dies is told by the pool's own error."""
+    jobs = [(seed, most_sizes) for seed in seeds]
+    if processes == 1:
+        yield from map(examine, jobs)
+        return
+    with multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=200) as pool:
+        yield from pool.imap_unordered(examine, jobs, chunksize=4)
