@@ -13,6 +13,7 @@ from alcove.runtime.format.spec import DType
 from alcove.runtime.testing import PLAIN_LINEAR, RELU, Assembly
 
 if TYPE_CHECKING:
+    from alcove.runtime.format.named_attributes import Attributes
     from numpy.typing import NDArray
 
 F32, I8, I32, I64, U8 = DType.F32, DType.I8, DType.I32, DType.I64, DType.U8
@@ -49,7 +50,7 @@ class _Case(Assembly):
         return self.random.integers(-127, 128, count).astype(np.int8)
 
     def result(
-        self, name: str, inputs: list[int], *outputs: Outputs, attributes: "tuple[int | float, ...]" = ()
+        self, name: str, inputs: list[int], *outputs: Outputs, attributes: "Attributes | tuple[int | float, ...]" = ()
     ) -> bytes:
         """Add the operator, give its first output to the caller, and return the program."""
         self.output("y", self.op(name, inputs, *outputs, attributes=attributes)[0])
@@ -212,7 +213,7 @@ CASES: Final[dict[tuple[str, str], Callable[[], bytes]]] = {
     ("embedding_bag", "i8"): partial(_bag, I8),
     ("embedding_bags", "f32"): _bags,
     ("embedding_i8", "f32"): _embedding_i8,
-    ("unary", "f32"): partial(_rows, "unary", (1, 28, 28, 64), *RELU),
+    ("unary", "f32"): partial(_rows, "unary", (1, 28, 28, 64), *RELU.numbers()),
     ("binary", "f32"): _binary,
     ("softmax", "f32"): partial(_rows, "softmax", (128, 128), 0),
     ("reduce", "f32"): _reduce,

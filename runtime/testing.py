@@ -11,7 +11,32 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
+from alcove.runtime import _native
 from alcove.runtime.format import records
+from alcove.runtime.format.attributes import (
+    ArangeAttributes,
+    BinaryAttributes,
+    ConcatAttributes,
+    EmbeddingBagAttributes,
+    EmbeddingBagsAttributes,
+    FillAttributes,
+    GatherAttributes,
+    LinearAttributes,
+    LinearIndexAttributes,
+    NgramHashAttributes,
+    PadAttributes,
+    ScatterAttributes,
+    ScatterRowsAttributes,
+    SearchsortedAttributes,
+    SoftmaxAttributes,
+    StridedCopyAttributes,
+    StridedScatterAttributes,
+    TakeAttributes,
+    TopkAttributes,
+    TriangleAttributes,
+    UnaryAttributes,
+)
+from alcove.runtime.format.named_attributes import Attributes
 from alcove.runtime.format.records import SectionKind, aligned
 from alcove.runtime.format.spec import (
     DType,
@@ -40,11 +65,11 @@ NUMPY_TYPES: Final[dict[DType, type[np.generic]]] = {
 }
 """What an array of each type is; text has none."""
 
-PLAIN_LINEAR: Final = (0, 0, 0.0, 0.0)
-"""Attributes of a linear without residual and bounds."""
+PLAIN_LINEAR: Final = LinearAttributes(has_residual=0, activation=0, low=0.0, high=0.0)
+"""Of a linear without residual and bounds."""
 
-RELU: Final = (37, 0.0, 0.0, 0.0)
-"""Attributes of a unary that is a relu."""
+RELU: Final = UnaryAttributes(function=_native.functions("unary")["relu"], a=0.0, b=0.0, c=0.0)
+"""Of a unary that is a relu."""
 
 Shape: TypeAlias = tuple[int | Size, ...]
 """Dimensions: numbers, and sizes that come with the inputs."""
@@ -101,14 +126,17 @@ class Assembly:
         name: str,
         inputs: Sequence[int],
         *outputs: tuple[DType, Shape],
-        attributes: "tuple[int | float | Size, ...]" = (),
+        attributes: "Attributes | tuple[int | float | Size, ...]" = (),
     ) -> tuple[int, ...]:
-        """Add an op and its outputs, each a type and a shape; the ids of a hash are ragged."""
+        """Add an op and its outputs, each a type and a shape; the ids of a hash are ragged.
+
+        `attributes` are named, or a tuple in the order of the manifest.
+        """
         made = tuple(
             self._arena(f"{name}.{len(self._tensors)}", dtype, shape, is_ragged=name == "ngram_hash")
             for dtype, shape in outputs
         )
-        values, mask = split(attributes)
+        values, mask = split(attributes.numbers() if isinstance(attributes, Attributes) else attributes)
         self._ops.append(OpSpec(name, tuple(inputs), made, values, f"{name}.py:1", attribute_dynamic=mask))
         return made
 
@@ -177,13 +205,20 @@ def classifier(
         "second", random.standard_normal((classes, hidden), np.float32), np.zeros(classes, np.float32)
     )
     text = build.input("text", DType.TEXT)
-    (ids,) = build.op("ngram_hash", [text], (DType.I32, (capacity,)), attributes=(1, 3, buckets, 2**63 + 5))
-    (bag,) = build.op("embedding_bag", [ids, *table], (DType.F32, (1, dim)), attributes=(1,))
+    (ids,) = build.op(
+        "ngram_hash",
+        [text],
+        (DType.I32, (capacity,)),
+        attributes=NgramHashAttributes(min_order=1, max_order=3, buckets=buckets, seed=2**63 + 5),
+    )
+    (bag,) = build.op("embedding_bag", [ids, *table], (DType.F32, (1, dim)), attributes=EmbeddingBagAttributes(mode=1))
     (middle,) = build.op("linear", [bag, first], (DType.F32, (1, hidden)), attributes=PLAIN_LINEAR)
     (positive,) = build.op("unary", [middle], (DType.F32, (1, hidden)), attributes=RELU)
     (logits,) = build.op("linear", [positive, second], (DType.F32, (1, classes)), attributes=PLAIN_LINEAR)
-    (shares,) = build.op("softmax", [logits], (DType.F32, (1, classes)), attributes=(0,))
-    values, indices = build.op("topk", [shares], (DType.F32, (1, k)), (DType.I64, (1, k)), attributes=(k, 1))
+    (shares,) = build.op("softmax", [logits], (DType.F32, (1, classes)), attributes=SoftmaxAttributes(is_log=0))
+    values, indices = build.op(
+        "topk", [shares], (DType.F32, (1, k)), (DType.I64, (1, k)), attributes=TopkAttributes(k=k, is_largest=1)
+    )
     build.output("values", values)
     build.output("labels", indices, tuple(f"label {i}" for i in range(classes)))
     spec = build.spec(certificate)
@@ -202,10 +237,15 @@ def counter(*, width: int = 5) -> ProgramSpec:
     total = build.state("total", np.ones(width, np.float32))
     before = build.state("before", np.full((1, width), 2, np.float32))
     x = build.input("x", DType.F32, (width,))
-    (sums,) = build.op("binary", [x, total], (DType.F32, (width,)), attributes=(1,))
+    (sums,) = build.op(
+        "binary",
+        [x, total],
+        (DType.F32, (width,)),
+        attributes=BinaryAttributes(function=_native.functions("binary")["add"]),
+    )
     (positive,) = build.op("unary", [sums], (DType.F32, (width,)), attributes=RELU)
     (row,) = build.op("reshape", [x], (DType.F32, (1, width)))
-    (kept,) = build.op("concat", [before], (DType.F32, (1, width)), attributes=(0,))
+    (kept,) = build.op("concat", [before], (DType.F32, (1, width)), attributes=ConcatAttributes(axis=0))
     build.update(total, positive)
     build.update(before, row)
     build.output("total", positive)
@@ -227,16 +267,27 @@ def rows() -> ProgramSpec:
     y = build.input("y", DType.F32, (m, 4))
     build.output(
         "both",
-        build.op("concat", [x, y], (DType.F32, (sizes.combine(ExpressionKind.ADD, n, m), 4)), attributes=(0,))[0],
+        build.op(
+            "concat",
+            [x, y],
+            (DType.F32, (sizes.combine(ExpressionKind.ADD, n, m), 4)),
+            attributes=ConcatAttributes(axis=0),
+        )[0],
     )
-    (shares,) = build.op("softmax", [x], (DType.F32, (n, 4)), attributes=(0,))
+    (shares,) = build.op("softmax", [x], (DType.F32, (n, 4)), attributes=SoftmaxAttributes(is_log=0))
     whole = sizes.combine(ExpressionKind.MUL, n, 4)
     build.output("flat", build.op("reshape", [shares], (DType.F32, (1, whole)))[0])
     half = sizes.combine(ExpressionKind.FLOORDIV, m, 2)
-    even, rest = (8, 1), (0,) * 6
-    build.output("halves", build.op("strided_copy", [y], (DType.F32, (half, 4)), attributes=(0, *even, *rest))[0])
+    build.output(
+        "halves",
+        build.op(
+            "strided_copy", [y], (DType.F32, (half, 4)), attributes=StridedCopyAttributes(offset=0, strides=(8, 1))
+        )[0],
+    )
     last = sizes.combine(ExpressionKind.MUL, sizes.combine(ExpressionKind.SUB, m, 1), 4)
-    build.output("backwards", build.op("strided_copy", [y], (DType.F32, (m, 4)), attributes=(last, -4, 1, *rest))[0])
+    build.output(
+        "backwards", build.op("strided_copy", [y], (DType.F32, (m, 4)), attributes=(last, -4, 1, *(0,) * 6))[0]
+    )
     return build.spec()
 
 
@@ -299,8 +350,16 @@ def _caller_ids() -> bytes:
     scale = build.constant("scale", np.array([1, np.inf, np.nan], np.float32))
     ragged = build.input("ragged", DType.I32, (9,), is_ragged=True)
     fixed = build.input("fixed", DType.I32, (2,))
-    build.output("sum", build.op("embedding_bag", [ragged, table], (DType.F32, (1, 3)), attributes=(0,))[0])
-    build.output("mean", build.op("embedding_bag", [fixed, small, scale], (DType.F32, (1, 3)), attributes=(1,))[0])
+    build.output(
+        "sum",
+        build.op("embedding_bag", [ragged, table], (DType.F32, (1, 3)), attributes=EmbeddingBagAttributes(mode=0))[0],
+    )
+    build.output(
+        "mean",
+        build.op(
+            "embedding_bag", [fixed, small, scale], (DType.F32, (1, 3)), attributes=EmbeddingBagAttributes(mode=1)
+        )[0],
+    )
     return build.program()
 
 
@@ -312,40 +371,81 @@ def _layers() -> bytes:
     x = build.input("x", DType.F32, (6, 5))
     (wide,) = build.op("linear", [x, weight], (DType.F32, (6, 33)), attributes=PLAIN_LINEAR)
     (positive,) = build.op("unary", [wide], (DType.F32, (6, 33)), attributes=RELU)
-    build.output("shares", build.op("softmax", [positive], (DType.F32, (6, 33)), attributes=(0,))[0])
+    build.output(
+        "shares", build.op("softmax", [positive], (DType.F32, (6, 33)), attributes=SoftmaxAttributes(is_log=0))[0]
+    )
     build.output("x_positive", build.op("unary", [x], (DType.F32, (6, 5)), attributes=RELU)[0])
     build.output("x", x)
     cube = build.input("cube", DType.F32, (2, 1, 3))
-    build.output("cube_shares", build.op("softmax", [cube], (DType.F32, (2, 1, 3)), attributes=(0,))[0])
+    build.output(
+        "cube_shares", build.op("softmax", [cube], (DType.F32, (2, 1, 3)), attributes=SoftmaxAttributes(is_log=0))[0]
+    )
     return build.program()
 
 
 def _places() -> bytes:
     """Every operator that moves elements or goes where indices say, on small tensors of the caller's."""
-    eight = (0,) * 8
     build = Assembly()
     x = build.input("x", DType.F32, (4, 3))
     ids = build.input("ids", DType.I64, (2, 3))
     narrow = build.input("narrow", DType.I32, (2, 3))
     pairs = (DType.F32, (2, 3, 3))
-    (made,) = build.op("fill", [], (DType.F32, (4, 3)), attributes=(0x3F800000,))
-    (turned,) = build.op("strided_copy", [x], (DType.F32, (3, 4)), attributes=(2, -1, 3, *eight[2:]))
-    (flat,) = build.op("reshape", [turned], (DType.F32, (4, 3)))
-    (wide,) = build.op("concat", [flat, made], (DType.F32, (4, 6)), attributes=(1,))
-    build.output(
-        "framed", build.op("pad", [wide], (DType.F32, (5, 8)), attributes=(1, 1, *eight[2:], 0, 1, *eight[2:], 1, 0))[0]
+    (made,) = build.op("fill", [], (DType.F32, (4, 3)), attributes=FillAttributes(bits=0x3F800000))
+    (turned,) = build.op(
+        "strided_copy", [x], (DType.F32, (3, 4)), attributes=StridedCopyAttributes(offset=2, strides=(-1, 3))
     )
-    (numbers,) = build.op("arange", [], (DType.F32, (3,)), attributes=(0.0, 1.0))
-    (written,) = build.op("strided_scatter", [made, numbers], (DType.F32, (4, 3)), attributes=(3, 1, *eight[1:]))
-    (lower,) = build.op("triangle", [written], (DType.F32, (4, 3)), attributes=(0, 0))
-    (rows,) = build.op("take", [lower, ids], pairs, attributes=(0, 1))
-    (summed,) = build.op("scatter_rows", [x, narrow, rows], (DType.F32, (4, 3)), attributes=(0, 1, 1, 0))
-    (picked,) = build.op("gather", [summed, ids], (DType.F32, (2, 3)), attributes=(0,))
-    build.output("spread", build.op("scatter", [summed, narrow, picked], (DType.F32, (4, 3)), attributes=(0, 3, 0))[0])
-    (places,) = build.op("linear_index", [ids, narrow], (DType.I64, (2, 3)), attributes=(4, 3, *eight[2:]))
+    (flat,) = build.op("reshape", [turned], (DType.F32, (4, 3)))
+    (wide,) = build.op("concat", [flat, made], (DType.F32, (4, 6)), attributes=ConcatAttributes(axis=1))
+    build.output(
+        "framed",
+        build.op(
+            "pad", [wide], (DType.F32, (5, 8)), attributes=PadAttributes(before=(1, 1), after=(0, 1), mode=1, bits=0)
+        )[0],
+    )
+    (numbers,) = build.op("arange", [], (DType.F32, (3,)), attributes=ArangeAttributes(start=0.0, step=1.0))
+    (written,) = build.op(
+        "strided_scatter",
+        [made, numbers],
+        (DType.F32, (4, 3)),
+        attributes=StridedScatterAttributes(offset=3, strides=(1,)),
+    )
+    (lower,) = build.op(
+        "triangle", [written], (DType.F32, (4, 3)), attributes=TriangleAttributes(diagonal=0, is_upper=0)
+    )
+    (rows,) = build.op("take", [lower, ids], pairs, attributes=TakeAttributes(axis=0, wraps=1))
+    (summed,) = build.op(
+        "scatter_rows",
+        [x, narrow, rows],
+        (DType.F32, (4, 3)),
+        attributes=ScatterRowsAttributes(axis=0, mode=1, includes_self=1, wraps=0),
+    )
+    (picked,) = build.op("gather", [summed, ids], (DType.F32, (2, 3)), attributes=GatherAttributes(axis=0))
+    build.output(
+        "spread",
+        build.op(
+            "scatter",
+            [summed, narrow, picked],
+            (DType.F32, (4, 3)),
+            attributes=ScatterAttributes(axis=0, mode=3, includes_self=0),
+        )[0],
+    )
+    (places,) = build.op(
+        "linear_index", [ids, narrow], (DType.I64, (2, 3)), attributes=LinearIndexAttributes(bounds=(4, 3))
+    )
     build.output("places", places)
-    build.output("between", build.op("searchsorted", [numbers, x], (DType.I64, (4, 3)), attributes=(1,))[0])
-    build.output("bags", build.op("embedding_bags", [ids, x], (DType.F32, (2, 3)), attributes=(1, 0, 0, 0))[0])
+    build.output(
+        "between",
+        build.op("searchsorted", [numbers, x], (DType.I64, (4, 3)), attributes=SearchsortedAttributes(is_right=1))[0],
+    )
+    build.output(
+        "bags",
+        build.op(
+            "embedding_bags",
+            [ids, x],
+            (DType.F32, (2, 3)),
+            attributes=EmbeddingBagsAttributes(mode=1, padding=0, has_offsets=0, has_weights=0),
+        )[0],
+    )
     return build.program()
 
 

@@ -11,8 +11,10 @@ from functools import cache
 
 import numpy as np
 from alcove.runtime import _native
-from alcove.runtime.compiler.graph import Array, Node, Origin, Value
+from alcove.runtime.compiler.graph import NONE, Array, Node, Origin, TorchNumbers, Value
 from alcove.runtime.compiler.weights import COMPUTED, toggle_transposed
+from alcove.runtime.format.attributes import BinaryAttributes, ConcatAttributes, StridedCopyAttributes, UnaryAttributes
+from alcove.runtime.format.named_attributes import Attributes
 from alcove.runtime.format.spec import DType
 
 NUMPY: Mapping[DType, np.dtype[np.generic]] = {
@@ -32,6 +34,34 @@ _DTYPE_OF = {dtype: kind for kind, dtype in NUMPY.items()}
 def function_number(op: str, name: str) -> int:
     """Return the number of function `name` of op "unary", "binary" or "reduce", from the kernels' own list."""
     return int(_native.functions(op)[name])
+
+
+def unary_attributes(function: str, a: float = 0.0, b: float = 0.0, c: float = 0.0) -> UnaryAttributes:
+    """Return the attributes of a unary `function` with its parameters."""
+    return UnaryAttributes(function=function_number("unary", function), a=float(a), b=float(b), c=float(c))
+
+
+def binary_attributes(function: str) -> BinaryAttributes:
+    """Return the attributes of a binary `function`."""
+    return BinaryAttributes(function=function_number("binary", function))
+
+
+def has_function(node: Node, op: str, *names: str) -> bool:
+    """Return whether `node` is a unary or binary `op` of one of these functions."""
+    attributes = node.attributes
+    if node.op != op or not isinstance(attributes, UnaryAttributes | BinaryAttributes):
+        return False
+    return attributes.function in {function_number(op, name) for name in names}
+
+
+def bounds_of(node: Node) -> tuple[float, float] | None:
+    """Return what a relu or clamp keeps within; None for all other nodes."""
+    if has_function(node, "unary", "relu"):
+        return 0.0, math.inf
+    if not has_function(node, "unary", "clamp"):
+        return None
+    given = node.read(UnaryAttributes)
+    return (given.a, given.b) if given.a <= given.b else None
 
 
 class Builder:
@@ -92,7 +122,7 @@ class Builder:
         op: str,
         inputs: Sequence[Value],
         outputs: Sequence[tuple[DType, Sequence[int]]],
-        attributes: Sequence[int | float] = (),
+        attributes: Attributes = NONE,
         *,
         ragged: bool = False,
     ) -> tuple[Value, ...]:
@@ -102,7 +132,7 @@ class Builder:
             op: the runtime's name.
             inputs: in the op's order.
             outputs: type and shape of each.
-            attributes: in the order of the manifest; int for i64 and u64, float for f64.
+            attributes: of the op's class.
             ragged: whether the first dimension of the outputs is an upper bound.
         """
         made = []
@@ -114,7 +144,7 @@ class Builder:
                 op,
                 tuple(value.key for value in inputs),
                 tuple(value.key for value in made),
-                tuple(attributes),
+                attributes,
                 self.origin,
             )
         )
@@ -126,7 +156,7 @@ class Builder:
         inputs: Sequence[Value],
         dtype: DType,
         shape: Sequence[int],
-        attributes: Sequence[int | float] = (),
+        attributes: Attributes = NONE,
     ) -> Value:
         """Add a node with one output and return it."""
         return self.ops(op, inputs, [(dtype, shape)], attributes)[0]
@@ -140,7 +170,7 @@ class Builder:
         refusal: str,
     ) -> tuple[Value, ...]:
         """Add a node under torch's own name, for `legalise` to report; return its outputs."""
-        made = self.ops(target, inputs, outputs, numbers)
+        made = self.ops(target, inputs, outputs, TorchNumbers(tuple(numbers)))
         self.nodes[-1] = replace(self.nodes[-1], refusal=refusal)
         return made
 
@@ -164,8 +194,8 @@ class Builder:
                 x.constant.reshape(-1)[offset:], target, tuple(stride * item for stride in strides)
             )
             return self.constant(view.copy())
-        padded = (*strides, *(0 for _ in range(8 - len(target))))
-        return self.op("strided_copy", [x], x.dtype, target, (offset, *padded))
+        attributes = StridedCopyAttributes(offset=offset, strides=tuple(strides))
+        return self.op("strided_copy", [x], x.dtype, target, attributes)
 
     def permute(self, x: Value, order: Sequence[int]) -> Value:
         """Return `x` with dimension i taken from dimension `order[i]`."""
@@ -216,7 +246,7 @@ class Builder:
     def _concat(self, parts: Sequence[Value], axis: int) -> Value:
         size = sum(part.shape[axis] for part in parts)
         shape = (*parts[0].shape[:axis], size, *parts[0].shape[axis + 1 :])
-        return self.op("concat", parts, parts[0].dtype, shape, (axis,))
+        return self.op("concat", parts, parts[0].dtype, shape, ConcatAttributes(axis=axis))
 
     # -- arithmetic -----------------------------------------------------------------------------------------------
 
@@ -224,13 +254,12 @@ class Builder:
         self, function: str, x: Value, a: float = 0.0, b: float = 0.0, c: float = 0.0, *, dtype: DType | None = None
     ) -> Value:
         """Return `function(x)` for each element; the numbers `a`, `b` and `c` are its parameters."""
-        number = function_number("unary", function)
-        return self.op("unary", [x], dtype or x.dtype, x.shape, (number, float(a), float(b), float(c)))
+        return self.op("unary", [x], dtype or x.dtype, x.shape, unary_attributes(function, a, b, c))
 
     def binary(self, function: str, x: Value, y: Value, dtype: DType | None = None) -> Value:
         """Return `function(x, y)` for each pair of elements, broadcast; both of one type."""
         shape = np.broadcast_shapes(x.shape, y.shape)
-        return self.op("binary", [x, y], dtype or x.dtype, shape, (function_number("binary", function),))
+        return self.op("binary", [x, y], dtype or x.dtype, shape, binary_attributes(function))
 
     def where(self, condition: Value, x: Value, y: Value) -> Value:
         """Return x where `condition` (bool) holds, else y; broadcast."""

@@ -15,6 +15,7 @@ from alcove.runtime.compiler.capture import Captured, Symbol
 from alcove.runtime.compiler.graph import Array, Graph, Node, Value
 from alcove.runtime.compiler.sizes import Expression, Fitter, beyond_of, evaluate, ones_of, samples_of
 from alcove.runtime.errors import ExportError, Finding
+from alcove.runtime.format.attributes import StridedCopyAttributes
 from alcove.runtime.format.spec import DType, Layout
 
 Sizes = Mapping[str, int]
@@ -33,7 +34,7 @@ class Dynamic:
         graph: at the largest sizes.
         symbols: what varies, in order.
         dims: (key of a value, axis) -> expression, for every size that varies.
-        attributes: (index of a node, index of an attribute) -> expression.
+        attributes: (index of a node, name of an attribute) -> expression.
         buckets: upper bounds of the symbols, in order, and the graph at them; rising, the largest last.
         samples: sizes at which it was compiled, in the order of the symbols; the largest first.
     """
@@ -41,7 +42,7 @@ class Dynamic:
     graph: Graph
     symbols: tuple[Symbol, ...]
     dims: Mapping[tuple[str, int], Expression]
-    attributes: Mapping[tuple[int, int], Expression]
+    attributes: Mapping[tuple[int, str], Expression]
     buckets: tuple[tuple[tuple[int, ...], Graph], ...]
     samples: tuple[tuple[int, ...], ...]
 
@@ -180,8 +181,8 @@ def _check_structure(samples: Sequence[Sizes], graphs: Sequence[Graph]) -> None:
     first = graphs[0]
     for sizes, graph in zip(samples[1:], graphs[1:], strict=True):
         for one, other in zip(first.nodes, graph.nodes, strict=False):
-            same = (one.op, one.inputs, one.outputs, len(one.attributes))
-            if same != (other.op, other.inputs, other.outputs, len(other.attributes)):
+            same = (one.op, one.inputs, one.outputs, len(one.attributes.numbers()))
+            if same != (other.op, other.inputs, other.outputs, len(other.attributes.numbers())):
                 what = f"{one.op} of other tensors" if one.op == other.op else other.op
                 reason = f"the steps change with the sizes: {one.op} at {dict(samples[0])}, {what} at {dict(sizes)}"
                 raise _refused(one, f"{reason}; fix the size, or export a program for each")
@@ -227,7 +228,7 @@ def _sliced(graph: Graph, grown: Mapping[str, Value]) -> Graph:
                 shape = graph.values[key].shape
                 values[key + _PART] = Value(key + _PART, key + _PART, grown[key].dtype, shape)
                 strides = row_major_strides(grown[key].shape)
-                attributes = (0, *strides, *(0 for _ in range(8 - len(strides))))
+                attributes = StridedCopyAttributes(offset=0, strides=strides)
                 nodes.append(Node("strided_copy", (key,), (key + _PART,), attributes, node.origin))
         inputs = tuple(key + _PART if key in grown else key for key in node.inputs)
         nodes.append(replace(node, inputs=inputs))
@@ -256,19 +257,20 @@ def _dims(
     return found
 
 
-def _attributes(graphs: Sequence[Graph], fitter: Fitter, samples: Sequence[Sizes]) -> dict[tuple[int, int], Expression]:
-    found: dict[tuple[int, int], Expression] = {}
+def _attributes(graphs: Sequence[Graph], fitter: Fitter, samples: Sequence[Sizes]) -> dict[tuple[int, str], Expression]:
+    found: dict[tuple[int, str], Expression] = {}
     for index, node in enumerate(graphs[0].nodes):
-        for place, value in enumerate(node.attributes):
-            numbers = [graph.nodes[index].attributes[place] for graph in graphs]
+        samples_by_name = [dict(graph.nodes[index].attributes.items()) for graph in graphs]
+        for name, value in node.attributes.items():
+            numbers = [given[name] for given in samples_by_name]
             if all(number == value for number in numbers):
                 continue
             if any(isinstance(number, float) for number in numbers):
                 raise _refused(node, f"a number that it uses changes with the sizes: {_shown(samples, numbers)}")
             expression = fitter.fit([int(number) for number in numbers])
             if expression is None:
-                raise _refused(node, f"attribute {place} of {node.op} has no rule: {_shown(samples, numbers)}")
-            found[index, place] = expression
+                raise _refused(node, f"{name} of {node.op} has no rule: {_shown(samples, numbers)}")
+            found[index, name] = expression
     return found
 
 

@@ -13,6 +13,7 @@ from alcove.runtime.compiler.plan import Plan, size_bytes
 from alcove.runtime.compiler.sizes import Expression
 from alcove.runtime.compiler.source import short
 from alcove.runtime.compiler.weights import COPY
+from alcove.runtime.format.named_attributes import Attributes
 from alcove.runtime.format.spec import (
     BucketSpec,
     DType,
@@ -123,11 +124,11 @@ class _Sizes:
                 mask |= 1 << axis
         return tuple(shape), mask
 
-    def attributes(self, node: int, values: tuple[int | float, ...]) -> tuple[tuple[int | float, ...], int]:
-        """Return the attributes of a node and the mask of the dynamic ones."""
-        written, mask = list(values), 0
-        for place in range(len(values)):
-            expression = self._attributes.get((node, place))
+    def attributes(self, node: int, given: Attributes) -> tuple[tuple[int | float, ...], int]:
+        """Return the attributes of a node, by position from here on, and the mask of the dynamic ones."""
+        written, mask = list(given.numbers()), 0
+        for place, (name, _) in enumerate(given.items()):
+            expression = self._attributes.get((node, name))
             if expression is not None:
                 written[place] = self._put(expression)
                 mask |= 1 << place

@@ -12,42 +12,37 @@ A reshape between that keeps the channels last does not hinder.
 """
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
-from alcove.runtime.compiler.builder import function_number
+from alcove.runtime.compiler.builder import bounds_of, has_function
 from alcove.runtime.compiler.fuse_activation import fuse_activations
 from alcove.runtime.compiler.fuse_attention import fuse_attention
 from alcove.runtime.compiler.fuse_norm import fuse_norms
-from alcove.runtime.compiler.graph import Graph, Node, Value, as_f32
+from alcove.runtime.compiler.graph import NONE, Graph, Node, Value, as_f32
 from alcove.runtime.compiler.tidy import tidy
 from alcove.runtime.compiler.weights import COMPUTED
+from alcove.runtime.format.attributes import (
+    Conv2dAttributes,
+    ConvTranspose2dAttributes,
+    DepthwiseConv2dAttributes,
+    GroupNormAttributes,
+    LayerNormAttributes,
+    LinearAttributes,
+)
 from alcove.runtime.format.spec import DType
 from numpy.typing import NDArray
 
 Doubles = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class _Form:
-    """Where a product has which attribute; None if it has none."""
-
-    has_residual: int | None
-    activation: int | None
-    is_product: bool = True
-
-
-_FORMS: Final[Mapping[str, _Form]] = {
-    "linear": _Form(0, 1),
-    "conv2d": _Form(11, 12),
-    "depthwise_conv2d": _Form(None, 10),
-    "conv_transpose2d": _Form(None, None),
-    "layer_norm": _Form(None, 4, is_product=False),
-    "group_norm": _Form(None, 3, is_product=False),
-}
-_CONV_TRANSPOSE_GROUPS: Final = 8
+_PRODUCTS: Final = frozenset({"linear", "conv2d", "depthwise_conv2d", "conv_transpose2d"})
+_NORMS: Final = frozenset({"layer_norm", "group_norm"})
+_Adding: TypeAlias = LinearAttributes | Conv2dAttributes
+"""Attributes of what can add a residual."""
+_Bounding: TypeAlias = _Adding | DepthwiseConv2dAttributes | LayerNormAttributes | GroupNormAttributes
+"""Attributes of what can keep its output within bounds."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +85,10 @@ class _Fusion:
         out = node.outputs[0]
         if self.readers[out] != 1:
             return
-        form = _FORMS.get(node.op)
-        if form is not None:
-            if not form.is_product or all(self.values[key].constant is not None for key in node.inputs[1:3]):
+        if node.op in _NORMS:
+            self.open[out] = _Open(here)
+        elif node.op in _PRODUCTS:
+            if all(self.values[key].constant is not None for key in node.inputs[1:3]):
                 self.open[out] = _Open(here)
         elif node.op == "reshape" and node.inputs[0] in self.open:
             opened = self.open[node.inputs[0]]
@@ -100,19 +96,17 @@ class _Fusion:
             if is_same and opened.reshape is None:
                 self.open[out] = replace(opened, reshape=here)
 
-    def _product(self, opened: _Open) -> tuple[Node, _Form]:
+    def _product(self, opened: _Open) -> Node:
         node = self.nodes[opened.product]
         if node is None:
             raise ValueError("a product that has moved is no longer open")
-        return node, _FORMS[node.op]
+        return node
 
     def _is_plain(self, opened: _Open, *, before_sum: bool) -> bool:
         """Return whether nothing has been taken over that must come after what is to be taken over now."""
-        node, form = self._product(opened)
-        is_unbounded = form.activation is None or node.attributes[form.activation] == 0
-        return is_unbounded and not (
-            before_sum and form.has_residual is not None and node.attributes[form.has_residual]
-        )
+        attributes = self._product(opened).attributes
+        is_unbounded = not isinstance(attributes, _Bounding) or attributes.activation == 0
+        return is_unbounded and not (before_sum and isinstance(attributes, _Adding) and attributes.has_residual)
 
     def _taken(self, opened: _Open, product: Node, by: Node) -> None:
         """Let the changed product, or the reshape after it, write what `by` would have written; it stays open."""
@@ -134,32 +128,25 @@ class _Fusion:
         opened = self.open.get(node.inputs[0]) if node.inputs else None
         if bounds is None or opened is None or not self._is_plain(opened, before_sum=False):
             return False
-        product, form = self._product(opened)
-        if form.activation is None:
+        product = self._product(opened)
+        attributes = product.attributes
+        if not isinstance(attributes, _Bounding):
             return False
-        numbers = list(product.attributes)
-        numbers[form.activation : form.activation + 3] = [1, *bounds]
-        self._taken(opened, replace(product, attributes=tuple(numbers)), node)
+        low, high = bounds
+        bounded = replace(attributes, activation=1, low=low, high=high)
+        self._taken(opened, replace(product, attributes=bounded), node)
         return True
 
     def _bounds(self, node: Node) -> tuple[float, float] | None:
         """Return what a relu or clamp of float32 keeps within."""
-        if node.op != "unary" or self.values[node.outputs[0]].dtype is not DType.F32:
-            return None
-        number = node.attributes[0]
-        if number == function_number("unary", "relu"):
-            return 0.0, float("inf")
-        low, high = float(node.attributes[1]), float(node.attributes[2])
-        return (low, high) if number == function_number("unary", "clamp") and low <= high else None
+        return bounds_of(node) if self.values[node.outputs[0]].dtype is DType.F32 else None
 
     # -- scales and shifts ----------------------------------------------------------------------------------------
 
     def _is_scale_or_shift(self, node: Node) -> bool:
         if node.op != "binary":
             return False
-        function = {function_number("binary", name): name for name in ("add", "sub", "mul", "div")}.get(
-            int(node.attributes[0])
-        )
+        function = next((name for name in ("add", "sub", "mul", "div") if has_function(node, "binary", name)), None)
         first, second = node.inputs
         if function in {"add", "mul"} and second in self.open:
             first, second = second, first
@@ -171,8 +158,8 @@ class _Fusion:
             return False
         if function == "div":
             numbers = 1.0 / numbers
-        product, form = self._product(opened)
-        if not form.is_product:
+        product = self._product(opened)
+        if product.op not in _PRODUCTS:
             return False
         is_scale = function in {"mul", "div"}
         if is_scale and (self.readers[product.inputs[1]] > 1 or not np.isfinite(numbers).all()):
@@ -201,7 +188,7 @@ class _Fusion:
     def _scaled(self, product: Node, scale: Doubles) -> Node:
         weight = self.values[product.inputs[1]].array.astype(np.float64)
         if product.op == "conv_transpose2d":
-            groups = int(product.attributes[_CONV_TRANSPOSE_GROUPS])
+            groups = product.read(ConvTranspose2dAttributes).groups
             parts = weight.reshape(groups, -1, *weight.shape[1:])
             scaled = parts * scale.reshape(groups, 1, -1, *(1 for _ in weight.shape[2:]))
         else:
@@ -230,7 +217,7 @@ class _Fusion:
 
     def _is_sum(self, node: Node) -> bool:
         """Let the later of the products that a sum reads add the other operand, in the place of the sum."""
-        if node.op != "binary" or node.attributes[0] != function_number("binary", "add"):
+        if not has_function(node, "binary", "add"):
             return False
         shapes = {self.values[key].shape for key in (*node.inputs, *node.outputs)}
         if len(shapes) > 1 or self.values[node.outputs[0]].dtype is not DType.F32:
@@ -244,23 +231,23 @@ class _Fusion:
         other = node.inputs[1] if mine == node.inputs[0] else node.inputs[0]
         self._move(self.open[mine])
         opened = self.open[mine]
-        product, form = self._product(opened)
-        if form.has_residual is None:
-            raise ValueError("only a product that can add is asked to")
+        product = self._product(opened)
+        attributes = product.attributes
+        if not isinstance(attributes, _Adding):
+            raise TypeError("only a product that can add is asked to")
         shape = self.values[product.outputs[0]].shape
         if self.values[other].shape != shape:
             other = self._reshaped(other, shape, opened.product, node)
             opened = self.open[mine] = self._after(opened)
-        numbers = list(product.attributes)
-        numbers[form.has_residual] = 1
-        self._taken(opened, replace(product, inputs=(*product.inputs, other), attributes=tuple(numbers)), node)
+        adding = replace(attributes, has_residual=1)
+        self._taken(opened, replace(product, inputs=(*product.inputs, other), attributes=adding), node)
         return True
 
     def _takes_sum(self, key: str) -> bool:
         opened = self.open.get(key)
         if opened is None or not self._is_plain(opened, before_sum=True):
             return False
-        return self._product(opened)[1].has_residual is not None
+        return isinstance(self._product(opened).attributes, _Adding)
 
     def _move(self, opened: _Open) -> None:
         """Let a product, and the reshape after it, run here."""
@@ -276,7 +263,7 @@ class _Fusion:
         """Add a reshape of `key` before the node at `place`; return its key."""
         out = f"{node.outputs[0]}:residual"
         self.values[out] = Value(out, out, DType.F32, shape)
-        self.nodes.insert(place, Node("reshape", (key,), (out,), (), node.origin))
+        self.nodes.insert(place, Node("reshape", (key,), (out,), NONE, node.origin))
         return out
 
     @staticmethod

@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from alcove.runtime.compiler.builder import function_number
+from alcove.runtime.compiler.builder import unary_attributes
 from alcove.runtime.compiler.graph import Graph, Node
 from alcove.runtime.compiler.patterns import Scene, rewrite
+from alcove.runtime.format.attributes import UnaryAttributes
 from alcove.runtime.format.spec import DType
 
 _MOST_POWERS: Final = 4
@@ -46,7 +47,7 @@ def _activation(scene: Scene, node: Node) -> tuple[Node, ...] | None:
 
 
 def _unary(node: Node, function: str, x: str) -> Node:
-    return replace(node, op="unary", inputs=(x,), attributes=(function_number("unary", function), 0.0, 0.0, 0.0))
+    return replace(node, op="unary", inputs=(x,), attributes=unary_attributes(function))
 
 
 def _is(number: float, wanted: float) -> bool:
@@ -162,7 +163,10 @@ def _is_hardswish(scene: Scene, x: str, gate: str, coefficient: float) -> bool:
     if hard is not None:
         return hard.inputs[0] == x and coefficient == 1
     clamp = _only(scene, gate, "unary", "clamp")
-    if clamp is None or clamp.attributes[1:3] != (0.0, 6.0) or not _is(coefficient, 1 / 6):
+    if clamp is None or not _is(coefficient, 1 / 6):
+        return False
+    bounds = clamp.read(UnaryAttributes)
+    if (bounds.a, bounds.b) != (0.0, 6.0):
         return False
     node = _only(scene, clamp.inputs[0], "binary", "add")
     return node is not None and scene.with_number(node, "add") == (x, 3.0)

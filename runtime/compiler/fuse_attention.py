@@ -13,10 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from alcove.runtime.compiler.builder import function_number, row_major_strides
-from alcove.runtime.compiler.graph import Graph, Node
+from alcove.runtime.compiler.builder import row_major_strides, unary_attributes
+from alcove.runtime.compiler.graph import NONE, Graph, Node
 from alcove.runtime.compiler.patterns import Scene, rewrite
 from alcove.runtime.compiler.rules.attention import attention_scratch_bytes
+from alcove.runtime.format.attributes import (
+    AttentionAttributes,
+    MatmulAttributes,
+    SoftmaxAttributes,
+    StridedCopyAttributes,
+)
 from alcove.runtime.format.spec import DType
 
 _LARGEST: Final = 3.4028234663852886e38
@@ -53,7 +59,7 @@ def _attention(scene: Scene, node: Node) -> list[Node] | None:
     if node.op != "matmul":
         return None
     shares = _unshaped(scene, node.inputs[0])
-    if shares is None or shares.op != "softmax" or shares.attributes[0] != 0:
+    if shares is None or shares.op != "softmax" or shares.read(SoftmaxAttributes).is_log:
         return None
     scores = _scores(scene, shares.inputs[0])
     if scores is None:
@@ -61,9 +67,10 @@ def _attention(scene: Scene, node: Node) -> list[Node] | None:
     nodes: list[Node] = []
     first = scores.product
     query, key = first.inputs
-    if first.attributes[0] == 0:
+    if not first.read(MatmulAttributes).is_transposed:
         key = _swapped(scene, nodes, key)
-    value = _swapped(scene, nodes, node.inputs[1]) if node.attributes[0] == 1 else node.inputs[1]
+    is_transposed = node.read(MatmulAttributes).is_transposed == 1
+    value = _swapped(scene, nodes, node.inputs[1]) if is_transposed else node.inputs[1]
     query, query_scale = _unscaled(scene, nodes, query)
     key, key_scale = _unscaled(scene, nodes, key)
     scale = scores.scale * query_scale * key_scale
@@ -77,11 +84,12 @@ def _attention(scene: Scene, node: Node) -> list[Node] | None:
     inputs = [query, key, value]
     if scores.mask is not None:
         inputs.append(_inverted(scene, nodes, scores.mask) if scores.is_inverted else scores.mask)
-    nodes += _made(scene, node, inputs, (scale, 0, scores.masked, _EMPTY_IS_NAN))
+    attributes = AttentionAttributes(scale=scale, is_causal=0, masked=scores.masked, empty_is_nan=_EMPTY_IS_NAN)
+    nodes += _made(scene, node, inputs, attributes)
     return nodes
 
 
-def _made(scene: Scene, node: Node, inputs: Sequence[str], numbers: tuple[float | int, ...]) -> list[Node]:
+def _made(scene: Scene, node: Node, inputs: Sequence[str], attributes: AttentionAttributes) -> list[Node]:
     """Return the `attention`, and a reshape where the second product had another batch."""
     out = node.outputs[0]
     length, width = scene.shape(inputs[0])[-2:]
@@ -90,11 +98,11 @@ def _made(scene: Scene, node: Node, inputs: Sequence[str], numbers: tuple[float 
     scratch = scene.new(f"{out}:scratch", DType.U8, (bytes_needed,))
     rows = _batch(scene, inputs)
     if (*rows, length, value_width) == scene.shape(out):
-        return [Node("attention", tuple(inputs), (out, scratch), numbers, node.origin)]
+        return [Node("attention", tuple(inputs), (out, scratch), attributes, node.origin)]
     made = scene.new(f"{out}:attention", DType.F32, (*rows, length, value_width))
     return [
-        Node("attention", tuple(inputs), (made, scratch), numbers, node.origin),
-        Node("reshape", (made,), (out,), (), node.origin),
+        Node("attention", tuple(inputs), (made, scratch), attributes, node.origin),
+        Node("reshape", (made,), (out,), NONE, node.origin),
     ]
 
 
@@ -191,8 +199,7 @@ def _inverted(scene: Scene, nodes: list[Node], mask: str) -> str:
         made = scene.constant(mask, ~value.constant)
     else:
         made = scene.new(f"{mask}:not", DType.BOOL, value.shape)
-        numbers = (function_number("unary", "logical_not"), 0.0, 0.0, 0.0)
-        scene.add(nodes, Node("unary", (mask,), (made,), numbers, scene.origin(mask)))
+        scene.add(nodes, Node("unary", (mask,), (made,), unary_attributes("logical_not"), scene.origin(mask)))
     scene.kept["not", mask] = made
     return made
 
@@ -209,8 +216,8 @@ def _swapped(scene: Scene, nodes: list[Node], key: str) -> str:
     if value.constant is not None:
         return scene.constant(key, value.constant.transpose(order))
     if writer is not None and writer.op == "strided_copy":
-        offset, *strides = (int(number) for number in writer.attributes)
-        return scene.strided(nodes, writer.inputs[0], shape, [strides[axis] for axis in order], offset)
+        copy = writer.read(StridedCopyAttributes)
+        return scene.strided(nodes, writer.inputs[0], shape, [copy.strides[axis] for axis in order], copy.offset)
     if writer is not None and writer.op == "reshape" and _keeps_matrices(scene, writer):
         return scene.reshape(nodes, _swapped(scene, nodes, writer.inputs[0]), shape)
     strides = list(row_major_strides(value.shape))
@@ -272,10 +279,13 @@ def _repeated(scene: Scene, key: str) -> _Repeated | None:
     shape = scene.shape(copy.outputs[0])
     if len(shape) < 4 or scene.shape(key) != (*shape[:-4], shape[-4] * shape[-3], *shape[-2:]):
         return None
-    offset, *strides = (int(number) for number in copy.attributes[: len(shape) + 1])
+    given = copy.read(StridedCopyAttributes)
+    strides = given.strides[: len(shape)]
     if strides[-3] != 0 or shape[-3] == 1:
         return None
-    return _Repeated(copy.inputs[0], (*shape[:-3], *shape[-2:]), (*strides[:-3], *strides[-2:]), offset, shape[-3])
+    return _Repeated(
+        copy.inputs[0], (*shape[:-3], *shape[-2:]), (*strides[:-3], *strides[-2:]), given.offset, shape[-3]
+    )
 
 
 def _ungrouped(scene: Scene, nodes: list[Node], query: str, key: str, value: str) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from typing import Final
 from alcove.runtime.compiler.graph import Graph, Node
 from alcove.runtime.compiler.patterns import Scene, rewrite
 from alcove.runtime.compiler.rules.reduction import FOLDS
+from alcove.runtime.format.attributes import LayerNormAttributes, LinearIndexAttributes, ReduceAttributes
 from alcove.runtime.format.spec import DType
 
 _MOST_EPS: Final = 1e6  # runtime/native/core/ops/normalisation.cpp
@@ -43,8 +44,10 @@ def _written_norm(scene: Scene, node: Node) -> tuple[Node, ...] | None:
     sizes = scene.shape(norm.x)[-norm.axis_count :]
     affine = [_shaped(scene, key, sizes) for key in (norm.weight, norm.bias) if key is not None]
     mask = (_WEIGHT if norm.weight is not None else 0) | (_BIAS if norm.bias is not None else 0)
-    numbers = (int(norm.is_rms), norm.axis_count, mask, norm.eps, 0, 0.0, 0.0)
-    return (replace(node, op="layer_norm", inputs=(norm.x, *affine), attributes=numbers),)
+    attributes = LayerNormAttributes(
+        is_rms=int(norm.is_rms), axis_count=norm.axis_count, mask=mask, eps=norm.eps, activation=0, low=0.0, high=0.0
+    )
+    return (replace(node, op="layer_norm", inputs=(norm.x, *affine), attributes=attributes),)
 
 
 def _norm(scene: Scene, node: Node) -> _Norm | None:
@@ -173,15 +176,16 @@ def _count(scene: Scene, key: str) -> int | None:
     if index is None or index.op != "linear_index" or len(index.inputs) != 1:
         return None
     at = scene.values[index.inputs[0]].constant
-    return int(index.attributes[0]) if at is not None and at.tolist() == -1 else None
+    return index.read(LinearIndexAttributes).bounds[0] if at is not None and at.tolist() == -1 else None
 
 
 def _folded(scene: Scene, node: Node, function: str) -> tuple[str, int] | None:
     """Return what a fold over the last dimensions reads, and how many they are."""
-    if node.op != "reduce" or int(node.attributes[0]) != FOLDS[function]:
+    attributes = node.attributes
+    if not isinstance(attributes, ReduceAttributes) or attributes.function != FOLDS[function]:
         return None
-    first, count = int(node.attributes[1]), int(node.attributes[2])
-    return (node.inputs[0], count) if first + count == len(scene.shape(node.inputs[0])) else None
+    is_last = attributes.first_axis + attributes.axis_count == len(scene.shape(node.inputs[0]))
+    return (node.inputs[0], attributes.axis_count) if is_last else None
 
 
 def _centred(scene: Scene, key: str, count: int) -> str | None:
@@ -196,7 +200,7 @@ def _centred(scene: Scene, key: str, count: int) -> str | None:
     if fold is None or fold.op != "reduce" or fold.inputs[0] != node.inputs[0]:
         return None
     rank = len(scene.shape(node.inputs[0]))
-    wanted = (FOLDS["mean"], rank - count, count)
+    wanted = ReduceAttributes(function=FOLDS["mean"], first_axis=rank - count, axis_count=count)
     is_kept = scene.shape(node.outputs[0]) == scene.shape(node.inputs[0])
     is_ones = scene.shape(mean.outputs[0]) == (*scene.shape(node.inputs[0])[: rank - count], *(1,) * count)
     return node.inputs[0] if fold.attributes == wanted and is_kept and is_ones else None

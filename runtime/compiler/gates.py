@@ -8,11 +8,11 @@ from collections import Counter
 from dataclasses import replace
 from typing import Final
 
-from alcove.runtime.compiler.builder import function_number
+from alcove.runtime.compiler.builder import has_function
 from alcove.runtime.compiler.graph import Graph, Node
-from alcove.runtime.compiler.quantise.forms import ACTIVATION
+from alcove.runtime.compiler.quantise.forms import LAYERS, layer_attributes
 
-_GATES: Final = {function_number("unary", "hardswish"): 2, function_number("unary", "hardsigmoid"): 3}
+_GATES: Final = {"hardswish": 2, "hardsigmoid": 3}
 """Numbers of `activation`, docs/format.md."""
 
 
@@ -24,15 +24,15 @@ def gate(graph: Graph) -> Graph:
     makers: dict[str, int] = {}
     nodes: list[Node | None] = []
     for node in graph.nodes:
-        at = makers.get(node.inputs[0]) if node.op == "unary" and node.attributes[0] in _GATES else None
+        gate_number = next((number for name, number in _GATES.items() if has_function(node, "unary", name)), 0)
+        at = makers.get(node.inputs[0]) if gate_number else None
         product = None if at is None or readers[node.inputs[0]] > 1 else nodes[at]
-        if at is not None and product is not None and product.attributes[ACTIVATION[product.op]] == 0:
-            numbers = list(product.attributes)
-            numbers[ACTIVATION[product.op]] = _GATES[int(node.attributes[0])]
-            nodes[at] = replace(product, outputs=(*node.outputs, *product.outputs[1:]), attributes=tuple(numbers))
+        if at is not None and product is not None and layer_attributes(product).activation == 0:
+            attributes = replace(layer_attributes(product), activation=gate_number)
+            nodes[at] = replace(product, outputs=(*node.outputs, *product.outputs[1:]), attributes=attributes)
             makers[node.outputs[0]] = at
             continue
-        if node.op in ACTIVATION:
+        if node.op in LAYERS:
             makers[node.outputs[0]] = len(nodes)
         nodes.append(node)
     return replace(graph, nodes=tuple(node for node in nodes if node is not None))

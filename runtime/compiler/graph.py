@@ -10,13 +10,25 @@ afterwards one constant that the kernels read as it lies.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import numpy as np
+from alcove.runtime.format.named_attributes import Attributes
 from alcove.runtime.format.spec import DType, Layout
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+A = TypeVar("A", bound=Attributes)
+
+NONE: Final = Attributes()
+"""The attributes of an operator that takes none."""
+
+
+@dataclass(frozen=True)
+class TorchNumbers(Attributes):
+    """The numbers that a call of torch's, which no rule takes, was given."""
+
+    given: tuple[int | float, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +88,7 @@ class Node:
         op: the runtime's name, or torch's where there is none (yet).
         inputs: keys of values.
         outputs: keys of values.
-        attributes: in the order of the runtime's manifest.
+        attributes: of the class that `format/attributes.py` has for `op`.
         origin: for errors and the program's source notes.
         refusal: why a rule for this op did not take it; empty if it did or if there is no rule.
     """
@@ -84,9 +96,19 @@ class Node:
     op: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    attributes: tuple[int | float, ...] = ()
+    attributes: Attributes = NONE
     origin: Origin = Origin("")
     refusal: str = ""
+
+    def read(self, kind: type[A]) -> A:
+        """Return the attributes of a node whose `op` has attributes of class `kind`.
+
+        Raises:
+            TypeError: they are of another class.
+        """
+        if not isinstance(self.attributes, kind):
+            raise TypeError(f"{self.op} has {type(self.attributes).__name__}, not {kind.__name__}")
+        return self.attributes
 
 
 @dataclass(frozen=True)
@@ -159,7 +181,7 @@ def render(graph: Graph) -> str:
     for node in graph.nodes:
         outputs = ", ".join(_typed(graph.values[key]) for key in node.outputs)
         inputs = ", ".join(_operand(graph.values[key]) for key in node.inputs)
-        attributes = "".join(f", {value}" for value in node.attributes)
+        attributes = "".join(f", {value}" for value in node.attributes.numbers())
         note = f"   # {node.origin.source}" if node.origin.source else ""
         lines.append(f"{outputs} = {node.op}({inputs}{attributes}){note}")
     for state in graph.states:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from alcove.runtime.compiler.builder import row_major_strides
-from alcove.runtime.compiler.graph import Graph, Node, Origin, Value
+from alcove.runtime.compiler.graph import NONE, Graph, Node, Origin, Value
 from alcove.runtime.compiler.orders import (
     Copy,
     Order,
@@ -30,8 +30,15 @@ from alcove.runtime.compiler.orders import (
 )
 from alcove.runtime.compiler.tidy import tidy
 from alcove.runtime.compiler.weights import COMPUTED
+from alcove.runtime.format.attributes import (
+    ConcatAttributes,
+    LayerNormAttributes,
+    PadAttributes,
+    ReduceAttributes,
+    StridedCopyAttributes,
+)
+from alcove.runtime.format.named_attributes import Attributes
 
-_RANK: Final = 8
 """Attributes that a dimension-wise number takes."""
 
 
@@ -131,18 +138,16 @@ class _Layout:
         self.values[name] = replace(like, key=name, name=name, shape=tuple(shape), constant=None)
         return name
 
-    def hand_on(
-        self, node: Node, inputs: Sequence[str], order: Order, attributes: Sequence[int | float] | None = None
-    ) -> bool:
+    def hand_on(self, node: Node, inputs: Sequence[str], order: Order, attributes: Attributes | None = None) -> bool:
         """Add `node` working on bases; what it gives is seen by `order`."""
-        numbers = node.attributes if attributes is None else tuple(attributes)
+        attributes = node.attributes if attributes is None else attributes
         view = node.outputs[0]
         base = view
         if not is_identity(order):
             value = self.values[view]
             base = self.new(view, value, apply(inverse(order), value.shape))
             self.see(view, base, order, node.origin)
-        self.nodes.append(replace(node, inputs=tuple(inputs), outputs=(base, *node.outputs[1:]), attributes=numbers))
+        self.nodes.append(replace(node, inputs=tuple(inputs), outputs=(base, *node.outputs[1:]), attributes=attributes))
         return True
 
     def _permute(self, base: str, order: Order, out: str, origin: Origin) -> None:
@@ -162,7 +167,7 @@ class _Layout:
                 steps = iter(strides)
                 moved = tuple(0 if size == 1 else next(steps) for size in self.shape(out))
                 self.copied[out] = (first, Copy(copy.offset, moved))
-        self.nodes.append(Node("reshape", (source,), (out,), (), origin))
+        self.nodes.append(Node("reshape", (source,), (out,), NONE, origin))
 
     def copy(self, source: str, copy: Copy, out: str, origin: Origin) -> None:
         """Add a strided copy; of what another one has copied, it reads what that one read."""
@@ -172,8 +177,8 @@ class _Layout:
             if both is not None:
                 source, copy = first_source, both
         self.copied[out] = (source, copy)
-        numbers = (copy.offset, *copy.strides, *(0 for _ in range(_RANK - len(copy.strides))))
-        self.nodes.append(Node("strided_copy", (source,), (out,), numbers, origin))
+        attributes = StridedCopyAttributes(offset=copy.offset, strides=copy.strides)
+        self.nodes.append(Node("strided_copy", (source,), (out,), attributes, origin))
 
 
 Way = Callable[[_Layout, Node], bool]
@@ -223,38 +228,31 @@ def _concat(walk: _Layout, node: Node) -> bool:
     order = _chosen(walk, node.inputs, len(walk.shape(node.outputs[0])))
     if order is None:
         return False
-    axis = order[int(node.attributes[0])]
-    return walk.hand_on(node, [walk.base(key, order) for key in node.inputs], order, (axis,))
+    attributes = ConcatAttributes(axis=order[node.read(ConcatAttributes).axis])
+    return walk.hand_on(node, [walk.base(key, order) for key in node.inputs], order, attributes)
 
 
 def _pad(walk: _Layout, node: Node) -> bool:
     order = walk.order(node.inputs[0])
     if order is None:
         return False
-    before, after = node.attributes[:_RANK], node.attributes[_RANK : 2 * _RANK]
+    given = node.read(PadAttributes)
     back = inverse(order)
-    idle = (0,) * (_RANK - len(order))
-    margins = (*apply_numbers(back, before), *idle, *apply_numbers(back, after), *idle)
-    base = walk.base(node.inputs[0], order)
-    return walk.hand_on(node, [base], order, (*margins, *node.attributes[2 * _RANK :]))
-
-
-def apply_numbers(order: Order, numbers: Sequence[int | float]) -> tuple[int | float, ...]:
-    """Return one number a dimension in another order."""
-    return tuple(numbers[axis] for axis in order)
+    attributes = replace(given, before=apply(back, given.before), after=apply(back, given.after))
+    return walk.hand_on(node, [walk.base(node.inputs[0], order)], order, attributes)
 
 
 def _reduce(walk: _Layout, node: Node) -> bool:
     order = walk.order(node.inputs[0])
     if order is None:
         return False
-    function, first, count = (int(number) for number in node.attributes)
-    axes = order[first : first + count]
-    if list(axes) != list(range(axes[0], axes[0] + count)):
+    given = node.read(ReduceAttributes)
+    axes = order[given.first_axis : given.first_axis + given.axis_count]
+    if list(axes) != list(range(axes[0], axes[0] + given.axis_count)):
         return False
     kept = [axis for axis in range(len(order)) if axis not in axes]
     left = tuple(kept.index(axis) for axis in order if axis not in axes)
-    return walk.hand_on(node, [walk.base(node.inputs[0], order)], left, (function, axes[0], count))
+    return walk.hand_on(node, [walk.base(node.inputs[0], order)], left, replace(given, first_axis=axes[0]))
 
 
 def _last_axes(count: Callable[[Node], int]) -> Way:
@@ -301,7 +299,8 @@ def _reshape(walk: _Layout, node: Node) -> bool:
 def _strided_copy(walk: _Layout, node: Node) -> bool:
     """Hand a permute on as a view; slice and repeat the base of one."""
     key, view = node.inputs[0], node.outputs[0]
-    offset, *strides = (int(number) for number in node.attributes)
+    given = node.read(StridedCopyAttributes)
+    offset, strides = given.offset, given.strides
     shape, out = walk.shape(key), walk.shape(view)
     order = order_of_strides(shape, out, offset, strides)
     if order is not None:
@@ -320,7 +319,7 @@ def _strided_copy(walk: _Layout, node: Node) -> bool:
     base = walk.base(key, own_order)
     back = inverse(own_order)
     sizes = row_major_strides(walk.shape(base))
-    starts, strides_by_axis = (apply_numbers(back, numbers) for numbers in steps)
+    starts, strides_by_axis = (apply(back, numbers) for numbers in steps)
     moved = tuple(int(step) * size for step, size in zip(strides_by_axis, sizes, strict=True))
     start = sum(int(first) * size for first, size in zip(starts, sizes, strict=True))
     sliced = walk.new(view, walk.values[view], apply(back, out))
@@ -352,7 +351,7 @@ _WAYS: Final[Mapping[str, Way]] = {
     "pad": _pad,
     "reduce": _reduce,
     "softmax": _last_axes(lambda _: 1),
-    "layer_norm": _last_axes(lambda node: int(node.attributes[1])),
+    "layer_norm": _last_axes(lambda node: node.read(LayerNormAttributes).axis_count),
     "reshape": _reshape,
     "strided_copy": _strided_copy,
 }

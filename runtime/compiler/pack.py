@@ -56,7 +56,7 @@ def packed(values: dict[str, Value], node: Node) -> Node:
     """Return a product, of a constant weight and bias, reading them as one constant, which is added to `values`."""
     x, weight_key, bias_key, *rest = node.inputs
     weight, bias = values[weight_key], values[bias_key]
-    key = f"{weight_key}{JOIN}{bias_key}:{node.op}{node.attributes if node.op in _READS_ATTRIBUTES else ''}"
+    key = f"{weight_key}{JOIN}{bias_key}:{node.op}{node.attributes.numbers() if node.op in _READS_ATTRIBUTES else ''}"
     if key not in values:
         made = PACKERS[node.op](weight, bias, node)
         values[key] = replace(made, key=key, name=packed_name(weight, bias) + made.name)

@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from alcove.runtime.compiler.builder import function_number, row_major_strides
-from alcove.runtime.compiler.graph import Array, Graph, Node, Origin, Value
+from alcove.runtime.compiler.builder import has_function, row_major_strides
+from alcove.runtime.compiler.graph import NONE, Array, Graph, Node, Origin, Value
 from alcove.runtime.compiler.tidy import tidy
 from alcove.runtime.compiler.weights import COMPUTED
+from alcove.runtime.format.attributes import StridedCopyAttributes
 from alcove.runtime.format.spec import DType
 
 
@@ -40,10 +41,10 @@ class Scene:
         return self.writers.get(key) if self.readers[key] <= 1 else None
 
     def is_a(self, node: Node | None, op: str, *functions: str) -> bool:
-        """Return whether `node` is an `op` whose first attribute is one of `functions`, or any if there are none."""
+        """Return whether `node` is an `op` of one of `functions`, or of any if there are none."""
         if node is None or node.op != op:
             return False
-        return not functions or int(node.attributes[0]) in {function_number(op, name) for name in functions}
+        return not functions or has_function(node, op, *functions)
 
     def number(self, key: str) -> float | None:
         """Return what a float32 constant of one element holds, if it is finite."""
@@ -91,7 +92,7 @@ class Scene:
         if value.constant is not None:
             return self.constant(key, value.constant.reshape(tuple(shape)), value.name)
         made = self.new(f"{key}:shaped", value.dtype, shape)
-        return self.add(nodes, Node("reshape", (key,), (made,), (), self.origin(key)))
+        return self.add(nodes, Node("reshape", (key,), (made,), NONE, self.origin(key)))
 
     def strided(self, nodes: list[Node], key: str, shape: Sequence[int], strides: Sequence[int], offset: int) -> str:
         """Return a strided copy of `key`, or a reshape where the elements stay in their order."""
@@ -101,8 +102,8 @@ class Scene:
         if offset == 0 and stays and math.prod(sizes) == math.prod(self.shape(key)):
             return self.reshape(nodes, key, sizes)
         made = self.new(f"{key}:copied", self.values[key].dtype, sizes)
-        numbers = (offset, *strides, *(0 for _ in range(8 - len(sizes))))
-        return self.add(nodes, Node("strided_copy", (key,), (made,), numbers, self.origin(key)))
+        attributes = StridedCopyAttributes(offset=offset, strides=tuple(strides))
+        return self.add(nodes, Node("strided_copy", (key,), (made,), attributes, self.origin(key)))
 
     def add(self, nodes: list[Node], node: Node) -> str:
         """Add a node to those that are put in; return its output."""

@@ -14,20 +14,12 @@ from typing import Final
 from alcove.runtime.compiler.costs import DEPTHWISE_ROWS, Separable
 from alcove.runtime.compiler.graph import Graph, Node, Value
 from alcove.runtime.compiler.pack import packed
+from alcove.runtime.format.attributes import Conv2dAttributes, DepthwiseConv2dAttributes, SeparableConv2dAttributes
 from alcove.runtime.format.spec import DType
 
 _MOST_ROWS: Final = 64
 _EQUAL: Final = 1.01
 """Times that differ by less are taken for equal: then less memory counts."""
-
-_POINTWISE: Final = ((0, 1), (1, 1), (2, 1), (3, 1), (4, 0), (5, 0), (6, 0), (7, 0), (10, 1))
-"""Attributes of a conv2d that is 1x1: kernel, stride, padding, groups."""
-_RESIDUAL: Final = 11
-_ACTIVATION: Final = slice(12, 15)
-_WINDOW: Final = slice(0, 8)
-_DILATION: Final = slice(8, 10)
-_DEPTHWISE_ACTIVATION: Final = slice(10, 13)
-_NO_ACTIVATION: Final = (0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -61,9 +53,9 @@ def choose_rows(sizes: Separable) -> int:
 def _sizes(values: Mapping[str, Value], chain: _Chain) -> Separable:
     keys = (chain.depthwise.inputs[0], chain.depthwise.outputs[0], chain.project.outputs[0])
     (images, in_rows, in_columns, _), (_, rows, columns, channels), out = (values[key].shape for key in keys)
-    kernel_h, kernel_w, stride, _ = (int(number) for number in chain.depthwise.attributes[:4])
+    depthwise = chain.depthwise.read(DepthwiseConv2dAttributes)
     inputs = 0 if chain.expand is None else values[chain.expand.inputs[0]].shape[3]
-    window = ((kernel_h, kernel_w), stride)
+    window = ((depthwise.kernel_h, depthwise.kernel_w), depthwise.stride_h)
     return Separable(images, in_rows, in_columns, rows, columns, inputs, channels, out[3], *window)
 
 
@@ -96,7 +88,9 @@ def _chains(graph: Graph) -> dict[int, _Chain]:
         before = makers.get(node.inputs[0])
         is_free = before is not None and id(before) not in taken  # a 1x1 convolution belongs to one chain
         is_expanded = before is not None and is_free and readers[node.inputs[0]] == 1 and is_pointwise(graph, before)
-        expand = before if is_expanded and before is not None and not before.attributes[_RESIDUAL] else None
+        expand = None
+        if is_expanded and before is not None and not before.read(Conv2dAttributes).has_residual:
+            expand = before
         found[place] = _Chain(expand, node, project)
         taken.add(id(project))
     return found
@@ -104,16 +98,22 @@ def _chains(graph: Graph) -> dict[int, _Chain]:
 
 def is_pointwise(graph: Graph, node: Node) -> bool:
     """Return whether a node is a 1x1 convolution of one group with constant weights."""
-    if node.op != "conv2d" or any(node.attributes[index] != value for index, value in _POINTWISE):
+    given = node.attributes
+    if not isinstance(given, Conv2dAttributes) or given.groups != 1:
+        return False
+    sizes = (given.kernel_h, given.kernel_w, given.stride_h, given.stride_w)
+    padding = (given.pad_top, given.pad_left, given.pad_bottom, given.pad_right)
+    if any(size != 1 for size in sizes) or any(padding):
         return False
     return all(graph.values[key].constant is not None for key in node.inputs[1:3])
 
 
 def _fits(graph: Graph, node: Node) -> bool:
     """Return whether weights are known, taps side by side, one output a channel, paddings less than the kernel."""
-    kernel, padding = node.attributes[0:2], node.attributes[4:8]
-    is_padded = all(int(pad) < int(size) for pad, size in zip(padding, (*kernel, *kernel), strict=True))
-    is_plain = node.attributes[_DILATION] == (1, 1) and is_padded
+    given = node.read(DepthwiseConv2dAttributes)
+    rows, columns = max(given.pad_top, given.pad_bottom), max(given.pad_left, given.pad_right)
+    is_padded = rows < given.kernel_h and columns < given.kernel_w
+    is_plain = given.dilation_h == given.dilation_w == 1 and is_padded
     channels = [graph.values[key].shape[3] for key in (node.inputs[0], node.outputs[0])]
     is_known = all(graph.values[key].constant is not None for key in node.inputs[1:3])
     return is_plain and is_known and channels[0] == channels[1]
@@ -126,14 +126,29 @@ def _joined(values: dict[str, Value], chain: _Chain, rows: int) -> Node:
     has_expand = chain.expand is not None
     scratch = _sizes(values, chain).held_bytes(rows)
     values[project.outputs[1]] = replace(values[project.outputs[1]], dtype=DType.U8, shape=(scratch,))
-    attributes = (
-        *depthwise.attributes[_WINDOW],
-        rows,
-        int(has_expand),
-        project.attributes[_RESIDUAL],
-        *(parts[0].attributes[_ACTIVATION] if has_expand else _NO_ACTIVATION),
-        *depthwise.attributes[_DEPTHWISE_ACTIVATION],
-        *project.attributes[_ACTIVATION],
+    window, last = depthwise.read(DepthwiseConv2dAttributes), project.read(Conv2dAttributes)
+    first = parts[0].read(Conv2dAttributes) if has_expand else None
+    attributes = SeparableConv2dAttributes(
+        kernel_h=window.kernel_h,
+        kernel_w=window.kernel_w,
+        stride_h=window.stride_h,
+        stride_w=window.stride_w,
+        pad_top=window.pad_top,
+        pad_left=window.pad_left,
+        pad_bottom=window.pad_bottom,
+        pad_right=window.pad_right,
+        rows=rows,
+        has_expand=int(has_expand),
+        has_residual=last.has_residual,
+        expand_activation=0 if first is None else first.activation,
+        expand_low=0.0 if first is None else first.low,
+        expand_high=0.0 if first is None else first.high,
+        depthwise_activation=window.activation,
+        depthwise_low=window.low,
+        depthwise_high=window.high,
+        activation=last.activation,
+        low=last.low,
+        high=last.high,
     )
     inputs = (parts[0].inputs[0], *(part.inputs[1] for part in parts), *project.inputs[2:])
     return replace(project, op="separable_conv2d", inputs=inputs, attributes=attributes)

@@ -8,20 +8,24 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Final
 
-from alcove.runtime.compiler.builder import function_number
+from alcove.runtime.compiler.builder import has_function
 from alcove.runtime.compiler.graph import Graph, Node, Value
 from alcove.runtime.compiler.pack import packed
-from alcove.runtime.compiler.quantise.forms import ACTIVATION, HAS_RESIDUAL
+from alcove.runtime.compiler.quantise.forms import layer_attributes
 from alcove.runtime.compiler.rules.convolution import block_pixels
 from alcove.runtime.compiler.rules.reduction import FOLDS
 from alcove.runtime.compiler.separable import is_pointwise
+from alcove.runtime.format.attributes import (
+    Conv2dAttributes,
+    LinearAttributes,
+    ReduceAttributes,
+    SqueezeExciteConv2dAttributes,
+    UnaryAttributes,
+)
 from alcove.runtime.format.spec import DType
 
-_MEAN: Final = (FOLDS["mean"], 1, 2)
-"""Attributes of a reduce to the mean of an image's pixels."""
-_MUL: Final = function_number("binary", "mul")
-_FUNCTIONS: Final = frozenset(function_number("unary", name) for name in ("sigmoid", "silu"))
-_RESIDUAL: Final = HAS_RESIDUAL["conv2d"]
+_MEAN: Final = ReduceAttributes(function=FOLDS["mean"], first_axis=1, axis_count=2)
+"""Of a reduce to the mean of an image's pixels."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ class _Search:
     def unit(self, project: Node) -> _Unit | None:
         """Return what ends in a 1x1 convolution; None if it is no squeeze-and-excitation."""
         product = self._maker(project.inputs[0])
-        if product is None or product.op != "binary" or product.attributes[0] != _MUL:
+        if product is None or not has_function(product, "binary", "mul"):
             return None
         for image, gates in (product.inputs, product.inputs[::-1]):
             passed = [product]
@@ -92,8 +96,8 @@ class _Search:
     def _gate(self, key: str, passed: list[Node]) -> _Gate | None:
         node = self._past_reshapes(key, passed)
         function = 0
-        if node is not None and node.op == "unary" and node.attributes[0] in _FUNCTIONS:
-            function = int(node.attributes[0])
+        if node is not None and has_function(node, "unary", "sigmoid", "silu"):
+            function = node.read(UnaryAttributes).function
             passed.append(node)
             node = self._past_reshapes(node.inputs[0], passed)
         if node is None or not self._is_layer(node):
@@ -104,8 +108,8 @@ class _Search:
     def _is_layer(self, node: Node) -> bool:
         if node.op == "linear":
             is_constant = all(self.graph.values[key].constant is not None for key in node.inputs[1:3])
-            return is_constant and not node.attributes[HAS_RESIDUAL["linear"]]
-        return is_pointwise(self.graph, node) and not node.attributes[_RESIDUAL]
+            return is_constant and not node.read(LinearAttributes).has_residual
+        return is_pointwise(self.graph, node) and not node.read(Conv2dAttributes).has_residual
 
     def _fits(self, image: str, gates: str) -> bool:
         """Return whether there is one gate for each channel of each image, and not the other way round."""
@@ -132,21 +136,23 @@ def _joined(values: dict[str, Value], unit: _Unit) -> Node:
     channels, squeezed = values[unit.image].shape[3], values[unit.squeeze.product.outputs[0]].shape[-1]
     scratch = scratch_bytes(channels, squeezed)
     values[project.outputs[1]] = replace(values[project.outputs[1]], dtype=DType.U8, shape=(scratch,))
-    attributes = (
-        project.attributes[_RESIDUAL],
-        *_activation(squeeze),
-        unit.squeeze.function,
-        *_activation(excite),
-        unit.excite.function,
-        *_activation(project),
+    first, second, last = layer_attributes(squeeze), layer_attributes(excite), project.read(Conv2dAttributes)
+    attributes = SqueezeExciteConv2dAttributes(
+        has_residual=last.has_residual,
+        squeeze_activation=first.activation,
+        squeeze_low=first.low,
+        squeeze_high=first.high,
+        squeeze_function=unit.squeeze.function,
+        excite_activation=second.activation,
+        excite_low=second.low,
+        excite_high=second.high,
+        excite_function=unit.excite.function,
+        activation=last.activation,
+        low=last.low,
+        high=last.high,
     )
     inputs = (unit.image, *(part.inputs[1] for part in (squeeze, excite)), *project.inputs[1:])
     return replace(project, op="squeeze_excite_conv2d", inputs=inputs, attributes=attributes)
-
-
-def _activation(node: Node) -> tuple[int | float, ...]:
-    first = ACTIVATION[node.op]
-    return node.attributes[first : first + 3]
 
 
 def scratch_bytes(channels: int, squeezed: int) -> int:

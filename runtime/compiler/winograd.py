@@ -17,15 +17,12 @@ from alcove.runtime.compiler.costs import Convolution
 from alcove.runtime.compiler.graph import Graph, Node, Value, as_f32
 from alcove.runtime.compiler.pack import packer
 from alcove.runtime.compiler.panels import WINOGRAD_FORM, shape_mark, winograd_weights
+from alcove.runtime.format.attributes import Conv2dAttributes, WinogradConv2dAttributes
 from alcove.runtime.format.spec import PANEL_COLUMNS, DType
 
 GROWTH_BYTES: Final = 8 << 20
 """How much larger a program may get for speed if nobody says how much."""
 
-_PLAIN: Final = ((0, 3), (1, 3), (2, 1), (3, 1), (8, 1), (9, 1), (10, 1))
-"""Attributes of a conv2d that takes this form: kernel, stride, dilation, groups."""
-_PADDING: Final = slice(4, 8)
-_AFTER_GROUPS: Final = slice(11, 15)
 _LEAST_GAIN: Final = 1.2
 """Expected times closer than this are within the error of the costs."""
 _LEAST_SAVED_NS: Final = 5000.0
@@ -66,7 +63,9 @@ def candidates(graph: Graph) -> list[Candidate]:
     found = []
     for place, node in enumerate(node for node in graph.nodes if node.op == "conv2d"):
         constants = all(graph.values[key].constant is not None for key in node.inputs[1:3])
-        if not constants or any(node.attributes[index] != value for index, value in _PLAIN):
+        given = node.read(Conv2dAttributes)
+        steps = (given.stride_h, given.stride_w, given.dilation_h, given.dilation_w, given.groups)
+        if not constants or given.kernel_h != 3 or given.kernel_w != 3 or any(step != 1 for step in steps):
             continue
         images, rows, columns, outputs = graph.values[node.outputs[0]].shape
         inputs = graph.values[node.inputs[0]].shape[3]
@@ -100,8 +99,18 @@ def _in_form(values: dict[str, Value], node: Node) -> Node:
     scratch = values[node.outputs[1]]
     outputs, inputs = values[node.outputs[0]].shape[3], values[node.inputs[0]].shape[3]
     values[scratch.key] = replace(scratch, shape=(scratch_bytes(inputs, outputs),))
-    numbers = node.attributes
-    return replace(node, op="winograd_conv2d", attributes=(*numbers[_PADDING], *numbers[_AFTER_GROUPS]))
+    given = node.read(Conv2dAttributes)
+    attributes = WinogradConv2dAttributes(
+        pad_top=given.pad_top,
+        pad_left=given.pad_left,
+        pad_bottom=given.pad_bottom,
+        pad_right=given.pad_right,
+        has_residual=given.has_residual,
+        activation=given.activation,
+        low=given.low,
+        high=given.high,
+    )
+    return replace(node, op="winograd_conv2d", attributes=attributes)
 
 
 def scratch_bytes(inputs: int, outputs: int) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from alcove.runtime import _native
+from alcove.runtime.format.attributes import NgramHashAttributes
 from alcove.runtime.format.fixed import at_sizes, sizes_of
 from alcove.runtime.format.reader import read_spec
 from alcove.runtime.format.spec import DType, OpSpec, ProgramSpec, Storage, TensorSpec
@@ -205,9 +206,11 @@ def _rows_in_use(spec: ProgramSpec, inputs: Sequence[Any]) -> dict[int, int]:
     given_to = {port.tensor: given for port, given in zip(spec.inputs, inputs, strict=True)}
     for op in spec.ops:
         if op.name == "ngram_hash":
-            low, high, buckets, seed = (int(value) for value in op.attributes)
+            given = NgramHashAttributes.from_numbers(op.attributes)
+            orders = (given.min_order, given.max_order)
             capacity = spec.tensors[op.outputs[0]].shape[0]
-            rows[op.outputs[0]] = len(_native.ngram_hash(given_to[op.inputs[0]], low, high, buckets, seed, capacity))
+            ids = _native.ngram_hash(given_to[op.inputs[0]], *orders, given.buckets, given.seed, capacity)
+            rows[op.outputs[0]] = len(ids)
     return rows
 
 

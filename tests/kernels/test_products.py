@@ -141,7 +141,7 @@ def all_cases() -> Iterator[tuple[str, tuple[bytes, list[Any], list[Any]]]]:
     torch.manual_seed(RANDOM_SEED)
     for shape in ((3,), (5, 4), (2, 3, 7), (1, 1, 9, 1)):
         for n in (1, 16, 31, 40):
-            for attributes in (PLAIN_LINEAR, (1, 0, 0.0, 0.0), (0, 1, 0.0, np.inf), (1, 1, -0.5, 0.25)):
+            for attributes in (PLAIN_LINEAR.numbers(), (1, 0, 0.0, 0.0), (0, 1, 0.0, np.inf), (1, 1, -0.5, 0.25)):
                 yield f"linear {shape} {n} {attributes}", linear_case(random, shape, n, attributes)
     shapes = [
         ((1, 1), (1, 1)),

@@ -27,7 +27,7 @@ def program(steps: Sequence[tuple[str, str, str]], outputs: Sequence[str], place
     shapes: dict[str, tuple[int, ...]] = {"x": (2, 2)}
     for op, source, target in steps:
         shapes[target] = shapes[source] if op != "view" else ((4,) if len(shapes[source]) == 2 else (2, 2))
-        name, attributes = ("reshape", ()) if op == "view" else ("unary", RELU)
+        name, attributes = ("reshape", ()) if op == "view" else ("unary", RELU.numbers())
         (tensors[target],) = build.op(name, [tensors[source]], (DType.F32, shapes[target]), attributes=attributes)
     for name in outputs:
         build.output(name, tensors[name])

@@ -7,12 +7,13 @@ it is first needed.  So int8 neighbours hand on int8, and conversions stand at t
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 import numpy as np
-from alcove.runtime.compiler.graph import Array, Graph, Node, Origin, Port, Value
+from alcove.runtime.compiler.builder import bounds_of
+from alcove.runtime.compiler.graph import NONE, Array, Graph, Node, Origin, Port, Value
 from alcove.runtime.compiler.quantise.calibrate import model_of
-from alcove.runtime.compiler.quantise.forms import ACTIVATION, CONV_GROUPS, activations, bounds
+from alcove.runtime.compiler.quantise.forms import LAYERS, activations, groups_of, layer_attributes
 from alcove.runtime.compiler.quantise.packing import conv2d_i8_scratch_bytes, depthwise_panels_i8, panels_i8
 from alcove.runtime.compiler.quantise.regions import Regions
 from alcove.runtime.compiler.quantise.scales import (
@@ -25,11 +26,37 @@ from alcove.runtime.compiler.quantise.scales import (
 )
 from alcove.runtime.compiler.tidy import tidy
 from alcove.runtime.compiler.weights import COMPUTED
+from alcove.runtime.format.attributes import (
+    AddI8Attributes,
+    Conv2dI8Attributes,
+    DepthwiseConv2dI8Attributes,
+    DequantizeAttributes,
+    LinearAttributes,
+    LinearI8Attributes,
+    MaxPool2dI8Attributes,
+    MeanI8Attributes,
+    MulI8Attributes,
+    PadAttributes,
+    Pool2dAttributes,
+    QuantizeAttributes,
+    ReduceAttributes,
+)
+from alcove.runtime.format.named_attributes import Attributes
 from alcove.runtime.format.spec import DType
 from numpy.typing import NDArray
 
-_PAD_BITS: Final = 17
+if TYPE_CHECKING:
+    from alcove.runtime.compiler.rules.convolution import WindowNumbers
+
 _LEAST_RATIO: Final = 2.0**-60
+
+
+class _Output(TypedDict):
+    """The attributes that every operator with an int8 output of its own scale has."""
+
+    zero_point: int
+    low: int
+    high: int
 
 
 @dataclass(frozen=True)
@@ -117,10 +144,9 @@ class Emitter:
         out = node.outputs[0] if clamp is None else self.graph.nodes[clamp].outputs[0]
         limits = (-math.inf, math.inf)
         if clamp is not None:
-            limits = bounds(self.graph.nodes[clamp]) or limits
-        elif node.op in ACTIVATION and node.attributes[ACTIVATION[node.op]] == 1:
-            low, high = node.attributes[ACTIVATION[node.op] + 1 :][:2]
-            limits = float(low), float(high)
+            limits = bounds_of(self.graph.nodes[clamp]) or limits
+        elif node.op in LAYERS and layer_attributes(node).activation == 1:
+            limits = layer_attributes(node).low, layer_attributes(node).high
         _EMITTERS[self.settings.regions.kinds[index]](self, node, out, limits)
         return out
 
@@ -137,7 +163,8 @@ class Emitter:
             self.values[made] = Value(made, COMPUTED + made, DType.I8, value.shape, constant=elements)
         else:
             self.values[made] = Value(made, made, DType.I8, value.shape)
-            self.nodes.append(Node("quantize", (key,), (made,), (scale.scale, scale.zero_point), self.origin))
+            attributes = QuantizeAttributes(scale=scale.scale, zero_point=scale.zero_point)
+            self.nodes.append(Node("quantize", (key,), (made,), attributes, self.origin))
         self.int8[key] = made
         return made
 
@@ -150,7 +177,8 @@ class Emitter:
 
     def _dequantize(self, key: str, out: str) -> None:
         scale = self.scale(key)
-        self.nodes.append(Node("dequantize", (self.int8[key],), (out,), (scale.scale, scale.zero_point), self.origin))
+        attributes = DequantizeAttributes(scale=scale.scale, zero_point=scale.zero_point)
+        self.nodes.append(Node("dequantize", (self.int8[key],), (out,), attributes, self.origin))
 
     def scale(self, key: str) -> Scale:
         """Return the scale of a tensor or a constant."""
@@ -159,7 +187,7 @@ class Emitter:
             return scale_of(float(value.array.min()), float(value.array.max()))
         return self.settings.scale(key)
 
-    def add(self, op: str, inputs: tuple[str, ...], out: str, attributes: tuple[int | float, ...]) -> None:
+    def add(self, op: str, inputs: tuple[str, ...], out: str, attributes: Attributes = NONE) -> None:
         """Add a node that gives the int8 form of `out`."""
         made = f"{out}:int8"
         self.values[made] = Value(made, made, DType.I8, self.values[out].shape)
@@ -171,12 +199,12 @@ class Emitter:
         self.values[key] = Value(key, COMPUTED + key, DType.I8, array.shape, constant=array)
         return key
 
-    def output(self, out: str, limits: tuple[float, float]) -> tuple[int, int, int]:
-        """Return zero point, low and high of a node that gives `out` within limits."""
+    def output(self, out: str, limits: tuple[float, float]) -> _Output:
+        """Return the attributes that say how a node gives `out` within limits."""
         scale = self.settings.scale(out)
         low = LOWEST if limits[0] == -math.inf else scale.nearest(limits[0])
         high = HIGHEST if limits[1] == math.inf else scale.nearest(limits[1])
-        return scale.zero_point, min(low, high), high
+        return {"zero_point": scale.zero_point, "low": min(low, high), "high": high}
 
 
 # -- layers -------------------------------------------------------------------------------------------------------
@@ -228,7 +256,7 @@ def _inputs(node: Node, shape: tuple[int, ...], means: NDArray[np.float64]) -> N
     outputs, k = shape
     if node.op == "depthwise_conv2d":
         return np.repeat(means, outputs // len(means))[:, None]
-    groups = int(node.attributes[CONV_GROUPS]) if node.op == "conv2d" else 1
+    groups = groups_of(node)
     channels = len(means) // groups
     parts = means.reshape(groups, channels)
     tiled = np.tile(parts, (1, k // channels))
@@ -240,20 +268,35 @@ def _layer(e: Emitter, node: Node, out: str, limits: tuple[float, float]) -> Non
     made = rounded(e, node, out)
     key = f"{out}:weights"
     numbers = e.output(out, limits)
-    if node.op == "linear":
-        e.add("linear_i8", (x, e.constant(key, panels_i8(made.rows, made.words, made.factors))), out, numbers)
+    given = layer_attributes(node)
+    if isinstance(given, LinearAttributes):
+        packed = panels_i8(made.rows, made.words, made.factors)
+        e.add("linear_i8", (x, e.constant(key, packed)), out, LinearI8Attributes(**numbers))
         return
     zero = e.settings.scale(node.inputs[0]).zero_point
-    window = node.attributes[:10]
+    window: WindowNumbers = {
+        "kernel_h": given.kernel_h,
+        "kernel_w": given.kernel_w,
+        "stride_h": given.stride_h,
+        "stride_w": given.stride_w,
+        "pad_top": given.pad_top,
+        "pad_left": given.pad_left,
+        "pad_bottom": given.pad_bottom,
+        "pad_right": given.pad_right,
+        "dilation_h": given.dilation_h,
+        "dilation_w": given.dilation_w,
+    }
     channels, outputs = e.graph.values[node.inputs[0]].shape[3], len(made.rows)
     if node.op == "depthwise_conv2d" and channels == outputs:
         packed = depthwise_panels_i8(np.ascontiguousarray(made.rows.T), made.words, made.factors)
-        e.add("depthwise_conv2d_i8", (x, e.constant(key, packed)), out, (*window, zero, *numbers))
+        attributes = DepthwiseConv2dI8Attributes(**window, input_zero_point=zero, **numbers)
+        e.add("depthwise_conv2d_i8", (x, e.constant(key, packed)), out, attributes)
         return
-    groups = channels if node.op == "depthwise_conv2d" else int(node.attributes[CONV_GROUPS])
+    groups = channels if node.op == "depthwise_conv2d" else groups_of(node)
     parts = zip(*(np.split(array, groups) for array in (made.rows, made.words, made.factors)), strict=True)
     packed = np.concatenate([panels_i8(*part) for part in parts])
-    e.add("conv2d_i8", (x, e.constant(key, packed)), out, (*window, groups, zero, *numbers))
+    whole = Conv2dI8Attributes(**window, groups=groups, input_zero_point=zero, **numbers)
+    e.add("conv2d_i8", (x, e.constant(key, packed)), out, whole)
     scratch = f"{out}:scratch"
     e.values[scratch] = Value(scratch, scratch, DType.U8, (conv2d_i8_scratch_bytes(made.rows.shape[1]),))
     e.nodes[-1] = replace(e.nodes[-1], outputs=(*e.nodes[-1].outputs, scratch))
@@ -269,36 +312,66 @@ def _ratio(value: float) -> float:
 
 def _sum(e: Emitter, node: Node, out: str, limits: tuple[float, float]) -> None:
     (a, b), target = (e.scale(key) for key in node.inputs), e.settings.scale(out)
-    ratios = (_ratio(a.scale / target.scale), _ratio(b.scale / target.scale))
     inputs = tuple(e.as_int8(key) for key in node.inputs)
-    e.add("add_i8", inputs, out, (*ratios, a.zero_point, b.zero_point, *e.output(out, limits)))
+    attributes = AddI8Attributes(
+        a_ratio=_ratio(a.scale / target.scale),
+        b_ratio=_ratio(b.scale / target.scale),
+        a_zero_point=a.zero_point,
+        b_zero_point=b.zero_point,
+        **e.output(out, limits),
+    )
+    e.add("add_i8", inputs, out, attributes)
 
 
 def _product(e: Emitter, node: Node, out: str, limits: tuple[float, float]) -> None:
     (a, b), target = (e.scale(key) for key in node.inputs), e.settings.scale(out)
     ratio = _ratio(a.scale * b.scale / target.scale)
     inputs = tuple(e.as_int8(key) for key in node.inputs)
-    e.add("mul_i8", inputs, out, (ratio, a.zero_point, b.zero_point, *e.output(out, limits)))
+    attributes = MulI8Attributes(
+        ratio=ratio, a_zero_point=a.zero_point, b_zero_point=b.zero_point, **e.output(out, limits)
+    )
+    e.add("mul_i8", inputs, out, attributes)
 
 
 def _mean(e: Emitter, node: Node, out: str, limits: tuple[float, float]) -> None:
     x, shape = e.as_int8(node.inputs[0]), e.graph.values[node.inputs[0]].shape
     source, target = e.settings.scale(node.inputs[0]), e.settings.scale(out)
     numbers = e.output(out, limits)
-    if node.op == "pool2d":
-        _, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, *_ = node.attributes
-        taps, channels = int(kernel_h * kernel_w), shape[3]
+    given = node.attributes
+    if isinstance(given, Pool2dAttributes):
+        taps, channels = given.kernel_h * given.kernel_w, shape[3]
         words = np.full(channels, -source.zero_point * taps, np.int32)
         factors = np.full(channels, source.scale / (taps * target.scale), np.float32)
         packed = depthwise_panels_i8(np.ones((taps, channels), np.int8), words, factors)
-        window = (kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, pad_h, pad_w, 1, 1)
         weights = e.constant(f"{out}:weights", packed)
-        e.add("depthwise_conv2d_i8", (x, weights), out, (*window, source.zero_point, *numbers))
+        attributes = DepthwiseConv2dI8Attributes(
+            kernel_h=given.kernel_h,
+            kernel_w=given.kernel_w,
+            stride_h=given.stride_h,
+            stride_w=given.stride_w,
+            pad_top=given.pad_h,
+            pad_left=given.pad_w,
+            pad_bottom=given.pad_h,
+            pad_right=given.pad_w,
+            dilation_h=1,
+            dilation_w=1,
+            input_zero_point=source.zero_point,
+            **numbers,
+        )
+        e.add("depthwise_conv2d_i8", (x, weights), out, attributes)
         return
-    first, count = (1, 2) if node.op == "adaptive_pool2d" else (int(node.attributes[1]), int(node.attributes[2]))
+    first, count = (given.first_axis, given.axis_count) if isinstance(given, ReduceAttributes) else (1, 2)
     keeps = int(node.op == "adaptive_pool2d")
     ratio = _ratio(source.scale / (math.prod(shape[first : first + count]) * target.scale))
-    e.add("mean_i8", (x,), out, (first, count, keeps, ratio, source.zero_point, *numbers))
+    mean = MeanI8Attributes(
+        first_axis=first,
+        axis_count=count,
+        keeps_axes=keeps,
+        ratio=ratio,
+        input_zero_point=source.zero_point,
+        **numbers,
+    )
+    e.add("mean_i8", (x,), out, mean)
 
 
 def _function(e: Emitter, node: Node, out: str, _limits: tuple[float, float]) -> None:
@@ -306,7 +379,7 @@ def _function(e: Emitter, node: Node, out: str, _limits: tuple[float, float]) ->
     source, target = e.settings.scale(key), e.settings.scale(out)
     steps = np.arange(LOWEST, HIGHEST + 1, dtype=np.int8)
     table = target.quantise(_natively(e.graph, node, key, source.dequantise(steps)))
-    e.add("lookup_i8", (e.as_int8(key), e.constant(f"{out}:table", table)), out, ())
+    e.add("lookup_i8", (e.as_int8(key), e.constant(f"{out}:table", table)), out)
 
 
 def _natively(graph: Graph, node: Node, key: str, x: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -322,15 +395,25 @@ def _natively(graph: Graph, node: Node, key: str, x: NDArray[np.float32]) -> NDA
 
 def _movement(e: Emitter, node: Node, out: str, _limits: tuple[float, float]) -> None:
     inputs = tuple(e.as_int8(key) for key in node.inputs)
-    attributes: tuple[Any, ...] = node.attributes
-    op = node.op
-    if op == "pool2d":
-        op, attributes = "max_pool2d_i8", node.attributes[1:10]
-    elif op == "pad":
-        fill = np.frombuffer(int(node.attributes[_PAD_BITS]).to_bytes(8, "little")[:4], "<f4")
+    op, given = node.op, node.attributes
+    if isinstance(given, Pool2dAttributes):
+        op = "max_pool2d_i8"
+        given = MaxPool2dI8Attributes(
+            kernel_h=given.kernel_h,
+            kernel_w=given.kernel_w,
+            stride_h=given.stride_h,
+            stride_w=given.stride_w,
+            pad_h=given.pad_h,
+            pad_w=given.pad_w,
+            dilation_h=given.dilation_h,
+            dilation_w=given.dilation_w,
+            ceil_mode=given.ceil_mode,
+        )
+    elif isinstance(given, PadAttributes):
+        fill = np.frombuffer(given.bits.to_bytes(8, "little")[:4], "<f4")
         bits = e.settings.scale(out).quantise(fill.copy()).view(np.uint8)[0]
-        attributes = (*node.attributes[:_PAD_BITS], int(bits))
-    e.add(op, inputs, out, attributes)
+        given = replace(given, bits=int(bits))
+    e.add(op, inputs, out, given)
 
 
 _EMITTERS: Final[Mapping[str, Callable[[Emitter, Node, str, tuple[float, float]], None]]] = {

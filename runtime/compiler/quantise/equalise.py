@@ -15,8 +15,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+from alcove.runtime.compiler.builder import bounds_of
 from alcove.runtime.compiler.graph import Graph, Node, Value, as_f32
-from alcove.runtime.compiler.quantise.forms import ACTIVATION, CONV_GROUPS, activations, bounds, kind_of
+from alcove.runtime.compiler.quantise.forms import activations, groups_of, kind_of, layer_attributes
 from alcove.runtime.compiler.tidy import without_unused
 from alcove.runtime.compiler.weights import COMPUTED
 from numpy.typing import NDArray
@@ -53,7 +54,7 @@ def _pairs(graph: Graph) -> Iterator[tuple[int, int]]:
         while len(readers.get(out, [])) == 1 and not graph.is_output(out):
             after = readers[out][0]
             reader = graph.nodes[after]
-            if bounds(reader) == (0.0, math.inf):
+            if bounds_of(reader) == (0.0, math.inf):
                 out = reader.outputs[0]
                 continue
             if _is_layer(graph, reader, uses) and reader.inputs[0] == out:
@@ -72,8 +73,8 @@ def _channels(graph: Graph, node: Node) -> int:
 
 
 def _is_scalable(node: Node) -> bool:
-    is_clamped, low, high = node.attributes[ACTIVATION[node.op] :][:3]
-    return is_clamped == 0 or (low == 0 and high == math.inf)
+    given = layer_attributes(node)
+    return given.activation == 0 or (given.low == 0 and given.high == math.inf)
 
 
 class _Weights:
@@ -93,7 +94,7 @@ class _Weights:
         a, b = self._graph.nodes[first], self._graph.nodes[second]
         weight_a, bias_a, weight_b = self._array(a.inputs[1]), self._array(a.inputs[2]), self._array(b.inputs[1])
         range_a = np.abs(weight_a.reshape(len(weight_a), -1)).max(axis=1)
-        groups = int(b.attributes[CONV_GROUPS]) if b.op == "conv2d" else 1
+        groups = groups_of(b)
         range_b = _ranges_of_inputs(b, weight_b, groups)
         is_alive = (range_a > 0) & (range_b > 0)
         factors = np.ones(len(range_a))

@@ -12,8 +12,16 @@ import math
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
-from alcove.runtime.compiler.builder import function_number
+from alcove.runtime.compiler.builder import has_function
 from alcove.runtime.compiler.graph import Graph, Node
+from alcove.runtime.format.attributes import (
+    AdaptivePool2dAttributes,
+    Conv2dAttributes,
+    DepthwiseConv2dAttributes,
+    LinearAttributes,
+    Pool2dAttributes,
+    ReduceAttributes,
+)
 from alcove.runtime.format.spec import DType
 
 Kind: TypeAlias = Literal["layer", "sum", "product", "mean", "function", "movement"]
@@ -21,11 +29,8 @@ Kind: TypeAlias = Literal["layer", "sum", "product", "mean", "function", "moveme
 MAX_PRODUCTS: Final = 65536
 MAX_SUMMED: Final = 1 << 23
 
-ACTIVATION: Final = {"linear": 1, "conv2d": 12, "depthwise_conv2d": 10}
-"""Where a layer's attributes say: is clamped, low, high."""
-HAS_RESIDUAL: Final = {"linear": 0, "conv2d": 11}
-CONV_GROUPS: Final = 10
-POOL_CEIL: Final = 9
+Layer: TypeAlias = LinearAttributes | Conv2dAttributes | DepthwiseConv2dAttributes
+LAYERS: Final = frozenset({"linear", "conv2d", "depthwise_conv2d"})
 
 _MOVEMENTS = ("reshape", "strided_copy", "concat", "pad")
 _REDUCE_MEAN = 1
@@ -38,15 +43,15 @@ def kind_of(graph: Graph, node: Node) -> tuple[Kind | None, str]:
     """Return the kind of a node's int8 form; (None, why it has none) otherwise."""
     if not all(_is_float(graph, key) for key in (*_operands(node), node.outputs[0])):
         return None, "not float32"
-    if node.op in ACTIVATION:
+    if node.op in LAYERS:
         reason = _layer_reason(graph, node)
         return (None, reason) if reason else ("layer", "")
-    if node.op in _MOVEMENTS or (node.op == "pool2d" and node.attributes[0] == _MAX):
+    if node.op in _MOVEMENTS or (node.op == "pool2d" and node.read(Pool2dAttributes).mode == _MAX):
         is_constant = any(graph.values[key].constant is not None for key in node.inputs)
         return (None, "a constant among its inputs") if is_constant else ("movement", "")
     if node.op in {"reduce", "adaptive_pool2d", "pool2d"}:
         return ("mean", "") if _is_mean(graph, node) else (None, f"no int8 form of this {node.op}")
-    if node.op == "unary" and node.attributes[0] not in _numbers("unary", _NOT_NUMBERS):
+    if node.op == "unary" and not has_function(node, "unary", *_NOT_NUMBERS):
         return "function", ""
     return _binary_kind(graph, node)
 
@@ -56,19 +61,25 @@ def activations(graph: Graph, node: Node) -> tuple[str, ...]:
     return tuple(key for key in _operands(node) if graph.values[key].constant is None)
 
 
-def bounds(node: Node) -> tuple[float, float] | None:
-    """Return what a relu or clamp keeps within; None for all other nodes."""
-    if node.op != "unary":
-        return None
-    if node.attributes[0] == function_number("unary", "relu"):
-        return 0.0, math.inf
-    low, high = float(node.attributes[1]), float(node.attributes[2])
-    return (low, high) if node.attributes[0] == function_number("unary", "clamp") and low <= high else None
+def layer_attributes(node: Node) -> Layer:
+    """Return the attributes of a node of `LAYERS`.
+
+    Raises:
+        TypeError: it is another operator.
+    """
+    if not isinstance(node.attributes, Layer):
+        raise TypeError(f"{node.op} is no layer")
+    return node.attributes
+
+
+def groups_of(node: Node) -> int:
+    """Return in how many groups a layer takes its channels; 1 for all but a conv2d."""
+    return node.attributes.groups if isinstance(node.attributes, Conv2dAttributes) else 1
 
 
 def _operands(node: Node) -> tuple[str, ...]:
     """Return the inputs that are activations or constants of their kind; not weights, not room to work in."""
-    if node.op in ACTIVATION:
+    if node.op in LAYERS:
         return node.inputs[:1]
     return node.inputs
 
@@ -76,10 +87,6 @@ def _operands(node: Node) -> tuple[str, ...]:
 def _is_float(graph: Graph, key: str) -> bool:
     value = graph.values[key]
     return value.dtype is DType.F32 and not value.is_ragged
-
-
-def _numbers(op: str, names: tuple[str, ...]) -> set[int]:
-    return {function_number(op, name) for name in names}
 
 
 def _layer_reason(graph: Graph, node: Node) -> str:
@@ -99,14 +106,15 @@ def _layer_reason(graph: Graph, node: Node) -> str:
 
 def _is_mean(graph: Graph, node: Node) -> bool:
     shape, out = graph.values[node.inputs[0]].shape, graph.values[node.outputs[0]].shape
-    if node.op == "reduce":
-        first, count = int(node.attributes[1]), int(node.attributes[2])
-        return node.attributes[0] == _REDUCE_MEAN and math.prod(shape[first : first + count]) <= MAX_SUMMED
-    if node.op == "adaptive_pool2d":
-        return node.attributes[0] == _AVERAGE and out[1:3] == (1, 1) and math.prod(shape[1:3]) <= MAX_SUMMED
-    _, kernel_h, kernel_w, _, _, pad_h, pad_w, _, _, ceil_mode, counts_padding, divisor = node.attributes
-    is_even = counts_padding == 1 or (pad_h == 0 and pad_w == 0)
-    return bool(is_even and ceil_mode == 0 and divisor in (0, kernel_h * kernel_w))
+    given = node.attributes
+    if isinstance(given, ReduceAttributes):
+        count = math.prod(shape[given.first_axis : given.first_axis + given.axis_count])
+        return given.function == _REDUCE_MEAN and count <= MAX_SUMMED
+    if isinstance(given, AdaptivePool2dAttributes):
+        return given.mode == _AVERAGE and out[1:3] == (1, 1) and math.prod(shape[1:3]) <= MAX_SUMMED
+    pool = node.read(Pool2dAttributes)
+    is_even = pool.count_include_pad == 1 or (pool.pad_h == 0 and pool.pad_w == 0)
+    return is_even and pool.ceil_mode == 0 and pool.divisor in (0, pool.kernel_h * pool.kernel_w)
 
 
 def _binary_kind(graph: Graph, node: Node) -> tuple[Kind | None, str]:
@@ -116,12 +124,12 @@ def _binary_kind(graph: Graph, node: Node) -> tuple[Kind | None, str]:
     if len(constants) == 2 or any(not np.isfinite(value.array).all() for value in constants):
         return None, "its constants are not numbers"
     is_scalar = bool(constants) and constants[0].array.size == 1
-    if is_scalar and node.attributes[0] in _numbers("binary", _SCALAR_FUNCTIONS):
+    if is_scalar and has_function(node, "binary", *_SCALAR_FUNCTIONS):
         computed = next(key for key in node.inputs if graph.values[key].constant is None)
         if graph.values[computed].shape == graph.values[node.outputs[0]].shape:
             return "function", ""
-    if node.attributes[0] == function_number("binary", "add"):
+    if has_function(node, "binary", "add"):
         return "sum", ""
-    if node.attributes[0] == function_number("binary", "mul"):
+    if has_function(node, "binary", "mul"):
         return "product", ""
     return None, "no int8 form of this function of two tensors"

@@ -5,13 +5,15 @@ join too, so that fewer bytes move.  A function whose result only float32 nodes 
 round for nothing.  A clamp that alone reads a layer, sum, product or mean becomes that node's bounds.
 """
 
+import math
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
-from alcove.runtime.compiler.builder import function_number
+from alcove.runtime.compiler.builder import binary_attributes, bounds_of, unary_attributes
 from alcove.runtime.compiler.graph import Graph, Node, Value
-from alcove.runtime.compiler.quantise.forms import ACTIVATION, HAS_RESIDUAL, Kind, activations, bounds, kind_of
+from alcove.runtime.compiler.quantise.forms import LAYERS, Kind, activations, kind_of, layer_attributes
 from alcove.runtime.compiler.tidy import tidy
+from alcove.runtime.format.attributes import Conv2dAttributes, LinearAttributes
 from alcove.runtime.format.spec import DType
 
 
@@ -41,29 +43,27 @@ def without_residuals(graph: Graph) -> Graph:
     values = dict(graph.values)
     nodes: list[Node] = []
     for node in graph.nodes:
-        if node.op in HAS_RESIDUAL and node.attributes[HAS_RESIDUAL[node.op]] == 1:
-            nodes += _split(values, node)
+        attributes = node.attributes
+        if isinstance(attributes, LinearAttributes | Conv2dAttributes) and attributes.has_residual == 1:
+            nodes += _split(values, node, attributes)
         else:
             nodes.append(node)
     return tidy(replace(graph, values=values, nodes=tuple(nodes)))
 
 
-def _split(values: dict[str, Value], node: Node) -> list[Node]:
-    place, out = ACTIVATION[node.op], node.outputs[0]
-    is_clamped, low, high = node.attributes[place : place + 3]
-    attributes = list(node.attributes)
-    attributes[HAS_RESIDUAL[node.op]] = 0
-    attributes[place : place + 3] = [0, -float("inf"), float("inf")]
-    plain, total = f"{out}:plain", f"{out}:sum" if is_clamped else out
+def _split(values: dict[str, Value], node: Node, given: LinearAttributes | Conv2dAttributes) -> list[Node]:
+    out = node.outputs[0]
+    attributes = replace(given, has_residual=0, activation=0, low=-math.inf, high=math.inf)
+    plain, total = f"{out}:plain", f"{out}:sum" if given.activation else out
     beside = replace(node.origin, op="aten.add.Tensor")
     for key in (plain, total):
         values[key] = replace(values[out], key=key, name=key) if key != out else values[out]
     made = [
-        replace(node, inputs=node.inputs[:3], outputs=(plain, *node.outputs[1:]), attributes=tuple(attributes)),
-        Node("binary", (plain, node.inputs[3]), (total,), (function_number("binary", "add"),), beside),
+        replace(node, inputs=node.inputs[:3], outputs=(plain, *node.outputs[1:]), attributes=attributes),
+        Node("binary", (plain, node.inputs[3]), (total,), binary_attributes("add"), beside),
     ]
-    if is_clamped:
-        clamp = (function_number("unary", "clamp"), float(low), float(high), 0.0)
+    if given.activation:
+        clamp = unary_attributes("clamp", given.low, given.high)
         made.append(Node("unary", (total,), (out,), clamp, beside))
     return made
 
@@ -99,7 +99,7 @@ class _Choice:
                 self.reasons[index] = "it costs too much accuracy"
             elif kind is not None:
                 self.able[index] = kind
-            elif node.op in ACTIVATION or self._has_weights(node):
+            elif node.op in LAYERS or self._has_weights(node):
                 self.reasons[index] = reason
         self.chosen = {index for index, kind in self.able.items() if kind == "layer"}
         self._follow()
@@ -146,14 +146,14 @@ class _Choice:
     def _closes(self, index: int) -> bool:
         """Return whether a clamp costs nothing because the node before takes it over."""
         node = self.graph.nodes[index]
-        return bounds(node) is not None and self._takes(self.writers.get(node.inputs[0], -1), index)
+        return bounds_of(node) is not None and self._takes(self.writers.get(node.inputs[0], -1), index)
 
     def _takes(self, index: int, clamp: int) -> bool:
         """Return whether the node at `index` can take over the clamp that reads it."""
         if index not in self.chosen or self.able[index] not in {"layer", "sum", "product", "mean"}:
             return False
         node = self.graph.nodes[index]
-        is_free = node.op not in ACTIVATION or node.attributes[ACTIVATION[node.op]] == 0
+        is_free = node.op not in LAYERS or layer_attributes(node).activation == 0
         out = node.outputs[0]
         return is_free and self.readers.get(out) == [clamp] and out not in self.outputs
 
@@ -162,7 +162,7 @@ class _Choice:
         for index in sorted(self.chosen):
             node = self.graph.nodes[index]
             writer = self.writers.get(node.inputs[0], -1)
-            if bounds(node) is not None and self._takes(writer, index):
+            if bounds_of(node) is not None and self._takes(writer, index):
                 found[writer] = index
         return found
 

@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from alcove.runtime.compiler.builder import function_number
-from alcove.runtime.compiler.graph import Graph, Node, Value
+from alcove.runtime.compiler.builder import unary_attributes
+from alcove.runtime.compiler.graph import NONE, Graph, Node, Value
 from alcove.runtime.compiler.panels import unpanel
-from alcove.runtime.compiler.quantise.forms import ACTIVATION, MAX_PRODUCTS, kind_of
+from alcove.runtime.compiler.quantise.forms import LAYERS, MAX_PRODUCTS, kind_of
 from alcove.runtime.compiler.quantise.options import Quantisation
 from alcove.runtime.compiler.quantise.packing import (
     biased_panels_i8,
@@ -31,6 +31,7 @@ from alcove.runtime.compiler.quantise.report import LayerReport, QuantisationRep
 from alcove.runtime.compiler.quantise.scales import quantise_rows, weight_scales
 from alcove.runtime.compiler.tidy import tidy
 from alcove.runtime.compiler.weights import COMPUTED
+from alcove.runtime.format.attributes import LinearAttributes, LinearWeightI4Attributes
 from alcove.runtime.format.spec import DType, Layout
 from numpy.typing import NDArray
 
@@ -51,7 +52,7 @@ def with_smaller_weights(graph: Graph, options: Quantisation) -> tuple[Graph, Qu
             nodes.append(recurrent)
             layers.append(layer)
             continue
-        if node.op not in ACTIVATION:
+        if node.op not in LAYERS:
             nodes.append(node)
             continue
         reason = _reason(base, node)
@@ -85,12 +86,13 @@ def _smaller(values: dict[str, Value], node: Node, options: Quantisation) -> tup
     packed, approximate = _packed(rows, options)
     key = f"{weight.key}:{options.mode}{options.group if options.mode == 'int4_weights' else ''}"
     values[key] = Value(key, COMPUTED + key, DType.I8, packed.shape, constant=packed)
-    is_clamped, low, high = node.attributes[ACTIVATION["linear"] :][:3]
+    given = node.read(LinearAttributes)
+    is_clamped = given.activation == 1
     out = node.outputs[0]
     plain = f"{out}:plain" if is_clamped else out
     values[plain] = replace(values[out], key=plain, name=plain) if is_clamped else values[out]
     inputs = (node.inputs[0], key, *([bias.key] if bias.array.any() else []))
-    attributes = (options.group,) if options.mode == "int4_weights" else ()
+    attributes = LinearWeightI4Attributes(group=options.group) if options.mode == "int4_weights" else NONE
     outputs: tuple[str, ...] = (plain,)
     if options.mode == "int8_dynamic":
         scratch = f"{out}:scratch"
@@ -98,7 +100,7 @@ def _smaller(values: dict[str, Value], node: Node, options: Quantisation) -> tup
         outputs = (plain, scratch)
     nodes = [Node(OPS[options.mode], inputs, outputs, attributes, node.origin)]
     if is_clamped:
-        clamp = (function_number("unary", "clamp"), float(low), float(high), 0.0)
+        clamp = unary_attributes("clamp", given.low, given.high)
         nodes.append(Node("unary", (plain,), (out,), clamp, node.origin))
     wide = rows.astype(np.float64)
     bias_bytes = bias.array.nbytes if bias.array.any() else 0

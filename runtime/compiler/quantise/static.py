@@ -15,7 +15,7 @@ from alcove.runtime.compiler.graph import Graph, Port
 from alcove.runtime.compiler.quantise.calibrate import Sample, observe
 from alcove.runtime.compiler.quantise.emitter import Emitter, Settings, emit
 from alcove.runtime.compiler.quantise.equalise import equalise
-from alcove.runtime.compiler.quantise.forms import ACTIVATION, activations
+from alcove.runtime.compiler.quantise.forms import LAYERS, activations
 from alcove.runtime.compiler.quantise.observers import Observer
 from alcove.runtime.compiler.quantise.options import Budget, Metric, Quantisation
 from alcove.runtime.compiler.quantise.regions import choose, tensors, without_residuals
@@ -215,7 +215,7 @@ def _layers(base: Graph, recipe: Recipe, noise: Mapping[int, tuple[float, float]
 def _layer(base: Graph, settings: Settings, index: int, noise: Mapping[int, tuple[float, float]]) -> LayerReport:
     node, regions = base.nodes[index], settings.regions
     is_int8 = index in regions.kinds
-    weights = [base.values[key].array for key in node.inputs[1:3]] if node.op in ACTIVATION else []
+    weights = [base.values[key].array for key in node.inputs[1:3]] if node.op in LAYERS else []
     float_bytes = sum(array.nbytes for array in weights)
     report = LayerReport(
         layer_name(node.origin.module_path, node.outputs[0]),

@@ -4,11 +4,12 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from alcove.runtime.compiler.graph import Graph, Node, Value
+from alcove.runtime.compiler.graph import NONE, Graph, Node, Value
 from alcove.runtime.compiler.quantise.report import LayerReport, layer_name
 from alcove.runtime.compiler.tidy import without_unused
 from alcove.runtime.compiler.weights import INT8_MAX, LARGEST_SCALE, SCALE, quantise_columns
 from alcove.runtime.errors import ExportError, Finding
+from alcove.runtime.format.attributes import TakeAttributes
 from alcove.runtime.format.spec import DType
 
 _LARGEST: Final = INT8_MAX * LARGEST_SCALE
@@ -49,15 +50,21 @@ def _smaller(graph: Graph, values: dict[str, Value], node: Node) -> Node:
         return _with_int8_table(values, node)
     if node.op == "take" and _is_table(graph, node):
         table, ids = node.inputs
-        return replace(_with_int8_table(values, replace(node, inputs=(ids, table))), op="embedding_i8", attributes=())
+        return replace(_with_int8_table(values, replace(node, inputs=(ids, table))), op="embedding_i8", attributes=NONE)
     return node
 
 
 def _is_table(graph: Graph, node: Node) -> bool:
     """Return whether a take picks rows, by indices that are computed, from a table that nothing else reads."""
-    axis, wraps = node.attributes
+    given = node.read(TakeAttributes)
     table, ids = (graph.values[key] for key in node.inputs)
-    if axis != 0 or wraps != 0 or table.constant is None or table.dtype is not DType.F32 or len(table.shape) != 2:
+    if (
+        given.axis != 0
+        or given.wraps != 0
+        or table.constant is None
+        or table.dtype is not DType.F32
+        or len(table.shape) != 2
+    ):
         return False
     is_usable = ids.constant is None and ids.dtype in (DType.I32, DType.I64) and not ids.is_ragged
     is_sane = bool((np.abs(table.constant) < _LARGEST).all())

@@ -6,6 +6,7 @@ from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.products import FLOAT_ONLY, panel_floats
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
+from alcove.runtime.format.attributes import AttentionAttributes
 from alcove.runtime.format.spec import DType
 
 ATTENTION_ROWS = 64
@@ -37,4 +38,5 @@ def attention(call: Call, b: Builder) -> Value:
     scratch = attention_scratch_bytes(length, span, width, value_width)
     number = 1 / math.sqrt(width) if scale is None else float(scale)
     outputs = [(DType.F32, call.shape), (DType.U8, (scratch,))]
-    return b.ops("attention", inputs, outputs, (number, int(call["is_causal"]), -math.inf, 0))[0]
+    attributes = AttentionAttributes(scale=number, is_causal=int(call["is_causal"]), masked=-math.inf, empty_is_nan=0)
+    return b.ops("attention", inputs, outputs, attributes)[0]

@@ -8,7 +8,7 @@ each adding the sum so far.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypedDict
 
 import numpy as np
 from alcove.runtime.compiler.builder import Builder, row_major_strides
@@ -17,12 +17,16 @@ from alcove.runtime.compiler.pack import packer
 from alcove.runtime.compiler.panels import Transposed, convolution_panels, phases, shape_mark
 from alcove.runtime.compiler.rules import windows
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
+from alcove.runtime.format.attributes import (
+    Conv2dAttributes,
+    ConvTranspose2dAttributes,
+    DepthwiseConv2dAttributes,
+    PadAttributes,
+)
 from alcove.runtime.format.spec import PANEL_COLUMNS, DType, Layout
 
 CHANNELS_LAST: Final = (0, 2, 3, 1)
 CHANNELS_FIRST: Final = (0, 3, 1, 2)
-NO_ACTIVATION: Final = (0, -math.inf, math.inf)
-"""The last three attributes of conv2d and depthwise_conv2d: none or clamp, low, high."""
 
 _SCRATCH_FLOATS = 32768
 _NARROW_OUTPUTS: Final = 4
@@ -52,6 +56,21 @@ def convolution(call: Call, b: Builder) -> Value:
     return from_channels_last(b, emit(b, operands, image_shape(call.shape), window), call.shape)
 
 
+class WindowNumbers(TypedDict):
+    """The attributes that the window of every convolution has."""
+
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+    pad_top: int
+    pad_left: int
+    pad_bottom: int
+    pad_right: int
+    dilation_h: int
+    dilation_w: int
+
+
 @dataclass(frozen=True)
 class Window:
     """How a kernel moves over an image, (rows, columns) each, and in how many groups it takes the channels."""
@@ -60,6 +79,21 @@ class Window:
     padding: tuple[int, int]
     dilation: tuple[int, int]
     groups: int
+
+    def numbers(self, kernel_h: int, kernel_w: int) -> WindowNumbers:
+        """Return the attributes of a kernel that moves so."""
+        return {
+            "kernel_h": kernel_h,
+            "kernel_w": kernel_w,
+            "stride_h": self.stride[0],
+            "stride_w": self.stride[1],
+            "pad_top": self.padding[0],
+            "pad_left": self.padding[1],
+            "pad_bottom": self.padding[0],
+            "pad_right": self.padding[1],
+            "dilation_h": self.dilation[0],
+            "dilation_w": self.dilation[1],
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +171,6 @@ def emit_conv2d(
     """Add a conv2d that gives an image of `shape`."""
     outputs, channels, kernel_h, kernel_w = operands.kernel
     groups = window.groups
-    attributes = (kernel_h, kernel_w, *window.stride, *window.padding, *window.padding, *window.dilation, groups)
     inputs = [operands.weight, operands.bias]
     if not operands.are_known:
         rows = b.permute(b.reshape(operands.weight, operands.kernel), CHANNELS_LAST)
@@ -150,7 +183,14 @@ def emit_conv2d(
         "conv2d",
         [operands.image, *inputs],
         [(DType.F32, shape), (DType.U8, (scratch,))],
-        (*attributes, int(residual is not None), *NO_ACTIVATION),
+        Conv2dAttributes(
+            **window.numbers(kernel_h, kernel_w),
+            groups=groups,
+            has_residual=int(residual is not None),
+            activation=0,
+            low=-math.inf,
+            high=math.inf,
+        ),
     )[0]
 
 
@@ -162,8 +202,10 @@ def _forward(b: Builder, operands: Operands, shape: Sequence[int], window: Windo
     if not operands.are_known:
         taps = b.permute(b.reshape(operands.weight, (outputs, kernel_h * kernel_w)), (1, 0))
         inputs = [b.concat([b.reshape(operands.bias, (1, outputs)), taps], 0)]
-    attributes = (kernel_h, kernel_w, *window.stride, *window.padding, *window.padding, *window.dilation)
-    return b.op("depthwise_conv2d", [operands.image, *inputs], DType.F32, shape, (*attributes, *NO_ACTIVATION))
+    attributes = DepthwiseConv2dAttributes(
+        **window.numbers(kernel_h, kernel_w), activation=0, low=-math.inf, high=math.inf
+    )
+    return b.op("depthwise_conv2d", [operands.image, *inputs], DType.F32, shape, attributes)
 
 
 def _transposed(b: Builder, operands: Operands, shape: Sequence[int], window: Window) -> Value:
@@ -176,7 +218,17 @@ def _transposed(b: Builder, operands: Operands, shape: Sequence[int], window: Wi
         "conv_transpose2d",
         [operands.image, *weights],
         [(DType.F32, shape), (DType.U8, (scratch,))],
-        (kernel_h, kernel_w, *window.stride, *window.padding, *window.dilation, window.groups),
+        ConvTranspose2dAttributes(
+            kernel_h=kernel_h,
+            kernel_w=kernel_w,
+            stride_h=window.stride[0],
+            stride_w=window.stride[1],
+            pad_top=window.padding[0],
+            pad_left=window.padding[1],
+            dilation_h=window.dilation[0],
+            dilation_w=window.dilation[1],
+            groups=window.groups,
+        ),
     )[0]
 
 
@@ -192,9 +244,9 @@ def _convolution3d(call: Call, b: Builder, x: Value, weight: Value, bias: Value)
     _, outputs, out_depth, *sizes = call.shape
     volume = b.permute(x, (0, 2, 3, 4, 1))
     if padding:
-        margins = (0, padding, 0, 0, 0, 0, 0, 0)
+        margins = PadAttributes(before=(0, padding), after=(0, padding), mode=0, bits=0)
         depth += 2 * padding
-        volume = b.op("pad", [volume], DType.F32, (n, depth, height, width, c), (*margins, *margins, 0, 0))
+        volume = b.op("pad", [volume], DType.F32, (n, depth, height, width, c), margins)
     made: Value | None = None
     for tap in range(weight.shape[2]):
         start = tap * dilation
@@ -285,7 +337,7 @@ def _packed_transposed(b: Builder, operands: Operands, window: Window) -> Value:
 @packer("conv2d")
 def _pack_conv2d(weight: Value, bias: Value, node: Node) -> Value:
     """Return PANEL16 of shape [n, k], k in the order of kernel row, kernel column, channel; groups apart as f32."""
-    groups = int(node.attributes[10])
+    groups = node.read(Conv2dAttributes).groups
     array = convolution_panels(weight.array, bias.array, groups)
     mark = shape_mark(weight.shape)
     if groups > 1:
@@ -305,7 +357,8 @@ def _pack_depthwise(weight: Value, bias: Value, _node: Node) -> Value:
 @packer("conv_transpose2d", reads_attributes=True)
 def _pack_transposed(weight: Value, bias: Value, node: Node) -> Value:
     """Return f32 [floats]: the panels of each group and phase."""
-    stride_h, stride_w, _, _, dilation_h, dilation_w, groups = (int(number) for number in node.attributes[2:])
-    form = Transposed(_kernel(weight), groups, (stride_h, stride_w), (dilation_h, dilation_w))
+    given = node.read(ConvTranspose2dAttributes)
+    strides, dilations = (given.stride_h, given.stride_w), (given.dilation_h, given.dilation_w)
+    form = Transposed(_kernel(weight), given.groups, strides, dilations)
     packed = form.pack(weight.array, bias.array)
     return Value("", form.mark(weight.shape), DType.F32, packed.shape, constant=packed)

@@ -13,6 +13,15 @@ from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.movement import MAX_RANK, filled
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule, usable
+from alcove.runtime.format.attributes import (
+    GatherAttributes,
+    LinearIndexAttributes,
+    ScanAttributes,
+    ScatterAttributes,
+    ScatterRowsAttributes,
+    SearchsortedAttributes,
+    TakeAttributes,
+)
 from alcove.runtime.format.spec import DType
 
 SET, ADD, MUL, AMAX, AMIN = range(5)
@@ -33,7 +42,7 @@ def take(b: Builder, x: Value, indices: Value, axis: int, *, wraps: bool) -> Val
     if len(shape) > MAX_RANK:
         flat = b.reshape(indices, (math.prod(indices.shape),))
         return b.reshape(take(b, x, flat, axis, wraps=wraps), shape)
-    return b.op("take", [x, indices], x.dtype, shape, (axis, int(wraps)))
+    return b.op("take", [x, indices], x.dtype, shape, TakeAttributes(axis=axis, wraps=int(wraps)))
 
 
 @dataclass(frozen=True)
@@ -45,10 +54,12 @@ class _Form:
     includes_self: bool = True
     wraps: bool = False
 
-    def attributes(self, mode: int) -> tuple[int, ...]:
+    def attributes(self, mode: int) -> ScatterAttributes | ScatterRowsAttributes:
         """Return the op's attributes."""
-        common = (self.axis, mode, int(self.includes_self))
-        return common if self.op == "scatter" else (*common, int(self.wraps))
+        includes_self = int(self.includes_self)
+        if self.op == "scatter":
+            return ScatterAttributes(axis=self.axis, mode=mode, includes_self=includes_self)
+        return ScatterRowsAttributes(axis=self.axis, mode=mode, includes_self=includes_self, wraps=int(self.wraps))
 
 
 def _combine(b: Builder, form: _Form, mode: int, tensors: tuple[Value, Value, Value]) -> Value:
@@ -98,7 +109,8 @@ def embedding(call: Call, b: Builder) -> Value:
 def gather(call: Call, b: Builder) -> Value:
     """One element for each index, at the index's own place but for `dim`."""
     x, indices = _with_rank(b, call.tensor("self")), _with_rank(b, call.tensor("index"))
-    result = b.op("gather", [x, indices], x.dtype, indices.shape, (call.axis("dim", len(x.shape)),))
+    along = GatherAttributes(axis=call.axis("dim", len(x.shape)))
+    result = b.op("gather", [x, indices], x.dtype, indices.shape, along)
     return b.reshape(result, call.shape)
 
 
@@ -189,7 +201,8 @@ def one_hot(call: Call, b: Builder) -> Value:
         raise Refused("one_hot with num_classes: without it the size of the result depends on data")
     count = math.prod(x.shape)
     inputs = [filled(b, (count, classes), 0, DType.I64), b.reshape(x, (count, 1)), filled(b, (count, 1), 1, DType.I64)]
-    return b.reshape(b.op("scatter", inputs, DType.I64, (count, classes), (1, SET, 1)), call.shape)
+    attributes = ScatterAttributes(axis=1, mode=SET, includes_self=1)
+    return b.reshape(b.op("scatter", inputs, DType.I64, (count, classes), attributes), call.shape)
 
 
 # -- along several dimensions -----------------------------------------------------------------------------------------
@@ -223,8 +236,7 @@ class _Places:
 
 
 def _linear(b: Builder, indices: Sequence[Value], bounds: Sequence[int]) -> Value:
-    padding = (0,) * (8 - len(bounds))
-    return b.op("linear_index", indices, DType.I64, indices[0].shape, (*bounds, *padding))
+    return b.op("linear_index", indices, DType.I64, indices[0].shape, LinearIndexAttributes(bounds=tuple(bounds)))
 
 
 @rule("aten.index.Tensor", "aten._unsafe_index.Tensor")
@@ -281,7 +293,7 @@ def masked_scatter(call: Call, b: Builder) -> Value:
         raise Refused("a source with elements")
     mask, x = b.expand(b.cast(call.tensor("mask"), DType.BOOL), call.shape), b.expand(x, call.shape)
     flat = b.reshape(b.cast(mask, DType.I64), (math.prod(call.shape),))
-    held = b.op("scan", [flat], DType.I64, flat.shape, (RUNNING_SUM, 0))
+    held = b.op("scan", [flat], DType.I64, flat.shape, ScanAttributes(function=RUNNING_SUM, axis=0))
     which = b.binary("maximum", b.binary("sub", held, filled(b, (), 1, DType.I64)), filled(b, (), 0, DType.I64))
     elements = take(b, b.reshape(source, (math.prod(source.shape),)), which, 0, wraps=False)
     return b.where(mask, b.reshape(b.cast(elements, x.dtype), x.shape), x)
@@ -300,7 +312,8 @@ def searchsorted(call: Call, b: Builder) -> Value:
     """The first boundary that a value doesn't exceed, or (right) the first that exceeds it."""
     boundaries = call.tensor("boundaries" if "boundaries" in call.arguments else "sorted_sequence")
     if (sorter := call.optional("sorter") if "sorter" in call.arguments else None) is not None:
-        boundaries = b.op("gather", [boundaries, sorter], boundaries.dtype, sorter.shape, (len(sorter.shape) - 1,))
+        along = GatherAttributes(axis=len(sorter.shape) - 1)
+        boundaries = b.op("gather", [boundaries, sorter], boundaries.dtype, sorter.shape, along)
     given = call["self"]
     if isinstance(given, Value):
         values = call.tensor("self")
@@ -313,5 +326,7 @@ def searchsorted(call: Call, b: Builder) -> Value:
     if len(boundaries.shape) > 1 and len(values.shape) != len(boundaries.shape):
         raise Refused("values of the boundaries' rank, or boundaries of rank 1")
     is_right = bool(call["right"]) or call.arguments.get("side") == "right"
-    result = b.op("searchsorted", [boundaries, values], DType.I64, values.shape, (int(is_right),))
+    result = b.op(
+        "searchsorted", [boundaries, values], DType.I64, values.shape, SearchsortedAttributes(is_right=int(is_right))
+    )
     return b.cast(result, call.dtype)

@@ -10,12 +10,23 @@ import numpy as np
 from alcove.runtime.compiler.builder import NUMPY, Builder, row_major_strides
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
+from alcove.runtime.format.attributes import (
+    ArangeAttributes,
+    FillAttributes,
+    PadAttributes,
+    ScatterRowsAttributes,
+    StridedScatterAttributes,
+    TakeAttributes,
+    TriangleAttributes,
+)
 from alcove.runtime.format.spec import DType
 
 MAX_RANK = 8
 CONSTANT, REFLECT, REPLICATE, CIRCULAR = range(4)
 """Modes of `pad`, kernels/pad/pad.h."""
 MAX_DIAGONAL = 2**31 - 1
+_ADD = 1
+"""Mode of `scatter_rows`, kernels/scatter/scatter.h."""
 
 
 # -- what rules of this and other families are made of ----------------------------------------------------------------
@@ -30,7 +41,7 @@ def element_bits(number: float, dtype: DType) -> int:
 
 def filled(b: Builder, shape: Sequence[int], number: float, dtype: DType) -> Value:
     """Return a tensor with every element `number`, made in the run: it takes no room in the file."""
-    return b.op("fill", [], dtype, shape, (element_bits(number, dtype),))
+    return b.op("fill", [], dtype, shape, FillAttributes(bits=element_bits(number, dtype)))
 
 
 def padded(
@@ -40,15 +51,15 @@ def padded(
     if not any(before) and not any(after):
         return x
     shape = [front + size + back for front, size, back in zip(before, x.shape, after, strict=True)]
-    rest = (0,) * (MAX_RANK - len(shape))
     bits = element_bits(number, x.dtype) if mode == CONSTANT else 0
-    return b.op("pad", [x], x.dtype, shape, (*before, *rest, *after, *rest, mode, bits))
+    attributes = PadAttributes(before=tuple(before), after=tuple(after), mode=mode, bits=bits)
+    return b.op("pad", [x], x.dtype, shape, attributes)
 
 
 def strided_scatter(b: Builder, x: Value, source: Value, strides: Sequence[int], offset: int) -> Value:
     """Return `x` with `flat[offset + sum(i * stride)] = source[i...]`; strides in elements, any sign."""
-    padding = (0,) * (MAX_RANK - len(source.shape))
-    return b.op("strided_scatter", [x, source], x.dtype, x.shape, (offset, *strides, *padding))
+    attributes = StridedScatterAttributes(offset=offset, strides=tuple(strides))
+    return b.op("strided_scatter", [x, source], x.dtype, x.shape, attributes)
 
 
 def section(call: Call, size: int) -> tuple[int, int, int]:
@@ -186,7 +197,8 @@ def select(call: Call, b: Builder) -> Value:
     if isinstance(call["index"], Value):  # x[i] where i is a tensor of one number
         place = b.reshape(call.tensor("index"), (1,))
         place = place if place.dtype in (DType.I32, DType.I64) else b.cast(place, DType.I64)
-        row = b.op("take", [x, place], x.dtype, (*x.shape[:axis], 1, *x.shape[axis + 1 :]), (axis, 1))
+        shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+        row = b.op("take", [x, place], x.dtype, shape, TakeAttributes(axis=axis, wraps=1))
         return b.reshape(row, call.shape)
     index = int(call["index"]) % x.shape[axis]
     return b.reshape(b.slice(x, axis, index, index + 1), call.shape)
@@ -407,7 +419,9 @@ def triangle(call: Call, b: Builder) -> Value:
     """The lower or upper triangle of each matrix, zeros elsewhere."""
     x = call.tensor("self")
     shift = min(max(int(call["diagonal"]), -MAX_DIAGONAL), MAX_DIAGONAL)
-    return b.op("triangle", [x], x.dtype, x.shape, (shift, int("triu" in call.target)))
+    return b.op(
+        "triangle", [x], x.dtype, x.shape, TriangleAttributes(diagonal=shift, is_upper=int("triu" in call.target))
+    )
 
 
 # -- patches of images ------------------------------------------------------------------------------------------------
@@ -446,7 +460,8 @@ def col2im(call: Call, b: Builder) -> Value:
     image = filled(b, (planes, height * width), 0, x.dtype)
     patches = b.reshape(x, (planes, places.size))
     indices = b.constant(places.reshape(-1).astype(np.int32))
-    image = b.op("scatter_rows", [image, indices, patches], x.dtype, image.shape, (1, 1, 1, 0))
+    attributes = ScatterRowsAttributes(axis=1, mode=_ADD, includes_self=1, wraps=0)
+    image = b.op("scatter_rows", [image, indices, patches], x.dtype, image.shape, attributes)
     image = b.reshape(image, (planes, height, width))
     image = b.slice(b.slice(image, 1, ph, height - ph), 2, pw, width - pw)
     return b.reshape(image, call.shape)
@@ -460,9 +475,10 @@ def arange(call: Call, b: Builder) -> Value:
     """Numbers at equal distance; only where a size varies, else it is a constant."""
     start, step = call["start"], call["step"]
     if type(start) in {int, float}:
-        return b.op("arange", [], call.dtype, call.shape, (float(start), float(step)))
+        return b.op("arange", [], call.dtype, call.shape, ArangeAttributes(start=float(start), step=float(step)))
     # It follows from a size.
-    return b.binary("add", b.op("arange", [], call.dtype, call.shape, (0.0, float(step))), b.scalar(start, call.dtype))
+    steps = b.op("arange", [], call.dtype, call.shape, ArangeAttributes(start=0.0, step=float(step)))
+    return b.binary("add", steps, b.scalar(start, call.dtype))
 
 
 @rule("aten.full.default", "aten.full_like.default", "aten.new_full.default")

@@ -12,12 +12,11 @@ from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.reduction import fold
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
+from alcove.runtime.format.attributes import GroupNormAttributes, LayerNormAttributes, SoftmaxAttributes
 from alcove.runtime.format.spec import DType
 
 _F32_EPSILON: Final = float(np.finfo(np.float32).eps)  # torch's, where rms_norm is given none
 _WEIGHT, _BIAS = 1, 2  # bits of the ops' mask
-UNBOUNDED: Final = (0, 0.0, 0.0)
-"""What says activation, low and high where a norm has none."""
 _TRAINING: Final = "batch norm with the statistics of training: call module.eval() before the export"
 
 
@@ -27,14 +26,14 @@ def softmax(call: Call, b: Builder) -> Value:
     """Along any dimension, or its logarithm."""
     x = b.cast(call.tensor("self"), DType.F32)
     rank = len(x.shape)
-    is_log = int("log_softmax" in call.target)
+    attributes = SoftmaxAttributes(is_log=int("log_softmax" in call.target))
     if rank == 0:
-        return b.reshape(b.op("softmax", [b.reshape(x, (1,))], DType.F32, (1,), (is_log,)), ())
+        return b.reshape(b.op("softmax", [b.reshape(x, (1,))], DType.F32, (1,), attributes), ())
     axis = call.axis("dim", rank)
     order = (*(d for d in range(rank) if d != axis), axis)
     back = [*range(axis), rank - 1, *range(axis, rank - 1)]
     rows = b.permute(x, order)
-    return b.permute(b.op("softmax", [rows], DType.F32, rows.shape, (is_log,)), back)
+    return b.permute(b.op("softmax", [rows], DType.F32, rows.shape, attributes), back)
 
 
 # -- rows ---------------------------------------------------------------------------------------------------------
@@ -58,7 +57,10 @@ def rms_norm(call: Call, b: Builder) -> Value:
 
 def _row_norm(call: Call, b: Builder, x: Value, count: int, eps: float, *, is_rms: bool) -> Value:
     mask, affine = _affine(call)
-    return b.op("layer_norm", [x, *affine], DType.F32, x.shape, (int(is_rms), count, mask, eps, *UNBOUNDED))
+    attributes = LayerNormAttributes(
+        is_rms=int(is_rms), axis_count=count, mask=mask, eps=eps, activation=0, low=0.0, high=0.0
+    )
+    return b.op("layer_norm", [x, *affine], DType.F32, x.shape, attributes)
 
 
 # -- groups -------------------------------------------------------------------------------------------------------
@@ -91,7 +93,8 @@ def _channels_norm(call: Call, b: Builder, x: Value, groups: int, eps: float) ->
     rank = len(x.shape)
     mask, affine = _affine(call)
     last = b.permute(x, (0, *range(2, rank), 1))
-    normed = b.op("group_norm", [last, *affine], DType.F32, last.shape, (groups, mask, eps, *UNBOUNDED))
+    attributes = GroupNormAttributes(groups=groups, mask=mask, eps=eps, activation=0, low=0.0, high=0.0)
+    normed = b.op("group_norm", [last, *affine], DType.F32, last.shape, attributes)
     return b.permute(normed, (0, rank - 1, *range(1, rank - 1)))
 
 
@@ -159,7 +162,8 @@ def _whole_batch_norm(call: Call, b: Builder) -> Value:
     mask, affine = _affine(call)
     last = b.permute(x, (0, *range(2, rank), 1))
     rows = b.reshape(last, (1, math.prod(last.shape[:-1]), x.shape[1]))
-    attributes = (x.shape[1], mask, float(call["eps"]), *UNBOUNDED)
+    eps = float(call["eps"])
+    attributes = GroupNormAttributes(groups=x.shape[1], mask=mask, eps=eps, activation=0, low=0.0, high=0.0)
     normed = b.reshape(b.op("group_norm", [rows, *affine], DType.F32, rows.shape, attributes), last.shape)
     return b.permute(normed, (0, rank - 1, *range(1, rank - 1)))
 

@@ -5,7 +5,7 @@ the second pooling finishes what the first began.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypedDict
 
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
@@ -13,11 +13,29 @@ from alcove.runtime.compiler.rules import windows
 from alcove.runtime.compiler.rules.convolution import from_channels_last, image_shape, to_channels_last
 from alcove.runtime.compiler.rules.reduction import FOLDS
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
+from alcove.runtime.format.attributes import (
+    AdaptivePool2dAttributes,
+    MaxPool2dIndicesAttributes,
+    Pool2dAttributes,
+    ReduceAttributes,
+)
 from alcove.runtime.format.spec import DType
 
 _MAX, _AVERAGE = 0, 1
-_NOT_USED: Final = (0,) * 9
-"""Window attributes of max_pool2d_indices for an adaptive window."""
+
+
+class _WindowNumbers(TypedDict):
+    """The attributes that the window of every pooling has."""
+
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+    pad_h: int
+    pad_w: int
+    dilation_h: int
+    dilation_w: int
+    ceil_mode: int
 
 
 @rule("aten.max_pool2d_with_indices.default")
@@ -30,8 +48,9 @@ def max_pool(call: Call, b: Builder) -> tuple[Value, ...]:
     rank = _rank(call)
     window = _window(call, rank, _many(call["dilation"], rank))
     shape = image_shape(_batched(call.shape, rank))
-    values = b.op("pool2d", [image], DType.F32, shape, (_MAX, *window, 0, 0))
-    indices = b.op("max_pool2d_indices", [image], DType.I64, shape, (0, *window))
+    pool = Pool2dAttributes(mode=_MAX, **window, count_include_pad=0, divisor=0)
+    values = b.op("pool2d", [image], DType.F32, shape, pool)
+    indices = b.op("max_pool2d_indices", [image], DType.I64, shape, MaxPool2dIndicesAttributes(adaptive=0, **window))
     return _back(call, b, values), _back(call, b, indices)
 
 
@@ -60,7 +79,8 @@ def average_pool(call: Call, b: Builder) -> Value:
     image = _image(call, b)
     window = _window(call, rank, [1] * rank)
     shape = image_shape(_batched(call.shape, rank))
-    attributes = (_AVERAGE, *window, int(call["count_include_pad"]), divisor)
+    counts_padding = int(call["count_include_pad"])
+    attributes = Pool2dAttributes(mode=_AVERAGE, **window, count_include_pad=counts_padding, divisor=divisor)
     return _back(call, b, b.op("pool2d", [image], DType.F32, shape, attributes))
 
 
@@ -81,9 +101,10 @@ def adaptive_average_pool(call: Call, b: Builder) -> Value:
     image = _image(call, b)
     shape = image_shape(_batched(call.shape, _rank(call)))
     if shape[1:3] == (1, 1):
-        mean = b.op("reduce", [image], DType.F32, (shape[0], shape[3]), (FOLDS["mean"], 1, 2))
+        pixels = ReduceAttributes(function=FOLDS["mean"], first_axis=1, axis_count=2)
+        mean = b.op("reduce", [image], DType.F32, (shape[0], shape[3]), pixels)
         return _back(call, b, b.reshape(mean, shape))
-    return _back(call, b, b.op("adaptive_pool2d", [image], DType.F32, shape, (_AVERAGE,)))
+    return _back(call, b, b.op("adaptive_pool2d", [image], DType.F32, shape, AdaptivePool2dAttributes(mode=_AVERAGE)))
 
 
 @rule("aten.adaptive_max_pool2d.default")
@@ -92,8 +113,10 @@ def adaptive_max_pool(call: Call, b: Builder) -> tuple[Value, ...]:
     """Values, and where each stood in its image."""
     image = _image(call, b)
     shape = image_shape(_batched(call.shape, _rank(call)))
-    values = b.op("adaptive_pool2d", [image], DType.F32, shape, (_MAX,))
-    indices = b.op("max_pool2d_indices", [image], DType.I64, shape, (1, *_NOT_USED))
+    values = b.op("adaptive_pool2d", [image], DType.F32, shape, AdaptivePool2dAttributes(mode=_MAX))
+    indices = b.op(
+        "max_pool2d_indices", [image], DType.I64, shape, MaxPool2dIndicesAttributes(adaptive=1, **_NO_WINDOW)
+    )
     return _back(call, b, values), _back(call, b, indices)
 
 
@@ -105,9 +128,10 @@ def adaptive_average_pool3d(call: Call, b: Builder) -> Value:
     *_, out_depth, out_h, out_w = call.shape
     count = _product(outer)
     flat = b.reshape(x, (count * depth, height, width, 1))
-    planes = b.op("adaptive_pool2d", [flat], DType.F32, (count * depth, out_h, out_w, 1), (_AVERAGE,))
+    average = AdaptivePool2dAttributes(mode=_AVERAGE)
+    planes = b.op("adaptive_pool2d", [flat], DType.F32, (count * depth, out_h, out_w, 1), average)
     lines = b.reshape(planes, (count, depth, 1, out_h * out_w))
-    made = b.op("adaptive_pool2d", [lines], DType.F32, (count, out_depth, 1, out_h * out_w), (_AVERAGE,))
+    made = b.op("adaptive_pool2d", [lines], DType.F32, (count, out_depth, 1, out_h * out_w), average)
     return b.reshape(made, call.shape)
 
 
@@ -121,13 +145,14 @@ def _pool3d(call: Call, b: Builder, mode: int, dilation: Sequence[int], *, count
     ceil = int(call["ceil_mode"])
     count = _product(outer)
     # Rows and columns are summed with a divisor of 1, so that the other divisor stays whole.
-    pairs = [part for size in (kernel, stride, padding, dilation) for part in size[1:]]
+    window = _numbers([tuple(size[1:]) for size in (kernel, stride, padding, dilation)], ceil)
     flat = b.reshape(x, (count * depth, height, width, 1))
-    first = (mode, *pairs, ceil, int(counts_padding), 1 if divisor else 0)
+    counts = int(counts_padding)
+    first = Pool2dAttributes(mode=mode, **window, count_include_pad=counts, divisor=1 if divisor else 0)
     planes = b.op("pool2d", [flat], DType.F32, (count * depth, out_h, out_w, 1), first)
-    pairs = [part for size, idle in ((kernel, 1), (stride, 1), (padding, 0), (dilation, 1)) for part in (size[0], idle)]
+    window = _numbers([(kernel[0], 1), (stride[0], 1), (padding[0], 0), (dilation[0], 1)], ceil)
     lines = b.reshape(planes, (count, depth, 1, out_h * out_w))
-    second = (mode, *pairs, ceil, int(counts_padding), divisor)
+    second = Pool2dAttributes(mode=mode, **window, count_include_pad=counts, divisor=divisor)
     made = b.op("pool2d", [lines], DType.F32, (count, out_depth, 1, out_h * out_w), second)
     return b.reshape(made, call.shape)
 
@@ -174,13 +199,33 @@ def _back(call: Call, b: Builder, image: Value) -> Value:
     return b.reshape(from_channels_last(b, image, _batched(call.shape, _rank(call))), call.shape)
 
 
-def _window(call: Call, rank: int, dilation: Sequence[int]) -> tuple[int, ...]:
-    """Return kernel, stride, padding, dilation (rows before columns) and ceil_mode."""
+def _numbers(pairs: Sequence[Sequence[int]], ceil_mode: int) -> _WindowNumbers:
+    """Return the attributes of a window from (rows, columns) of kernel, stride, padding and dilation."""
+    kernel, stride, padding, dilation = pairs
+    return {
+        "kernel_h": kernel[0],
+        "kernel_w": kernel[1],
+        "stride_h": stride[0],
+        "stride_w": stride[1],
+        "pad_h": padding[0],
+        "pad_w": padding[1],
+        "dilation_h": dilation[0],
+        "dilation_w": dilation[1],
+        "ceil_mode": ceil_mode,
+    }
+
+
+_NO_WINDOW: Final = _numbers([(0, 0)] * 4, 0)
+"""Of max_pool2d_indices for an adaptive window."""
+
+
+def _window(call: Call, rank: int, dilation: Sequence[int]) -> _WindowNumbers:
+    """Return the attributes of a call's window."""
     kernel = _many(call["kernel_size"], rank)
     stride = _many(call["stride"] or kernel, rank)
     sizes = ((kernel, 1), (stride, 1), (_many(call["padding"], rank), 0), (dilation, 1))
-    pairs = [part for size, idle in sizes for part in (size if rank == 2 else (idle, size[0]))]
-    return (*pairs, int(call["ceil_mode"]))
+    pairs = [size if rank == 2 else (idle, size[0]) for size, idle in sizes]
+    return _numbers(pairs, int(call["ceil_mode"]))
 
 
 def _many(given: Sequence[int] | int, count: int) -> list[int]:

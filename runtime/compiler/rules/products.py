@@ -13,6 +13,7 @@ from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.movement import filled
 from alcove.runtime.compiler.rules.reduction import fold
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
+from alcove.runtime.format.attributes import LinearAttributes, MatmulAttributes
 from alcove.runtime.format.spec import DType
 
 PANEL = 16
@@ -30,7 +31,7 @@ FLOAT_ONLY = "float32 operands: cast with .float() before"
 def emit_linear(b: Builder, x: Value, weight: Value, bias: Value, residual: Value | None = None) -> Value:
     """Return `x @ weight.T + bias + residual`; `weight` [n, k] and `bias` [n] are constants, `residual` computed."""
     inputs = [x, weight, bias] if residual is None else [x, weight, bias, residual]
-    attributes = (int(residual is not None), 0, 0.0, 0.0)
+    attributes = LinearAttributes(has_residual=int(residual is not None), activation=0, low=0.0, high=0.0)
     return b.op("linear", inputs, DType.F32, (*x.shape[:-1], weight.shape[0]), attributes)
 
 
@@ -50,7 +51,7 @@ def matmul(b: Builder, x: Value, y: Value, *, is_transposed: bool = False) -> Va
         return emit_linear(b, x, right if is_transposed else b.permute(right, (1, 0)), b.zeros(n))
     scratch = 4 * panel_floats(min(n, MATMUL_PANELS * PANEL), k)
     outputs = [(DType.F32, shape), (DType.U8, (scratch,))]
-    return b.ops("matmul", [x, y], outputs, (int(is_transposed),))[0]
+    return b.ops("matmul", [x, y], outputs, MatmulAttributes(is_transposed=int(is_transposed)))[0]
 
 
 def add(b: Builder, x: Value, y: Value, beta: float = 1, alpha: float = 1) -> Value:

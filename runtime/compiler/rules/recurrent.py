@@ -5,6 +5,7 @@ A parameter of torch's layers keeps its name: the panels are called "gru.weight_
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
@@ -12,8 +13,10 @@ from alcove.runtime.compiler.pack import packed_name
 from alcove.runtime.compiler.panels import panels
 from alcove.runtime.compiler.rules.products import FLOAT_ONLY
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
+from alcove.runtime.format.attributes import GruAttributes, LstmAttributes, RnnAttributes
 from alcove.runtime.format.spec import DType, Layout
 
+Recurrent: TypeAlias = RnnAttributes | GruAttributes | LstmAttributes
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
 LEAST_ROWS = 32
 """Rows of inputs that are multiplied at a time, kernels/recurrent/recurrent.h."""
@@ -49,7 +52,7 @@ def _panels(b: Builder, weight: Value, bias: Value | None) -> Value:
 
 
 def _layer(
-    b: Builder, kind: str, x: Value, states: Sequence[Value], weights: _Weights, *, numbers: tuple[int, ...]
+    b: Builder, kind: str, x: Value, states: Sequence[Value], weights: _Weights, *, attributes: Recurrent
 ) -> tuple[Value, ...]:
     """Add one layer in one direction.
 
@@ -59,7 +62,7 @@ def _layer(
         x: f32 [steps, batch, inputs].
         states: f32 [batch, width], for an lstm also the cell [batch, hidden].
         weights: its constants.
-        numbers: the op's attributes.
+        attributes: the op's.
 
     Returns:
         The output [steps, batch, width], then the last states.
@@ -75,7 +78,15 @@ def _layer(
     scratch = recurrent_scratch_bytes(GATES[kind], steps, batch, hidden, is_projected=weights.projection is not None)
     shapes = [(steps, batch, width), *(state.shape for state in states)]
     outputs = [*((DType.F32, shape) for shape in shapes), (DType.U8, (scratch,))]
-    return b.ops(kind, inputs, outputs, numbers)[:-1]
+    return b.ops(kind, inputs, outputs, attributes)[:-1]
+
+
+def _attributes(call: Call, kind: str, direction: int) -> Recurrent:
+    if kind == "gru":
+        return GruAttributes(is_reversed=direction)
+    if kind == "lstm":
+        return LstmAttributes(is_reversed=direction)
+    return RnnAttributes(is_reversed=direction, is_relu=int("rnn_relu" in call.target))
 
 
 def _grouped(call: Call, *, has_projection: bool) -> list[_Weights]:
@@ -92,9 +103,7 @@ def _grouped(call: Call, *, has_projection: bool) -> list[_Weights]:
     return groups
 
 
-def _layers(
-    call: Call, b: Builder, kind: str, states: Sequence[Value], extra: tuple[int, ...] = ()
-) -> tuple[Value, ...]:
+def _layers(call: Call, b: Builder, kind: str, states: Sequence[Value]) -> tuple[Value, ...]:
     """Return the output and the last states of all layers in their directions.
 
     Args:
@@ -102,7 +111,6 @@ def _layers(
         b: the graph in the making.
         kind: "rnn", "gru" or "lstm".
         states: f32 [layers * directions, batch, width] each.
-        extra: the op's attributes after is_reversed.
     """
     if call["train"] and call["dropout"] > 0:
         raise Refused("module.eval() before export: dropout between layers is for training")
@@ -118,7 +126,7 @@ def _layers(
         for direction in range(directions):
             place = layer * directions + direction
             before = [b.reshape(b.slice(state, 0, place, place + 1), state.shape[1:]) for state in states]
-            y, *after = _layer(b, kind, x, before, groups[place], numbers=(direction, *extra))
+            y, *after = _layer(b, kind, x, before, groups[place], attributes=_attributes(call, kind, direction))
             outputs.append(y)
             for kept, state in zip(last, after, strict=True):
                 kept.append(b.reshape(state, (1, *state.shape)))
@@ -145,18 +153,18 @@ def lstm(call: Call, b: Builder) -> tuple[Value, ...]:
 @rule("aten.rnn_tanh.input", "aten.rnn_relu.input", keep=True)
 def rnn(call: Call, b: Builder) -> tuple[Value, ...]:
     """Layers, directions, with or without biases."""
-    return _layers(call, b, "rnn", [call.tensor("hx")], (int("rnn_relu" in call.target),))
+    return _layers(call, b, "rnn", [call.tensor("hx")])
 
 
 # -- cells: one step of a layer ---------------------------------------------------------------------------------------
 
 
-def _cell(call: Call, b: Builder, kind: str, states: Sequence[Value], *numbers: int) -> tuple[Value, ...]:
+def _cell(call: Call, b: Builder, kind: str, states: Sequence[Value]) -> tuple[Value, ...]:
     """Return the states after one step over input [batch, inputs]."""
     x = call.tensor("input")
     biases = (call.optional("b_ih"), call.optional("b_hh"))
     weights = _Weights(call.tensor("w_ih"), call.tensor("w_hh"), *biases)
-    return _layer(b, kind, b.reshape(x, (1, *x.shape)), states, weights, numbers=(0, *numbers))[1:]
+    return _layer(b, kind, b.reshape(x, (1, *x.shape)), states, weights, attributes=_attributes(call, kind, 0))[1:]
 
 
 @rule("aten.gru_cell.default", keep=True)
@@ -174,4 +182,4 @@ def lstm_cell(call: Call, b: Builder) -> tuple[Value, ...]:
 @rule("aten.rnn_tanh_cell.default", "aten.rnn_relu_cell.default", keep=True)
 def rnn_cell(call: Call, b: Builder) -> Value:
     """One step of a plain recurrent layer."""
-    return _cell(call, b, "rnn", [call.tensor("hx")], int("rnn_relu" in call.target))[0]
+    return _cell(call, b, "rnn", [call.tensor("hx")])[0]

@@ -13,6 +13,13 @@ import numpy as np
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
+from alcove.runtime.format.attributes import (
+    LinearIndexAttributes,
+    ReduceAttributes,
+    ScanAttributes,
+    ScanExtremeAttributes,
+    TakeAttributes,
+)
 from alcove.runtime.format.spec import DType
 
 FOLDS: Final = {"sum": 0, "mean": 1, "prod": 2, "max": 3, "min": 4, "argmax": 5, "argmin": 6}
@@ -41,7 +48,8 @@ def fold(b: Builder, x: Value, function: str, axes: Sequence[int], *, keeps: boo
     for group in reversed(groups):
         del shape[group[0] : group[-1] + 1]
         dtype = DType.I64 if function.startswith("arg") else x.dtype
-        value = b.op("reduce", [value], dtype, shape, (FOLDS[function], group[0], len(group)))
+        attributes = ReduceAttributes(function=FOLDS[function], first_axis=group[0], axis_count=len(group))
+        value = b.op("reduce", [value], dtype, shape, attributes)
     kept = [1 if axis in axes else size for axis, size in enumerate(x.shape)]
     return b.reshape(value, kept) if keeps else value
 
@@ -51,7 +59,7 @@ def last_index(b: Builder, size: int) -> Value:
 
     It is the index -1, brought into [0, size).
     """
-    return b.op("linear_index", [b.scalar(-1, DType.I64)], DType.I64, (), (size, *[0] * 7))
+    return b.op("linear_index", [b.scalar(-1, DType.I64)], DType.I64, (), LinearIndexAttributes(bounds=(size,)))
 
 
 def summable(b: Builder, x: Value, dtype: DType) -> Value:
@@ -222,9 +230,9 @@ def pair_distances(call: Call, b: Builder) -> Value:
     """From each row to each later row."""
     x = call.tensor("self")
     pairs = np.array(list(combinations(range(x.shape[0]), 2)), np.int64).reshape(-1, 2)
+    rows, shape = TakeAttributes(axis=0, wraps=0), (len(pairs), x.shape[1])
     first, second = (
-        b.op("take", [x, b.constant(np.ascontiguousarray(pairs[:, end]))], x.dtype, (len(pairs), x.shape[1]), (0, 0))
-        for end in (0, 1)
+        b.op("take", [x, b.constant(np.ascontiguousarray(pairs[:, end]))], x.dtype, shape, rows) for end in (0, 1)
     )
     return norm(b, b.binary("sub", first, second), float(call["p"]), [1], keeps=False)
 
@@ -239,7 +247,8 @@ def running_total(call: Call, b: Builder) -> Value:
     axes = _one_axis(call, x)
     if not axes:
         return b.cast(x, call.dtype)
-    return b.cast(b.op("scan", [x], x.dtype, x.shape, (_RUNNING[call.target.split(".")[1]], *axes)), call.dtype)
+    attributes = ScanAttributes(function=_RUNNING[call.target.split(".")[1]], axis=axes[0])
+    return b.cast(b.op("scan", [x], x.dtype, x.shape, attributes), call.dtype)
 
 
 @rule("aten.cummax.default", "aten.cummin.default")
@@ -250,8 +259,8 @@ def running_extreme(call: Call, b: Builder) -> tuple[Value, ...]:
     if not axes:
         return x, b.scalar(0, DType.I64)
     wide = b.cast(x, DType.F32 if x.dtype is DType.F32 else DType.I64)
-    is_greatest = int(call.target.startswith("aten.cummax"))
-    values, places = b.ops("scan_extreme", [wide], [(wide.dtype, x.shape), (DType.I64, x.shape)], (is_greatest, *axes))
+    attributes = ScanExtremeAttributes(is_greatest=int(call.target.startswith("aten.cummax")), axis=axes[0])
+    values, places = b.ops("scan_extreme", [wide], [(wide.dtype, x.shape), (DType.I64, x.shape)], attributes)
     return b.cast(values, x.dtype), places
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
-from alcove.runtime.compiler.rules.convolution import NO_ACTIVATION, from_channels_last, image_shape, to_channels_last
+from alcove.runtime.compiler.rules.convolution import from_channels_last, image_shape, to_channels_last
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
+from alcove.runtime.format.attributes import GridSampleAttributes, LinearAttributes, Resize2dAttributes
 from alcove.runtime.format.spec import DType
 from numpy.typing import NDArray
 
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MODES: Final = {"nearest_exact": 1, "nearest": 0, "linear": 2, "bilinear": 2, "bicubic": 3}
-_PLAIN: Final = (0, *NO_ACTIVATION)
-"""Attributes of a linear that adds no residual."""
+_PLAIN: Final = LinearAttributes(has_residual=0, activation=0, low=-math.inf, high=math.inf)
 _CUBIC_A: Final = -0.5
 """Of bicubic with antialiasing, as in Pillow; without antialiasing torch has -0.75."""
 
@@ -55,7 +55,8 @@ def upsample(call: Call, b: Builder) -> Value:
     if len(scales) == 1:
         scales = [0.0, *scales]
     image = to_channels_last(b, x)
-    attributes = (mode, int(align_corners), *scales)
+    scale_h, scale_w = scales
+    attributes = Resize2dAttributes(mode=mode, align_corners=int(align_corners), scale_h=scale_h, scale_w=scale_w)
     made = b.op("resize2d", [image], DType.F32, image_shape(call.shape), attributes)
     return from_channels_last(b, made, call.shape)
 
@@ -89,7 +90,11 @@ def upsample_antialiased(call: Call, b: Builder) -> Value:
 def grid_sampler(call: Call, b: Builder) -> Value:
     """Every mode and padding."""
     x, grid = _float(call, "input"), _float(call, "grid")
-    attributes = (int(call["interpolation_mode"]), int(call["padding_mode"]), int(call["align_corners"]))
+    attributes = GridSampleAttributes(
+        mode=int(call["interpolation_mode"]),
+        padding=int(call["padding_mode"]),
+        align_corners=int(call["align_corners"]),
+    )
     image = to_channels_last(b, x)
     made = b.op("grid_sample", [image, grid], DType.F32, image_shape(call.shape), attributes)
     return from_channels_last(b, made, call.shape)

@@ -10,6 +10,7 @@ from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.reduction import fold, last_index
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
+from alcove.runtime.format.attributes import GatherAttributes, SortAttributes, TakeAttributes, TopkAttributes
 from alcove.runtime.format.spec import DType
 
 Ranking = Callable[[Value], tuple[Value, Value]]
@@ -31,7 +32,7 @@ def sort_rows(b: Builder, x: Value, *, descending: bool) -> tuple[Value, Value]:
         "sort",
         [wide],
         [(wide.dtype, x.shape), (DType.I64, x.shape), (DType.U8, (scratch,))],
-        (int(descending),),
+        SortAttributes(is_descending=int(descending)),
     )
     return b.cast(values, x.dtype), indices
 
@@ -52,7 +53,8 @@ def topk(call: Call, b: Builder) -> tuple[Value, ...]:
     def ranked(x: Value) -> tuple[Value, Value]:
         wide = x if x.dtype in _RANKED else b.cast(x, DType.I32)
         shape = (*x.shape[:-1], k)
-        values, indices = b.ops("topk", [wide], [(wide.dtype, shape), (DType.I64, shape)], (k, is_largest))
+        attributes = TopkAttributes(k=k, is_largest=is_largest)
+        values, indices = b.ops("topk", [wide], [(wide.dtype, shape), (DType.I64, shape)], attributes)
         return b.cast(values, x.dtype), indices
 
     return _along(call, b, ranked)
@@ -128,7 +130,8 @@ def _median(b: Builder, x: Value) -> tuple[Value, Value]:
     shape = (*x.shape[:-1], 1)
     axis = len(x.shape) - 1
     place = b.reshape(middle, (1,))
-    value, index = (b.op("take", [part, place], part.dtype, shape, (axis, 0)) for part in ranked)
+    row = TakeAttributes(axis=axis, wraps=0)
+    value, index = (b.op("take", [part, place], part.dtype, shape, row) for part in ranked)
     if x.dtype is not DType.F32:
         return value, index
     greatest, _ = _pick(b, ranked, count - 1)
@@ -147,5 +150,6 @@ def _median_of_numbers(b: Builder, x: Value) -> tuple[Value, Value]:
     last = b.binary("sub", last_index(b, x.shape[-1]), fold(b, is_nan, "sum", [axis], keeps=True))
     at_least_none = b.binary("maximum", last, b.scalar(0, DType.I64))
     middle = b.binary("floor_div", at_least_none, b.scalar(2, DType.I64))
-    value = b.op("gather", [values, middle], DType.F32, middle.shape, (axis,))
-    return value, b.op("gather", [indices, middle], DType.I64, middle.shape, (axis,))
+    along = GatherAttributes(axis=axis)
+    value = b.op("gather", [values, middle], DType.F32, middle.shape, along)
+    return value, b.op("gather", [indices, middle], DType.I64, middle.shape, along)

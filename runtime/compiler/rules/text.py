@@ -3,6 +3,7 @@
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
+from alcove.runtime.format.attributes import NgramHashAttributes
 from alcove.runtime.format.spec import DType
 
 MAX_BAG_IDS = 2**20
@@ -18,5 +19,7 @@ def ngram_hash(call: Call, b: Builder) -> Value:
     capacity = call["capacity"]
     if not 1 <= capacity <= MAX_BAG_IDS:
         raise Refused(f"ngram_hash with a capacity in [1, {MAX_BAG_IDS}]")
-    attributes = [call[name] for name in ("min_order", "max_order", "buckets", "seed")]
+    attributes = NgramHashAttributes(
+        min_order=call["min_order"], max_order=call["max_order"], buckets=call["buckets"], seed=call["seed"]
+    )
     return b.ops("ngram_hash", [text], [(DType.I32, (capacity,))], attributes, ragged=True)[0]

@@ -13,16 +13,15 @@ from typing import Final
 import numpy as np
 from alcove.runtime.compiler.builder import NUMPY, Builder, row_major_strides
 from alcove.runtime.compiler.graph import Value
+from alcove.runtime.compiler.rules.reduction import FOLDS
 from alcove.runtime.compiler.rules.registry import Refused
+from alcove.runtime.format.attributes import PadAttributes, ReduceAttributes
 from alcove.runtime.format.spec import DType
 from numpy.typing import NDArray
 
 MAX_TAPS: Final = 256
 MAX_PRODUCTS: Final = 2**22
 """Elements of the products before they are summed."""
-
-_AXES: Final = 8
-"""Attributes that a dimension-wise number of `pad` takes."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +74,10 @@ class Windows:
             *x.shape[:outer],
             *(size + p + more for size, p, more in zip(self.sizes, self.padding, after, strict=True)),
         )
-        idle = (0,) * (_AXES - len(x.shape))
-        margins = (*(0,) * outer, *self.padding, *idle, *(0,) * outer, *after, *idle)
-        return b.op("pad", [x], x.dtype, shape, (*margins, 0, bits))
+        attributes = PadAttributes(
+            before=((0,) * outer + self.padding), after=(*(0,) * outer, *after), mode=0, bits=bits
+        )
+        return b.op("pad", [x], x.dtype, shape, attributes)
 
     def picked(self, b: Builder, padded: Value, tap: Sequence[int]) -> Value:
         """Return the elements under one tap of all windows."""
@@ -137,7 +137,8 @@ def convolution(b: Builder, x: Value, weight: Value, windows: Windows, groups: i
         total = term if total is None else b.binary("add", total, term)
     if total is None:
         raise Refused("a convolution with a kernel")
-    summed = b.op("reduce", [total], x.dtype, (n, groups, outputs // groups, pixels), (0, 3, 1))
+    over = ReduceAttributes(function=FOLDS["sum"], first_axis=3, axis_count=1)
+    summed = b.op("reduce", [total], x.dtype, (n, groups, outputs // groups, pixels), over)
     return b.reshape(summed, (n, outputs, *windows.out))
 
 
@@ -147,10 +148,10 @@ def spread(b: Builder, x: Value, stride: Sequence[int]) -> Value:
         if step == 1 or x.shape[axis] == 1:
             continue
         shape = (*x.shape[: axis + 1], 1, *x.shape[axis + 1 :])
-        after = [0] * _AXES
-        after[axis + 1] = step - 1
+        after = (*(0 for _ in range(axis + 1)), step - 1)
         wide = (*x.shape[: axis + 1], step, *x.shape[axis + 1 :])
-        apart = b.op("pad", [b.reshape(x, shape)], x.dtype, wide, (*(0,) * _AXES, *after, 0, 0))
+        margins = PadAttributes(before=(), after=after, mode=0, bits=0)
+        apart = b.op("pad", [b.reshape(x, shape)], x.dtype, wide, margins)
         size = x.shape[axis] * step
         joined = b.reshape(apart, (*x.shape[:axis], size, *x.shape[axis + 1 :]))
         x = b.slice(joined, axis, 0, size - step + 1)

@@ -5,9 +5,10 @@ from itertools import permutations
 
 import pytest
 from alcove.runtime.compiler.emit import emit
-from alcove.runtime.compiler.graph import Graph, Node, Port, Value
+from alcove.runtime.compiler.graph import NONE, Graph, Node, Port, Value
 from alcove.runtime.compiler.plan import Buffer, aligned, place, plan
 from alcove.runtime.compiler.plan_check import PlanError, check_plan
+from alcove.runtime.format.attributes import TopkAttributes
 from alcove.runtime.format.spec import DType, OpSpec, PortSpec, ProgramSpec, Storage, TensorSpec
 from alcove.runtime.testing import RELU
 from hypothesis import given, settings
@@ -94,7 +95,14 @@ def _graphs(draw: st.DrawFn) -> Graph:
         if op == "topk":
             outputs.append(Value(f"i{step}", f"i{step}", DType.I32, shape))
         values |= {value.key: value for value in outputs}
-        nodes.append(Node(op, (source.key,), tuple(value.key for value in outputs), (k,) if op == "topk" else ()))
+        nodes.append(
+            Node(
+                op,
+                (source.key,),
+                tuple(value.key for value in outputs),
+                TopkAttributes(k=k, is_largest=1) if op == "topk" else NONE,
+            )
+        )
     computed = [key for node in nodes for key in node.outputs]
     outputs_of = draw(st.lists(st.sampled_from(computed), min_size=1, max_size=3, unique=True))
     ports = tuple(Port(key, key) for key in outputs_of)
@@ -115,7 +123,7 @@ def _spec() -> ProgramSpec:
 
     return ProgramSpec(
         tensors=(tensor("x", 0), tensor("a", 0), tensor("b", 64)),
-        ops=(OpSpec("unary", (0,), (1,), RELU), OpSpec("unary", (1,), (2,), RELU)),
+        ops=(OpSpec("unary", (0,), (1,), RELU.numbers()), OpSpec("unary", (1,), (2,), RELU.numbers())),
         inputs=(PortSpec("x", 0),),
         outputs=(PortSpec("y", 2),),
         arena_bytes=128,
