@@ -13,7 +13,7 @@ INSTALLED := $(VENV)/.installed
 # What the build reads: a change here builds again, incrementally.
 NATIVE_SOURCES := $(shell find kernels runtime/native proto -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name '*.proto' -o -name CMakeLists.txt -o -name generate.py) CMakeLists.txt
 
-.PHONY: help setup demo test thorough attack test-packages unequipped bare loaded lock audit lowest arm lint types native fuzz bench wheel sbom docs
+.PHONY: help setup demo test thorough attack test-packages unequipped bare loaded lock audit lowest arm lint types native fuzz bench wheel sbom docs site
 .DEFAULT_GOAL := help
 
 help: ## Show these verbs
@@ -110,3 +110,7 @@ docs: $(INSTALLED) ## Write the documents that commands print
 	@$(BIN)/python -m benchmarks.rpc --write docs/performance.md
 	@$(BIN)/python -m alcove.runtime.coverage --write docs/coverage.md
 	@$(BIN)/python -m benchmarks.architectures --write docs/architectures.md
+
+site: $(INSTALLED) ## Build the documentation site into build/site, without network; fails at a broken link
+	@$(BIN)/python tools/view.py > /dev/null
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

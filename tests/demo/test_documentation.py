@@ -1,0 +1,99 @@
+"""Every snippet of the tutorials and guides runs as it stands: Python, C, and the commands of team and operator."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from alcove.features.language_id.contract import program_path
+from alcove.platform.cli.demo.testing import World
+from alcove.runtime import _native
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGES = sorted(path for folder in ("tutorials", "how-to") for path in (REPOSITORY / "docs" / folder).glob("*.md"))
+SERVER = "https://models.example.org"
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The code blocks of a page in one language, in order."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def test_every_page_has_a_snippet_or_a_command() -> None:
+    """The pages below are those that the tests here read; none is empty of things to try."""
+    assert {path.stem for path in PAGES} >= {"app", "team", "operator", "test-an-app", "vary-sizes", "call-from-c"}
+    assert all("`alcove" in path.read_text("utf-8") or "```" in path.read_text("utf-8") for path in PAGES)
+    languages = {name for path in PAGES for name in re.findall(r"^```(\w+)$", path.read_text("utf-8"), re.MULTILINE)}
+    assert languages == {"python", "c", "sh"}
+
+
+@pytest.mark.parametrize("page", ["tutorials/app", "how-to/test-an-app", "how-to/vary-sizes"])
+def test_python_of_a_page_runs_from_top_to_bottom(
+    page: str, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a server on this machine in the place of the page's own, and its root."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "root.json").write_bytes(world.places.root.read_bytes())
+    namespace: dict[str, object] = {}
+    snippets = blocks(REPOSITORY / f"docs/{page}.md", "python")
+    assert snippets
+    for snippet in snippets:
+        exec(snippet.replace(SERVER, world.server.http), namespace)
+
+
+def test_the_c_program_prints_the_language(tmp_path: Path) -> None:
+    """Compiled with warnings as errors against the library and header here."""
+    (snippet,) = blocks(REPOSITORY / "docs/how-to/call-from-c.md", "c")
+    source = tmp_path / "language.c"
+    source.write_text(snippet, encoding="utf-8")
+    library = Path(_native.__file__).parent
+    flags = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{REPOSITORY}/runtime/native/include"]
+    link = [f"-L{library}", "-lalcove", f"-Wl,-rpath,{library}"]
+    subprocess.run(["cc", *flags, str(source), "-o", str(tmp_path / "language"), *link], check=True)
+    command = [str(tmp_path / "language"), str(program_path("1.0.0")), "Wo ist der Bahnhof?"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout == "de\n"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("page", ["team", "operator"])
+def test_commands_of_a_tutorial_run_from_top_to_bottom(page: str, tmp_path: Path) -> None:
+    """In an empty folder, with a server on ports that the system chose."""
+    path = REPOSITORY / f"docs/tutorials/{page}.md"
+    for snippet in blocks(path, "python"):
+        name = re.match(r"# (\w+\.py)\n", snippet)
+        assert name, "Python of this page is a file"
+        (tmp_path / name[1]).write_text(snippet, encoding="utf-8")
+    lines = [line for block in blocks(path, "sh") for line in block.splitlines() if line.strip()]
+    environment = {
+        **os.environ,
+        "ALCOVE": str(REPOSITORY),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    servers: list[subprocess.Popen[str]] = []
+    try:
+        for line in lines:
+            if line.endswith("&"):
+                words = [*shlex.split(line.removesuffix("&")), "--grpc-port", "0", "--http-port", "0"]
+                servers.append(
+                    subprocess.Popen(words, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True)
+                )
+                output = servers[-1].stdout
+                assert output is not None
+                environment["ALCOVE_SERVER"] = json.loads(output.readline())["grpc"]
+                continue
+            done = subprocess.run(
+                ["bash", "-c", line], cwd=tmp_path, env=environment, check=False, capture_output=True, text=True
+            )
+            assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+    finally:
+        for server in servers:
+            server.terminate()
+            server.wait(60)
+            if server.stdout is not None:
+                server.stdout.close()
+    assert servers
