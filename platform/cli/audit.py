@@ -23,7 +23,9 @@ def list_command(
     *,
     data_dir: Annotated[Path, typer.Option(help="The server's data folder.")],
     database: Database = None,
-    about: Annotated[str, typer.Option("--object", help="Only what was done to this rollout, experiment, …")] = "",
+    about: Annotated[
+        str, typer.Option("--object", help="Object: only what was done to this rollout, experiment, …")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """List every change, oldest first: when, who, what was done to what, and the details with the reasons given."""

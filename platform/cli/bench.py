@@ -81,13 +81,15 @@ def bench_command(
     ] = None,
     isa: Annotated[
         list[str] | None,
-        typer.Option(help="Whose kernels: scalar, avx2, … or all that are here, to compare; repeatable."),
+        typer.Option(
+            help="Instruction set of the kernels: scalar, avx2, … or all that are here, to compare; repeatable."
+        ),
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Turns; each runs every row in a fresh process.")] = 3,
-    seconds: Annotated[float, typer.Option(min=0.001, max=60, help="Of calls in a turn of a row.")] = 0.5,
-    core: Annotated[int | None, typer.Option(min=0, help="Which core is timed on; the last.")] = None,
+    seconds: Annotated[float, typer.Option(min=0.001, max=60, help="Seconds of calls in a turn of a row.")] = 0.5,
+    core: Annotated[int | None, typer.Option(min=0, help="Core to time on; the last if it is not given.")] = None,
     threads: Annotated[
-        int, typer.Option(min=1, max=16, help="Of a session; each has a core, if there are enough.")
+        int, typer.Option(min=1, max=16, help="Threads of a session; each has a core, if there are enough.")
     ] = 1,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the rows there.")] = None,
 ) -> None:

@@ -1,27 +1,18 @@
 """Connects a command to its server, and defines the options and environment variables that say where and as whom."""
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from alcove.platform.cli.files import read_secret
+from alcove.platform.cli.output import AsJson
 from alcove.platform.client import PlatformClient
 from alcove.registry.keys import check_private_file
 
-__all__ = ["Blobs", "Database", "Server", "TlsRoot", "TokenFile", "connect"]
+__all__ = ["Blobs", "CallOptions", "Database"]
 
-Server = Annotated[
-    str, typer.Option("--server", envvar="ALCOVE_SERVER", help="host:port of the gRPC server; TLS unless this machine.")
-]
-TokenFile = Annotated[
-    Path | None,
-    typer.Option("--token-file", envvar="ALCOVE_TOKEN_FILE", help="File with the API token (alcove token create)."),
-]
-TlsRoot = Annotated[
-    Path | None,
-    typer.Option("--tls-root", envvar="ALCOVE_TLS_ROOT", help="PEM file of certificates to trust."),
-]
 Database = Annotated[
     str | None,
     typer.Option(
@@ -38,27 +29,43 @@ Blobs = Annotated[
         help="s3://bucket/prefix of the blobs, if they are not in the data folder; keys as AWS_… in the environment.",
     ),
 ]
-DEFAULT_SERVER = "127.0.0.1:7443"
 
 
-def connect(server: str, token_file: Path | None, tls_root: Path | None) -> PlatformClient:
-    """Return a client; the token is read from a file, so that no process list or shell history shows it.
+@dataclass(frozen=True)
+class CallOptions:
+    """Options of every command that calls the server: where it is, as whom, and how to print what it answers."""
 
-    Where ALCOVE_CLIENT_CERTIFICATE and ALCOVE_CLIENT_KEY name PEM files, they are shown to the server, and a token is
-    not needed.
+    server: Annotated[
+        str,
+        typer.Option("--server", envvar="ALCOVE_SERVER", help="host:port of the gRPC server; TLS unless this machine."),
+    ] = "127.0.0.1:7443"
+    token_file: Annotated[
+        Path | None,
+        typer.Option("--token-file", envvar="ALCOVE_TOKEN_FILE", help="File with the API token (alcove token create)."),
+    ] = None
+    tls_root: Annotated[
+        Path | None, typer.Option("--tls-root", envvar="ALCOVE_TLS_ROOT", help="PEM file of certificates to trust.")
+    ] = None
+    as_json: AsJson = False
 
-    Raises:
-        typer.BadParameter: neither a token's file nor a certificate, or one of its two files.
-        InvalidFieldError: the token's file is not UTF-8.
-        OSError: a file cannot be read.
-    """
-    certificate = _certificate()
-    if token_file is None and certificate is None:
-        problem = "name the token's file, or set ALCOVE_TOKEN_FILE (make one: alcove token create --out FILE)"
-        raise typer.BadParameter(problem, param_hint="--token-file")
-    token = "" if token_file is None else read_secret(token_file).strip()
-    trusted = None if tls_root is None else tls_root.read_bytes()
-    return PlatformClient(server, token, tls_root=trusted, certificate=certificate)
+    def connect(self) -> PlatformClient:
+        """Return a client; the token is read from a file, so that no process list or shell history shows it.
+
+        Where ALCOVE_CLIENT_CERTIFICATE and ALCOVE_CLIENT_KEY name PEM files, they are shown to the server, and a token
+        is not needed.
+
+        Raises:
+            typer.BadParameter: neither a token's file nor a certificate, or one of its two files.
+            InvalidFieldError: the token's file is not UTF-8.
+            OSError: a file cannot be read.
+        """
+        certificate = _certificate()
+        if self.token_file is None and certificate is None:
+            problem = "name the token's file, or set ALCOVE_TOKEN_FILE (make one: alcove token create --out FILE)"
+            raise typer.BadParameter(problem, param_hint="--token-file")
+        token = "" if self.token_file is None else read_secret(self.token_file).strip()
+        trusted = None if self.tls_root is None else self.tls_root.read_bytes()
+        return PlatformClient(self.server, token, tls_root=trusted, certificate=certificate)
 
 
 def _certificate() -> tuple[bytes, bytes] | None:

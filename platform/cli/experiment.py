@@ -1,12 +1,14 @@
 """`alcove experiment`: compare versions, and read what private reports say."""
 
 from contextlib import suppress
-from typing import Annotated, Final, Literal, get_args
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, get_args
 
 import typer
-from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
+from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.experiment_results import cuped_sentence, plan_sentence, sentence, show_results
-from alcove.platform.cli.output import AsJson, percent, print_json, print_rows, say, when
+from alcove.platform.cli.options import CommandGroup
+from alcove.platform.cli.output import percent, print_json, print_rows, say, when
 from alcove.platform.cli.plans import duration_s, guardrail_of
 from alcove.platform.cli.shares import segment_of, share_permyriad
 from alcove.platform.client import Arm, Correction, DeadlineError, Experiment, ExperimentPlan, OutcomeName, Primary
@@ -14,70 +16,114 @@ from pydantic import TypeAdapter, ValidationError
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Compare versions, decided by statistics over private reports.")
+app = CommandGroup(no_args_is_help=True, help="Compare versions, decided by statistics over private reports.")
 
 ExperimentId = Annotated[str, typer.Argument(help="Id of the experiment (ex-…).")]
 Etag = Annotated[str, typer.Option(help="The experiment's etag as you know it; refused if it has changed since.")]
 ValidateOnly = Annotated[bool, typer.Option("--validate-only", help="Check and plan everything and keep nothing.")]
 Metric = Literal["accepted", "latency_mean", "latency_quantile", "ratio"]
-PrimaryOption = Annotated[
-    Metric | None,
-    typer.Option(
-        "--primary",
-        help="What decides: the accepted share (the default), the answers' latency, or a ratio of outcomes.",
-    ),
-]
-Numerator = Annotated[
-    str | None,
-    typer.Option(help="Outcomes that a ratio counts, such as accepted; of refused, accepted, error, fallback."),
-]
-Denominator = Annotated[str | None, typer.Option(help="Outcomes that they are a part of, such as accepted,refused.")]
-LessIsBetter = Annotated[bool, typer.Option("--less-is-better", help="The lower ratio wins.")]
-CorrectionOption = Annotated[
-    Correction | None,
-    typer.Option(help="How pairs of arms share the error: bonferroni (the default), or holm, which finds more."),
-]
-Looks = Annotated[
-    int | None,
-    typer.Option(help="How many planned looks decide, 2 to 20; else any number of them, which costs more devices."),
-]
-Horizon = Annotated[
-    int | None, typer.Option(help="Reports at which the last look is due; else as many as --mde needs.")
-]
-DenominatorShare = Annotated[
-    float | None, typer.Option(help="Expected part of all reports that is in a ratio's denominator, to plan it.")
-]
-Quantile = Annotated[float, typer.Option(help="Which quantile latency_quantile means.")]
-Guards = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--guard",
-        help="What the winner must not make worse, METRIC:MARGIN: crash_fallback:0.5%, error:1%, refused:2%, or "
-        "latency:20ms[:QUANTILE]. Repeatable.",
-    ),
-]
-Mde = Annotated[
-    float | None, typer.Option(help="Smallest difference to find: 0.02 is 2 % of the devices, or ms of latency.")
-]
-Devices = Annotated[int | None, typer.Option(help="Devices that will take part, in all arms together.")]
-BaseRate = Annotated[float | None, typer.Option(help="Expected accepted share; else a half, the worst case.")]
 Arms = Annotated[
     list[str],
     typer.Option(
         "--arm", metavar="NAME=VERSION:SHARE", help="An arm, e.g. control=1.0.0:50%; the first is the control."
     ),
 ]
-Cuped = Annotated[
-    str | None,
-    typer.Option(
-        metavar="EDGES",
-        help="Correct the accepted share by what each device accepted before (CUPED): edges of that share's bins, such "
-        "as 0.5,0.8; '' for none. Each bin multiplies a report's cells: under randomised response that costs more "
-        "precision than it brings. Devices with an SDK that does not know it keep their last policy.",
-    ),
-]
 MEDIAN: Final = 0.5
 _OUTCOMES: Final = TypeAdapter(tuple[OutcomeName, ...])
+
+
+@dataclass(frozen=True)
+class DesignOptions:
+    """Options that say what decides an experiment and how much it needs, as Typer reads them."""
+
+    primary: Annotated[
+        Metric | None,
+        typer.Option(
+            "--primary",
+            help="What decides: the accepted share (the default), the answers' latency, or a ratio of outcomes.",
+        ),
+    ] = None
+    quantile: Annotated[float, typer.Option(help="Which quantile latency_quantile means.")] = MEDIAN
+    numerator: Annotated[
+        str | None,
+        typer.Option(help="Outcomes that a ratio counts, such as accepted; of refused, accepted, error, fallback."),
+    ] = None
+    denominator: Annotated[
+        str | None, typer.Option(help="Outcomes that they are a part of, such as accepted,refused.")
+    ] = None
+    less_is_better: Annotated[bool, typer.Option("--less-is-better", help="The lower ratio wins.")] = False
+    correction: Annotated[
+        Correction | None,
+        typer.Option(help="How pairs of arms share the error: bonferroni (the default), or holm, which finds more."),
+    ] = None
+    looks: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of planned looks that decide, 2 to 20; else any number of them, which costs more devices."
+        ),
+    ] = None
+    horizon: Annotated[
+        int | None, typer.Option(help="Reports at which the last look is due; else as many as --mde needs.")
+    ] = None
+    denominator_share: Annotated[
+        float | None, typer.Option(help="Expected part of all reports that is in a ratio's denominator, to plan it.")
+    ] = None
+    guard: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--guard",
+            help="What the winner must not make worse, METRIC:MARGIN: crash_fallback:0.5%, error:1%, refused:2%, or "
+            "latency:20ms[:QUANTILE]. Repeatable.",
+        ),
+    ] = None
+    mde: Annotated[
+        float | None, typer.Option(help="Smallest difference to find: 0.02 is 2 % of the devices, or ms of latency.")
+    ] = None
+    devices: Annotated[int | None, typer.Option(help="Devices that will take part, in all arms together.")] = None
+    base_rate: Annotated[float | None, typer.Option(help="Expected accepted share; else a half, the worst case.")] = (
+        None
+    )
+    cuped: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EDGES",
+            help="Correct the accepted share by what each device accepted before (CUPED): edges of that share's bins, "
+            "such as 0.5,0.8; '' for none. Each bin multiplies a report's cells: under randomised response that costs "
+            "more precision than it brings. Devices with an SDK that does not know it keep their last policy.",
+        ),
+    ] = None
+
+    def given(self) -> dict[str, object]:
+        """Return the values by the fields of an experiment; those that are None were not given."""
+        return {
+            "primary": self.primary,
+            "correction": self.correction,
+            "guardrails": self.guard,
+            "plan.mde": self.mde,
+            "plan.expected_devices": self.devices,
+            "plan.base_rate": self.base_rate,
+            "plan.looks": self.looks,
+            "plan.horizon_reports": self.horizon,
+            "plan.denominator_share": self.denominator_share,
+            "pre_edges": self.cuped,
+        }
+
+    def parse(self) -> dict[str, Any]:
+        """Return the client's arguments.
+
+        Raises:
+            typer.BadParameter: an option reads otherwise.
+        """
+        plan = {name.removeprefix("plan."): value for name, value in self.given().items() if name.startswith("plan.")}
+        return {
+            "primary": _primary(
+                self.primary, self.quantile, self.numerator, self.denominator, less_is_better=self.less_is_better
+            ),
+            "plan": ExperimentPlan.model_validate({name: value for name, value in plan.items() if value is not None}),
+            "correction": self.correction or "bonferroni",
+            "guardrails": [guardrail_of(text) for text in self.guard or ()],
+            "pre_edges": _edges(self.cuped or ""),
+        }
 
 
 @app.command("create")
@@ -92,20 +138,7 @@ def create(
     ] = None,
     window_s: Annotated[int, typer.Option(help="Seconds in which a device reports once; 0: a day.")] = 0,
     minimum_cohort: Annotated[int, typer.Option(help="Fewest devices per arm for a winner; 0: the server's.")] = 0,
-    primary: PrimaryOption = None,
-    quantile: Quantile = MEDIAN,
-    numerator: Numerator = None,
-    denominator: Denominator = None,
-    less_is_better: LessIsBetter = False,
-    correction: CorrectionOption = None,
-    looks: Looks = None,
-    horizon: Horizon = None,
-    denominator_share: DenominatorShare = None,
-    guard: Guards = None,
-    mde: Mde = None,
-    devices: Devices = None,
-    base_rate: BaseRate = None,
-    cuped: Cuped = None,
+    design: DesignOptions,
     validate_only: ValidateOnly = False,
     audience: Annotated[
         str, typer.Option(help="Who may take part, such as 'os in (ios) and app_version >= 2.1'; else every device.")
@@ -114,26 +147,15 @@ def create(
         str, typer.Option(metavar="LAYER:FIRST-END", help="Part of a layer, e.g. search:0-2500 for its first quarter.")
     ] = "",
     start_now: Annotated[bool, typer.Option("--start", help="Start it at once.")] = False,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Create an experiment, and say how many devices and days it needs.
 
     Example: --arm old=1.0.0:50% --arm new=2.0.0:50% --mde 0.02 --devices 500000 --guard crash_fallback:0.5%
     """
     arms = [_arm(text) for text in arm]
-    deciding = _primary(primary, quantile, numerator, denominator, less_is_better=less_is_better)
-    plan = _plan(
-        mde=mde,
-        base_rate=base_rate,
-        expected_devices=devices,
-        looks=looks,
-        horizon_reports=horizon,
-        denominator_share=denominator_share,
-    )
-    with connect(server, token_file, tls_root) as client:
+    designed = design.parse()
+    with call.connect() as client:
         experiment = client.create_experiment(
             app_name,
             feature,
@@ -144,19 +166,15 @@ def create(
             minimum_cohort=minimum_cohort,
             audience=audience,
             segment=segment_of(segment) if segment else None,
-            primary=deciding,
-            correction=correction or "bonferroni",
-            guardrails=[guardrail_of(text) for text in guard or ()],
-            plan=plan,
-            pre_edges=_edges(cuped or ""),
+            **designed,
             validate_only=validate_only,
         )
         if start_now and not validate_only:
             experiment = client.start_experiment(experiment.experiment_id)
-    _show([experiment], as_json=as_json)
-    if not as_json and mde:
+    _show([experiment], as_json=call.as_json)
+    if not call.as_json and design.mde:
         say(plan_sentence(experiment))
-    if not as_json and experiment.pre_edges:
+    if not call.as_json and experiment.pre_edges:
         say(cuped_sentence(experiment))
 
 
@@ -173,30 +191,14 @@ def update(
     ] = None,
     window_s: Annotated[int | None, typer.Option(help="Seconds in which a device reports once.")] = None,
     minimum_cohort: Annotated[int | None, typer.Option(help="Fewest devices per arm for a winner.")] = None,
-    primary: PrimaryOption = None,
-    quantile: Quantile = MEDIAN,
-    numerator: Numerator = None,
-    denominator: Denominator = None,
-    less_is_better: LessIsBetter = False,
-    correction: CorrectionOption = None,
-    looks: Looks = None,
-    horizon: Horizon = None,
-    denominator_share: DenominatorShare = None,
-    guard: Guards = None,
-    mde: Mde = None,
-    devices: Devices = None,
-    base_rate: BaseRate = None,
-    cuped: Cuped = None,
+    design: DesignOptions,
     audience: Annotated[str | None, typer.Option(help="Who may take part; '' for every device.")] = None,
     segment: Annotated[
         str | None, typer.Option(metavar="LAYER:FIRST-END", help="Part of a layer; '' for none.")
     ] = None,
     etag: Etag = "",
     validate_only: ValidateOnly = False,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Change a draft; what it needs is computed anew."""
     given = {
@@ -205,32 +207,15 @@ def update(
         "latency_edges_ms": latency_edge_ms,
         "window_s": window_s,
         "minimum_cohort": minimum_cohort,
-        "primary": primary,
-        "correction": correction,
-        "guardrails": guard,
-        "plan.mde": mde,
-        "plan.expected_devices": devices,
-        "plan.base_rate": base_rate,
-        "plan.looks": looks,
-        "plan.horizon_reports": horizon,
-        "plan.denominator_share": denominator_share,
         "audience": audience,
         "segment": segment,
-        "pre_edges": cuped,
+        **design.given(),
     }
     fields = [name for name, value in given.items() if value is not None]
-    deciding = _primary(primary, quantile, numerator, denominator, less_is_better=less_is_better)
-    plan = _plan(
-        mde=mde,
-        base_rate=base_rate,
-        expected_devices=devices,
-        looks=looks,
-        horizon_reports=horizon,
-        denominator_share=denominator_share,
-    )
+    designed = design.parse()
     if not fields:
         raise typer.BadParameter("nothing to change: give an option")
-    with connect(server, token_file, tls_root) as client:
+    with call.connect() as client:
         experiment = client.update_experiment(
             experiment_id,
             fields=fields,
@@ -239,20 +224,16 @@ def update(
             latency_edges_ms=latency_edge_ms or (),
             window_s=window_s or 0,
             minimum_cohort=minimum_cohort or 0,
-            primary=deciding,
-            correction=correction or "bonferroni",
-            guardrails=[guardrail_of(text) for text in guard or ()],
-            plan=plan,
-            pre_edges=_edges(cuped or ""),
+            **designed,
             audience=audience or "",
             segment=segment_of(segment) if segment else None,
             etag=etag,
             validate_only=validate_only,
         )
-    _show([experiment], as_json=as_json)
-    if not as_json and experiment.plan.mde:
+    _show([experiment], as_json=call.as_json)
+    if not call.as_json and experiment.plan.mde:
         say(plan_sentence(experiment))
-    if not as_json and experiment.pre_edges:
+    if not call.as_json and experiment.pre_edges:
         say(cuped_sentence(experiment))
 
 
@@ -261,16 +242,13 @@ def watch(
     *,
     experiment_id: ExperimentId,
     for_time: Annotated[str, typer.Option("--for", help="Stop after this long, such as 8h.")] = "1d",
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Print the experiment now and at each change, until it has stopped; with --json a line of JSON each time."""
-    with connect(server, token_file, tls_root) as client, suppress(DeadlineError):
+    with call.connect() as client, suppress(DeadlineError):
         for experiment in client.watch_experiment(experiment_id, timeout_s=duration_s(for_time)):
             line = f"{experiment.experiment_id} {experiment.state} (etag {experiment.etag})"
-            say(experiment.model_dump_json() if as_json else line)
+            say(experiment.model_dump_json() if call.as_json else line)
 
 
 @app.command("start")
@@ -278,14 +256,11 @@ def start(
     *,
     experiment_id: ExperimentId,
     etag: Etag = "",
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Put the arms on devices and collect reports."""
-    with connect(server, token_file, tls_root) as client:
-        _show([client.start_experiment(experiment_id, etag=etag)], as_json=as_json)
+    with call.connect() as client:
+        _show([client.start_experiment(experiment_id, etag=etag)], as_json=call.as_json)
 
 
 @app.command("stop")
@@ -293,47 +268,38 @@ def stop(
     *,
     experiment_id: ExperimentId,
     etag: Etag = "",
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Take the arms from devices and keep the decision."""
-    with connect(server, token_file, tls_root) as client:
+    with call.connect() as client:
         experiment = client.stop_experiment(experiment_id, etag=etag)
-    _show([experiment], as_json=as_json)
-    if not as_json and experiment.decision is not None:
+    _show([experiment], as_json=call.as_json)
+    if not call.as_json and experiment.decision is not None:
         say(sentence(experiment.arms, experiment.decision))
 
 
 @app.command("list")
 def list_command(
     *,
-    app_name: Annotated[str, typer.Option("--app", help="Only of this app.")] = "",
-    feature: Annotated[str, typer.Option(help="Only of this feature.")] = "",
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    app_name: Annotated[str, typer.Option("--app", help="App: only what belongs to it.")] = "",
+    feature: Annotated[str, typer.Option(help="Feature: only what belongs to it.")] = "",
+    call: CallOptions,
 ) -> None:
     """List experiments."""
-    with connect(server, token_file, tls_root) as client:
-        _show(client.experiments(app_name, feature), as_json=as_json)
+    with call.connect() as client:
+        _show(client.experiments(app_name, feature), as_json=call.as_json)
 
 
 @app.command("results")
 def results(
     *,
     experiment_id: ExperimentId,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Show every arm with its intervals, and the decision."""
-    with connect(server, token_file, tls_root) as client:
+    with call.connect() as client:
         report = client.results(experiment_id)
-    if as_json:
+    if call.as_json:
         print_json(report)
     else:
         show_results(report)
@@ -373,10 +339,6 @@ def _edges(text: str) -> tuple[float, ...]:
         return tuple(float(edge) for edge in text.split(",")) if text else ()
     except ValueError:
         raise typer.BadParameter(f"write edges such as 0.5,0.8; got {text!r}", param_hint="--cuped") from None
-
-
-def _plan(**given: float | None) -> ExperimentPlan:
-    return ExperimentPlan.model_validate({name: value for name, value in given.items() if value is not None})
 
 
 def _primary(

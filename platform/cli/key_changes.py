@@ -159,11 +159,11 @@ def public(
     *,
     out: Annotated[
         Path,
-        typer.Argument(metavar="FILE.pub", help="Where it goes; ROLE.uri for a key of the server."),
+        typer.Argument(metavar="FILE.pub", help="File to write; ROLE.uri for a key of the server."),
     ],
     pem: Annotated[Path, typer.Option(help="The public key in PEM, as a token or a key service hands it out.")],
     uri: Annotated[
-        str, typer.Option(help="Where its private key is: hsm:…, gcpkms:…, awskms:…, azurekms:…, hv:…, file:…")
+        str, typer.Option(help="URI of its private key: hsm:…, gcpkms:…, awskms:…, azurekms:…, hv:…, file:…")
     ],
     as_json: AsJson = False,
 ) -> None:
@@ -207,7 +207,7 @@ def rotate(
     ],
     add: KeyFiles = None,
     remove: Annotated[list[str] | None, typer.Option(help="Key file or key id that may sign no longer.")] = None,
-    threshold: Annotated[int | None, typer.Option(help="How many keys of root or targets have to sign.")] = None,
+    threshold: Annotated[int | None, typer.Option(help="Number of keys of root or targets that have to sign.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Draft that a role gets other keys, loses one, or needs more signatures."""
@@ -322,8 +322,8 @@ def init(
     online: Annotated[Path, typer.Option(help="Folder with policy, halt, snapshot and timestamp: .uri, .pub or .pem.")],
     team: Annotated[list[str], typer.Option(metavar="NAME=FEATURE[,FEATURE…]", help="A team; repeatable.")],
     team_key: Annotated[list[str], typer.Option(metavar="NAME=FILE", help="A team's key file; repeatable.")],
-    root_threshold: Annotated[int, typer.Option(help="How many root keys have to sign.")] = 1,
-    targets_threshold: Annotated[int, typer.Option(help="How many targets keys have to sign.")] = 1,
+    root_threshold: Annotated[int, typer.Option(help="Number of root keys that have to sign.")] = 1,
+    targets_threshold: Annotated[int, typer.Option(help="Number of targets keys that have to sign.")] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Draft the first change of a new tree from public keys alone: the ceremony by file exchange."""

@@ -62,13 +62,15 @@ Teams = Annotated[
 @app.command("create")
 def create(
     *,
-    directory: Annotated[Path, typer.Argument(help="Where the keys go; absent, empty, or of an unfinished ceremony.")],
+    directory: Annotated[
+        Path, typer.Argument(help="Folder for the keys; absent, empty, or of an unfinished ceremony.")
+    ],
     team: Teams,
     data_dir: Annotated[Path, typer.Option(help="The server's data folder; the signed tree is made there.")] = Path(
         "server"
     ),
     online: Annotated[
-        Path | None, typer.Option(help="Where the server's keys go; DATA_DIR-keys unless told otherwise.")
+        Path | None, typer.Option(help="Folder for the server's keys; DATA_DIR-keys if it is not given.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

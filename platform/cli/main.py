@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 import typer
+from alcove.platform.cli.options import CommandGroup
 
 __all__ = ["VERBS", "app_of", "run"]
 
@@ -35,7 +36,7 @@ VERBS: Final = MappingProxyType(
 
 def app_of(verb: str | None) -> typer.Typer:
     """Return the command with one verb loaded, or with all where there is no such verb (help, a misspelling)."""
-    app = typer.Typer(
+    app = CommandGroup(
         name="alcove",
         no_args_is_help=True,
         pretty_exceptions_enable=False,

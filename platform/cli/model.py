@@ -15,12 +15,13 @@ from alcove.platform.cli import (
     model_registry,
     model_tag,
 )
+from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import AsJson, make_console, print_json, print_table, say, say_text
 from alcove.runtime.errors import ExportError
 
 __all__ = ["app"]
 
-app = typer.Typer(
+app = CommandGroup(
     no_args_is_help=True,
     help="Compile, look at and try programs; push versions, find them again, and take them through their life.",
 )
@@ -52,7 +53,7 @@ def export(
             help="A module or a .py file, and a function in it that returns (module, args) or (module, args, samples).",
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the program goes.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write the program to.")],
     quantize: Annotated[
         str | None,
         typer.Option(
@@ -68,20 +69,20 @@ def export(
         typer.Option(help="Most noise of the outputs, as a share of their energy; layers stay float32 for it."),
     ] = None,
     licence: Annotated[
-        str, typer.Option(help="Of the certificate's samples: 'own text', 'procedural', …")
+        str, typer.Option(help="License of the certificate's samples: 'own text', 'procedural', …")
     ] = "procedural",
     tolerance: Annotated[
         str,
         typer.Option(
-            help="Of native against torch: exact, tight, standard or quantised; chosen by --quantize if empty."
+            help="Tolerance of native against torch: exact, tight, standard or quantised; by --quantize if empty."
         ),
     ] = "",
     growth_bytes: Annotated[
         int | None,
         typer.Option(
             min=0,
-            help="By how much weights may grow to be faster (Winograd's form of 3x3 convolutions); 0 for the smallest "
-            "program, 8 MiB if it is not given.",
+            help="Bytes by which weights may grow to be faster (Winograd's form of 3x3 convolutions); 0 for the "
+            "smallest program, 8 MiB if it is not given.",
         ),
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show the graph after each pass.")] = False,
@@ -129,17 +130,19 @@ def import_command(
         Path,
         typer.Option(exists=True, file_okay=False, help="A folder of pictures like those that the app will give."),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the program goes.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write the program to.")],
     option: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Argument of the class, as JSON or text; repeatable.")
     ] = None,
     size: Annotated[
         int, typer.Option(min=8, max=2048, help="Side of the square that the model takes, in pixels.")
     ] = 224,
-    mean: Annotated[str, typer.Option(help="Of red, green and blue, in [0, 1].")] = "0.485,0.456,0.406",
-    std: Annotated[str, typer.Option(help="Likewise.")] = "0.229,0.224,0.225",
+    mean: Annotated[str, typer.Option(help="Means of red, green and blue, in [0, 1].")] = "0.485,0.456,0.406",
+    std: Annotated[str, typer.Option(help="Deviations of red, green and blue, in [0, 1].")] = "0.229,0.224,0.225",
     samples: Annotated[int, typer.Option(min=1, max=4096, help="Most pictures to calibrate on.")] = 64,
-    is_float: Annotated[bool, typer.Option("--float32", help="Not int8: exact, four times the bytes, slower.")] = False,
+    is_float: Annotated[
+        bool, typer.Option("--float32", help="Keep float32 in place of int8: exact, four times the bytes, slower.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compile a trained backbone of yours: architecture, state dict, pictures in; a certified int8 program out."""

@@ -3,14 +3,15 @@
 from typing import Annotated
 
 import typer
-from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
-from alcove.platform.cli.output import AsJson, print_json, print_rows, say, when
+from alcove.platform.cli.connection import CallOptions
+from alcove.platform.cli.options import CommandGroup
+from alcove.platform.cli.output import print_json, print_rows, say, when
 from alcove.platform.cli.references import VersionArgument, resolve
 from alcove.platform.client import AliasMove, AliasProposal
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Point names such as @production to versions.")
+app = CommandGroup(no_args_is_help=True, help="Point names such as @production to versions.")
 
 Feature = Annotated[str, typer.Argument(help="The feature.")]
 Alias = Annotated[str, typer.Argument(help="The alias, without @.")]
@@ -23,16 +24,13 @@ def set_command(
     name: VersionArgument,
     alias: Alias,
     reason: Reason,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Point an alias to a version, or propose it where the feature's rules ask for a second person."""
-    with connect(server, token_file, tls_root) as client:
+    with call.connect() as client:
         feature, version = resolve(client, name)
         done = client.set_alias(feature, alias.removeprefix("@"), version, reason=reason)
-    _tell(done, as_json=as_json)
+    _tell(done, as_json=call.as_json)
 
 
 @app.command("remove")
@@ -41,45 +39,36 @@ def remove(
     feature: Feature,
     alias: Alias,
     reason: Reason,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Take an alias away, or propose it likewise; its history stays."""
-    with connect(server, token_file, tls_root) as client:
+    with call.connect() as client:
         done = client.remove_alias(feature, alias.removeprefix("@"), reason=reason)
-    _tell(done, as_json=as_json)
+    _tell(done, as_json=call.as_json)
 
 
 @app.command("approve")
 def approve(
     *,
     proposal_id: Annotated[str, typer.Argument(help="Id of the proposal (ap-…).")],
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Make a move that somebody else proposed."""
-    with connect(server, token_file, tls_root) as client:
+    with call.connect() as client:
         done = client.approve_alias(proposal_id)
-    _tell(done, as_json=as_json)
+    _tell(done, as_json=call.as_json)
 
 
 @app.command("list")
 def list_command(
     *,
     feature: Feature,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """List the aliases of a feature, and the moves that wait for approval."""
-    with connect(server, token_file, tls_root) as client:
+    with call.connect() as client:
         aliases = client.aliases(feature)
-    if as_json:
+    if call.as_json:
         print_json(aliases)
         return
     print_rows([_row(move) for move in aliases.aliases], as_json=False, empty="no alias yet: alcove model alias set")
@@ -103,16 +92,13 @@ def list_command(
 def history(
     *,
     feature: Feature,
-    alias: Annotated[str, typer.Argument(help="Only this alias.")] = "",
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    alias: Annotated[str, typer.Argument(help="Alias: only its moves.")] = "",
+    call: CallOptions,
 ) -> None:
     """List every move that the aliases of a feature ever made, oldest first."""
-    with connect(server, token_file, tls_root) as client:
+    with call.connect() as client:
         moves = client.alias_moves(feature, alias.removeprefix("@"))
-    if as_json:
+    if call.as_json:
         print_json(moves)
     else:
         print_rows([_row(move) for move in moves], as_json=False, empty="no alias ever moved")

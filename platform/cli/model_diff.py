@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
-from alcove.platform.cli.output import AsJson, print_diff, print_json, print_table, say
+from alcove.platform.cli.connection import CallOptions
+from alcove.platform.cli.output import print_diff, print_json, print_table, say
 from alcove.platform.cli.program_diff import (
     Figure,
     ProgramFigures,
@@ -47,10 +47,7 @@ def diff(
     is_profiled: Annotated[
         bool, typer.Option("--profile", help="As --measure, and tell what each type of operator takes.")
     ] = False,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Compare two versions or programs: sizes, memory, weights, operators, certificate, times, signature, lineage."""
     names = (left, right)
@@ -58,12 +55,12 @@ def diff(
     if all(Path(name).is_file() for name in names):  # no server is needed
         sides = [_file(name, measures) for name in names]
     else:
-        with connect(server, token_file, tls_root) as client:
+        with call.connect() as client:
             sides = [
                 _file(name, measures) if Path(name).is_file() else _version(client, name, measures) for name in names
             ]
     found = compare(*sides)
-    if as_json:
+    if call.as_json:
         print_json(asdict(found))
     else:
         _print(found)

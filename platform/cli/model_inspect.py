@@ -23,7 +23,7 @@ def inspect(
     ] = False,
     given: Annotated[
         list[str] | None,
-        typer.Option("--input", metavar="VALUE", help="For --profile: as `alcove model profile` takes it."),
+        typer.Option("--input", metavar="VALUE", help="Input for --profile: as `alcove model profile` takes it."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -3,9 +3,9 @@
 from typing import Annotated
 
 import typer
-from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
+from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.failures import FAILED
-from alcove.platform.cli.output import AsJson, print_json, print_rows, say, when
+from alcove.platform.cli.output import print_json, print_rows, say, when
 from alcove.platform.cli.references import VersionArgument, resolve
 from alcove.platform.client import Version
 
@@ -17,15 +17,12 @@ Reason = Annotated[str, typer.Option(help="Why; kept with the version, and audit
 def validate(
     *,
     name: VersionArgument,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Recompute the certificate on the server and hold every figure against its bound; exit code 1 if one fails."""
-    with connect(server, token_file, tls_root) as client:
+    with call.connect() as client:
         version, validation = client.validate_version(*resolve(client, name))
-    if as_json:
+    if call.as_json:
         print_json({"version": version, "validation": validation})
     else:
         rows = [
@@ -48,45 +45,36 @@ def release(
     *,
     name: VersionArgument,
     reason: Reason,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Say that a validated (or deprecated) version may be used."""
-    with connect(server, token_file, tls_root) as client:
+    with call.connect() as client:
         version = client.release_version(*resolve(client, name), reason=reason)
-    _tell(version, as_json=as_json)
+    _tell(version, as_json=call.as_json)
 
 
 def deprecate(
     *,
     name: VersionArgument,
     reason: Reason,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Say that a released version should not be chosen any more; devices that have it keep it."""
-    with connect(server, token_file, tls_root) as client:
+    with call.connect() as client:
         version = client.deprecate_version(*resolve(client, name), reason=reason)
-    _tell(version, as_json=as_json)
+    _tell(version, as_json=call.as_json)
 
 
 def revoke(
     *,
     name: VersionArgument,
     reason: Reason,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Forbid a version for ever: every device of every app drops it at its next check-in.  There is no way back."""
-    with connect(server, token_file, tls_root) as client:
+    with call.connect() as client:
         version, apps = client.revoke_version(*resolve(client, name), reason=reason)
-    if as_json:
+    if call.as_json:
         print_json({"version": version, "apps": apps})
         return
     where = f"devices of {', '.join(apps)} drop it at their next check-in" if apps else "no app ever used it"
@@ -121,10 +109,7 @@ def rules(
             "--released-only/--any-state", help="Whether rollouts and experiments take only released versions."
         ),
     ] = None,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Show what versions of a feature are held against; with options, set those and keep the others."""
     ops = None if allowed_op is None else () if allowed_op == ["any"] else tuple(allowed_op)
@@ -138,11 +123,11 @@ def rules(
         "must_be_released": must_be_released,
     }
     changes = {field: value for field, value in given.items() if value is not None}
-    with connect(server, token_file, tls_root) as client:
+    with call.connect() as client:
         held = client.rules(feature)
         if changes:
             held = client.set_rules(feature, held.model_copy(update=changes))
-    if as_json:
+    if call.as_json:
         print_json(held)
         return
     rows = [

@@ -71,10 +71,10 @@ def profile(
             help="One per input: the text, a JSON array, or @FILE.npy; none: those of the certificate, or made ones.",
         ),
     ] = None,
-    runs: Annotated[int, typer.Option(min=1, max=100_000, help="How many are measured; medians are shown.")] = 100,
-    threads: Annotated[int, typer.Option(min=1, max=16, help="Of the session.")] = 1,
+    runs: Annotated[int, typer.Option(min=1, max=100_000, help="Number of runs to measure; medians are shown.")] = 100,
+    threads: Annotated[int, typer.Option(min=1, max=16, help="Threads of the session.")] = 1,
     by: Annotated[
-        By, typer.Option(help="What a row is: each operator, a type of them, a module of the model.")
+        By, typer.Option(help="Meaning of a row: an operator, a type of operators, a module of the model.")
     ] = By.OP,
     top: Annotated[int, typer.Option(min=0, help="Rows that are shown, by time; 0: all.")] = 25,
     trace: Annotated[

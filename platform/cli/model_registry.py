@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
-from alcove.platform.cli.output import AsJson, plain, print_json, print_markdown, print_rows, say, show_progress, when
+from alcove.platform.cli.connection import CallOptions
+from alcove.platform.cli.output import plain, print_json, print_markdown, print_rows, say, show_progress, when
 from alcove.platform.cli.references import VersionArgument, parse_reference
 from alcove.platform.client import VersionDetails
 from alcove.platform.domain.records import VersionState
@@ -20,7 +20,7 @@ def push(
         typer.Argument(metavar="[VARIANT=]FILE…", help="Programs; a bare file is the variant 'default'."),
     ] = None,
     feature: Annotated[str, typer.Option(help="The feature.")] = "",
-    version: Annotated[str, typer.Option(help="Its new version, MAJOR.MINOR.PATCH.")] = "",
+    version: Annotated[str, typer.Option(help="Version to publish, MAJOR.MINOR.PATCH.")] = "",
     team: Annotated[str, typer.Option(help="The team that owns the feature.")] = "",
     key: Annotated[
         list[Path] | None,
@@ -29,7 +29,7 @@ def push(
     colleague: Annotated[
         list[Path] | None, typer.Option(help="Public key file of another member; what they signed counts; repeatable.")
     ] = None,
-    threshold: Annotated[int, typer.Option(min=1, help="How many of the team have to sign.")] = 1,
+    threshold: Annotated[int, typer.Option(min=1, help="Number of the team's members that have to sign.")] = 1,
     out: Annotated[
         Path | None, typer.Option(help="Publish nothing yet: write a change that colleagues sign (alcove keys sign).")
     ] = None,
@@ -51,10 +51,7 @@ def push(
             help="What a device must have for a variant; of those that fit, it takes the one that needs most.",
         ),
     ] = None,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Package, verify, upload, sign on this machine, and publish a version; repeating goes on where a cut was.
 
@@ -71,7 +68,7 @@ def push(
         raise typer.BadParameter(f"also give {', '.join(lacking)}, or --signed CHANGE")
 
     told = {"training_run": training_run, "code_revision": code_revision, "data": data, "parent": parent}
-    with connect(server, token_file, tls_root) as client:
+    with call.connect() as client:
         pushed = (
             push_signed(client, signed)
             if signed
@@ -87,15 +84,15 @@ def push(
                 lineage=Lineage.model_validate(told) if any(told.values()) else None,
                 deltas_from=deltas_from,
                 needs=needs or [],
-                is_quiet=as_json,
+                is_quiet=call.as_json,
             )
         )
     if pushed is None:
-        if as_json:
+        if call.as_json:
             print_json({"change": str(out)})
         else:
             say(f"{out} waits for colleagues: alcove keys sign {out} --key KEY, then push --signed {out}")
-    elif as_json:
+    elif call.as_json:
         print_json(pushed)
     else:
         say(f"{pushed.feature} {pushed.version} is published (manifest {pushed.manifest_sha256})")
@@ -103,36 +100,32 @@ def push(
 
 def list_command(
     *,
-    feature: Annotated[str, typer.Option(help="Only of this feature.")] = "",
-    team: Annotated[str, typer.Option(help="Only of this team.")] = "",
+    feature: Annotated[str, typer.Option(help="Feature: only what belongs to it.")] = "",
+    team: Annotated[str, typer.Option(help="Team: only what belongs to it.")] = "",
     state: Annotated[
         list[VersionState] | None,
-        typer.Option(help="Only in this state; repeatable."),
+        typer.Option(help="State: only versions in it; repeatable."),
     ] = None,
-    alias: Annotated[str, typer.Option(help="Only what this alias points to.")] = "",
+    alias: Annotated[str, typer.Option(help="Alias: only what it points to.")] = "",
     tag: Annotated[
-        list[str] | None, typer.Option(metavar="KEY[=VALUE]", help="Only with this tag; repeatable, all must fit.")
+        list[str] | None,
+        typer.Option(metavar="KEY[=VALUE]", help="Tag: only versions that have it; repeatable, all must fit."),
     ] = None,
-    text: Annotated[
-        str, typer.Option(help="Only where each of these words occurs: names, lineage, model card, tags.")
-    ] = "",
+    text: Annotated[str, typer.Option(help="Words that must all occur in names, lineage, model card or tags.")] = "",
     order: Annotated[
         Literal["oldest", "newest", "highest"],
-        typer.Option(help="By publication, or by feature and highest version first."),
+        typer.Option(help="Order: by publication, or by feature and highest version first."),
     ] = "oldest",
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many; all if it is not given.")] = None,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Most versions to list; all if it is not given.")] = None,
+    call: CallOptions,
 ) -> None:
     """List published versions; every filter that is given must fit."""
     tags = dict(item.partition("=")[::2] for item in tag or [])
-    with connect(server, token_file, tls_root) as client:
+    with call.connect() as client:
         versions = client.versions(
             feature, team=team, states=state or (), alias=alias, tags=tags, text=text, order=order, limit=limit
         )
-    if as_json:
+    if call.as_json:
         print_json(versions)
         return
     rows = [
@@ -154,16 +147,13 @@ def list_command(
 def show(
     *,
     name: VersionArgument,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Show everything that is known of a version: state, lineage, signature, checks, history and model card."""
     named = parse_reference(name)
-    with connect(server, token_file, tls_root) as client:
+    with call.connect() as client:
         details = client.version_details(named.feature, version=named.version, alias=named.alias)
-    if as_json:
+    if call.as_json:
         print_json(details.model_dump(mode="json", exclude={"manifest"}))
     else:
         _print(details)
@@ -214,16 +204,13 @@ def download(
     name: VersionArgument,
     variant: Annotated[str, typer.Option(help="The program of this variant; needed where there are several.")] = "",
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Where it goes; FEATURE-VERSION-VARIANT.alc if not given.")
+        Path | None, typer.Option("--out", "-o", help="File to write; FEATURE-VERSION-VARIANT.alc if it is not given.")
     ] = None,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Download a program, verified against its digest; a download that was cut goes on where it ended."""
     named = parse_reference(name)
-    with connect(server, token_file, tls_root) as client:
+    with call.connect() as client:
         details = client.version_details(named.feature, version=named.version, alias=named.alias)
         version = details.version
         if version.state == "revoked":
@@ -235,7 +222,7 @@ def download(
             )
         chosen = programs[variant or next(iter(programs))]
         path = out or Path(f"{version.feature}-{version.version}-{chosen.name}.alc")
-        with show_progress(of="bytes", quiet=as_json) as progress:
+        with show_progress(of="bytes", quiet=call.as_json) as progress:
             task = progress.add_task(plain(path.name), total=chosen.size_bytes)
             size_bytes = client.download_blob(
                 chosen.sha256, path, progress=lambda done, _all: progress.update(task, completed=done)
@@ -248,7 +235,7 @@ def download(
         "size_bytes": size_bytes,
         "sha256": chosen.sha256,
     }
-    if as_json:
+    if call.as_json:
         print_json(facts)
     else:
         say(f"{path}: {version.feature} {version.version} {chosen.name}, {size_bytes} bytes, {chosen.sha256}")

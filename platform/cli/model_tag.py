@@ -3,14 +3,15 @@
 from typing import Annotated
 
 import typer
-from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
-from alcove.platform.cli.output import AsJson, print_json, say
+from alcove.platform.cli.connection import CallOptions
+from alcove.platform.cli.options import CommandGroup
+from alcove.platform.cli.output import print_json, say
 from alcove.platform.cli.references import VersionArgument, resolve
 from alcove.platform.client import Version
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Say something about versions, to find them by.")
+app = CommandGroup(no_args_is_help=True, help="Say something about versions, to find them by.")
 
 
 @app.command("set")
@@ -18,18 +19,15 @@ def set_command(
     *,
     name: VersionArgument,
     tag: Annotated[str, typer.Argument(metavar="KEY=VALUE", help="The tag; an equal key is replaced.")],
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Give a version a tag, or its tag another value."""
     key, equals, value = tag.partition("=")
     if not equals:
         raise typer.BadParameter(f"write KEY=VALUE, got {tag!r}")
-    with connect(server, token_file, tls_root) as client:
+    with call.connect() as client:
         version = client.set_tag(*resolve(client, name), key, value)
-    _tell(version, as_json=as_json)
+    _tell(version, as_json=call.as_json)
 
 
 @app.command("remove")
@@ -37,15 +35,12 @@ def remove(
     *,
     name: VersionArgument,
     key: Annotated[str, typer.Argument(help="Key of the tag.")],
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Take a tag from a version."""
-    with connect(server, token_file, tls_root) as client:
+    with call.connect() as client:
         version = client.remove_tag(*resolve(client, name), key)
-    _tell(version, as_json=as_json)
+    _tell(version, as_json=call.as_json)
 
 
 def _tell(version: Version, *, as_json: bool) -> None:

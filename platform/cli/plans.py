@@ -1,6 +1,7 @@
 """Parses a rollout's plan from the command line: stages and guardrails as short texts, or all of it as a file."""
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -9,7 +10,7 @@ from alcove.platform.cli.shares import share_permyriad
 from alcove.platform.client import GuardrailPlan, Plan, StagePlan
 from pydantic import ValidationError
 
-__all__ = ["PLAN_FIELDS", "PlanOptions", "duration_s", "guardrail_of", "plan_of", "stage_of"]
+__all__ = ["PLAN_FIELDS", "PlanOptions", "duration_s", "guardrail_of", "stage_of"]
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION: Final = re.compile(r"(\d{1,6})([smhd])", re.ASCII)
@@ -21,46 +22,80 @@ PLAN_FIELDS: Final = tuple(Plan.model_fields)
 Act = Literal["hold", "pause", "roll_back", "halt"]
 
 
+@dataclass(frozen=True)
 class PlanOptions:
     """The options of a plan, as Typer reads them."""
 
-    Stages = Annotated[
+    stages: Annotated[
         list[str] | None,
         typer.Option(
             "--stage",
             help="A step, SHARE[:TIME[:DEVICES]]: 1%:2d:5000 is 1 % for at least 2 days and until each group has "
             "about 5000 devices. Repeatable, rising.",
         ),
-    ]
-    Guardrails = Annotated[
+    ] = None
+    guardrails: Annotated[
         list[str] | None,
         typer.Option(
             "--guard",
             help="What must not get worse, METRIC:MARGIN: crash_fallback:0.5%, error:1%, refused:2%, or "
             "latency:20ms[:QUANTILE]. Repeatable.",
         ),
-    ]
-    OnHarm = Annotated[
+    ] = None
+    on_harm: Annotated[
         Act | None,
         typer.Option(help="What harm does: pause, roll_back or halt (the default). Unattested reports only pause."),
-    ]
-    OnTimeout = Annotated[
+    ] = None
+    on_timeout: Annotated[
         Act | None, typer.Option(help="What happens when a stage was not found safe in time: hold (the default), …")
-    ]
-    Timeout = Annotated[str | None, typer.Option(help="After how long that is, such as 14d; by default never.")]
-    Waiver = Annotated[
+    ] = None
+    timeout: Annotated[
+        str | None, typer.Option(help="Time after which a stage is too late, such as 14d; by default never.")
+    ] = None
+    waiver: Annotated[
         str | None,
         typer.Option(help="Why it may advance by itself where a stage is safe; else a person advances. Audited."),
-    ]
-    Epsilon = Annotated[str | None, typer.Option(help="Privacy loss of one report; 1 by default, 2 at most.")]
-    LatencyEdges = Annotated[
+    ] = None
+    epsilon: Annotated[str | None, typer.Option(help="Privacy loss of one report; 1 by default, 2 at most.")] = None
+    latency_edges_ms: Annotated[
         list[float] | None, typer.Option("--latency-edge", help="Upper edge of a latency bin in ms; repeatable.")
-    ]
-    Window = Annotated[str | None, typer.Option(help="A device reports once in so long, such as 1d (the default).")]
-    File = Annotated[
+    ] = None
+    window: Annotated[str | None, typer.Option(help="A device reports once in so long, such as 1d (the default).")] = (
+        None
+    )
+    file: Annotated[
         Path | None,
         typer.Option("--plan", help="The plan as JSON, as `rollout status ID --json` prints it; options go before it."),
-    ]
+    ] = None
+
+    def plan(self) -> tuple[Plan, tuple[str, ...]]:
+        """Return the plan that the options mean, and the names of its fields that were given.
+
+        Raises:
+            typer.BadParameter: an option or the file reads otherwise.
+        """
+        given: dict[str, object] = {
+            "stages": None if self.stages is None else tuple(map(stage_of, self.stages)),
+            "guardrails": None if self.guardrails is None else tuple(map(guardrail_of, self.guardrails)),
+            "on_harm": self.on_harm,
+            "on_timeout": self.on_timeout,
+            "timeout_s": None if self.timeout is None else duration_s(self.timeout),
+            "waiver": self.waiver,
+            "epsilon": self.epsilon,
+            "latency_edges_ms": None if self.latency_edges_ms is None else tuple(self.latency_edges_ms),
+            "window_s": None if self.window is None else duration_s(self.window),
+        }
+        given = {name: value for name, value in given.items() if value is not None}
+        if self.file is None:
+            return Plan().model_copy(update=given), tuple(given)
+        try:
+            plan = Plan.model_validate_json(self.file.read_bytes())
+        except OSError as error:
+            raise typer.BadParameter(f"{self.file}: {error.strerror}") from None
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise typer.BadParameter(f"{self.file}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        return plan.model_copy(update=given), PLAN_FIELDS
 
 
 def duration_s(text: str) -> int:
@@ -106,45 +141,3 @@ def guardrail_of(text: str) -> GuardrailPlan:
         return GuardrailPlan(metric="latency", margin=float(rest[0][:-2]), quantile=quantile)
     shapes = ", ".join(f"{name}:0.5%" for name in _SHARES)
     raise typer.BadParameter(f"a guardrail is written {shapes} or latency:20ms:0.95; got {text!r}")
-
-
-def plan_of(
-    *,
-    stages: list[str] | None,
-    guardrails: list[str] | None,
-    on_harm: Act | None,
-    on_timeout: Act | None,
-    timeout: str | None,
-    waiver: str | None,
-    epsilon: str | None,
-    latency_edges_ms: list[float] | None,
-    window: str | None,
-    file: Path | None,
-) -> tuple[Plan, tuple[str, ...]]:
-    """Return the plan that the options mean, and the names of its fields that were given.
-
-    Raises:
-        typer.BadParameter: an option or the file reads otherwise.
-    """
-    given: dict[str, object] = {
-        "stages": None if stages is None else tuple(map(stage_of, stages)),
-        "guardrails": None if guardrails is None else tuple(map(guardrail_of, guardrails)),
-        "on_harm": on_harm,
-        "on_timeout": on_timeout,
-        "timeout_s": None if timeout is None else duration_s(timeout),
-        "waiver": waiver,
-        "epsilon": epsilon,
-        "latency_edges_ms": None if latency_edges_ms is None else tuple(latency_edges_ms),
-        "window_s": None if window is None else duration_s(window),
-    }
-    given = {name: value for name, value in given.items() if value is not None}
-    if file is None:
-        return Plan().model_copy(update=given), tuple(given)
-    try:
-        plan = Plan.model_validate_json(file.read_bytes())
-    except OSError as error:
-        raise typer.BadParameter(f"{file}: {error.strerror}") from None
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise typer.BadParameter(f"{file}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-    return plan.model_copy(update=given), PLAN_FIELDS

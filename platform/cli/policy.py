@@ -3,15 +3,16 @@
 from typing import Annotated
 
 import typer
-from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
-from alcove.platform.cli.output import AsJson, percent, print_json, print_rows, when
+from alcove.platform.cli.connection import CallOptions
+from alcove.platform.cli.options import CommandGroup
+from alcove.platform.cli.output import percent, print_json, print_rows, when
 from alcove.platform.cli.shares import share_permyriad
 from alcove.platform.client import Holdout, Layer
 
 __all__ = ["holdouts", "layers"]
 
-layers = typer.Typer(no_args_is_help=True, help="Sets of experiments of an app that exclude each other.")
-holdouts = typer.Typer(no_args_is_help=True, help="Devices of an app that take part in no experiment.")
+layers = CommandGroup(no_args_is_help=True, help="Sets of experiments of an app that exclude each other.")
+holdouts = CommandGroup(no_args_is_help=True, help="Devices of an app that take part in no experiment.")
 
 App = Annotated[str, typer.Option("--app", help="The app.")]
 ValidateOnly = Annotated[bool, typer.Option("--validate-only", help="Check everything and keep nothing.")]
@@ -23,28 +24,22 @@ def create(
     name: Annotated[str, typer.Argument(help="Its name, unique in the app.")],
     app_name: App,
     validate_only: ValidateOnly = False,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Create a layer; it stays for ever, with its salt."""
-    with connect(server, token_file, tls_root) as client:
-        _show_layers([client.create_layer(app_name, name, validate_only=validate_only)], as_json=as_json)
+    with call.connect() as client:
+        _show_layers([client.create_layer(app_name, name, validate_only=validate_only)], as_json=call.as_json)
 
 
 @layers.command("list")
 def list_command(
     *,
     app_name: App,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """List the layers of an app, and what running experiments hold of each."""
-    with connect(server, token_file, tls_root) as client:
-        _show_layers(client.layers(app_name), as_json=as_json)
+    with call.connect() as client:
+        _show_layers(client.layers(app_name), as_json=call.as_json)
 
 
 @holdouts.command("set")
@@ -54,29 +49,23 @@ def set_command(
     app_name: App,
     etag: Annotated[str, typer.Option(help="The holdout's etag as you know it; refused if it has changed since.")] = "",
     validate_only: ValidateOnly = False,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Hold a share of the devices out of every experiment; it may rise only while none runs."""
-    with connect(server, token_file, tls_root) as client:
+    with call.connect() as client:
         holdout = client.set_holdout(app_name, share_permyriad(share), etag=etag, validate_only=validate_only)
-    _show_holdout(holdout, as_json=as_json)
+    _show_holdout(holdout, as_json=call.as_json)
 
 
 @holdouts.command("show")
 def show(
     *,
     app_name: App,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Show how many devices are held out."""
-    with connect(server, token_file, tls_root) as client:
-        _show_holdout(client.holdout(app_name), as_json=as_json)
+    with call.connect() as client:
+        _show_holdout(client.holdout(app_name), as_json=call.as_json)
 
 
 def _show_layers(found: list[Layer], *, as_json: bool) -> None:

@@ -4,17 +4,18 @@ from contextlib import suppress
 from typing import Annotated
 
 import typer
-from alcove.platform.cli.connection import DEFAULT_SERVER, Server, TlsRoot, TokenFile, connect
+from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.explaining import Explained, show_explanations
-from alcove.platform.cli.output import AsJson, percent, print_json, print_rows, say, when
-from alcove.platform.cli.plans import PlanOptions, duration_s, plan_of
+from alcove.platform.cli.options import CommandGroup
+from alcove.platform.cli.output import percent, print_json, print_rows, say, when
+from alcove.platform.cli.plans import PlanOptions, duration_s
 from alcove.platform.cli.rollout_details import show_details
 from alcove.platform.cli.shares import share_permyriad
 from alcove.platform.client import DeadlineError, Rollout
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Move an app's devices to a version, step by step.")
+app = CommandGroup(no_args_is_help=True, help="Move an app's devices to a version, step by step.")
 
 RolloutId = Annotated[str, typer.Argument(help="Id of the rollout (ro-…).")]
 Override = Annotated[
@@ -43,46 +44,23 @@ def create(
     ] = None,
     override_reason: Override = "",
     audience: Audience = "",
-    stage: PlanOptions.Stages = None,
-    guard: PlanOptions.Guardrails = None,
-    on_harm: PlanOptions.OnHarm = None,
-    on_timeout: PlanOptions.OnTimeout = None,
-    timeout: PlanOptions.Timeout = None,
-    waiver: PlanOptions.Waiver = None,
-    epsilon: PlanOptions.Epsilon = None,
-    latency_edge: PlanOptions.LatencyEdges = None,
-    window: PlanOptions.Window = None,
-    plan_file: PlanOptions.File = None,
+    planned: PlanOptions,
     validate_only: ValidateOnly = False,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Create a rollout: by hand, or in stages that are watched.
 
     Example: --stage 1%:2d:5000 --stage 10%:2d --stage 50%:2d --guard crash_fallback:0.5% --guard refused:2%
     """
     wanted = None if share is None else share_permyriad(share)
-    plan, given = plan_of(
-        stages=stage,
-        guardrails=guard,
-        on_harm=on_harm,
-        on_timeout=on_timeout,
-        timeout=timeout,
-        waiver=waiver,
-        epsilon=epsilon,
-        latency_edges_ms=latency_edge,
-        window=window,
-        file=plan_file,
-    )
-    with connect(server, token_file, tls_root) as client:
+    plan, given = planned.plan()
+    with call.connect() as client:
         rollout = client.create_rollout(
             app_name, feature, version, plan=plan if given else None, audience=audience, validate_only=validate_only
         )
         if wanted is not None and not validate_only:
             rollout = client.advance_rollout(rollout.rollout_id, wanted, override_reason=override_reason)
-    _show([rollout], as_json=as_json)
+    _show([rollout], as_json=call.as_json)
 
 
 @app.command("update")
@@ -90,68 +68,42 @@ def update(
     *,
     rollout_id: RolloutId,
     audience: Annotated[str | None, typer.Option(help="Who may take part; '' is every device.")] = None,
-    stage: PlanOptions.Stages = None,
-    guard: PlanOptions.Guardrails = None,
-    on_harm: PlanOptions.OnHarm = None,
-    on_timeout: PlanOptions.OnTimeout = None,
-    timeout: PlanOptions.Timeout = None,
-    waiver: PlanOptions.Waiver = None,
-    epsilon: PlanOptions.Epsilon = None,
-    latency_edge: PlanOptions.LatencyEdges = None,
-    window: PlanOptions.Window = None,
-    plan_file: PlanOptions.File = None,
+    planned: PlanOptions,
     etag: Etag = "",
     validate_only: ValidateOnly = False,
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Change a draft; of a live rollout the stages to come, what happens by itself, and the audience (wider only)."""
-    plan, given = plan_of(
-        stages=stage,
-        guardrails=guard,
-        on_harm=on_harm,
-        on_timeout=on_timeout,
-        timeout=timeout,
-        waiver=waiver,
-        epsilon=epsilon,
-        latency_edges_ms=latency_edge,
-        window=window,
-        file=plan_file,
-    )
+    plan, given = planned.plan()
     fields = tuple(f"plan.{name}" for name in given) + (() if audience is None else ("audience",))
     if not fields:
         raise typer.BadParameter("nothing to change: give an option")
-    with connect(server, token_file, tls_root) as client:
+    with call.connect() as client:
         rollout = client.update_rollout(
             rollout_id, fields=fields, plan=plan, audience=audience or "", etag=etag, validate_only=validate_only
         )
-    _show([rollout], as_json=as_json)
+    _show([rollout], as_json=call.as_json)
 
 
 @app.command("status")
 def status(
     *,
     rollout_id: Annotated[str | None, typer.Argument(help="Id of the rollout; else all are listed.")] = None,
-    app_name: Annotated[str, typer.Option("--app", help="Only of this app.")] = "",
-    feature: Annotated[str, typer.Option(help="Only of this feature.")] = "",
+    app_name: Annotated[str, typer.Option("--app", help="App: only what belongs to it.")] = "",
+    feature: Annotated[str, typer.Option(help="Feature: only what belongs to it.")] = "",
     is_explained: Explained.Flag = False,
     device: Explained.Device = "",
     secret: Explained.Secret = "",
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Show one rollout with its plan and the last look at it, or list all; --explain: what one device would run."""
-    with connect(server, token_file, tls_root) as client:
+    with call.connect() as client:
         if is_explained:
-            show_explanations(client, app_name, feature, device=device, secret=secret, as_json=as_json)
+            show_explanations(client, app_name, feature, device=device, secret=secret, as_json=call.as_json)
             return
         rollouts = [client.rollout(rollout_id)] if rollout_id else client.rollouts(app_name, feature)
-    _show(rollouts, as_json=as_json)
-    if rollout_id and not as_json:
+    _show(rollouts, as_json=call.as_json)
+    if rollout_id and not call.as_json:
         show_details(rollouts[0])
 
 
@@ -160,15 +112,12 @@ def watch(
     *,
     rollout_id: RolloutId,
     for_time: Annotated[str, typer.Option("--for", help="Stop after this long, such as 8h.")] = "1d",
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Print the rollout now and at each change, until it has ended; with --json a line of JSON each time."""
-    with connect(server, token_file, tls_root) as client, suppress(DeadlineError):
+    with call.connect() as client, suppress(DeadlineError):
         for rollout in client.watch_rollout(rollout_id, timeout_s=duration_s(for_time)):
-            say(rollout.model_dump_json() if as_json else _line(rollout))
+            say(rollout.model_dump_json() if call.as_json else _line(rollout))
 
 
 @app.command("advance")
@@ -180,16 +129,13 @@ def advance(
     ] = "",
     override_reason: Override = "",
     etag: Etag = "",
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Raise the share to that of the next stage, or to the one given; 100% makes the version the default."""
     wanted = share_permyriad(share) if share else 0
-    with connect(server, token_file, tls_root) as client:
+    with call.connect() as client:
         rollout = client.advance_rollout(rollout_id, wanted, override_reason=override_reason, etag=etag)
-    _show([rollout], as_json=as_json)
+    _show([rollout], as_json=call.as_json)
 
 
 @app.command("approve")
@@ -197,14 +143,11 @@ def approve(
     *,
     rollout_id: RolloutId,
     etag: Etag = "",
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Make the advance that somebody else has proposed."""
-    with connect(server, token_file, tls_root) as client:
-        _show([client.approve_rollout(rollout_id, etag=etag)], as_json=as_json)
+    with call.connect() as client:
+        _show([client.approve_rollout(rollout_id, etag=etag)], as_json=call.as_json)
 
 
 @app.command("pause")
@@ -212,14 +155,11 @@ def pause(
     *,
     rollout_id: RolloutId,
     etag: Etag = "",
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Keep the share and refuse to advance."""
-    with connect(server, token_file, tls_root) as client:
-        _show([client.pause_rollout(rollout_id, etag=etag)], as_json=as_json)
+    with call.connect() as client:
+        _show([client.pause_rollout(rollout_id, etag=etag)], as_json=call.as_json)
 
 
 @app.command("resume")
@@ -227,14 +167,11 @@ def resume(
     *,
     rollout_id: RolloutId,
     etag: Etag = "",
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Allow to advance again."""
-    with connect(server, token_file, tls_root) as client:
-        _show([client.resume_rollout(rollout_id, etag=etag)], as_json=as_json)
+    with call.connect() as client:
+        _show([client.resume_rollout(rollout_id, etag=etag)], as_json=call.as_json)
 
 
 @app.command("rollback")
@@ -243,14 +180,11 @@ def rollback(
     rollout_id: RolloutId,
     reason: Reason,
     etag: Etag = "",
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Return all devices to the default version."""
-    with connect(server, token_file, tls_root) as client:
-        _show([client.roll_back_rollout(rollout_id, reason, etag=etag)], as_json=as_json)
+    with call.connect() as client:
+        _show([client.roll_back_rollout(rollout_id, reason, etag=etag)], as_json=call.as_json)
 
 
 @app.command("halt")
@@ -259,14 +193,11 @@ def halt(
     rollout_id: RolloutId,
     reason: Reason,
     etag: Etag = "",
-    server: Server = DEFAULT_SERVER,
-    token_file: TokenFile = None,
-    tls_root: TlsRoot = None,
-    as_json: AsJson = False,
+    call: CallOptions,
 ) -> None:
     """Forbid the version in the app, whatever runs it; a draft, running, paused or completed rollout names it."""
-    with connect(server, token_file, tls_root) as client:
-        _show([client.halt_rollout(rollout_id, reason, etag=etag)], as_json=as_json)
+    with call.connect() as client:
+        _show([client.halt_rollout(rollout_id, reason, etag=etag)], as_json=call.as_json)
 
 
 def _show(rollouts: list[Rollout], *, as_json: bool) -> None:

@@ -30,8 +30,8 @@ def serve_command(
     database: Database = None,
     blobs: Blobs = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    grpc_port: Annotated[int, typer.Option(help="For teams and operators; 0: any free port.")] = 7443,
-    http_port: Annotated[int, typer.Option(help="For devices; 0: any free port.")] = 7480,
+    grpc_port: Annotated[int, typer.Option(help="Port for teams and operators; 0: any free port.")] = 7443,
+    http_port: Annotated[int, typer.Option(help="Port for devices; 0: any free port.")] = 7480,
     tls_certificate: Annotated[Path | None, typer.Option(help="PEM certificate chain for both ports.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="PEM key of the certificate.")] = None,
     client_ca: Annotated[
@@ -40,9 +40,9 @@ def serve_command(
     client_certificates: Annotated[
         Path | None, typer.Option(help='JSON file of their names and roles: {"dns:deploy.acme.example": "operator"}.')
     ] = None,
-    mtls_port: Annotated[int, typer.Option(help="For callers with client certificates; 0: any free port.")] = 7444,
+    mtls_port: Annotated[int, typer.Option(help="Port for callers with client certificates; 0: any free port.")] = 7444,
     metrics_port: Annotated[
-        int | None, typer.Option(help="Answers Prometheus at /metrics, without TLS; 0: any free port.")
+        int | None, typer.Option(help="Port that answers Prometheus at /metrics, without TLS; 0: any free port.")
     ] = None,
     traces: Annotated[
         str | None, typer.Option(help="OTLP collector for traces, http(s)://host:4317, or console.")
@@ -53,7 +53,9 @@ def serve_command(
     reports_per_second: Annotated[int, typer.Option(help="Reports accepted a second, of all devices.")] = 100_000,
     bodies_per_second: Annotated[int, typer.Option(help="Bodies of reports read a second, good or bad.")] = 5000,
     connections: Annotated[int, typer.Option(help="Connections of devices, open at once.")] = 2048,
-    connections_per_address: Annotated[int, typer.Option(help="The same, from one address.")] = 64,
+    connections_per_address: Annotated[
+        int, typer.Option(help="Connections of devices from one address, open at once.")
+    ] = 64,
     requests_per_address: Annotated[int, typer.Option(help="Requests of devices a second from one address.")] = 200,
     behind_proxy: Annotated[
         str, typer.Option(help="Addresses of your own proxies, with commas: they limit addresses in our place.")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 from alcove.platform.cli.output import AsJson, print_json, print_rows, say, show_progress
-from alcove.platform.cli.plans import PlanOptions, plan_of
+from alcove.platform.cli.plans import PlanOptions
 from alcove.platform.client import Plan
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage
@@ -44,23 +44,14 @@ def simulate(
         Mechanism,
         typer.Option(help="How reports become sums. prio3 is planned: no device sends such reports yet."),
     ] = Mechanism.RANDOMISED_RESPONSE,
-    runs: Annotated[int, typer.Option(help="How often all of it is repeated.")] = 20,
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 1,
+    runs: Annotated[int, typer.Option(help="Number of repetitions of the whole simulation.")] = 20,
+    seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 1,
     is_advanced: Annotated[
         bool, typer.Option("--advance/--no-advance", help="Whether a person advances as soon as a stage is safe.")
     ] = True,
-    stage: PlanOptions.Stages = None,
-    guard: PlanOptions.Guardrails = None,
-    on_harm: PlanOptions.OnHarm = None,
-    on_timeout: PlanOptions.OnTimeout = None,
-    timeout: PlanOptions.Timeout = None,
-    waiver: PlanOptions.Waiver = None,
-    epsilon: PlanOptions.Epsilon = None,
-    latency_edge: PlanOptions.LatencyEdges = None,
-    window: PlanOptions.Window = None,
-    plan_file: PlanOptions.File = None,
+    planned: PlanOptions,
     plot: Annotated[
-        Path | None, typer.Option(help="Also draw it: .png, .svg, .pdf, or .html for a page of its own.")
+        Path | None, typer.Option(help="File to draw it to: .png, .svg, .pdf, or .html for a page of its own.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -72,18 +63,7 @@ def simulate(
     _check_plot(plot)
     if mechanism is Mechanism.PRIO3:
         say("alcove: prio3 is planned; what devices send today is --mechanism randomised-response", err=True)
-    plan, _ = plan_of(
-        stages=stage,
-        guardrails=guard,
-        on_harm=on_harm,
-        on_timeout=on_timeout,
-        timeout=timeout,
-        waiver=waiver,
-        epsilon=epsilon,
-        latency_edges_ms=latency_edge,
-        window=window,
-        file=plan_file,
-    )
+    plan, _ = planned.plan()
     usual = _behaviour("--control", control, Behaviour())
     try:
         scenario = Scenario(

@@ -170,8 +170,8 @@ def test_what_a_server_says_is_shown_as_it_is(
     text = "".join(text for name, text in TEXTS.items() if name != "half")  # which no answer can hold
     arguments = [*command.format(**shown_to.ids).split(), *(["--json"] if as_json else [])]
     arguments += ["--server", shown_to.address, "--token-file", str(shown_to.token_file)]
-    module = __import__(f"alcove.platform.cli.{MODULES[command.split(maxsplit=1)[0]]}", fromlist=["connect"])
-    monkeypatch.setattr(module, "connect", lambda *given: Poisoned(connection.connect(*given), text))
+    connect = connection.CallOptions.connect
+    monkeypatch.setattr(connection.CallOptions, "connect", lambda call: Poisoned(connect(call), text))
     assert run(arguments) == 0
     said = capsys.readouterr()
     assert is_harmless(said.out + said.err)
@@ -179,15 +179,6 @@ def test_what_a_server_says_is_shown_as_it_is(
     assert not any(line.strip().startswith("alcove: all is well") for line in said.out.splitlines())
     if as_json:
         json.loads(said.out)
-
-
-MODULES = {
-    "model": "model_registry",
-    "rollout": "rollout",
-    "experiment": "experiment",
-    "layer": "policy",
-    "holdout": "policy",
-}
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["shown", "json"])

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from alcove.platform.cli import experiment as command
+from alcove.platform.cli.connection import CallOptions
 from alcove.platform.client import ExperimentReport
 
 from tests.platform.cli.terminal import Shop
@@ -107,8 +108,9 @@ def test_results_show_the_corrected_difference_and_what_the_correction_did(
             },
         }
     )  # fmt: skip
-    monkeypatch.setattr(command, "connect", lambda *_: nullcontext(SimpleNamespace(results=lambda _: report)))
-    command.results(experiment_id="ex-1")
+    answering = nullcontext(SimpleNamespace(results=lambda _: report))
+    monkeypatch.setattr(CallOptions, "connect", lambda _: answering)
+    command.results(experiment_id="ex-1", call=CallOptions())
     told = capsys.readouterr().out
     assert "new - old, CUPED: 2.1% [0.4, 3.8], theta 0.812, variance -31.3 %" in told
     assert "newer - old, CUPED" not in told

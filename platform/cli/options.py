@@ -1,0 +1,53 @@
+"""Lets a command take a group of options as one parameter: a dataclass whose fields are options."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Any, get_type_hints
+
+import typer
+
+__all__ = ["CommandGroup"]
+
+
+class CommandGroup(typer.Typer):
+    """A `Typer` whose commands may take dataclasses: the fields of one are options of the command, in its place."""
+
+    def command(self, name: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:  # type: ignore[override]  # commands here are named only
+        """Return a decorator that adds a command and returns the function as it was."""
+        register = super().command(name)
+
+        def add(function: Callable[..., None]) -> Callable[..., None]:
+            register(_flatten(function))
+            return function
+
+        return add
+
+
+def _flatten(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a function of the same parameters, with those of dataclasses replaced by the fields."""
+    hints = get_type_hints(function, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    if not groups:
+        return function
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(function).parameters.values():
+        group = groups.get(parameter.name)
+        if group is None:
+            parameters.append(parameter.replace(annotation=hints[parameter.name]))
+            continue
+        types = get_type_hints(group, include_extras=True)
+        parameters += [
+            inspect.Parameter(each.name, parameter.kind, default=each.default, annotation=types[each.name])
+            for each in fields(group)
+        ]
+
+    def call(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{each.name: given.pop(each.name) for each in fields(group)})
+        function(**given)
+
+    call.__name__, call.__doc__ = function.__name__, function.__doc__
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # inspect reads it
+    return call
