@@ -91,11 +91,11 @@ class History:
                 self._files.write_whole(self._covariates_path, json.dumps(kept).encode())
 
     def bin_of(self, task: "TaskPolicy") -> int:
-        """Return the bin of a task, in [0, task.pre_bin_count); 0 where none is known."""
+        """Return the bin of a task, in [0, task.layout.covariate_bins); 0 where none is known."""
         if not task.pre_edges:
             return 0
         number = self._read(self._covariates_path).get(task.task_id)
-        return number if type(number) is int and 0 <= number < task.pre_bin_count else 0
+        return number if type(number) is int and 0 <= number < task.layout.covariate_bins else 0
 
     def forget(self) -> None:
         """Remove everything (the user opted out); tasks that the device is in count it as unknown from now on (H2).

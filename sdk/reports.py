@@ -85,7 +85,7 @@ class _Pending:
     @property
     def outcome(self) -> int:
         """Outcome that the cell stands for."""
-        return self.task.outcome_of(self.cell)
+        return self.task.layout.axes(self.cell).outcome
 
 
 @dataclass(slots=True)

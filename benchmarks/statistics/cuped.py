@@ -19,6 +19,7 @@ from alcove.platform.stats.cuped_gain import joint_model
 from alcove.platform.stats.decision import Difference
 from alcove.platform.stats.pre_period import corrected_pairs
 from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.registry.policy import HistogramLayout
 
 RATE = 0.6
 DEVICES = (1_000, 10_000, 100_000, 1_000_000)
@@ -127,6 +128,4 @@ def _drawn(
     answers = np.full((cells.size, cells.size), float(response.other_probability))
     np.fill_diagonal(answers, float(response.keep_probability))
     told = np.sum([rng.multinomial(n, row / row.sum()) for n, row in zip(cells, answers, strict=True)], axis=0)
-    return aggregate_from_randomised_response(
-        told.tolist(), arms=arms.shape[0], outcomes=arms.shape[1], bins=arms.shape[2], epsilon=epsilon
-    )
+    return aggregate_from_randomised_response(told.tolist(), HistogramLayout(*arms.shape[:3]), epsilon=epsilon)

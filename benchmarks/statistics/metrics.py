@@ -16,6 +16,7 @@ from alcove.platform.stats._ratio import Interval
 from alcove.platform.stats.aggregate import FloatArray
 from alcove.platform.stats.aggregator_noise import draw_noise
 from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.registry.policy import HistogramLayout
 
 from benchmarks.statistics.rates import Z_TWO_SIDED
 
@@ -96,5 +97,5 @@ def _aggregate(
     np.fill_diagonal(answers, float(response.keep_probability))
     told = sum(rng.multinomial(count, row / row.sum()) for count, row in zip(cells, answers, strict=True))
     return aggregate_from_randomised_response(
-        [int(count) for count in np.asarray(told)], arms=2, outcomes=SIDE, bins=SIDE, epsilon=epsilon
+        [int(count) for count in np.asarray(told)], HistogramLayout(2, SIDE, SIDE), epsilon=epsilon
     )

@@ -55,11 +55,10 @@ class Fleet:
             chances: of each arm, the probability of each of its cells.
             active: share of the devices that report, if their budget lets them.
         """
-        per_arm = task.cell_count // task.arm_count
         may = self._may_report()
         if active < 1:
             may &= self._rng.random(len(may), dtype=np.float32) < active
-        counts = np.zeros(task.cell_count, np.int64)
+        counts = np.zeros(task.layout.shape, np.int64)
         reported = np.zeros(len(may), bool)
         for arm, members in zip((CONTROL, TREATMENT), rollout_ranges(policy), strict=True):
             chosen = may & (self._buckets >= members.start) & (self._buckets < members.stop)
@@ -67,9 +66,9 @@ class Fleet:
             edges = np.cumsum(chances[arm])[:-1].astype(np.float32)
             drawn = self._rng.random(int(chosen.sum()), dtype=np.float32)
             cells = np.searchsorted(edges, drawn, side="right")
-            counts[arm * per_arm : (arm + 1) * per_arm] = np.bincount(cells, minlength=per_arm)
+            counts[arm] = np.bincount(cells, minlength=counts[arm].size).reshape(counts[arm].shape)
         self._debit(reported)
-        return counts
+        return counts.ravel()
 
     def _may_report(self) -> NDArray[np.bool_]:
         may = np.ones(len(self._buckets), bool)

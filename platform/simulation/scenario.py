@@ -6,7 +6,7 @@ from typing import Annotated, Final, Self
 
 from alcove.platform.domain.rollout_records import RolloutPlan
 from alcove.platform.domain.rollouts.plan import checked_plan
-from alcove.registry.policy import Outcome
+from alcove.registry.policy import HistogramLayout, Outcome
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 __all__ = ["Behaviour", "Mechanism", "Scenario"]
@@ -51,8 +51,7 @@ class Behaviour(BaseModel):
         return self
 
     def cells(self, edges_ms: tuple[float, ...]) -> list[float]:
-        """Return the probability of each cell of one arm, outcome-major, then latency bin; errors are in bin 0."""
-        bins = len(edges_ms) + 1
+        """Return the probability of each cell of one arm, in the order of `HistogramLayout`; errors are in bin 0."""
         below = [
             0.5 * math.erfc(-math.log(edge / self.latency_ms) / LATENCY_SPREAD / math.sqrt(2)) for edge in edges_ms
         ]
@@ -60,12 +59,14 @@ class Behaviour(BaseModel):
         answered = 1.0 - self.crash_fallback - self.error
         share = {Outcome.REFUSED: answered * self.refused, Outcome.ACCEPTED: answered * (1 - self.refused)}
         failed = {Outcome.ERROR: self.error, Outcome.FALLBACK: self.crash_fallback}
-        found = []
+        layout = HistogramLayout(arms=1, outcomes=len(Outcome), latency_bins=len(masses))
+        found = [0.0] * layout.cell_count
         for outcome in Outcome:
-            if outcome in share:
-                found += [share[outcome] * mass for mass in masses]
-            else:
-                found += [failed[outcome], *[0.0] * (bins - 1)]
+            if outcome in failed:
+                found[layout.cell_index(0, outcome)] = failed[outcome]
+                continue
+            for bin_number, mass in enumerate(masses):
+                found[layout.cell_index(0, outcome, bin_number)] = share[outcome] * mass
         return found
 
 

@@ -56,23 +56,18 @@ class _Randomised:
 
     def aggregate(self) -> Aggregate:
         task = self._task
-        return aggregate_from_randomised_response(
-            self._counts.tolist(),
-            arms=task.arm_count,
-            outcomes=task.outcome_count,
-            bins=task.latency_bin_count,
-            epsilon=task.epsilon_fraction,
-        )
+        return aggregate_from_randomised_response(self._counts.tolist(), task.layout, epsilon=task.epsilon_fraction)
 
 
 class _Shared:
     def __init__(self, task: TaskPolicy, rng: np.random.Generator) -> None:
         self._rng, self._epsilon = rng, Fraction(task.epsilon_fraction)
-        self._shape = (task.arm_count, task.outcome_count, task.latency_bin_count)
+        self._layout = task.layout
         self._windows: list[Aggregate] = []
 
     def add(self, true_counts: NDArray[np.int64]) -> None:
-        noised = true_counts.reshape(self._shape) + draw_noise(self._rng, self._shape, self._epsilon)
+        cells = self._layout.reshape(true_counts).squeeze(axis=-1)  # a rollout has no covariate
+        noised = cells + draw_noise(self._rng, cells.shape, self._epsilon)
         reports = int(true_counts.sum())
         window = aggregate_from_noised_histogram(noised, reports=reports, epsilon=self._epsilon)
         self._windows = [pool([*self._windows, window])]

@@ -18,6 +18,7 @@ from alcove.platform.stats.aggregate import Aggregate, FloatArray, regrouped
 from alcove.platform.stats.decision import Difference
 from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.metrics import cuped_difference
+from alcove.registry.policy.layout import HistogramLayout
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +51,7 @@ def split_pre_period(aggregate: Aggregate, edges: Sequence[float]) -> tuple[Aggr
     """Return the aggregate without the earlier share, and the joint histogram with it.
 
     Args:
-        aggregate: [arms, outcomes, latency bins x pre bins], the pre bin running fastest.
+        aggregate: in the order of `HistogramLayout`, latency bins and covariate bins on one axis.
         edges: of the earlier share, at least one.
 
     Raises:
@@ -60,11 +61,13 @@ def split_pre_period(aggregate: Aggregate, edges: Sequence[float]) -> tuple[Aggr
     latency_bins, rest = divmod(aggregate.bins, pre_bins)
     if not edges or rest:
         raise ArgumentError("pre_edges", "at least one, their bins dividing those of the reports", tuple(edges))
-    arms, outcomes = aggregate.arms, aggregate.outcomes
-    arm, outcome, latency, pre = np.indices((arms, outcomes, latency_bins, pre_bins)).reshape(4, -1)
-    plain = regrouped(aggregate, (arm * outcomes + outcome) * latency_bins + latency, (arms, outcomes, latency_bins))
-    joint = regrouped(aggregate, (arm * pre_bins + pre) * outcomes + outcome, (arms, pre_bins, outcomes))
-    return plain, PrePeriod(joint, tuple(edges))
+    layout = HistogramLayout(aggregate.arms, aggregate.outcomes, latency_bins, pre_bins)
+    without = replace(layout, covariate_bins=1)
+    cells = [layout.axes(cell) for cell in range(layout.cell_count)]
+    plain = np.array([without.cell_index(cell.arm, cell.outcome, cell.latency) for cell in cells])
+    shape = (layout.arms, layout.covariate_bins, layout.outcomes)
+    joint = np.ravel_multi_index(tuple(np.array([(c.arm, c.covariate, c.outcome) for c in cells]).T), shape)
+    return regrouped(aggregate, plain, without.shape[:3]), PrePeriod(regrouped(aggregate, joint, shape), tuple(edges))
 
 
 def corrected_pairs(

@@ -23,35 +23,34 @@ from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.limits import MAX_CELLS
 from alcove.privacy.errors import ParameterError
 from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.registry.policy.layout import HistogramLayout
 
 
 def aggregate_from_randomised_response(
-    counts: Sequence[int], *, arms: int, outcomes: int, bins: int, epsilon: Fraction
+    counts: Sequence[int], layout: HistogramLayout, *, epsilon: Fraction
 ) -> Aggregate:
     """Return the aggregate that the randomised answers estimate.
 
     Args:
-        counts: answers per reported cell, flattened [arms, outcomes, bins] in C order, integers >= 0.
-        arms: number of arms, >= 1.
-        outcomes: number of outcomes, >= 2.
-        bins: number of bins, >= 1; of latency times those of the earlier share where reports tell it (`pre_period.py`).
+        counts: answers per reported cell, integers >= 0.
+        layout: order of the cells, with at least 2 outcomes; the aggregate's bins are those of latency times those of
+            the covariate (`pre_period.py`).
         epsilon: privacy loss of one answer, as in the task the devices answered; bounds in privacy/limits.py.
 
     Raises:
-        ArgumentError: a dimension or epsilon is out of bounds, or the counts don't match the cells or are negative.
+        ArgumentError: layout or epsilon is out of bounds, or the counts don't match the cells or are negative.
         AggregateError: more reports than an aggregate may hold.
 
     Source: privacy/randomised_response.py (estimate, covariance given the true cells); see the module's docstring.
     """
-    for name, value, least in (("arms", arms, 1), ("outcomes", outcomes, 2), ("bins", bins, 1)):
-        if value < least:
-            raise ArgumentError(name, f"at least {least}", value)
-    cells = arms * outcomes * bins
+    if layout.outcomes < 2:
+        raise ArgumentError("layout", "of at least 2 outcomes", layout.outcomes)
+    cells = layout.cell_count
     if cells > MAX_CELLS:
-        raise ArgumentError("arms * outcomes * bins", f"at most {MAX_CELLS} cells", cells)
+        raise ArgumentError("layout", f"of at most {MAX_CELLS} cells", cells)
     integers = [int(count) for count in counts]
     if len(integers) != cells:
-        raise ArgumentError("counts", f"{cells} cells ({arms} x {outcomes} x {bins})", f"{len(integers)} cells")
+        raise ArgumentError("counts", f"{cells} cells {layout.shape}", f"{len(integers)} cells")
     if min(integers) < 0:
         raise ArgumentError("counts", "at least 0 in every cell", min(integers))
     try:
@@ -59,7 +58,7 @@ def aggregate_from_randomised_response(
     except ParameterError as error:
         raise ArgumentError(error.name, error.bound, error.value) from error
     return Aggregate(
-        estimates=np.asarray(mechanism.estimate(integers), dtype=np.float64).reshape(arms, outcomes, bins),
+        estimates=np.asarray(mechanism.estimate(integers), dtype=np.float64).reshape(*layout.shape[:2], -1),
         noise_covariance=np.asarray(mechanism.covariance(integers), dtype=np.float64),
         reports=sum(integers),
     )

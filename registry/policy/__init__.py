@@ -53,6 +53,10 @@ if TYPE_CHECKING:
         Explanation,
         explain,
     )
+    from alcove.registry.policy.layout import (
+        CellAxes,
+        HistogramLayout,
+    )
     from alcove.registry.policy.outcome import (
         Outcome,
     )
@@ -62,6 +66,7 @@ _HOME: Final = {
     "Arm": "document",
     "Audience": "audience",
     "Candidate": "assignment",
+    "CellAxes": "layout",
     "Check": "assignment",
     "DeviceAttributes": "attributes",
     "ExperimentPolicy": "document",
@@ -69,6 +74,7 @@ _HOME: Final = {
     "FeaturePolicy": "document",
     "Halt": "document",
     "HaltedVersion": "document",
+    "HistogramLayout": "layout",
     "Holdout": "document",
     "Outcome": "outcome",
     "Policy": "document",
@@ -101,6 +107,7 @@ __all__ = [
     "Arm",
     "Audience",
     "Candidate",
+    "CellAxes",
     "Check",
     "DeviceAttributes",
     "ExperimentPolicy",
@@ -108,6 +115,7 @@ __all__ = [
     "FeaturePolicy",
     "Halt",
     "HaltedVersion",
+    "HistogramLayout",
     "Holdout",
     "Outcome",
     "Policy",

@@ -36,6 +36,7 @@ from alcove.registry.canonical import (
 )
 from alcove.registry.errors import AudienceError
 from alcove.registry.policy.audience import Audience, overlaps
+from alcove.registry.policy.layout import HistogramLayout
 from alcove.registry.policy.outcome import Outcome
 from pydantic import (
     Field,
@@ -142,19 +143,19 @@ class TaskTerms(Part):
         return Fraction(self.epsilon)
 
     @property
-    def latency_bin_count(self) -> int:
-        """Bins of latency: one more than there are edges."""
-        return len(self.latency_edges_ms) + 1
-
-    @property
-    def pre_bin_count(self) -> int:
-        """Bins of the earlier share: 1 without edges; else one for devices that nothing is known of, and the others."""
-        return len(self.pre_edges) + 2 if self.pre_edges else 1
+    def layout(self) -> HistogramLayout:
+        """Order of the cells: one more latency bin than edges; with covariate edges one more bin, 0, for "unknown"."""
+        return HistogramLayout(
+            arms=self.arm_count,
+            outcomes=self.outcome_count,
+            latency_bins=len(self.latency_edges_ms) + 1,
+            covariate_bins=len(self.pre_edges) + 2 if self.pre_edges else 1,
+        )
 
     @property
     def cell_count(self) -> int:
         """Number of cells a report may name."""
-        return self.arm_count * self.outcome_count * self.latency_bin_count * self.pre_bin_count
+        return self.layout.cell_count
 
     def digest(self) -> str:
         """Return the id that a task with these terms has, 64 hex digits."""
@@ -204,30 +205,15 @@ class TaskPolicy(TaskTerms):
         return bisect.bisect_right(self.pre_edges, accepted / answers) + 1
 
     def cell_index(self, arm: int, outcome: int, latency_ms: float, pre_bin: int = 0) -> int:
-        """Return the cell of one measurement, in [0, cell_count): by arm, then outcome, latency bin, earlier share.
+        """Return the cell of one measurement in the order of `layout`, in [0, cell_count).
 
         Raises:
             ValueError: arm, outcome or bin out of range, latency negative or not a number.
         """
-        if not 0 <= pre_bin < self.pre_bin_count:
-            msg = f"the bin of the earlier share must be in [0, {self.pre_bin_count}), got {pre_bin}"
-            raise ValueError(msg)
-        if not 0 <= arm < self.arm_count:
-            msg = f"arm must be in [0, {self.arm_count}), got {arm}"
-            raise ValueError(msg)
-        if not 0 <= outcome < self.outcome_count:
-            msg = f"outcome must be in [0, {self.outcome_count}), got {outcome}"
-            raise ValueError(msg)
         if math.isnan(latency_ms) or latency_ms < 0:
             msg = f"latency must be at least 0 ms, got {latency_ms}"
             raise ValueError(msg)
-        latency_bin = bisect.bisect_right(self.latency_edges_ms, latency_ms)
-        cell = (arm * self.outcome_count + outcome) * self.latency_bin_count + latency_bin
-        return cell * self.pre_bin_count + pre_bin
-
-    def outcome_of(self, cell: int) -> int:
-        """Return the outcome that a cell stands for."""
-        return cell // (self.latency_bin_count * self.pre_bin_count) % self.outcome_count
+        return self.layout.cell_index(arm, outcome, bisect.bisect_right(self.latency_edges_ms, latency_ms), pre_bin)
 
     def window_at(self, now_s: int) -> int | None:
         """Return the number of the window that holds `now_s`, or None before the first one."""

@@ -294,7 +294,7 @@ def test_cells_are_a_bijection_and_edges_belong_to_the_upper_bin() -> None:
 def test_earlier_share_is_the_innermost_part_of_the_cell() -> None:
     """Arm x outcome x latency x earlier share covers [0, cell_count) once; every cell tells its outcome."""
     terms = task(arm_count=3, pre_edges=(0.5, 0.8))
-    assert terms.pre_bin_count == 4
+    assert terms.layout.covariate_bins == 4
     cells = [
         (terms.cell_index(arm, outcome, ms, pre_bin), outcome)
         for arm in range(3)
@@ -303,8 +303,8 @@ def test_earlier_share_is_the_innermost_part_of_the_cell() -> None:
         for pre_bin in range(4)
     ]
     assert [cell for cell, _ in cells] == list(range(terms.cell_count))
-    assert [terms.outcome_of(cell) for cell, _ in cells] == [outcome for _, outcome in cells]
-    assert [task().outcome_of(cell) for cell in range(task().cell_count)] == [0, 0, 0, 1, 1, 1] * 2
+    assert [terms.layout.axes(cell).outcome for cell, _ in cells] == [outcome for _, outcome in cells]
+    assert [task().layout.axes(cell).outcome for cell in range(task().cell_count)] == [0, 0, 0, 1, 1, 1] * 2
     for pre_bin in (-1, 4):
         with pytest.raises(ValueError, match="must be"):
             terms.cell_index(0, 0, 1.0, pre_bin)

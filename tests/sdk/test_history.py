@@ -42,8 +42,8 @@ def told(device: Device) -> list[tuple[int, int, int]]:
     found = []
     for entry in json.loads((device.folder / "reports" / "pending.json").read_bytes()):
         task = TaskPolicy.model_validate_json(entry["task"])
-        arm = entry["cell"] // (task.cell_count // task.arm_count)
-        found.append((arm, task.outcome_of(entry["cell"]), entry["cell"] % task.pre_bin_count))
+        cell = task.layout.axes(entry["cell"])
+        found.append((cell.arm, cell.outcome, cell.covariate))
     return found
 
 

@@ -66,8 +66,7 @@ def cells(device: Device) -> list[tuple[int, int, int]]:
     found = []
     for entry in json.loads(path.read_bytes()) if path.exists() else []:
         task = TaskPolicy.model_validate_json(entry["task"])
-        side, place = divmod(entry["cell"], task.outcome_count * task.latency_bin_count)
-        found.append((side, *divmod(place, task.latency_bin_count)))
+        found.append(task.layout.axes(entry["cell"])[:3])
     return found
 
 

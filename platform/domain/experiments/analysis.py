@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from alcove.platform.domain.experiments.plan import correction_of, guardrails_of, primary_of
 from alcove.platform.domain.experiments.schedule import next_look_reports
-from alcove.platform.domain.experiments.task import bin_values_ms, outcome_count
+from alcove.platform.domain.experiments.task import bin_values_ms
 from alcove.platform.domain.records import ExperimentRecord, StoredDecision
 from alcove.platform.stats import (
     Aggregate,
@@ -125,13 +125,7 @@ def aggregate_of(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[in
     Raises:
         StatsError: the counts are more than they accept.
     """
-    return aggregate_from_randomised_response(
-        counts,
-        arms=task.arm_count,
-        outcomes=outcome_count(record),
-        bins=task.latency_bin_count * task.pre_bin_count,
-        epsilon=Fraction(record.epsilon),
-    )
+    return aggregate_from_randomised_response(counts, task.layout, epsilon=Fraction(record.epsilon))
 
 
 def find_alarm(record: ExperimentRecord, aggregate: Aggregate) -> str:

@@ -239,8 +239,8 @@ def _cuped_error_ratio(plan: ExperimentPlan, task: TaskPolicy, shares: list[floa
         mechanism=Mechanism.RANDOMISED_RESPONSE,
         epsilon=task.epsilon_fraction,
         devices=plan.expected_devices or 1,
-        outcomes=task.outcome_count,
-        latency_bins=task.latency_bin_count,
+        outcomes=task.layout.outcomes,
+        latency_bins=task.layout.latency_bins,
     )
 
 

@@ -30,9 +30,7 @@ class RandomisedReports:
         """
         aggregate = aggregate_from_randomised_response(
             await cell_counts(session, task.task_id, task.cell_count),
-            arms=task.arm_count,
-            outcomes=task.outcome_count,
-            bins=task.latency_bin_count,
+            task.layout,
             epsilon=Fraction(task.epsilon),
         )
         return aggregate, await window_count(session, task.task_id)

@@ -37,7 +37,7 @@ def send(served: Served, task: TaskPolicy, crashed: tuple[float, float], devices
     cells = []
     for arm, share in enumerate(crashed):
         outcome = np.where(rng.random(devices) < share, Outcome.FALLBACK, Outcome.ACCEPTED)
-        cells.append((arm * task.outcome_count + outcome) * task.latency_bin_count)
+        cells.append(np.array([task.layout.cell_index(arm, int(each)) for each in outcome]))
     true = rng.permutation(np.concatenate(cells))
     others = (true + rng.integers(1, task.cell_count, len(true))) % task.cell_count
     told = np.where(rng.random(len(true)) < keep, true, others)

@@ -48,7 +48,7 @@ class Given:
     async def read(self, session: AsyncSession, task: TaskPolicy) -> tuple[Aggregate, int]:
         """As Evidence."""
         self.asked.append(task)
-        estimates = np.zeros((2, len(Outcome), task.latency_bin_count))
+        estimates = np.zeros(task.layout.shape[:3])
         for arm, (devices, crashed) in enumerate(zip(self.devices, self.crashed, strict=True)):
             estimates[arm, Outcome.FALLBACK, 0] = round(devices * crashed)
             estimates[arm, Outcome.REFUSED, 0] = round(devices * self.refused)

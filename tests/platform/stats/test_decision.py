@@ -18,6 +18,7 @@ from alcove.platform.stats import (
     compare,
 )
 from alcove.platform.stats.decision import ArmSize, decide
+from alcove.registry.policy import HistogramLayout
 from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -69,7 +70,7 @@ def test_arm_with_an_unbounded_difference_to_another_never_wins() -> None:
 
 def test_no_reports_hold_and_leave_everything_unknown() -> None:
     """Before the first report there is no estimate, no interval and no winner."""
-    aggregate = aggregate_from_randomised_response([0] * 16, arms=2, outcomes=2, bins=4, epsilon=Fraction(2))
+    aggregate = aggregate_from_randomised_response([0] * 16, HistogramLayout(2, 2, 4), epsilon=Fraction(2))
     result = compare(aggregate, bin_values_ms=(1, 2, 4, 8), minimum_cohort=0)
     assert (result.decision.kind, result.decision.code) == (DecisionKind.INCONCLUSIVE, ReasonCode.NO_REPORTS)
     for arm in result.arms:
@@ -149,7 +150,7 @@ def test_answers_all_in_one_cell_make_negative_estimates_and_no_trouble() -> Non
     for cell in range(16):
         counts = [0] * 16
         counts[cell] = 5_000
-        aggregate = aggregate_from_randomised_response(counts, arms=2, outcomes=2, bins=4, epsilon=Fraction(2))
+        aggregate = aggregate_from_randomised_response(counts, HistogramLayout(2, 2, 4), epsilon=Fraction(2))
         result = compare(aggregate, bin_values_ms=(1, 2, 4, 8), minimum_cohort=0)
         check_invariants(result)
         empty = result.arms[1 - cell // 8]

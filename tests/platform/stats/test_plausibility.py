@@ -15,6 +15,7 @@ from alcove.platform.stats.aggregator_noise import draw_noise
 from alcove.platform.stats.limits import ALARM_ALPHA
 from alcove.platform.stats.pre_period import split_pre_period
 from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.registry.policy import HistogramLayout
 
 ARMS, OUTCOMES, BINS = 2, 4, 2
 CELLS = ARMS * OUTCOMES * BINS
@@ -34,7 +35,7 @@ def randomised(true: np.ndarray, epsilon: Fraction, rng: np.random.Generator) ->
 
 def read(counts: np.ndarray, epsilon: Fraction) -> Aggregate:
     """The aggregate of told cells."""
-    return aggregate_from_randomised_response(counts.tolist(), arms=ARMS, outcomes=OUTCOMES, bins=BINS, epsilon=epsilon)
+    return aggregate_from_randomised_response(counts.tolist(), HistogramLayout(ARMS, OUTCOMES, BINS), epsilon=epsilon)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 4), Fraction(1), Fraction(2)])
@@ -113,5 +114,5 @@ def test_attestation_is_that_of_the_weakest_part() -> None:
     for aggregate in (attested, anonymous):
         plain, _ = split_pre_period(aggregate, (0.5, 0.7))
         assert plain.is_attested is aggregate.is_attested
-    rr = aggregate_from_randomised_response([5, 5, 5, 5], arms=2, outcomes=2, bins=1, epsilon=Fraction(1))
+    rr = aggregate_from_randomised_response([5, 5, 5, 5], HistogramLayout(2, 2, 1), epsilon=Fraction(1))
     assert not rr.is_attested

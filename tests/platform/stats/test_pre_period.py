@@ -28,6 +28,7 @@ from alcove.platform.stats.cuped_gain import joint_model
 from alcove.platform.stats.decision import Difference
 from alcove.platform.stats.pre_period import PrePeriod, corrected_pairs, pre_values
 from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.registry.policy import HistogramLayout
 from numpy.typing import NDArray
 
 Exact = Callable[[NDArray[np.int64]], Aggregate]
@@ -59,7 +60,7 @@ def drawn(rng: np.random.Generator, arms: FloatArray, devices: int, mechanism: M
     answers = np.full((cells.size, cells.size), float(response.other_probability))
     np.fill_diagonal(answers, float(response.keep_probability))
     told = np.sum([rng.multinomial(n, row / row.sum()) for n, row in zip(cells, answers, strict=True)], axis=0)
-    return aggregate_from_randomised_response(told.tolist(), arms=2, outcomes=2, bins=PRE_BINS, epsilon=Fraction(2))
+    return aggregate_from_randomised_response(told.tolist(), HistogramLayout(2, 2, 1, PRE_BINS), epsilon=Fraction(2))
 
 
 def corrected(aggregate: Aggregate) -> tuple[Difference, Difference]:

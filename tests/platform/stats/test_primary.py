@@ -23,7 +23,7 @@ from alcove.platform.stats import (
 )
 from alcove.platform.stats.multiplicity import adjusted
 from alcove.privacy.randomised_response import RandomisedResponse
-from alcove.registry.policy import Outcome
+from alcove.registry.policy import HistogramLayout, Outcome
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def test_ratio_intervals_cover_the_truth_under_randomised_response() -> None:
     keep, other = float(mechanism.keep_probability), float(mechanism.other_probability)
     scores, covered = [], 0
     for told in rng.multinomial(40_000, other + (keep - other) * cells.ravel(), size=400):
-        aggregate = aggregate_from_randomised_response(told.tolist(), arms=2, outcomes=4, bins=1, epsilon=Fraction(2))
+        aggregate = aggregate_from_randomised_response(told.tolist(), HistogramLayout(2, 4, 1), epsilon=Fraction(2))
         (pair,) = compare(aggregate, bin_values_ms=(1.0,), primary=PER_ANSWER, planned_reports=40_000).primary_pairs
         assert pair.value is not None
         assert pair.standard_error is not None
@@ -100,7 +100,7 @@ def test_a_planned_ratio_is_found_as_often_as_planned() -> None:
     keep, other = float(mechanism.keep_probability), float(mechanism.other_probability)
     won = 0
     for told in rng.multinomial(devices, other + (keep - other) * cells.ravel(), size=300):
-        aggregate = aggregate_from_randomised_response(told.tolist(), arms=2, outcomes=4, bins=1, epsilon=epsilon)
+        aggregate = aggregate_from_randomised_response(told.tolist(), HistogramLayout(2, 4, 1), epsilon=epsilon)
         found = compare(aggregate, bin_values_ms=(1.0,), primary=PER_ANSWER, planned_reports=devices, minimum_cohort=0)
         won += found.decision.winner == 1
     assert 0.73 < won / 300 < 0.87

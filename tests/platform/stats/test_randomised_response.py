@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from alcove.platform.stats import AggregateError, ArgumentError, aggregate_from_randomised_response
 from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.registry.policy import HistogramLayout
 
-SHAPE = {"arms": 2, "outcomes": 2, "bins": 2}
+LAYOUT = HistogramLayout(2, 2, 2)
 EPSILON = Fraction(2)
 TRUE_CELLS = np.array([500, 400, 300, 800, 50, 950, 600, 400])
 
@@ -28,7 +29,7 @@ def test_noise_and_sampling_add_up_to_what_varies_over_new_devices() -> None:
     scale = 10**6
     reports = int(TRUE_CELLS.sum()) * scale
     told = np.rint(other * reports + (keep - other) * TRUE_CELLS * scale).astype(np.int64)
-    aggregate = aggregate_from_randomised_response(told.tolist(), epsilon=EPSILON, **SHAPE)
+    aggregate = aggregate_from_randomised_response(told.tolist(), LAYOUT, epsilon=EPSILON)
     reports = aggregate.reports
     truth = aggregate.estimates.ravel() / reports
     seen = told / reports
@@ -52,7 +53,7 @@ def test_noise_covariance_equals_the_spread_of_repeated_answers_of_the_same_devi
     estimates = (told - TRUE_CELLS.sum() * other) / (keep - other)
     stated = np.mean(
         [
-            aggregate_from_randomised_response(row.tolist(), epsilon=EPSILON, **SHAPE).noise_covariance
+            aggregate_from_randomised_response(row.tolist(), LAYOUT, epsilon=EPSILON).noise_covariance
             for row in told[:200]
         ],
         axis=0,
@@ -68,7 +69,7 @@ def test_noise_covariance_equals_the_spread_of_repeated_answers_of_the_same_devi
 def test_estimates_have_the_shape_of_the_task_and_sum_to_the_reports() -> None:
     """Cells are flattened arm first, then outcome, then bin."""
     aggregate = aggregate_from_randomised_response(
-        [0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0], arms=2, outcomes=2, bins=3, epsilon=EPSILON
+        [0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0], HistogramLayout(2, 2, 3), epsilon=EPSILON
     )
     assert aggregate.estimates[1, 0, 0] == aggregate.estimates.max()
     assert aggregate.estimates.sum() == pytest.approx(9.0)
@@ -77,16 +78,14 @@ def test_estimates_have_the_shape_of_the_task_and_sum_to_the_reports() -> None:
 
 def test_malformed_counts_and_parameters_are_refused_by_name() -> None:
     """A typed error names what is wrong; the mechanism's own errors don't escape."""
-    sound: dict[str, Any] = {"counts": [1] * 8, "arms": 2, "outcomes": 2, "bins": 2, "epsilon": EPSILON}
+    sound: dict[str, Any] = {"counts": [1] * 8, "layout": LAYOUT, "epsilon": EPSILON}
     for field, value, name in (
         ("counts", [1] * 7, "counts"),
         ("counts", [1] * 9, "counts"),
         ("counts", [], "counts"),
         ("counts", [1] * 7 + [-1], "counts"),
-        ("arms", 0, "arms"),
-        ("outcomes", 1, "outcomes"),
-        ("bins", 0, "bins"),
-        ("bins", 1_000_000, "arms * outcomes * bins"),
+        ("layout", HistogramLayout(2, 1, 4), "layout"),
+        ("layout", HistogramLayout(2, 2, 1_000_000), "layout"),
         ("epsilon", Fraction(0), "epsilon"),
         ("epsilon", Fraction(-1), "epsilon"),
         ("epsilon", Fraction(10**6), "epsilon"),
