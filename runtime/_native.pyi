@@ -178,6 +178,22 @@ def manifest() -> list[OpInfo]:
 def kernels() -> list[tuple[str, str, str, str]]:
     """Return (op, dtype, isa, function) of each kernel of this build; for an (op, dtype) later lines are preferred."""
 
+def scratch_bytes(op: str, **sizes: int) -> int:
+    """Return how many bytes of scratch a node of operator `op` needs, by the formula that its rule checks.
+
+    Args:
+        op: name in the manifest.
+        sizes: attention: length, span, width, value_width; conv2d: in_c (of a group), out_w, out_c, groups, kernel_h,
+            kernel_w, stride_w, dilation_h, dilation_w; conv2d_i8: patch; conv_transpose2d: taps, in_c, out_c (of a
+            group); linear_dynamic_i8: inputs; matmul: n, k; rnn, gru, lstm: steps, batch, hidden, is_projected;
+            separable_conv2d: channels, in_w, out_w, rows, kernel_h, stride_h, has_expand; sort: count, element_bytes;
+            squeeze_excite_conv2d: channels, squeezed; winograd_conv2d: in_c, out_c.
+
+    Raises:
+        TypeError: a size is missing or unknown.
+        ValueError: the operator has no scratch, or a size is out of range.
+    """
+
 def functions(op: str) -> dict[str, int]:
     """Return the functions of op "unary" or "binary" by name, with their numbers in the file format; {} for others."""
 

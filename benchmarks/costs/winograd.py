@@ -6,8 +6,8 @@ from itertools import product
 from typing import Any, Final
 
 import numpy as np
+from alcove.runtime import _native
 from alcove.runtime.compiler.costs import DIRECT_NS, WINOGRAD_NS, Convolution
-from alcove.runtime.compiler.winograd import scratch_bytes
 from alcove.runtime.format.spec import DType
 from alcove.runtime.model import load
 from alcove.runtime.testing import Assembly
@@ -91,7 +91,7 @@ def _direct(sizes: Convolution) -> bytes:
 def _winograd(sizes: Convolution) -> bytes:
     panels = -(-sizes.outputs // 16)
     weights = np.zeros(panels * 16 * (1 + 36 * (sizes.inputs + 1)), np.float32)
-    room = scratch_bytes(sizes.inputs, sizes.outputs)
+    room = _native.scratch_bytes("winograd_conv2d", in_c=sizes.inputs, out_c=sizes.outputs)
     return _program(sizes, "winograd_conv2d", weights, room, (1, 1, 1, 1, 0, *FREE))
 
 

@@ -8,6 +8,7 @@ exports.
 from dataclasses import dataclass
 from typing import Final
 
+from alcove.runtime import _native
 from alcove.runtime.format.spec import PANEL_COLUMNS
 
 WINOGRAD_TILE: Final = 4
@@ -113,8 +114,16 @@ class Separable:
 
     def held_bytes(self, rows: int) -> int:
         """Return what exists of both images between the convolutions, so many rows at a time."""
-        lines = (rows - 1) * self.stride + self.kernel[0] if self.inputs else 0
-        return lines * self.line_bytes + rows * self.row_bytes
+        return _native.scratch_bytes(
+            "separable_conv2d",
+            channels=self.channels,
+            in_w=self.in_columns,
+            out_w=self.columns,
+            rows=rows,
+            kernel_h=self.kernel[0],
+            stride_h=self.stride,
+            has_expand=int(self.inputs > 0),
+        )
 
     def counts(self, rows: int) -> tuple[float, ...]:
         """Return what is done, in the order of `SEPARABLE_NS`: `rows` at a time, or with 0 image after image."""

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from alcove.runtime import _native
 from alcove.runtime.compiler.builder import row_major_strides, unary_attributes
 from alcove.runtime.compiler.graph import NONE, Graph, Node
 from alcove.runtime.compiler.patterns import Scene, rewrite
-from alcove.runtime.compiler.rules.attention import attention_scratch_bytes
 from alcove.runtime.format.attributes import (
     AttentionAttributes,
     MatmulAttributes,
@@ -94,7 +94,7 @@ def _made(scene: Scene, node: Node, inputs: Sequence[str], attributes: Attention
     out = node.outputs[0]
     length, width = scene.shape(inputs[0])[-2:]
     span, value_width = scene.shape(inputs[2])[-2:]
-    bytes_needed = attention_scratch_bytes(length, span, width, value_width)
+    bytes_needed = _native.scratch_bytes("attention", length=length, span=span, width=width, value_width=value_width)
     scratch = scene.new(f"{out}:scratch", DType.U8, (bytes_needed,))
     rows = _batch(scene, inputs)
     if (*rows, length, value_width) == scene.shape(out):

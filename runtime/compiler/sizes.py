@@ -14,10 +14,16 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import sympy
+from alcove.runtime import _native
 from alcove.runtime.compiler.capture import Captured
-from alcove.runtime.compiler.rules.attention import ATTENTION_ROWS
 from alcove.runtime.compiler.telling import expressions_of, telling
 from numpy.typing import NDArray
+
+_MOST_SCORES: Final = (
+    _native.scratch_bytes("attention", length=2**20, span=1, width=1, value_width=1)
+    - _native.scratch_bytes("attention", length=0, span=1, width=1, value_width=1)
+) // 4
+"""Rows of scores that `attention` works on at a time."""
 
 Kind = Literal["constant", "symbol", "add", "sub", "mul", "floordiv", "mod", "min", "max"]
 
@@ -159,7 +165,7 @@ class Fitter:
         for first, second in combinations(self._sizes, 2):
             yield [first.times(second), first, second]
         for length, span in product(self._sizes, repeat=2):
-            yield [length.at_most(ATTENTION_ROWS).times(span), span.in_panels(), span]
+            yield [length.at_most(_MOST_SCORES).times(span), span.in_panels(), span]
 
 
 _KINDS: Final[dict[str, Kind]] = {

@@ -8,11 +8,11 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Final
 
+from alcove.runtime import _native
 from alcove.runtime.compiler.builder import has_function
 from alcove.runtime.compiler.graph import Graph, Node, Value
 from alcove.runtime.compiler.pack import packed
 from alcove.runtime.compiler.quantise.forms import layer_attributes
-from alcove.runtime.compiler.rules.convolution import block_pixels
 from alcove.runtime.compiler.rules.reduction import FOLDS
 from alcove.runtime.compiler.separable import is_pointwise
 from alcove.runtime.format.attributes import (
@@ -134,7 +134,7 @@ def _joined(values: dict[str, Value], unit: _Unit) -> Node:
         packed(values, node) for node in (unit.squeeze.product, unit.excite.product, unit.project)
     )
     channels, squeezed = values[unit.image].shape[3], values[unit.squeeze.product.outputs[0]].shape[-1]
-    scratch = scratch_bytes(channels, squeezed)
+    scratch = _native.scratch_bytes("squeeze_excite_conv2d", channels=channels, squeezed=squeezed)
     values[project.outputs[1]] = replace(values[project.outputs[1]], dtype=DType.U8, shape=(scratch,))
     first, second, last = layer_attributes(squeeze), layer_attributes(excite), project.read(Conv2dAttributes)
     attributes = SqueezeExciteConv2dAttributes(
@@ -153,8 +153,3 @@ def _joined(values: dict[str, Value], unit: _Unit) -> Node:
     )
     inputs = (unit.image, *(part.inputs[1] for part in (squeeze, excite)), *project.inputs[1:])
     return replace(project, op="squeeze_excite_conv2d", inputs=inputs, attributes=attributes)
-
-
-def scratch_bytes(channels: int, squeezed: int) -> int:
-    """Return the scratch; as kernels/squeeze_excite_conv2d/squeeze_excite_conv2d.h."""
-    return 4 * (2 * channels + squeezed + block_pixels(channels) * channels)

@@ -13,6 +13,7 @@ from itertools import count
 from typing import Final
 
 import numpy as np
+from alcove.runtime import _native
 from alcove.runtime.compiler.costs import Convolution
 from alcove.runtime.compiler.graph import Graph, Node, Value, as_f32
 from alcove.runtime.compiler.pack import packer
@@ -27,9 +28,6 @@ _LEAST_GAIN: Final = 1.2
 """Expected times closer than this are within the error of the costs."""
 _LEAST_SAVED_NS: Final = 5000.0
 """Below this a program is no faster for its user."""
-_BLOCK_CHANNELS: Final = 3072
-_BLOCK_STEP: Final = 12
-_BLOCK_MOST: Final = 60
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,9 @@ def winograd(graph: Graph, chosen: AbstractSet[int]) -> Graph:
 def _in_form(values: dict[str, Value], node: Node) -> Node:
     scratch = values[node.outputs[1]]
     outputs, inputs = values[node.outputs[0]].shape[3], values[node.inputs[0]].shape[3]
-    values[scratch.key] = replace(scratch, shape=(scratch_bytes(inputs, outputs),))
+    values[scratch.key] = replace(
+        scratch, shape=(_native.scratch_bytes("winograd_conv2d", in_c=inputs, out_c=outputs),)
+    )
     given = node.read(Conv2dAttributes)
     attributes = WinogradConv2dAttributes(
         pad_top=given.pad_top,
@@ -111,13 +111,6 @@ def _in_form(values: dict[str, Value], node: Node) -> Node:
         high=given.high,
     )
     return replace(node, op="winograd_conv2d", attributes=attributes)
-
-
-def scratch_bytes(inputs: int, outputs: int) -> int:
-    """Return the scratch of a winograd_conv2d; as kernels/winograd_conv2d/winograd_conv2d.h."""
-    fitting = _BLOCK_CHANNELS // (inputs + outputs) // _BLOCK_STEP * _BLOCK_STEP
-    tiles = max(_BLOCK_STEP, min(_BLOCK_MOST, fitting))
-    return (tiles * (inputs + outputs) + 32) * 36 * 4
 
 
 @packer("winograd_conv2d")

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from alcove.runtime import ProgramError, _native, load
 from alcove.runtime.compiler.panels import winograd_weights
-from alcove.runtime.compiler.winograd import scratch_bytes
 from alcove.runtime.format.spec import DType
 from alcove.runtime.testing import Assembly
 from numpy.typing import NDArray
@@ -41,7 +40,7 @@ def program(
     inputs = [build.input("x", DType.F32, x), build.constant("weights", weights)]
     if has_residual:
         inputs.append(build.input("residual", DType.F32, out))
-    room = scratch_bytes(x[3], out[3]) if scratch is None else scratch
+    room = _native.scratch_bytes("winograd_conv2d", in_c=x[3], out_c=out[3]) if scratch is None else scratch
     outputs = [(DType.F32, out), (DType.U8, (room,))]
     attributes = (*pads, int(has_residual), *activation)
     build.output("y", build.op("winograd_conv2d", inputs, *outputs, attributes=attributes)[0])
@@ -158,7 +157,7 @@ def test_error_is_near_that_of_a_direct_sum() -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"scratch": scratch_bytes(5, 7) - 1}, "scratch"),
+        ({"scratch": _native.scratch_bytes("winograd_conv2d", in_c=5, out_c=7) - 1}, "scratch"),
         ({"out": (1, 7, 8, 7)}, "output"),
         ({"weights": np.zeros(36 * 6 * 16 + 15, np.float32)}, "weight"),
         ({"pads": (1 << 21, 1, 1, 1)}, "padding"),

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypedDict
 
 import numpy as np
+from alcove.runtime import _native
 from alcove.runtime.compiler.builder import bounds_of
 from alcove.runtime.compiler.graph import NONE, Array, Graph, Node, Origin, Port, Value
 from alcove.runtime.compiler.quantise.calibrate import model_of
 from alcove.runtime.compiler.quantise.forms import LAYERS, activations, groups_of, layer_attributes
-from alcove.runtime.compiler.quantise.packing import conv2d_i8_scratch_bytes, depthwise_panels_i8, panels_i8
+from alcove.runtime.compiler.quantise.packing import depthwise_panels_i8, panels_i8
 from alcove.runtime.compiler.quantise.regions import Regions
 from alcove.runtime.compiler.quantise.scales import (
     HIGHEST,
@@ -298,7 +299,9 @@ def _layer(e: Emitter, node: Node, out: str, limits: tuple[float, float]) -> Non
     whole = Conv2dI8Attributes(**window, groups=groups, input_zero_point=zero, **numbers)
     e.add("conv2d_i8", (x, e.constant(key, packed)), out, whole)
     scratch = f"{out}:scratch"
-    e.values[scratch] = Value(scratch, scratch, DType.U8, (conv2d_i8_scratch_bytes(made.rows.shape[1]),))
+    e.values[scratch] = Value(
+        scratch, scratch, DType.U8, (_native.scratch_bytes("conv2d_i8", patch=made.rows.shape[1]),)
+    )
     e.nodes[-1] = replace(e.nodes[-1], outputs=(*e.nodes[-1].outputs, scratch))
 
 

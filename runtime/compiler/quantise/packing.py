@@ -16,19 +16,6 @@ OUTPUTS: Final = 16
 GROUPS: Final = (32, 64)
 """Inputs that share a scale in int4."""
 INT4_MAX: Final = 7
-DYNAMIC_ROWS: Final = 8
-DYNAMIC_OUTPUTS: Final = 256
-CONV_BLOCK: Final = 64
-
-
-def conv2d_i8_scratch_bytes(patch: int) -> int:
-    """Return the scratch of a conv2d_i8 whose patches have so many elements."""
-    return CONV_BLOCK * (-(-patch // 4) * 4)
-
-
-def linear_dynamic_i8_scratch_bytes(inputs: int) -> int:
-    """Return the scratch of a linear_dynamic_i8 of so many inputs."""
-    return DYNAMIC_ROWS * (DYNAMIC_OUTPUTS * 4 + inputs)
 
 
 def panels_i8(rows: Int8s, words: NDArray[Any], scales: Floats) -> Int8s:

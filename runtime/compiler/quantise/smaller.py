@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from alcove.runtime import _native
 from alcove.runtime.compiler.builder import unary_attributes
 from alcove.runtime.compiler.graph import NONE, Graph, Node, Value
 from alcove.runtime.compiler.panels import unpanel
@@ -21,7 +22,6 @@ from alcove.runtime.compiler.quantise.options import Quantisation
 from alcove.runtime.compiler.quantise.packing import (
     biased_panels_i8,
     dynamic_panels_i8,
-    linear_dynamic_i8_scratch_bytes,
     panels_i4,
     panels_i8,
     quantise_i4,
@@ -96,7 +96,7 @@ def _smaller(values: dict[str, Value], node: Node, options: Quantisation) -> tup
     outputs: tuple[str, ...] = (plain,)
     if options.mode == "int8_dynamic":
         scratch = f"{out}:scratch"
-        values[scratch] = Value(scratch, scratch, DType.U8, (linear_dynamic_i8_scratch_bytes(rows.shape[1]),))
+        values[scratch] = Value(scratch, scratch, DType.U8, (_dynamic_scratch_bytes(rows.shape[1]),))
         outputs = (plain, scratch)
     nodes = [Node(OPS[options.mode], inputs, outputs, attributes, node.origin)]
     if is_clamped:
@@ -138,7 +138,7 @@ def _recurrent(values: dict[str, Value], node: Node, *, is_dynamic: bool) -> tup
     if is_dynamic:
         scratch = values[node.outputs[-1]]
         (size,) = scratch.shape
-        values[scratch.key] = replace(scratch, shape=(size + linear_dynamic_i8_scratch_bytes(longest),))
+        values[scratch.key] = replace(scratch, shape=(size + _dynamic_scratch_bytes(longest),))
     layer = LayerReport(
         layer_name(node.origin.module_path, node.outputs[0]),
         node.op,
@@ -148,6 +148,10 @@ def _recurrent(values: dict[str, Value], node: Node, *, is_dynamic: bool) -> tup
         stored_bytes=after,
     )
     return replace(node, inputs=tuple(inputs)), layer
+
+
+def _dynamic_scratch_bytes(inputs: int) -> int:
+    return _native.scratch_bytes("linear_dynamic_i8", inputs=inputs)
 
 
 def _packed(rows: NDArray[np.float32], options: Quantisation) -> tuple[NDArray[np.int8], NDArray[np.float64]]:

@@ -2,20 +2,13 @@
 
 import math
 
+from alcove.runtime import _native
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
-from alcove.runtime.compiler.rules.products import FLOAT_ONLY, panel_floats
+from alcove.runtime.compiler.rules.products import FLOAT_ONLY
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
 from alcove.runtime.format.attributes import AttentionAttributes
 from alcove.runtime.format.spec import DType
-
-ATTENTION_ROWS = 64
-"""Rows of scores at a time, kernels/attention/attention.h."""
-
-
-def attention_scratch_bytes(length: int, span: int, width: int, value_width: int) -> int:
-    """Return the size of what `attention` needs beside its tensors, kernels/attention/attention.h."""
-    return 4 * (panel_floats(span, width) + panel_floats(value_width, span) + min(length, ATTENTION_ROWS) * span)
 
 
 @rule("aten.scaled_dot_product_attention.default", keep=True)
@@ -35,7 +28,7 @@ def attention(call: Call, b: Builder) -> Value:
     length, width = query.shape[-2:]
     span, value_width = value.shape[-2:]
     inputs = [query, key, value] if mask is None else [query, key, value, mask]
-    scratch = attention_scratch_bytes(length, span, width, value_width)
+    scratch = _native.scratch_bytes("attention", length=length, span=span, width=width, value_width=value_width)
     number = 1 / math.sqrt(width) if scale is None else float(scale)
     outputs = [(DType.F32, call.shape), (DType.U8, (scratch,))]
     attributes = AttentionAttributes(scale=number, is_causal=int(call["is_causal"]), masked=-math.inf, empty_is_nan=0)

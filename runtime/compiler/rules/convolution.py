@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, TypedDict
 
 import numpy as np
+from alcove.runtime import _native
 from alcove.runtime.compiler.builder import Builder, row_major_strides
 from alcove.runtime.compiler.graph import Node, Value, as_f32
 from alcove.runtime.compiler.pack import packer
@@ -27,11 +28,6 @@ from alcove.runtime.format.spec import PANEL_COLUMNS, DType, Layout
 
 CHANNELS_LAST: Final = (0, 2, 3, 1)
 CHANNELS_FIRST: Final = (0, 3, 1, 2)
-
-_SCRATCH_FLOATS = 32768
-_NARROW_OUTPUTS: Final = 4
-_NARROW_PIXELS: Final = 64
-_BLOCK_PIXELS = 64
 
 
 @rule("aten.convolution.default")
@@ -137,34 +133,6 @@ def image_shape(shape: Sequence[int]) -> tuple[int, int, int, int]:
     return (n, sizes[0] if len(sizes) == 2 else 1, sizes[-1], c)
 
 
-def block_pixels(patch: int) -> int:
-    """Return how many output pixels are multiplied at a time; as kernels/conv2d/conv2d.h."""
-    return max(4, min(_BLOCK_PIXELS, _SCRATCH_FLOATS // patch // 4 * 4))
-
-
-def conv2d_scratch_bytes(kernel: tuple[int, int, int, int], out_width: int, window: Window) -> int:
-    """Return the scratch of a conv2d; as kernels/conv2d/conv2d.h.
-
-    Args:
-        kernel: (outputs, channels of a group, rows, columns).
-        out_width: columns of the output.
-        window: how the kernel moves.
-    """
-    outputs, channels, kernel_h, kernel_w = kernel
-    patch = kernel_h * kernel_w * channels
-    block = block_pixels(patch) * patch * 4
-    is_dense = window.groups == 1 and window.stride[1] == 1 and window.dilation == (1, 1)
-    if not is_dense or outputs > _NARROW_OUTPUTS or kernel_w == 1:
-        return block
-    plane = -(-(out_width + kernel_w - 1 + _NARROW_PIXELS) // 16) * 16
-    return block + (kernel_h * channels + 1) * plane * 4 + kernel_h * channels * 8
-
-
-def conv_transpose2d_scratch_bytes(patch: int, outputs: int) -> int:
-    """Return the scratch of a conv_transpose2d whose kernel has so many elements for each output of a group."""
-    return block_pixels(patch) * (patch + outputs) * 4
-
-
 def emit_conv2d(
     b: Builder, operands: Operands, shape: Sequence[int], window: Window, residual: Value | None = None
 ) -> Value:
@@ -178,7 +146,18 @@ def emit_conv2d(
         inputs = [_packed(b, rows, operands.bias)]
     if residual is not None:
         inputs.append(residual)
-    scratch = conv2d_scratch_bytes(operands.kernel, shape[2], window)
+    scratch = _native.scratch_bytes(
+        "conv2d",
+        in_c=channels,
+        out_w=shape[2],
+        out_c=outputs // groups,
+        groups=groups,
+        kernel_h=kernel_h,
+        kernel_w=kernel_w,
+        stride_w=window.stride[1],
+        dilation_h=window.dilation[0],
+        dilation_w=window.dilation[1],
+    )
     return b.ops(
         "conv2d",
         [operands.image, *inputs],
@@ -213,7 +192,9 @@ def _transposed(b: Builder, operands: Operands, shape: Sequence[int], window: Wi
     weights = [operands.weight, operands.bias]
     if not operands.are_known:
         weights = [_packed_transposed(b, operands, window)]
-    scratch = conv_transpose2d_scratch_bytes(kernel_h * kernel_w * inputs // window.groups, outputs)
+    scratch = _native.scratch_bytes(
+        "conv_transpose2d", taps=kernel_h * kernel_w, in_c=inputs // window.groups, out_c=outputs
+    )
     return b.ops(
         "conv_transpose2d",
         [operands.image, *weights],

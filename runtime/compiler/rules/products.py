@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from alcove.runtime import _native
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.movement import filled
@@ -17,8 +18,6 @@ from alcove.runtime.format.attributes import LinearAttributes, MatmulAttributes
 from alcove.runtime.format.spec import DType
 
 PANEL = 16
-MATMUL_PANELS = 16
-"""Panels that a matmul packs at a time, kernels/matmul/matmul.h."""
 MAX_INTEGER_PRODUCTS = 2**22
 """An integer product is computed as all its factors at once, which take eight bytes each."""
 
@@ -35,11 +34,6 @@ def emit_linear(b: Builder, x: Value, weight: Value, bias: Value, residual: Valu
     return b.op("linear", inputs, DType.F32, (*x.shape[:-1], weight.shape[0]), attributes)
 
 
-def panel_floats(outputs: int, inputs: int) -> int:
-    """Return how many floats the panels of a product take, kernels/linear/linear.h."""
-    return -(-outputs // PANEL) * (inputs + 1) * PANEL
-
-
 def matmul(b: Builder, x: Value, y: Value, *, is_transposed: bool = False) -> Value:
     """Return `x @ y` for f32 operands of rank 2 or more, broadcast; with `is_transposed`, y is [..., n, k]."""
     k, n = y.shape[-2:] if not is_transposed else (y.shape[-1], y.shape[-2])
@@ -49,7 +43,7 @@ def matmul(b: Builder, x: Value, y: Value, *, is_transposed: bool = False) -> Va
     if y.constant is not None and math.prod(y.shape) == n * k and len(y.shape) <= len(x.shape):
         right = b.reshape(y, y.shape[-2:])
         return emit_linear(b, x, right if is_transposed else b.permute(right, (1, 0)), b.zeros(n))
-    scratch = 4 * panel_floats(min(n, MATMUL_PANELS * PANEL), k)
+    scratch = _native.scratch_bytes("matmul", n=n, k=k)
     outputs = [(DType.F32, shape), (DType.U8, (scratch,))]
     return b.ops("matmul", [x, y], outputs, MatmulAttributes(is_transposed=int(is_transposed)))[0]
 

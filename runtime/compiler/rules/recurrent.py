@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from alcove.runtime import _native
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.pack import packed_name
@@ -18,8 +19,6 @@ from alcove.runtime.format.spec import DType, Layout
 
 Recurrent: TypeAlias = RnnAttributes | GruAttributes | LstmAttributes
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
-LEAST_ROWS = 32
-"""Rows of inputs that are multiplied at a time, kernels/recurrent/recurrent.h."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +30,6 @@ class _Weights:
     b_input: Value | None = None
     b_state: Value | None = None
     projection: Value | None = None
-
-
-def recurrent_scratch_bytes(gates: int, steps: int, batch: int, hidden: int, *, is_projected: bool) -> int:
-    """Return the size of what a layer needs beside its tensors, kernels/recurrent/recurrent.h."""
-    rows = min(steps * batch, max(LEAST_ROWS, batch)) + batch
-    return 4 * hidden * (gates * rows + (batch if is_projected else 0))
 
 
 def _panels(b: Builder, weight: Value, bias: Value | None) -> Value:
@@ -75,7 +68,8 @@ def _layer(
     inputs = [x, *states, _panels(b, weights.w_input, weights.b_input), _panels(b, weights.w_state, weights.b_state)]
     if weights.projection is not None:
         inputs.append(_panels(b, weights.projection, None))
-    scratch = recurrent_scratch_bytes(GATES[kind], steps, batch, hidden, is_projected=weights.projection is not None)
+    is_projected = int(weights.projection is not None)
+    scratch = _native.scratch_bytes(kind, steps=steps, batch=batch, hidden=hidden, is_projected=is_projected)
     shapes = [(steps, batch, width), *(state.shape for state in states)]
     outputs = [*((DType.F32, shape) for shape in shapes), (DType.U8, (scratch,))]
     return b.ops(kind, inputs, outputs, attributes)[:-1]

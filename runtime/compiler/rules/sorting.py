@@ -6,12 +6,13 @@ values the one with the lower index comes first.
 
 from collections.abc import Callable
 
+from alcove.runtime import _native
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.reduction import fold, last_index
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
 from alcove.runtime.format.attributes import GatherAttributes, SortAttributes, TakeAttributes, TopkAttributes
-from alcove.runtime.format.spec import DType
+from alcove.runtime.format.spec import DTYPE_BYTES, DType
 
 Ranking = Callable[[Value], tuple[Value, Value]]
 
@@ -19,15 +20,10 @@ _SORTED = frozenset({DType.F32, DType.I32, DType.I64, DType.U8, DType.BOOL})
 _RANKED = frozenset({DType.F32, DType.I32, DType.I64})
 
 
-def sort_scratch_bytes(count: int, dtype: DType) -> int:
-    """Return the scratch of a sort of rows of `count`; as kernels/sort/sort.h."""
-    return count * (32 if dtype is DType.I64 else 16)
-
-
 def sort_rows(b: Builder, x: Value, *, descending: bool) -> tuple[Value, Value]:
     """Return each row of `x` sorted, and the indices that its values had."""
     wide = x if x.dtype in _SORTED else b.cast(x, DType.I32)
-    scratch = sort_scratch_bytes(x.shape[-1], wide.dtype)
+    scratch = _native.scratch_bytes("sort", count=x.shape[-1], element_bytes=DTYPE_BYTES[wide.dtype])
     values, indices, _ = b.ops(
         "sort",
         [wide],

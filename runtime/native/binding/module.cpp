@@ -10,6 +10,7 @@
 #include "binding/machine.h"
 #include "binding/run.h"
 #include "binding/raise.h"
+#include "binding/scratch.h"
 #include "binding/text.h"
 #include "core/session.h"
 #include "core/sizes.h"
@@ -206,6 +207,7 @@ NB_MODULE(_native, m) {
   m.def("manifest", &manifest_list);
   m.def("kernels", &kernel_list);
   m.def("functions", &functions_of, "op"_a);
+  m.def("scratch_bytes", &scratch_bytes, "op"_a, "sizes"_a);
   m.def("isa", [] { return kernels::isa_name(checked(process_kernels())->isa); });
   m.def("peak_rate", &peak_rate, "dtype"_a, "least_ns"_a);
   m.def("read_rate", &read_rate, "size_bytes"_a, "least_ns"_a);

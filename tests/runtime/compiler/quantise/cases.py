@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from alcove.runtime import _native
 from alcove.runtime.compiler.quantise import packing
 from alcove.runtime.compiler.quantise.scales import quantise_rows, weight_scales
 from alcove.runtime.format.spec import DType
@@ -126,7 +127,7 @@ def _convolutions(random: np.random.Generator) -> Named:
             shape = (2, _out(9, kh, sh, top + bottom, dh), _out(width, kw, sw, left + right, dw), c_out)
             k = kh * kw * c_in // groups
             packed = np.concatenate([panels(random, c_out // groups, k) for _ in range(groups)])
-            scratch = (DType.U8, (packing.conv2d_i8_scratch_bytes(k),))
+            scratch = (DType.U8, (_native.scratch_bytes("conv2d_i8", patch=k),))
             attributes = (*window, groups, -7, 4, -128, 100)
             case = one_op("conv2d_i8", [(x, False), (packed, True)], [(DType.I8, shape), scratch], attributes)
             yield f"conv2d_i8 {window} {groups} {c_in} {c_out} {width}", case
@@ -211,7 +212,7 @@ def _float_linear(random: np.random.Generator) -> Named:
             for name in ("bias", "plain"):
                 biases: list[tuple[Array, bool]] = [(bias, True)] if name == "bias" else []
                 inputs: list[tuple[Array, bool]] = [(x, False), (packed, True), *biases]
-                scratch = (DType.U8, (packing.linear_dynamic_i8_scratch_bytes(k),))
+                scratch = (DType.U8, (_native.scratch_bytes("linear_dynamic_i8", inputs=k),))
                 case = f"{m}x{n}x{k} {special} {name}"
                 yield f"linear_dynamic_i8 {case}", one_op("linear_dynamic_i8", inputs, [*out, scratch])
                 yield f"linear_weight_i8 {case}", one_op("linear_weight_i8", inputs, out)

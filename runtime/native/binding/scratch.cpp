@@ -1,0 +1,134 @@
+#include "binding/scratch.h"
+
+#include <functional>
+#include <map>
+
+#include "kernels/attention/attention.h"
+#include "kernels/conv2d/conv2d.h"
+#include "kernels/conv2d_i8/conv2d_i8.h"
+#include "kernels/conv_transpose2d/conv_transpose2d.h"
+#include "kernels/linear_dynamic_i8/linear_dynamic_i8.h"
+#include "kernels/matmul/matmul.h"
+#include "kernels/recurrent/recurrent.h"
+#include "kernels/separable_conv2d/separable_conv2d.h"
+#include "kernels/sort/sort.h"
+#include "kernels/squeeze_excite_conv2d/squeeze_excite_conv2d.h"
+#include "kernels/winograd_conv2d/winograd_conv2d.h"
+
+namespace nb = nanobind;
+
+namespace alcove::binding {
+
+namespace {
+
+// Takes sizes by name, and notices one that is missing or left over.
+class Sizes {
+ public:
+  Sizes(const std::string& op, const nb::kwargs& given) : op_(op), given_(given) {}
+
+  size_t operator()(const char* name) {
+    if (!given_.contains(name)) throw nb::type_error((op_ + " needs " + name).c_str());
+    ++taken_;
+    const auto size = nb::cast<int64_t>(given_[name]);
+    if (size < 0 || size >= int64_t{1} << 31) throw nb::value_error((op_ + ": " + name + " is out of range").c_str());
+    return static_cast<size_t>(size);
+  }
+  // As `operator()`, of a size by which something is divided.
+  size_t positive(const char* name) {
+    const size_t size = (*this)(name);
+    if (size == 0) throw nb::value_error((op_ + ": " + name + " is 0").c_str());
+    return size;
+  }
+  void check_all_taken() const {
+    if (taken_ != given_.size()) throw nb::type_error((op_ + " takes other sizes").c_str());
+  }
+
+ private:
+  const std::string& op_;
+  const nb::kwargs& given_;
+  size_t taken_ = 0;
+};
+
+size_t recurrent(kernels::Recurrence kind, Sizes& size) {
+  const size_t steps = size("steps"), batch = size("batch"), hidden = size("hidden");
+  return kernels::recurrent_scratch_floats<size_t>(kind, steps, batch, hidden, size("is_projected") != 0) * sizeof(float);
+}
+
+size_t conv2d(Sizes& size) {
+  const kernels::Conv2dSizes sizes = {.in_c = size.positive("in_c"),
+                                      .out_w = size("out_w"),
+                                      .out_c = size("out_c"),
+                                      .groups = size("groups"),
+                                      .kernel_h = size.positive("kernel_h"),
+                                      .kernel_w = size.positive("kernel_w"),
+                                      .stride_w = size("stride_w"),
+                                      .dilation_h = size("dilation_h"),
+                                      .dilation_w = size("dilation_w")};
+  return kernels::conv2d_scratch_bytes<size_t>(sizes, sizes.kernel_h * sizes.kernel_w * sizes.in_c);
+}
+
+size_t separable(Sizes& size) {
+  const size_t channels = size("channels"), in_w = size("in_w"), out_w = size("out_w"), rows = size.positive("rows");
+  const size_t kernel_h = size("kernel_h"), stride_h = size("stride_h");
+  return kernels::separable_scratch_bytes<size_t>(size("has_expand") != 0, channels, in_w, out_w, rows, kernel_h, stride_h);
+}
+
+using Formula = size_t(Sizes&);
+
+const std::map<std::string_view, std::function<Formula>>& formulas() {
+  using namespace kernels;
+  static const std::map<std::string_view, std::function<Formula>> table = {
+      {"attention",
+       [](Sizes& size) {
+         const size_t length = size("length"), span = size("span"), width = size("width");
+         return attention_scratch_floats<size_t>(length, span, width, size("value_width")) * sizeof(float);
+       }},
+      {"conv2d", conv2d},
+      {"conv2d_i8", [](Sizes& size) { return conv2d_i8_scratch_bytes(size("patch")); }},
+      {"conv_transpose2d",
+       [](Sizes& size) {
+         const size_t taps = size.positive("taps"), in_c = size.positive("in_c");
+         return conv_transpose2d_scratch_bytes(taps, in_c, size("out_c"));
+       }},
+      {"gru", [](Sizes& size) { return recurrent(Recurrence::gru, size); }},
+      {"linear_dynamic_i8", [](Sizes& size) { return linear_dynamic_i8_scratch_bytes(size("inputs")); }},
+      {"lstm", [](Sizes& size) { return recurrent(Recurrence::lstm, size); }},
+      {"matmul",
+       [](Sizes& size) {
+         const size_t n = size("n");
+         return matmul_scratch_floats<size_t>(n, size("k")) * sizeof(float);
+       }},
+      {"rnn", [](Sizes& size) { return recurrent(Recurrence::rnn, size); }},
+      {"separable_conv2d", separable},
+      {"sort",
+       [](Sizes& size) {
+         const size_t count = size("count");
+         return count * sort_bytes_per_element(size("element_bytes"));
+       }},
+      {"squeeze_excite_conv2d",
+       [](Sizes& size) {
+         const size_t channels = size.positive("channels");
+         const size_t gates = squeeze_excite_gate_floats<size_t>(channels, size("squeezed"));
+         return (gates + squeeze_excite_block_floats(channels)) * sizeof(float);
+       }},
+      {"winograd_conv2d",
+       [](Sizes& size) {
+         const size_t in_c = size.positive("in_c");
+         return winograd_scratch_bytes<size_t>(in_c, size("out_c"));
+       }},
+  };
+  return table;
+}
+
+}  // namespace
+
+uint64_t scratch_bytes(const std::string& op, const nb::kwargs& sizes) {
+  const auto found = formulas().find(op);
+  if (found == formulas().end()) throw nb::value_error((op + " has no scratch").c_str());
+  Sizes named(op, sizes);
+  const size_t bytes = found->second(named);
+  named.check_all_taken();
+  return bytes;
+}
+
+}  // namespace alcove::binding
