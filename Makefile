@@ -13,7 +13,7 @@ INSTALLED := $(VENV)/.installed
 # What the build reads: a change here builds again, incrementally.
 NATIVE_SOURCES := $(shell find kernels runtime/native proto -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name '*.proto' -o -name CMakeLists.txt -o -name generate.py) CMakeLists.txt
 
-.PHONY: help setup demo test thorough attack test-packages unequipped bare loaded lock audit lowest arm lint types native fuzz bench wheel sbom docs site
+.PHONY: help setup demo test thorough attack test-packages unequipped bare loaded lock audit lowest arm lint types coverage native fuzz bench wheel sbom docs site
 .DEFAULT_GOAL := help
 
 help: ## Show these verbs
@@ -71,9 +71,14 @@ lint: $(INSTALLED) ## Ruff's rules and format; the import contracts of pyproject
 	@$(BIN)/python tools/view.py
 	@$(BIN)/python tools/imports.py build/view
 
-types: $(INSTALLED) ## mypy --strict over all packages
+types: $(INSTALLED) ## mypy --strict over all packages, and pyright over those of pyproject.toml
 	@$(BIN)/python tools/view.py
 	@$(BIN)/mypy --strict build/view/alcove tests tools benchmarks proto/generate.py
+	@$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+coverage: $(INSTALLED) ## Lines and branches that the tests run, in build/coverage/html (ARGS="--cov-fail-under=N")
+	@mkdir -p build/coverage
+	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --cov --cov-report=term --cov-report=html $(ARGS)
 
 bench: $(INSTALLED) ## Print the figures that the documents quote
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -180,9 +180,11 @@ class Client:
         if deadline_ms is not None and not 0 < deadline_ms <= MAX_DEADLINE_MS:
             raise OutOfBoundError(name="deadline_ms", bound=f"above 0, at most {MAX_DEADLINE_MS}", value=deadline_ms)
         contract: Contract[Any] | None = None
-        if not isinstance(feature, str):
-            contract = feature() if isinstance(feature, type) else feature
-        name = feature if contract is None else contract.name
+        if isinstance(feature, str):
+            name = feature
+        else:
+            contract = made = feature() if isinstance(feature, type) else feature
+            name = made.name
         contract = contract or self._active_models.known_contract(name)
         if contract is not None:
             self._active_models.register_contract(name, contract)

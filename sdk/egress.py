@@ -97,11 +97,11 @@ class _TlsConnection(HTTPSConnection):
 
 
 class _PlainPool(urllib3.HTTPConnectionPool):
-    ConnectionCls = _PlainConnection
+    ConnectionCls = _PlainConnection  # pyright: ignore[reportAssignmentType] - urllib3 types its own pools loosely
 
 
 class _TlsPool(urllib3.HTTPSConnectionPool):
-    ConnectionCls = _TlsConnection
+    ConnectionCls = _TlsConnection  # pyright: ignore[reportAssignmentType] - as above
 
 
 def _record(data: bytes, through: Any) -> None:
