@@ -9,6 +9,7 @@ from typing import Any
 from alcove.platform.domain.errors import NotFoundError
 from alcove.platform.domain.records import Page, RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import Examination, Proposal, RolloutPlan
+from alcove.platform.domain.rollouts.machine import LIVE
 from alcove.platform.store.tables import RolloutRow
 from pydantic import TypeAdapter
 from sqlalchemy import select
@@ -17,14 +18,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 __all__ = [
     "add_rollout",
     "get_rollout",
-    "keep_examination",
     "list_rollouts",
     "live_rollouts",
     "save_rollout",
     "watched_rollouts",
 ]
 
-LIVE = (RolloutState.RUNNING, RolloutState.PAUSED)
 _PLAN = TypeAdapter(RolloutPlan)
 _PROPOSAL = TypeAdapter(Proposal)
 _EXAMINATION = TypeAdapter(Examination)
@@ -50,22 +49,18 @@ async def add_rollout(session: AsyncSession, record: RolloutRecord) -> RolloutRe
 
 
 async def save_rollout(session: AsyncSession, record: RolloutRecord) -> RolloutRecord:
-    """Write what can change; return it with its next revision."""
+    """Write what can change; return it with its next revision.
+
+    An analysis alone is no change of the rollout: the revision stays, and so does an etag that was read.
+    """
     row = await session.get_one(RolloutRow, record.sequence)
-    for name in _CHANGING:
-        setattr(row, name, getattr(record, name))
-    for name, text in _texts(record).items():
-        setattr(row, name, text)
-    row.revision += 1
+    values = {name: getattr(record, name) for name in _CHANGING} | _texts(record)
+    is_changed = any(getattr(row, name) != value for name, value in values.items() if name != "examination")
+    for name, value in values.items():
+        setattr(row, name, value)
+    row.revision += is_changed
     await session.flush()
     return replace(record, revision=row.revision)
-
-
-async def keep_examination(session: AsyncSession, sequence: int, examination: Examination) -> None:
-    """Keep what a look found; that is no change of the rollout, so the revision stays."""
-    row = await session.get_one(RolloutRow, sequence)
-    row.examination = _EXAMINATION.dump_json(examination).decode()
-    await session.flush()
 
 
 async def get_rollout(session: AsyncSession, rollout_id: str) -> RolloutRecord:

@@ -1,22 +1,26 @@
 """Finds the apps that have, or ever had, a version on their devices; counts rollouts by state and with alarms."""
 
-from alcove.platform.domain.records import RolloutState, VersionRecord
+from alcove.platform.domain.records import RolloutState
 from alcove.platform.domain.rollout_records import Judgement
 from alcove.platform.store.rollouts import live_rollouts
-from alcove.platform.store.tables import DefaultRow, ExperimentRow, RolloutRow
+from alcove.platform.store.tables import DefaultRow, ExperimentRow, RolloutRow, VersionRow
 from sqlalchemy import func, select, union
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = ["apps_using", "count_alarms", "rollouts_by_state"]
 
 
-async def apps_using(session: AsyncSession, version: VersionRecord) -> list[str]:
+async def apps_using(session: AsyncSession, feature: str, version: str) -> list[str]:
     """Return the apps that have a version as a default, or had it in a rollout or an experiment, by name.
 
     Every default came from a rollout or an experiment, so the three together miss no app that ever used the version.
     A draft counts too: too many apps do no harm.
     """
-    digest, feature = version.manifest_sha256, version.feature
+    digest = (
+        select(VersionRow.manifest_sha256)
+        .where(VersionRow.feature == feature, VersionRow.version == version)
+        .scalar_subquery()
+    )
     query = union(
         select(DefaultRow.app).where(DefaultRow.feature == feature, DefaultRow.manifest_sha256 == digest),
         select(RolloutRow.app).where(RolloutRow.feature == feature, RolloutRow.manifest_sha256 == digest),

@@ -25,6 +25,7 @@ __all__ = [
     "save_state",
     "set_default",
     "version_of",
+    "version_states",
     "versions_query",
 ]
 
@@ -99,6 +100,14 @@ async def get_version(session: AsyncSession, feature: str, version: str) -> Vers
     if record is None:
         raise NotFoundError("version", f"{feature} {version}")
     return record
+
+
+async def version_states(session: AsyncSession, feature: str) -> dict[str, VersionState]:
+    """Return the state of each version of a feature, by version."""
+    query = select(VersionRow.version, VersionFactsRow.state)
+    query = query.join(VersionFactsRow, VersionFactsRow.version_sequence == VersionRow.sequence)
+    found = await session.execute(query.where(VersionRow.feature == feature))
+    return {version: VersionState(state) for version, state in found}
 
 
 async def previous_version(session: AsyncSession, record: VersionRecord) -> VersionRecord | None:

@@ -22,10 +22,11 @@ from alcove.platform.client import Plan as WirePlan
 from alcove.platform.domain.records import Default, Page, RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import GuardrailRecord, Judgement, PlanAction, RolloutPlan, Stage
 from alcove.platform.domain.rollouts.task import stage_task
+from alcove.platform.domain.snapshots.rollout import NOT_ATTESTED
 from alcove.platform.services.rollouts import engine
 from alcove.platform.services.rollouts.engine import RolloutSpec
 from alcove.platform.services.rollouts.evidence import RandomisedReports
-from alcove.platform.services.rollouts.monitor import NOT_ATTESTED, PRINCIPAL, look
+from alcove.platform.services.rollouts.monitor import PRINCIPAL, look
 from alcove.platform.store import Store
 from alcove.platform.store.audit import list_audit
 from alcove.platform.store.publications import last_publication

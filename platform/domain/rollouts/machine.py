@@ -38,7 +38,7 @@ from alcove.platform.domain.errors import IllegalTransitionError, InvalidFieldEr
 from alcove.platform.domain.records import RolloutRecord, RolloutState
 from alcove.registry.limits import POLICY_BUCKETS
 
-__all__ = ["Action", "allowed_actions", "next_share", "transition"]
+__all__ = ["LIVE", "Action", "allowed_actions", "next_share", "transition"]
 
 
 class Action(StrEnum):
@@ -52,6 +52,7 @@ class Action(StrEnum):
 
 
 _S = RolloutState
+LIVE: Final = (_S.RUNNING, _S.PAUSED)  # on devices
 _ARROWS: Final = MappingProxyType(
     {
         (_S.DRAFT, Action.ADVANCE): _S.RUNNING,

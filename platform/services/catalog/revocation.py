@@ -5,17 +5,19 @@ online halt key signs that, and no device keeps a halted version after its next 
 rollouts of it are halted, experiments with it are stopped, and the default before takes its place.
 """
 
+import asyncio
+from collections.abc import Mapping
+
 from alcove.platform.domain.catalog.lifecycle import Action
-from alcove.platform.domain.records import VersionRecord
+from alcove.platform.domain.records import ExperimentRecord, VersionRecord
+from alcove.platform.domain.snapshots.app import AppSnapshot
+from alcove.platform.domain.snapshots.experiment import Reports, stop
+from alcove.platform.domain.snapshots.rollout import halt
 from alcove.platform.services.catalog.states import move
-from alcove.platform.services.experiments import engine as experiments
-from alcove.platform.services.policy.decide import decide_halt, decide_policy, leave_default
-from alcove.platform.services.rollouts import engine as rollouts
-from alcove.platform.store.experiments import running_experiments
-from alcove.platform.store.rollouts import live_rollouts
+from alcove.platform.services.experiments.results import read_reports
+from alcove.platform.services.loading import load_apps_using
+from alcove.platform.services.saving import save_app
 from alcove.platform.store.unit_of_work import UnitOfWork
-from alcove.platform.store.usage import apps_using
-from alcove.platform.store.versions import get_version
 from alcove.registry.policy import VersionRef
 
 __all__ = ["revoke"]
@@ -29,22 +31,32 @@ async def revoke(uow: UnitOfWork, feature: str, version: str, *, reason: str) ->
         InvalidFieldError: the reason is empty or too long, or an app's halts are more than devices read.
         IllegalTransitionError: it is revoked already.
     """
-    before = await get_version(uow.session, feature, version)
-    apps = await apps_using(uow.session, before)
-    after = await move(uow, before, Action.REVOKE, reason, apps=apps)
+    before, apps = await load_apps_using(uow, feature, version)
+    left = []
     for app in apps:
-        await _leave(uow, app, after, reason)
-    return after, apps
+        compared = [one for one in app.running_experiments if _names(one, before)]
+        reports = {one.experiment_id: await read_reports(uow.session, one) for one in compared}
+        left.append(await asyncio.to_thread(_leave, app, before, reports, now_s=uow.now_s, reason=reason))
+    names = [app.app for app in apps]
+    after = await move(uow, before, Action.REVOKE, reason, apps=names)
+    for app, without in zip(apps, left, strict=True):
+        await save_app(uow, app, without)
+    return after, names
 
 
-async def _leave(uow: UnitOfWork, app: str, version: VersionRecord, reason: str) -> None:
+def _leave(
+    app: AppSnapshot, version: VersionRecord, reports: Mapping[str, Reports], *, now_s: int, reason: str
+) -> AppSnapshot:
+    """Return an app in which nothing names a version any more, and the halt does."""
     ref = VersionRef(version=version.version, manifest_sha256=version.manifest_sha256)
-    await decide_halt(uow, app, version.feature, ref)
-    for experiment in await running_experiments(uow.session, app):
-        if any(arm.manifest_sha256 == ref.manifest_sha256 for arm in experiment.arms):
-            await experiments.stop(uow, experiment.experiment_id)
-    for rollout in await live_rollouts(uow.session, app):
+    app = app.forbid(version.feature, ref)
+    for experiment_id, counted in reports.items():
+        app = stop(app, app.experiments[experiment_id], counted, now_s=now_s)
+    for rollout in app.live_rollouts:
         if rollout.manifest_sha256 == ref.manifest_sha256:
-            await rollouts.halt(uow, rollout.rollout_id, reason=reason)
-    await leave_default(uow, app, version.feature, ref)
-    await decide_policy(uow, app)
+            app = halt(app, rollout, now_s=now_s, reason=reason)
+    return app.leave_default(version.feature, ref).decide_policy()
+
+
+def _names(experiment: ExperimentRecord, version: VersionRecord) -> bool:
+    return any(arm.manifest_sha256 == version.manifest_sha256 for arm in experiment.arms)

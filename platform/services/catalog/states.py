@@ -37,9 +37,9 @@ async def move(uow: UnitOfWork, before: VersionRecord, action: Action, reason: s
     """Take a version along an arrow, write the step and audit it; `details` go into the audit log."""
     reason = check_reason("reason", reason)
     after = transition(before, action)
-    await save_state(uow.session, after)
     step = StateMove(before.state, after.state, uow.principal, uow.now_s, reason)
     await add_state_move(uow.session, before, step)
     subject = f"{after.feature} {after.version}"
     await uow.audit(f"{action} version", subject, before=before.state, after=after.state, reason=reason, **details)
+    await save_state(uow.session, after)
     return after

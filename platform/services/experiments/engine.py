@@ -1,41 +1,31 @@
 """Creates, changes, starts and stops experiments, as an operator asks, and reads their results."""
 
+import asyncio
 import secrets
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from alcove.platform.domain import limits
 from alcove.platform.domain.audience import checked_audience
 from alcove.platform.domain.checks import check, check_etag, fields_named
-from alcove.platform.domain.errors import (
-    FeatureBusyError,
-    InvalidFieldError,
-    ResultsRefusedError,
-)
+from alcove.platform.domain.errors import InvalidFieldError, ResultsRefusedError
 from alcove.platform.domain.experiment_records import ExperimentPlan
-from alcove.platform.domain.experiments.analysis import UNREADABLE, UNREADABLE_ERRORS, ExperimentResults, evaluate
-from alcove.platform.domain.experiments.machine import Action, check_action, started, stopped
+from alcove.platform.domain.experiments.analysis import UNREADABLE_ERRORS, ExperimentResults, evaluate
+from alcove.platform.domain.experiments.claims import check_claims
+from alcove.platform.domain.experiments.machine import Action, check_action, started
 from alcove.platform.domain.experiments.plan import planned
 from alcove.platform.domain.policy import experiment_policy
-from alcove.platform.domain.records import (
-    ArmRecord,
-    Default,
-    ExperimentRecord,
-    ExperimentState,
-    SegmentRecord,
-    StoredDecision,
-)
-from alcove.platform.services.experiments.monitor import looked
-from alcove.platform.services.experiments.results import read_results
-from alcove.platform.services.policy.claims import check_claims
-from alcove.platform.services.policy.decide import check_may_run, decide_policy
-from alcove.platform.stats import ArgumentError, DecisionKind
-from alcove.platform.store.experiments import add_experiment, get_experiment, save_experiment
+from alcove.platform.domain.records import ArmRecord, ExperimentRecord, ExperimentState, SegmentRecord
+from alcove.platform.domain.snapshots import experiment as actions
+from alcove.platform.services.experiments.results import read_reports
+from alcove.platform.services.loading import load_experiment
+from alcove.platform.services.policy.decide import check_may_run
+from alcove.platform.services.saving import save_app
+from alcove.platform.stats import ArgumentError
+from alcove.platform.store.experiments import add_experiment, get_experiment, running_experiments, save_experiment
 from alcove.platform.store.layers import get_layer
-from alcove.platform.store.rollouts import live_rollouts
 from alcove.platform.store.unit_of_work import UnitOfWork
-from alcove.platform.store.versions import find_default, get_version, set_default
+from alcove.platform.store.versions import get_version
 from alcove.privacy.limits import EPSILON_PER_DAY, MIN_EPSILON
 from alcove.registry.canonical import AppName
 from alcove.registry.limits import ARMS_MAX, WINDOW_MIN_S
@@ -156,20 +146,10 @@ async def start(uow: UnitOfWork, experiment_id: str, *, etag: str = "") -> Exper
         VersionHaltedError: an arm's version is forbidden in the app.
         BelowFloorError: the team forbids versions as old as an arm's.
     """
-    session = uow.session
-    record = started(await _known(uow, experiment_id, etag), now_s=uow.now_s)
-    await _check_free(session, record)
-    for arm in record.arms:
-        ref = VersionRef(version=arm.version, manifest_sha256=arm.manifest_sha256)
-        await check_may_run(uow, record.app, record.feature, ref)
-    if await find_default(session, record.app, record.feature) is None:
-        control = record.arms[0]
-        await set_default(session, Default(record.app, record.feature, control.version, control.manifest_sha256))
-    record = await save_experiment(session, record)
-    record = replace(record, policy_serial=await decide_policy(uow, record.app))
-    record = await save_experiment(session, record)
-    await uow.audit("start experiment", experiment_id, policy_serial=record.policy_serial, task_id=record.task_id)
-    return record
+    before, draft = await load_experiment(uow, experiment_id)
+    check_etag(etag, draft.revision, kind="experiment", name=experiment_id)
+    after = actions.start(before, started(draft, now_s=uow.now_s))
+    return (await save_app(uow, before, after)).experiments[experiment_id]
 
 
 async def stop(uow: UnitOfWork, experiment_id: str, *, etag: str = "") -> ExperimentRecord:
@@ -182,25 +162,12 @@ async def stop(uow: UnitOfWork, experiment_id: str, *, etag: str = "") -> Experi
         StaleEtagError: it was changed since the caller read it.
         IllegalTransitionError: it is not running.
     """
-    session = uow.session
-    before = await _known(uow, experiment_id, etag)
-    check_action(before, Action.STOP)
-    with suppress(*UNREADABLE_ERRORS):  # what they refuse is told by the decision
-        before = await looked(uow, before)
-    decision = await _decide(session, before)
-    record = stopped(before, decision, now_s=uow.now_s)
-    record = await save_experiment(session, record)
-    record = replace(record, policy_serial=await decide_policy(uow, record.app))
-    record = await save_experiment(session, record)
-    await uow.audit(
-        "stop experiment",
-        experiment_id,
-        policy_serial=record.policy_serial,
-        decision=decision.kind,
-        winner=decision.winner,
-        reason=decision.reason,
-    )
-    return record
+    before, record = await load_experiment(uow, experiment_id)
+    check_etag(etag, record.revision, kind="experiment", name=experiment_id)
+    check_action(record, Action.STOP)
+    reports = await read_reports(uow.session, record)
+    after = await asyncio.to_thread(actions.stop, before, record, reports, now_s=uow.now_s)
+    return (await save_app(uow, before, after)).experiments[experiment_id]
 
 
 async def read(session: AsyncSession, experiment_id: str) -> tuple[ExperimentRecord, ExperimentResults]:
@@ -213,18 +180,11 @@ async def read(session: AsyncSession, experiment_id: str) -> tuple[ExperimentRec
     """
     record = await get_experiment(session, experiment_id)
     check_action(record, Action.READ_RESULTS)
+    reports = await read_reports(session, record)
     try:
-        return record, await read_results(session, record)
+        return record, evaluate(record, reports.task, reports.counts, reports.windows)
     except UNREADABLE_ERRORS as error:
         raise ResultsRefusedError(experiment_id, str(error)) from error
-
-
-async def _decide(session: AsyncSession, record: ExperimentRecord) -> StoredDecision:
-    try:
-        return (await read_results(session, record)).decision
-    except UNREADABLE_ERRORS as error:
-        reason = f"the results could not be read: {error}"
-        return StoredDecision(str(DecisionKind.INCONCLUSIVE), None, UNREADABLE, reason)
 
 
 async def _known(uow: UnitOfWork, experiment_id: str, etag: str) -> ExperimentRecord:
@@ -274,7 +234,7 @@ async def _placed(uow: UnitOfWork, spec: ExperimentSpec, record: ExperimentRecor
         await get_layer(uow.session, record.app, record.segment.layer)
     record = _checked(record)
     if record.segment is not None or record.audience:  # a draft for everybody may wait for another's end
-        await check_claims(uow.session, record)
+        check_claims(record, await running_experiments(uow.session, record.app))
     return record
 
 
@@ -306,10 +266,3 @@ def _checked(record: ExperimentRecord) -> ExperimentRecord:
     except ArgumentError as error:
         raise InvalidFieldError(error.name, error.bound, error.value) from None
     return record
-
-
-async def _check_free(session: AsyncSession, record: ExperimentRecord) -> None:
-    holders = [r.rollout_id for r in await live_rollouts(session, record.app) if r.feature == record.feature]
-    if holders:
-        raise FeatureBusyError(record.app, record.feature, holders[0])
-    await check_claims(session, record)

@@ -8,22 +8,21 @@ one takes it, and the next finds it taken.  All that it knows is in the database
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import asdict, replace
 from typing import Final
 
 import structlog
 from alcove.platform.domain.errors import PlatformError
 from alcove.platform.domain.experiments.analysis import UNREADABLE_ERRORS
-from alcove.platform.domain.experiments.looks import is_due, taken
+from alcove.platform.domain.experiments.looks import is_due
 from alcove.platform.domain.experiments.schedule import next_look_reports
-from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.records import ExperimentRecord, ExperimentState
+from alcove.platform.domain.snapshots.experiment import analyze_if_due
+from alcove.platform.services.experiments.results import read_reports
 from alcove.platform.store.experiments import get_experiment, running_experiments, save_experiment
-from alcove.platform.store.reports import cell_counts, window_count
 from alcove.platform.store.unit_of_work import UnitOfWork
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["PRINCIPAL", "due_experiments", "look", "look_at_all", "looked"]
+__all__ = ["PRINCIPAL", "due_experiments", "look", "look_at_all"]
 
 PRINCIPAL: Final = "server/experiments"  # of what happens by itself, in the audit log
 _log = structlog.get_logger()
@@ -37,8 +36,8 @@ async def due_experiments(session: AsyncSession) -> list[str]:
     due = []
     for record in await running_experiments(session):
         if next_look_reports(record) is not None:
-            task = task_of(record)
-            if is_due(record, sum(await cell_counts(session, task.task_id, task.cell_count))):
+            reports = await read_reports(session, record)
+            if is_due(record, sum(reports.counts)):
                 due.append(record.experiment_id)
     return due
 
@@ -72,31 +71,13 @@ async def look(uow: UnitOfWork, experiment_id: str) -> ExperimentRecord:
         NotFoundError: there is no such experiment.
         StatsError: statistics refuse its reports.
     """
-    return await looked(uow, await get_experiment(uow.session, experiment_id))
-
-
-async def looked(uow: UnitOfWork, record: ExperimentRecord) -> ExperimentRecord:
-    """Return a running experiment with the look that is due, which is kept; the same where none is.
-
-    Raises:
-        StatsError: statistics refuse its reports.
-    """
+    record = await get_experiment(uow.session, experiment_id)
     if record.state is not ExperimentState.RUNNING or next_look_reports(record) is None:
         return record
-    task = task_of(record)
-    counts = await cell_counts(uow.session, task.task_id, task.cell_count)
-    if not is_due(record, sum(counts)):
+    reports = await read_reports(uow.session, record)
+    after, entry = await asyncio.to_thread(analyze_if_due, record, reports, now_s=uow.now_s)
+    if entry is None:
         return record
-    windows = await window_count(uow.session, task.task_id)
-    found = await asyncio.to_thread(taken, record, task, counts, windows, now_s=uow.now_s)
-    record = await save_experiment(uow.session, replace(record, looks=(*record.looks, found)))
-    await uow.audit(
-        "look at experiment",
-        record.experiment_id,
-        look=len(record.looks),
-        reports=found.reports,
-        fraction=found.fraction,
-        boundary=found.boundary,
-        decision=asdict(found.decision),
-    )
-    return record
+    after = await save_experiment(uow.session, after)
+    await uow.audit(entry.action, entry.subject, **entry.details)
+    return after

@@ -6,27 +6,20 @@ from dataclasses import asdict, dataclass, field, replace
 
 from alcove.platform.domain.audience import check_wider, checked_audience
 from alcove.platform.domain.checks import check, check_reason
-from alcove.platform.domain.errors import (
-    FeatureBusyError,
-    IllegalTransitionError,
-    NoDefaultVersionError,
-    NotFoundError,
-    OverrideRequiredError,
-    OwnApprovalError,
-)
-from alcove.platform.domain.records import Default, RolloutRecord, RolloutState, VersionRecord
-from alcove.platform.domain.rollout_records import Judgement, Proposal, RolloutPlan
-from alcove.platform.domain.rollouts.machine import Action, allowed_actions, transition
+from alcove.platform.domain.errors import IllegalTransitionError, NotFoundError, OwnApprovalError
+from alcove.platform.domain.records import RolloutRecord, RolloutState
+from alcove.platform.domain.rollout_records import RolloutPlan
+from alcove.platform.domain.rollouts.machine import Action, allowed_actions
 from alcove.platform.domain.rollouts.plan import check_update, checked_plan
-from alcove.platform.services.policy.decide import check_may_run, decide_halt, decide_policy, leave_default
-from alcove.platform.store.catalog import rules_of
-from alcove.platform.store.experiments import last_stopped, running_experiments
-from alcove.platform.store.rollouts import add_rollout, get_rollout, live_rollouts, save_rollout
+from alcove.platform.domain.snapshots import rollout as actions
+from alcove.platform.services.loading import load_rollout
+from alcove.platform.services.policy.decide import check_may_run
+from alcove.platform.services.saving import save_app
+from alcove.platform.store.rollouts import add_rollout
 from alcove.platform.store.unit_of_work import UnitOfWork
-from alcove.platform.store.versions import find_default, get_version, set_default
+from alcove.platform.store.versions import get_version
 from alcove.registry.canonical import AppName
 from alcove.registry.policy import VersionRef
-from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = ["RolloutSpec", "advance", "approve", "create", "halt", "pause", "resume", "roll_back", "update"]
 
@@ -55,7 +48,8 @@ async def create(uow: UnitOfWork, spec: RolloutSpec) -> RolloutRecord:
     """
     app = check("app", AppName, spec.app)
     published = await get_version(uow.session, spec.feature, spec.version)
-    await check_may_run(uow, app, spec.feature, _ref(published))
+    ref = VersionRef(version=published.version, manifest_sha256=published.manifest_sha256)
+    await check_may_run(uow, app, spec.feature, ref)
     record = RolloutRecord(
         sequence=0,
         rollout_id=f"ro-{secrets.token_hex(6)}",
@@ -92,7 +86,7 @@ async def update(uow: UnitOfWork, rollout_id: str, change_of: Callable[[RolloutS
         IllegalTransitionError: it is over.
         InvalidFieldError: the plan or the audience is malformed, or changes what a begun rollout is compared by.
     """
-    before = await get_rollout(uow.session, rollout_id)
+    app, before = await load_rollout(uow, rollout_id)
     if before.state not in (RolloutState.DRAFT, RolloutState.RUNNING, RolloutState.PAUSED):
         allowed = allowed_actions(before.state)
         raise IllegalTransitionError("rollout", rollout_id, before.state, "update", allowed)
@@ -102,17 +96,17 @@ async def update(uow: UnitOfWork, rollout_id: str, change_of: Callable[[RolloutS
     if before.state is not RolloutState.DRAFT:
         check_wider(before.audience, audience)
     after = replace(before, plan=plan, audience=audience, updated_at_s=uow.now_s, proposal=None)
-    after = await save_rollout(uow.session, after)
+    revised = app.with_rollout(after)
     if after.state is not RolloutState.DRAFT:
-        after = replace(after, policy_serial=await decide_policy(uow, after.app))
-        after = await save_rollout(uow.session, after)
-    await uow.audit("update rollout", rollout_id, plan=asdict(plan), audience=audience, before=asdict(before.plan))
-    return after
+        revised = revised.decide_policy()
+        revised = revised.with_rollout(replace(after, policy_serial=revised.policy_serial))
+    revised = revised.with_entry(
+        "update rollout", rollout_id, plan=asdict(plan), audience=audience, before=asdict(before.plan)
+    )
+    return (await save_app(uow, app, revised)).rollouts[rollout_id]
 
 
-async def advance(
-    uow: UnitOfWork, rollout_id: str, *, share_permyriad: int, override_reason: str, approved_by: str | None = None
-) -> RolloutRecord:
+async def advance(uow: UnitOfWork, rollout_id: str, *, share_permyriad: int, override_reason: str) -> RolloutRecord:
     """Raise the share; at 10 000 complete the rollout and make its version the default.
 
     Where the feature's rules ask for a second person, the advance is proposed only.
@@ -128,32 +122,17 @@ async def advance(
         VersionHaltedError: the version is forbidden in the app.
         BelowFloorError: its team forbids versions as old as this one.
     """
-    session = uow.session
-    before = await get_rollout(session, rollout_id)
-    after = transition(before, Action.ADVANCE, now_s=uow.now_s, share_permyriad=share_permyriad)
-    await _check_free(session, before)
-    await check_may_run(uow, after.app, after.feature, _ref(after))
-    is_complete = after.state is RolloutState.COMPLETED
-    if not is_complete and await find_default(session, after.app, after.feature) is None:
-        raise NoDefaultVersionError(after.app, after.feature, share_permyriad)
-    reason = check_reason("override_reason", override_reason) if override_reason else None
-    evidence = await _evidence(session, before)
-    if evidence is None and reason is None:
-        raise OverrideRequiredError(after.feature, after.version)
-    if approved_by is None and (await rules_of(session, after.feature)).must_approve_rollouts:
-        return await _propose(uow, before, after.share_permyriad, reason or "")
-    if is_complete:
-        await set_default(session, Default(after.app, after.feature, after.version, after.manifest_sha256))
-    return await _save(
-        uow,
-        after,
-        Action.ADVANCE,
-        from_permyriad=before.share_permyriad,
-        to_permyriad=after.share_permyriad,
+    before, rollout = await load_rollout(uow, rollout_id)
+    reason = check_reason("override_reason", override_reason) if override_reason else ""
+    after = actions.advance(
+        before,
+        rollout,
+        now_s=uow.now_s,
+        principal=uow.principal,
+        share_permyriad=share_permyriad,
         override_reason=reason,
-        **(evidence or {}),
-        **({} if approved_by is None else {"approved_by": approved_by}),
     )
+    return (await save_app(uow, before, after)).rollouts[rollout_id]
 
 
 async def approve(uow: UnitOfWork, rollout_id: str) -> RolloutRecord:
@@ -164,30 +143,34 @@ async def approve(uow: UnitOfWork, rollout_id: str) -> RolloutRecord:
         OwnApprovalError: whoever approves has proposed it.
         PlatformError: as `advance`.
     """
-    before = await get_rollout(uow.session, rollout_id)
-    if before.proposal is None:
+    before, rollout = await load_rollout(uow, rollout_id)
+    proposal = rollout.proposal
+    if proposal is None:
         raise NotFoundError("proposal of rollout", rollout_id)
-    if before.proposal.proposed_by == uow.principal:
+    if proposal.proposed_by == uow.principal:
         raise OwnApprovalError(f"the advance of rollout {rollout_id}", uow.principal)
-    proposer = replace(uow, principal=before.proposal.proposed_by)
-    return await advance(
-        proposer,
-        rollout_id,
-        share_permyriad=before.proposal.share_permyriad,
-        override_reason=before.proposal.override_reason,
+    after = actions.advance(
+        before,
+        rollout,
+        now_s=uow.now_s,
+        principal=proposal.proposed_by,
+        share_permyriad=proposal.share_permyriad,
+        override_reason=proposal.override_reason,
         approved_by=uow.principal,
     )
+    return (await save_app(replace(uow, principal=proposal.proposed_by), before, after)).rollouts[rollout_id]
 
 
-async def pause(uow: UnitOfWork, rollout_id: str, **details: object) -> RolloutRecord:
-    """Refuse to advance until resumed; devices keep what they have; `details` go into the audit log.
+async def pause(uow: UnitOfWork, rollout_id: str) -> RolloutRecord:
+    """Refuse to advance until resumed; devices keep what they have.
 
     Raises:
         NotFoundError: there is no such rollout.
         IllegalTransitionError: it is not running.
     """
-    before = await get_rollout(uow.session, rollout_id)
-    return await _save(uow, transition(before, Action.PAUSE, now_s=uow.now_s), Action.PAUSE, **details)
+    before, rollout = await load_rollout(uow, rollout_id)
+    after = actions.move(before, rollout, Action.PAUSE, now_s=uow.now_s)
+    return (await save_app(uow, before, after)).rollouts[rollout_id]
 
 
 async def resume(uow: UnitOfWork, rollout_id: str) -> RolloutRecord:
@@ -197,12 +180,13 @@ async def resume(uow: UnitOfWork, rollout_id: str) -> RolloutRecord:
         NotFoundError: there is no such rollout.
         IllegalTransitionError: it is not paused.
     """
-    before = await get_rollout(uow.session, rollout_id)
-    return await _save(uow, transition(before, Action.RESUME, now_s=uow.now_s), Action.RESUME)
+    before, rollout = await load_rollout(uow, rollout_id)
+    after = actions.move(before, rollout, Action.RESUME, now_s=uow.now_s)
+    return (await save_app(uow, before, after)).rollouts[rollout_id]
 
 
-async def roll_back(uow: UnitOfWork, rollout_id: str, *, reason: str, **details: object) -> RolloutRecord:
-    """Return all devices to the default version; `details` go into the audit log.
+async def roll_back(uow: UnitOfWork, rollout_id: str, *, reason: str) -> RolloutRecord:
+    """Return all devices to the default version.
 
     Raises:
         NotFoundError: there is no such rollout.
@@ -210,15 +194,13 @@ async def roll_back(uow: UnitOfWork, rollout_id: str, *, reason: str, **details:
         InvalidFieldError: the reason is empty or too long.
     """
     reason = check_reason("reason", reason)
-    before = await get_rollout(uow.session, rollout_id)
-    after = transition(before, Action.ROLL_BACK, now_s=uow.now_s)
-    return await _save(uow, after, Action.ROLL_BACK, from_permyriad=before.share_permyriad, reason=reason, **details)
+    before, rollout = await load_rollout(uow, rollout_id)
+    after = actions.roll_back(before, rollout, now_s=uow.now_s, reason=reason)
+    return (await save_app(uow, before, after)).rollouts[rollout_id]
 
 
-async def halt(uow: UnitOfWork, rollout_id: str, *, reason: str, **details: object) -> RolloutRecord:
+async def halt(uow: UnitOfWork, rollout_id: str, *, reason: str) -> RolloutRecord:
     """Forbid the version in the app, whoever runs it: as this rollout, as an arm of an experiment or as the default.
-
-    `details` go into the audit log.
 
     The default before takes the place of a default that is halted; where none is known the feature leaves the policy,
     and devices go to their previous version or to the one inside the app.
@@ -229,68 +211,6 @@ async def halt(uow: UnitOfWork, rollout_id: str, *, reason: str, **details: obje
         InvalidFieldError: the reason is empty or too long, or the app's halts are more than devices read.
     """
     reason = check_reason("reason", reason)
-    before = await get_rollout(uow.session, rollout_id)
-    after = transition(before, Action.HALT, now_s=uow.now_s)
-    serial = await decide_halt(uow, after.app, after.feature, _ref(after))
-    default = await leave_default(uow, after.app, after.feature, _ref(after))
-    return await _save(
-        uow,
-        after,
-        Action.HALT,
-        from_permyriad=before.share_permyriad,
-        reason=reason,
-        halt_serial=serial,
-        default=None if default is None else default.version,
-        **details,
-    )
-
-
-async def _save(uow: UnitOfWork, after: RolloutRecord, action: Action, **details: object) -> RolloutRecord:
-    """Write the rollout, decide the policy that it makes, and audit."""
-    session = uow.session
-    after = await save_rollout(session, after)
-    if after.state is not RolloutState.ROLLED_BACK or after.policy_serial:  # a draft was in no policy
-        after = replace(after, policy_serial=await decide_policy(uow, after.app))
-        after = await save_rollout(session, after)
-    await uow.audit(f"{action} rollout", after.rollout_id, policy_serial=after.policy_serial, **details)
-    return after
-
-
-async def _propose(uow: UnitOfWork, before: RolloutRecord, share_permyriad: int, reason: str) -> RolloutRecord:
-    proposal = Proposal(uow.principal, uow.now_s, share_permyriad, reason)
-    after = await save_rollout(uow.session, replace(before, proposal=proposal, updated_at_s=uow.now_s))
-    await uow.audit("propose advance", before.rollout_id, to_permyriad=share_permyriad, override_reason=reason or None)
-    return after
-
-
-async def _evidence(session: AsyncSession, before: RolloutRecord) -> dict[str, object] | None:
-    """Return what says that the version may go on, as it is audited; None: nothing does."""
-    if before.plan.guardrails:
-        if before.stage == 0:
-            return {"evidence": "the first stage, under guardrails"}
-        found = before.examination
-        return {"evidence": asdict(found)} if found is not None and found.judgement is Judgement.READY else None
-    winner_of = await _winning_experiment(session, before)
-    return None if winner_of is None else {"winner_of": winner_of}
-
-
-async def _winning_experiment(session: AsyncSession, rollout: RolloutRecord) -> str | None:
-    """Return the id of the feature's last experiment if it named this version the winner."""
-    experiment = await last_stopped(session, rollout.app, rollout.feature)
-    if experiment is None or experiment.decision is None or experiment.decision.winner is None:
-        return None
-    winner = experiment.arms[experiment.decision.winner]
-    return experiment.experiment_id if winner.manifest_sha256 == rollout.manifest_sha256 else None
-
-
-async def _check_free(session: AsyncSession, rollout: RolloutRecord) -> None:
-    running = await running_experiments(session, rollout.app)
-    holders = [e.experiment_id for e in running if e.feature == rollout.feature]
-    live = await live_rollouts(session, rollout.app)
-    holders += [r.rollout_id for r in live if r.feature == rollout.feature and r.rollout_id != rollout.rollout_id]
-    if holders:
-        raise FeatureBusyError(rollout.app, rollout.feature, holders[0])
-
-
-def _ref(record: VersionRecord | RolloutRecord) -> VersionRef:
-    return VersionRef(version=record.version, manifest_sha256=record.manifest_sha256)
+    before, rollout = await load_rollout(uow, rollout_id)
+    after = actions.halt(before, rollout, now_s=uow.now_s, reason=reason)
+    return (await save_app(uow, before, after)).rollouts[rollout_id]

@@ -10,7 +10,6 @@ change's.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import asdict, replace
 from typing import Final
 
 import structlog
@@ -18,19 +17,18 @@ from alcove.platform.domain.errors import PlatformError
 from alcove.platform.domain.records import RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import Examination, Judgement, VerdictRecord
 from alcove.platform.domain.rollouts.analysis import Finding, examine
-from alcove.platform.domain.rollouts.judge import Judged, action_of, judge, keep_alarm, planned_action
-from alcove.platform.domain.rollouts.machine import Action
+from alcove.platform.domain.rollouts.judge import Judged, judge, keep_alarm
 from alcove.platform.domain.rollouts.task import stage_task
-from alcove.platform.services.rollouts import engine
+from alcove.platform.domain.snapshots.rollout import ALARM, follow_plan
+from alcove.platform.services.loading import load_rollout
 from alcove.platform.services.rollouts.evidence import Evidence
+from alcove.platform.services.saving import save_app
 from alcove.platform.stats import StatsError
-from alcove.platform.store.rollouts import get_rollout, keep_examination
 from alcove.platform.store.unit_of_work import UnitOfWork
 
-__all__ = ["NOT_ATTESTED", "PRINCIPAL", "look", "look_at_all"]
+__all__ = ["PRINCIPAL", "look", "look_at_all"]
 
 PRINCIPAL: Final = "server/rollouts"  # of what happens by itself, in the audit log
-NOT_ATTESTED: Final = "the reports are not attested: they pause, and a person decides what more"
 _log = structlog.get_logger()
 
 Act = Callable[[str, Callable[[UnitOfWork], Awaitable[RolloutRecord]]], Awaitable[RolloutRecord]]
@@ -67,46 +65,22 @@ async def look(uow: UnitOfWork, rollout_id: str, evidence: Evidence) -> RolloutR
         NotFoundError: there is no such rollout.
         PlatformError: what the plan asks for cannot be done now.
     """
-    before = await get_rollout(uow.session, rollout_id)
-    task = stage_task(before)
-    if before.state is not RolloutState.RUNNING or task is None:
-        return before
+    before, rollout = await load_rollout(uow, rollout_id)
+    task = stage_task(rollout)
+    if rollout.state is not RolloutState.RUNNING or task is None:
+        return rollout
     try:
-        finding = examine(before, *await evidence.read(uow.session, task))
+        finding = examine(rollout, *await evidence.read(uow.session, task))
     except StatsError as error:
         finding = Finding(0, (), "", ())
         judged = Judged(Judgement.HOLD, "unreadable", f"the reports could not be read: {error}")
     else:
-        judged = judge(before, finding, now_s=uow.now_s)
-    judged = keep_alarm(before, judged)
-    examination = _examination(before, finding, judged, uow.now_s)
-    await keep_examination(uow.session, before.sequence, examination)
-    if judged.judgement is Judgement.ALARM and not _is_alarmed(before):
-        _log.error("reports that no devices can have sent", rollout=rollout_id, reason=judged.reason)
-        await uow.audit("raise alarm", rollout_id, evidence=asdict(examination))
-    return await _act(uow, replace(before, examination=examination), examination)
-
-
-async def _act(uow: UnitOfWork, rollout: RolloutRecord, found: Examination) -> RolloutRecord:
-    rollout_id, shown = rollout.rollout_id, asdict(found)
-    action = action_of(rollout, found.judgement, is_attested=found.is_attested)
-    match action:
-        case Action.PAUSE:
-            planned = planned_action(rollout, found.judgement)
-            limit = {} if planned in (None, action) else {"planned": planned, "because": NOT_ATTESTED}
-            return await engine.pause(uow, rollout_id, reason=found.reason, evidence=shown, **limit)
-        case Action.ROLL_BACK:
-            return await engine.roll_back(uow, rollout_id, reason=found.reason, evidence=shown)
-        case Action.HALT:
-            return await engine.halt(uow, rollout_id, reason=found.reason, evidence=shown)
-        case Action.ADVANCE if rollout.proposal is None:  # else it waits for the second person already
-            return await engine.advance(uow, rollout_id, share_permyriad=0, override_reason="")
-        case _:
-            return rollout
-
-
-def _is_alarmed(rollout: RolloutRecord) -> bool:
-    return rollout.examination is not None and rollout.examination.judgement is Judgement.ALARM
+        judged = judge(rollout, finding, now_s=uow.now_s)
+    examination = _examination(rollout, finding, keep_alarm(rollout, judged), uow.now_s)
+    after = follow_plan(before, rollout, examination, now_s=uow.now_s, principal=uow.principal)
+    if any(entry.action == ALARM for entry in after.entries):
+        _log.error("reports that no devices can have sent", rollout=rollout_id, reason=examination.reason)
+    return (await save_app(uow, before, after)).rollouts[rollout_id]
 
 
 def _examination(rollout: RolloutRecord, finding: Finding, judged: Judged, now_s: int) -> Examination:

@@ -14,7 +14,9 @@ from alcove.platform.domain.records import (
     RolloutRecord,
     RolloutState,
 )
-from alcove.platform.services.policy.decide import check_may_run, decide_halt, decide_policy
+from alcove.platform.services.loading import load_app
+from alcove.platform.services.policy.decide import check_may_run, decide_policy
+from alcove.platform.services.saving import save_app
 from alcove.platform.store import Store
 from alcove.platform.store.publications import last_publication, mark_published, unpublished
 from alcove.platform.store.unit_of_work import UnitOfWork
@@ -133,13 +135,19 @@ async def test_decided_documents_wait_until_they_are_published(store: Store) -> 
         assert await unpublished(session) == []
 
 
+async def decide_halt(uow: UnitOfWork, ref: VersionRef) -> int:
+    """Forbid a version of feature "f" in the app; return the serial of the halt that holds then."""
+    before = await load_app(uow, "app")
+    return (await save_app(uow, before, before.forbid("f", ref))).halt_serial
+
+
 async def test_a_halt_names_all_that_was_halted_before(store: Store) -> None:
     """Nothing is given back; halting the same version again changes nothing; other apps are not concerned."""
     one, two, three = (VersionRef(version=name, manifest_sha256=digest(name)) for name in ("1.0.0", "2.0.0", "3.0.0"))
     async with store.write() as session:
         uow = UnitOfWork(session, "p", 1)
         await check_may_run(uow, "app", "f", one)
-        assert [await decide_halt(uow, "app", "f", ref) for ref in (one, two, one)] == [1, 2, 2]
+        assert [await decide_halt(uow, ref) for ref in (one, two, one)] == [1, 2, 2]
         for ref in (one, two):
             with pytest.raises(VersionHaltedError, match=ref.version):
                 await check_may_run(uow, "app", "f", ref)
@@ -156,9 +164,9 @@ async def test_more_halts_than_a_device_reads_are_refused(store: Store) -> None:
         uow = UnitOfWork(session, "p", 1)
         for index in range(HALTED_MAX):
             ref = VersionRef(version=f"1.{index}.0", manifest_sha256=f"{index:064x}")
-            await decide_halt(uow, "app", "f", ref)
+            await decide_halt(uow, ref)
         with pytest.raises(InvalidFieldError, match=f"at most {HALTED_MAX}"):
-            await decide_halt(uow, "app", "f", VersionRef(version="9.0.0", manifest_sha256="f" * 64))
+            await decide_halt(uow, VersionRef(version="9.0.0", manifest_sha256="f" * 64))
 
 
 async def test_what_is_below_its_teams_floor_is_neither_taken_nor_published(store: Store) -> None:

@@ -17,6 +17,7 @@ from alcove.platform.client import (
     PlatformClient,
     Segment,
 )
+from alcove.platform.domain.experiments.claims import conflict
 from alcove.platform.domain.policy import ALL_ARMS_BYTES
 from alcove.platform.domain.records import (
     ArmRecord,
@@ -28,7 +29,6 @@ from alcove.platform.domain.records import (
     SegmentRecord,
 )
 from alcove.platform.services.policy import compile_policy
-from alcove.platform.services.policy.claims import conflict
 from alcove.platform.testing import ServerWorld
 from alcove.registry.policy import Policy
 

@@ -21,8 +21,9 @@ from alcove.platform.domain.records import (
     Page,
 )
 from alcove.platform.domain.rollout_records import GuardrailRecord
+from alcove.platform.domain.snapshots import experiment as actions
 from alcove.platform.server.experiment_convert import experiment_message, results_message
-from alcove.platform.services.experiments import engine, monitor
+from alcove.platform.services.experiments import engine
 from alcove.platform.services.experiments.monitor import PRINCIPAL, due_experiments, look, look_at_all
 from alcove.platform.stats import ArgumentError, ReasonCode
 from alcove.platform.stats.group_sequential import boundaries
@@ -296,7 +297,7 @@ async def test_reports_that_statistics_refuse_hold_up_no_other_and_no_stop(
     def refuse(*_: object, **__: object) -> None:
         raise ArgumentError("reports", "fewer", "more")
 
-    monkeypatch.setattr(monitor, "taken", refuse)
+    monkeypatch.setattr(actions, "taken", refuse)
     assert (await life.tick()).looks == ()
     stopped = await life.stop()
     assert stopped.decision is not None

@@ -1,26 +1,26 @@
 """Refuses to start an experiment that could share a device with another of its feature, or buckets of a layer.
 
 Two experiments of a feature may run together if they hold different buckets of one layer, or if their audiences share
-no device.  Segments of a layer are apart over all features: that is what a layer is for.
+no device.  Segments of a layer are apart over all features: that is what a layer is for.  Pure.
 """
+
+from collections.abc import Iterable
 
 from alcove.platform.domain.audience import audience_of
 from alcove.platform.domain.errors import OverlappingClaimError
 from alcove.platform.domain.records import ExperimentRecord, SegmentRecord
-from alcove.platform.store.experiments import running_experiments
 from alcove.registry.policy.audience import overlap_witness
-from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = ["check_claims", "conflict"]
 
 
-async def check_claims(session: AsyncSession, record: ExperimentRecord) -> None:
+def check_claims(record: ExperimentRecord, others: Iterable[ExperimentRecord]) -> None:
     """Let an experiment run beside those of its app that do, or not.
 
     Raises:
         OverlappingClaimError: a device could be in it and in another; the first of these is named.
     """
-    for running in await running_experiments(session, record.app):
+    for running in others:
         if running.experiment_id == record.experiment_id:
             continue
         reason = conflict(record, running)

@@ -1,0 +1,88 @@
+"""Derives what an app is after an action on one of its experiments.  Pure."""
+
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+
+from alcove.platform.domain.errors import FeatureBusyError
+from alcove.platform.domain.experiments.analysis import UNREADABLE, UNREADABLE_ERRORS, evaluate
+from alcove.platform.domain.experiments.claims import check_claims
+from alcove.platform.domain.experiments.looks import is_due, taken
+from alcove.platform.domain.experiments.machine import stopped
+from alcove.platform.domain.records import Default, ExperimentRecord, StoredDecision
+from alcove.platform.domain.snapshots.app import AppSnapshot, Entry
+from alcove.platform.stats import DecisionKind
+from alcove.registry.policy import TaskPolicy, VersionRef
+
+__all__ = ["Reports", "analyze_if_due", "start", "stop"]
+
+
+@dataclass(frozen=True)
+class Reports:
+    """The reports of a task: how many named each cell, over all windows, and how many windows have any."""
+
+    task: TaskPolicy
+    counts: tuple[int, ...]
+    windows: int
+
+
+def start(app: AppSnapshot, record: ExperimentRecord) -> AppSnapshot:
+    """Return the app with an experiment that starts: its arms are in the policy.
+
+    Raises:
+        FeatureBusyError: a rollout holds the feature.
+        OverlappingClaimError: a device could be in it and in another that runs.
+        PlatformError: an arm's version may not run, as `AppSnapshot.check_may_run`.
+    """
+    holders = [rollout.rollout_id for rollout in app.live_rollouts if rollout.feature == record.feature]
+    if holders:
+        raise FeatureBusyError(record.app, record.feature, holders[0])
+    check_claims(record, app.running_experiments)
+    for arm in record.arms:
+        app.check_may_run(record.feature, VersionRef(version=arm.version, manifest_sha256=arm.manifest_sha256))
+    if record.feature not in app.defaults:
+        control = record.arms[0]
+        app = app.with_default(Default(record.app, record.feature, control.version, control.manifest_sha256))
+    return app.carry_experiment(record, "start", task_id=record.task_id)
+
+
+def stop(app: AppSnapshot, record: ExperimentRecord, reports: Reports, *, now_s: int) -> AppSnapshot:
+    """Return the app without a running experiment's arms, and the experiment with what held.
+
+    A planned interim analysis that is due is made.  Reports that statistics refuse never keep an experiment on devices:
+    it ends inconclusive, with the reason.
+    """
+    with suppress(*UNREADABLE_ERRORS):  # the decision says what they refuse
+        record, entry = analyze_if_due(record, reports, now_s=now_s)
+        app = app if entry is None else replace(app, entries=(*app.entries, entry))
+    try:
+        decision = evaluate(record, reports.task, reports.counts, reports.windows).decision
+    except UNREADABLE_ERRORS as error:
+        reason = f"the results could not be read: {error}"
+        decision = StoredDecision(str(DecisionKind.INCONCLUSIVE), None, UNREADABLE, reason)
+    return app.carry_experiment(
+        stopped(record, decision, now_s=now_s),
+        "stop",
+        decision=decision.kind,
+        winner=decision.winner,
+        reason=decision.reason,
+    )
+
+
+def analyze_if_due(record: ExperimentRecord, reports: Reports, *, now_s: int) -> tuple[ExperimentRecord, Entry | None]:
+    """Return a running experiment with the planned interim analysis that is due, and its entry; None: none is due.
+
+    Raises:
+        StatsError: statistics refuse its reports.
+    """
+    if not is_due(record, sum(reports.counts)):
+        return record, None
+    found = taken(record, reports.task, reports.counts, reports.windows, now_s=now_s)
+    record = replace(record, looks=(*record.looks, found))
+    details = {
+        "look": len(record.looks),
+        "reports": found.reports,
+        "fraction": found.fraction,
+        "boundary": found.boundary,
+        "decision": asdict(found.decision),
+    }
+    return record, Entry("look at experiment", record.experiment_id, details)

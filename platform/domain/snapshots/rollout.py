@@ -1,0 +1,159 @@
+"""Derives what an app is after an action on one of its rollouts, whoever asked for it.  Pure."""
+
+from dataclasses import asdict, replace
+from typing import Final
+
+from alcove.platform.domain.errors import FeatureBusyError, NoDefaultVersionError, OverrideRequiredError
+from alcove.platform.domain.records import Default, RolloutRecord, RolloutState
+from alcove.platform.domain.rollout_records import Examination, Judgement, Proposal
+from alcove.platform.domain.rollouts.judge import action_of, planned_action
+from alcove.platform.domain.rollouts.machine import Action, transition
+from alcove.platform.domain.snapshots.app import AppSnapshot
+from alcove.registry.policy import VersionRef
+
+__all__ = ["ALARM", "NOT_ATTESTED", "advance", "follow_plan", "halt", "move", "roll_back"]
+
+ALARM: Final = "raise alarm"  # in the audit log
+NOT_ATTESTED: Final = "the reports are not attested: they pause, and a person decides what more"
+
+
+def move(app: AppSnapshot, before: RolloutRecord, action: Action, *, now_s: int, **details: object) -> AppSnapshot:
+    """Return the app after a rollout was paused or resumed; `details` go into the audit log.
+
+    Raises:
+        IllegalTransitionError: its state does not allow it.
+    """
+    return app.carry_rollout(transition(before, action, now_s=now_s), action, **details)
+
+
+def roll_back(app: AppSnapshot, before: RolloutRecord, *, now_s: int, reason: str, **details: object) -> AppSnapshot:
+    """Return the app after a rollout was rolled back to the default version; `details` go into the audit log.
+
+    Raises:
+        IllegalTransitionError: it is over.
+    """
+    share = before.share_permyriad
+    return move(app, before, Action.ROLL_BACK, now_s=now_s, from_permyriad=share, reason=reason, **details)
+
+
+def halt(app: AppSnapshot, before: RolloutRecord, *, now_s: int, reason: str, **details: object) -> AppSnapshot:
+    """Return the app after a rollout's version was forbidden in it; `details` go into the audit log.
+
+    Raises:
+        IllegalTransitionError: it was rolled back or halted before.
+        InvalidFieldError: the app's halts are more than devices read.
+    """
+    after = transition(before, Action.HALT, now_s=now_s)
+    ref = VersionRef(version=after.version, manifest_sha256=after.manifest_sha256)
+    app = app.forbid(after.feature, ref).leave_default(after.feature, ref)
+    default = app.defaults.get(after.feature)
+    return app.carry_rollout(
+        after,
+        Action.HALT,
+        from_permyriad=before.share_permyriad,
+        reason=reason,
+        halt_serial=app.halt_serial,
+        default=None if default is None else default.version,
+        **details,
+    )
+
+
+def advance(
+    app: AppSnapshot,
+    before: RolloutRecord,
+    *,
+    now_s: int,
+    principal: str,
+    share_permyriad: int = 0,
+    override_reason: str = "",
+    approved_by: str | None = None,
+) -> AppSnapshot:
+    """Return the app after a rollout's share was raised, or proposed to be where that takes a second person.
+
+    Raises:
+        IllegalTransitionError: it is neither draft nor running.
+        InvalidFieldError: the share is out of its bounds.
+        ShareNotRaisedError: the share is not above the present one.
+        FeatureBusyError: an experiment or another rollout holds the feature.
+        NoDefaultVersionError: a partial share in an app without a default version.
+        OverrideRequiredError: nothing says that the version is safe, and no reason was given.
+        PlatformError: the version may not run, as `AppSnapshot.check_may_run`.
+    """
+    evidence = _evidence(app, before)
+    after = transition(before, Action.ADVANCE, now_s=now_s, share_permyriad=share_permyriad)
+    holders = [one.experiment_id for one in app.running_experiments if one.feature == before.feature]
+    holders += [
+        one.rollout_id
+        for one in app.live_rollouts
+        if one.feature == before.feature and one.rollout_id != before.rollout_id
+    ]
+    if holders:
+        raise FeatureBusyError(before.app, before.feature, holders[0])
+    app.check_may_run(after.feature, VersionRef(version=after.version, manifest_sha256=after.manifest_sha256))
+    is_complete = after.state is RolloutState.COMPLETED
+    if not is_complete and after.feature not in app.defaults:
+        raise NoDefaultVersionError(after.app, after.feature, share_permyriad)
+    if evidence is None and not override_reason:
+        raise OverrideRequiredError(after.feature, after.version)
+    if approved_by is None and app.rules[after.feature].must_approve_rollouts:
+        proposal = Proposal(principal, now_s, after.share_permyriad, override_reason)
+        return app.with_rollout(replace(before, proposal=proposal, updated_at_s=now_s)).with_entry(
+            "propose advance",
+            before.rollout_id,
+            to_permyriad=after.share_permyriad,
+            override_reason=override_reason or None,
+        )
+    if is_complete:
+        app = app.with_default(Default(after.app, after.feature, after.version, after.manifest_sha256))
+    return app.carry_rollout(
+        after,
+        Action.ADVANCE,
+        from_permyriad=before.share_permyriad,
+        to_permyriad=after.share_permyriad,
+        override_reason=override_reason or None,
+        **(evidence or {}),
+        **({} if approved_by is None else {"approved_by": approved_by}),
+    )
+
+
+def follow_plan(
+    app: AppSnapshot, before: RolloutRecord, found: Examination, *, now_s: int, principal: str
+) -> AppSnapshot:
+    """Return the app after an analysis of a rollout's stage: the analysis is kept, and the plan's action is taken.
+
+    Raises:
+        PlatformError: what the plan asks for cannot be done now.
+    """
+    rollout, shown = replace(before, examination=found), asdict(found)
+    action = action_of(rollout, found.judgement, is_attested=found.is_attested)
+    match action:
+        case Action.PAUSE:
+            planned = planned_action(rollout, found.judgement)
+            limit = {} if planned in (None, action) else {"planned": planned, "because": NOT_ATTESTED}
+            return move(app, rollout, action, now_s=now_s, reason=found.reason, evidence=shown, **limit)
+        case Action.ROLL_BACK:
+            return roll_back(app, rollout, now_s=now_s, reason=found.reason, evidence=shown)
+        case Action.HALT:
+            return halt(app, rollout, now_s=now_s, reason=found.reason, evidence=shown)
+        case Action.ADVANCE if rollout.proposal is None:  # else it waits for the second person already
+            return advance(app, rollout, now_s=now_s, principal=principal)
+        case _:
+            app = app.with_rollout(rollout)
+    is_alarmed = before.examination is not None and before.examination.judgement is Judgement.ALARM
+    if found.judgement is Judgement.ALARM and not is_alarmed:
+        app = app.with_entry(ALARM, before.rollout_id, evidence=shown)
+    return app
+
+
+def _evidence(app: AppSnapshot, before: RolloutRecord) -> dict[str, object] | None:
+    """Return what says that the version may advance, as it is audited; None: nothing does."""
+    if before.plan.guardrails:
+        if before.stage == 0:
+            return {"evidence": "the first stage, under guardrails"}
+        found = before.examination
+        return {"evidence": asdict(found)} if found is not None and found.judgement is Judgement.READY else None
+    experiment = app.stopped.get(before.feature)
+    if experiment is None or experiment.decision is None or experiment.decision.winner is None:
+        return None
+    winner = experiment.arms[experiment.decision.winner]
+    return {"winner_of": experiment.experiment_id} if winner.manifest_sha256 == before.manifest_sha256 else None

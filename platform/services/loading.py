@@ -1,0 +1,121 @@
+"""Loads an app as a snapshot: each kind of rows once, in the transaction of the mutation that acts on it."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from alcove.platform.domain.records import ExperimentRecord, RolloutRecord, VersionRecord
+from alcove.platform.domain.snapshots.app import AppSnapshot, PolicyDocument
+from alcove.platform.store.catalog import rules_of
+from alcove.platform.store.experiments import get_experiment, last_stopped, running_experiments
+from alcove.platform.store.layers import find_holdout, layers_of_app
+from alcove.platform.store.manifests import program_sizes
+from alcove.platform.store.publications import last_publication, policies_newest_first
+from alcove.platform.store.rollouts import get_rollout, live_rollouts
+from alcove.platform.store.unit_of_work import UnitOfWork
+from alcove.platform.store.usage import apps_using
+from alcove.platform.store.versions import defaults_of_app, get_version, version_states
+from alcove.registry.policy import VersionRef, halt_from_bytes
+
+__all__ = ["load_app", "load_apps_using", "load_experiment", "load_rollout"]
+
+
+async def load_app(uow: UnitOfWork, app: str) -> AppSnapshot:
+    """Return an app."""
+    rollouts = await live_rollouts(uow.session, app)
+    return await _load(uow, app, rollouts, await running_experiments(uow.session, app))
+
+
+async def load_rollout(uow: UnitOfWork, rollout_id: str) -> tuple[AppSnapshot, RolloutRecord]:
+    """Return a rollout and its app, with what an action on it reads.
+
+    Raises:
+        NotFoundError: there is no such rollout.
+    """
+    session = uow.session
+    rollout = await get_rollout(session, rollout_id)
+    rollouts = await live_rollouts(session, rollout.app)
+    experiments = await running_experiments(session, rollout.app)
+    stopped = await last_stopped(session, rollout.app, rollout.feature)
+    ref = VersionRef(version=rollout.version, manifest_sha256=rollout.manifest_sha256)
+    app = await _load(uow, rollout.app, [*rollouts, rollout], experiments, feature=rollout.feature, version=ref)
+    return replace(app, stopped={} if stopped is None else {rollout.feature: stopped}), rollout
+
+
+async def load_experiment(uow: UnitOfWork, experiment_id: str) -> tuple[AppSnapshot, ExperimentRecord]:
+    """Return an experiment and its app, with what an action on it reads.
+
+    Raises:
+        NotFoundError: there is no such experiment.
+    """
+    session = uow.session
+    experiment = await get_experiment(session, experiment_id)
+    experiments = [*await running_experiments(session, experiment.app), experiment]
+    rollouts = await live_rollouts(session, experiment.app)
+    return await _load(uow, experiment.app, rollouts, experiments, feature=experiment.feature), experiment
+
+
+async def load_apps_using(uow: UnitOfWork, feature: str, version: str) -> tuple[VersionRecord, list[AppSnapshot]]:
+    """Return a version, and every app that ever used it, by name.
+
+    Raises:
+        NotFoundError: it was never published.
+    """
+    session = uow.session
+    apps = await apps_using(session, feature, version)
+    rollouts = [await live_rollouts(session, app) for app in apps]
+    experiments = [await running_experiments(session, app) for app in apps]
+    record = await get_version(session, feature, version)
+    ref = VersionRef(version=record.version, manifest_sha256=record.manifest_sha256)
+    rows = zip(apps, rollouts, experiments, strict=True)
+    return record, [
+        await _load(uow, app, moving, compared, feature=feature, version=ref) for app, moving, compared in rows
+    ]
+
+
+async def _load(
+    uow: UnitOfWork,
+    app: str,
+    rollouts: Iterable[RolloutRecord],
+    experiments: Iterable[ExperimentRecord],
+    *,
+    feature: str = "",
+    version: VersionRef | None = None,
+) -> AppSnapshot:
+    """Return an app with its rollouts and experiments, and what is known of a feature that is acted on.
+
+    Where `version` is the feature's default, the former default that may take its place is read as well.
+    """
+    session = uow.session
+    defaults = {default.feature: default for default in await defaults_of_app(session, app)}
+    states = await version_states(session, feature) if feature else {}
+    moving = {rollout.rollout_id: rollout for rollout in rollouts}
+    compared = {experiment.experiment_id: experiment for experiment in experiments}
+    default = defaults.get(feature)
+    rules = {feature: await rules_of(session, feature)} if feature else {}
+    last = await last_publication(session, "policy", app)
+    halt = await last_publication(session, "halt", app)
+    snapshot = AppSnapshot(
+        app=app,
+        defaults=defaults,
+        rollouts=moving,
+        experiments=compared,
+        last_policy=None if last is None else PolicyDocument(last.serial, last.document),
+        last_halt=None if halt is None else halt_from_bytes(halt.document),
+        states={(feature, name): state for name, state in states.items()},
+        rules=rules,
+        floors=uow.floors,
+        lifts=uow.lifts,
+    )
+    if version is not None and default is not None and default.manifest_sha256 == version.manifest_sha256:
+        async for document in policies_newest_first(session, app):
+            former = snapshot.find_former(feature, version, document)
+            if former is not None:
+                snapshot = replace(snapshot, former=former)
+                break
+    digests = snapshot.compared_digests
+    return replace(
+        snapshot,
+        layers=tuple(await layers_of_app(session, app)),
+        holdout=await find_holdout(session, app),
+        sizes=await program_sizes(session, digests),
+    )

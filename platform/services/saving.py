@@ -1,0 +1,45 @@
+"""Writes what an action changed of an app: the difference of two snapshots, the documents decided and the audit log."""
+
+from dataclasses import replace
+
+from alcove.platform.domain.snapshots.app import AppSnapshot
+from alcove.platform.store.experiments import save_experiment
+from alcove.platform.store.publications import Publication, add_publication
+from alcove.platform.store.rollouts import save_rollout
+from alcove.platform.store.unit_of_work import UnitOfWork
+from alcove.platform.store.versions import remove_default, set_default
+
+__all__ = ["save_app"]
+
+
+async def save_app(uow: UnitOfWork, before: AppSnapshot, after: AppSnapshot) -> AppSnapshot:
+    """Write the difference; return `after` with the revisions that its records have now."""
+    session, app = uow.session, after.app
+    for feature in before.defaults.keys() - after.defaults.keys():
+        await remove_default(session, app, feature)
+    for feature, default in after.defaults.items():
+        if default != before.defaults.get(feature):
+            await set_default(session, default)
+    rollouts, experiments = dict(after.rollouts), dict(after.experiments)
+    for rollout_id, rollout in rollouts.items():
+        if rollout != before.rollouts[rollout_id]:
+            rollouts[rollout_id] = await save_rollout(session, rollout)
+    for experiment_id, experiment in experiments.items():
+        if experiment != before.experiments[experiment_id]:
+            experiments[experiment_id] = await save_experiment(session, experiment)
+    for document in _documents(after):
+        await add_publication(session, document)
+        uow.decided.add((document.kind, app))
+    for entry in after.entries:
+        await uow.audit(entry.action, entry.subject, **entry.details)
+    return replace(after, rollouts=rollouts, experiments=experiments)
+
+
+def _documents(app: AppSnapshot) -> list[Publication]:
+    """Return the documents that are decided."""
+    documents = []
+    if app.halt is not None:
+        documents.append(Publication("halt", app.app, app.halt.serial, app.halt.to_bytes(), is_published=False))
+    if app.policy is not None:
+        documents.append(Publication("policy", app.app, app.policy.serial, app.policy.content, is_published=False))
+    return documents
