@@ -137,11 +137,11 @@ class ExperimentRow(Base):
     policy_serial: Mapped[int]
     plan: Mapped[str] = mapped_column(Text)
     revision: Mapped[int]
-    audience: Mapped[str] = mapped_column(Text, server_default="")
-    layer: Mapped[str] = mapped_column(Text, server_default="")
-    segment_first: Mapped[int] = mapped_column(server_default="0")
-    segment_count: Mapped[int] = mapped_column(server_default="0")
-    looks: Mapped[str] = mapped_column(Text, server_default="[]")
+    audience: Mapped[str] = mapped_column(Text)
+    layer: Mapped[str] = mapped_column(Text)
+    segment_first: Mapped[int]
+    segment_count: Mapped[int]
+    looks: Mapped[str] = mapped_column(Text)
 
 
 class LayerRow(Base):

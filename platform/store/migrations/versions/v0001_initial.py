@@ -1,4 +1,4 @@
-"""Creates the first schema: its tables, and the triggers that keep `audit` and `versions` as they were written."""
+"""Creates the first schema: its tables, and the triggers that keep what may only be added to as it was written."""
 
 import sqlalchemy as sa
 from alcove.platform.store.migrations.dialects import BIG, drop_immutable, make_immutable, partial_index
@@ -9,7 +9,16 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-IMMUTABLE = ("audit", "versions")
+IMMUTABLE = (
+    "audit",
+    "versions",
+    "state_moves",
+    "alias_moves",
+    "alias_proposals",
+    "validations",
+    "feature_rules",
+)
+RUNNING = sa.text("state = 'running'")
 
 
 def upgrade() -> None:
@@ -17,6 +26,9 @@ def upgrade() -> None:
     _create_registry()
     _create_control()
     _create_records()
+    _create_facts()
+    _create_states()
+    _create_aliases()
     for table in IMMUTABLE:
         make_immutable(table)
 
@@ -66,6 +78,14 @@ def _create_control() -> None:
         sa.Column("created_at_s", BIG, nullable=False),
         sa.Column("updated_at_s", BIG, nullable=False),
         sa.Column("policy_serial", BIG, nullable=False),
+        sa.Column("plan", sa.Text, nullable=False),
+        sa.Column("audience", sa.Text, nullable=False),
+        sa.Column("stage", BIG, nullable=False),
+        sa.Column("stage_started_at_s", BIG, nullable=False),
+        sa.Column("control_permyriad", BIG, nullable=False),
+        sa.Column("proposal", sa.Text),
+        sa.Column("examination", sa.Text),
+        sa.Column("revision", BIG, nullable=False),
         sa.PrimaryKeyConstraint("sequence", name="pk_rollouts"),
         sa.UniqueConstraint("rollout_id", name="uq_rollouts_rollout_id"),
         sa.ForeignKeyConstraint(["feature"], ["features.name"], name="fk_rollouts_feature"),
@@ -90,12 +110,38 @@ def _create_control() -> None:
         sa.Column("task_id", sa.Text),
         sa.Column("decision", sa.Text),
         sa.Column("policy_serial", BIG, nullable=False),
+        sa.Column("plan", sa.Text, nullable=False),
+        sa.Column("revision", BIG, nullable=False),
+        sa.Column("audience", sa.Text, nullable=False),
+        sa.Column("layer", sa.Text, nullable=False),
+        sa.Column("segment_first", BIG, nullable=False),
+        sa.Column("segment_count", BIG, nullable=False),
+        sa.Column("looks", sa.Text, nullable=False),
         sa.PrimaryKeyConstraint("sequence", name="pk_experiments"),
         sa.UniqueConstraint("experiment_id", name="uq_experiments_experiment_id"),
         sa.ForeignKeyConstraint(["feature"], ["features.name"], name="fk_experiments_feature"),
     )
-    partial_index("ix_experiments_live", "experiments", ["app", "feature"], where="state = 'running'")
+    op.create_index(
+        "ix_experiments_live", "experiments", ["app", "feature"], sqlite_where=RUNNING, postgresql_where=RUNNING
+    )
     op.create_index("ix_experiments_task_id", "experiments", ["task_id"])
+    op.create_table(
+        "layers",
+        sa.Column("app", sa.Text, nullable=False),
+        sa.Column("name", sa.Text, nullable=False),
+        sa.Column("salt", sa.Text, nullable=False),
+        sa.Column("created_at_s", BIG, nullable=False),
+        sa.PrimaryKeyConstraint("app", "name", name="pk_layers"),
+    )
+    op.create_table(
+        "holdouts",
+        sa.Column("app", sa.Text, nullable=False),
+        sa.Column("salt", sa.Text, nullable=False),
+        sa.Column("share_permyriad", BIG, nullable=False),
+        sa.Column("revision", BIG, nullable=False),
+        sa.Column("policy_serial", BIG, nullable=False),
+        sa.PrimaryKeyConstraint("app", name="pk_holdouts"),
+    )
 
 
 def _create_records() -> None:
@@ -148,9 +194,125 @@ def _create_records() -> None:
     )
 
 
+def _create_facts() -> None:
+    op.create_table(
+        "version_facts",
+        sa.Column("version_sequence", BIG, nullable=False),
+        sa.Column("version_key", BIG, nullable=False),
+        sa.Column("search_text", sa.Text, nullable=False),
+        sa.Column("state", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("version_sequence", name="pk_version_facts"),
+        sa.ForeignKeyConstraint(["version_sequence"], ["versions.sequence"], name="fk_version_facts_version_sequence"),
+    )
+    op.create_index("ix_version_facts_version_key", "version_facts", ["version_key"])
+    op.create_table(
+        "version_tags",
+        sa.Column("version_sequence", BIG, nullable=False),
+        sa.Column("key", sa.Text, nullable=False),
+        sa.Column("value", sa.Text, nullable=False),
+        sa.Column("search_text", sa.Text, nullable=False),
+        sa.Column("set_by", sa.Text, nullable=False),
+        sa.Column("set_at_s", BIG, nullable=False),
+        sa.PrimaryKeyConstraint("version_sequence", "key", name="pk_version_tags"),
+        sa.ForeignKeyConstraint(["version_sequence"], ["versions.sequence"], name="fk_version_tags_version_sequence"),
+    )
+    op.create_index("ix_version_tags_key_value", "version_tags", ["key", "value"])
+
+
+def _create_states() -> None:
+    op.create_table(
+        "state_moves",
+        sa.Column("sequence", BIG, nullable=False),
+        sa.Column("version_sequence", BIG, nullable=False),
+        sa.Column("from_state", sa.Text, nullable=False),
+        sa.Column("to_state", sa.Text, nullable=False),
+        sa.Column("moved_by", sa.Text, nullable=False),
+        sa.Column("moved_at_s", BIG, nullable=False),
+        sa.Column("reason", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("sequence", name="pk_state_moves"),
+        sa.ForeignKeyConstraint(["version_sequence"], ["versions.sequence"], name="fk_state_moves_version_sequence"),
+    )
+    op.create_index("ix_state_moves_version_sequence", "state_moves", ["version_sequence"])
+    op.create_table(
+        "validations",
+        sa.Column("sequence", BIG, nullable=False),
+        sa.Column("version_sequence", BIG, nullable=False),
+        sa.Column("is_passed", sa.Boolean, nullable=False),
+        sa.Column("checks", sa.Text, nullable=False),
+        sa.Column("validated_by", sa.Text, nullable=False),
+        sa.Column("validated_at_s", BIG, nullable=False),
+        sa.PrimaryKeyConstraint("sequence", name="pk_validations"),
+        sa.ForeignKeyConstraint(["version_sequence"], ["versions.sequence"], name="fk_validations_version_sequence"),
+    )
+    op.create_index("ix_validations_version_sequence", "validations", ["version_sequence"])
+    op.create_table(
+        "feature_rules",
+        sa.Column("sequence", BIG, nullable=False),
+        sa.Column("feature", sa.Text, nullable=False),
+        sa.Column("rules", sa.Text, nullable=False),
+        sa.Column("set_by", sa.Text, nullable=False),
+        sa.Column("set_at_s", BIG, nullable=False),
+        sa.PrimaryKeyConstraint("sequence", name="pk_feature_rules"),
+    )
+    op.create_index("ix_feature_rules_feature", "feature_rules", ["feature"])
+
+
+def _create_aliases() -> None:
+    op.create_table(
+        "aliases",
+        sa.Column("feature", sa.Text, nullable=False),
+        sa.Column("alias", sa.Text, nullable=False),
+        sa.Column("version", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("feature", "alias", name="pk_aliases"),
+        sa.ForeignKeyConstraint(["feature"], ["features.name"], name="fk_aliases_feature"),
+    )
+    op.create_table(
+        "alias_moves",
+        sa.Column("sequence", BIG, nullable=False),
+        sa.Column("feature", sa.Text, nullable=False),
+        sa.Column("alias", sa.Text, nullable=False),
+        sa.Column("from_version", sa.Text),
+        sa.Column("to_version", sa.Text),
+        sa.Column("moved_by", sa.Text, nullable=False),
+        sa.Column("moved_at_s", BIG, nullable=False),
+        sa.Column("reason", sa.Text, nullable=False),
+        sa.Column("approved_by", sa.Text),
+        sa.PrimaryKeyConstraint("sequence", name="pk_alias_moves"),
+        sa.ForeignKeyConstraint(["feature"], ["features.name"], name="fk_alias_moves_feature"),
+    )
+    op.create_index("ix_alias_moves_feature_alias", "alias_moves", ["feature", "alias"])
+    op.create_table(
+        "alias_proposals",
+        sa.Column("sequence", BIG, nullable=False),
+        sa.Column("proposal_id", sa.Text, nullable=False),
+        sa.Column("feature", sa.Text, nullable=False),
+        sa.Column("alias", sa.Text, nullable=False),
+        sa.Column("base_sequence", BIG, nullable=False),
+        sa.Column("from_version", sa.Text),
+        sa.Column("to_version", sa.Text),
+        sa.Column("proposed_by", sa.Text, nullable=False),
+        sa.Column("proposed_at_s", BIG, nullable=False),
+        sa.Column("reason", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("sequence", name="pk_alias_proposals"),
+        sa.UniqueConstraint("proposal_id", name="uq_alias_proposals_proposal_id"),
+        sa.ForeignKeyConstraint(["feature"], ["features.name"], name="fk_alias_proposals_feature"),
+    )
+    op.create_index("ix_alias_proposals_feature", "alias_proposals", ["feature"])
+
+
 def downgrade() -> None:
     """Drop everything; there is nothing before the first schema."""
     for table in (
+        "alias_proposals",
+        "alias_moves",
+        "aliases",
+        "feature_rules",
+        "validations",
+        "state_moves",
+        "version_tags",
+        "version_facts",
+        "holdouts",
+        "layers",
         "publications",
         "report_counts",
         "tokens",
