@@ -1,20 +1,25 @@
-"""Builds the libFuzzer targets of `runtime/native/fuzz` with clang and sanitizers, and runs one.
+"""Builds the libFuzzer targets of `runtime/native/fuzz` with clang and sanitizers, runs one, and replays its corpus.
 
-Needs Debian's clang.  The corpus grows in `build/libfuzzer/corpus/TARGET`, from the programs of `fuzz_seeds.py`; what
-crashed, leaked or hung a target stays in `runs/fuzz/`.
+The targets need Debian's clang, `replay` any compiler.  The corpus grows in `build/libfuzzer/corpus/TARGET`, from the
+programs of `fuzz_seeds.py`; what crashed, leaked or hung a target stays in `runs/fuzz/`.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from benchmarks.fuzz_seeds import seeds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 BUILT: Final = ROOT / "build/libfuzzer"
@@ -26,6 +31,8 @@ QUARANTINE_MB: Final = {"open": 1}
 """What was freed and is not given out again, 16 MB where it isn't named: more than one input takes, and for the small
 ones of `open` as much as stays in the processor's cache."""
 HANG_S: Final = 30
+BATCH: Final = 16
+"""Files that one process of the driver gets."""
 MEMORY_MB: Final = 2048
 _LIMITS: Final = (
     f"-timeout={HANG_S}",
@@ -62,15 +69,69 @@ def build(targets: tuple[str, ...]) -> None:
     Raises:
         subprocess.CalledProcessError: no clang, or it does not compile.
     """
+    compilers = ["-DCMAKE_CXX_COMPILER=clang++", "-DCMAKE_C_COMPILER=clang"]
+    _make(ROOT / "runtime/native/fuzz", BUILT, compilers, [f"fuzz_{target}" for target in targets])
+
+
+def build_sanitized(target: str) -> Path:
+    """Return the folder that holds a CMake target of the runtime, built with the sanitizers."""
+    folder = ROOT / "build/fuzz-sanitize"
+    _make(ROOT, folder, ["-DALCOVE_SANITIZE=ON"], [target])
+    return folder / "runtime/native"
+
+
+def _make(source: Path, folder: Path, options: list[str], targets: list[str]) -> None:
     beside = Path(sys.executable).parent / "cmake"
     cmake = str(beside) if beside.exists() else "cmake"
-    compilers = ["-DCMAKE_CXX_COMPILER=clang++", "-DCMAKE_C_COMPILER=clang", "-DCMAKE_BUILD_TYPE=RelWithDebInfo"]
-    source = str(ROOT / "runtime/native/fuzz")
-    subprocess.run([cmake, "-S", source, "-B", str(BUILT), *compilers], check=True, stdout=subprocess.DEVNULL)
-    names = [f"fuzz_{target}" for target in targets]
-    subprocess.run(
-        [cmake, "--build", str(BUILT), "--parallel", "--target", *names], check=True, stdout=subprocess.DEVNULL
-    )
+    configure = [cmake, "-S", str(source), "-B", str(folder), "-DCMAKE_BUILD_TYPE=RelWithDebInfo", *options]
+    for command in (configure, [cmake, "--build", str(folder), f"--parallel={os.cpu_count()}", "--target", *targets]):
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def replay(driver: Path, isas: Sequence[str], files: Sequence[Path], seconds: float) -> Outcome:
+    """Open and run the files on each instruction set, with threads and without, until `seconds` have passed.
+
+    Args:
+        driver: `alcove_driver`, built; it prints a line for each file, and ends badly where an answer differs.
+        isas: names, as `ALCOVE_ISA` takes them.
+        files: programs, valid or not.
+        seconds: no further batch of files begins after them.
+    """
+    inputs, end = 0, time.monotonic() + seconds
+    for first in range(0, len(files), BATCH):
+        batch = files[first : first + BATCH]
+        if first and time.monotonic() >= end:
+            break
+        for isa in isas:
+            limit_s = HANG_S * len(batch)
+            try:
+                done = subprocess.run(
+                    [driver, *batch], capture_output=True, check=False, timeout=limit_s, env=_driver_env(isa)
+                )
+                judged, failed = done.stdout.count(b"\n"), done.returncode != 0
+                print(done.stderr.decode("utf-8", "replace")[-4000:], file=sys.stderr, end="")
+            except subprocess.TimeoutExpired as hung:
+                judged, failed = (hung.stdout or b"").count(b"\n"), True
+            inputs += judged
+            if failed:  # leaks are found at the end, when no file is to blame
+                blamed = batch[judged : judged + 1]
+                return Outcome("driver", inputs, seconds, findings=_kept(blamed) or (KEPT,))
+    return Outcome("driver", inputs, seconds)
+
+
+def _driver_env(isa: str) -> dict[str, str]:
+    sanitizers = {"ASAN_OPTIONS": "detect_stack_use_after_return=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
+    return {**os.environ, **sanitizers, "ALCOVE_ISA": isa}
+
+
+def _kept(files: Sequence[Path]) -> tuple[Path, ...]:
+    KEPT.mkdir(parents=True, exist_ok=True)
+    return tuple(Path(shutil.copy(file, KEPT / f"driver-{file.name}.alc")) for file in files)
+
+
+def corpus() -> list[Path]:
+    """Return the programs that the targets `open` and `run` have found so far, seeds included."""
+    return [path for target in ("open", "run") for path in sorted(seed(target).iterdir())]
 
 
 def seed(target: str) -> Path:

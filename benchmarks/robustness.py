@@ -1,7 +1,8 @@
 """Runs all fuzz targets and records the inputs withstood: `python -m benchmarks.robustness --seconds N`.
 
 Runs the targets one after the other, `seconds` each, or that of `--target`: open, run, ops, calls (`fuzz_native.py`:
-libFuzzer, needs clang), driver (`fuzz.py`: every instruction set) and parsers (`fuzz_parsers.py`: Atheris).
+libFuzzer, needs clang), driver (what open and run have found, on every instruction set) and parsers
+(`fuzz_parsers.py`: Atheris).
 Prints for each the inputs, inputs a second, corpus, branches, findings; exit code 1 with a finding, whose file stays in
 `runs/fuzz/`.  The second is one of a processor, the target's and its children's: other work beside it doesn't count.
 `--record` adds the runs to `benchmarks/robustness.json`, `--write FILE` writes that into a document.
@@ -16,19 +17,16 @@ import random
 import re
 import shutil
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from alcove.runtime import _native
-from alcove.runtime.format.reader import read_spec
-from alcove.runtime.testing import samples
-from alcove.runtime.testing_ops import op_samples
 
-from benchmarks import fuzz, fuzz_native, fuzz_parsers
-from benchmarks.fuzz_native import Outcome
-from benchmarks.mutations import Mutator
+from benchmarks import fuzz_native, fuzz_parsers
+
+if TYPE_CHECKING:
+    from benchmarks.fuzz_native import Outcome
 
 RECORD: Final = Path(__file__).with_suffix(".json")
 TARGETS: Final = (*fuzz_native.TARGETS, "driver", "parsers")
@@ -37,24 +35,9 @@ _ABOUT: Final = {
     "run": "programs that open, run with the inputs that the bytes say, with two memory plans that must agree",
     "ops": "n-gram, bag, depthwise and pooling operators of every size and attribute",
     "calls": "sequences of calls of the C interface",
-    "driver": "the same program on every instruction set, with threads and without",
+    "driver": "what open and run have found, on every instruction set, with threads and without",
     "parsers": "manifests, packages, policies, halts, metadata, changes, certificates, audiences, reports, deltas",
 }
-
-
-def drive(executable: Path, seconds: float, start: int) -> Outcome:
-    """Run the driver of all instruction sets."""
-    drivers = [fuzz.Driver(executable, isa) for isa in _native.machine_isas()]
-    programs = [(program, read_spec(program)) for program in (samples() | op_samples()).values()]
-    begin = time.monotonic()
-    before = set(fuzz.KEPT.glob("*"))
-    try:
-        counts = fuzz.fuzz(drivers, Mutator(programs, start), seconds)
-    except SystemExit as broken:
-        print(broken.code, file=sys.stderr)
-        found = tuple(sorted(set(fuzz.KEPT.glob("*")) - before)) or (fuzz.KEPT,)
-        return Outcome("driver", 0, time.monotonic() - begin, findings=found)
-    return Outcome("driver", counts.total(), time.monotonic() - begin)
 
 
 def processor_s() -> float:
@@ -64,14 +47,14 @@ def processor_s() -> float:
 
 def run(target: str, seconds: float, start: int) -> Outcome:
     """Run one target, built if it has to be, for `seconds` of the clock; the outcome's are of a processor."""
-    executable = fuzz.build(sanitize=True) / "alcove_driver" if target == "driver" else None
+    driver = fuzz_native.build_sanitized("alcove_driver") / "alcove_driver" if target == "driver" else None
     if target in fuzz_native.TARGETS:
         fuzz_native.build((target,))
     begin = processor_s()
     if target == "parsers":
         outcome = fuzz_parsers.fuzz(seconds, start)
-    elif executable is not None:
-        outcome = drive(executable, seconds, start)
+    elif driver is not None:
+        outcome = fuzz_native.replay(driver, _native.machine_isas(), fuzz_native.corpus(), seconds)
     else:
         outcome = fuzz_native.fuzz(target, seconds, start)
     return replace(outcome, seconds=processor_s() - begin)

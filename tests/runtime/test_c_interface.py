@@ -205,7 +205,7 @@ def test_a_host_predicts_through_hot_swaps(repository: Path, folder: Path) -> No
 def test_sanitizers_find_nothing(repository: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Every call, every fault and 5,000 hot swaps: no bad access, nothing undefined, and no leak at the end."""
     monkeypatch.syspath_prepend(str(repository))
-    library = import_module("benchmarks.fuzz").build(sanitize=True, target="alcove") / "libalcove.so"
+    library = import_module("benchmarks.fuzz_native").build_sanitized("alcove") / "libalcove.so"
     for sample in ("classifier_int8", "rows", "counter"):
         (folder / f"{sample}.alc").write_bytes(samples()[sample])
     arguments: dict[str, list[str | Path]] = {

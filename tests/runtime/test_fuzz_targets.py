@@ -42,6 +42,41 @@ def test_the_verifier_begins_with_a_small_valid_program_of_each_operator(robustn
         assert len(program) > 16384 or len(program) < 2048 or "-" not in name, name
 
 
+def played(folder: Path, script: str) -> Path:
+    """An executable that plays the driver."""
+    path = folder / "driver"
+    path.write_text(f"#!/bin/sh\n{script}\n", encoding="ascii")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("script", "found"),
+    [
+        ('for each; do echo "$each: ok"; done', (4, ())),
+        ('echo "$1: ok"; kill -SEGV $$', (1, ("driver-second.alc",))),
+        ('echo "$1: ok"; exec sleep 600', (1, ("driver-second.alc",))),
+        ('for each; do echo "$each: ok"; done; exit 23', (2, ("kept",))),
+    ],
+    ids=["good", "crash", "hang", "leak"],
+)
+def test_a_driver_that_ends_badly_leaves_the_program_that_was_to_blame(
+    robustness: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    script: str,
+    found: tuple[int, tuple[str, ...]],
+) -> None:
+    """Each file runs on each instruction set; what did it lies in the folder, or the folder where no file did."""
+    monkeypatch.setattr(robustness.fuzz_native, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(robustness.fuzz_native, "HANG_S", 0.5)
+    files = [tmp_path / "first", tmp_path / "second"]
+    for file in files:
+        file.write_bytes(b"a program")
+    outcome = robustness.fuzz_native.replay(played(tmp_path, script), ("scalar", "avx2"), files, 60)
+    assert (outcome.inputs, tuple(path.name for path in outcome.findings)) == found
+
+
 def test_changed_documents_are_read_or_refused(robustness: ModuleType) -> None:
     """What `make fuzz` does for minutes, for a second; branches guide it."""
     outcome = robustness.fuzz_parsers.fuzz(1.0, 7)

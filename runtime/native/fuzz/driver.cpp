@@ -1,7 +1,6 @@
-// Opens programs from files or standard input, and runs those that open with texts and arrays of its own making.
+// Opens programs from files, and runs those that open with texts and arrays of its own making.
 //
 //   alcove_driver FILE ...   prints "FILE: CODE" for each
-//   alcove_driver -          reads programs from standard input, each after its size (u32, little-endian); prints a code each
 //
 // CODE is `ok`, or the name of the code that refused the program or its input (core/codes.inc).
 #include <cstdint>
@@ -176,25 +175,14 @@ alcove::Code judge(alcove::Bytes bytes) {
   return weights.code;
 }
 
-int serve() {
-  uint32_t size = 0;
-  while (std::fread(&size, sizeof(size), 1, stdin) == 1) {
-    std::vector<uint8_t> data(size);
-    if (std::fread(data.data(), 1, size, stdin) != size) return 1;
-    std::printf("%s\n", alcove::code_name(judge(alcove::Bytes::copy_of(data.data(), data.size()))));
-    std::fflush(stdout);
-  }
-  return 0;
-}
-
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count == 2 && std::strcmp(arguments[1], "-") == 0) return serve();
   for (int i = 1; i < count; ++i) {
     auto bytes = alcove::Bytes::of_file(arguments[i]);
     const alcove::Code code = bytes.is_ok() ? judge(std::move(bytes.value())) : bytes.status().code;
     std::printf("%s: %s\n", arguments[i], alcove::code_name(code));
+    std::fflush(stdout);
   }
   return 0;
 }

@@ -1,5 +1,5 @@
-// Mutates programs for libFuzzer record by record, with digests made right afterwards (fuzz/parts.h); the ideas are those of
-// benchmarks/mutations.py, guided here by the branches that an input reaches.
+// Mutates programs for libFuzzer record by record, with digests made right afterwards (fuzz/parts.h), guided by the
+// branches that an input reaches.
 #include <algorithm>
 #include <cstring>
 #include <random>
