@@ -1,119 +1,50 @@
-"""Drives Debian's Chromium, headless and over its DevTools protocol, so that tests can load pages and click.
+"""Drives Debian's Chromium with Playwright, so that tests can load pages, point and click.
 
-What a page logs, raises or asks the network for is kept; the mouse moves and clicks as a person's does.
+What a page logs, raises or asks the network for is kept.
 """
 
-import asyncio
-import json
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
-import aiohttp
+from playwright.async_api import Page as BrowserPage
+from playwright.async_api import async_playwright
 
 CHROMIUM = shutil.which("chromium")
-OPTIONS = (
-    "--headless=new",
-    "--no-sandbox",  # of a container's root
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-background-networking",
-    "--no-first-run",
-    "--remote-debugging-port=0",
-    "--window-size=1400,1000",
-)
+PATIENCE_MS = 120_000
 
 
 class Page:
     """One page of the browser."""
 
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        self._socket = socket
-        self._number = 0
+    def __init__(self, page: BrowserPage) -> None:
+        self._page = page
         self.complaints: list[str] = []
         self.requests: list[str] = []
-
-    async def send(self, method: str, **parameters: object) -> Any:
-        """Return what a command of the protocol answers; events that come before it are kept."""
-        self._number += 1
-        await self._socket.send_json({"id": self._number, "method": method, "params": parameters})
-        while True:
-            message = await self._message()
-            if message.get("id") == self._number:
-                assert "error" not in message, message
-                return message["result"]
-
-    async def open(self, address: str) -> None:
-        """Load a page, and wait until it has loaded."""
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            await self.send(f"{domain}.enable")
-        await self.send("Page.navigate", url=address)
-        while (await self._message()).get("method") != "Page.loadEventFired":
-            pass
+        page.on("console", lambda message: self.complaints.append(message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", lambda request: self.requests.append(request.url))
 
     async def value(self, expression: str) -> Any:
         """Return what an expression is on the page."""
-        answer = await self.send("Runtime.evaluate", expression=expression, returnByValue=True)
-        assert "exceptionDetails" not in answer, answer
-        return answer["result"].get("value")
+        return await self._page.evaluate(expression)
 
     async def point_at(self, selector: str, *, is_clicked: bool = False) -> None:
         """Scroll to an element and move the mouse to its middle; click there if asked."""
-        await self.value(f"document.querySelector({selector!r}).scrollIntoView({{block: 'center', inline: 'center'}})")
-        box = await self.value(
-            f"(() => {{ const b = document.querySelector({selector!r}).getBoundingClientRect();"
-            " return [b.left + b.width / 2, b.top + b.height / 2]; })()"
-        )
-        place = {"x": box[0], "y": box[1]}
-        await self.send("Input.dispatchMouseEvent", type="mouseMoved", **place)
-        if is_clicked:
-            for kind in ("mousePressed", "mouseReleased"):
-                await self.send("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **place)
-
-    async def _message(self) -> dict[str, Any]:
-        message: dict[str, Any] = await self._socket.receive_json(timeout=20)
-        method, parameters = message.get("method"), message.get("params", {})
-        if method == "Runtime.exceptionThrown":
-            self.complaints.append(parameters["exceptionDetails"].get("exception", {}).get("description", "thrown"))
-        elif method in {"Runtime.consoleAPICalled", "Log.entryAdded"}:
-            self.complaints.append(json.dumps(parameters))
-        elif method == "Network.requestWillBeSent":
-            self.requests.append(parameters["request"]["url"])
-        return message
+        act = self._page.click if is_clicked else self._page.hover
+        await act(selector, force=True)  # of a group of SVG the middle may be another's
 
 
 @asynccontextmanager
-async def opened(address: str, profile: Path) -> AsyncIterator[Page]:
-    """A browser that shows an address; `profile` is a folder of its own."""
-    assert CHROMIUM is not None
-    command = [CHROMIUM, *OPTIONS, f"--user-data-dir={profile}", "about:blank"]
-    quiet = asyncio.subprocess.DEVNULL
-    process = await asyncio.create_subprocess_exec(*command, stdout=quiet, stderr=quiet)
-    try:
-        port = await _port(profile / "DevToolsActivePort")
-        async with aiohttp.ClientSession() as http:
-            async with http.get(f"http://127.0.0.1:{port}/json/list") as answer:
-                targets = await answer.json()
-            socket_address = next(t["webSocketDebuggerUrl"] for t in targets if t["type"] == "page")
-            async with http.ws_connect(socket_address, max_msg_size=0) as socket:
-                page = Page(socket)
-                await page.open(address)
-                yield page
-                await page.send("Browser.close")
-        await asyncio.wait_for(process.wait(), 20)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-
-
-async def _port(written: Path) -> int:
-    """Return the port that the browser chose: it writes it when it listens."""
-    for _ in range(200):
-        lines = await asyncio.to_thread(lambda: written.read_text().splitlines() if written.exists() else [])
-        if lines:
-            return int(lines[0])
-        await asyncio.sleep(0.1)
-    raise AssertionError("the browser did not come up in 20 s")
+async def opened(address: str) -> AsyncIterator[Page]:
+    """A browser that shows an address."""
+    async with async_playwright() as playwright:
+        # A container's root has no sandbox.
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE_MS)
+        shown = await browser.new_page(viewport={"width": 1400, "height": 1000})
+        shown.set_default_timeout(PATIENCE_MS)
+        page = Page(shown)
+        await shown.goto(address)
+        yield page
+        await browser.close()

@@ -51,9 +51,9 @@ def facts(page: Path) -> Any:
 
 
 @needs_browser
-async def test_a_page_loads_without_a_complaint_and_asks_for_nothing(page: Path, facts: Any, tmp_path: Path) -> None:
+async def test_a_page_loads_without_a_complaint_and_asks_for_nothing(page: Path, facts: Any) -> None:
     """No error, no warning, no request but for the file itself; all operators, weights and lives are drawn."""
-    async with opened(page.as_uri(), tmp_path / "browser") as shown:
+    async with opened(page.as_uri()) as shown:
         assert await shown.value("document.body.dataset.isDrawn") == "yes"
         for selector, count in (
             ("#graph-picture .node", len(facts["ops"])),
@@ -69,9 +69,9 @@ async def test_a_page_loads_without_a_complaint_and_asks_for_nothing(page: Path,
 
 
 @needs_browser
-async def test_pointing_at_an_operator_shows_its_line_size_and_time(page: Path, facts: Any, tmp_path: Path) -> None:
+async def test_pointing_at_an_operator_shows_its_line_size_and_time(page: Path, facts: Any) -> None:
     """The same in the graph, in the table and in the memory plan; nothing is shown when the mouse has left."""
-    async with opened(page.as_uri(), tmp_path / "browser") as shown:
+    async with opened(page.as_uri()) as shown:
         assert await shown.value("document.querySelector('#tip').hidden")
         for selector in ('.node[data-op="1"]', '#operator-table tr[data-op="1"]'):
             await shown.point_at(selector)
@@ -90,13 +90,11 @@ async def test_pointing_at_an_operator_shows_its_line_size_and_time(page: Path, 
 
 
 @needs_browser
-async def test_clicking_a_column_sorts_the_operators_and_again_the_other_way(
-    page: Path, facts: Any, tmp_path: Path
-) -> None:
+async def test_clicking_a_column_sorts_the_operators_and_again_the_other_way(page: Path, facts: Any) -> None:
     """Numbers from the greatest, then from the least; the header says which."""
     order = "[...document.querySelectorAll('#operator-table tbody tr')].map((line) => Number(line.dataset.op))"
     column = "#operator-table th:nth-child(9) button"  # time
-    async with opened(page.as_uri(), tmp_path / "browser") as shown:
+    async with opened(page.as_uri()) as shown:
         times = [op["time_us"] for op in facts["ops"]]
         assert await shown.value(order) == list(range(len(times)))
         await shown.point_at(column, is_clicked=True)
@@ -140,7 +138,7 @@ async def test_markup_in_a_programs_names_is_shown_as_text(tmp_path: Path) -> No
     """The browser makes no element of it, runs nothing, and asks for nothing."""
     path = tmp_path / "page.html"
     path.write_text(page_of(anatomy_of(evil(tmp_path))), encoding="utf-8")
-    async with opened(path.as_uri(), tmp_path / "browser") as shown:
+    async with opened(path.as_uri()) as shown:
         assert await shown.value("document.querySelectorAll('img').length") == 0
         assert EVIL in await shown.value("document.querySelector('#ports').textContent")
         assert "owned" not in await shown.value("document.title")
@@ -157,9 +155,9 @@ def spoiled(page: Path) -> Path:
 
 
 @needs_browser
-async def test_a_page_that_would_load_something_is_caught(spoiled: Path, tmp_path: Path) -> None:
+async def test_a_page_that_would_load_something_is_caught(spoiled: Path) -> None:
     """The control of the tests above: both are noticed, and the page's policy stops the image."""
-    async with opened(spoiled.as_uri(), tmp_path / "browser") as shown:
+    async with opened(spoiled.as_uri()) as shown:
         assert any("missing is not defined" in complaint for complaint in shown.complaints)
         assert any("Content Security Policy" in complaint for complaint in shown.complaints)
 
