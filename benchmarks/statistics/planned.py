@@ -1,14 +1,14 @@
 """Measures false wins and power of planned looks, beside looking at will and a fixed test at each look.
 
 Arms answer by randomised response, or exactly; differences and their errors are those of `_shares.py`, on arrays. The
-tests compare the calls with `compare`'s.
+tests compare the calls with `decide`'s.
 """
 
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from alcove.platform.stats import PlannedLook
+from alcove.platform.stats import GroupSequential
 from alcove.platform.stats._shares import ShareDifference, ShareSums, share_difference
 from alcove.platform.stats.aggregate import FloatArray
 from alcove.platform.stats.confidence_sequence import multiplier
@@ -109,9 +109,9 @@ def planned(
 def reaches(cohorts: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
     """Return the standard errors that each look needs: planned, and at will."""
     reports = tuple(int(total) for total in np.cumsum(cohorts))
-    looks = [PlannedLook(reports[: place + 1], reports[-1]) for place in range(len(reports))]
+    looks = [GroupSequential(reports[: place + 1], reports[-1]) for place in range(len(reports))]
     sequence = [multiplier(reports=total, alpha=ALPHA, planned_reports=reports[-1]) for total in reports]
-    return np.array([look.multiplier(ALPHA) for look in looks]), np.array(sequence)
+    return np.array([look.critical_value(reports=look.reports[-1], alpha=ALPHA) for look in looks]), np.array(sequence)
 
 
 def _scores(found: ShareDifference) -> FloatArray:

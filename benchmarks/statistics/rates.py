@@ -1,14 +1,14 @@
 """Measures how often harm or a winner is called where there is none, and how often intervals cover the truth.
 
 `calls` decides as `examine` does, from the same functions, on arrays; the tests compare the two. A winner is called
-by `compare` itself, at the looks where a rougher bound does not exclude one.
+by `decide` itself, at the looks where a rougher bound does not exclude one.
 """
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
-from alcove.platform.stats import DecisionKind, compare
+from alcove.platform.stats import AlwaysValid, DecisionKind, Metric, Rules, decide, estimate
 from alcove.platform.stats._shares import ShareDifference, share_difference
 from alcove.platform.stats.aggregate import FloatArray
 from alcove.platform.stats.confidence_sequence import multiplier, one_sided_multiplier
@@ -34,7 +34,7 @@ class FalseCalls:
     Attributes:
         name: what fleet.
         halts: the guardrail with margin 0 said HARMFUL.
-        wins: `compare` named a winner.
+        wins: `decide` named a winner.
         naive_halts: a fixed-horizon one-sided test at 5 % that ignores the noise, repeated at each look.
         unknown_noise_halts: the guardrail's confidence sequence without the noise in its standard error.
         covered: all 30 always-valid intervals cover the truth (0), of the runs.
@@ -132,12 +132,14 @@ def _is_outside(looks: Looks, found: ShareDifference) -> NDArray[np.bool_]:
 
 
 def _win_rate(looks: Looks, found: ShareDifference) -> float:
-    """Return in how many runs `compare` names a winner at some look; only looks near one are asked."""
+    """Return in how many runs `decide` names a winner at some look; only looks near one are asked."""
     near = np.abs(found.value) > 0.6 * _two_sided(looks) * found.standard_error
     won = 0
     for run in np.flatnonzero(near.any(axis=1)):
         won += any(
-            compare(looks.aggregate(int(run), int(look)), bin_values_ms=(1.0,), minimum_cohort=0).decision.kind
+            decide(
+                estimate(looks.aggregate(int(run), int(look)), Metric((1.0,))), AlwaysValid(), Rules(minimum_cohort=0)
+            ).decision.kind
             is DecisionKind.WINNER
             for look in np.flatnonzero(near[run])
         )

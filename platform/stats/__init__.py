@@ -1,14 +1,14 @@
 """Statistics of experiments: from private aggregates to intervals and a decision.
 
-`Aggregate` is what is read, `compare` what is concluded, `examine` whether a guardrail is kept,
-`PowerModel` and `Design` what may be hoped for before anything is sent. Pure
+An `Aggregate` is what is read, `estimate` what it says by a metric, `decide` what follows by a test and rules,
+`examine` whether a guardrail is kept, `PowerModel` and `Design` what may be hoped for before anything is sent.  Pure
 functions over numbers: no files, clocks, randomness or sockets.
 """
 
 from alcove.platform.stats._ratio import Interval
 from alcove.platform.stats.aggregate import Aggregate, pool
 from alcove.platform.stats.aggregator_noise import aggregate_from_noised_histogram
-from alcove.platform.stats.comparison import ArmEstimate, Comparison, compare
+from alcove.platform.stats.comparison import ArmEstimate, Comparison, Rules, decide
 from alcove.platform.stats.cuped_gain import cuped_error_ratio
 from alcove.platform.stats.decision import (
     Decision,
@@ -20,7 +20,8 @@ from alcove.platform.stats.decision import (
 )
 from alcove.platform.stats.design import Design
 from alcove.platform.stats.errors import AggregateError, ArgumentError, StatsError
-from alcove.platform.stats.group_sequential import PlannedLook
+from alcove.platform.stats.estimates import Estimates, Metric, estimate
+from alcove.platform.stats.group_sequential import GroupSequential
 from alcove.platform.stats.guardrail import (
     GuardKind,
     GuardMetric,
@@ -37,12 +38,14 @@ from alcove.platform.stats.pre_period import Adjustment, PrePeriod, split_pre_pe
 from alcove.platform.stats.primary import Primary, PrimaryKind
 from alcove.platform.stats.quantiles import quantile_difference
 from alcove.platform.stats.randomised_response import aggregate_from_randomised_response
+from alcove.platform.stats.sequential import AlwaysValid, SequentialTest
 
 __all__ = [
     "AdjustedDifference",
     "Adjustment",
     "Aggregate",
     "AggregateError",
+    "AlwaysValid",
     "ArgumentError",
     "ArmEstimate",
     "Comparison",
@@ -51,29 +54,34 @@ __all__ = [
     "DecisionKind",
     "Design",
     "Difference",
+    "Estimates",
+    "GroupSequential",
     "GuardKind",
     "GuardMetric",
     "GuardVerdict",
     "Guardrail",
     "Interval",
     "Mechanism",
+    "Metric",
     "MetricDifference",
     "MetricModel",
-    "PlannedLook",
     "PowerModel",
     "PrePeriod",
     "Primary",
     "PrimaryKind",
     "ReasonCode",
+    "Rules",
     "SampleRatio",
+    "SequentialTest",
     "StatsError",
     "aggregate_from_noised_histogram",
     "aggregate_from_randomised_response",
     "always_valid_p",
     "bonferroni",
-    "compare",
     "cuped_difference",
     "cuped_error_ratio",
+    "decide",
+    "estimate",
     "examine",
     "examine_all",
     "find_impossible",

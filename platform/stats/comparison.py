@@ -1,8 +1,7 @@
-"""Compares the arms of an experiment: estimates, always-valid intervals and a decision.
+"""Decides from estimates, a test and rules: intervals for every arm and pair, and a winner or a reason to hold.
 
-`compare` reads an `Aggregate` and nothing else: it does not know whether the counts are exact, randomised on
-the devices or noised by aggregators. Which outcome is a success, what a bin stands for and which shares the policy gave
-are arguments. The rules of the decision are in `decision.py`, the variances in `_ratio.py`.
+`decide` is symmetric in the arms, and as valid over repeated analyses as its test is.  The rules' order is in
+`decision.py`, the estimates in `estimates.py`.
 """
 
 import itertools
@@ -12,15 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from alcove.platform.stats._ratio import Covariance, Interval, Moments, Ratio
-from alcove.platform.stats.aggregate import Aggregate, FloatArray
-from alcove.platform.stats.confidence_sequence import multiplier
-from alcove.platform.stats.decision import ArmSize, Decision, Difference, SampleRatio, Stepwise, decide
+from alcove.platform.stats.aggregate import FloatArray
+from alcove.platform.stats.decision import ArmSize, Decision, Difference, SampleRatio, Stepwise, apply_rules
 from alcove.platform.stats.errors import ArgumentError
-from alcove.platform.stats.group_sequential import PlannedLook
-from alcove.platform.stats.limits import DEFAULT_MINIMUM_COHORT, DEFAULT_PLANNED_REPORTS, SAMPLE_RATIO_ALPHA
-from alcove.platform.stats.multiplicity import Correction, adjusted, always_valid_p
-from alcove.platform.stats.pre_period import Adjustment, PrePeriod, corrected_pairs
+from alcove.platform.stats.estimates import Estimates
+from alcove.platform.stats.limits import DEFAULT_MINIMUM_COHORT, SAMPLE_RATIO_ALPHA
+from alcove.platform.stats.multiplicity import Correction, adjusted
+from alcove.platform.stats.pre_period import Adjustment, corrected_pairs
 from alcove.platform.stats.primary import Primary, PrimaryKind, negated, primary_pairs
+from alcove.platform.stats.sequential import AlwaysValid, SequentialTest
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class ArmEstimate:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of `compare`.
+    """The result of `decide`.
 
     Attributes:
         arms: one estimate per arm.
@@ -95,158 +94,121 @@ class Comparison:
     adjustments: tuple[Adjustment | None, ...] = ()
 
 
-def compare(
-    aggregate: Aggregate,
-    *,
-    bin_values_ms: Sequence[float],
-    alpha: float = 0.05,
-    minimum_cohort: int = DEFAULT_MINIMUM_COHORT,
-    control: int = 0,
-    expected_shares: Sequence[float] | None = None,
-    success_outcome: int = 1,
-    planned_reports: int = DEFAULT_PLANNED_REPORTS,
-    reports_per_device: int = 1,
-    primary: Primary | None = None,
-    edges_ms: Sequence[float] = (),
-    correction: Correction = Correction.BONFERRONI,
-    look: PlannedLook | None = None,
-    pre_period: PrePeriod | None = None,
-) -> Comparison:
-    """Return estimates, intervals and a decision; symmetric in the arms, and valid however often it is called.
+@dataclass(frozen=True)
+class Rules:
+    """What must hold before an arm wins.
 
-    Exchanging arms (with their shares) exchanges their estimates, negates their difference and exchanges the
-    winner, bit for bit.
-
-    Args:
-        aggregate: the counts, of at least two arms.
-        bin_values_ms: latency that stands for each bin, in ms, >= 0, rising strictly.
-        alpha: error over all looks, in (0, 1).
+    Attributes:
+        alpha: error over all analyses, in (0, 1).
         minimum_cohort: estimated devices each arm must have before anything is decided, >= 0.
         control: index of the arm that the others are shown against; it does not influence the decision.
         expected_shares: part of the reports that each arm should have, > 0, summing to 1; equal parts if None.
-        success_outcome: index of the outcome that counts as success.
-        planned_reports: reports at which the intervals are tightest, >= 1; fixed when the experiment starts.
-        reports_per_device: how many reports of the aggregate may come from one device, >= 1: the number of windows
-            that were pooled.
-        primary: what decides; the accepted share if None.
-        edges_ms: inner edges of the latency bins, for a primary metric that is a quantile.
         correction: how pairs share alpha where the decision is taken; a quantile has no p-values for HOLM.
-        look: which planned look this is; the pairs' intervals and p-values are then those of this look, and the other
-            ones stay always valid. None: any look, as often as one likes.
-        pre_period: what the same reports say of the time before; the accepted share is corrected by it (CUPED), and
-            no other primary metric can be.
 
     Raises:
-        ArgumentError: an argument is out of its bounds, or the aggregate has fewer than two arms.
+        ArgumentError: minimum_cohort is negative.
     """
-    shares = _checked_shares(expected_shares, aggregate.arms)
-    values = _checked_bin_values(bin_values_ms, aggregate.bins)
-    _check_indices(aggregate, control=control, success_outcome=success_outcome)
-    if minimum_cohort < 0:
-        raise ArgumentError("minimum_cohort", "at least 0", minimum_cohort)
-    if reports_per_device < 1:
-        raise ArgumentError("reports_per_device", "at least 1", reports_per_device)
 
-    arms = range(aggregate.arms)
-    reports = aggregate.reports
-    primary = primary or Primary()
-    if correction is Correction.HOLM and primary.quantile is not None:
-        raise ArgumentError("correction", f"bonferroni for {primary.kind}, which has no p-values", correction)
-    if look is not None and look.reports[-1] != reports:
-        raise ArgumentError("look", f"at {reports} reports", look.reports)
-    ordered = [(arm, control) for arm in arms if arm != control]
-    ordered += [(other, one) for one, other in itertools.combinations((arm for arm in arms if arm != control), 2)]
-    single = multiplier(reports=reports, alpha=alpha, planned_reports=planned_reports)
-    paired = multiplier(reports=reports, alpha=alpha / len(ordered), planned_reports=planned_reports)
-    every_share = multiplier(
-        reports=reports, alpha=SAMPLE_RATIO_ALPHA / aggregate.arms, planned_reports=planned_reports
-    )
+    alpha: float = 0.05
+    minimum_cohort: int = DEFAULT_MINIMUM_COHORT
+    control: int = 0
+    expected_shares: tuple[float, ...] | None = None
+    correction: Correction = Correction.BONFERRONI
 
-    moments = Moments(aggregate, reports_per_device)
-    success = np.repeat(np.arange(aggregate.outcomes) == success_outcome, aggregate.bins).astype(np.float64)
-    accuracies = [moments.ratio(arm, success) for arm in arms]
-    reach = paired if look is None else look.multiplier(alpha / len(ordered))
-    pairs = tuple(_difference(moments, accuracies, arm, versus, reach) for arm, versus in ordered)
-    compared = pairs
-    if primary.kind is not PrimaryKind.ACCEPTED:
-        compared = primary_pairs(
-            aggregate,
-            primary,
-            ordered,
-            bin_values_ms=values,
-            edges_ms=edges_ms,
-            alpha=alpha / len(ordered),
-            planned_reports=planned_reports,
-            reports_per_device=reports_per_device,
-            look=look,
-        )
-    adjustments: tuple[Adjustment | None, ...] = ()
-    if pre_period is not None:
-        if primary.kind is not PrimaryKind.ACCEPTED:
-            raise ArgumentError("pre_period", "absent unless the accepted share decides", primary.kind)
-        compared, adjustments = corrected_pairs(
-            pre_period,
-            pairs,
-            success_outcome=success_outcome,
-            multiplier=reach,
-            reports_per_device=reports_per_device,
-        )
-    adjusted_p = adjusted(
-        [_p_value(pair, look, reports, alpha / len(ordered), planned_reports) for pair in compared], correction
-    )
-    sample_ratio = _sample_ratio(moments, reports, shares, every_share)
-    sizes = [_arm_size(moments, arm, reports_per_device, paired) for arm in arms]
-    estimates = tuple(
-        _arm_estimate(
-            moments,
-            arm,
-            accuracy=accuracies[arm],
-            devices=sizes[arm].devices,
-            reports=reports,
-            values=values,
-            outcomes=aggregate.outcomes,
-            factor=single,
-        )
-        for arm in arms
-    )
+    def __post_init__(self) -> None:
+        if self.minimum_cohort < 0:
+            raise ArgumentError("minimum_cohort", "at least 0", self.minimum_cohort)
+
+
+def decide(estimates: Estimates, test: SequentialTest, rules: Rules) -> Comparison:
+    """Return intervals and a decision; exchanging arms (with their shares) exchanges the results, bit for bit.
+
+    Args:
+        estimates: of at least two arms.
+        test: of the differences between arms; intervals of single arms and shares stay always valid.
+        rules: what must hold before an arm wins.
+
+    Raises:
+        ArgumentError: rules or test that do not fit the estimates.
+    """
+    reports, arms, primary = estimates.reports, range(estimates.arms), estimates.metric.primary
+    shares = _checked_shares(rules.expected_shares, estimates.arms)
+    if rules.control not in arms:
+        raise ArgumentError("control", f"an arm in [0, {estimates.arms})", rules.control)
+    if rules.correction is Correction.HOLM and primary.quantile is not None:
+        raise ArgumentError("correction", f"bonferroni for {primary.kind}, which has no p-values", rules.correction)
+    others = [arm for arm in arms if arm != rules.control]
+    ordered = [(arm, rules.control) for arm in others]
+    ordered += [(other, one) for one, other in itertools.combinations(others, 2)]
+    shared_alpha = rules.alpha / len(ordered)
+    at_will = AlwaysValid(test.planned_reports)
+    single = at_will.critical_value(reports=reports, alpha=rules.alpha)
+    paired = at_will.critical_value(reports=reports, alpha=shared_alpha)
+    every_share = at_will.critical_value(reports=reports, alpha=SAMPLE_RATIO_ALPHA / estimates.arms)
+
+    critical_value = test.critical_value(reports=reports, alpha=shared_alpha)
+    pairs = tuple(_difference(estimates, arm, versus, critical_value) for arm, versus in ordered)
+    compared, adjustments = _primary_differences(estimates, test, pairs, critical_value, shared_alpha)
+    adjusted_p = adjusted([_p_value(pair, test, reports, shared_alpha) for pair in compared], rules.correction)
+    sample_ratio = _sample_ratio(estimates.moments, reports, shares, every_share)
+    sizes = [_arm_size(estimates, arm, paired) for arm in arms]
     return Comparison(
-        arms=estimates,
-        control=control,
-        differences=pairs[: aggregate.arms - 1],
+        arms=tuple(_arm_estimate(estimates, arm, devices=sizes[arm].devices, factor=single) for arm in arms),
+        control=rules.control,
+        differences=pairs[: estimates.arms - 1],
         pairs=pairs,
         primary=primary,
         primary_pairs=compared,
         adjusted_p=adjusted_p,
         sample_ratio=sample_ratio,
-        decision=decide(
+        decision=apply_rules(
             reports=reports,
             sizes=sizes,
             sample_ratio=sample_ratio,
             pairs=compared if primary.is_more_better else tuple(map(negated, compared)),
-            minimum_cohort=minimum_cohort,
-            stepwise=Stepwise(adjusted_p, alpha) if correction is Correction.HOLM else None,
+            minimum_cohort=rules.minimum_cohort,
+            stepwise=Stepwise(adjusted_p, rules.alpha) if rules.correction is Correction.HOLM else None,
             better=primary.better,
             unit=primary.unit,
         ),
-        alpha=alpha,
+        alpha=rules.alpha,
         reports=reports,
         adjustments=adjustments,
     )
 
 
-def _arm_estimate(
-    moments: Moments,
-    arm: int,
-    *,
-    accuracy: Ratio | None,
-    devices: float,
-    reports: int,
-    values: FloatArray,
-    outcomes: int,
-    factor: float,
-) -> ArmEstimate:
-    latency = moments.ratio(arm, np.tile(values, outcomes))
-    median, median_interval = _median(moments, arm, values=values, outcomes=outcomes, factor=factor)
+def _primary_differences(
+    estimates: Estimates, test: SequentialTest, pairs: tuple[Difference, ...], critical_value: float, alpha: float
+) -> tuple[tuple[Difference, ...], tuple[Adjustment | None, ...]]:
+    """Return the differences that decide, and what a correction by the pre-period did to each."""
+    metric = estimates.metric
+    if metric.primary.kind is not PrimaryKind.ACCEPTED:
+        found = primary_pairs(
+            estimates.aggregate,
+            metric.primary,
+            [(pair.arm, pair.versus) for pair in pairs],
+            bin_values_ms=estimates.bin_values_ms,
+            edges_ms=metric.edges_ms,
+            test=test,
+            alpha=alpha,
+            reports_per_device=metric.reports_per_device,
+        )
+        return found, ()
+    if metric.pre_period is None:
+        return pairs, ()
+    return corrected_pairs(
+        metric.pre_period,
+        pairs,
+        success_outcome=metric.success_outcome,
+        multiplier=critical_value,
+        reports_per_device=metric.reports_per_device,
+    )
+
+
+def _arm_estimate(estimates: Estimates, arm: int, *, devices: float, factor: float) -> ArmEstimate:
+    moments, reports, values = estimates.moments, estimates.reports, estimates.bin_values_ms
+    accuracy, latency = estimates.accuracies[arm], estimates.latencies[arm]
+    median, median_interval = _median(moments, arm, values=values, outcomes=estimates.aggregate.outcomes, factor=factor)
     low, high = float(values[0]), float(values[-1])
     return ArmEstimate(
         arm=arm,
@@ -264,11 +226,9 @@ def _arm_estimate(
     )
 
 
-def _difference(
-    moments: Moments, accuracies: Sequence[Ratio | None], arm: int, versus: int, factor: float
-) -> Difference:
+def _difference(estimates: Estimates, arm: int, versus: int, factor: float) -> Difference:
     """Return the difference of two accuracies with its interval by the delta method."""
-    one, other = accuracies[arm], accuracies[versus]
+    moments, one, other = estimates.moments, estimates.accuracies[arm], estimates.accuracies[versus]
     if one is None or other is None:
         return Difference(arm, versus, None, None, None, None)
     value = one.value - other.value
@@ -284,17 +244,11 @@ def _difference(
     return Difference(arm, versus, value, interval, variance.standard_error, variance.noise_percent)
 
 
-def _p_value(
-    pair: Difference, look: PlannedLook | None, reports: int, alpha: float, planned_reports: int
-) -> float | None:
+def _p_value(pair: Difference, test: SequentialTest, reports: int, alpha: float) -> float | None:
     """Return the p-value of no difference, by the same rho or boundaries as the pair's interval."""
     if pair.value is None or pair.interval is None or not pair.standard_error:
         return None
-    if look is not None:
-        return look.p_value(pair.value / pair.standard_error)
-    return always_valid_p(
-        pair.value, pair.standard_error, reports=reports, planned_reports=planned_reports, alpha=alpha
-    )
+    return test.p_value(pair.value, pair.standard_error, reports=reports, alpha=alpha)
 
 
 def _median(
@@ -330,11 +284,12 @@ def _median(
     return float(values[point]), Interval(float(values[lowest]), float(values[highest])) if is_bounded else None
 
 
-def _arm_size(moments: Moments, arm: int, reports_per_device: int, factor: float) -> ArmSize:
+def _arm_size(estimates: Estimates, arm: int, factor: float) -> ArmSize:
+    moments = estimates.moments
     size = moments.size(arm)
     noise = max(moments.size_variance(arm).noise, 0.0)
     return ArmSize(
-        devices=size / reports_per_device,
+        devices=size / estimates.metric.reports_per_device,
         noise_variation=math.sqrt(noise) / size if size >= 1.0 else math.inf,
         is_distinct_from_zero=moments.is_distinct_from_zero(arm, factor),
     )
@@ -372,8 +327,6 @@ def _clip(value: float, low: float, high: float) -> float:
 
 
 def _checked_shares(expected_shares: Sequence[float] | None, arms: int) -> tuple[float, ...]:
-    if arms < 2:
-        raise ArgumentError("aggregate", "of at least two arms", f"of {arms}")
     if expected_shares is None:
         return (1.0 / arms,) * arms
     shares = tuple(float(share) for share in expected_shares)
@@ -382,19 +335,3 @@ def _checked_shares(expected_shares: Sequence[float] | None, arms: int) -> tuple
     if not all(0.0 < share < 1.0 for share in shares) or not math.isclose(math.fsum(shares), 1.0, abs_tol=1e-6):
         raise ArgumentError("expected_shares", "positive and of sum 1", shares)
     return shares
-
-
-def _checked_bin_values(bin_values_ms: Sequence[float], bins: int) -> FloatArray:
-    values = np.array([float(value) for value in bin_values_ms], dtype=np.float64)
-    if len(values) != bins:
-        raise ArgumentError("bin_values_ms", f"one for each of {bins} bins", f"{len(values)} values")
-    if not np.isfinite(values).all() or values[0] < 0.0 or (np.diff(values) <= 0.0).any():
-        raise ArgumentError("bin_values_ms", "finite, at least 0 and rising strictly", values.tolist())
-    return values
-
-
-def _check_indices(aggregate: Aggregate, *, control: int, success_outcome: int) -> None:
-    if not 0 <= control < aggregate.arms:
-        raise ArgumentError("control", f"an arm in [0, {aggregate.arms})", control)
-    if not 0 <= success_outcome < aggregate.outcomes:
-        raise ArgumentError("success_outcome", f"an outcome in [0, {aggregate.outcomes})", success_outcome)

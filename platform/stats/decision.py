@@ -15,7 +15,7 @@ The rules, in order; the first that applies decides. All but the last mean *hold
 6. `GUARDRAIL`: one is, but a guardrail says that it harms; `guarded` applies this rule to a decision.
 7. `BETTER`: one is. It wins; the control may be it.
 
-Where looks are planned, `compare` decides at a look; before the first one nothing is (`BEFORE_FIRST_LOOK`).
+Where looks are planned, `decide` is asked at a look; before the first one nothing is (`BEFORE_FIRST_LOOK`).
 
 That the noise makes up most of a standard error is no reason to hold: its variance is inside the interval, so a win
 remains a win; under randomised response it nearly always does. It is shown beside each estimate instead.
@@ -133,7 +133,7 @@ class Stepwise:
     alpha: float
 
 
-def decide(
+def apply_rules(
     *,
     reports: int,
     sizes: Sequence[ArmSize],
@@ -179,7 +179,7 @@ def guarded(decision: Decision, harms: Mapping[int, str]) -> Decision:
     """Return the decision, or hold where its winner harms.
 
     Args:
-        decision: by `decide`.
+        decision: by `apply_rules`.
         harms: for each arm that a guardrail calls harmful, what it says.
     """
     if decision.winner is None or decision.winner not in harms:

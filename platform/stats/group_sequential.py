@@ -145,11 +145,11 @@ def drift(looks: int, *, alpha: float, power: float) -> float:
 
 
 @dataclass(frozen=True)
-class PlannedLook:
-    """One look of a plan, with what was looked at before it.
+class GroupSequential:
+    """A test that holds at planned analyses, here at the last of `reports`.
 
     Attributes:
-        reports: at each look so far, this one last; >= 1, rising.
+        reports: at each analysis so far, this one last; >= 1, rising.
         horizon: reports at which all of alpha is spent, >= 1; fixed before the first look.
 
     Raises:
@@ -174,13 +174,32 @@ class PlannedLook:
         """Part of the information that is in, at most 1."""
         return min(1.0, self.information[-1])
 
-    def multiplier(self, alpha: float) -> float:
-        """Return how many standard errors the interval of this look reaches, at `alpha` over all looks."""
+    @property
+    def planned_reports(self) -> int:
+        """Reports at which always-valid intervals beside the test's own are tightest."""
+        return self.horizon
+
+    def critical_value(self, *, reports: int, alpha: float) -> float:
+        """Return how many standard errors the interval of this analysis reaches, at `alpha` over all of them.
+
+        Raises:
+            ArgumentError: alpha not in (0, 1), or another number of reports than this analysis has.
+        """
+        self._check_reports(reports)
         return boundaries(self.information, alpha)[-1]
 
-    def p_value(self, score: float) -> float:
-        """Return the p-value of a score at this look, valid over all looks."""
-        return repeated_p(score, self.information)
+    def p_value(self, value: float, standard_error: float, *, reports: int, alpha: float) -> float:  # noqa: ARG002
+        """Return the p-value of a difference at this analysis, valid over all of them and whatever alpha is.
+
+        Raises:
+            ArgumentError: another number of reports than this analysis has.
+        """
+        self._check_reports(reports)
+        return repeated_p(value / standard_error, self.information)
+
+    def _check_reports(self, reports: int) -> None:
+        if reports != self.reports[-1]:
+            raise ArgumentError("reports", f"{self.reports[-1]}, those of the analysis", reports)
 
 
 @dataclass(frozen=True, eq=False)

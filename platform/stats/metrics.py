@@ -75,7 +75,7 @@ def ratio_difference(
         arm: index of one arm.
         versus: index of the other.
         multiplier: standard errors to each side, from `confidence_sequence.multiplier` or a normal quantile.
-        reports_per_device: as in `compare`.
+        reports_per_device: as in `Metric`.
 
     Raises:
         ArgumentError: weights of another shape, or arms that are not there.
@@ -127,7 +127,7 @@ def cuped_difference(
         arm: index of one arm.
         versus: index of the other.
         multiplier: standard errors to each side.
-        reports_per_device: as in `compare`.
+        reports_per_device: as in `Metric`.
 
     Raises:
         ArgumentError: values of another shape, or arms that are not there.

@@ -83,9 +83,9 @@ def corrected_pairs(
     Args:
         pre_period: of the same reports.
         pairs: the differences before it; one without a value or an interval stays so.
-        success_outcome: as in `compare`.
+        success_outcome: as in `Metric`.
         multiplier: standard errors to each side, as the pairs' own.
-        reports_per_device: as in `compare`.
+        reports_per_device: as in `Metric`.
 
     Raises:
         ArgumentError: arms that are not there.

@@ -6,7 +6,7 @@
     ratio              reports with an outcome in `numerator` over those with one in `denominator`; more is better, or
                        less where it is said
 
-The first is `compare`'s own. Latency is read from the answers alone (refused and accepted), because errors and
+The first is read by `estimate`. Latency is read from the answers alone (refused and accepted), because errors and
 fallbacks have none; a ratio from all bins of the outcomes it names. Each difference reaches as far as it is told.
 """
 
@@ -18,13 +18,12 @@ from enum import StrEnum
 import numpy as np
 from alcove.platform.stats._ratio import Interval
 from alcove.platform.stats.aggregate import Aggregate, FloatArray
-from alcove.platform.stats.confidence_sequence import multiplier
 from alcove.platform.stats.decision import Difference
 from alcove.platform.stats.errors import ArgumentError
-from alcove.platform.stats.group_sequential import PlannedLook
 from alcove.platform.stats.limits import MAX_SIZE_VARIATION
 from alcove.platform.stats.metrics import ratio_difference
 from alcove.platform.stats.quantiles import quantile_difference
+from alcove.platform.stats.sequential import AlwaysValid, SequentialTest
 from alcove.registry.policy.outcome import Outcome
 
 _ANSWERS = (Outcome.REFUSED, Outcome.ACCEPTED)
@@ -115,10 +114,9 @@ def primary_pairs(
     *,
     bin_values_ms: FloatArray,
     edges_ms: Sequence[float],
+    test: SequentialTest,
     alpha: float,
-    planned_reports: int,
     reports_per_device: int,
-    look: PlannedLook | None = None,
 ) -> tuple[Difference, ...]:
     """Return the differences in the primary metric, arm minus versus, for pairs (arm, versus).
 
@@ -126,21 +124,17 @@ def primary_pairs(
         aggregate: the counts.
         primary: any but ACCEPTED.
         ordered: the pairs.
-        bin_values_ms: as in `compare`.
+        bin_values_ms: as in `Metric`.
         edges_ms: inner edges of the bins, for a quantile.
+        test: of the differences; a quantile, which has no standard error, takes `AlwaysValid` alone.
         alpha: of each difference.
-        planned_reports: as in `compare`.
-        reports_per_device: as in `compare`.
-        look: as in `compare`; intervals are always valid without it.
+        reports_per_device: as in `Metric`.
 
     Raises:
-        ArgumentError: edges or bins that carry no latency, outcomes that are not counted, or a planned look at a
-            quantile, which has no standard error.
+        ArgumentError: edges or bins that carry no latency, outcomes that are not counted, or a quantile with another
+            test.
     """
-    if look is None:
-        factor = multiplier(reports=aggregate.reports, alpha=alpha, planned_reports=planned_reports)
-    else:
-        factor = look.multiplier(alpha)
+    factor = test.critical_value(reports=aggregate.reports, alpha=alpha)
     if primary.kind is PrimaryKind.RATIO:
         weights, base = _ratio_weights(aggregate, primary)
         return tuple(
@@ -150,8 +144,8 @@ def primary_pairs(
     if aggregate.bins < 2:
         raise ArgumentError("latency_edges_ms", f"at least one edge for {primary.kind}", "none")
     if primary.quantile is not None:
-        if look is not None:
-            raise ArgumentError("look", f"absent for {primary.kind}, which has no standard error", look)
+        if not isinstance(test, AlwaysValid):
+            raise ArgumentError("test", f"always valid for {primary.kind}, which has no standard error", test)
         return tuple(
             _quantile_pair(
                 aggregate,
@@ -159,7 +153,7 @@ def primary_pairs(
                 pair,
                 edges_ms=edges_ms,
                 alpha=alpha,
-                planned_reports=planned_reports,
+                planned_reports=test.planned_reports,
                 reports_per_device=reports_per_device,
             )
             for pair in ordered

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from alcove.platform.stats import GuardKind, GuardMetric, Guardrail, Mechanism, PlannedLook, compare, examine
+from alcove.platform.stats import GroupSequential, GuardKind, GuardMetric, Guardrail, Mechanism, examine
 from alcove.platform.stats._shares import share_difference, share_sums
 from alcove.platform.stats.aggregate import Aggregate
 from alcove.platform.stats.limits import DEFAULT_PLANNED_REPORTS
@@ -16,6 +16,7 @@ from benchmarks.statistics.fleets import CrashFleet, two_cell_looks
 from benchmarks.statistics.metrics import metric_coverage
 from benchmarks.statistics.planned import planned, reaches, simulated
 from benchmarks.statistics.rates import COHORTS, DEVIATIONS, LOOKS, calls, coverage, false_calls
+from tests.platform.stats.comparing import compare
 
 REFUSED = Guardrail(GuardMetric.REFUSED, 0.0)
 
@@ -141,7 +142,7 @@ def test_simulated_planned_looks_are_the_comparisons_own() -> None:
         counts = np.array([[[base_c - events_c], [events_c]], [[base_t - events_t], [events_t]]])
         decision = compare(
             Aggregate(counts, np.zeros((4, 4)), reports[look]), bin_values_ms=(1.0,), minimum_cohort=0,
-            planned_reports=reports[-1], look=PlannedLook(reports[: look + 1], reports[-1]),
+            planned_reports=reports[-1], test=GroupSequential(reports[: look + 1], reports[-1]),
         ).decision  # fmt: skip
         differ += (decision.winner is not None) is not bool(called[run, look])
     assert called.any()

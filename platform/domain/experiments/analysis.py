@@ -10,17 +10,21 @@ from alcove.platform.domain.experiments.task import bin_values_ms
 from alcove.platform.domain.records import ExperimentRecord, StoredDecision
 from alcove.platform.stats import (
     Aggregate,
+    AlwaysValid,
     Comparison,
     Decision,
     DecisionKind,
+    GroupSequential,
     GuardKind,
     GuardVerdict,
-    PlannedLook,
+    Metric,
     PrePeriod,
     ReasonCode,
+    Rules,
     StatsError,
     aggregate_from_randomised_response,
-    compare,
+    decide,
+    estimate,
     examine_all,
     find_impossible,
     guarded,
@@ -94,29 +98,29 @@ def evaluate(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], 
 
 
 def compared(
-    record: ExperimentRecord, aggregate: Aggregate, windows: int, look: PlannedLook | None = None
+    record: ExperimentRecord, aggregate: Aggregate, windows: int, test: GroupSequential | None = None
 ) -> Comparison:
-    """Return what the counts say before the guardrails are asked: at any time, or at a planned look.
+    """Return what the counts say before the guardrails are asked: at any time, or at a planned analysis with its test.
 
     Raises:
         StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
     """
     aggregate, pre_period = _split(record, aggregate)
     total = sum(arm.share_permyriad for arm in record.arms)
-    return compare(
-        aggregate,
+    metric = Metric(
         bin_values_ms=bin_values_ms(record.latency_edges_ms),
-        alpha=ALPHA,
-        minimum_cohort=record.minimum_cohort,
-        expected_shares=[arm.share_permyriad / total for arm in record.arms],
-        planned_reports=_planned_reports(record),
-        reports_per_device=max(1, windows),
-        primary=primary_of(record.plan),
         edges_ms=record.latency_edges_ms,
-        correction=correction_of(record.plan),
-        look=look,
+        primary=primary_of(record.plan),
+        reports_per_device=max(1, windows),
         pre_period=pre_period,
     )
+    rules = Rules(
+        alpha=ALPHA,
+        minimum_cohort=record.minimum_cohort,
+        expected_shares=tuple(arm.share_permyriad / total for arm in record.arms),
+        correction=correction_of(record.plan),
+    )
+    return decide(estimate(aggregate, metric), test or AlwaysValid(_planned_reports(record)), rules)
 
 
 def aggregate_of(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int]) -> Aggregate:

@@ -16,7 +16,7 @@ from alcove.platform.domain.experiment_records import LookRecord, PairRecord, St
 from alcove.platform.domain.experiments.analysis import ALPHA, aggregate_of, compared, find_alarm
 from alcove.platform.domain.experiments.schedule import next_look_reports
 from alcove.platform.domain.records import ExperimentRecord
-from alcove.platform.stats import ArgumentError, Decision, DecisionKind, Difference, PlannedLook, ReasonCode
+from alcove.platform.stats import ArgumentError, Decision, DecisionKind, Difference, GroupSequential, ReasonCode
 from alcove.registry.policy import TaskPolicy
 
 __all__ = ["is_due", "taken"]
@@ -37,13 +37,13 @@ def taken(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], win
     reports = sum(counts)
     if not is_due(record, reports):
         raise ArgumentError("reports", f"at least {next_look_reports(record)}", reports)
-    look = PlannedLook((*(before.reports for before in record.looks), reports), record.plan.planned_reports)
+    look = GroupSequential((*(before.reports for before in record.looks), reports), record.plan.planned_reports)
     aggregate = aggregate_of(record, task, counts)
     found = compared(record, aggregate, windows, look)
     decision = found.decision
     if alarm := find_alarm(record, aggregate):
         decision = Decision(DecisionKind.INCONCLUSIVE, None, ReasonCode.IMPOSSIBLE_REPORTS, alarm)
-    boundary = look.multiplier(ALPHA / len(found.pairs))
+    boundary = look.critical_value(reports=reports, alpha=ALPHA / len(found.pairs))
     return LookRecord(
         reports=reports,
         fraction=look.fraction,

@@ -14,11 +14,15 @@ from alcove.platform.domain.records import RolloutRecord
 from alcove.platform.domain.rollouts.task import ARMS, CONTROL, TREATMENT
 from alcove.platform.stats import (
     Aggregate,
+    AlwaysValid,
     Comparison,
     GuardMetric,
     Guardrail,
     GuardVerdict,
-    compare,
+    Metric,
+    Rules,
+    decide,
+    estimate,
     examine_all,
     find_impossible,
 )
@@ -65,16 +69,14 @@ def examine(rollout: RolloutRecord, aggregate: Aggregate, windows: int) -> Findi
     stage = plan.stages[rollout.stage - 1]
     planned_reports = ARMS * stage.minimum_cohort
     groups = (rollout.control_permyriad, rollout.share_permyriad)
-    compared = compare(
-        aggregate,
-        bin_values_ms=range(aggregate.bins),  # of which nothing is read here
+    metric = Metric(bin_values_ms=tuple(range(aggregate.bins)), reports_per_device=max(1, windows))  # bins are not read
+    rules = Rules(
         alpha=ALPHA,
         minimum_cohort=stage.minimum_cohort,
         control=CONTROL,
-        expected_shares=[share / sum(groups) for share in groups],
-        planned_reports=planned_reports,
-        reports_per_device=max(1, windows),
+        expected_shares=tuple(share / sum(groups) for share in groups),
     )
+    compared = decide(estimate(aggregate, metric), AlwaysValid(planned_reports), rules)
     watched = sum(1 for each in plan.stages if each.share_permyriad < POLICY_BUCKETS)
     verdicts = examine_all(
         aggregate,

@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from alcove.platform.stats import Aggregate, compare
+from alcove.platform.stats import Aggregate
 from alcove.platform.stats.confidence_sequence import multiplier
 from alcove.platform.stats.group_sequential import spending_boundaries
 from alcove.platform.stats.metrics import cuped_difference, ratio_difference
 from alcove.platform.stats.multiplicity import always_valid_p, bonferroni, holm
 from alcove.platform.stats.power import Mechanism, PowerModel, share_model
 from numpy.typing import NDArray
+
+from tests.platform.stats.comparing import compare
 
 Exact = Callable[[NDArray[np.int64]], Aggregate]
 

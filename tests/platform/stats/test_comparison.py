@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from alcove.platform.stats import Aggregate, ArgumentError, Comparison, Interval, compare
+from alcove.platform.stats import Aggregate, ArgumentError, Comparison, Interval
 from alcove.platform.stats.confidence_sequence import multiplier
 from numpy.typing import NDArray
+
+from tests.platform.stats.comparing import compare
 
 Exact = Callable[[NDArray[np.int64]], Aggregate]
 

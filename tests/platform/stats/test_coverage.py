@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
-from alcove.platform.stats import Aggregate, Comparison, compare
+from alcove.platform.stats import Aggregate, Comparison
 from numpy.typing import NDArray
+
+from tests.platform.stats.comparing import compare
 
 if TYPE_CHECKING:
     from tests.platform.stats.conftest import Fleet

@@ -15,13 +15,14 @@ from alcove.platform.stats import (
     ReasonCode,
     SampleRatio,
     aggregate_from_randomised_response,
-    compare,
 )
-from alcove.platform.stats.decision import ArmSize, decide
+from alcove.platform.stats.decision import ArmSize, apply_rules
 from alcove.registry.policy import HistogramLayout
 from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+
+from tests.platform.stats.comparing import compare
 
 if TYPE_CHECKING:
     from tests.platform.stats.conftest import Fleet
@@ -63,7 +64,7 @@ def test_arm_with_an_unbounded_difference_to_another_never_wins() -> None:
     size = ArmSize(devices=5_000.0, noise_variation=0.0, is_distinct_from_zero=True)
     shares = SampleRatio(expected=(0.5, 0.5), observed=(0.5, 0.5), intervals=(None, None), mismatched=())
     unbounded = Difference(1, 0, 0.9, None, 0.01, 0.0)
-    decision = decide(reports=10_000, sizes=[size, size], sample_ratio=shares, pairs=[unbounded], minimum_cohort=0)
+    decision = apply_rules(reports=10_000, sizes=[size, size], sample_ratio=shares, pairs=[unbounded], minimum_cohort=0)
     assert decision.code is ReasonCode.INTERVAL_INCLUDES_ZERO
     assert "(unbounded)" in decision.reason
 

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from alcove.platform.stats import Aggregate, ArgumentError, Design, compare
+from alcove.platform.stats import Aggregate, ArgumentError, Design
 from alcove.privacy.randomised_response import RandomisedResponse
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.platform.stats.comparing import compare
 
 if TYPE_CHECKING:
     from tests.platform.stats.conftest import Fleet

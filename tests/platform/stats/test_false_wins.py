@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from alcove.platform.stats import Aggregate, DecisionKind, Design, ReasonCode, compare, pool
+from alcove.platform.stats import Aggregate, DecisionKind, Design, ReasonCode, pool
+
+from tests.platform.stats.comparing import compare
 
 if TYPE_CHECKING:
     from tests.platform.stats.conftest import Fleet

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from alcove.platform.stats import Aggregate, ArgumentError, Mechanism, PlannedLook, PowerModel, compare, share_model
+from alcove.platform.stats import Aggregate, ArgumentError, GroupSequential, Mechanism, PowerModel, share_model
 from alcove.platform.stats.confidence_sequence import multiplier
 from alcove.platform.stats.group_sequential import P_HIGHEST, P_LOWEST, boundaries, drift, repeated_p, spent
 from alcove.platform.stats.primary import Primary, PrimaryKind
 from numpy.typing import NDArray
+
+from tests.platform.stats.comparing import compare
 
 if TYPE_CHECKING:
     from tests.platform.stats.conftest import Fleet
@@ -125,9 +127,9 @@ def test_the_planned_drift_is_called_as_often_as_planned() -> None:
         (lambda: repeated_p(math.nan, (0.5,)), "score"),
         (lambda: drift(0, alpha=0.05, power=0.8), "looks"),
         (lambda: drift(2, alpha=0.05, power=0.4), "power"),
-        (lambda: PlannedLook((), 100), "information"),
-        (lambda: PlannedLook((10,), 0), "horizon"),
-        (lambda: PlannedLook((10, 10), 100), "information"),
+        (lambda: GroupSequential((), 100), "information"),
+        (lambda: GroupSequential((10,), 0), "horizon"),
+        (lambda: GroupSequential((10, 10), 100), "information"),
     ],
 )
 def test_an_argument_out_of_its_bounds_is_named(call: Callable[[], object], name: str) -> None:
@@ -142,8 +144,8 @@ def test_a_comparison_at_a_look_reaches_as_far_as_the_look_says(
 ) -> None:
     """Intervals of the pairs are the look's, those of the arms stay; another number of reports is refused."""
     counts = exact(np.array([[[300], [700]], [[270], [730]]]))
-    look = PlannedLook((600, 2000), 4000)
-    planned = compare(counts, bin_values_ms=(1.0,), look=look, planned_reports=4000)
+    look = GroupSequential((600, 2000), 4000)
+    planned = compare(counts, bin_values_ms=(1.0,), test=look, planned_reports=4000)
     at_will = compare(counts, bin_values_ms=(1.0,), planned_reports=4000)
     (pair,), (wide,) = planned.pairs, at_will.pairs
     assert (pair.value, planned.arms, planned.sample_ratio) == (wide.value, at_will.arms, at_will.sample_ratio)
@@ -151,12 +153,12 @@ def test_a_comparison_at_a_look_reaches_as_far_as_the_look_says(
     assert pair.standard_error is not None
     reach = (pair.interval.high - pair.interval.low) / 2.0
     assert reach == pytest.approx(boundaries((0.15, 0.5), 0.05)[-1] * pair.standard_error)
-    with pytest.raises(ArgumentError, match="look"):
-        compare(counts, bin_values_ms=(1.0,), look=PlannedLook((600, 2001), 4000))
+    with pytest.raises(ArgumentError, match="reports"):
+        compare(counts, bin_values_ms=(1.0,), test=GroupSequential((600, 2001), 4000))
     halves = exact(np.full((2, 2, 2), 100))
     quantile = Primary(PrimaryKind.LATENCY_QUANTILE, 0.5)
     with pytest.raises(ArgumentError, match="standard error"):
-        compare(halves, bin_values_ms=(1, 2), edges_ms=(1.5,), primary=quantile, look=PlannedLook((800,), 800))
+        compare(halves, bin_values_ms=(1, 2), edges_ms=(1.5,), primary=quantile, test=GroupSequential((800,), 800))
 
 
 def win_rates(fleet: "Fleet", runs: int, readers: dict[str, Callable[[Aggregate], Aggregate]]) -> dict[str, float]:
@@ -177,7 +179,7 @@ def win_rates(fleet: "Fleet", runs: int, readers: dict[str, Callable[[Aggregate]
                     bin_values_ms=fleet.bin_values_ms,
                     minimum_cohort=0,
                     planned_reports=horizon,
-                    look=PlannedLook(reports[: place + 1], horizon),
+                    test=GroupSequential(reports[: place + 1], horizon),
                 )
                 for place, aggregate in enumerate(aggregates)
             ]
@@ -232,7 +234,7 @@ def test_planned_looks_need_fewer_devices_and_find_the_effect_as_often_as_planne
         won += any(
             compare(
                 world.aggregate(counts), bin_values_ms=(1.0,), minimum_cohort=0, planned_reports=needed,
-                look=PlannedLook(reports[: place + 1], needed),
+                test=GroupSequential(reports[: place + 1], needed),
             ).decision.winner == 1
             for place, counts in enumerate(told)
         )  # fmt: skip

@@ -13,15 +13,16 @@ from alcove.platform.stats import (
     Aggregate,
     Comparison,
     Correction,
+    GroupSequential,
     Interval,
-    PlannedLook,
     Primary,
     PrimaryKind,
-    compare,
     split_pre_period,
 )
 from alcove.platform.stats.randomised_response import aggregate_from_randomised_response
 from alcove.registry.policy import HistogramLayout, Outcome
+
+from tests.platform.stats.comparing import compare
 
 CASES = 250
 FIGURES = Path(__file__).parent / "vectors" / "comparisons.json"
@@ -71,7 +72,7 @@ def comparison_of(number: int) -> Comparison:
     horizon = rng.choice((500, 10_000)) + plain.reports * rng.choice((1, 2, 6)) // 2
     look = None
     if primary.quantile is None and plain.reports > 10 and rng.random() < 0.4:
-        look = PlannedLook((plain.reports // 3, plain.reports), horizon)
+        look = GroupSequential((plain.reports // 3, plain.reports), horizon)
     is_holm = primary.quantile is None and rng.random() < 0.4
     parts = [rng.choice((1, 1, 2)) for _ in range(arms)] if rng.random() < 0.1 else [1] * arms
     edges_ms = tuple(10.0 * 2**place for place in range(layout.latency_bins - 1))
@@ -87,7 +88,7 @@ def comparison_of(number: int) -> Comparison:
         primary=primary,
         edges_ms=edges_ms,
         correction=Correction.HOLM if is_holm else Correction.BONFERRONI,
-        look=look,
+        test=look,
         pre_period=covariate,
     )
 

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from alcove.platform.stats import ArgumentError, Design, compare
+from alcove.platform.stats import ArgumentError, Design
 from alcove.platform.stats.aggregator_noise import aggregate_from_noised_histogram, cell_variance, draw_noise
 from alcove.platform.stats.power import Mechanism, PowerModel, mean_model, share_model
+
+from tests.platform.stats.comparing import compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,13 +12,12 @@ from alcove.platform.stats import (
     ArgumentError,
     Correction,
     DecisionKind,
+    GroupSequential,
     Mechanism,
-    PlannedLook,
     Primary,
     PrimaryKind,
     aggregate_from_noised_histogram,
     aggregate_from_randomised_response,
-    compare,
     cuped_error_ratio,
     split_pre_period,
 )
@@ -30,6 +29,8 @@ from alcove.platform.stats.pre_period import PrePeriod, corrected_pairs, pre_val
 from alcove.privacy.randomised_response import RandomisedResponse
 from alcove.registry.policy import HistogramLayout
 from numpy.typing import NDArray
+
+from tests.platform.stats.comparing import compare
 
 Exact = Callable[[NDArray[np.int64]], Aggregate]
 
@@ -150,10 +151,10 @@ def test_p_values_and_planned_looks_are_those_of_the_corrected_difference() -> N
     counts = np.rint(arms_of(gain=0.022, correlation=0.9, unknown=0.0).transpose(0, 2, 1) * 16_000)
     reports = int(counts.sum())
     plain, pre_period = split_pre_period(Aggregate(counts, np.zeros((counts.size, counts.size)), reports), EDGES)
-    look = PlannedLook((reports,), 2 * reports)
+    look = GroupSequential((reports,), 2 * reports)
     for at in (None, look):
-        without = compare(plain, bin_values_ms=(1.0,), look=at)
-        found = compare(plain, bin_values_ms=(1.0,), look=at, pre_period=pre_period, correction=Correction.HOLM)
+        without = compare(plain, bin_values_ms=(1.0,), test=at)
+        found = compare(plain, bin_values_ms=(1.0,), test=at, pre_period=pre_period, correction=Correction.HOLM)
         (before,), (after,) = without.adjusted_p, found.adjusted_p
         assert before is not None
         assert after is not None
@@ -161,7 +162,9 @@ def test_p_values_and_planned_looks_are_those_of_the_corrected_difference() -> N
     (pair,) = found.primary_pairs
     assert pair.interval is not None
     assert pair.standard_error is not None
-    assert pair.interval.high - pair.interval.low == pytest.approx(2 * look.multiplier(0.05) * pair.standard_error)
+    assert pair.interval.high - pair.interval.low == pytest.approx(
+        2 * look.critical_value(reports=reports, alpha=0.05) * pair.standard_error
+    )
 
 
 def test_correction_of_a_latency_is_refused() -> None:

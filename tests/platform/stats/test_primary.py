@@ -17,7 +17,6 @@ from alcove.platform.stats import (
     PrimaryKind,
     ReasonCode,
     aggregate_from_randomised_response,
-    compare,
     ratio_model,
     share_model,
 )
@@ -25,6 +24,8 @@ from alcove.platform.stats.multiplicity import adjusted
 from alcove.privacy.randomised_response import RandomisedResponse
 from alcove.registry.policy import HistogramLayout, Outcome
 from numpy.typing import NDArray
+
+from tests.platform.stats.comparing import compare
 
 if TYPE_CHECKING:
     from tests.platform.stats.conftest import Fleet
