@@ -8,7 +8,9 @@ from alcove.features.language_id.contract import LanguageId, program_path
 from alcove.platform.cli.demo.catalog import LARGE, SMALL
 from alcove.platform.cli.demo.people import Person, load_sentences
 from alcove.platform.cli.demo.story import EPSILON, LATENCY_EDGES_MS, DemoSettings
-from alcove.platform.stats.design import Design
+from alcove.platform.stats import Mechanism, PowerModel, share_model
+from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.registry.policy import HistogramLayout
 from alcove.runtime import load
 
 from benchmarks.figures import Figure
@@ -21,19 +23,19 @@ def measure() -> list[Figure]:
     """Return how often the first guess is right, and the difference that the fleet finds."""
     small, large = _first_guess_share(SMALL), _first_guess_share(LARGE)
     fleet = DemoSettings.fleet
-    design = Design(Fraction(EPSILON), base_rate=small, bins=len(LATENCY_EDGES_MS) + 1, power=POWER)
-    found = design.detectable_difference(fleet)
+    layout, epsilon = HistogramLayout(2, 2, len(LATENCY_EDGES_MS) + 1), Fraction(EPSILON)
+    model = share_model(small, bins=layout.latency_bins)
+    found = PowerModel(model, (0.5, 0.5), Mechanism.RANDOMISED_RESPONSE, epsilon, power=POWER).detectable(fleet)
+    keep = float(RandomisedResponse(layout.cell_count, epsilon).keep_probability)
+    how = f"{fleet:,} devices, power {POWER:.1%}, one window, always-valid at 5 %"
     note = f"{PEOPLE} people of the demo, opening words"
-    figures = [
+    return [
         Figure(f"first guess accepted, language_id {SMALL}", 100 * small, "%", note),
         Figure(f"first guess accepted, language_id {LARGE}", 100 * large, "%", note),
         Figure("their difference", 100 * (large - small), "points"),
-        Figure("a device tells its own cell", 100 * design.keep_probability, "%", f"ε = {EPSILON}, k = {design.cells}"),
+        Figure("a device tells its own cell", 100 * keep, "%", f"ε = {EPSILON}, k = {layout.cell_count}"),
+        Figure("difference that the demo finds", 100 * found, "points", how),
     ]
-    if found is not None:
-        how = f"{fleet:,} devices, power {POWER:.1%}, one window, always-valid at 5 %"
-        figures.append(Figure("difference that the demo finds", 100 * found, "points", how))
-    return figures
 
 
 def _first_guess_share(version: str) -> float:

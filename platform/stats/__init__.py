@@ -1,7 +1,7 @@
 """Statistics of experiments: from private aggregates to intervals and a decision.
 
 An `Aggregate` is what is read, `estimate` what it says by a metric, `decide` what follows by a test and rules,
-`examine` whether a guardrail is kept, `PowerModel` and `Design` what may be hoped for before anything is sent.  Pure
+`examine` whether a guardrail is kept, `PowerModel` what may be hoped for before anything is sent.  Pure
 functions over numbers: no files, clocks, randomness or sockets.
 """
 
@@ -18,7 +18,6 @@ from alcove.platform.stats.decision import (
     SampleRatio,
     guarded,
 )
-from alcove.platform.stats.design import Design
 from alcove.platform.stats.errors import AggregateError, ArgumentError, StatsError
 from alcove.platform.stats.estimates import Estimates, Metric, estimate
 from alcove.platform.stats.group_sequential import GroupSequential
@@ -52,7 +51,6 @@ __all__ = [
     "Correction",
     "Decision",
     "DecisionKind",
-    "Design",
     "Difference",
     "Estimates",
     "GroupSequential",

@@ -1,11 +1,12 @@
-"""In simulation a plan finds its effect as often as planned, and it agrees with the design for randomized response."""
+"""In simulation a plan finds its effect as often as planned; its errors are those of comparisons and textbooks."""
 
+import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from alcove.platform.stats import ArgumentError, Design
+from alcove.platform.stats import ArgumentError
 from alcove.platform.stats.aggregator_noise import aggregate_from_noised_histogram, cell_variance, draw_noise
 from alcove.platform.stats.power import Mechanism, PowerModel, mean_model, share_model
 
@@ -14,18 +15,46 @@ from tests.platform.stats.comparing import compare
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.platform.stats.conftest import Fleet
+
 HALVES = (0.5, 0.5)
 
 
-def test_plan_under_randomised_response_is_the_designs() -> None:
-    """At no effect both write the same variance; devices needed differ by the effect's own variance only."""
-    for epsilon, bins in ((Fraction(1), 2), (Fraction(2), 4)):
-        design = Design(epsilon, 0.8, bins=bins)
-        model = PowerModel(share_model(0.8, bins=bins), HALVES, Mechanism.RANDOMISED_RESPONSE, epsilon)
-        for devices in (1_000, 50_000):
-            assert model.standard_error(devices) == pytest.approx(design.standard_error(devices), rel=1e-9)
-        for effect in (0.01, 0.05):
-            assert model.devices_needed(effect) == pytest.approx(design.devices_needed(effect), rel=0.05)
+def under_randomised_response(rate: float, bins: int, epsilon: Fraction) -> PowerModel:
+    """Return the plan of two equal arms with `rate` of successes."""
+    return PowerModel(share_model(rate, bins=bins), HALVES, Mechanism.RANDOMISED_RESPONSE, epsilon)
+
+
+def test_standard_error_without_noise_is_the_textbook_one() -> None:
+    """At the largest epsilon two arms of 5 000 differ by sqrt(2 p (1 - p) / 5 000)."""
+    error = under_randomised_response(0.8, 1, Fraction(16)).standard_error(10_000)
+    assert error == pytest.approx(math.sqrt(2 * 0.8 * 0.2 / 5_000), rel=1e-3)
+
+
+def test_standard_error_equals_a_value_by_hand() -> None:
+    """Two arms, two outcomes, one bin, e^epsilon = 3 (nearly), base rate 1/2, 600 devices.
+
+    p = 3 / 6, q = 1 / 6, p - q = 1 / 3; squares 2 * (1/4 + 1/4) / (1/4) = 4; own part 2 * (1/4) / (1/2) = 1; so
+    s^2 = (4 / 6 + 1 / 3) * 9 = 9 and the standard error 3 / sqrt(600) = 0.122474.
+    """
+    epsilon = Fraction(math.log(3)).limit_denominator(10**9)
+    assert under_randomised_response(0.5, 1, epsilon).standard_error(600) == pytest.approx(0.122474, rel=1e-5)
+
+
+def test_standard_error_equals_that_of_a_comparison_of_expected_counts(fleet: "type[Fleet]") -> None:
+    """The comparison's residuals and covariance matrices, fed with what is expected, give the plan's."""
+    for epsilon in (Fraction(1), Fraction(2), Fraction(5)):
+        for rate in (0.3, 0.5, 0.8):
+            for bins in (1, 2, 4):
+                world = fleet((rate, rate), latencies=(1.0 / bins,) * bins, epsilon=epsilon)
+                devices = 10**8
+                aggregate = world.aggregate(np.rint(world.told_probabilities() * devices).astype(np.int64))
+                for windows in (1, 5):
+                    (difference,) = compare(
+                        aggregate, bin_values_ms=world.bin_values_ms, reports_per_device=windows
+                    ).differences
+                    planned = under_randomised_response(rate, bins, epsilon).standard_error(devices / windows, windows)
+                    assert difference.standard_error == pytest.approx(planned, rel=1e-4)
 
 
 def test_two_aggregators_find_the_planned_effect_as_often_as_planned() -> None:
