@@ -19,7 +19,7 @@ from benchmarks.statistics.cuped import Gain, gains
 from benchmarks.statistics.detection import BASE_RATE, EXPOSURE, FLEET_DEVICES, MARGIN, MORE_CRASHES, Detection, detect
 from benchmarks.statistics.fleets import two_cell_looks
 from benchmarks.statistics.metrics import DEVICES, metric_coverage
-from benchmarks.statistics.planned import POWER, RATE, Planned, planned, reaches
+from benchmarks.statistics.planned import POWER, RATE, Planned, half_widths, planned
 from benchmarks.statistics.rates import (
     COHORTS,
     CRASH_RATE,
@@ -148,7 +148,7 @@ def detection_lines(runs: int) -> tuple[list[str], list[Detection]]:
             str(8 * one.bins),
             *(f"{part:.1%}" for part in one.by_period),
             f"{one.harmless:.1%}",
-            "refused" if one.reach is None else f"{one.reach:.2%}",
+            "refused" if one.half_width is None else f"{one.half_width:.2%}",
         )
         for one in found
     ]
@@ -189,7 +189,7 @@ def planned_lines(runs: int) -> tuple[list[str], list[Planned]]:
             one.name,
             str(one.looks),
             *(f"{part:.1%}" for part in (one.wins, one.at_will, one.fixed, one.power, one.power_at_will, one.used)),
-            f"{one.reach:.2f}, {one.reach_at_will:.2f}",
+            f"{one.half_width:.2f}, {one.half_width_at_will:.2f}",
         )
         for one in found
     ]
@@ -201,7 +201,7 @@ def planned_lines(runs: int) -> tuple[list[str], list[Planned]]:
         "will by the confidence sequence at the same moments, and by a fixed test at 5 % at each. *Found*: an effect",
         f"that planned looks shall find in {POWER:.0%}. *Reports used*: mean part of them at which planned looks end",
         "where there is that effect. *Reach*: standard errors that a difference needs at the last look, planned and",
-        f"at will. Five even looks need {', '.join(f'{bound:.2f}' for bound in reaches((1,) * 5)[0])}.",
+        f"at will. Five even looks need {', '.join(f'{bound:.2f}' for bound in half_widths((1,) * 5)[0])}.",
         "",
         *table_lines(
             ("reports", "looks", "false wins", "at will", "fixed test", "found", "at will", "reports used", "reach"),

@@ -100,7 +100,7 @@ def gains(rng: np.random.Generator, *, runs: int) -> list[Gain]:
 def _plain_error(aggregate: Aggregate) -> float:
     accepted = np.zeros((aggregate.outcomes, aggregate.bins))
     accepted[1] = 1.0
-    found = ratio_difference(aggregate, accepted, np.ones(accepted.shape), arm=1, versus=0, multiplier=1.0)
+    found = ratio_difference(aggregate, accepted, np.ones(accepted.shape), arm=1, versus=0, critical_value=1.0)
     assert found is not None
     return found.standard_error
 
@@ -108,7 +108,7 @@ def _plain_error(aggregate: Aggregate) -> float:
 def _corrected_error(aggregate: Aggregate, edges: tuple[float, ...]) -> float:
     _, pre_period = split_pre_period(aggregate, edges)
     ((after,), _) = corrected_pairs(
-        pre_period, (Difference(1, 0, 0.0, None, 0.0, 0.0),), success_outcome=1, multiplier=1.0
+        pre_period, (Difference(1, 0, 0.0, None, 0.0, 0.0),), success_outcome=1, critical_value=1.0
     )
     assert after.standard_error is not None
     return after.standard_error

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 from alcove.platform.stats import Mechanism
 from alcove.platform.stats._shares import ShareSums, share_difference
-from alcove.platform.stats.confidence_sequence import one_sided_multiplier
+from alcove.platform.stats.confidence_sequence import one_sided_critical_value
 from alcove.platform.stats.limits import MAX_SIZE_VARIATION
 
 from benchmarks.statistics.fleets import CrashFleet
@@ -30,7 +30,7 @@ class Detection:
         bins: latency bins.
         by_period: harmful version halted by the end of each check-in period.
         harmless: an equal version halted by the last period.
-        reach: standard error of the difference after the last period, mean over runs; None where nothing is read.
+        half_width: standard error of the difference after the last period, mean over runs; None where nothing is read.
     """
 
     mechanism: Mechanism
@@ -38,7 +38,7 @@ class Detection:
     bins: int
     by_period: tuple[float, ...]
     harmless: float
-    reach: float | None
+    half_width: float | None
 
 
 def detect(
@@ -47,7 +47,7 @@ def detect(
     """Simulate a guardrail on crash fallbacks with equal treatment and control, 5 % of the fleet each."""
     devices = round(FLEET_DEVICES * EXPOSURE)
     found = {}
-    reach = None
+    half_width = None
     for name, more in (("harmful", MORE_CRASHES), ("harmless", 0.0)):
         fleet = CrashFleet(devices, (BASE_RATE + more, BASE_RATE), bins)
         cells = fleet.true_cells(rng, runs)
@@ -57,14 +57,14 @@ def detect(
         found[name] = tuple(float(np.any(called[:period], axis=0).mean()) for period in range(1, periods + 1))
         last = share_difference(looks[-1], reports_per_device=periods)
         is_read = float((last.size_variation <= MAX_SIZE_VARIATION).mean()) > 0.5
-        reach = float(last.standard_error.mean()) if is_read else None
-    return Detection(mechanism, epsilon, bins, found["harmful"], found["harmless"][-1], reach)
+        half_width = float(last.standard_error.mean()) if is_read else None
+    return Detection(mechanism, epsilon, bins, found["harmful"], found["harmless"][-1], half_width)
 
 
 def is_harmful(look: ShareSums, period: int, reports_a_period: int) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     """Return per run whether `examine` would say HARMFUL; every device has reported in every period so far."""
     found = share_difference(look, reports_per_device=period)
-    factor = one_sided_multiplier(reports=reports_a_period * period, alpha=ALPHA, planned_reports=reports_a_period)
+    factor = one_sided_critical_value(reports=reports_a_period * period, alpha=ALPHA, planned_reports=reports_a_period)
     return np.asarray(
         (found.value - factor * found.standard_error > MARGIN) & (found.size_variation <= MAX_SIZE_VARIATION)
     )

@@ -64,12 +64,12 @@ def _readers() -> dict[str, Callable[[Aggregate], Interval]]:
     post, pre = np.tile(POST, (SIDE, 1)), np.tile(PRE[:, None] + 1.0, (1, SIDE))
 
     def ratio(aggregate: Aggregate, above: FloatArray, below: FloatArray) -> Interval:
-        found = ratio_difference(aggregate, above, below, arm=1, versus=0, multiplier=Z_TWO_SIDED)
+        found = ratio_difference(aggregate, above, below, arm=1, versus=0, critical_value=Z_TWO_SIDED)
         assert found is not None
         return found.interval
 
     def cuped(aggregate: Aggregate) -> Interval:
-        found = cuped_difference(aggregate, PRE, POST, arm=1, versus=0, multiplier=Z_TWO_SIDED)
+        found = cuped_difference(aggregate, PRE, POST, arm=1, versus=0, critical_value=Z_TWO_SIDED)
         assert found is not None
         return found.interval
 

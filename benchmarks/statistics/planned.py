@@ -11,7 +11,7 @@ import numpy as np
 from alcove.platform.stats import GroupSequential
 from alcove.platform.stats._shares import ShareDifference, ShareSums, share_difference
 from alcove.platform.stats.aggregate import FloatArray
-from alcove.platform.stats.confidence_sequence import multiplier
+from alcove.platform.stats.confidence_sequence import critical_value
 from alcove.platform.stats.group_sequential import drift
 from alcove.privacy.randomised_response import RandomisedResponse
 
@@ -36,8 +36,8 @@ class Planned:
         power: parts of runs in which the planned looks found an effect that is planned to be found in 80 %.
         power_at_will: in which the confidence sequence did.
         used: mean part of the reports at which the planned looks ended.
-        reach: standard errors that the last look needs.
-        reach_at_will: that the confidence sequence needs there.
+        half_width: standard errors that the last look needs.
+        half_width_at_will: that the confidence sequence needs there.
     """
 
     name: str
@@ -48,8 +48,8 @@ class Planned:
     power: float
     power_at_will: float
     used: float
-    reach: float
-    reach_at_will: float
+    half_width: float
+    half_width_at_will: float
 
 
 def simulated(
@@ -88,7 +88,7 @@ def planned(
     error = float(np.median(equal.standard_error[:, -1]))
     effect = drift(len(cohorts), alpha=ALPHA, power=POWER) * error
     better = share_difference(simulated(rng, runs=runs, cohorts=cohorts, effect=effect, epsilon=epsilon))
-    bounds, sequence = reaches(cohorts)
+    bounds, sequence = half_widths(cohorts)
     reports = np.cumsum(cohorts)
     called = _scores(better) >= bounds
     ends = np.where(called.any(axis=1), called.argmax(axis=1), len(cohorts) - 1)
@@ -101,16 +101,16 @@ def planned(
         power=_any(called),
         power_at_will=_any(_scores(better) >= sequence),
         used=float((reports[ends] / reports[-1]).mean()),
-        reach=float(bounds[-1]),
-        reach_at_will=float(sequence[-1]),
+        half_width=float(bounds[-1]),
+        half_width_at_will=float(sequence[-1]),
     )
 
 
-def reaches(cohorts: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
+def half_widths(cohorts: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
     """Return the standard errors that each look needs: planned, and at will."""
     reports = tuple(int(total) for total in np.cumsum(cohorts))
     looks = [GroupSequential(reports[: place + 1], reports[-1]) for place in range(len(reports))]
-    sequence = [multiplier(reports=total, alpha=ALPHA, planned_reports=reports[-1]) for total in reports]
+    sequence = [critical_value(reports=total, alpha=ALPHA, planned_reports=reports[-1]) for total in reports]
     return np.array([look.critical_value(reports=look.reports[-1], alpha=ALPHA) for look in looks]), np.array(sequence)
 
 

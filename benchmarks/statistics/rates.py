@@ -11,9 +11,9 @@ import numpy as np
 from alcove.platform.stats import AlwaysValid, DecisionKind, Metric, Rules, decide, estimate
 from alcove.platform.stats._shares import ShareDifference, share_difference
 from alcove.platform.stats.aggregate import FloatArray
-from alcove.platform.stats.confidence_sequence import multiplier, one_sided_multiplier
+from alcove.platform.stats.confidence_sequence import critical_value, one_sided_critical_value
+from alcove.platform.stats.exact_e_process import log_evidence
 from alcove.platform.stats.limits import DEFAULT_PLANNED_REPORTS, MAX_SIZE_VARIATION
-from alcove.platform.stats.rare_counts import log_evidence
 from numpy.typing import NDArray
 
 from benchmarks.statistics.fleets import Looks, two_cell_looks
@@ -114,7 +114,7 @@ def naively_halted_by(looks: Looks) -> FloatArray:
 def _one_sided(looks: Looks, alpha: float) -> FloatArray:
     return np.array(
         [
-            one_sided_multiplier(reports=reports, alpha=alpha, planned_reports=DEFAULT_PLANNED_REPORTS)
+            one_sided_critical_value(reports=reports, alpha=alpha, planned_reports=DEFAULT_PLANNED_REPORTS)
             for reports in looks.reports
         ]
     )
@@ -122,7 +122,10 @@ def _one_sided(looks: Looks, alpha: float) -> FloatArray:
 
 def _two_sided(looks: Looks) -> FloatArray:
     return np.array(
-        [multiplier(reports=reports, alpha=ALPHA, planned_reports=DEFAULT_PLANNED_REPORTS) for reports in looks.reports]
+        [
+            critical_value(reports=reports, alpha=ALPHA, planned_reports=DEFAULT_PLANNED_REPORTS)
+            for reports in looks.reports
+        ]
     )
 
 

@@ -50,9 +50,9 @@ def _drawn(scenario: Scenario, summary: Summary) -> Figure:
             lows.append(low * scale)
             middles.append(middle * scale)
             highs.append(high * scale)
-        reach = [[mid - low for mid, low in zip(middles, lows, strict=True)]]
-        reach.append([high - mid for mid, high in zip(middles, highs, strict=True)])
-        axis.errorbar(windows, middles, yerr=reach, fmt="o", capsize=4, label="estimate, always-valid interval")
+        half_width = [[mid - low for mid, low in zip(middles, lows, strict=True)]]
+        half_width.append([high - mid for mid, high in zip(middles, highs, strict=True)])
+        axis.errorbar(windows, middles, yerr=half_width, fmt="o", capsize=4, label="estimate, always-valid interval")
         axis.axhline(guardrail.margin * scale, color="tab:red", linestyle="--", label="margin")
         axis.set(title=f"{guardrail.metric}: treatment less control, first run", xlabel="window", ylabel=unit)
         axis.set_xlim(0.5, scenario.windows + 0.5)

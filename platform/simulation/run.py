@@ -17,9 +17,9 @@ from alcove.platform.domain.rollouts.analysis import Finding, examine
 from alcove.platform.domain.rollouts.judge import Judged, action_of, judge
 from alcove.platform.domain.rollouts.machine import Action, transition
 from alcove.platform.domain.rollouts.task import stage_task
+from alcove.platform.simulation.aggregation import AggregationMechanism, aggregation_mechanism
 from alcove.platform.simulation.fleet import Fleet, buckets_of
 from alcove.platform.simulation.scenario import Scenario
-from alcove.platform.simulation.told import Told, told_by
 from alcove.registry.policy import RolloutPolicy, TaskPolicy
 from numpy.typing import NDArray
 
@@ -102,7 +102,7 @@ def _run(
     record = transition(_draft(scenario, salt), Action.ADVANCE, now_s=now_s)
     looks: list[Look] = []
     task: TaskPolicy | None = None
-    told: Told | None = None
+    told: AggregationMechanism | None = None
     windows = 0
     judged = Judged(Judgement.WAIT, "not_begun", "")
     harmed = completed = None
@@ -112,7 +112,7 @@ def _run(
             break
         if told is None or rollout.task != task:
             task, windows = rollout.task, 0
-            told = told_by(scenario.mechanism, task, rng)
+            told = aggregation_mechanism(scenario.mechanism, task, rng)
         told.add(fleet.report(rollout, task, chances, scenario.active))
         windows += 1
         now_s += plan.window_s

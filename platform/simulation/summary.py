@@ -83,5 +83,5 @@ def share_part(count: int, total: int) -> SharePart:
     """Return count / total with its interval; `total` is at least 1."""
     share, z2 = count / total, _Z * _Z / total
     middle = (share + z2 / 2) / (1 + z2)
-    reach = _Z * math.sqrt(share * (1 - share) / total + z2 / (4 * total)) / (1 + z2)
-    return SharePart(share, max(0.0, middle - reach), min(1.0, middle + reach))
+    half_width = _Z * math.sqrt(share * (1 - share) / total + z2 / (4 * total)) / (1 + z2)
+    return SharePart(share, max(0.0, middle - half_width), min(1.0, middle + half_width))

@@ -9,10 +9,10 @@ Variance (delta method; Cochran, Sampling Techniques, 3rd ed., sections 2.11 and
     Var(R) = sum_c r_c^2 n_c - (sum_c r_c n_c)^2 / N   +   r' V r
              sampling of the devices (multinomial)         privacy noise, V = noise covariance
 
-Interval (Fieller 1954): all ratios rho for which |sum_c (w_c - rho) n_c| is within `multiplier` standard errors of
+Interval (Fieller 1954): all ratios rho for which |sum_c (w_c - rho) n_c| is within `critical_value` standard errors of
 zero. It stays right when the noise makes the size n of the arm uncertain, and it is unbounded exactly when n itself
-is within `multiplier` standard errors of zero. With a confidence sequence's multiplier it is always valid, because
-for each rho the sum is one of independent terms.
+is within `critical_value` standard errors of zero. With a confidence sequence's critical value it is always valid,
+because for each rho the sum is one of independent terms.
 
 Sums are `math.fsum` over products that don't depend on the order of the arms: swapping arms swaps the results bit
 for bit.
@@ -121,24 +121,24 @@ class Moments:
         """Return the covariance of two ratios of different arms."""
         return self.covariance(one.arm, one.residuals, other.arm, other.residuals)
 
-    def is_distinct_from_zero(self, arm: int, multiplier: float) -> bool:
-        """Return whether an arm's size exceeds zero by more than `multiplier` standard errors."""
+    def is_distinct_from_zero(self, arm: int, critical_value: float) -> bool:
+        """Return whether an arm's size exceeds zero by more than `critical_value` standard errors."""
         if self._reports == 0:
             return False
         size = self.size(arm)
-        return size >= 1.0 and size > multiplier * self.size_variance(arm).standard_error
+        return size >= 1.0 and size > critical_value * self.size_variance(arm).standard_error
 
-    def interval(self, ratio: Ratio, multiplier: float) -> Interval | None:
+    def interval(self, ratio: Ratio, critical_value: float) -> Interval | None:
         """Return Fieller's interval of a ratio, or None where it is unbounded.
 
         Relative to the estimate and with the size n scaled to 1, the ratios rho = R + d inside satisfy
-        d^2 <= multiplier^2 (Vrr - 2 d Vrs + d^2 Vss), with the variances of the residual sum (r) and of the size (s).
+        d^2 <= critical_value^2 (Vrr - 2 d Vrs + d^2 Vss), with the variances of the residual sum (r) and the size (s).
         """
-        if not self.is_distinct_from_zero(ratio.arm, multiplier):
+        if not self.is_distinct_from_zero(ratio.arm, critical_value):
             return None
         size = self.size(ratio.arm)
         unit = self._ones / size
-        squared = multiplier * multiplier
+        squared = critical_value * critical_value
         size_part = squared * self.size_variance(ratio.arm).total / (size * size)
         cross_part = squared * self.covariance(ratio.arm, ratio.residuals, ratio.arm, unit).total
         own_part = squared * max(ratio.variance.total, 0.0)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from alcove.platform.stats._ratio import Covariance, Interval, Moments, Ratio
 from alcove.platform.stats.aggregate import FloatArray
-from alcove.platform.stats.decision import ArmSize, Decision, Difference, SampleRatio, Stepwise, apply_rules
+from alcove.platform.stats.decision import ArmSize, Decision, Difference, HolmDecision, SampleRatio, apply_rules
 from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.estimates import Estimates
 from alcove.platform.stats.limits import DEFAULT_MINIMUM_COHORT, SAMPLE_RATIO_ALPHA
@@ -167,7 +167,7 @@ def decide(estimates: Estimates, test: SequentialTest, rules: Rules) -> Comparis
             sample_ratio=sample_ratio,
             pairs=compared if primary.is_more_better else tuple(map(negated, compared)),
             minimum_cohort=rules.minimum_cohort,
-            stepwise=Stepwise(adjusted_p, rules.alpha) if rules.correction is Correction.HOLM else None,
+            holm=HolmDecision(adjusted_p, rules.alpha) if rules.correction is Correction.HOLM else None,
             better=primary.better,
             unit=primary.unit,
         ),
@@ -200,7 +200,7 @@ def _primary_differences(
         metric.pre_period,
         pairs,
         success_outcome=metric.success_outcome,
-        multiplier=critical_value,
+        critical_value=critical_value,
         reports_per_device=metric.reports_per_device,
     )
 
@@ -239,8 +239,8 @@ def _difference(estimates: Estimates, arm: int, versus: int, factor: float) -> D
     )
     interval = None
     if moments.is_distinct_from_zero(arm, factor) and moments.is_distinct_from_zero(versus, factor):
-        reach = factor * variance.standard_error
-        interval = Interval(value - reach, value + reach).clipped(-1.0, 1.0)
+        half_width = factor * variance.standard_error
+        interval = Interval(value - half_width, value + half_width).clipped(-1.0, 1.0)
     return Difference(arm, versus, value, interval, variance.standard_error, variance.noise_percent)
 
 
@@ -313,8 +313,8 @@ def _share_interval(moments: Moments, arm: int, reports: int, factor: float) -> 
     if reports == 0:
         return None
     share = moments.size(arm) / reports
-    reach = factor * moments.size_variance(arm).standard_error / reports
-    return Interval(share - reach, share + reach).clipped(0.0, 1.0)
+    half_width = factor * moments.size_variance(arm).standard_error / reports
+    return Interval(share - half_width, share + half_width).clipped(0.0, 1.0)
 
 
 def _ratio_interval(moments: Moments, ratio: Ratio | None, factor: float, low: float, high: float) -> Interval | None:

@@ -9,7 +9,7 @@ independent observations with estimated standard deviation s, the mean lies for 
 
 With SE = s / sqrt(n) and m = n rho^2 this is SE times
 
-    multiplier = sqrt( (1 + 1/m) (log(1 + m) + 2 log(1/alpha)) )
+    critical_value = sqrt( (1 + 1/m) (log(1 + m) + 2 log(1/alpha)) )
 
 rho is free but must be fixed before the data are seen; `rho_squared` makes the interval nearly the tightest at a
 planned n. The reports of devices are the observations: each carries its own noise, so that sampling and noise are
@@ -38,7 +38,7 @@ def rho_squared(*, alpha: float, planned_reports: int) -> float:
     return (exponent + math.log1p(exponent)) / planned_reports
 
 
-def multiplier(*, reports: int, alpha: float, planned_reports: int) -> float:
+def critical_value(*, reports: int, alpha: float, planned_reports: int) -> float:
     """Return how many standard errors the always-valid interval reaches to each side.
 
     Args:
@@ -57,10 +57,10 @@ def multiplier(*, reports: int, alpha: float, planned_reports: int) -> float:
     return math.sqrt((1.0 + 1.0 / m) * (math.log1p(m) - 2.0 * math.log(alpha)))
 
 
-def one_sided_multiplier(*, reports: int, alpha: float, planned_reports: int) -> float:
+def one_sided_critical_value(*, reports: int, alpha: float, planned_reports: int) -> float:
     """Return how many standard errors an always-valid bound lies from the estimate, on one side only.
 
-        multiplier = sqrt( 2 (1 + 1/m) log(1 + sqrt(1 + m) / (2 alpha)) ),   m = reports * rho^2
+        critical_value = sqrt( 2 (1 + 1/m) log(1 + sqrt(1 + m) / (2 alpha)) ),   m = reports * rho^2
 
     with rho^2 of the two-sided interval at 2 alpha. Source: Howard, Ramdas, McAuliffe and Sekhon, "Time-uniform,
     nonparametric, nonasymptotic confidence sequences", Annals of Statistics 2021 (arXiv 1810.08240), one-sided normal

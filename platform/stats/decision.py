@@ -10,8 +10,8 @@ The rules, in order; the first that applies decides. All but the last mean *hold
    the intervals are asymptotic.
 4. `PRIVACY_NOISE`: the noise alone leaves the size of an arm uncertain by more than 10 % (one standard error); then
    the ratios are neither nearly normal nor nearly unbiased (Cochran's rule, `limits.py`).
-5. `INTERVAL_INCLUDES_ZERO`: no arm is better than *every* other one by an interval that excludes zero; with `Stepwise`,
-   by an adjusted p-value below alpha (`NOT_SIGNIFICANT` then).
+5. `INTERVAL_INCLUDES_ZERO`: no arm is better than *every* other one by an interval that excludes zero; with
+   `HolmDecision`, by an adjusted p-value below alpha (`NOT_SIGNIFICANT` then).
 6. `GUARDRAIL`: one is, but a guardrail says that it harms; `guarded` applies this rule to a decision.
 7. `BETTER`: one is. It wins; the control may be it.
 
@@ -117,7 +117,7 @@ class ArmSize:
         devices: estimated devices; may be negative.
         noise_variation: standard error of the size from noise alone, relative to the size; infinite for a size
             below one.
-        is_distinct_from_zero: whether the size exceeds zero by the multiplier of the intervals.
+        is_distinct_from_zero: whether the size exceeds zero by the critical value of the intervals.
     """
 
     devices: float
@@ -126,7 +126,7 @@ class ArmSize:
 
 
 @dataclass(frozen=True)
-class Stepwise:
+class HolmDecision:
     """What decides instead of the intervals: adjusted p-values, in the order of the pairs, below alpha."""
 
     adjusted_p: tuple[float | None, ...]
@@ -142,7 +142,7 @@ def apply_rules(
     minimum_cohort: int,
     better: str = "more accurate",
     unit: str = "",
-    stepwise: Stepwise | None = None,
+    holm: HolmDecision | None = None,
 ) -> Decision:
     """Return the decision by the rules of the module's docstring.
 
@@ -154,13 +154,13 @@ def apply_rules(
         minimum_cohort: estimated devices that each arm must have.
         better: how people say that an arm is better.
         unit: of the differences, with a space before it.
-        stepwise: p-values that decide; None: the intervals do.
+        holm: p-values that decide; None: the intervals do.
     """
     held = _first_obstacle(reports=reports, sizes=sizes, sample_ratio=sample_ratio, minimum_cohort=minimum_cohort)
     if held is not None:
         return held
-    if stepwise is not None:
-        return _by_p_values(len(sizes), pairs, stepwise, better)
+    if holm is not None:
+        return _by_p_values(len(sizes), pairs, holm, better)
     for arm in range(len(sizes)):
         margins = [_margin(arm, pair) for pair in pairs if arm in (pair.arm, pair.versus)]
         if all(margin is not None and margin > 0.0 for margin in margins):
@@ -187,12 +187,12 @@ def guarded(decision: Decision, harms: Mapping[int, str]) -> Decision:
     return _hold(ReasonCode.GUARDRAIL, f"{decision.reason}, but it harms: {harms[decision.winner]}")
 
 
-def _by_p_values(arms: int, pairs: Sequence[Difference], stepwise: Stepwise, better: str) -> Decision:
-    tested = list(zip(pairs, stepwise.adjusted_p, strict=True))
+def _by_p_values(arms: int, pairs: Sequence[Difference], holm: HolmDecision, better: str) -> Decision:
+    tested = list(zip(pairs, holm.adjusted_p, strict=True))
     how = f"by Holm's correction for {len(pairs)} pairs" if len(pairs) > 1 else "of the one pair"
     for arm in range(arms):
         own = [(_favours(arm, pair), p) for pair, p in tested if arm in (pair.arm, pair.versus)]
-        if all(favours and p is not None and p < stepwise.alpha for favours, p in own):
+        if all(favours and p is not None and p < holm.alpha for favours, p in own):
             others = "the other arm" if arms == 2 else "each other arm"
             highest = max(p for _, p in own if p is not None)
             return Decision(
@@ -200,14 +200,14 @@ def _by_p_values(arms: int, pairs: Sequence[Difference], stepwise: Stepwise, bet
                 arm,
                 ReasonCode.BETTER,
                 f"arm {arm} is {better} than {others}: its p-values, {how}, are at most {highest:.2g}, "
-                f"below {stepwise.alpha:g}",
+                f"below {holm.alpha:g}",
             )
     pair, p = max(tested, key=lambda one: math.inf if one[1] is None else one[1])
     said = "unknown" if p is None else f"{p:.2g}"
     return _hold(
         ReasonCode.NOT_SIGNIFICANT,
         f"arm {pair.arm} minus arm {pair.versus} has a p-value, {how}, of {said}: no arm has all of its own "
-        f"below {stepwise.alpha:g}",
+        f"below {holm.alpha:g}",
     )
 
 

@@ -9,8 +9,8 @@ tests look at the same difference, each always valid at `alpha`, so that a perso
 
 Shares: with privacy noise the bounds are those of a one-sided asymptotic confidence sequence, the noise's covariance in
 the standard error (`_shares.py`, `confidence_sequence.py`); without noise they come from the exact e-process of
-`rare_counts.py`, which needs no burn-in. The choice depends on the mechanism alone, never on the counts, so it costs no
-error.
+`exact_e_process.py`, which needs no burn-in. The choice depends on the mechanism alone, never on the counts, so it
+costs no error.
 
 Latency quantiles: bounds of each arm at alpha / 2 (`quantiles.py`). Without an upper end of its last bin a histogram
 can't show that a quantile there is safe.
@@ -26,11 +26,11 @@ from enum import StrEnum
 import numpy as np
 from alcove.platform.stats._shares import ShareSums, share_difference, share_sums
 from alcove.platform.stats.aggregate import Aggregate, FloatArray
-from alcove.platform.stats.confidence_sequence import one_sided_multiplier
+from alcove.platform.stats.confidence_sequence import one_sided_critical_value
 from alcove.platform.stats.errors import ArgumentError
+from alcove.platform.stats.exact_e_process import difference_bounds
 from alcove.platform.stats.limits import MAX_SIZE_VARIATION
 from alcove.platform.stats.quantiles import QuantileBounds, checked_edges
-from alcove.platform.stats.rare_counts import difference_bounds
 from alcove.registry.policy.outcome import Outcome
 
 
@@ -141,17 +141,17 @@ def examine(
         raise ArgumentError("control, treatment", f"two arms in [0, {aggregate.arms})", (control, treatment))
     if reports_per_device < 1:
         raise ArgumentError("reports_per_device", "at least 1", reports_per_device)
-    multiplier = one_sided_multiplier(reports=aggregate.reports, alpha=alpha, planned_reports=planned_reports)
+    critical_value = one_sided_critical_value(reports=aggregate.reports, alpha=alpha, planned_reports=planned_reports)
     if guardrail.quantile is not None:
         edges = checked_edges(edges_ms, aggregate.bins)
-        half = one_sided_multiplier(reports=aggregate.reports, alpha=alpha / 2.0, planned_reports=planned_reports)
+        half = one_sided_critical_value(reports=aggregate.reports, alpha=alpha / 2.0, planned_reports=planned_reports)
         arms = [
             QuantileBounds(
                 aggregate,
                 arm,
                 edges=edges,
                 quantile=guardrail.quantile,
-                multiplier=half,
+                critical_value=half,
                 alpha=alpha / 2.0,
                 reports_per_device=reports_per_device,
             )
@@ -160,7 +160,7 @@ def examine(
         return _quantile_verdict(guardrail, *arms)
     events, base = _weights(aggregate, guardrail, edges_ms)
     shares = share_sums(aggregate, events, base, treatment=treatment, control=control)
-    return _share_verdict(guardrail, shares, multiplier, alpha, reports_per_device)
+    return _share_verdict(guardrail, shares, critical_value, alpha, reports_per_device)
 
 
 def examine_all(
@@ -217,7 +217,7 @@ def _weights(aggregate: Aggregate, guardrail: Guardrail, edges_ms: Sequence[floa
 
 
 def _share_verdict(
-    guardrail: Guardrail, shares: ShareSums, multiplier: float, alpha: float, reports_per_device: int
+    guardrail: Guardrail, shares: ShareSums, critical_value: float, alpha: float, reports_per_device: int
 ) -> GuardVerdict:
     found = share_difference(shares, reports_per_device=reports_per_device)
     variation = float(found.size_variation)
@@ -228,8 +228,8 @@ def _share_verdict(
         sums = [max(float(part), 0.0) / reports_per_device for part in shares.sums]
         low, high = difference_bounds((sums[0], sums[1]), (sums[2], sums[3]), alpha=alpha)
     else:
-        reach = multiplier * float(found.standard_error)
-        low, high = max(value - reach, -1.0), min(value + reach, 1.0)
+        half_width = critical_value * float(found.standard_error)
+        low, high = max(value - half_width, -1.0), min(value + half_width, 1.0)
     return _verdict(guardrail, value, low, high, "")
 
 

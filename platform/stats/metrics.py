@@ -32,7 +32,7 @@ class MetricDifference:
 
     Attributes:
         value: `arm` minus `versus`.
-        interval: `multiplier` standard errors to each side.
+        interval: `critical_value` standard errors to each side.
         standard_error: sampling and noise.
         noise_percent: by how many per cent of itself the standard error would shrink without privacy noise.
     """
@@ -63,7 +63,7 @@ def ratio_difference(
     *,
     arm: int,
     versus: int,
-    multiplier: float,
+    critical_value: float,
     reports_per_device: int = 1,
 ) -> MetricDifference | None:
     """Return the difference of two arms' ratios, or None where a denominator is below one.
@@ -74,7 +74,7 @@ def ratio_difference(
         denominator: weight of each cell, [outcomes, bins], >= 0.
         arm: index of one arm.
         versus: index of the other.
-        multiplier: standard errors to each side, from `confidence_sequence.multiplier` or a normal quantile.
+        critical_value: standard errors to each side, from `confidence_sequence.critical_value` or a normal quantile.
         reports_per_device: as in `Metric`.
 
     Raises:
@@ -102,9 +102,9 @@ def ratio_difference(
     variance = Covariance(
         own[0].sampling + own[1].sampling - 2.0 * shared.sampling, own[0].noise + own[1].noise - 2.0 * shared.noise
     )
-    value, reach = values[0] - values[1], multiplier * variance.standard_error
+    value, half_width = values[0] - values[1], critical_value * variance.standard_error
     return MetricDifference(
-        value, Interval(value - reach, value + reach), variance.standard_error, variance.noise_percent
+        value, Interval(value - half_width, value + half_width), variance.standard_error, variance.noise_percent
     )
 
 
@@ -115,7 +115,7 @@ def cuped_difference(
     *,
     arm: int,
     versus: int,
-    multiplier: float,
+    critical_value: float,
     reports_per_device: int = 1,
 ) -> AdjustedDifference | None:
     """Return the corrected difference of two arms' means, or None where an arm has less than one report.
@@ -126,7 +126,7 @@ def cuped_difference(
         post_values: what each post bin stands for, [post bins].
         arm: index of one arm.
         versus: index of the other.
-        multiplier: standard errors to each side.
+        critical_value: standard errors to each side.
         reports_per_device: as in `Metric`.
 
     Raises:
@@ -149,7 +149,7 @@ def cuped_difference(
             ones,
             arm=arm,
             versus=versus,
-            multiplier=multiplier,
+            critical_value=critical_value,
             reports_per_device=reports_per_device,
         )
         for weights in (post - slope * pre, post)

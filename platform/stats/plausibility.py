@@ -12,7 +12,7 @@ attested enrolment never halt anything, whatever they say (`rollouts/judge.py`).
 Groups of cells are looked at, not single ones only, because a group's noise is less than its cells' sum: every cell,
 every outcome of an arm, every arm, every outcome.  All looks and groups together raise a false alarm with probability
 `ALARM_ALPHA` at most (one-sided confidence sequences, Bonferroni; nearly normal noise is assumed, and the sum of two
-Laplace variables is within the bound at these multipliers).
+Laplace variables is within the bound at these critical values).
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 from alcove.platform.stats.aggregate import Aggregate, FloatArray
-from alcove.platform.stats.confidence_sequence import one_sided_multiplier
+from alcove.platform.stats.confidence_sequence import one_sided_critical_value
 from alcove.platform.stats.limits import ALARM_ALPHA
 
 _ROUNDING: Final = 1e-9
@@ -44,19 +44,19 @@ def find_impossible(aggregate: Aggregate, *, planned_reports: int, most_reports:
         return ""
     groups = list(_groups(aggregate))
     alpha = ALARM_ALPHA / (2 * len(groups))
-    multiplier = one_sided_multiplier(reports=aggregate.reports, alpha=alpha, planned_reports=planned_reports)
+    critical_value = one_sided_critical_value(reports=aggregate.reports, alpha=alpha, planned_reports=planned_reports)
     estimates, covariance = aggregate.estimates.ravel(), aggregate.noise_covariance
     worst, found = _ROUNDING * aggregate.reports, ""
     for name, cells in groups:
         value = float(cells @ estimates)
-        reach = multiplier * float(np.sqrt(max(float(cells @ covariance @ cells), 0.0)))
-        for beyond, bound in ((-reach - value, 0), (value - reach - aggregate.reports, aggregate.reports)):
+        half_width = critical_value * float(np.sqrt(max(float(cells @ covariance @ cells), 0.0)))
+        for beyond, bound in ((-half_width - value, 0), (value - half_width - aggregate.reports, aggregate.reports)):
             if beyond > worst:
                 worst = beyond
                 side = "at least" if bound == 0 else "at most"
                 found = (
                     f"{name} has an estimate of {value:.0f} of {aggregate.reports} reports, and can have {side} {bound}"
-                    f"; privacy noise explains {reach:.0f}"
+                    f"; privacy noise explains {half_width:.0f}"
                 )
     return found
 

@@ -13,12 +13,14 @@ depend on N, so that the variance of the difference of two arms falls apart into
 
 An effect `mde` is found with probability `power` at the look where all reports are in, when
 
-    mde >= (multiplier + z_power) sqrt(Var)
+    mde >= (critical_value + z_power) sqrt(Var)
 
-with the multiplier of the confidence sequence tuned to that look and alpha shared by all pairs of arms (Bonferroni).
-With planned looks `multiplier + z_power` is the drift at which they call with that probability (`group_sequential.py`).
+with the critical value of the confidence sequence tuned to that look and alpha shared by all pairs of arms
+(Bonferroni).  With planned looks `critical_value + z_power` is the drift at which they call with that probability
+(`group_sequential.py`).
 Sources: sample sizes by normal approximation, Fleiss, Levin and Paik, Statistical Methods for Rates and Proportions,
-3rd ed., chapter 4 (without continuity correction); the multiplier as in `confidence_sequence.py`; variances as cited.
+3rd ed., chapter 4 (without continuity correction); the critical value as in `confidence_sequence.py`; variances as
+cited.
 """
 
 import math
@@ -30,7 +32,7 @@ from fractions import Fraction
 import numpy as np
 from alcove.platform.stats.aggregate import FloatArray
 from alcove.platform.stats.aggregator_noise import cell_variance
-from alcove.platform.stats.confidence_sequence import multiplier, normal_quantile
+from alcove.platform.stats.confidence_sequence import critical_value, normal_quantile
 from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.group_sequential import drift
 from alcove.platform.stats.limits import MAX_REPORTS
@@ -168,10 +170,10 @@ class PowerModel:
         if not 0.5 <= power < 1.0:
             raise ArgumentError("power", "in [0.5, 1)", power)
         pairs = len(shares) * (len(shares) - 1) // 2
-        self._reach = (
+        self._critical_score = (
             drift(looks, alpha=alpha / pairs, power=power)
             if looks
-            else multiplier(reports=1, alpha=alpha / pairs, planned_reports=1) + normal_quantile(power)
+            else critical_value(reports=1, alpha=alpha / pairs, planned_reports=1) + normal_quantile(power)
         )
         weakest = min(range(1, len(shares)), key=lambda arm: shares[arm])
         per_cell = model.probabilities
@@ -204,7 +206,7 @@ class PowerModel:
         """
         if devices < 1 or windows < 1 or devices * windows > MAX_REPORTS:
             raise ArgumentError("devices * windows", f"in [1, {MAX_REPORTS}]", devices * windows)
-        return self._reach * self.standard_error(devices, windows)
+        return self._critical_score * self.standard_error(devices, windows)
 
     def devices_needed(self, mde: float, windows: int = 1) -> int | None:
         """Return the fewest devices in all arms together that find an effect `mde`; None where no plan does.

@@ -75,7 +75,7 @@ def corrected_pairs(
     pairs: Sequence[Difference],
     *,
     success_outcome: int,
-    multiplier: float,
+    critical_value: float,
     reports_per_device: int = 1,
 ) -> tuple[tuple[Difference, ...], tuple[Adjustment | None, ...]]:
     """Return differences of the accepted share after the correction, and what it did to each.
@@ -84,18 +84,18 @@ def corrected_pairs(
         pre_period: of the same reports.
         pairs: the differences before it; one without a value or an interval stays so.
         success_outcome: as in `Metric`.
-        multiplier: standard errors to each side, as the pairs' own.
+        critical_value: standard errors to each side, as the pairs' own.
         reports_per_device: as in `Metric`.
 
     Raises:
         ArgumentError: arms that are not there.
     """
-    found = [_corrected(pre_period, pair, success_outcome, multiplier, reports_per_device) for pair in pairs]
+    found = [_corrected(pre_period, pair, success_outcome, critical_value, reports_per_device) for pair in pairs]
     return tuple(pair for pair, _ in found), tuple(adjustment for _, adjustment in found)
 
 
 def _corrected(
-    pre_period: PrePeriod, pair: Difference, success_outcome: int, multiplier: float, reports_per_device: int
+    pre_period: PrePeriod, pair: Difference, success_outcome: int, critical_value: float, reports_per_device: int
 ) -> tuple[Difference, Adjustment | None]:
     joint = pre_period.joint
     if pair.value is None or pair.standard_error is None:
@@ -106,7 +106,7 @@ def _corrected(
         (np.arange(joint.bins) == success_outcome).astype(np.float64),
         arm=pair.arm,
         versus=pair.versus,
-        multiplier=multiplier if pair.interval is not None else 1.0,
+        critical_value=critical_value if pair.interval is not None else 1.0,
         reports_per_device=reports_per_device,
     )
     if found is None:

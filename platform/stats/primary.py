@@ -199,7 +199,13 @@ def _ratio_pair(
     found = None
     if math.isfinite(factor):
         found = ratio_difference(
-            aggregate, weights, base, arm=arm, versus=versus, multiplier=factor, reports_per_device=reports_per_device
+            aggregate,
+            weights,
+            base,
+            arm=arm,
+            versus=versus,
+            critical_value=factor,
+            reports_per_device=reports_per_device,
         )
     if found is None:
         return Difference(arm, versus, None, None, None, None)

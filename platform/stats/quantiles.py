@@ -3,8 +3,8 @@
 Of the answers (refused and accepted) of an arm, F(e) is the part up to the edge e. The quantile q is above e exactly
 where F(e) < q. For each edge the sum (answers up to e) - q * answers is linear in the counts, so no ratio is estimated:
 
-    q surely above e:      sum < -multiplier * sd,    sd^2 = r n q (1 - q) + noise;   exact counts: the e-process of
-    q surely at most e:    sum > +multiplier * sd                                     `rare_counts.py`
+    q surely above e:      sum < -critical_value * sd,    sd^2 = r n q (1 - q) + noise;   exact counts: the e-process of
+    q surely at most e:    sum > +critical_value * sd                                     `exact_e_process.py`
 
 The lower bound is the highest edge surely below, the upper one the lowest edge surely reached. Each errs only if one
 fixed edge does (the one next to the true quantile), so no correction for the number of edges is due. Source: Howard and
@@ -18,10 +18,10 @@ from collections.abc import Sequence
 import numpy as np
 from alcove.platform.stats._ratio import Interval
 from alcove.platform.stats.aggregate import Aggregate, FloatArray
-from alcove.platform.stats.confidence_sequence import one_sided_multiplier
+from alcove.platform.stats.confidence_sequence import one_sided_critical_value
 from alcove.platform.stats.errors import ArgumentError
+from alcove.platform.stats.exact_e_process import exceeds
 from alcove.platform.stats.limits import MAX_SIZE_VARIATION
-from alcove.platform.stats.rare_counts import exceeds
 from alcove.registry.policy.outcome import Outcome
 
 
@@ -44,7 +44,7 @@ class QuantileBounds:
         *,
         edges: tuple[float, ...],
         quantile: float,
-        multiplier: float,
+        critical_value: float,
         alpha: float,
         reports_per_device: int,
     ) -> None:
@@ -64,9 +64,9 @@ class QuantileBounds:
             contrast = np.hstack([np.eye(len(edges)), np.full((len(edges), 1), -quantile)])
             variances = np.einsum("ei,ij,ej->e", contrast, noise, contrast)
             variances = np.maximum(variances, 0.0) + reports_per_device * size * quantile * (1.0 - quantile)
-            reach = multiplier * np.sqrt(variances)
+            half_width = critical_value * np.sqrt(variances)
             excess = below - quantile * size
-            is_above, is_reached = excess < -reach, excess > reach
+            is_above, is_reached = excess < -half_width, excess > half_width
         else:
             counts, total = np.clip(below, 0.0, size) / reports_per_device, np.asarray(size / reports_per_device)
             is_above = exceeds(total - counts, total, 1.0 - quantile, alpha=alpha) > 0.0
@@ -97,14 +97,14 @@ def quantile_difference(
     if not 0.0 < quantile < 1.0:
         raise ArgumentError("quantile", "in (0, 1)", quantile)
     edges = checked_edges(edges_ms, aggregate.bins)
-    factor = one_sided_multiplier(reports=aggregate.reports, alpha=alpha / 4.0, planned_reports=planned_reports)
+    factor = one_sided_critical_value(reports=aggregate.reports, alpha=alpha / 4.0, planned_reports=planned_reports)
     one, other = (
         QuantileBounds(
             aggregate,
             index,
             edges=edges,
             quantile=quantile,
-            multiplier=factor,
+            critical_value=factor,
             alpha=alpha / 4.0,
             reports_per_device=reports_per_device,
         )

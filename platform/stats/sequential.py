@@ -54,7 +54,7 @@ class AlwaysValid:
         Raises:
             ArgumentError: an argument is out of its bounds.
         """
-        return confidence_sequence.multiplier(reports=reports, alpha=alpha, planned_reports=self.planned_reports)
+        return confidence_sequence.critical_value(reports=reports, alpha=alpha, planned_reports=self.planned_reports)
 
     def p_value(self, value: float, standard_error: float, *, reports: int, alpha: float) -> float:
         """Return the always-valid p-value, by the same rho as the interval at `alpha`.

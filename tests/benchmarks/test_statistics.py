@@ -14,7 +14,7 @@ from benchmarks.statistics.cuped import gains
 from benchmarks.statistics.detection import BASE_RATE, detect
 from benchmarks.statistics.fleets import CrashFleet, two_cell_looks
 from benchmarks.statistics.metrics import metric_coverage
-from benchmarks.statistics.planned import planned, reaches, simulated
+from benchmarks.statistics.planned import half_widths, planned, simulated
 from benchmarks.statistics.rates import COHORTS, DEVIATIONS, LOOKS, calls, coverage, false_calls
 from tests.platform.stats.comparing import compare
 
@@ -125,7 +125,7 @@ def test_planned_looks_keep_their_promise_and_find_the_planned_effect_where_repe
         assert found.power == pytest.approx(0.8, abs=0.02)
         assert found.power_at_will < 0.6
         assert 0.7 < found.used < 0.9
-        assert found.reach < 2.1 < found.reach_at_will
+        assert found.half_width < 2.1 < found.half_width_at_will
 
 
 def test_simulated_planned_looks_are_the_comparisons_own() -> None:
@@ -133,7 +133,7 @@ def test_simulated_planned_looks_are_the_comparisons_own() -> None:
     rng = np.random.default_rng(20_271_109)
     cohorts = (800, 400, 1_200, 600)
     sums = simulated(rng, runs=25, cohorts=cohorts, effect=0.06, epsilon=None)
-    shares, (bounds, _) = share_difference(sums), reaches(cohorts)
+    shares, (bounds, _) = share_difference(sums), half_widths(cohorts)
     called = np.abs(shares.value / shares.standard_error) >= bounds
     reports = tuple(int(total) for total in np.cumsum(cohorts))
     differ = 0

@@ -9,12 +9,12 @@ import pytest
 from alcove.platform.domain.records import RolloutState
 from alcove.platform.domain.rollout_records import GuardrailRecord, RolloutPlan, Stage
 from alcove.platform.domain.rollouts.task import task_of
+from alcove.platform.simulation.aggregation import aggregation_mechanism
 from alcove.platform.simulation.fleet import Fleet, buckets_of
 from alcove.platform.simulation.plots import write_plot
 from alcove.platform.simulation.run import simulate
 from alcove.platform.simulation.scenario import Behaviour, Mechanism, Scenario
 from alcove.platform.simulation.summary import share_part, summarise
-from alcove.platform.simulation.told import told_by
 from alcove.privacy.entropy import OsEntropy
 from alcove.privacy.randomised_response import RandomisedResponse
 from alcove.registry.policy import Outcome, RolloutPolicy, TaskPolicy, VersionRef, bucket
@@ -94,7 +94,7 @@ def test_randomised_sums_are_distributed_as_randomised_devices_are() -> None:
     rng = np.random.default_rng(3)
     drawn = []
     for _ in range(400):
-        told = told_by(Mechanism.RANDOMISED_RESPONSE, task, rng)
+        told = aggregation_mechanism(Mechanism.RANDOMISED_RESPONSE, task, rng)
         told.add(true)
         drawn.append(told.aggregate().estimates.ravel())
     entropy = OsEntropy()
@@ -117,7 +117,7 @@ def test_two_aggregators_noise_is_as_large_as_its_covariance_says() -> None:
     true = np.full(8, 100)
     found = []
     for _ in range(500):
-        told = told_by(Mechanism.PRIO3, task, rng)
+        told = aggregation_mechanism(Mechanism.PRIO3, task, rng)
         for _window in range(3):
             told.add(true)
         found.append(told.aggregate())

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from alcove.platform.stats import Aggregate
-from alcove.platform.stats.confidence_sequence import multiplier
+from alcove.platform.stats.confidence_sequence import critical_value
 from alcove.platform.stats.group_sequential import spending_boundaries
 from alcove.platform.stats.metrics import cuped_difference, ratio_difference
 from alcove.platform.stats.multiplicity import always_valid_p, bonferroni, holm
@@ -35,9 +35,9 @@ def vectors(package: str) -> dict[str, Any]:
     return said
 
 
-def sequence_multiplier(reports: int) -> float:
-    """Return the multiplier at the packages' settings."""
-    return multiplier(reports=reports, alpha=0.05, planned_reports=PLANNED)
+def sequence_critical_value(reports: int) -> float:
+    """Return the critical value at the packages' settings."""
+    return critical_value(reports=reports, alpha=0.05, planned_reports=PLANNED)
 
 
 def test_cuped_is_gbstats(exact: Exact) -> None:
@@ -51,7 +51,7 @@ def test_cuped_is_gbstats(exact: Exact) -> None:
             np.array(said["post"]),
             arm=1,
             versus=0,
-            multiplier=sequence_multiplier(aggregate.reports),
+            critical_value=sequence_critical_value(aggregate.reports),
         )
         assert found is not None
         assert found.theta == pytest.approx(case["theta"], rel=1e-4)
@@ -69,7 +69,7 @@ def test_ratio_metric_is_gbstats(exact: Exact) -> None:
         pre = np.repeat(np.array(said["pre"])[:, None], len(said["post"]), axis=1)
         post = np.repeat(np.array(said["post"])[None, :], len(said["pre"]), axis=0)
         found = ratio_difference(
-            aggregate, post, pre, arm=1, versus=0, multiplier=sequence_multiplier(aggregate.reports)
+            aggregate, post, pre, arm=1, versus=0, critical_value=sequence_critical_value(aggregate.reports)
         )
         assert found is not None
         assert found.value == pytest.approx(case["value"], rel=1e-9)
@@ -108,11 +108,13 @@ def test_sample_ratio_alarms_where_others_are_sure_and_not_where_they_see_nothin
 
 
 def test_interval_of_two_proportions_is_statsmodels(exact: Exact) -> None:
-    """Wald's interval is ours at the multiplier of a single look."""
+    """Wald's interval is ours at the critical value of a single look."""
     for case in vectors("statsmodels")["proportions"]:
         counts = np.array([[[n - k], [k]] for k, n in (case["other"], case["one"])])
         events = np.array([[0.0], [1.0]])
-        found = ratio_difference(exact(counts), events, np.ones((2, 1)), arm=1, versus=0, multiplier=1.959963984540054)
+        found = ratio_difference(
+            exact(counts), events, np.ones((2, 1)), arm=1, versus=0, critical_value=1.959963984540054
+        )
         assert found is not None
         assert found.interval == pytest.approx((case["low"], case["high"]), abs=2e-3 * (case["high"] - case["low"]))
 
@@ -136,7 +138,7 @@ def test_devices_needed_are_spotify_confidences_but_for_the_price_of_every_look(
         pairs = arms * (arms - 1) // 2
         z_power = {0.8: 0.8416212335729143, 0.9: 1.2815515655446004}[case["power"]]
         z_alpha = {1: 1.959963984540054, 3: 2.3939797998185104}[pairs]
-        always = multiplier(reports=1, alpha=0.05 / pairs, planned_reports=1)
+        always = critical_value(reports=1, alpha=0.05 / pairs, planned_reports=1)
         price = ((always + z_power) / (z_alpha + z_power)) ** 2
         assert needed == pytest.approx(price * case["devices"], rel=1e-3)
         assert 1.5 < price < 2.5
@@ -153,7 +155,7 @@ def test_boundaries_of_planned_looks_are_spotify_confidences() -> None:
 def test_always_valid_p_is_below_alpha_exactly_where_the_interval_leaves_zero_out() -> None:
     """The p-value inverts the interval, at many looks."""
     for reports in (100, 5_000, 1_000_000):
-        edge = sequence_multiplier(reports)
+        edge = sequence_critical_value(reports)
         for score, is_below in ((edge * 1.0001, True), (edge * 0.9999, False)):
             assert (always_valid_p(score, 1.0, reports=reports, planned_reports=PLANNED) < 0.05) is is_below
     assert always_valid_p(0.0, 1.0, reports=0, planned_reports=PLANNED) == 1.0

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from alcove.platform.stats import Aggregate, ArgumentError, Comparison, Interval
-from alcove.platform.stats.confidence_sequence import multiplier
+from alcove.platform.stats.confidence_sequence import critical_value
 from numpy.typing import NDArray
 
 from tests.platform.stats.comparing import compare
@@ -48,8 +48,8 @@ def test_standard_error_of_exact_counts_is_the_binomial_one(exact: Exact) -> Non
     (difference,) = result.differences
     assert difference.value == pytest.approx(0.1)
     assert difference.standard_error == pytest.approx(math.hypot(*errors), rel=1e-4)
-    reach = multiplier(reports=400, alpha=0.05, planned_reports=10_000) * (difference.standard_error or 0.0)
-    assert difference.interval == pytest.approx((0.1 - reach, 0.1 + reach))
+    half_width = critical_value(reports=400, alpha=0.05, planned_reports=10_000) * (difference.standard_error or 0.0)
+    assert difference.interval == pytest.approx((0.1 - half_width, 0.1 + half_width))
 
 
 def test_standard_errors_equal_the_gradient_of_the_ratio_through_the_whole_covariance() -> None:
@@ -77,10 +77,10 @@ def test_standard_errors_equal_the_gradient_of_the_ratio_through_the_whole_covar
 
 
 def test_intervals_end_where_the_hypothesised_ratio_is_just_rejected() -> None:
-    """Fieller's interval by bisection: at its ends the weighted sum is `multiplier` standard errors from zero."""
+    """Fieller's interval by bisection: at its ends the weighted sum is `critical_value` standard errors from zero."""
     aggregate = noisy_aggregate()
     covariance = total_covariance(aggregate)
-    factor = multiplier(reports=aggregate.reports, alpha=0.05, planned_reports=10_000)
+    factor = critical_value(reports=aggregate.reports, alpha=0.05, planned_reports=10_000)
     result = compare(aggregate, bin_values_ms=(1, 2, 4))
     success, values = np.repeat([0.0, 1.0], 3), np.tile([1.0, 2.0, 4.0], 2)
     for arm in range(2):
@@ -105,7 +105,7 @@ def test_several_arms_share_alpha_among_all_pairs(exact: Exact) -> None:
     result = compare(exact(counts), bin_values_ms=(1.0,), control=1)
     assert [(pair.arm, pair.versus) for pair in result.pairs] == [(0, 1), (2, 1), (2, 0)]
     assert result.differences == result.pairs[:2]
-    factor = multiplier(reports=3_000, alpha=0.05 / 3, planned_reports=10_000)
+    factor = critical_value(reports=3_000, alpha=0.05 / 3, planned_reports=10_000)
     for pair in result.pairs:
         assert pair.value is not None
         assert pair.standard_error is not None

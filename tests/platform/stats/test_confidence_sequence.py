@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from alcove.platform.stats import ArgumentError
-from alcove.platform.stats.confidence_sequence import multiplier, normal_quantile, rho_squared
+from alcove.platform.stats.confidence_sequence import critical_value, normal_quantile, rho_squared
 
 
 def published_half_width(reports: int, deviation: float, rho: float, alpha: float) -> float:
@@ -14,22 +14,22 @@ def published_half_width(reports: int, deviation: float, rho: float, alpha: floa
     return deviation * math.sqrt(2 * (t * rho**2 + 1) / (t**2 * rho**2) * math.log(math.sqrt(t * rho**2 + 1) / alpha))
 
 
-def test_multiplier_times_standard_error_equals_the_published_half_width() -> None:
-    """Our form, standard errors times a multiplier, is the paper's formula."""
+def test_critical_value_times_standard_error_equals_the_published_half_width() -> None:
+    """Our form, standard errors times a critical value, is the paper's formula."""
     for alpha in (0.2, 0.05, 0.001):
         for planned in (10, 5_000, 10**9):
             rho = math.sqrt(rho_squared(alpha=alpha, planned_reports=planned))
             for reports in (1, 77, 5_000, 10**7):
-                ours = multiplier(reports=reports, alpha=alpha, planned_reports=planned) * 3.0 / math.sqrt(reports)
+                ours = critical_value(reports=reports, alpha=alpha, planned_reports=planned) * 3.0 / math.sqrt(reports)
                 assert ours == pytest.approx(published_half_width(reports, 3.0, rho, alpha), rel=1e-12)
 
 
-def test_multiplier_at_the_plan_equals_the_value_by_hand() -> None:
+def test_critical_value_at_the_plan_equals_the_value_by_hand() -> None:
     """At the planned reports and alpha 0.05 it is 3.0352.
 
     -2 ln 0.05 = 5.991465, m = 5.991465 + ln 6.991465 = 7.936155, (1 + 1/m)(ln(1 + m) + 5.991465) = 1.126006 * 8.181571.
     """
-    assert multiplier(reports=20_000, alpha=0.05, planned_reports=20_000) == pytest.approx(
+    assert critical_value(reports=20_000, alpha=0.05, planned_reports=20_000) == pytest.approx(
         math.sqrt(1.126006 * 8.181571), abs=1e-5
     )
 
@@ -39,7 +39,7 @@ def test_mixture_martingale_equals_one_over_alpha_on_the_boundary() -> None:
     alpha, planned = 0.05, 1_000
     rho = math.sqrt(rho_squared(alpha=alpha, planned_reports=planned))
     for reports in (10, 1_000, 50_000):
-        boundary = multiplier(reports=reports, alpha=alpha, planned_reports=planned) * math.sqrt(reports)
+        boundary = critical_value(reports=reports, alpha=alpha, planned_reports=planned) * math.sqrt(reports)
         slopes, step = np.linspace(-12 * rho, 12 * rho, 400_001, retstep=True)
         density = np.exp(-(slopes**2) / (2 * rho**2)) / (rho * math.sqrt(2 * math.pi))
         wealth = float(np.sum(np.exp(slopes * boundary - slopes**2 * reports / 2) * density) * step)
@@ -49,16 +49,16 @@ def test_mixture_martingale_equals_one_over_alpha_on_the_boundary() -> None:
 def test_interval_is_nearly_the_tightest_at_its_plan() -> None:
     """No other plan gives an interval more than 0.2 % tighter at the planned reports."""
     for alpha in (0.2, 0.05, 0.001):
-        here = multiplier(reports=4_000, alpha=alpha, planned_reports=4_000)
-        others = [multiplier(reports=4_000, alpha=alpha, planned_reports=plan) for plan in range(400, 40_000, 100)]
+        here = critical_value(reports=4_000, alpha=alpha, planned_reports=4_000)
+        others = [critical_value(reports=4_000, alpha=alpha, planned_reports=plan) for plan in range(400, 40_000, 100)]
         assert here <= 1.002 * min(others)
 
 
 def test_interval_ten_times_off_its_plan_is_at_most_a_third_wider() -> None:
     """The default plan serves experiments of very different sizes."""
-    best = multiplier(reports=10_000, alpha=0.05, planned_reports=10_000)
+    best = critical_value(reports=10_000, alpha=0.05, planned_reports=10_000)
     for reports in (1_000, 100_000):
-        assert multiplier(reports=reports, alpha=0.05, planned_reports=10_000) <= best * 4 / 3
+        assert critical_value(reports=reports, alpha=0.05, planned_reports=10_000) <= best * 4 / 3
 
 
 def test_random_walks_leave_the_boundary_rarely_although_they_are_watched_all_the_time() -> None:
@@ -67,7 +67,7 @@ def test_random_walks_leave_the_boundary_rarely_although_they_are_watched_all_th
     reports = np.unique(np.geomspace(20, 200_000, 300).astype(np.int64))
     steps = rng.standard_normal((4_000, len(reports))) * np.sqrt(np.diff(reports, prepend=0))
     scores = np.abs(np.cumsum(steps, axis=1)) / np.sqrt(reports)
-    bounds = [multiplier(reports=int(n), alpha=0.05, planned_reports=10_000) for n in reports]
+    bounds = [critical_value(reports=int(n), alpha=0.05, planned_reports=10_000) for n in reports]
     crossed = float((scores > np.array(bounds)).any(axis=1).mean())
     assert 0.005 < crossed < 0.05
     assert float((scores > normal_quantile(0.975)).any(axis=1).mean()) > 0.4
@@ -75,7 +75,7 @@ def test_random_walks_leave_the_boundary_rarely_although_they_are_watched_all_th
 
 def test_no_reports_give_an_infinite_interval() -> None:
     """Without data nothing is excluded."""
-    assert multiplier(reports=0, alpha=0.05, planned_reports=10) == math.inf
+    assert critical_value(reports=0, alpha=0.05, planned_reports=10) == math.inf
 
 
 def test_arguments_out_of_bounds_are_named() -> None:
@@ -90,7 +90,7 @@ def test_arguments_out_of_bounds_are_named() -> None:
     ):
         (name, value), *_ = arguments.items()
         with pytest.raises(ArgumentError) as caught:
-            multiplier(
+            critical_value(
                 reports=int(arguments.get("reports", 5)),
                 alpha=float(arguments.get("alpha", 0.05)),
                 planned_reports=int(arguments.get("planned_reports", 5)),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from alcove.platform.stats import Aggregate, ArgumentError, GroupSequential, Mechanism, PowerModel, share_model
-from alcove.platform.stats.confidence_sequence import multiplier
+from alcove.platform.stats.confidence_sequence import critical_value
 from alcove.platform.stats.group_sequential import P_HIGHEST, P_LOWEST, boundaries, drift, repeated_p, spent
 from alcove.platform.stats.primary import Primary, PrimaryKind
 from numpy.typing import NDArray
@@ -107,7 +107,7 @@ def test_the_planned_drift_is_called_as_often_as_planned() -> None:
         called = (scores >= boundaries(evenly(looks), 0.05)).any(axis=1).mean()
         assert called == pytest.approx(power, abs=0.006)
     price = (drift(5, alpha=0.05, power=0.8) / drift(1, alpha=0.05, power=0.8)) ** 2
-    at_will = (multiplier(reports=1, alpha=0.05, planned_reports=1) + 0.8416212) ** 2
+    at_will = (critical_value(reports=1, alpha=0.05, planned_reports=1) + 0.8416212) ** 2
     assert 1.0 < price < 1.03
     assert at_will > 1.5 * drift(5, alpha=0.05, power=0.8) ** 2
 
@@ -151,8 +151,8 @@ def test_a_comparison_at_a_look_reaches_as_far_as_the_look_says(
     assert (pair.value, planned.arms, planned.sample_ratio) == (wide.value, at_will.arms, at_will.sample_ratio)
     assert pair.interval is not None
     assert pair.standard_error is not None
-    reach = (pair.interval.high - pair.interval.low) / 2.0
-    assert reach == pytest.approx(boundaries((0.15, 0.5), 0.05)[-1] * pair.standard_error)
+    half_width = (pair.interval.high - pair.interval.low) / 2.0
+    assert half_width == pytest.approx(boundaries((0.15, 0.5), 0.05)[-1] * pair.standard_error)
     with pytest.raises(ArgumentError, match="reports"):
         compare(counts, bin_values_ms=(1.0,), test=GroupSequential((600, 2001), 4000))
     halves = exact(np.full((2, 2, 2), 100))

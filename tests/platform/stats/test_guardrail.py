@@ -15,7 +15,7 @@ from alcove.platform.stats import (
     examine,
     examine_all,
 )
-from alcove.platform.stats.confidence_sequence import multiplier, one_sided_multiplier
+from alcove.platform.stats.confidence_sequence import critical_value, one_sided_critical_value
 
 EDGES_MS = (1.0, 2.0, 4.0)
 
@@ -132,10 +132,10 @@ def test_quantile_in_the_open_last_bin_can_be_harmful_but_never_safe() -> None:
 def test_one_sided_bound_is_tighter_than_the_interval_and_wider_than_one_at_twice_the_error() -> None:
     """Half the error of an interval on each side is what it replaces."""
     for reports in (1_000, 10_000, 1_000_000):
-        bound = one_sided_multiplier(reports=reports, alpha=0.05, planned_reports=10_000)
-        assert bound < multiplier(reports=reports, alpha=0.05, planned_reports=10_000)
-        assert bound >= multiplier(reports=reports, alpha=0.1, planned_reports=10_000)
-    assert one_sided_multiplier(reports=0, alpha=0.05, planned_reports=10_000) == math.inf
+        bound = one_sided_critical_value(reports=reports, alpha=0.05, planned_reports=10_000)
+        assert bound < critical_value(reports=reports, alpha=0.05, planned_reports=10_000)
+        assert bound >= critical_value(reports=reports, alpha=0.1, planned_reports=10_000)
+    assert one_sided_critical_value(reports=0, alpha=0.05, planned_reports=10_000) == math.inf
 
 
 def test_wrong_use_names_the_argument() -> None:

@@ -69,7 +69,7 @@ def corrected(aggregate: Aggregate) -> tuple[Difference, Difference]:
     plain, pre_period = split_pre_period(aggregate, EDGES)
     shares = plain.estimates[:, 1, 0] / plain.estimates.sum(axis=(1, 2))
     before = Difference(1, 0, float(shares[1] - shares[0]), None, 0.0, 0.0)
-    (after,), (adjustment,) = corrected_pairs(pre_period, (before,), success_outcome=1, multiplier=Z)
+    (after,), (adjustment,) = corrected_pairs(pre_period, (before,), success_outcome=1, critical_value=Z)
     assert adjustment is not None
     assert after.standard_error is not None
     ratio = 1.0 - adjustment.variance_reduction_percent / 100.0
@@ -202,7 +202,7 @@ def test_unknown_devices_stand_at_the_mean_and_move_nothing() -> None:
         values = pre_values(pre_period, 1, 0)
         assert values[0] == pytest.approx((0.25 * 50 + 0.65 * 60 + 0.9 * 50) / 160)
         before = Difference(1, 0, 0.0, None, 1.0, 0.0)
-        (after,), (adjustment,) = corrected_pairs(pre_period, (before,), success_outcome=1, multiplier=Z)
+        (after,), (adjustment,) = corrected_pairs(pre_period, (before,), success_outcome=1, critical_value=Z)
         assert adjustment is not None
         assert after.value == pytest.approx(0.0, abs=1e-12)
         thetas.append(adjustment.theta)

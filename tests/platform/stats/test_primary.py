@@ -157,12 +157,12 @@ def test_holm_finds_a_winner_that_bonferroni_does_not_and_never_fewer(exact: Exa
     """Three arms: the surest pair needs all of the correction, the next one less; the reason says what decided."""
     counts = exact(np.array([[[1500], [1500]], [[1000], [2000]], [[1120], [1880]]]))
     found = {kind: compare(counts, bin_values_ms=(1.0,), correction=kind) for kind in Correction}
-    for_all, stepwise = found[Correction.BONFERRONI], found[Correction.HOLM]
+    for_all, holm = found[Correction.BONFERRONI], found[Correction.HOLM]
     assert (for_all.decision.winner, for_all.decision.code) == (None, ReasonCode.INTERVAL_INCLUDES_ZERO)
-    assert (stepwise.decision.winner, stepwise.decision.code) == (1, ReasonCode.BETTER)
-    assert "Holm" in stepwise.decision.reason
-    assert for_all.pairs == stepwise.pairs  # what is shown holds together either way
-    for one, other in zip(stepwise.adjusted_p, for_all.adjusted_p, strict=True):
+    assert (holm.decision.winner, holm.decision.code) == (1, ReasonCode.BETTER)
+    assert "Holm" in holm.decision.reason
+    assert for_all.pairs == holm.pairs  # what is shown holds together either way
+    for one, other in zip(holm.adjusted_p, for_all.adjusted_p, strict=True):
         assert one is not None
         assert other is not None
         assert one <= other

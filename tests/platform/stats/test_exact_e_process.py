@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from alcove.platform.stats.rare_counts import difference_bounds, exceeds, log_evidence, log_gamma
+from alcove.platform.stats.exact_e_process import difference_bounds, exceeds, log_evidence, log_gamma
 
 
 def test_log_gamma_is_the_standard_librarys() -> None:

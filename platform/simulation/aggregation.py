@@ -20,11 +20,11 @@ from alcove.privacy.randomised_response import RandomisedResponse
 from alcove.registry.policy import TaskPolicy
 from numpy.typing import NDArray
 
-__all__ = ["Told", "told_by"]
+__all__ = ["AggregationMechanism", "aggregation_mechanism"]
 
 
-class Told(Protocol):
-    """What the server has learnt of one task."""
+class AggregationMechanism(Protocol):
+    """What the server learns of one task through a mechanism."""
 
     def add(self, true_counts: NDArray[np.int64]) -> None:
         """Take in one window's true counts, with noise."""
@@ -35,7 +35,7 @@ class Told(Protocol):
         ...
 
 
-def told_by(mechanism: Mechanism, task: TaskPolicy, rng: np.random.Generator) -> Told:
+def aggregation_mechanism(mechanism: Mechanism, task: TaskPolicy, rng: np.random.Generator) -> AggregationMechanism:
     """Return an empty record of a task."""
     return (_Randomised if mechanism is Mechanism.RANDOMISED_RESPONSE else _Shared)(task, rng)
 
