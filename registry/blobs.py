@@ -94,11 +94,6 @@ class ObjectBlobStore:
         self._store = store
         self._folder = folder
 
-    @property
-    def is_folder(self) -> bool:
-        """Whether the blobs are files of a local folder."""
-        return self._folder is not None
-
     def put(self, sha256: str, data: bytes | Iterable[bytes]) -> int:
         """Store bytes under their digest and return their number; a wrong digest stores nothing.
 

@@ -11,7 +11,7 @@ import re
 from typing import Annotated, Final, Self
 
 from alcove.registry.errors import DocumentError, DocumentTooLargeError
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
 
 _FAULTS_SHOWN: Final = 3  # a broken document may have thousands of faults; the first few tell enough
 
@@ -34,7 +34,6 @@ Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._
 VersionText = Annotated[
     str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$")
 ]
-StrictCount = Annotated[int, Field(strict=True, ge=0)]
 
 _VERSION = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})")
 

@@ -22,13 +22,12 @@ from alcove.platform.cli.demo.reporting import HEADERS
 from alcove.platform.client.errors import TooManyCallsError, UnavailableError
 from alcove.platform.core import tracing
 from alcove.platform.domain import limits
-from alcove.platform.domain.errors import InvalidFieldError, UnauthenticatedError
 from alcove.platform.domain.errors import TooManyCallsError as RefusedError
+from alcove.platform.domain.errors import UnauthenticatedError
 from alcove.platform.domain.principal import Role
 from alcove.platform.server import callers as callers_module
 from alcove.platform.server.callers import CallerLimits
 from alcove.platform.server.identity import Identity
-from alcove.platform.server.masks import masked_fields
 from alcove.platform.server.rollout_service import RolloutService
 from alcove.platform.server.serve import SERVICES, Running, run
 from alcove.platform.server.settings import Settings
@@ -39,7 +38,6 @@ from alcove.platform.store import Store
 from alcove.platform.store.tokens import add_token, revoke_token
 from alcove.platform.testing import ServerWorld
 from alcove.registry.clock import SYSTEM_CLOCK
-from google.protobuf.field_mask_pb2 import FieldMask
 from grpc_reflection.v1alpha import reflection_pb2
 from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -344,40 +342,6 @@ def test_traces_go_to_the_console_where_asked(capsys: pytest.CaptureFixture[str]
     out, error = capsys.readouterr()
     assert '"name": "one"' in error
     assert out == ""
-
-
-# Field masks
-
-
-CHANGEABLE = ("plan", "audience")
-
-
-@pytest.mark.parametrize(
-    ("paths", "expected"),
-    [
-        ((), {"audience"}),
-        (("plan",), {"plan"}),
-        (("plan", "audience", "plan"), {"plan", "audience"}),
-        (("*",), {*CHANGEABLE}),
-    ],
-)
-def test_a_mask_names_the_fields_that_change(paths: tuple[str, ...], expected: set[str]) -> None:
-    """Without one, those that are set."""
-    message = pb.UpdateRolloutRequest(audience="os == ios", rollout_id="ro-1")
-    assert masked_fields(FieldMask(paths=paths), message, CHANGEABLE) == expected
-
-
-@pytest.mark.parametrize("path", ["rollout_id", "plan.stages", "", "*", "Plan", "plan,audience"])
-def test_a_path_that_names_nothing_changeable_is_told(path: str) -> None:
-    """With the paths that there are."""
-    with pytest.raises(InvalidFieldError, match=r"update_mask: expected paths among audience, plan"):
-        masked_fields(FieldMask(paths=["plan", path]), pb.UpdateRolloutRequest(), CHANGEABLE)
-
-
-def test_an_update_of_nothing_is_refused() -> None:
-    """No mask, and nothing set that may change."""
-    with pytest.raises(InvalidFieldError, match="nothing to change"):
-        masked_fields(FieldMask(), pb.UpdateRolloutRequest(rollout_id="ro-1"), CHANGEABLE)
 
 
 # The end

@@ -1,12 +1,10 @@
-"""The tables of versions' lives: how they come to older databases, and that what is current is what happened."""
+"""The tables of versions' lives: what is current is what happened."""
 
 import itertools
 import random
-from collections.abc import Callable
 
 import pytest
 from alcove.platform.domain.catalog.lifecycle import Action
-from alcove.platform.domain.catalog.search import VersionOrder, parse_query
 from alcove.platform.domain.catalog_records import FeatureRules
 from alcove.platform.domain.errors import PlatformError
 from alcove.platform.services.catalog.aliases import approve, move_alias
@@ -15,50 +13,12 @@ from alcove.platform.services.catalog.states import move
 from alcove.platform.store import Store
 from alcove.platform.store.catalog import listed, open_proposals, state_moves
 from alcove.platform.store.catalog_tables import AliasMoveRow, AliasProposalRow, AliasRow
-from alcove.platform.store.database import MIGRATIONS
-from alcove.platform.store.search import search_versions
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import add_version, get_version, version_of, versions_query
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import Connection, select, text
+from sqlalchemy import select
 
 VERSIONS = ("1.0.0", "1.1.0", "2.0.0")
 ALIASES = ("production", "canary", "old")
-
-
-def to_revision(revision: str, verb: Callable[[Config, str], None]) -> Callable[[Connection], None]:
-    """Return what takes a database to a revision."""
-
-    def work(connection: Connection) -> None:
-        config = Config()
-        config.set_main_option("script_location", str(MIGRATIONS))
-        config.attributes["connection"] = connection
-        verb(config, revision)
-
-    return work
-
-
-async def test_versions_of_an_older_database_become_searchable(store: Store) -> None:
-    """They are registered, sorted by number, found by name and team; the older revision can be had back, too."""
-    async with store._writers.begin() as connection:
-        await connection.run_sync(to_revision("0001", command.downgrade))
-    async with store.write() as session:
-        await session.execute(text("INSERT INTO features VALUES ('polite', 'writing')"))
-        for number, version in enumerate(("1.9.0", "1.10.0", "0.0.1"), start=1):
-            manifest = b'{"team":"Writing","variants":[]}'
-            values = {"sequence": number, "version": version, "manifest": manifest}
-            await session.execute(
-                text("INSERT INTO versions VALUES (:sequence, 'polite', :version, '00', :manifest, 1)"), values
-            )
-    async with store._writers.begin() as connection:
-        await connection.run_sync(to_revision("head", command.upgrade))
-    query = parse_query(text="polite WRITING", order=VersionOrder.HIGHEST)
-    async with store.read() as session:
-        records, _ = await search_versions(session, query)
-    assert [(record.version, record.state) for record in records] == [
-        ("1.10.0", "registered"), ("1.9.0", "registered"), ("0.0.1", "registered"),
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", range(4))
