@@ -10,7 +10,7 @@ from pathlib import Path
 
 import alcove.runtime._native as native
 import numpy as np
-from alcove.platform.cli.made_inputs import timed_inputs
+from alcove.platform.cli.synthetic_inputs import timed_inputs
 from alcove.runtime import load
 from rich.table import Table
 

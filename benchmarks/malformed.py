@@ -247,7 +247,7 @@ def _unwritten() -> Iterator[Case]:
 
 
 def _float_traps() -> Iterator[Case]:
-    sample = _Sample("quantised")
+    sample = _Sample("quantized")
     for value in (float("nan"), float("inf"), float("-inf"), 0.0, -1.0, 1e-320, 1e300):
         yield f"scale is {value}", sample.attribute("quantize", "scale", value)
     for value in (-129, 128, 2**31, -(2**63)):

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "kernels/canonical.h"
-#include "kernels/requantise.h"
+#include "kernels/requantize.h"
 
 namespace alcove::kernels {
 
@@ -133,9 +133,9 @@ struct Lanes16 {
   static void store(float* p, size_t count, const Floats& v) noexcept {
     for (size_t c = 0; c < 16 && c < count; ++c) p[c] = canonical(v.v[c]);
   }
-  // The first `count` lanes, by the rule of requantise.h.
-  static void requantise_store(int8_t* p, size_t count, const Floats& v, const Int8Range& range) noexcept {
-    for (size_t c = 0; c < 16 && c < count; ++c) p[c] = requantise(v.v[c], range);
+  // The first `count` lanes, by the rule of requantize.h.
+  static void requantize_store(int8_t* p, size_t count, const Floats& v, const Int8Range& range) noexcept {
+    for (size_t c = 0; c < 16 && c < count; ++c) p[c] = requantize(v.v[c], range);
   }
   // The first `count` floats, +0 behind them.
   static Floats load_some(const float* p, size_t count) noexcept {

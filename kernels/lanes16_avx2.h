@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "kernels/canonical.h"
-#include "kernels/requantise.h"
+#include "kernels/requantize.h"
 
 namespace alcove::kernels {
 
@@ -107,13 +107,13 @@ struct Lanes16 {
     _mm256_storeu_ps(lanes + 8, canonical8(v.high));
     for (size_t c = 0; c < count; ++c) p[c] = lanes[c];
   }
-  static __m256i requantise8(__m256 v, const Int8Range& range) noexcept {
+  static __m256i requantize8(__m256 v, const Int8Range& range) noexcept {
     v = _mm256_max_ps(v, _mm256_set1_ps(range.low));
     v = _mm256_min_ps(v, _mm256_set1_ps(range.high));
     return _mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(range.zero_point));
   }
-  static void requantise_store(int8_t* p, size_t count, const Floats& v, const Int8Range& range) noexcept {
-    const __m256i words = _mm256_packs_epi32(requantise8(v.low, range), requantise8(v.high, range));
+  static void requantize_store(int8_t* p, size_t count, const Floats& v, const Int8Range& range) noexcept {
+    const __m256i words = _mm256_packs_epi32(requantize8(v.low, range), requantize8(v.high, range));
     const __m256i bytes = _mm256_packs_epi16(words, words);  // lanes 0-3, 8-11 | 4-7, 12-15
     const __m128i in_order = _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
     if (count >= 16) {

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "kernels/canonical.h"
-#include "kernels/requantise.h"
+#include "kernels/requantize.h"
 
 namespace alcove::kernels {
 
@@ -59,7 +59,7 @@ struct Lanes16 {
     const Floats nan = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(kCanonicalNanBits)));
     _mm512_mask_storeu_ps(p, first(count), _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), nan));
   }
-  static void requantise_store(int8_t* p, size_t count, Floats v, const Int8Range& range) noexcept {
+  static void requantize_store(int8_t* p, size_t count, Floats v, const Int8Range& range) noexcept {
     v = _mm512_max_ps(v, _mm512_set1_ps(range.low));
     v = _mm512_min_ps(v, _mm512_set1_ps(range.high));
     const Words words = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(range.zero_point));

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "kernels/canonical.h"
-#include "kernels/requantise.h"
+#include "kernels/requantize.h"
 
 namespace alcove::kernels {
 
@@ -121,7 +121,7 @@ struct Lanes16 {
     put(lanes, y);
     for (size_t c = 0; c < count; ++c) p[c] = lanes[c];
   }
-  static void requantise_store(int8_t* p, size_t count, const Floats& v, const Int8Range& range) noexcept {
+  static void requantize_store(int8_t* p, size_t count, const Floats& v, const Int8Range& range) noexcept {
     const float32x4_t low = vdupq_n_f32(range.low), high = vdupq_n_f32(range.high);
     const int32x4_t zero_point = vdupq_n_s32(range.zero_point);
     const Words words = each(

@@ -19,7 +19,7 @@ from alcove.runtime.errors import (
     InvalidTextError,
     IsaError,
     ProgramError,
-    QuantisationError,
+    QuantizationError,
     RunCancelledError,
     SessionBusyError,
 )
@@ -27,7 +27,7 @@ from alcove.runtime.errors import (
 if TYPE_CHECKING:
     from alcove.runtime.cancellation import Cancellation
     from alcove.runtime.compiler import export
-    from alcove.runtime.compiler.quantise.options import Quantisation
+    from alcove.runtime.compiler.quantize.options import Quantization
     from alcove.runtime.model import Model, Port, Session, load
 
 __all__ = [
@@ -44,8 +44,8 @@ __all__ = [
     "Model",
     "Port",
     "ProgramError",
-    "Quantisation",
-    "QuantisationError",
+    "Quantization",
+    "QuantizationError",
     "RunCancelledError",
     "Session",
     "SessionBusyError",
@@ -58,7 +58,7 @@ _LAZY = {
     "Cancellation": "alcove.runtime.cancellation",
     "Model": "alcove.runtime.model",
     "Port": "alcove.runtime.model",
-    "Quantisation": "alcove.runtime.compiler.quantise.options",
+    "Quantization": "alcove.runtime.compiler.quantize.options",
     "Session": "alcove.runtime.model",
     "export": "alcove.runtime.compiler",
     "load": "alcove.runtime.model",

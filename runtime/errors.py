@@ -9,8 +9,8 @@ AlcoveRuntimeError
 ├── IsaError              ALCOVE_ISA names what there is not          (us)
 ├── ExportError           a module cannot become a program           (call)
 ├── ArgumentError         export was called with what doesn't fit the module (call)
-├── QuantisationError     nothing of a module takes the form that was asked for (call)
-├── CalibrationError      samples for quantising don't fit the module (call)
+├── QuantizationError     nothing of a module takes the form that was asked for (call)
+├── CalibrationError      samples for quantizing don't fit the module (call)
 └── CertificateError      a program does not give what its certificate says (them)
 """
 
@@ -140,7 +140,7 @@ class ArgumentError(AlcoveRuntimeError, TypeError):
         self.message = message
 
 
-class QuantisationError(AlcoveRuntimeError):
+class QuantizationError(AlcoveRuntimeError):
     """Nothing of a module takes the form that was asked for: the program would be the float32 one.
 
     Attributes:

@@ -16,7 +16,7 @@ from alcove.runtime.format.reader import read_spec
 from alcove.runtime.format.spec import ProgramSpec
 
 if TYPE_CHECKING:
-    from alcove.runtime.compiler.quantise.report import QuantisationReport
+    from alcove.runtime.compiler.quantize.report import QuantizationReport
 
 
 class Program:
@@ -25,18 +25,18 @@ class Program:
     Args:
         data: a whole program.
         passes: (name of a pass, graph after it as text), in order; empty for a program that was not just exported.
-        quantisation: what quantising did to it; None for a program that is not quantised, or was not just exported.
+        quantization: what quantizing did to it; None for a program that is not quantized, or was not just exported.
     """
 
     def __init__(
         self,
         data: bytes,
         passes: Sequence[tuple[str, str]] = (),
-        quantisation: "QuantisationReport | None" = None,
+        quantization: "QuantizationReport | None" = None,
     ) -> None:
         self._data = bytes(data)
         self._passes = tuple(passes)
-        self.quantisation = quantisation
+        self.quantization = quantization
 
     def __bytes__(self) -> bytes:
         return self._data
@@ -46,7 +46,7 @@ class Program:
 
     def with_bytes(self, data: bytes) -> "Program":
         """Return another program's bytes with what is known of this one; for one that gained a certificate."""
-        return Program(data, self._passes, self.quantisation)
+        return Program(data, self._passes, self.quantization)
 
     @property
     def digest(self) -> str:

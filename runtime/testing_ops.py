@@ -268,7 +268,7 @@ def images() -> bytes:
     return build.program()
 
 
-def quantised() -> bytes:
+def quantized() -> bytes:
     """Return a program of int8 and int4 operators."""
     build = _Program()
     x = build.input("x", F32, (1, 6, 7, 4))
@@ -308,7 +308,7 @@ FAMILIES: Final[tuple[Callable[[], bytes], ...]] = (
     products,
     recurrent,
     images,
-    quantised,
+    quantized,
 )
 
 

@@ -27,7 +27,7 @@ class Codec(nn.Module):
 
 
 def encodec() -> nn.Module:
-    """EnCodec: convolutions whose numbers are buffers, an LSTM, residual vector quantisation."""
+    """EnCodec: convolutions whose numbers are buffers, an LSTM, residual vector quantization."""
     config = t.EncodecConfig(
         hidden_size=16, num_filters=4, upsampling_ratios=[4, 2], num_lstm_layers=1, codebook_size=16, codebook_dim=16,
         target_bandwidths=[6.0], sampling_rate=800,
@@ -36,7 +36,7 @@ def encodec() -> nn.Module:
 
 
 def mimi() -> nn.Module:
-    """Mimi: causal convolutions, transformers between them, split quantisation."""
+    """Mimi: causal convolutions, transformers between them, split quantization."""
     config = t.MimiConfig(
         hidden_size=32, num_filters=4, upsampling_ratios=[4, 2], codebook_size=16, codebook_dim=16,
         vector_quantization_hidden_dimension=16, num_quantizers=4, num_semantic_quantizers=1, num_hidden_layers=1,

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 from alcove.runtime.compiler.costs import SEPARABLE_NS, Separable
-from alcove.runtime.compiler.separable import choose_rows
+from alcove.runtime.compiler.fuse_depthwise_separable import choose_rows
 from alcove.runtime.format.spec import DType
 from alcove.runtime.model import load
 from alcove.runtime.testing import Assembly

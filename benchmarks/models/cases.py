@@ -25,8 +25,8 @@ class Case:
         name: of the row.
         model: the reference model's name.
         also: the same function as some peers need it said.
-        quantize: how alcove quantises it; "" for float32.
-        peer_suffix: what the peers' quantised variants end with.
+        quantize: how alcove quantizes it; "" for float32.
+        peer_suffix: what the peers' quantized variants end with.
     """
 
     name: str

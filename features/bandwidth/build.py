@@ -44,7 +44,7 @@ def module_of_program(program: Program, version: str) -> BandwidthModule:
     """Return the torch module whose weights a float32 program holds.
 
     Raises:
-        ValueError: the program is quantised or of another shape.
+        ValueError: the program is quantized or of another shape.
     """
     module = BandwidthModule(BandwidthNetwork(CONFIGS[version]))
     state = {name: torch.from_numpy(array) for name, array in load_state(program.spec).items()}

@@ -47,7 +47,7 @@ CERTIFICATE_TEXTS: Final = (
 
 
 def module_of_program(program: Program, version: str) -> LanguageIdModule:
-    """Return the torch module whose weights `program` holds, tables dequantised.
+    """Return the torch module whose weights `program` holds, tables dequantized.
 
     Raises:
         RuntimeError: the program is not of this version's shape.

@@ -84,7 +84,7 @@ class LanguageIdNetwork(nn.Module):
         Args:
             ids: as for `forward`.
             offsets: likewise.
-            table: used instead of the own one (a quantised copy).
+            table: used instead of the own one (a quantized copy).
         """
         weight = self.table.weight if table is None else table
         return self.scores(functional.embedding_bag(ids, weight, offsets, mode=self.table.mode))
@@ -101,7 +101,7 @@ def known_of(bag: Tensor) -> Tensor:
     return torch.log(functional.relu(bag[:, -1:]) / COUNTED_FROM + 1)
 
 
-def quantised(table: Tensor) -> Tensor:
+def quantized(table: Tensor) -> Tensor:
     """Return `table` as the program stores it: int8, one symmetric scale per column; the gradient passes through."""
     with torch.no_grad():
         scale = table.abs().amax(dim=0).clamp_min(1e-12) / 127

@@ -20,7 +20,7 @@ from alcove.features.scene_tags.drawn import drawings
 from alcove.features.scene_tags.model import SceneModule
 from alcove.features.scene_tags.network import SceneNetwork, normalised
 from alcove.features.scene_tags.picture import fit
-from alcove.runtime import Quantisation, export
+from alcove.runtime import Quantization, export
 from alcove.runtime.certificate import Procedural, Sample, embed_certificate
 from alcove.runtime.compiler.certify import certify
 from alcove.runtime.program import Program
@@ -31,7 +31,7 @@ TOLERANCES: Final = {"f32": "standard", "int8": "quantised"}
 CALIBRATION: Final = 128
 """Pictures that int8 ranges are observed on."""
 NOISES: Final = 9
-RANGES: Final = Quantisation("int8", clipping="mse")
+RANGES: Final = Quantization("int8", clipping="mse")
 """Embeddings keep a cosine of 0.996 with float32 (whole ranges: 0.994)."""
 SAMPLE: Final = "forest"
 """The drawn picture in the certificate, where one fits: the one most like a photograph. Of a nearly empty one ("sea at

@@ -2,7 +2,7 @@
 #include <immintrin.h>
 
 #include "kernels/binary_i8/body.h"
-#include "kernels/requantise_avx512.h"
+#include "kernels/requantize_avx512.h"
 
 namespace alcove::kernels {
 
@@ -19,7 +19,7 @@ inline __mmask64 first(size_t count) noexcept { return count >= 64 ? ~__mmask64{
 
 // The output is walked in columns of 64: of 256 * (a - za) * (b - zb), what a row has part in is worked out once.
 void multiply_rows(const int8_t* matrix, int32_t matrix_zero, const int8_t* row, int32_t row_zero, int8_t* output, size_t count,
-                   size_t columns, float ratio, const Requantise64& requantise) noexcept {
+                   size_t columns, float ratio, const Requantize64& requantize) noexcept {
   const __m512 scale = _mm512_set1_ps(ratio / 256.0f);
   for (size_t column = 0; column < columns; column += 64) {
     const __mmask64 inside = first(columns - column);
@@ -39,9 +39,9 @@ void multiply_rows(const int8_t* matrix, int32_t matrix_zero, const int8_t* row,
       for (int i = 0; i < 4; ++i) {
         // The upper halves of x are 0.
         const __m512i product = _mm512_madd_epi16(shifted_words(x, i), factors[i]);
-        y[i] = requantise.words(_mm512_add_epi32(product, terms[i]), scale);
+        y[i] = requantize.words(_mm512_add_epi32(product, terms[i]), scale);
       }
-      _mm512_mask_storeu_epi8(output + at, mask, requantise.bytes(y[0], y[1], y[2], y[3]));
+      _mm512_mask_storeu_epi8(output + at, mask, requantize.bytes(y[0], y[1], y[2], y[3]));
     }
   }
 }
@@ -64,9 +64,9 @@ void mul_i8_avx512_auto(const BinaryI8& x) noexcept {
     row = repeated;
     columns = 64;
   }
-  const Requantise64 requantise(int8_range(x.low, x.high, x.zero_point));
+  const Requantize64 requantize(int8_range(x.low, x.high, x.zero_point));
   multiply_rows(is_b ? x.a : x.b, is_b ? x.a_zero : x.b_zero, row, is_b ? x.b_zero : x.a_zero, x.output, count, columns, x.a_ratio,
-                requantise);
+                requantize);
 }
 
 }  // namespace alcove::kernels

@@ -1,7 +1,7 @@
 // Sums and products of two int8 tensors, broadcast to the output's shape.
-//   add:  v = float(a - za) * ra; w = float(b - zb) * rb; output = requantise(v + w)   ra = scale a / output scale, rb alike
-//   mul:  output = requantise(float((a - za) * (b - zb)) * r)                r = scale a * scale b / output scale
-// (kernels/requantise.h has the rule.)  The output is laid out row by row; an input's stride is 0 where it is broadcast.
+//   add:  v = float(a - za) * ra; w = float(b - zb) * rb; output = requantize(v + w)   ra = scale a / output scale, rb alike
+//   mul:  output = requantize(float((a - za) * (b - zb)) * r)                r = scale a * scale b / output scale
+// (kernels/requantize.h has the rule.)  The output is laid out row by row; an input's stride is 0 where it is broadcast.
 // The caller has checked: rank <= 8, zero points in [-128, 127], -128 <= low <= high <= 127.  The output may be the first
 // input if that is not broadcast, and overlaps neither otherwise.  Any number of threads.
 #pragma once

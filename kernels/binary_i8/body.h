@@ -5,7 +5,7 @@
 
 #include "kernels/binary/broadcast.h"
 #include "kernels/binary_i8/binary_i8.h"
-#include "kernels/requantise.h"
+#include "kernels/requantize.h"
 
 namespace alcove::kernels {
 
@@ -32,7 +32,7 @@ struct Mul {
 // Strides that are known let the compiler use whole vectors.
 template <class F, size_t kA, size_t kB>
 void line(const Terms x, const int8_t* a, const int8_t* b, int8_t* output, size_t count, Int8Range range) noexcept {
-  for (size_t i = 0; i < count; ++i) output[i] = requantise(F::of(x, a[i * kA], b[i * kB]), range);
+  for (size_t i = 0; i < count; ++i) output[i] = requantize(F::of(x, a[i * kA], b[i * kB]), range);
 }
 
 // Lines of `count`; an operand that moves has stride 1.

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "kernels/conv2d_i8/conv2d_i8.h"
-#include "kernels/requantise_avx512.h"
+#include "kernels/requantize_avx512.h"
 
 namespace alcove::kernels {
 
@@ -26,7 +26,7 @@ class Lines {
  public:
   explicit Lines(const Conv2dI8& a) noexcept
       : a_(a),
-        requantise_(int8_range(a.low, a.high, a.zero_point)),
+        requantize_(int8_range(a.low, a.high, a.zero_point)),
         patch_row_(a.kernel_w * a.in_c),
         groups_((patch_row_ + 3) / 4),
         step_(a.stride_w * a.in_c) {}
@@ -131,10 +131,10 @@ class Lines {
     for (size_t p = 0; p < kPanels; ++p) {
       const size_t lanes = a_.out_c - (first_ + p) * 16;
 #pragma GCC unroll 8
-      for (auto& sum : acc[p]) sum = requantise_.words(sum, scale_[p]);
+      for (auto& sum : acc[p]) sum = requantize_.words(sum, scale_[p]);
 #pragma GCC unroll 2
       for (size_t r = 0; r < kPixels; r += 4) {
-        const __m512i rows = requantise_.rows(acc[p][r], acc[p][r + 1], acc[p][r + 2], acc[p][r + 3]);
+        const __m512i rows = requantize_.rows(acc[p][r], acc[p][r + 1], acc[p][r + 2], acc[p][r + 3]);
         int8_t* to = output + r * a_.out_c + p * 16;
         if (r < pixels) store_row(to, _mm512_castsi512_si128(rows), lanes);
         if (r + 1 < pixels) store_row(to + a_.out_c, _mm512_extracti32x4_epi32(rows, 1), lanes);
@@ -145,7 +145,7 @@ class Lines {
   }
 
   const Conv2dI8& a_;
-  const Requantise64 requantise_;
+  const Requantize64 requantize_;
   const size_t patch_row_, groups_, step_;
   size_t first_ = 0, count_ = 0;  // panels
   __m512i start_[kMostPanels];    // of sums of shifted inputs

@@ -2,7 +2,7 @@
 //   acc = bias[n] + sum over kernel row, kernel column and input channel of x * w, in int32, with
 //   x = input[oh * stride_h - pad_top + row * dilation_h][ow * stride_w - pad_left + column * dilation_w][g * in_c + c];
 //   a tap outside the input takes part with x = input_zero_point, which stands for 0;
-//   output = requantise(float(acc) * scale[n])                    (kernels/requantise.h has the rule and the panels)
+//   output = requantize(float(acc) * scale[n])                    (kernels/requantize.h has the rule and the panels)
 // The panels' int32 is the bias in units of input scale * weight scale, less input zero point * sum of weights.
 //
 // Patches of a block of output pixels are gathered into scratch, and linear_i8 multiplies them.  A 1x1 kernel without

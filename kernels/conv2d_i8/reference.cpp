@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "kernels/copy_run.h"
-#include "kernels/requantise.h"
+#include "kernels/requantize.h"
 
 namespace alcove::kernels {
 

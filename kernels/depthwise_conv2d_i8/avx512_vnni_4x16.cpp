@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "kernels/depthwise_conv2d_i8/depthwise_conv2d_i8.h"
-#include "kernels/requantise_avx512.h"
+#include "kernels/requantize_avx512.h"
 
 namespace alcove::kernels {
 
@@ -32,7 +32,7 @@ inline __m512i side_by_side(__m128i a, __m128i b, __m128i c, __m128i d) noexcept
 template <int kKernel, int kStride, int kQuads, int kRows>
 class Panel {
  public:
-  explicit Panel(const DepthwiseConv2dI8& a) noexcept : a_(a), requantise_(int8_range(a.low, a.high, a.zero_point)) {}
+  explicit Panel(const DepthwiseConv2dI8& a) noexcept : a_(a), requantize_(int8_range(a.low, a.high, a.zero_point)) {}
 
   void convolve() noexcept {
     const size_t most = (kMostColumns - kKernel) / kStride / kPixels * kPixels;
@@ -137,7 +137,7 @@ class Panel {
     }
     const __m512i bias = bias_;
     const __m512 scale = scale_;
-    const Requantise64 requantise = requantise_;
+    const Requantize64 requantize = requantize_;
     const size_t lanes = lanes_, channels = a_.channels;
     for (size_t pixel = 0; pixel < count; pixel += kPixels, output += kPixels * channels) {
       __m512i acc[kPixels];
@@ -156,8 +156,8 @@ class Panel {
         }
       }
 #pragma GCC unroll 4
-      for (auto& sum : acc) sum = requantise.words(sum, scale);
-      const __m512i rows = requantise.rows(acc[0], acc[1], acc[2], acc[3]);
+      for (auto& sum : acc) sum = requantize.words(sum, scale);
+      const __m512i rows = requantize.rows(acc[0], acc[1], acc[2], acc[3]);
       const size_t here = count - pixel;
       store_row(output, _mm512_castsi512_si128(rows), lanes);
       if (here > 1) store_row(output + channels, _mm512_extracti32x4_epi32(rows, 1), lanes);
@@ -167,7 +167,7 @@ class Panel {
   }
 
   const DepthwiseConv2dI8& a_;
-  const Requantise64 requantise_;
+  const Requantize64 requantize_;
   size_t channel_ = 0, lanes_ = 0;
   __m512i bias_;
   __m512 scale_;

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "kernels/depthwise_conv2d_i8/depthwise_conv2d_i8.h"
-#include "kernels/requantise.h"
+#include "kernels/requantize.h"
 
 namespace alcove::kernels {
 
@@ -34,7 +34,7 @@ inline void finish(const DepthwiseConv2dI8& a, const Window& at, const int8_t* h
                    const Lanes16::Words& acc) noexcept {
   const Lanes16::Words sum = Lanes16::add(acc, Lanes16::load_words(head));
   const Lanes16::Floats v = Lanes16::multiply(Lanes16::to_floats(sum), Lanes16::load(head + 64));
-  Lanes16::requantise_store(at.output + pixel * a.channels + at.panel * 16, lanes, v, at.range);
+  Lanes16::requantize_store(at.output + pixel * a.channels + at.panel * 16, lanes, v, at.range);
 }
 
 // Kernels of kKernelW columns side by side: each column of the input is loaded once for all pixels that it takes part in, and

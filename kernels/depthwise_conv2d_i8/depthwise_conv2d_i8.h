@@ -2,7 +2,7 @@
 //   acc = bias[c] + sum over kernel row and column of x * w, in int32, with
 //   x = input[oh * stride_h - pad_top + row * dilation_h][ow * stride_w - pad_left + column * dilation_w][c];
 //   a tap outside the input takes part with x = input_zero_point, which stands for 0;
-//   output = requantise(float(acc) * scale[c])                                        (kernels/requantise.h has the rule)
+//   output = requantize(float(acc) * scale[c])                                        (kernels/requantize.h has the rule)
 //
 // Weights are ceil(channels/16) panels: int32[16] biases less input zero point * sum of weights, float32[16] scales,
 // int8[kernel_h * kernel_w][16]; zero beyond the channels.

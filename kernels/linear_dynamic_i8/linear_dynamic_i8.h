@@ -1,10 +1,10 @@
-// Matrix product of float32 rows with int8 weights; each row is quantised by its own range as it comes.
+// Matrix product of float32 rows with int8 weights; each row is quantized by its own range as it comes.
 //   low = min(0, x...), high = max(0, x...), scale = high / 255 - low / 255 (1 if that is below 2^-100), inverse = 1 / scale
-//   zero = requantise(-128 - low * inverse) over [-128, 127], q[k] = requantise(x[k] * inverse) over [-128, 127] with zero
+//   zero = requantize(-128 - low * inverse) over [-128, 127], q[k] = requantize(x[k] * inverse) over [-128, 127] with zero
 //   acc[n] = sum over k of q[k] * weight[n][k] - zero * sum of weights[n], in int32
 //   y[n] = float(acc[n]) * (scale * weight_scale[n]), then + bias[n] if there is one
 // every step rounded to float32; a row with an infinity or a NaN becomes all NaN (0x7FC00000).
-// (kernels/requantise.h has the rule and the panels; the panels' int32 is the sum of weights.)
+// (kernels/requantize.h has the rule and the panels; the panels' int32 is the sum of weights.)
 //
 // The caller has checked: sizes are at least 1, k <= 65,536; the output overlaps no input; scratch is aligned to an int32 and
 // has linear_dynamic_i8_scratch_bytes.  Any number of threads, each with its own scratch.
@@ -36,7 +36,7 @@ LinearDynamicI8Kernel linear_dynamic_i8_reference, linear_dynamic_i8_avx2_auto, 
 inline constexpr size_t kDynamicRows = 8;
 inline constexpr size_t kDynamicOutputs = 256;
 
-// Sums of a block, then its quantised rows.
+// Sums of a block, then its quantized rows.
 constexpr size_t linear_dynamic_i8_scratch_bytes(size_t k) noexcept {
   return kDynamicRows * (kDynamicOutputs * sizeof(int32_t) + k);
 }

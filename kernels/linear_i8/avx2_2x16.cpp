@@ -4,7 +4,7 @@
 
 #include "kernels/lanes16_avx2.h"
 #include "kernels/linear_i8/linear_i8.h"
-#include "kernels/requantise.h"
+#include "kernels/requantize.h"
 
 namespace alcove::kernels {
 
@@ -26,7 +26,7 @@ void store(const LinearI8& a, size_t row, size_t panel, const int8_t* head, cons
   }
   const Lanes16::Words biased = Lanes16::add(acc, Lanes16::load_words(head));
   const Lanes16::Floats v = Lanes16::multiply(Lanes16::to_floats(biased), Lanes16::load(head + 64));
-  Lanes16::requantise_store(a.output + row * a.output_stride + column, a.n - column, v, range);
+  Lanes16::requantize_store(a.output + row * a.output_stride + column, a.n - column, v, range);
 }
 
 template <int kRows>

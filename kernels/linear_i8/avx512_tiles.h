@@ -6,7 +6,7 @@
 
 #include "kernels/lanes16_avx512.h"
 #include "kernels/linear_i8/linear_i8.h"
-#include "kernels/requantise.h"
+#include "kernels/requantize.h"
 
 namespace alcove::kernels {
 
@@ -20,7 +20,7 @@ inline void store(const LinearI8& a, size_t row, size_t panel, __m512i acc, cons
   }
   const int8_t* head = a.panels + panel * panel_bytes_i8(a.k);
   const __m512 v = Lanes16::multiply(Lanes16::to_floats(Lanes16::add(acc, Lanes16::load_words(head))), Lanes16::load(head + 64));
-  Lanes16::requantise_store(a.output + row * a.output_stride + column, a.n - column, v, range);
+  Lanes16::requantize_store(a.output + row * a.output_stride + column, a.n - column, v, range);
 }
 
 template <class Way, int kRows, int kMostPanels>

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "kernels/linear_i8/linear_i8.h"
-#include "kernels/requantise_avx512.h"
+#include "kernels/requantize_avx512.h"
 
 namespace alcove::kernels {
 
@@ -22,10 +22,10 @@ struct Panels {
   __m512i start[kMostPanels];  // of sums of shifted inputs
 };
 
-using Tile = void (*)(const LinearI8&, size_t row, const Panels&, const Requantise64&);
+using Tile = void (*)(const LinearI8&, size_t row, const Panels&, const Requantize64&);
 
 template <int kRows, int kPanels>
-void finish(const LinearI8& a, size_t row, const Panels& panels, const Requantise64& requantise, __m512i (&acc)[kRows * kPanels]) {
+void finish(const LinearI8& a, size_t row, const Panels& panels, const Requantize64& requantize, __m512i (&acc)[kRows * kPanels]) {
   constexpr int kSums = kRows * kPanels;
   const size_t column = panels.first * 16;
   if (a.sums != nullptr) {
@@ -37,14 +37,14 @@ void finish(const LinearI8& a, size_t row, const Panels& panels, const Requantis
 #pragma GCC unroll 32
   for (int i = 0; i < kSums; ++i) {
     const int8_t* scales = panels.weights + static_cast<size_t>(i % kPanels) * panels.stride - 64;
-    acc[i] = requantise.words(acc[i], _mm512_loadu_ps(scales));
+    acc[i] = requantize.words(acc[i], _mm512_loadu_ps(scales));
   }
   int8_t* output = a.output + row * a.output_stride + column;
   const size_t lanes = a.n - column;
 #pragma GCC unroll 8
   for (int i = 0; i < kSums; i += 4) {
     const auto at = [&](int j) { return acc[j < kSums ? j : kSums - 1]; };
-    const __m512i bytes = requantise.rows(at(i), at(i + 1), at(i + 2), at(i + 3));
+    const __m512i bytes = requantize.rows(at(i), at(i + 1), at(i + 2), at(i + 3));
     if constexpr (kPanels == 4) {
       _mm512_mask_storeu_epi8(output, lanes >= 64 ? ~__mmask64{0} : (__mmask64{1} << lanes) - 1, bytes);
       output += a.output_stride;
@@ -62,7 +62,7 @@ void finish(const LinearI8& a, size_t row, const Panels& panels, const Requantis
 }
 
 template <int kRows, int kPanels>
-void tile(const LinearI8& a, size_t row, const Panels& panels, const Requantise64& requantise) {
+void tile(const LinearI8& a, size_t row, const Panels& panels, const Requantize64& requantize) {
   const __m512i shift = _mm512_set1_epi8(-128);
   __m512i acc[kRows * kPanels];
 #pragma GCC unroll 32
@@ -100,7 +100,7 @@ void tile(const LinearI8& a, size_t row, const Panels& panels, const Requantise6
   for (int p = 0; p < kPanels; ++p) {
     if (kRows == 1) acc[p] = _mm512_sub_epi32(acc[p], excess[p]);
   }
-  finish<kRows, kPanels>(a, row, panels, requantise, acc);
+  finish<kRows, kPanels>(a, row, panels, requantize, acc);
 }
 
 // 128 * sum of weights of a panel.
@@ -122,7 +122,7 @@ void linear_i8_avx512_vnni_6x64(const LinearI8& a) noexcept {
                                                {tile<1, 2>, tile<2, 2>, tile<3, 2>, tile<4, 2>, tile<5, 2>, tile<6, 2>},
                                                {tile<1, 3>, tile<2, 3>, tile<3, 3>, tile<4, 3>, tile<5, 3>, tile<6, 3>},
                                                {tile<1, 4>, tile<2, 4>, tile<3, 4>, tile<4, 4>, tile<5, 4>, tile<6, 4>}};
-  const Requantise64 requantise(int8_range(a.low, a.high, a.zero_point));
+  const Requantize64 requantize(int8_range(a.low, a.high, a.zero_point));
   const size_t count = (a.m + kMostRows - 1) / kMostRows;
   const size_t few = a.m / count, longer = a.m % count;
   Panels panels;
@@ -140,7 +140,7 @@ void linear_i8_avx512_vnni_6x64(const LinearI8& a) noexcept {
     size_t row = 0;
     for (size_t i = 0; i < count; ++i) {
       const size_t here = few + (i < longer ? 1 : 0);
-      tiles[here - 1](a, row, panels, requantise);
+      tiles[here - 1](a, row, panels, requantize);
       row += here;
     }
     panels.first += side_by_side;

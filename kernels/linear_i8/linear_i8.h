@@ -1,6 +1,6 @@
 // Matrix product in int8.  For row m and output n:
 //   acc = bias[n] + sum over k of input[m][k] * weight[n][k], in int32
-//   output[m][n] = requantise(float(acc) * scale[n])          (kernels/requantise.h has the rule and the panels)
+//   output[m][n] = requantize(float(acc) * scale[n])          (kernels/requantize.h has the rule and the panels)
 // The panels' int32 is the bias in units of input scale * weight scale, less input zero point * sum of weights; their
 // scale is input scale * weight scale / output scale.  [low, high] is the fused activation.
 //

@@ -6,7 +6,7 @@
 
 #include "kernels/lanes16_neon.h"
 #include "kernels/linear_i8/linear_i8.h"
-#include "kernels/requantise.h"
+#include "kernels/requantize.h"
 
 namespace alcove::kernels {
 
@@ -25,7 +25,7 @@ inline void store(const LinearI8& a, size_t row, size_t panel, const Lanes16::Wo
   const int8_t* head = a.panels + panel * panel_bytes_i8(a.k);
   const Lanes16::Words biased = Lanes16::add(acc, Lanes16::load_words(head));
   const Lanes16::Floats v = Lanes16::multiply(Lanes16::to_floats(biased), Lanes16::load(head + 64));
-  Lanes16::requantise_store(a.output + row * a.output_stride + column, a.n - column, v, range);
+  Lanes16::requantize_store(a.output + row * a.output_stride + column, a.n - column, v, range);
 }
 
 template <class Way, int kRows, int kPanels>

@@ -1,7 +1,7 @@
 // The truth about int8 products.
 #include "kernels/linear_i8/linear_i8.h"
 
-#include "kernels/requantise.h"
+#include "kernels/requantize.h"
 
 namespace alcove::kernels {
 
@@ -27,7 +27,7 @@ void linear_i8_reference(const LinearI8& a) noexcept {
       std::memcpy(&bias, panel + c * 4, 4);
       std::memcpy(&scale, panel + 64 + c * 4, 4);
       a.output[row * a.output_stride + column] =
-          requantise(static_cast<float>(static_cast<int32_t>(acc + bias)) * scale, range);
+          requantize(static_cast<float>(static_cast<int32_t>(acc + bias)) * scale, range);
     }
     for (size_t c = a.n; a.sums != nullptr && c < width; ++c) a.sums[row * width + c] = 0;
   }

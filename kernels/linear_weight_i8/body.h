@@ -3,7 +3,7 @@
 
 #include "kernels/linear_weight_i8/linear_weight_i8.h"
 #include "kernels/long_sum.h"
-#include "kernels/requantise.h"
+#include "kernels/requantize.h"
 
 namespace alcove::kernels {
 

@@ -1,7 +1,7 @@
 // Matrix product of float32 rows with int8 weights that are widened as they are used.
 //   acc = +0, then acc = fma(x[k], float(weight[n][k]), acc) for k in order; y[n] = fma(acc, scale[n], bias[n])
 // with a bias of +0 if there is none; a NaN comes out as 0x7FC00000.
-// (kernels/requantise.h has the panels; those of linear_dynamic_i8 serve, their int32s are not read.)
+// (kernels/requantize.h has the panels; those of linear_dynamic_i8 serve, their int32s are not read.)
 //
 // The `panels` variants stand in for `linear` in kernels that ride on it: they take its arguments without residual, bounds
 // and strides; its panels are then those of int8, with the bits of the float32 biases in place of the int32s.

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/mean_i8/mean_i8.h"
-#include "kernels/requantise.h"
+#include "kernels/requantize.h"
 
 namespace alcove::kernels {
 
@@ -40,7 +40,7 @@ void mean(const MeanI8& a) noexcept {
         add_rows(rows + first, a.reduced, a.inner, columns, sums);
       }
       int8_t* output = a.output + outer * a.inner + first;
-      for (size_t c = 0; c < columns; ++c) output[c] = requantise(static_cast<float>(sums[c] - offset) * a.ratio, range);
+      for (size_t c = 0; c < columns; ++c) output[c] = requantize(static_cast<float>(sums[c] - offset) * a.ratio, range);
     }
   }
 }

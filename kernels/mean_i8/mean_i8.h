@@ -1,6 +1,6 @@
 // Mean over a run of neighbouring dimensions, input [outer][reduced][inner] -> output [outer][inner].
-//   acc = sum over the reduced of input, in int32; output = requantise(float(acc - reduced * input_zero) * ratio)
-// ratio = input scale / (reduced * output scale).  (kernels/requantise.h has the rule.)
+//   acc = sum over the reduced of input, in int32; output = requantize(float(acc - reduced * input_zero) * ratio)
+// ratio = input scale / (reduced * output scale).  (kernels/requantize.h has the rule.)
 // The caller has checked: sizes are at least 1, reduced <= 2^23, zero points in [-128, 127], -128 <= low <= high <= 127; the
 // output overlaps no input.  Any number of threads.
 #pragma once

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/quantize/quantize.h"
-#include "kernels/requantise.h"
+#include "kernels/requantize.h"
 
 namespace alcove::kernels {
 
@@ -15,7 +15,7 @@ void quantize(const QuantizeF32& a) noexcept {
   const float* input = a.input;
   int8_t* output = a.output;
   const size_t count = a.count;
-  for (size_t i = 0; i < count; ++i) output[i] = requantise(input[i] * inverse, range);
+  for (size_t i = 0; i < count; ++i) output[i] = requantize(input[i] * inverse, range);
 }
 
 void dequantize(const DequantizeI8& a) noexcept {

@@ -1,7 +1,7 @@
 // Between float32 and int8.
-//   quantize:    output = requantise(input * (1.0f / scale)) over [-128, 127]; the inverse is rounded to float32 once
+//   quantize:    output = requantize(input * (1.0f / scale)) over [-128, 127]; the inverse is rounded to float32 once
 //   dequantize:  output = float(input - zero_point) * scale
-// (kernels/requantise.h has the rule; a NaN becomes -128.)  Any number of threads; the output overlaps no input.
+// (kernels/requantize.h has the rule; a NaN becomes -128.)  Any number of threads; the output overlaps no input.
 #pragma once
 
 #include <cstddef>

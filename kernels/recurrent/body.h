@@ -6,7 +6,7 @@
 #include "kernels/canonical.h"
 #include "kernels/math/f32.h"
 #include "kernels/recurrent/recurrent.h"
-#include "kernels/requantise.h"
+#include "kernels/requantize.h"
 
 namespace alcove::kernels {
 namespace {
@@ -16,7 +16,7 @@ void multiply(const RecurrentF32& a, const LinearF32& product) noexcept {
   const auto* panels = reinterpret_cast<const int8_t*>(product.panels);
   const size_t count = (product.n + kPanelOutputs - 1) / kPanelOutputs;
   const auto* bias = reinterpret_cast<const float*>(panels + count * panel_bytes_i8(product.k));
-  a.dynamic({product.input, panels, bias, product.output, a.quantised, a.integers, product.m, product.n, product.k});
+  a.dynamic({product.input, panels, bias, product.output, a.quantized, a.integers, product.m, product.n, product.k});
 }
 
 // One row of gates: `a` from the input, `b` from the state.

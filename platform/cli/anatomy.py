@@ -14,7 +14,7 @@ from alcove.runtime.certificate.document import TOLERANCES, parse
 from alcove.runtime.errors import CertificateError
 from alcove.runtime.format import records
 from alcove.runtime.format.fixed import at_sizes
-from alcove.runtime.format.lives import lifetimes_of
+from alcove.runtime.format.liveness import compute_live_ranges
 from alcove.runtime.format.reader import read_spec
 from alcove.runtime.format.spec import DType, ProgramSpec, Storage, TensorSpec
 from alcove.runtime.profile.fused import parts_of
@@ -172,7 +172,7 @@ def _weights(spec: ProgramSpec) -> list[dict[str, Any]]:
 
 def _plan(spec: ProgramSpec) -> list[dict[str, Any]]:
     """Return every tensor of the arena with its bytes and its life; steps are operators, -1 is before the first."""
-    lives = lifetimes_of(spec)
+    lives = compute_live_ranges(spec)
     return [
         _typed(spec.tensors[index])
         | {

@@ -115,7 +115,7 @@ def bench_command(
 
 def _subjects(programs: Sequence[Path] | None, folder: Path) -> list[Subject]:
     import numpy as np  # noqa: PLC0415 - other verbs do not need the runtime
-    from alcove.platform.cli.made_inputs import timed_inputs  # noqa: PLC0415
+    from alcove.platform.cli.synthetic_inputs import timed_inputs  # noqa: PLC0415
     from alcove.runtime import InputError, ProgramError, load  # noqa: PLC0415
 
     subjects = []

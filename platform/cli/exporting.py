@@ -27,7 +27,7 @@ class ExportOptions:
     Attributes:
         quantize: as `export` takes it.
         calibration: MODULE:FUNCTION that returns real inputs, or None.
-        max_drop: budget of the quantised program, or None.
+        max_drop: budget of the quantized program, or None.
         licence: of the certificate's samples.
         tolerance: of the certificate; "" chooses "quantised" for int8 activations, else "standard".
         growth_bytes: as `export` takes it; None for what it does by itself.
@@ -62,7 +62,7 @@ def export_factory(name: str, options: ExportOptions) -> Program:
         )
         from alcove.runtime.compiler import export, load_state  # noqa: PLC0415
         from alcove.runtime.compiler.certify import certify  # noqa: PLC0415
-        from alcove.runtime.compiler.quantise import options_of  # noqa: PLC0415
+        from alcove.runtime.compiler.quantize import options_of  # noqa: PLC0415
         from alcove.runtime.compiler.winograd import GROWTH_BYTES  # noqa: PLC0415
     except ImportError as error:
         problem = f"needs alcove[export]: pip install 'alcove[export]' ({error})"

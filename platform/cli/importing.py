@@ -87,7 +87,7 @@ def import_backbone(
     pictures: Pictures,
     *,
     samples: int,
-    is_quantised: bool,
+    is_quantized: bool,
 ) -> Imported:
     """Return the certified program of an architecture with a state dict, calibrated on pictures.
 
@@ -98,7 +98,7 @@ def import_backbone(
         folder: of pictures; those in its folders too, in order of name.
         pictures: how they become inputs.
         samples: at most so many for the calibration, and as many again for the comparison.
-        is_quantised: int8; else float32.
+        is_quantized: int8; else float32.
 
     Raises:
         typer.BadParameter: anything of these is not as above; names the file, the keys or the argument.
@@ -115,21 +115,21 @@ def import_backbone(
     program = export(
         module,
         example,
-        quantize="int8" if is_quantised else None,
-        calibration=[torch.from_numpy(pixels) for pixels in calibration] if is_quantised else None,
+        quantize="int8" if is_quantized else None,
+        calibration=[torch.from_numpy(pixels) for pixels in calibration] if is_quantized else None,
     )
     same = _same_best(program, module, compared)
-    if is_quantised:
+    if is_quantized:
         take_rounded_weights(module, load_state(program.spec))
     given = [
         Sample(inputs=(Procedural("smooth", "u8", chosen[0].shape, seed, 0.0, 255.0),), source="made by a rule")
         for seed in range(CERTIFIED)
     ]
     certificate = certify(
-        bytes(program), module, given, licence="procedural", tolerance="quantised" if is_quantised else "standard"
+        bytes(program), module, given, licence="procedural", tolerance="quantised" if is_quantized else "standard"
     )
     program = program.with_bytes(embed_certificate(bytes(program), certificate))
-    return Imported(program, len(calibration) if is_quantised else 0, len(compared), same)
+    return Imported(program, len(calibration) if is_quantized else 0, len(compared), same)
 
 
 def options_of(given: Sequence[str]) -> dict[str, Any]:

@@ -29,8 +29,8 @@ def verify_layers(path: Path, factory: str, *, as_json: bool) -> None:
     data = path.read_bytes()
     program = layers.compare_program(data, module, args)
     found = layers.compare_layers(module, args)
-    is_quantised = layers.is_quantised(data)
-    is_other = not is_quantised and not program <= TOLERANCES["standard"]
+    is_quantized = layers.is_quantized(data)
+    is_other = not is_quantized and not program <= TOLERANCES["standard"]
     step = layers.first_other_step(data, module, args) if is_other else None
     where = "" if step is None else f"op {step[0]}, {step[1].name}, {step[1].source}".rstrip(", ")
     first = next((layer for layer in found if not layer.is_within), None)
@@ -50,7 +50,7 @@ def verify_layers(path: Path, factory: str, *, as_json: bool) -> None:
             for layer in found
         ]
         print_rows(shown, as_json=False, empty="no layer")
-        kind = " (its weights are rounded)" if is_quantised else ""
+        kind = " (its weights are rounded)" if is_quantized else ""
         say(f"the program's outputs differ by {program:.3g} at most{kind}")
         say("every layer agrees" if first is None else f"first to depart: {first.layer}, {first.source}")
         if is_other:

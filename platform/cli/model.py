@@ -74,7 +74,7 @@ def export(
     tolerance: Annotated[
         str,
         typer.Option(
-            help="Tolerance of native against torch: exact, tight, standard or quantised; by --quantize if empty."
+            help="Tolerance of native against torch: exact, tight, standard or quantized; by --quantize if empty."
         ),
     ] = "",
     growth_bytes: Annotated[
@@ -101,12 +101,12 @@ def export(
             print_json({"findings": [asdict(finding) for finding in error.findings]})
         raise
     program.save(out)
-    report = program.quantisation
+    report = program.quantization
     if explain:
         say_text(program.explain(), err=as_json)
     facts: dict[str, Any] = {"file": str(out), "size_bytes": len(bytes(program)), "digest": program.digest}
     if as_json:
-        print_json(facts | {"quantisation": None if report is None else json.loads(report.to_json())})
+        print_json(facts | {"quantization": None if report is None else json.loads(report.to_json())})
     else:
         if report is not None:
             print_table(report.columns, report.rows(), title=report.title)
@@ -167,7 +167,7 @@ def import_command(
             pictures,
             shape,
             samples=samples,
-            is_quantised=not is_float,
+            is_quantized=not is_float,
         )
     imported.program.save(out)
     facts = {

@@ -111,8 +111,8 @@ def profile_file(program: bytes, given: Sequence[str], *, runs: int = 100, threa
         typer.BadParameter: words that are no inputs of it.
         AlcoveRuntimeError: the program or an input is refused.
     """
-    from alcove.platform.cli.made_inputs import timed_inputs  # noqa: PLC0415
     from alcove.platform.cli.running import given_inputs  # noqa: PLC0415
+    from alcove.platform.cli.synthetic_inputs import timed_inputs  # noqa: PLC0415
     from alcove.runtime import load  # noqa: PLC0415
     from alcove.runtime.profile import profile_program  # noqa: PLC0415
 

@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 TOLERANCES: Final = {"exact": 0.0, "tight": 1e-5, "standard": 1e-4, "quantised": 0.1}
 """Classes of |native - torch| / max(1, |torch|); integers, booleans and labels are always equal.
 
-tight: a few products; standard: deep float networks; quantised: int8 against the float module.
+tight: a few products; standard: deep float networks; quantized: int8 against the float module.
 """
 
 _Dtype = Literal["f32", "i8", "i32", "i64", "u8", "bool"]

@@ -2,16 +2,16 @@
 
 capture.py    torch.export; a str argument becomes a text of any length
 lower.py      torch's operators to ours, by the rules in rules/; constants are computed
-tidy.py       what is unused disappears
-legalise.py   everything that keeps the graph from being a program, as one ExportError
+dead_code_elimination.py       what is unused disappears
+legalize.py   everything that keeps the graph from being a program, as one ExportError
 layout.py     channels last
 fuse.py       what one operator can do at once
-quantise/     int8 and int4
+quantize/     int8 and int4
 pack.py       weights as the kernels read them
 plan.py       the arena, proved again by plan_check.py
 emit.py       ProgramSpec, then bytes
-dynamic.py    sizes that vary: the passes above at several sizes, generalised
-every_size.py holds what was generalised against every size
+dynamic_shapes.py    sizes that vary: the passes above at several sizes, generalized
+every_size.py holds what was generalized against every size
 layers.py     each layer against torch
 weights.py    names and forms of constants, and the way back: load_state
 certify.py    the parity certificate of a program

@@ -26,7 +26,7 @@ NUMPY: Mapping[DType, np.dtype[np.generic]] = {
     DType.BOOL: np.dtype("?"),
 }
 FOLLOWER = "follower"
-"""Op of a node without a rule that is not to blame: `legalise` reports the one it follows."""
+"""Op of a node without a rule that is not to blame: `legalize` reports the one it follows."""
 _DTYPE_OF = {dtype: kind for kind, dtype in NUMPY.items()}
 
 
@@ -169,7 +169,7 @@ class Builder:
         numbers: Sequence[int | float],
         refusal: str,
     ) -> tuple[Value, ...]:
-        """Add a node under torch's own name, for `legalise` to report; return its outputs."""
+        """Add a node under torch's own name, for `legalize` to report; return its outputs."""
         made = self.ops(target, inputs, outputs, TorchNumbers(tuple(numbers)))
         self.nodes[-1] = replace(self.nodes[-1], refusal=refusal)
         return made

@@ -29,12 +29,12 @@ from alcove.runtime.compiler.checks import (
     unknown_argument,
     unwritable,
 )
-from alcove.runtime.compiler.known_numbers import with_known_numbers
+from alcove.runtime.compiler.composite_ops import keep_composite_ops
+from alcove.runtime.compiler.constant_buffers import trace_with_constant_buffers
 from alcove.runtime.compiler.python_state import refuse_python_state
 from alcove.runtime.compiler.rules import KEPT, TEXT_ONLY
 from alcove.runtime.compiler.source import path_of_traceback, source_of_traceback
 from alcove.runtime.compiler.strides import examples_of
-from alcove.runtime.compiler.whole_layers import whole_layers
 from alcove.runtime.errors import ArgumentError, ExportError, Finding
 from torch import nn
 from torch.export.graph_signature import InputKind
@@ -45,7 +45,7 @@ TEXT_DIM: Final = "utf8_bytes"
 SIZE_BOUND: Final = 2**31
 
 _TRACING: Final = threading.Lock()
-"""Tracing changes torch for its time (`whole_layers.py`, logs), so modules are traced one after the other."""
+"""Tracing changes torch for its time (`composite_ops.py`, logs), so modules are traced one after the other."""
 
 _ADVICE: Final = " If you're using mark_dynamic"  # torch's, on other functions than export
 _UNEQUAL: Final = re.compile(r"\] != \d+\.?$")
@@ -139,10 +139,10 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
     }
     said = io.StringIO()
     try:
-        with _TRACING, _calm_torch(said), whole_layers(), refuse_python_state(module, examples):
+        with _TRACING, _calm_torch(said), keep_composite_ops(), refuse_python_state(module, examples):
             # Not a tuple of Nones where nothing varies: the arguments of `forward(*args)` count as one.
             varying = _bound(module, shapes) if any(entry is not None for entry in shapes) else None
-            exported = with_known_numbers(
+            exported = trace_with_constant_buffers(
                 lambda: _exported(module, examples, varying, names).run_decompositions(dict(_decompositions()))
             )
     except ExportError:

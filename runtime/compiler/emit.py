@@ -7,10 +7,10 @@ backwards, and the same graph gives the same bytes.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from alcove.runtime.compiler.dynamic import Dynamic
+from alcove.runtime.compiler.dynamic_shapes import Dynamic
 from alcove.runtime.compiler.graph import Array, Graph, Value
 from alcove.runtime.compiler.plan import Plan, size_bytes
-from alcove.runtime.compiler.sizes import Expression
+from alcove.runtime.compiler.shape_expressions import Expression
 from alcove.runtime.compiler.source import short
 from alcove.runtime.compiler.weights import COPY
 from alcove.runtime.format.named_attributes import Attributes

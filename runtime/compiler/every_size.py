@@ -1,9 +1,9 @@
 """Checks a program of varying sizes at every size, not only at the samples that it was made from.
 
-What samples show is proposed (`dynamic.py`); here it is held, at all sizes of a short range and a dense sample of a
-long one (`ranges.py`), against the shapes that torch's own expressions give, the constants that torch computes, and the
-rules by which devices judge a program before each run.  Sizes at which it fails become one more sample, so that the
-next proposal knows them.
+What samples show is proposed (`dynamic_shapes.py`); here it is held, at all sizes of a short range and a dense sample
+of a long one (`ranges.py`), against the shapes that torch's own expressions give, the constants that torch computes,
+and the rules by which devices judge a program before each run.  Sizes at which it fails become one more sample, so that
+the next proposal knows them.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from alcove.runtime import _native
 from alcove.runtime.compiler.capture import Captured
-from alcove.runtime.compiler.dynamic import Dynamic, Sizes, generalise
+from alcove.runtime.compiler.codegen import Seen, generate_dynamic_program
+from alcove.runtime.compiler.dynamic_shapes import Dynamic, Sizes, infer_symbolic_shapes
 from alcove.runtime.compiler.emit import order_of
-from alcove.runtime.compiler.finish import Seen, finish_dynamic
 from alcove.runtime.compiler.graph import Graph, Origin
 from alcove.runtime.compiler.grown_constants import GrownConstants
 from alcove.runtime.compiler.lower import lower_with_taps, origin_of
 from alcove.runtime.compiler.ranges import Rows, rows_of
-from alcove.runtime.compiler.sizes import Expression, evaluate_all
+from alcove.runtime.compiler.shape_expressions import Expression, evaluate_all
 from alcove.runtime.compiler.symbolic import Numbers, integers_of
 from alcove.runtime.errors import ExportError, Finding
 from torch import fx
@@ -82,7 +82,7 @@ def program_at_every_size(
     constant: set[str] = set()
     constants = GrownConstants(captured) if has_constants else None
     while True:
-        dynamic = generalise(captured, graph_at, more=more, constant_scratch=constant)
+        dynamic = infer_symbolic_shapes(captured, graph_at, more=more, constant_scratch=constant)
         rows = rows_of(captured.symbols, [bounds for bounds, _ in dynamic.buckets])
         failure = first_wrong_shape(captured, dynamic, rows)
         if failure is None and constants is not None:
@@ -107,7 +107,7 @@ class _Finished:
 
     def __init__(self, dynamic: Dynamic) -> None:
         self._texts: list[tuple[str, str]] = []
-        self.data = finish_dynamic(dynamic, lambda name, text: self._texts.append((name, text)))
+        self.data = generate_dynamic_program(dynamic, lambda name, text: self._texts.append((name, text)))
 
     def show(self, seen: Seen) -> None:
         """Tell what the passes gave."""

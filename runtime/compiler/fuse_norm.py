@@ -16,7 +16,7 @@ from alcove.runtime.compiler.rules.reduction import FOLDS
 from alcove.runtime.format.attributes import LayerNormAttributes, LinearIndexAttributes, ReduceAttributes
 from alcove.runtime.format.spec import DType
 
-_MOST_EPS: Final = 1e6  # runtime/native/core/ops/normalisation.cpp
+_MOST_EPS: Final = 1e6  # runtime/native/core/ops/normalization.cpp
 _WEIGHT, _BIAS = 1, 2
 
 

@@ -2,7 +2,8 @@
 
 A `Graph`: values, nodes in the order in which they run, ports and states.  All of it is frozen; a pass returns a new
 graph.  Types and shapes are torch's own, sizes are numbers; activations are row-major in their shape.  A node whose
-`op` is none of the runtime's carries torch's own name, until `tidy` has made it disappear or `legalise` reports it.
+`op` is none of the runtime's carries torch's own name, until `eliminate_dead_code` has made it disappear or `legalize`
+reports it.
 
 Until `pack.py`, a product reads its weight row-major and its bias apart (linear: x, weight [n, k], bias [n]);
 afterwards one constant that the kernels read as it lies.

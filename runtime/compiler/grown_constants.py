@@ -1,7 +1,7 @@
 """Computes the constants of a graph that follow from sizes, at any sizes.
 
-A program holds the largest one and reads its beginning (`dynamic.py`).  Whether the others are that beginning is asked
-here of torch's own operators, at every size: `torch.arange(n)` is, `torch.arange(n).sum() % 37 // 36` is not.
+A program holds the largest one and reads its beginning (`dynamic_shapes.py`).  Whether the others are that beginning is
+asked here of torch's own operators, at every size: `torch.arange(n)` is, `torch.arange(n).sum() % 37 // 36` is not.
 """
 
 import operator

@@ -14,12 +14,12 @@ import torch
 import torch.utils._pytree as pytree
 from alcove.runtime.certificate import TOLERANCES, relative_difference
 from alcove.runtime.compiler.capture import Captured, capture
-from alcove.runtime.compiler.finish import finish
+from alcove.runtime.compiler.codegen import generate_program
+from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
 from alcove.runtime.compiler.graph import Graph, Origin, Port
-from alcove.runtime.compiler.legalise import legalise
+from alcove.runtime.compiler.legalize import legalize
 from alcove.runtime.compiler.lower import lower_with_taps, origin_of
 from alcove.runtime.compiler.pipeline import export
-from alcove.runtime.compiler.tidy import tidy
 from alcove.runtime.format.reader import read_spec
 from alcove.runtime.format.spec import DType, OpSpec, ProgramSpec, Storage
 from alcove.runtime.model import load
@@ -69,7 +69,7 @@ def compare_layers(module: nn.Module, args: Sequence[object], *, tolerance: str 
     bound = TOLERANCES[tolerance]
     captured = capture(module, args, None)
     graph, taps = lower_with_taps(captured)
-    legalise(tidy(graph))
+    legalize(eliminate_dead_code(graph))
     eager = _Recorder(captured).record(args)
     found = []
     for layer, native in _native(graph, taps, args):
@@ -100,7 +100,7 @@ def compare_program(program: bytes, module: nn.Module, args: Sequence[object]) -
     return max((_difference(expected, seen) for expected, seen, named in pairs if not named), default=0.0)
 
 
-def is_quantised(program: bytes) -> bool:
+def is_quantized(program: bytes) -> bool:
     """Return whether a program holds rounded weights, so that it differs from its module by more than float32 does.
 
     Raises:
@@ -144,7 +144,7 @@ def _native(
     for start in range(0, len(wanted), PORTS):
         part = wanted[start : start + PORTS]
         ports = tuple(Port(f"layer_{index}", key) for index, (_, key) in enumerate(part))
-        program = finish(tidy(replace(graph, outputs=ports)))
+        program = generate_program(eliminate_dead_code(replace(graph, outputs=ports)))
         for (layer, _), result in zip(part, load(program)(*inputs), strict=True):
             yield layer, result
 

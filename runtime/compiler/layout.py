@@ -14,10 +14,11 @@ from dataclasses import replace
 from typing import Final
 
 from alcove.runtime.compiler.builder import row_major_strides
+from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
 from alcove.runtime.compiler.graph import NONE, Graph, Node, Origin, Value
-from alcove.runtime.compiler.orders import (
+from alcove.runtime.compiler.permutations import (
     Copy,
-    Order,
+    Permutation,
     apply,
     compose,
     inverse,
@@ -28,7 +29,6 @@ from alcove.runtime.compiler.orders import (
     reshaped,
     steps_of_strides,
 )
-from alcove.runtime.compiler.tidy import tidy
 from alcove.runtime.compiler.weights import COMPUTED
 from alcove.runtime.format.attributes import (
     ConcatAttributes,
@@ -44,7 +44,7 @@ from alcove.runtime.format.named_attributes import Attributes
 
 def layout(graph: Graph) -> Graph:
     """Return the graph with as few permutes as sinking them leaves; outputs and states keep their order."""
-    return tidy(_Layout(graph).run())
+    return eliminate_dead_code(_Layout(graph).run())
 
 
 class _Layout:
@@ -54,10 +54,10 @@ class _Layout:
         self.graph = graph
         self.values: dict[str, Value] = dict(graph.values)
         self.nodes: list[Node] = []
-        self.seen: dict[str, tuple[str, Order, Origin]] = {}  # view -> its base, its order, who asked for it
-        self.views: dict[tuple[str, Order], str] = {}  # the first view of a base by an order
+        self.seen: dict[str, tuple[str, Permutation, Origin]] = {}  # view -> its base, its order, who asked for it
+        self.views: dict[tuple[str, Permutation], str] = {}  # the first view of a base by an order
         self.made: set[str] = set()  # views that are values by now
-        self.arranged: dict[tuple[str, Order], str] = {}  # (value, order) -> base with that order
+        self.arranged: dict[tuple[str, Permutation], str] = {}  # (value, order) -> base with that order
         self.copied: dict[str, tuple[str, Copy]] = {}  # result of a strided copy -> what it reads
 
     def run(self) -> Graph:
@@ -74,12 +74,12 @@ class _Layout:
     def shape(self, key: str) -> tuple[int, ...]:
         return self.values[key].shape
 
-    def see(self, key: str, base: str, order: Order, origin: Origin) -> None:
+    def see(self, key: str, base: str, order: Permutation, origin: Origin) -> None:
         """Let `key` be a view."""
         self.seen[key] = (base, order, origin)
         self.views.setdefault((base, order), key)
 
-    def order(self, key: str) -> Order | None:
+    def order(self, key: str) -> Permutation | None:
         """Return the order of a view, or None."""
         return self.seen[key][1] if key in self.seen else None
 
@@ -98,7 +98,7 @@ class _Layout:
             self.make(key)
         self.nodes.append(node)
 
-    def base(self, key: str, order: Order) -> str:
+    def base(self, key: str, order: Permutation) -> str:
         """Return a value whose view by `order` is `key`."""
         if key in self.seen and self.seen[key][1] == order:
             return self.seen[key][0]
@@ -121,7 +121,7 @@ class _Layout:
         self.arranged[key, order] = moved
         return moved
 
-    def cost(self, key: str, order: Order) -> int:
+    def cost(self, key: str, order: Permutation) -> int:
         """Return how many elements `base` would have to move."""
         if key in self.seen:
             base, own, _ = self.seen[key]
@@ -138,7 +138,9 @@ class _Layout:
         self.values[name] = replace(like, key=name, name=name, shape=tuple(shape), constant=None)
         return name
 
-    def hand_on(self, node: Node, inputs: Sequence[str], order: Order, attributes: Attributes | None = None) -> bool:
+    def hand_on(
+        self, node: Node, inputs: Sequence[str], order: Permutation, attributes: Attributes | None = None
+    ) -> bool:
         """Add `node` working on bases; what it gives is seen by `order`."""
         attributes = node.attributes if attributes is None else attributes
         view = node.outputs[0]
@@ -150,7 +152,7 @@ class _Layout:
         self.nodes.append(replace(node, inputs=tuple(inputs), outputs=(base, *node.outputs[1:]), attributes=attributes))
         return True
 
-    def _permute(self, base: str, order: Order, out: str, origin: Origin) -> None:
+    def _permute(self, base: str, order: Permutation, out: str, origin: Origin) -> None:
         shape = self.shape(base)
         if keeps_elements(order, shape):
             self.reshape(base, out, origin)
@@ -190,7 +192,7 @@ def _elementwise(walk: _Layout, node: Node) -> bool:
     return order is not None and walk.hand_on(node, [walk.base(node.inputs[0], order)], order)
 
 
-def _chosen(walk: _Layout, keys: Sequence[str], rank: int) -> Order | None:
+def _chosen(walk: _Layout, keys: Sequence[str], rank: int) -> Permutation | None:
     """Return the order in which operands of one node are best joined, None for their own."""
     found = {order: None for key in keys if len(walk.shape(key)) == rank and (order := walk.order(key)) is not None}
     if not found:

@@ -2,7 +2,7 @@
 
 Every torch node becomes nothing (shape arithmetic, assertions), a constant (whatever follows from parameters alone is
 computed now), what its rule makes of it (`rules/`), or, if no rule takes it, a node with torch's own name, which
-`legalise` reports unless nothing needs it.  Sizes that vary are lowered at given values: a graph knows numbers only.
+`legalize` reports unless nothing needs it.  Sizes that vary are lowered at given values: a graph knows numbers only.
 """
 
 import operator
@@ -12,12 +12,12 @@ from typing import Any, Final, cast
 import torch
 from alcove.runtime.compiler.builder import FOLLOWER
 from alcove.runtime.compiler.capture import Captured
-from alcove.runtime.compiler.computed_sizes import Origins, SizedBuilder, computed
 from alcove.runtime.compiler.graph import Graph, Origin, Port, State, Value
-from alcove.runtime.compiler.nearest import is_listed
 from alcove.runtime.compiler.rules import DTYPES, RULES, Call, Refused, Result
 from alcove.runtime.compiler.rules.complex_numbers import COMPLEX_RULES, Pair, pair_of
 from alcove.runtime.compiler.source import source_of_stack
+from alcove.runtime.compiler.suggestions import is_listed
+from alcove.runtime.compiler.symint_lowering import Origins, SizedBuilder, computed
 from alcove.runtime.compiler.weights import COMPUTED, toggle_transposed
 from alcove.runtime.format.spec import DType
 from alcove.runtime.ops import LabelledTopK

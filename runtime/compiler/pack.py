@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from alcove.runtime.compiler.dead_code_elimination import remove_unused
 from alcove.runtime.compiler.graph import Graph, Node, Value
 from alcove.runtime.compiler.panels import panels
-from alcove.runtime.compiler.tidy import without_unused
 from alcove.runtime.compiler.weights import COMPUTED, JOIN, joined
 from alcove.runtime.format.spec import DType, Layout
 
@@ -44,7 +44,7 @@ def pack(graph: Graph) -> Graph:
     """Return the graph with every product reading packed constants."""
     values = dict(graph.values)
     nodes = tuple(packed(values, node) if _has_constants(graph, node) else node for node in graph.nodes)
-    return without_unused(replace(graph, values=values, nodes=nodes))
+    return remove_unused(replace(graph, values=values, nodes=nodes))
 
 
 def _has_constants(graph: Graph, node: Node) -> bool:

@@ -1,7 +1,8 @@
 """Rewrites graphs by patterns, which find several nodes and put others in their place.
 
 A pattern is a function of a `Scene` and the last of its nodes.  It looks backwards from there and answers with the
-nodes that take the last one's place, or None.  The nodes before it stay until `tidy`: what nobody reads is gone then.
+nodes that take the last one's place, or None.  The nodes before it stay until `eliminate_dead_code`: what nobody reads
+is gone then.
 """
 
 import math
@@ -11,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 from alcove.runtime.compiler.builder import has_function, row_major_strides
+from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
 from alcove.runtime.compiler.graph import NONE, Array, Graph, Node, Origin, Value
-from alcove.runtime.compiler.tidy import tidy
 from alcove.runtime.compiler.weights import COMPUTED
 from alcove.runtime.format.attributes import StridedCopyAttributes
 from alcove.runtime.format.spec import DType
@@ -126,4 +127,4 @@ def rewrite(graph: Graph, *patterns: Pattern) -> Graph:
     for node in graph.nodes:
         found = next((made for pattern in patterns if (made := pattern(scene, node)) is not None), (node,))
         nodes.extend(found)
-    return tidy(replace(graph, values=scene.values, nodes=tuple(nodes)))
+    return eliminate_dead_code(replace(graph, values=scene.values, nodes=tuple(nodes)))

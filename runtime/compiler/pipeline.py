@@ -1,26 +1,26 @@
 """Exports a torch module as a program: runs the passes in order.
 
-capture → lower → tidy → legalise → layout → fuse → quantise → gate → winograd → separable → squeeze_excite → pack →
-plan → emit → check → bytes → the verifier of the devices
+capture → lower → eliminate_dead_code → legalize → layout → fuse → quantize → fuse_gated_activations → winograd →
+fuse_depthwise_separable → fuse_squeeze_excite → pack → plan → emit → check → bytes → the verifier of the devices
 """
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 
 from alcove.runtime.compiler.capture import capture
+from alcove.runtime.compiler.codegen import generate_program
+from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
 from alcove.runtime.compiler.every_size import program_at_every_size
-from alcove.runtime.compiler.finish import finish
 from alcove.runtime.compiler.fuse import fuse
-from alcove.runtime.compiler.gates import gate
+from alcove.runtime.compiler.fuse_depthwise_separable import choose_separable, fuse_depthwise_separable
+from alcove.runtime.compiler.fuse_gated_activation import fuse_gated_activations
+from alcove.runtime.compiler.fuse_squeeze_excite import fuse_squeeze_excite
 from alcove.runtime.compiler.graph import Graph, render
 from alcove.runtime.compiler.layout import layout
-from alcove.runtime.compiler.legalise import legalise
+from alcove.runtime.compiler.legalize import legalize
 from alcove.runtime.compiler.lower import lower
 from alcove.runtime.compiler.pack import pack
-from alcove.runtime.compiler.quantise import Budget, Metric, Quantisation, Quantiser, options_of
-from alcove.runtime.compiler.separable import choose_separable, separable
-from alcove.runtime.compiler.squeeze_excite import squeeze_excite
-from alcove.runtime.compiler.tidy import tidy
+from alcove.runtime.compiler.quantize import Budget, Metric, Quantization, Quantizer, options_of
 from alcove.runtime.compiler.winograd import GROWTH_BYTES, choose_winograd, winograd
 from alcove.runtime.errors import ExportError
 from alcove.runtime.program import Program
@@ -34,7 +34,7 @@ def export(
     args: Sequence[object],
     *,
     dynamic_shapes: object = None,
-    quantize: str | Quantisation | None = None,
+    quantize: str | Quantization | None = None,
     calibration: object = None,
     max_drop: float | None = None,
     metric: Metric | None = None,
@@ -49,7 +49,7 @@ def export(
             the program takes them one after the other.
         dynamic_shapes: as `torch.export.export` takes it, for ids of varying number: {"ids": {0: Dim("n", max=512)}}.
         quantize: None for f32; "int8" for int8 embedding tables with one scale a column and, with `calibration`, int8
-            weights and activations; "int8_dynamic", "int8_weights" or "int4_weights" for linears; or a `Quantisation`.
+            weights and activations; "int8_dynamic", "int8_weights" or "int4_weights" for linears; or a `Quantization`.
         calibration: real inputs for "int8": a sequence of samples, each as `args` (or the only argument by itself), of
             the shapes of `args`.
         max_drop: how much worse than float32 the program may be on `metric`; layers stay float32, the worst first, till
@@ -69,7 +69,7 @@ def export(
         ValueError: `quantize`, `calibration`, `max_drop`, `metric` or `growth_bytes` is not as above, or they
             contradict each other.
         CalibrationError: the samples do not fit the inputs, or make numbers that are not finite.
-        QuantisationError: the program would be the float32 one: nothing of the module takes the form asked for.
+        QuantizationError: the program would be the float32 one: nothing of the module takes the form asked for.
     """
     options = options_of(quantize, calibration, max_drop, metric)
     if growth_bytes < 0:
@@ -86,18 +86,20 @@ def export(
     def program_of(*, computes_sizes: bool) -> Program:
         def fused_at(sizes: Mapping[str, int], seen: Seen = _unseen) -> Graph:
             graph = seen("lower", lower(captured, sizes, computes_sizes=computes_sizes))
-            graph = seen("tidy", tidy(graph))
-            graph = legalise(graph)
+            graph = seen("eliminate_dead_code", eliminate_dead_code(graph))
+            graph = legalize(graph)
             graph = seen("layout", layout(graph))
             return seen("fuse", fuse(graph))
 
-        quantiser = Quantiser(options)
+        quantizer = Quantizer(options)
         if options is not None and calibration is not None:
             largest = fused_at(captured.largest())
-            quantiser = Quantiser.calibrated(options, largest, calibration, Budget(max_drop, metric))
+            quantizer = Quantizer.calibrated(options, largest, calibration, Budget(max_drop, metric))
 
         def gated_at(sizes: Mapping[str, int], seen: Seen = _unseen) -> Graph:
-            return seen("gate", gate(seen("quantise", quantiser(fused_at(sizes, seen)))))
+            return seen(
+                "fuse_gated_activations", fuse_gated_activations(seen("quantize", quantizer(fused_at(sizes, seen))))
+            )
 
         largest_graph = gated_at(captured.largest(), seen)
         # Chosen once, so that a program has the same operators at all sizes.
@@ -105,17 +107,17 @@ def export(
         by_rows = choose_separable(largest_graph)
 
         def compile_at(sizes: Mapping[str, int]) -> Graph:
-            return squeeze_excite(separable(winograd(gated_at(sizes), in_form), by_rows))
+            return fuse_squeeze_excite(fuse_depthwise_separable(winograd(gated_at(sizes), in_form), by_rows))
 
         first = seen("winograd", winograd(largest_graph, in_form))
-        first = seen("separable", separable(first, by_rows))
-        first = seen("squeeze_excite", squeeze_excite(first))
+        first = seen("fuse_depthwise_separable", fuse_depthwise_separable(first, by_rows))
+        first = seen("fuse_squeeze_excite", fuse_squeeze_excite(first))
         if not captured.symbols:
-            return Program(finish(first, seen_text), passes, quantiser.report)
+            return Program(generate_program(first, seen_text), passes, quantizer.report)
         data = program_at_every_size(
             captured, lambda sizes: pack(compile_at(sizes)), seen_text, has_constants=not computes_sizes
         )
-        return Program(data, passes, quantiser.report)
+        return Program(data, passes, quantizer.report)
 
     def seen_text(name: str, text: str) -> None:
         passes.append((name, text))

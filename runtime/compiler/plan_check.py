@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 from alcove.runtime import _native
-from alcove.runtime.format.lives import Life, lifetimes_of
+from alcove.runtime.format.liveness import LiveRange, compute_live_ranges
 from alcove.runtime.format.spec import DTYPE_BYTES, OpSpec, ProgramSpec
 
 Place: TypeAlias = tuple[int, int]
@@ -39,14 +39,16 @@ def check_plan(spec: ProgramSpec) -> None:
             tensor needs, or two overlap while both live. They may be at the same place if one is a view of the other,
             or if the operator that writes one may overwrite the other, which nothing else uses from then on.
     """
-    lifetimes = lifetimes_of(spec)
+    lifetimes = compute_live_ranges(spec)
     plans = [(bucket.arena_bytes, bucket.places) for bucket in spec.buckets]
     for arena_bytes, places in plans or [(spec.arena_bytes, tuple((t.offset, t.size_bytes) for t in spec.tensors))]:
         _check_extent(spec, lifetimes, arena_bytes, places)
         _sweep(spec, lifetimes, places)
 
 
-def _check_extent(spec: ProgramSpec, lifetimes: Mapping[int, Life], arena_bytes: int, places: Sequence[Place]) -> None:
+def _check_extent(
+    spec: ProgramSpec, lifetimes: Mapping[int, LiveRange], arena_bytes: int, places: Sequence[Place]
+) -> None:
     end = 0
     for index in lifetimes:
         name = spec.tensors[index].name
@@ -106,7 +108,7 @@ class _Held:
             self._by_offset.remove((self._places[group][0], group))
 
 
-def _sweep(spec: ProgramSpec, lifetimes: Mapping[int, Life], places: Sequence[Place]) -> None:
+def _sweep(spec: ProgramSpec, lifetimes: Mapping[int, LiveRange], places: Sequence[Place]) -> None:
     ending: dict[int, list[int]] = {}
     for index, (_, last) in lifetimes.items():
         ending.setdefault(last, []).append(index)

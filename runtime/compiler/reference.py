@@ -1,7 +1,7 @@
 """Computes quantized programs in numpy, bit for bit, beside the kernels that must agree.
 
 Written from docs/format.md and not from the kernels' loops, so that either finds the mistakes of the other.  It runs
-whole programs of quantised operators and of those that only move elements; it is slow and for tests.
+whole programs of quantized operators and of those that only move elements; it is slow and for tests.
 """
 
 import math
@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 from alcove.runtime import _native
-from alcove.runtime.compiler.quantise import packing
-from alcove.runtime.compiler.quantise.scales import Scale, requantise
+from alcove.runtime.compiler.quantize import packing
+from alcove.runtime.compiler.quantize.scales import Scale, requantize
 from alcove.runtime.format.spec import DType, OpSpec, ProgramSpec, Storage, TensorSpec
 from numpy.typing import NDArray
 
@@ -76,23 +76,23 @@ def _wrapped(x: Array) -> Array:
     return x.astype(np.int64).astype(np.uint32).view(np.int32)
 
 
-def _requantised(value: Array, a: Attributes) -> Array:
-    return requantise(value.astype(np.float32), a["zero_point"], a["low"], a["high"])
+def _requantized(value: Array, a: Attributes) -> Array:
+    return requantize(value.astype(np.float32), a["zero_point"], a["low"], a["high"])
 
 
 def _quantize(inputs: Sequence[Array], a: Attributes, _shape: tuple[int, ...]) -> Array:
-    return Scale(a["scale"], a["zero_point"]).quantise(inputs[0])
+    return Scale(a["scale"], a["zero_point"]).quantize(inputs[0])
 
 
 def _dequantize(inputs: Sequence[Array], a: Attributes, _shape: tuple[int, ...]) -> Array:
-    return Scale(a["scale"], a["zero_point"]).dequantise(inputs[0])
+    return Scale(a["scale"], a["zero_point"]).dequantize(inputs[0])
 
 
 def _int8_products(x: Array, packed: Array, n: int, a: Attributes) -> Array:
-    """Return requantised rows [m, n] of x int8 [m, k] and panels."""
+    """Return requantized rows [m, n] of x int8 [m, k] and panels."""
     rows, words, scales = packing.unpanel_i8(packed, n, x.shape[1])
     acc = _wrapped(x.astype(np.int64) @ rows.astype(np.int64).T + words.astype(np.int64))
-    return _requantised(acc.astype(np.float32) * scales, a)
+    return _requantized(acc.astype(np.float32) * scales, a)
 
 
 def _linear_i8(inputs: Sequence[Array], a: Attributes, shape: tuple[int, ...]) -> Array:
@@ -127,7 +127,7 @@ def _depthwise_conv2d_i8(inputs: Sequence[Array], a: Attributes, shape: tuple[in
     taps, words, scales = packing.depthwise_unpanel_i8(packed, shape[3])
     patches = _patches(x, a, shape).reshape(*shape[:3], -1, shape[3]).astype(np.int64)
     acc = _wrapped((patches * taps.astype(np.int64)).sum(axis=3) + words.astype(np.int64))
-    return _requantised(acc.astype(np.float32) * scales, a)
+    return _requantized(acc.astype(np.float32) * scales, a)
 
 
 def _add_i8(inputs: Sequence[Array], a: Attributes, _shape: tuple[int, ...]) -> Array:
@@ -135,12 +135,12 @@ def _add_i8(inputs: Sequence[Array], a: Attributes, _shape: tuple[int, ...]) -> 
         (x.astype(np.int32) - a[f"{side}_zero_point"]).astype(np.float32) * np.float32(a[f"{side}_ratio"])
         for x, side in zip(inputs, "ab", strict=True)
     ]
-    return _requantised(terms[0] + terms[1], a)
+    return _requantized(terms[0] + terms[1], a)
 
 
 def _mul_i8(inputs: Sequence[Array], a: Attributes, _shape: tuple[int, ...]) -> Array:
     left, right = (x.astype(np.int32) - a[f"{side}_zero_point"] for x, side in zip(inputs, "ab", strict=True))
-    return _requantised((left * right).astype(np.float32) * np.float32(a["ratio"]), a)
+    return _requantized((left * right).astype(np.float32) * np.float32(a["ratio"]), a)
 
 
 def _lookup_i8(inputs: Sequence[Array], _a: Attributes, _shape: tuple[int, ...]) -> Array:
@@ -153,7 +153,7 @@ def _mean_i8(inputs: Sequence[Array], a: Attributes, shape: tuple[int, ...]) -> 
     axes = tuple(range(a["first_axis"], a["first_axis"] + a["axis_count"]))
     count = math.prod(x.shape[axis] for axis in axes)
     acc = x.astype(np.int64).sum(axis=axes) - count * a["input_zero_point"]
-    return _requantised(acc.astype(np.float32) * np.float32(a["ratio"]), a).reshape(shape)
+    return _requantized(acc.astype(np.float32) * np.float32(a["ratio"]), a).reshape(shape)
 
 
 def _max_pool2d_i8(inputs: Sequence[Array], a: Attributes, shape: tuple[int, ...]) -> Array:
@@ -175,8 +175,8 @@ def _linear_dynamic_i8(inputs: Sequence[Array], _a: Attributes, shape: tuple[int
         scale = np.float32(high / np.float32(255)) - np.float32(low / np.float32(255))
         scale = np.float32(1) if scale < np.float32(2.0**-100) else scale
         inverse = np.float32(1) / scale
-        zero = int(requantise(np.float32(-128) - low * inverse, 0))
-        q = requantise(row * inverse, zero).astype(np.int64)
+        zero = int(requantize(np.float32(-128) - low * inverse, 0))
+        q = requantize(row * inverse, zero).astype(np.int64)
         acc = _wrapped(rows.astype(np.int64) @ q - zero * sums.astype(np.int64))
         made.append(acc.astype(np.float32) * (scale * scales))
     y = np.stack(made)

@@ -1,7 +1,7 @@
 """Defines how a module's parameters are named and stored in a program, and loads them back.
 
 A committed program is the checkpoint of its module: `load_state` gives the parameters back by their names, tables
-dequantised and panels undone, and a module loaded from them exports to the same bytes.  Names of constants:
+dequantized and panels undone, and a module loaded from them exports to the same bytes.  Names of constants:
 
     hidden.weight                   as it is, or the panels of a linear without a bias
     hidden.weight+hidden.bias       the panels of a linear with its bias
@@ -13,7 +13,7 @@ dequantised and panels undone, and a module loaded from them exports to the same
     conv.weight+conv.bias@8,3,5,5   the panels of a convolution whose weight has this shape
 
 Rule for int8: scale = max|column| / 127, rounded up to 16 significant bits, so that 127 * scale and every other product
-of a stored integer with its scale is exact in f32.  Then quantising what was dequantised gives the same integers and
+of a stored integer with its scale is exact in f32.  Then quantizing what was dequantized gives the same integers and
 the same scale.  A column without a value above 2**-100 is stored as zeros with scale 1.
 """
 
@@ -34,7 +34,7 @@ SCALE: Final = ":scale"
 COPY: Final = "#"
 
 INT8_MAX: Final = 127
-SMALLEST_QUANTISED: Final = 2.0**-100  # far above the subnormal numbers, far below every trained weight
+SMALLEST_QUANTIZED: Final = 2.0**-100  # far above the subnormal numbers, far below every trained weight
 LARGEST_SCALE: Final = 2.0**113  # so that 127 * scale, below 2**120, stays far from infinity
 _SCALE_BITS: Final = 16
 
@@ -70,8 +70,8 @@ def _parted(name: str) -> tuple[str, str]:
     return weight, bias
 
 
-def quantise_columns(table: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Return a table in int8 with one scale a column; dequantising and quantising again changes nothing.
+def quantize_columns(table: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Return a table in int8 with one scale a column; dequantizing and quantizing again changes nothing.
 
     Args:
         table: f32 [rows, columns], finite, |value| < 127 * 2**113.
@@ -83,7 +83,7 @@ def quantise_columns(table: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDAr
         ValueError: a value is not finite or too large.
     """
     scale = column_scales(table).astype(np.float64)
-    is_zero = np.abs(table).max(axis=0, initial=0.0) < SMALLEST_QUANTISED
+    is_zero = np.abs(table).max(axis=0, initial=0.0) < SMALLEST_QUANTIZED
     integers = np.where(is_zero, 0.0, np.rint(table.astype(np.float64) / scale))
     return integers.astype(np.int8), scale.astype(np.float32)
 
@@ -95,7 +95,7 @@ def column_scales(table: NDArray[np.float32]) -> NDArray[np.float32]:
         ValueError: a value is not finite or too large.
     """
     largest = np.abs(table).max(axis=0, initial=0.0).astype(np.float64)
-    is_zero = largest < SMALLEST_QUANTISED
+    is_zero = largest < SMALLEST_QUANTIZED
     mantissa, exponent = np.frexp(np.where(is_zero, float(INT8_MAX), largest) / INT8_MAX)
     scale = np.ldexp(np.ceil(np.ldexp(mantissa, _SCALE_BITS)), exponent - _SCALE_BITS)
     if not (scale <= LARGEST_SCALE).all():

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, Final
 
-from alcove.runtime.format.lives import lifetimes_of
+from alcove.runtime.format.liveness import compute_live_ranges
 from alcove.runtime.format.spec import ProgramSpec
 from alcove.runtime.profile.fused import parts_of
 from alcove.runtime.profile.measure import OpProfile, Profile
@@ -37,7 +37,7 @@ def trace_json(profile: Profile, name: str) -> str:
 
 def held_bytes(spec: ProgramSpec) -> list[int]:
     """Return the bytes of the arena that tensors hold at each step, [ops]; bytes that two share count once."""
-    lives = lifetimes_of(spec)
+    lives = compute_live_ranges(spec)
     held = []
     for step in range(len(spec.ops)):
         places = sorted(

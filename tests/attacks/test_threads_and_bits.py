@@ -88,7 +88,7 @@ def separable(build: Assembly, rows: Window, columns: Window) -> int:
     return build.op("separable_conv2d", [x, *weights], shape, ROOM, attributes=attributes)[0]
 
 
-def _quantised(build: Assembly, rows: Window, columns: Window) -> int:
+def _quantized(build: Assembly, rows: Window, columns: Window) -> int:
     x = _image(build, rows, columns)
     return build.op("quantize", [x], (I8, (2, rows.size, columns.size, CHANNELS)), attributes=(0.03125, 3))[0]
 
@@ -103,7 +103,7 @@ def conv2d_i8(build: Assembly, rows: Window, columns: Window) -> int:
     weight = _bytes(build, 1, 128 + 64 * ((taps + 3) // 4))
     shape = (I8, (2, rows.outputs, columns.outputs, 5))
     attributes = (*_pairs(rows, columns), 1, 3, -2, -128, 127)
-    return build.op("conv2d_i8", [_quantised(build, rows, columns), weight], shape, ROOM, attributes=attributes)[0]
+    return build.op("conv2d_i8", [_quantized(build, rows, columns), weight], shape, ROOM, attributes=attributes)[0]
 
 
 def depthwise_i8(build: Assembly, rows: Window, columns: Window) -> int:
@@ -111,7 +111,7 @@ def depthwise_i8(build: Assembly, rows: Window, columns: Window) -> int:
     weight = _bytes(build, 1, 128 + 16 * rows.kernel * columns.kernel)
     shape = (I8, (2, rows.outputs, columns.outputs, CHANNELS))
     attributes = (*_pairs(rows, columns), 3, -2, -128, 127)
-    return build.op("depthwise_conv2d_i8", [_quantised(build, rows, columns), weight], shape, attributes=attributes)[0]
+    return build.op("depthwise_conv2d_i8", [_quantized(build, rows, columns), weight], shape, attributes=attributes)[0]
 
 
 def transposed(build: Assembly, rows: Window, columns: Window) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from alcove.platform.cli.made_inputs import timed_inputs
+from alcove.platform.cli.synthetic_inputs import timed_inputs
 from alcove.runtime import _native, load
 from alcove.runtime.format.reader import read_spec
 

@@ -30,7 +30,7 @@ from tests.kernels import (
     test_reduction,
     test_winograd,
 )
-from tests.runtime.compiler.quantise.cases import cases as quantised_cases
+from tests.runtime.compiler.quantize.cases import cases as quantized_cases
 
 pytestmark = [
     pytest.mark.thorough,
@@ -172,7 +172,7 @@ FAMILIES: dict[str, Callable[[], Cases]] = {
     "products": product_cases,
     "long sums": test_long_sums.cases,
     "weights": weight_cases,
-    "quantised": quantised_cases,
+    "quantized": quantized_cases,
     "samples": sample_cases,
 }
 
@@ -248,7 +248,7 @@ def test_what_an_arm_processor_lacks_is_refused(
 
 def test_an_old_arm_processor_chooses_plain_neon(arm: list[str], here: list[str], tmp_path: Path) -> None:
     """One without products of bytes runs, and gives the same bits."""
-    cases = quantised_cases()
+    cases = quantized_cases()
     expected = emulated.run(here, "scalar", cases, tmp_path)
     assert not differing(emulated.run(arm, "", cases, tmp_path, processor="cortex-a53"), expected)
 

@@ -62,7 +62,7 @@ GRU = Product(
     ((F32, 9, 2, 4), (F32, 2, 4), (U8, 4 * 4 * 3 * (18 + 2))),
     (0,),
 )
-QUANTISED_GRU = Product(
+QUANTIZED_GRU = Product(
     "gru",
     ((F32, 9, 2, 5), (F32, 2, 4), ("int8", 320), ("int8", 256)),
     ((F32, 9, 2, 4), (F32, 2, 4), (U8, 4 * 4 * 3 * (18 + 2) + 8 * (1024 + 5))),
@@ -82,7 +82,7 @@ LSTM = Product(
 )
 VALID: Mapping[str, Product] = {
     **{product.op: product for product in (LINEAR, MATMUL, ATTENTION, GRU, RNN, LSTM)},
-    "quantised gru": QUANTISED_GRU,
+    "quantized gru": QUANTIZED_GRU,
 }
 
 INVALID = {
@@ -121,13 +121,13 @@ INVALID = {
     "gru with features unknown to its weights": (GRU.changed("inputs", 2, "panels", 12, 6), "op_shape"),
     "gru with another last state": (GRU.changed("outputs", 1, F32, 2, 5), "op_shape"),
     "gru in a third direction": (GRU.changed("attributes", 0, 2), "op_attribute"),
-    "quantised gru with weights that are too short": (QUANTISED_GRU.changed("inputs", 2, "int8", 256), "op_shape"),
-    "quantised gru with weights of rank 2": (QUANTISED_GRU.changed("inputs", 3, "int8", 1, 256), "op_shape"),
-    "quantised gru with weights in float32": (QUANTISED_GRU.changed("inputs", 3, "panels", 12, 4), "op_type"),
-    "quantised gru with too many features": (
+    "quantized gru with weights that are too short": (QUANTIZED_GRU.changed("inputs", 2, "int8", 256), "op_shape"),
+    "quantized gru with weights of rank 2": (QUANTIZED_GRU.changed("inputs", 3, "int8", 1, 256), "op_shape"),
+    "quantized gru with weights in float32": (QUANTIZED_GRU.changed("inputs", 3, "panels", 12, 4), "op_type"),
+    "quantized gru with too many features": (
         replace(
-            QUANTISED_GRU,
-            inputs=((F32, 9, 2, 65537), *QUANTISED_GRU.inputs[1:2], ("int8", 192 + 64 * 16385), ("int8", 256)),
+            QUANTIZED_GRU,
+            inputs=((F32, 9, 2, 65537), *QUANTIZED_GRU.inputs[1:2], ("int8", 192 + 64 * 16385), ("int8", 256)),
         ),
         "op_shape",
     ),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from alcove.features import catalogue
-from alcove.platform.cli import made_inputs, timing
+from alcove.platform.cli import synthetic_inputs, timing
 from alcove.runtime import InputError, _native, load
 from alcove.runtime.format.spec import DType, ExpressionKind
 from alcove.runtime.testing import Assembly, samples
@@ -119,12 +119,12 @@ def test_inputs_are_those_of_the_certificate_where_there_is_one() -> None:
     """Else made, and taken by the program: indices no larger than its tables."""
     for name, program in samples().items():
         model = load(program)
-        for timed in made_inputs.timed_inputs(program, model):
+        for timed in synthetic_inputs.timed_inputs(program, model):
             assert timed.origin == "made", name
             assert len(timed.inputs) == len(model.inputs)
             model(*timed.inputs)
     data = catalogue()["language_id"].default_program.read_bytes()
-    (timed,) = made_inputs.timed_inputs(data, load(data))
+    (timed,) = synthetic_inputs.timed_inputs(data, load(data))
     assert timed.origin == "certificate"
     assert isinstance(timed.inputs[0], str)
 
@@ -136,13 +136,13 @@ def test_sizes_that_do_not_go_together_are_left_out() -> None:
     shape = (n, build.sizes.combine(ExpressionKind.MOD, n, 4))
     build.output("y", build.op("cast", [build.input("x", DType.F32, shape)], (DType.I32, shape))[0])
     program = build.program()
-    assert [timed.size for timed in made_inputs.timed_inputs(program, load(program))] == ["n=1", "n=17"]
+    assert [timed.size for timed in synthetic_inputs.timed_inputs(program, load(program))] == ["n=1", "n=17"]
 
 
 def test_made_numbers_stay_within_the_smallest_table() -> None:
     """4 rows: the ids are 0 and 1, and both occur."""
     program = samples()["caller_ids"]
-    (timed,) = made_inputs.timed_inputs(program, load(program))
+    (timed,) = synthetic_inputs.timed_inputs(program, load(program))
     for ids in timed.inputs:
         assert isinstance(ids, np.ndarray)
         assert set(ids.tolist()) <= {0, 1, 2, 3}
@@ -151,9 +151,9 @@ def test_made_numbers_stay_within_the_smallest_table() -> None:
 def test_a_program_that_no_inputs_fit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the runtime's own sentence."""
     program = samples()["caller_ids"]
-    monkeypatch.setattr(made_inputs, "BOUNDS", (2**31 - 1,))
+    monkeypatch.setattr(synthetic_inputs, "BOUNDS", (2**31 - 1,))
     with pytest.raises(InputError, match="allowed are 0 to 3"):
-        made_inputs.timed_inputs(program, load(program))
+        synthetic_inputs.timed_inputs(program, load(program))
 
 
 def test_a_process_that_dies_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

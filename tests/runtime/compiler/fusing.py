@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from alcove.runtime import load
 from alcove.runtime.compiler.capture import capture
-from alcove.runtime.compiler.finish import finish
+from alcove.runtime.compiler.codegen import generate_program
+from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
 from alcove.runtime.compiler.fuse import fuse
 from alcove.runtime.compiler.layout import layout
-from alcove.runtime.compiler.legalise import legalise
+from alcove.runtime.compiler.legalize import legalize
 from alcove.runtime.compiler.lower import lower
-from alcove.runtime.compiler.tidy import tidy
 from torch import Tensor, nn
 
 
@@ -32,13 +32,13 @@ class Of(nn.Module):
 def fused(function: Callable[..., Any] | nn.Module, *inputs: Tensor) -> Counter[str]:
     """Return the operators after the pass, movements aside; the program answers as before, and as torch does."""
     module = (function if isinstance(function, nn.Module) else Of(function)).eval()
-    before = layout(legalise(tidy(lower(capture(module, inputs, None)))))
+    before = layout(legalize(eliminate_dead_code(lower(capture(module, inputs, None)))))
     after = fuse(before)
     with torch.no_grad():
         eager = module(*inputs)
     expected = [y.numpy() for y in (eager if isinstance(eager, tuple) else (eager,))]
     for graph in (before, after):
-        answers = load(finish(graph))(*(x.numpy() for x in inputs))
+        answers = load(generate_program(graph))(*(x.numpy() for x in inputs))
         for seen, wanted in zip(answers, expected, strict=True):
             np.testing.assert_allclose(seen, wanted, rtol=1e-4, atol=1e-5)
     assert len(after.nodes) <= len(before.nodes)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from alcove.runtime import ArgumentError, CalibrationError, ExportError, QuantisationError, export, load
+from alcove.runtime import ArgumentError, CalibrationError, ExportError, QuantizationError, export, load
 from torch import Tensor, nn
 
 X = torch.arange(16.0).reshape(2, 8)
@@ -177,7 +177,7 @@ def test_a_metric_that_gives_no_number_is_refused(given: Any) -> None:
         export(nn.Linear(8, 2), (X,), quantize="int8", calibration=[X], max_drop=0.1, metric=lambda _: given)
 
 
-QUANTISED_FOR_NOTHING = {
+QUANTIZED_FOR_NOTHING = {
     "int8": (nn.Linear(8, 3), X, r"calibration=\.\.\.; on the command line --calibration MODULE:FUNCTION"),
     "int8_dynamic": (nn.Conv1d(2, 3, 3), X[None], "'int8' with calibration samples"),
     "int8_weights": (nn.ReLU(), X, "'int8' with calibration samples"),
@@ -185,11 +185,11 @@ QUANTISED_FOR_NOTHING = {
 }
 
 
-@pytest.mark.parametrize("mode", QUANTISED_FOR_NOTHING)
+@pytest.mark.parametrize("mode", QUANTIZED_FOR_NOTHING)
 def test_mode_that_makes_nothing_smaller_is_refused(mode: str) -> None:
     """The float32 program under another name is no answer; the error says what to give instead."""
-    module, example, words = QUANTISED_FOR_NOTHING[mode]
-    with pytest.raises(QuantisationError, match=words) as caught:
+    module, example, words = QUANTIZED_FOR_NOTHING[mode]
+    with pytest.raises(QuantizationError, match=words) as caught:
         export(module.eval(), (example,), quantize=mode)
     assert caught.value.mode == mode
 
@@ -197,6 +197,6 @@ def test_mode_that_makes_nothing_smaller_is_refused(mode: str) -> None:
 def test_tables_alone_are_smaller_without_samples() -> None:
     """One table is enough: the report says what stayed float32."""
     module = nn.Sequential(nn.Embedding(30, 8), nn.Linear(8, 2)).eval()
-    report = export(module, (torch.tensor([1, 2]),), quantize="int8").quantisation
+    report = export(module, (torch.tensor([1, 2]),), quantize="int8").quantization
     assert report is not None
     assert [layer.precision for layer in report.layers] == ["int8 table"]

@@ -10,21 +10,21 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own custom
 from alcove.runtime import ExportError, _native, export, load
 from alcove.runtime.compiler.capture import Captured, Symbol, capture
-from alcove.runtime.compiler.dynamic import Dynamic, generalise
+from alcove.runtime.compiler.codegen import generate_dynamic_program
+from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
+from alcove.runtime.compiler.dynamic_shapes import Dynamic, infer_symbolic_shapes
 from alcove.runtime.compiler.every_size import (
     first_refused,
     first_wrong_constant,
     first_wrong_shape,
     with_room,
 )
-from alcove.runtime.compiler.finish import finish_dynamic
 from alcove.runtime.compiler.grown_constants import GrownConstants
 from alcove.runtime.compiler.layout import layout
 from alcove.runtime.compiler.lower import lower
 from alcove.runtime.compiler.pack import pack
 from alcove.runtime.compiler.ranges import rows_of
-from alcove.runtime.compiler.sizes import Expression
-from alcove.runtime.compiler.tidy import tidy
+from alcove.runtime.compiler.shape_expressions import Expression
 from torch import Tensor, nn
 from torch.export import Dim
 
@@ -133,7 +133,9 @@ def test_what_is_different_at_few_sizes_and_has_no_program_is_refused(case: str)
 def found_at(function: Callable[[Tensor], object]) -> tuple[Captured, Dynamic]:
     """Return what is captured of a function of f32 [1, n], and what the samples show of it."""
     captured = capture(Of(function).eval(), (torch.randn(1, 9),), ({1: Dim("n", min=2, max=MOST)},))
-    return captured, generalise(captured, lambda sizes: pack(layout(tidy(lower(captured, sizes)))))
+    return captured, infer_symbolic_shapes(
+        captured, lambda sizes: pack(layout(eliminate_dead_code(lower(captured, sizes))))
+    )
 
 
 def only_at(size: int, expression: Expression, more: int) -> Expression:
@@ -167,10 +169,10 @@ def test_too_little_room_is_found_at_its_one_size() -> None:
     """The devices' own check, before any run: the scratch of an operator, by its key."""
     captured, dynamic = found_at(lambda x: x.sort(-1).values)
     rows = rows_of(captured.symbols)
-    assert first_refused(finish_dynamic(dynamic), dynamic, rows) is None
+    assert first_refused(generate_dynamic_program(dynamic), dynamic, rows) is None
     scratch = dynamic.graph.nodes[0].outputs[-1]
     wrong, size = wrong_at(dynamic, scratch, -1)
-    failure = first_refused(finish_dynamic(wrong), wrong, rows)
+    failure = first_refused(generate_dynamic_program(wrong), wrong, rows)
     assert failure is not None
     assert (failure.sizes, failure.scratch) == ({"n": size}, scratch)
 
@@ -179,12 +181,12 @@ def test_room_without_a_rule_has_its_largest_size_everywhere() -> None:
     """The last resort: a constant that no size exceeds."""
     captured, dynamic = found_at(lambda x: x.sort(-1).values)
     scratch = dynamic.graph.nodes[0].outputs[-1]
-    constant = generalise(
-        captured, lambda sizes: pack(layout(tidy(lower(captured, sizes)))), constant_scratch=[scratch]
+    constant = infer_symbolic_shapes(
+        captured, lambda sizes: pack(layout(eliminate_dead_code(lower(captured, sizes)))), constant_scratch=[scratch]
     )
     assert not any(key == scratch for key, _ in constant.dims)
     assert {graph.values[scratch].shape for _, graph in constant.buckets} == {dynamic.graph.values[scratch].shape}
-    assert first_refused(finish_dynamic(constant), constant, rows_of(captured.symbols)) is None
+    assert first_refused(generate_dynamic_program(constant), constant, rows_of(captured.symbols)) is None
 
 
 def test_bucket_has_room_for_what_is_larger_at_smaller_sizes() -> None:
@@ -251,7 +253,7 @@ def test_sample_of_a_long_range_has_its_ends_and_borders(bounds: list[tuple[int,
 def test_rows_of_another_width_are_refused_by_the_runtime() -> None:
     """The native check takes a size for each symbol."""
     _, dynamic = found_at(lambda x: x + 1)
-    native = _native.open_bytes(finish_dynamic(dynamic))
+    native = _native.open_bytes(generate_dynamic_program(dynamic))
     with pytest.raises(ValueError, match="a size for each symbol"):
         native.first_refused(np.ones((3, 2), np.uint32))
     refused = native.first_refused(np.array([[5], [1]], np.uint32))

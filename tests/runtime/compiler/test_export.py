@@ -218,7 +218,7 @@ def test_what_a_module_prints_is_not_lost(capsys: pytest.CaptureFixture[str]) ->
 def test_explain_shows_the_graph_after_each_pass(text_model: nn.Module) -> None:
     """Every pass by name, with operators, types and source lines."""
     text = export(text_model, ("a",), quantize="int8").explain()
-    for name in ("capture", "lower", "tidy", "layout", "fuse", "quantise", "pack", "plan"):
+    for name in ("capture", "lower", "eliminate_dead_code", "layout", "fuse", "quantize", "pack", "plan"):
         assert f"== after {name} ==" in text
     assert "table: i8[512, 12]" in text
     assert "conftest.py:" in text

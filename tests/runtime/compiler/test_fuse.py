@@ -11,13 +11,13 @@ import torch.nn.functional as F  # noqa: N812 - torch's own custom
 from alcove.runtime import load
 from alcove.runtime.compiler import export, load_state
 from alcove.runtime.compiler.capture import capture
-from alcove.runtime.compiler.finish import finish
+from alcove.runtime.compiler.codegen import generate_program
+from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
 from alcove.runtime.compiler.fuse import fuse
 from alcove.runtime.compiler.graph import Graph
 from alcove.runtime.compiler.layout import layout
-from alcove.runtime.compiler.legalise import legalise
+from alcove.runtime.compiler.legalize import legalize
 from alcove.runtime.compiler.lower import lower
-from alcove.runtime.compiler.tidy import tidy
 from torch import Tensor, nn
 
 Norm = nn.BatchNorm1d | nn.BatchNorm2d
@@ -51,13 +51,13 @@ def operators(graph: Graph) -> Counter[str]:
 def fused(module: nn.Module, x: Tensor) -> Counter[str]:
     """Return the operators after the pass; the program answers as before, and as torch does."""
     module.eval()
-    before = layout(legalise(tidy(lower(capture(module, (x,), None)))))
+    before = layout(legalize(eliminate_dead_code(lower(capture(module, (x,), None)))))
     after = fuse(before)
     with torch.no_grad():
         eager = module(x)
     expected = [y.numpy() for y in (eager if isinstance(eager, tuple) else (eager,))]
     for graph in (before, after):
-        for seen, wanted in zip(load(finish(graph))(x.numpy()), expected, strict=True):
+        for seen, wanted in zip(load(generate_program(graph))(x.numpy()), expected, strict=True):
             np.testing.assert_allclose(seen, wanted, rtol=1e-4, atol=1e-5)
     return operators(after)
 

@@ -9,14 +9,14 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own custom
 from alcove.runtime import load
-from alcove.runtime.compiler import orders
+from alcove.runtime.compiler import permutations
 from alcove.runtime.compiler.capture import capture
-from alcove.runtime.compiler.finish import finish
+from alcove.runtime.compiler.codegen import generate_program
+from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
 from alcove.runtime.compiler.graph import Graph
 from alcove.runtime.compiler.layout import layout
-from alcove.runtime.compiler.legalise import legalise
+from alcove.runtime.compiler.legalize import legalize
 from alcove.runtime.compiler.lower import lower
-from alcove.runtime.compiler.tidy import tidy
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -120,12 +120,12 @@ def lowered(module: nn.Module, x: Tensor) -> Graph:
     for part in module.modules():
         if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d):
             part.running_mean, part.running_var = torch.randn(part.num_features), torch.rand(part.num_features) + 0.5
-    return legalise(tidy(lower(capture(module.eval(), (x,), None))))
+    return legalize(eliminate_dead_code(lower(capture(module.eval(), (x,), None))))
 
 
 def answers(graph: Graph, *inputs: Tensor) -> list[Any]:
     """Run the program of a graph."""
-    return list(load(finish(graph))(*(x.numpy() for x in inputs)))
+    return list(load(generate_program(graph))(*(x.numpy() for x in inputs)))
 
 
 @pytest.mark.parametrize(("kind", "shape", "left"), MODELS)
@@ -175,7 +175,7 @@ def test_a_permute_is_not_sunk_where_it_would_cost_more() -> None:
             return torch.cat([x, x * 2, y.permute(0, 2, 1)], 2)
 
     x, y = torch.randn(2, 5, 60), torch.randn(2, 3, 5)
-    before = legalise(tidy(lower(capture(Added().eval(), (x, y), None))))
+    before = legalize(eliminate_dead_code(lower(capture(Added().eval(), (x, y), None))))
     after = layout(before)
     assert copies(after) == 1
     np.testing.assert_array_equal(answers(after, x, y)[0], answers(before, x, y)[0])
@@ -190,7 +190,7 @@ def test_a_copy_of_a_copy_reads_what_the_first_read() -> None:
             return q, k[:, ::2].transpose(-1, -2), v.flip(1)
 
     x = torch.randn(2, 5, 72)
-    before = legalise(tidy(lower(capture(Heads().eval(), (x,), None))))
+    before = legalize(eliminate_dead_code(lower(capture(Heads().eval(), (x,), None))))
     after = layout(before)
     assert copies(after) == 3 < copies(before)
     for seen, expected in zip(answers(after, x), Heads()(x), strict=True):
@@ -214,10 +214,10 @@ def view_of(data: st.DataObject, array: Any) -> Any:
     return np.broadcast_to(np.expand_dims(array, axis), shape)
 
 
-def copy_of(view: Any, array: Any) -> orders.Copy:
+def copy_of(view: Any, array: Any) -> permutations.Copy:
     """Return how a view is read from its array."""
     first = view.__array_interface__["data"][0] - array.__array_interface__["data"][0]
-    return orders.Copy(first // array.itemsize, tuple(stride // array.itemsize for stride in view.strides))
+    return permutations.Copy(first // array.itemsize, tuple(stride // array.itemsize for stride in view.strides))
 
 
 @given(st.data())
@@ -238,8 +238,8 @@ def test_copies_of_copies_are_what_numpy_says(data: st.DataObject) -> None:
 
 def test_copies_that_no_single_one_gives() -> None:
     """A result that goes on from one row of the middle to the next."""
-    first = orders.Copy(0, (8, 1))  # two rows of four, of a source with rows of eight
-    assert first.then((2, 4), (8,), orders.Copy(0, (1,))) is None
+    first = permutations.Copy(0, (8, 1))  # two rows of four, of a source with rows of eight
+    assert first.then((2, 4), (8,), permutations.Copy(0, (1,))) is None
 
 
 @given(st.data())
@@ -255,8 +255,8 @@ def test_reshaped_views_are_what_numpy_says(data: st.DataObject) -> None:
         count = data.draw(st.integers(1, len(factors)))
         out.append(math.prod(factors[:count]))
         factors = factors[count:]
-    found = orders.reshaped(order, shape, out)
-    if orders.keeps_elements(order, shape):
+    found = permutations.reshaped(order, shape, out)
+    if permutations.keeps_elements(order, shape):
         assert found is not None
     if found is not None:
         left, sizes = found
@@ -270,12 +270,13 @@ def test_orders_are_read_from_strides(data: st.DataObject) -> None:
     order = tuple(data.draw(st.permutations(range(len(shape)))))
     base = np.arange(math.prod(shape)).reshape(shape)
     view = base.transpose(order)
-    found = orders.order_of_strides(shape, view.shape, 0, [stride // 8 for stride in view.strides])
+    found = permutations.order_of_strides(shape, view.shape, 0, [stride // 8 for stride in view.strides])
     assert found is not None
     assert np.array_equal(base.transpose(found), view)
     slices = tuple(slice(data.draw(st.integers(0, size - 1)), None, data.draw(st.integers(1, 3))) for size in shape)
     part = base[slices]
-    steps = orders.steps_of_strides(shape, part.shape, int(part.flat[0]), [stride // 8 for stride in part.strides])
+    strides_of_part = [stride // 8 for stride in part.strides]
+    steps = permutations.steps_of_strides(shape, part.shape, int(part.flat[0]), strides_of_part)
     assert steps is not None
     starts, strides = steps
     picked = [start + step * np.arange(size) for start, step, size in zip(starts, strides, part.shape, strict=True)]

@@ -83,7 +83,7 @@ def _picture(height: int, width: int, channels: int = 3) -> torch.Tensor:
 def test_picture_becomes_what_torch_makes_of_it(
     picture: tuple[int, int], size: tuple[int, int], resize: int | None, antialias: bool
 ) -> None:
-    """Bytes to a normalised f32 [1, 3, height, width], larger or smaller, cut or not: the program gives torch's."""
+    """Bytes to a normalized f32 [1, 3, height, width], larger or smaller, cut or not: the program gives torch's."""
     pixels = _picture(*picture)
     module = ImageToTensor(size, resize=resize, antialias=antialias).eval()
     expected = module(pixels)
@@ -92,7 +92,7 @@ def test_picture_becomes_what_torch_makes_of_it(
     assert np.abs(seen - expected.numpy()).max() <= 1e-5
 
 
-def test_picture_is_normalised_resized_and_cut_in_the_middle() -> None:
+def test_picture_is_normalized_resized_and_cut_in_the_middle() -> None:
     """By the formula in its own words: (pixel / 255 - mean) / std, the shorter side to `resize`, then the middle."""
     pixels = _picture(24, 36)
     mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])

@@ -50,7 +50,7 @@ def test_text_model_gives_what_torch_gives(
             assert [NAMES[i] for i in expected.indices[0].tolist()] == labels[0].tolist()
 
 
-def test_int8_model_gives_what_its_dequantised_module_gives(make_text_model: Callable[..., nn.Module]) -> None:
+def test_int8_model_gives_what_its_dequantized_module_gives(make_text_model: Callable[..., nn.Module]) -> None:
     """A module loaded from the int8 program agrees with it as closely as f32 with f32."""
     module = make_text_model(buckets=2048, dim=64).eval()
     program = export(module, ("a",), quantize="int8")

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own custom
 from alcove.runtime import ExportError, export
-from alcove.runtime.compiler.nearest import nearest_form
+from alcove.runtime.compiler.suggestions import suggest_form
 from alcove.runtime.ops import LabelledTopK, NgramHash, ngram_hash
 from torch import Tensor, nn
 
@@ -366,7 +366,7 @@ def test_what_was_refused_once_is_a_program_now() -> None:
 
 
 def test_table_that_int8_cannot_scale_is_refused() -> None:
-    """As a finding, not as an error of the quantiser."""
+    """As a finding, not as an error of the quantizer."""
     table = torch.ones(9, 4)
     table[3, 2] = 2.0**121
     module = Simple(
@@ -415,7 +415,7 @@ def test_wrong_use_of_export_is_a_plain_error(text_model: nn.Module) -> None:
 
 def test_nearest_form_has_an_answer_for_every_operator() -> None:
     """A table, then similar names, then where the list is."""
-    assert "keep the mask" in nearest_form("aten.nonzero.default")
-    assert nearest_form("aten.gelus.default") == "no rule for it; near it: gelu and elu"
-    assert "coverage" in nearest_form("aten.airy.default")
-    assert nearest_form("mine.quite_another.default")
+    assert "keep the mask" in suggest_form("aten.nonzero.default")
+    assert suggest_form("aten.gelus.default") == "no rule for it; near it: gelu and elu"
+    assert "coverage" in suggest_form("aten.airy.default")
+    assert suggest_form("mine.quite_another.default")

@@ -7,7 +7,7 @@ import pytest
 import torch
 from alcove.runtime.compiler import export, load_state
 from alcove.runtime.compiler.panels import panels, unpanel
-from alcove.runtime.compiler.weights import quantise_columns
+from alcove.runtime.compiler.weights import quantize_columns
 from alcove.runtime.errors import ExportError
 from alcove.runtime.program import Program
 from hypothesis import given
@@ -19,19 +19,19 @@ FINITE = st.floats(min_value=-(2.0**119), max_value=2.0**119, width=32)
 
 
 @given(hnp.arrays(np.float32, st.tuples(st.integers(1, 9), st.integers(1, 5)), elements=FINITE))
-def test_quantising_what_was_dequantised_changes_nothing(table: np.ndarray) -> None:
+def test_quantizing_what_was_dequantized_changes_nothing(table: np.ndarray) -> None:
     """The integers and the scale of a second round are those of the first, bit for bit."""
-    integers, scale = quantise_columns(table)
-    dequantised = integers.astype(np.float32) * scale
-    again, scale_again = quantise_columns(dequantised)
+    integers, scale = quantize_columns(table)
+    dequantized = integers.astype(np.float32) * scale
+    again, scale_again = quantize_columns(dequantized)
     assert np.array_equal(integers, again)
     assert scale.tobytes() == scale_again.tobytes()
 
 
 @given(hnp.arrays(np.float32, st.tuples(st.integers(1, 9), st.integers(1, 5)), elements=FINITE))
-def test_quantised_column_is_within_half_a_step(table: np.ndarray) -> None:
+def test_quantized_column_is_within_half_a_step(table: np.ndarray) -> None:
     """No element moves by more than half the scale, which is max|column| / 127 up to 2**-15."""
-    integers, scale = quantise_columns(table)
+    integers, scale = quantize_columns(table)
     largest = np.abs(table.astype(np.float64)).max(axis=0)
     is_kept = largest >= 2.0**-100
     error = np.abs(integers.astype(np.float64) * scale - table)
@@ -44,7 +44,7 @@ def test_table_that_int8_cannot_scale_is_refused() -> None:
     """Values that are not finite or too large give a ValueError that names the bound."""
     for bad in (np.inf, np.nan, 2.0**121):
         with pytest.raises(ValueError, match=r"2\*\*113"):
-            quantise_columns(np.array([[1.0, bad]], dtype=np.float32))
+            quantize_columns(np.array([[1.0, bad]], dtype=np.float32))
 
 
 @given(st.integers(1, 40), st.integers(1, 9), st.booleans())

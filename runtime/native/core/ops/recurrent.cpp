@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "core/ops/products.h"
-#include "core/ops/quantised.h"
-#include "kernels/requantise.h"
+#include "core/ops/quantized.h"
+#include "kernels/requantize.h"
 
 namespace alcove::ops {
 
@@ -25,7 +25,7 @@ constexpr uint8_t kIsReversed = 0, kIsRelu = 1;
 constexpr uint64_t kBiasBytes = kernels::kPanelOutputs * sizeof(float);
 
 // The weights of a layer are all float32 panels, or all packed int8 with their biases in the panels, or all packed int8 of
-// rank 1 with their biases behind: then rows are quantised as they come.
+// rank 1 with their biases behind: then rows are quantized as they come.
 enum class Weights { f32, int8, dynamic_int8 };
 
 Weights weights_of(const Tensor& input_weight) noexcept {
@@ -131,7 +131,7 @@ kernels::RecurrentF32 arguments_of(const Call& c, Recurrence kind) noexcept {
     args.dynamic = c.kernels.linear_dynamic_i8_f32;
     args.integers = c.kernels.linear_i8_i8;
     const bool is_projected = args.projection_panels != nullptr;
-    args.quantised = args.scratch + kernels::recurrent_scratch_floats(kind, args.steps, args.batch, args.hidden, is_projected);
+    args.quantized = args.scratch + kernels::recurrent_scratch_floats(kind, args.steps, args.batch, args.hidden, is_projected);
   }
   return args;
 }

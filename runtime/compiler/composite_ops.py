@@ -1,0 +1,116 @@
+"""Traces torch's recurrent layers as one operator each, and its transformer layers without reading their masks.
+
+Torch traces recurrent layers step by step, so that tracing takes as long as the sequence and fixes its length.  For the
+time of a trace the functions that torch.nn's layers call are replaced by operators that know the shapes of their
+results; computing, they are torch's own.
+
+`nn.Transformer` looks into its masks: traced, a mask is what it is.  `nn.TransformerEncoder` run without gradients
+leaves padded places out, and its output is 0 there (before its last norm) if the padding stands at the ends; traced,
+torch takes another path, so zeros are written here.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, Final, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import transformer
+
+_STATES: Final = {"gru": 1, "lstm": 2, "rnn_tanh": 1, "rnn_relu": 1}
+"""Torch's functions, with the number of states that a layer has."""
+
+_LIBRARY: Final[Any] = cast("Any", torch.library).Library("alcove", "FRAGMENT")  # torch has no types for it
+_BIASES: Final = 3
+"""Position of `has_biases`; for packed sequences another argument stands there."""
+
+
+def _register(name: str, states: int) -> None:
+    """Define alcove::<name> with the parameters of torch's aten::<name>.input."""
+    hx = "Tensor hx" if states == 1 else "Tensor[] hx"
+    results = ", ".join(["Tensor"] * (1 + states))
+    _LIBRARY.define(
+        f"{name}(Tensor input, {hx}, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, "
+        f"bool bidirectional, bool batch_first) -> ({results})"
+    )
+    plain = getattr(torch.ops.aten, name).input
+
+    def compute(*arguments: Any) -> tuple[Tensor, ...]:
+        return tuple(result.contiguous() for result in plain(*arguments))
+
+    def shapes(*arguments: Any) -> tuple[Tensor, ...]:
+        x, hx, bidirectional = arguments[0], arguments[1], arguments[-2]
+        last = [hx] if isinstance(hx, Tensor) else hx
+        width = last[0].shape[2] * (2 if bidirectional else 1)
+        return x.new_empty((*x.shape[:2], width)), *(torch.empty_like(state) for state in last)
+
+    _LIBRARY.impl(name, compute, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"alcove::{name}", shapes, lib=_LIBRARY)
+
+
+for _name, _states in _STATES.items():
+    _register(_name, _states)
+
+
+def _whole(plain: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return alcove's operator in place of torch's function, but for packed sequences."""
+    operator = getattr(torch.ops.alcove, name)
+
+    def call(*arguments: Any) -> Any:
+        return (operator if isinstance(arguments[_BIASES], bool) else plain)(*arguments)
+
+    return call
+
+
+def _is_said_causal(_mask: Tensor | None, is_causal: bool | None = None, _size: int | None = None) -> bool:
+    """Stand for torch's look into a mask: without a hint the mask itself is used, which gives the same numbers."""
+    return is_causal is True
+
+
+def _leaves_out_padding(encoder: nn.TransformerEncoder, src: Tensor, mask: Tensor | None) -> bool:
+    """Return whether eager, without gradients, leaves padded places out where the padding stands at the ends."""
+    is_used = getattr(encoder, "use_nested_tensor", False) and torch.backends.mha.get_fastpath_enabled()
+    return is_used and not encoder.training and src.dim() == _BATCHED and mask is None
+
+
+def _encode(
+    self: nn.TransformerEncoder,
+    src: Tensor,
+    mask: Tensor | None = None,
+    src_key_padding_mask: Tensor | None = None,
+    is_causal: bool | None = None,
+) -> Tensor:
+    """Stand for `nn.TransformerEncoder.forward`."""
+    if src_key_padding_mask is None or not _leaves_out_padding(self, src, mask):
+        return _PLAIN_ENCODE(self, src, mask, src_key_padding_mask, is_causal)
+    output = src
+    for layer in self.layers:
+        output = layer(output, src_key_padding_mask=src_key_padding_mask)
+    is_padded = src_key_padding_mask.bool()
+    if is_padded.shape[1] > 1:
+        is_padded = is_padded & (is_padded[:, 1:] | ~is_padded[:, :-1]).all()
+    output = output.masked_fill(is_padded.unsqueeze(-1), 0.0)
+    return output if self.norm is None else cast("Tensor", self.norm(output))
+
+
+_BATCHED: Final = 3
+_PLAIN_ENCODE: Final = cast("Callable[..., Tensor]", nn.TransformerEncoder.forward)
+
+
+@contextlib.contextmanager
+def keep_composite_ops() -> Iterator[None]:
+    """Let torch.nn's recurrent layers call one operator each, and no layer read its mask; one thread at a time."""
+    functions: Any = torch._VF  # noqa: SLF001 - what the layers call has no public name
+    layers: Any = transformer
+    plain_look = layers._detect_is_causal_mask  # noqa: SLF001 - what the layers call has no public name
+    for name in _STATES:
+        setattr(functions, name, _whole(getattr(functions, name), name))
+    layers._detect_is_causal_mask = _is_said_causal  # noqa: SLF001 - see above
+    layers.TransformerEncoder.forward = _encode
+    try:
+        yield
+    finally:
+        layers._detect_is_causal_mask = plain_look  # noqa: SLF001 - see above
+        layers.TransformerEncoder.forward = _PLAIN_ENCODE
+        for name in _STATES:
+            delattr(functions, name)  # what was there before is found behind it

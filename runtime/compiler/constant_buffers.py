@@ -1,0 +1,52 @@
+"""Gives torch the elements of one-element buffers that never change as known numbers during a trace.
+
+Codecs keep strides and paddings in buffers of one element and compute sizes with them.  Torch takes every buffer for
+data; for the time of a trace it is told the elements of such buffers, so that `int(self.stride)`, and what follows from
+it, is a number.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any, Final
+
+import torch
+from torch import nn
+
+_TRACER: Final[Any] = import_module("torch.export._trace")
+"""Torch has no public way to say that a tensor of a trace is a constant."""
+
+
+def trace_with_constant_buffers(trace: Callable[[], torch.export.ExportedProgram]) -> torch.export.ExportedProgram:
+    """Return what `trace` gives when buffers of one element are known, those excepted that the module changes.
+
+    Args:
+        trace: traces one module and decomposes; called a second time, without such knowledge, if a buffer whose
+            element was known changes, which only the graph tells.
+    """
+    with _constant_buffers() as known:
+        exported = trace()
+    if known.intersection(exported.graph_signature.buffers_to_mutate.values()):
+        exported = trace()
+    return exported
+
+
+@contextlib.contextmanager
+def _constant_buffers() -> Iterator[set[str]]:
+    """Let torch know the elements of a traced module's buffers of one element; give their names; one thread."""
+    known: set[str] = set()
+    plain = _TRACER._fakify_params_buffers  # noqa: SLF001 - see above
+
+    def fakify(mode: object, module: nn.Module) -> dict[str, Any]:
+        fakes: dict[str, Any] = plain(mode, module)
+        for name, buffer in module.named_buffers(remove_duplicate=False):
+            if buffer.numel() == 1 and name in fakes:
+                fakes[name].constant = buffer.detach().clone()
+                known.add(name)
+        return fakes
+
+    _TRACER._fakify_params_buffers = fakify  # noqa: SLF001 - see above
+    try:
+        yield known
+    finally:
+        _TRACER._fakify_params_buffers = plain  # noqa: SLF001 - see above

@@ -1,0 +1,166 @@
+"""Quantizes the weights of linears and recurrent layers, without calibration.
+
+    int8_dynamic   int8 weights; each row of inputs is quantized by its own range as it comes
+    int8_weights   int8 weights, one scale an output; the arithmetic stays float32
+    int4_weights   weights of 4 bits, a scale for each group of inputs; likewise
+
+What a linear does beside its product (a sum, bounds) becomes nodes of their own again.  Recurrent layers have int8
+weights in all three modes; with int8_dynamic the rows of their inputs and states are quantized for the products, while
+gates and cells stay float32.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from alcove.runtime import _native
+from alcove.runtime.compiler.builder import unary_attributes
+from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
+from alcove.runtime.compiler.graph import NONE, Graph, Node, Value
+from alcove.runtime.compiler.panels import unpanel
+from alcove.runtime.compiler.quantize.options import Quantization
+from alcove.runtime.compiler.quantize.packing import (
+    biased_panels_i8,
+    dynamic_panels_i8,
+    panels_i4,
+    panels_i8,
+    quantize_i4,
+)
+from alcove.runtime.compiler.quantize.partitioner import without_residuals
+from alcove.runtime.compiler.quantize.quantizable_ops import LAYERS, MAX_PRODUCTS, kind_of
+from alcove.runtime.compiler.quantize.report import LayerReport, QuantizationReport, decibels, layer_name
+from alcove.runtime.compiler.quantize.scales import quantize_rows, weight_scales
+from alcove.runtime.compiler.weights import COMPUTED
+from alcove.runtime.format.attributes import LinearAttributes, LinearWeightI4Attributes
+from alcove.runtime.format.spec import DType, Layout
+from numpy.typing import NDArray
+
+RECURRENT: Final = ("rnn", "gru", "lstm")
+OPS = {"int8_dynamic": "linear_dynamic_i8", "int8_weights": "linear_weight_i8", "int4_weights": "linear_weight_i4"}
+_PRECISIONS = {"int8_dynamic": "int8 dynamic", "int8_weights": "int8 weights", "int4_weights": "int4 weights"}
+
+
+def quantize_without_calibration(graph: Graph, options: Quantization) -> tuple[Graph, QuantizationReport]:
+    """Return a fused graph whose linears have weights as the options say, and what that did."""
+    base = without_residuals(graph)
+    values = dict(base.values)
+    nodes: list[Node] = []
+    layers: list[LayerReport] = []
+    for node in base.nodes:
+        if node.op in RECURRENT:
+            recurrent, layer = _recurrent(values, node, is_dynamic=options.mode == "int8_dynamic")
+            nodes.append(recurrent)
+            layers.append(layer)
+            continue
+        if node.op not in LAYERS:
+            nodes.append(node)
+            continue
+        reason = _reason(base, node)
+        if reason:
+            nodes.append(node)
+            size = sum(
+                base.values[key].array.nbytes for key in node.inputs[1:3] if base.values[key].constant is not None
+            )
+            name = layer_name(node.origin.module_path, node.outputs[0])
+            layers.append(LayerReport(name, node.op, "float32", reason, float_bytes=size, stored_bytes=size))
+            continue
+        made, layer = _smaller(values, node, options)
+        nodes += made
+        layers.append(layer)
+    result = eliminate_dead_code(replace(base, values=values, nodes=tuple(nodes)))
+    return result, QuantizationReport(options.mode, tuple(layers))
+
+
+def _reason(graph: Graph, node: Node) -> str:
+    """Return why a layer stays float32."""
+    if node.op != "linear":
+        return "only linears have smaller weights without calibration"
+    kind, reason = kind_of(graph, node)
+    too_long = graph.values[node.inputs[0]].shape[-1] > MAX_PRODUCTS
+    return reason if kind is None else f"sums of more than {MAX_PRODUCTS} products" if too_long else ""
+
+
+def _smaller(values: dict[str, Value], node: Node, options: Quantization) -> tuple[list[Node], LayerReport]:
+    weight, bias = values[node.inputs[1]], values[node.inputs[2]]
+    rows = weight.array.astype(np.float32)
+    packed, approximate = _packed(rows, options)
+    key = f"{weight.key}:{options.mode}{options.group if options.mode == 'int4_weights' else ''}"
+    values[key] = Value(key, COMPUTED + key, DType.I8, packed.shape, constant=packed)
+    given = node.read(LinearAttributes)
+    is_clamped = given.activation == 1
+    out = node.outputs[0]
+    plain = f"{out}:plain" if is_clamped else out
+    values[plain] = replace(values[out], key=plain, name=plain) if is_clamped else values[out]
+    inputs = (node.inputs[0], key, *([bias.key] if bias.array.any() else []))
+    attributes = LinearWeightI4Attributes(group=options.group) if options.mode == "int4_weights" else NONE
+    outputs: tuple[str, ...] = (plain,)
+    if options.mode == "int8_dynamic":
+        scratch = f"{out}:scratch"
+        values[scratch] = Value(scratch, scratch, DType.U8, (_dynamic_scratch_bytes(rows.shape[1]),))
+        outputs = (plain, scratch)
+    nodes = [Node(OPS[options.mode], inputs, outputs, attributes, node.origin)]
+    if is_clamped:
+        clamp = unary_attributes("clamp", given.low, given.high)
+        nodes.append(Node("unary", (plain,), (out,), clamp, node.origin))
+    wide = rows.astype(np.float64)
+    bias_bytes = bias.array.nbytes if bias.array.any() else 0
+    layer = LayerReport(
+        layer_name(node.origin.module_path, out),
+        node.op,
+        _PRECISIONS[options.mode],
+        snr_db=decibels(float((wide**2).sum()), float(((wide - approximate) ** 2).sum())),
+        float_bytes=rows.nbytes + bias_bytes,
+        stored_bytes=packed.nbytes + bias_bytes,
+    )
+    return nodes, layer
+
+
+def _recurrent(values: dict[str, Value], node: Node, *, is_dynamic: bool) -> tuple[Node, LayerReport]:
+    """Return a recurrent layer that reads int8 weights, packed with their biases in float32."""
+    inputs, longest = list(node.inputs), 0
+    signal = noise = 0.0
+    before = after = 0
+    for place, key in enumerate(inputs):
+        value = values[key]
+        if value.layout is not Layout.PANEL16:
+            continue
+        rows, bias = unpanel(value.array.reshape(-1), value.shape[0], value.shape[1])
+        scales = weight_scales(rows, np.zeros(len(rows)), 1.0)
+        integers = quantize_rows(rows, scales)
+        pack = dynamic_panels_i8 if is_dynamic else biased_panels_i8
+        packed, longest = pack(integers, bias, scales), max(longest, rows.shape[1])
+        inputs[place] = made = f"{key}:int8_dynamic" if is_dynamic else f"{key}:int8"
+        values[made] = Value(made, COMPUTED + made, DType.I8, packed.shape, constant=packed)
+        wide = rows.astype(np.float64)
+        signal += float((wide**2).sum())
+        noise += float(((wide - integers * scales.astype(np.float64)[:, None]) ** 2).sum())
+        before, after = before + value.array.nbytes, after + packed.nbytes
+    if is_dynamic:
+        scratch = values[node.outputs[-1]]
+        (size,) = scratch.shape
+        values[scratch.key] = replace(scratch, shape=(size + _dynamic_scratch_bytes(longest),))
+    layer = LayerReport(
+        layer_name(node.origin.module_path, node.outputs[0]),
+        node.op,
+        _PRECISIONS["int8_dynamic" if is_dynamic else "int8_weights"],
+        snr_db=decibels(signal, noise),
+        float_bytes=before,
+        stored_bytes=after,
+    )
+    return replace(node, inputs=tuple(inputs)), layer
+
+
+def _dynamic_scratch_bytes(inputs: int) -> int:
+    return _native.scratch_bytes("linear_dynamic_i8", inputs=inputs)
+
+
+def _packed(rows: NDArray[np.float32], options: Quantization) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
+    """Return packed weights and what they stand for."""
+    if options.mode == "int4_weights":
+        integers, scales = quantize_i4(rows, options.group)
+        spread = np.repeat(scales.astype(np.float64), options.group, axis=1)[:, : rows.shape[1]]
+        return panels_i4(integers, scales, options.group), integers * spread
+    scales = weight_scales(rows, np.zeros(len(rows)), 1.0)
+    integers = quantize_rows(rows, scales)
+    packed = panels_i8(integers, integers.astype(np.int64).sum(axis=1), scales)
+    return packed, integers * scales.astype(np.float64)[:, None]

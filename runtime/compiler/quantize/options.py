@@ -1,0 +1,66 @@
+"""Defines the options of quantization that a caller of `export` gives."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from alcove.runtime.compiler.quantize.packing import GROUPS
+
+Mode: TypeAlias = Literal["int8", "int8_dynamic", "int8_weights", "int4_weights"]
+Clipping: TypeAlias = Literal["minmax", "mse", "entropy"]
+
+MODES: Final[tuple[Mode, ...]] = ("int8", "int8_dynamic", "int8_weights", "int4_weights")
+CLIPPINGS: Final[tuple[Clipping, ...]] = ("minmax", "mse", "entropy")
+
+Run: TypeAlias = Callable[..., list[Any]]
+"""A program: takes its inputs, returns its outputs."""
+Metric: TypeAlias = Callable[[Run], float]
+"""How good a program is; more is better."""
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """How `export` quantizes.
+
+    Attributes:
+        mode: "int8": tables of embeddings in int8 and, given calibration samples, weights and activations of all that
+            has an int8 form; "int8_dynamic": linears with int8 weights, whose inputs are quantized row by row as they
+            come; "int8_weights", "int4_weights": linears with smaller weights, computed in float32.  In
+            these three recurrent layers have int8 weights; all but the products of "int8_dynamic" is float32.
+        clipping: how the range of an activation is chosen from what was seen: all of it, the range with the least
+            squared error, or the one that keeps most information (KL divergence).
+        equalize: whether pairs of layers share their channels' ranges before they are quantized.
+        correct_bias: whether biases make up for the mean error of rounded weights.
+        group: inputs that share a scale in "int4_weights": 32 or 64.
+
+    Raises:
+        ValueError: an attribute has none of these values.
+    """
+
+    mode: Mode
+    clipping: Clipping = "mse"
+    equalize: bool = True
+    correct_bias: bool = True
+    group: int = 32
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("mode", self.mode, MODES),
+            ("clipping", self.clipping, CLIPPINGS),
+            ("group", self.group, GROUPS),
+        ):
+            if value not in known:
+                raise ValueError(f"{name} must be one of {known}, not {value!r}")
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much worse than float32 a program may be.
+
+    Attributes:
+        max_drop: on the metric; None for any.
+        metric: what counts; None for the noise of the outputs on the samples, as a share of their energy.
+    """
+
+    max_drop: float | None = None
+    metric: Metric | None = None

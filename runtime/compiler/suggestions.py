@@ -1,0 +1,60 @@
+"""Names the nearest supported form of a torch operator that has no rule."""
+
+import difflib
+from collections.abc import Mapping
+from typing import Final
+
+from alcove.runtime.compiler.rules import RULES
+
+_RANDOM: Final = "draw random numbers outside the program and pass them in"
+
+NEAREST: Final[Mapping[str, str]] = {
+    "bernoulli": _RANDOM,
+    "bincount": "the size of the result depends on data: (x.unsqueeze(-1) == torch.arange(n)).sum(0)",
+    "cond": "compute both sides and choose with torch.where",
+    "embedding_renorm": (
+        "max_norm changes the table in every run: embedding without max_norm, of a table that is renormed before"
+    ),
+    "masked_select": "the size of the result depends on data: keep the whole tensor and weight it by the mask",
+    "mode": "median, or the argmax of a count of each value: (x.unsqueeze(-1) == values).sum(0)",
+    "multinomial": _RANDOM,
+    "nonzero": "the size of the result depends on data: keep the mask, or take topk of it",
+    "normal": _RANDOM,
+    "rand": _RANDOM,
+    "rand_like": _RANDOM,
+    "randint": _RANDOM,
+    "randint_like": _RANDOM,
+    "randn": _RANDOM,
+    "randn_like": _RANDOM,
+    "randperm": _RANDOM,
+    "repeat_interleave": "the size of the result depends on data: repeat every element the same number of times",
+    "unique": "the size of the result depends on data: sort, and compare neighbours",
+    "unique2": "the size of the result depends on data: sort, and compare neighbours",
+    "unique_dim": "the size of the result depends on data: sort, and compare neighbours",
+    "while_loop": "a number of steps that is known at export: write the loop in Python",
+}
+"""By torch's name without namespace and overload."""
+
+
+def suggest_form(target: str) -> str:
+    """Return the nearest supported form of a torch operator, such as "aten.nonzero.default"."""
+    if is_listed(target):
+        return NEAREST[_plain(target)]
+    name = _plain(target)
+    if name.startswith("linalg"):
+        return "solvers and factorisations are computed at export, of constants: no program has them for its inputs"
+    known = sorted({_plain(other) for other in RULES})
+    near = difflib.get_close_matches(name, known, n=2, cutoff=0.7)
+    if near:
+        return f"no rule for it; near it: {' and '.join(near)}"
+    return f"no rule for it; python -m alcove.runtime.coverage lists the {len(known)} operators that have one"
+
+
+def is_listed(target: str) -> bool:
+    """Return whether there is a sentence for this operator alone."""
+    return _plain(target) in NEAREST
+
+
+def _plain(target: str) -> str:
+    name = target.split(".")[1] if target.count(".") else target
+    return name.strip("_").removesuffix("_copy")

@@ -1,0 +1,290 @@
+// Products with quantized weights: linear_i8, conv2d_i8, depthwise_conv2d_i8, linear_dynamic_i8, linear_weight_i8, linear_weight_i4.
+#include "core/ops/bands.h"
+#include "core/ops/products.h"
+#include "core/ops/quantized.h"
+#include "kernels/requantize.h"
+
+namespace alcove::ops {
+
+namespace {
+
+// Kernels, strides, dilations and paddings beyond this make no sense, and their products stay far from 2^64.
+constexpr int64_t kMostExtent = 1 << 20;
+
+// Attributes that both convolutions begin with, then: conv2d_i8 its groups, and both their zero points and bounds.
+enum Window : uint8_t { kKernelH, kKernelW, kStrideH, kStrideW, kPadTop, kPadLeft, kPadBottom, kPadRight, kDilationH, kDilationW };
+constexpr uint8_t kGroups = kDilationW + 1, kConvZero = kGroups + 1, kConvOutput = kConvZero + 1;
+constexpr uint8_t kDepthwiseZero = kDilationW + 1, kDepthwiseOutput = kDepthwiseZero + 1;
+constexpr uint8_t kGroupSize = 0;  // of linear_weight_i4
+
+// Input 1 is `count` panels of `bytes` each, in int8.
+Status check_packed(const Subject& s, const Checked& count, const Checked& bytes) {
+  ALCOVE_TRY(check_type(s, s.op.inputs[1], "weight", {.dtypes = kInt8, .rank = 2, .is_constant = true}));
+  if (!count.is_at_most(kMaxDimension) || !bytes.is_at_most(kMaxDimension)) {
+    return failure(Code::op_shape, Section::program, "%s: the weights have too many elements", s.name());
+  }
+  const uint64_t dims[2] = {count.value(), bytes.value()};
+  return check_shape(s, s.op.inputs[1], "weight", dims, 2);
+}
+
+using Sizes = ProductSizes;
+
+// Int8 products take a fraction of the time of f32's.
+constexpr uint64_t kInt8Gain = 4;
+
+const int8_t* panels_at(const Call& c, const Block& at, size_t panel_bytes) noexcept {
+  return c.in<int8_t>(1) + at.column / 16 * panel_bytes;
+}
+
+const float* bias_at(const Call& c, const Block& at) noexcept {
+  return c.op.input_count == 3 ? c.in<float>(2) + at.column : nullptr;
+}
+
+Sizes linear_sizes(const Tensor& in, const Tensor& out) noexcept {
+  const uint64_t k = in.dims[in.rank - 1];
+  return {in.element_count() / k, out.dims[out.rank - 1], k};
+}
+
+// Shapes of a linear: input [..., k], output [..., n].
+Status check_linear_shapes(const Subject& s, uint32_t dtypes) {
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = dtypes}));
+  ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = dtypes}));
+  const Tensor &in = s.input(0), &out = s.output(0);
+  if (in.rank == 0) {
+    return failure(Code::op_shape, Section::program, "%s: the input has rank 0, expected 1 or more", s.name())
+        .in_tensor(s.op.inputs[0]);
+  }
+  uint64_t dims[kMaxRank];
+  for (uint8_t d = 0; d < in.rank; ++d) dims[d] = in.dims[d];
+  if (out.rank == in.rank) dims[in.rank - 1] = out.dims[in.rank - 1];
+  return check_shape(s, s.op.outputs[0], "output", dims, in.rank);
+}
+
+Status check_bias(const Subject& s) {
+  if (s.op.input_count < 3) return {};
+  ALCOVE_TRY(check_type(s, s.op.inputs[2], "bias", {.dtypes = kFloat, .rank = 1}));
+  return check_dimension(s, s.op.inputs[2], "bias", 0, s.output(0).dims[s.output(0).rank - 1]);
+}
+
+Checked linear_steps(const Subject& s, uint64_t a_product) {
+  const Sizes sizes = linear_sizes(s.input(0), s.output(0));
+  return Checked(sizes.rows) * ((sizes.n + 15) / 16 * 16) * (Checked(sizes.k) + 32) * a_product;
+}
+
+Status check_float_linear(const Subject& s) {
+  ALCOVE_TRY(check_linear_shapes(s, kFloat));
+  return check_bias(s);
+}
+
+Status check_int8_weights(const Subject& s) {
+  const Sizes sizes = linear_sizes(s.input(0), s.output(0));
+  return check_packed(s, (sizes.n + 15) / 16, kernels::panel_bytes_i8(sizes.k));
+}
+
+Status check_pair(const Subject& s, uint8_t first, const char* role, int64_t low) {
+  ALCOVE_TRY(check_integer(s, first, role, low, kMostExtent));
+  return check_integer(s, static_cast<uint8_t>(first + 1), role, low, kMostExtent);
+}
+
+// What follows from input size, paddings, kernel, stride and dilation of one dimension; 0 if the kernel does not fit.
+uint64_t convolved(const Subject& s, uint8_t axis, uint64_t in) {
+  const auto at = [&](uint8_t property) { return s.integer(static_cast<uint8_t>(property + axis)); };
+  const int64_t room = static_cast<int64_t>(in) + at(kPadTop) + at(kPadBottom) - (at(kKernelH) - 1) * at(kDilationH) - 1;
+  return room < 0 ? 0 : static_cast<uint64_t>(room / at(kStrideH)) + 1;
+}
+
+Status check_images(const Subject& s, uint8_t zero, uint8_t output) {
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kInt8, .rank = 4}));
+  ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = kInt8, .rank = 4}));
+  ALCOVE_TRY(check_pair(s, kKernelH, "kernel", 1));
+  ALCOVE_TRY(check_pair(s, kStrideH, "stride", 1));
+  ALCOVE_TRY(check_pair(s, kPadTop, "padding", 0));
+  ALCOVE_TRY(check_pair(s, kPadBottom, "padding", 0));
+  ALCOVE_TRY(check_pair(s, kDilationH, "dilation", 1));
+  ALCOVE_TRY(check_int8(s, zero, "input_zero_point"));
+  ALCOVE_TRY(check_int8_output(s, output));
+  const Tensor& in = s.input(0);
+  const uint64_t dims[4] = {in.dims[0], convolved(s, 0, in.dims[1]), convolved(s, 1, in.dims[2]), s.output(0).dims[3]};
+  return check_shape(s, s.op.outputs[0], "output", dims, 4);
+}
+
+template <typename Args>
+void set_images(const Call& c, uint8_t zero, uint8_t output, Args& args) noexcept {
+  const Tensor &in = c.input(0), &out = c.output(0);
+  const auto size = [&c](uint8_t i) { return static_cast<size_t>(c.integer(i)); };
+  const auto word = [&c](int i) { return static_cast<int32_t>(c.integer(static_cast<uint8_t>(i))); };
+  args.input = c.in<int8_t>(0);
+  args.panels = c.in<int8_t>(1);
+  args.output = c.out<int8_t>(0);
+  args.batch = in.dims[0];
+  args.in_h = in.dims[1];
+  args.in_w = in.dims[2];
+  args.out_h = out.dims[1];
+  args.out_w = out.dims[2];
+  args.kernel_h = size(kKernelH);
+  args.kernel_w = size(kKernelW);
+  args.stride_h = size(kStrideH);
+  args.stride_w = size(kStrideW);
+  args.pad_top = size(kPadTop);
+  args.pad_left = size(kPadLeft);
+  args.dilation_h = size(kDilationH);
+  args.dilation_w = size(kDilationW);
+  args.input_zero_point = word(zero);
+  args.zero_point = word(output);
+  args.low = word(output + 1);
+  args.high = word(output + 2);
+}
+
+}  // namespace
+
+Status check_products(const Subject& s, const Checked& k) {
+  if (k.is_at_most(kernels::kMaxProductsI8)) return {};
+  return failure(Code::op_shape, Section::program, "%s: a sum of more than %zu products", s.name(), kernels::kMaxProductsI8);
+}
+
+Status check_linear_i8(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_linear_shapes(s, kInt8));
+  ALCOVE_TRY(check_products(s, s.input(0).dims[s.input(0).rank - 1]));
+  ALCOVE_TRY(check_int8_weights(s));
+  ALCOVE_TRY(check_int8_output(s, 0));
+  steps = linear_steps(s, 1);
+  return {};
+}
+
+Status run_linear_i8(const Call& c) noexcept {
+  const Sizes sizes = linear_sizes(c.input(0), c.output(0));
+  const kernels::LinearI8 args = {c.in<int8_t>(0), sizes.k, c.in<int8_t>(1), c.out<int8_t>(0), sizes.n, nullptr, sizes.rows, sizes.n,
+                                  sizes.k, static_cast<int32_t>(c.integer(0)), static_cast<int32_t>(c.integer(1)),
+                                  static_cast<int32_t>(c.integer(2))};
+  split_product(c, sizes, true, kInt8Gain, [&](const Block& at, size_t) noexcept {
+    kernels::LinearI8 some = args;
+    some.input += at.row * sizes.k;
+    some.panels += at.column / 16 * kernels::panel_bytes_i8(sizes.k);
+    some.output += at.row * sizes.n + at.column;
+    some.m = at.rows;
+    some.n = at.columns;
+    c.kernels.linear_i8_i8(some);
+  });
+  return {};
+}
+
+Status check_conv2d_i8(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_images(s, kConvZero, kConvOutput));
+  ALCOVE_TRY(check_integer(s, kGroups, "groups", 1, kMaxDimension));
+  const Tensor &in = s.input(0), &out = s.output(0);
+  const auto groups = static_cast<uint64_t>(s.integer(kGroups));
+  if (in.dims[3] % groups != 0 || out.dims[3] % groups != 0) {
+    return failure(Code::op_shape, Section::program,
+                   "conv2d_i8: %" PRIu32 " and %" PRIu32 " channels are not in %" PRIu64 " groups", in.dims[3], out.dims[3],
+                   groups);
+  }
+  const auto taps = static_cast<uint64_t>(s.integer(kKernelH) * s.integer(kKernelW));
+  const Checked patch = Checked(taps) * (in.dims[3] / groups);
+  ALCOVE_TRY(check_products(s, patch));
+  const uint64_t panels = (out.dims[3] / groups + 15) / 16;
+  ALCOVE_TRY(check_packed(s, Checked(groups) * panels, kernels::panel_bytes_i8(patch.value())));
+  ALCOVE_TRY(check_scratch(s, 1, kernels::conv2d_i8_scratch_bytes(patch.value())));
+  steps = Checked(out.dims[0]) * out.dims[1] * out.dims[2] * groups * panels * 16 * (patch + 32);
+  return {};
+}
+
+Status run_conv2d_i8(const Call& c) noexcept {
+  kernels::Conv2dI8 args{};
+  set_images(c, kConvZero, kConvOutput, args);
+  args.groups = static_cast<size_t>(c.integer(kGroups));
+  args.in_c = c.input(0).dims[3] / args.groups;
+  args.out_c = c.output(0).dims[3] / args.groups;
+  args.linear = c.kernels.linear_i8_i8;
+  const uint64_t work = c.output(0).element_count() * args.kernel_h * args.kernel_w * args.in_c / kInt8Gain;
+  make_column(args);
+  split_bands(c, args, rows_of(args), columns_of(args), 1, work, [&c](kernels::Conv2dI8 band, size_t part) noexcept {
+    band.scratch = c.scratch<int8_t>(part);
+    c.kernels.conv2d_i8_i8(band);
+  });
+  return {};
+}
+
+Status check_depthwise_conv2d_i8(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_images(s, kDepthwiseZero, kDepthwiseOutput));
+  const uint32_t channels = s.input(0).dims[3];
+  ALCOVE_TRY(check_dimension(s, s.op.outputs[0], "output", 3, channels));
+  const auto taps = static_cast<uint64_t>(s.integer(kKernelH) * s.integer(kKernelW));
+  ALCOVE_TRY(check_products(s, taps));
+  ALCOVE_TRY(check_packed(s, (uint64_t{channels} + 15) / 16, kernels::depthwise_panel_bytes_i8(taps)));
+  steps = elements(s.output(0)) * (taps + 32) + pixel_steps(s.output(0));
+  return {};
+}
+
+Status run_depthwise_conv2d_i8(const Call& c) noexcept {
+  kernels::DepthwiseConv2dI8 args{};
+  set_images(c, kDepthwiseZero, kDepthwiseOutput, args);
+  args.channels = c.input(0).dims[3];
+  const uint64_t work = c.output(0).element_count() * args.kernel_h * args.kernel_w;
+  split_bands(c, args, rows_of(args), columns_of(args), 1, work, [&c](const kernels::DepthwiseConv2dI8& band, size_t) noexcept {
+    c.kernels.depthwise_conv2d_i8_i8(band);
+  });
+  return {};
+}
+
+Status check_linear_dynamic_i8(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_float_linear(s));
+  const uint64_t k = s.input(0).dims[s.input(0).rank - 1];
+  ALCOVE_TRY(check_products(s, k));
+  ALCOVE_TRY(check_int8_weights(s));
+  ALCOVE_TRY(check_scratch(s, 1, kernels::linear_dynamic_i8_scratch_bytes(k)));
+  steps = linear_steps(s, 1);
+  return {};
+}
+
+Status run_linear_dynamic_i8(const Call& c) noexcept {
+  const Sizes sizes = linear_sizes(c.input(0), c.output(0));
+  split_product(c, sizes, false, kInt8Gain, [&](const Block& at, size_t part) noexcept {
+    c.kernels.linear_dynamic_i8_f32({c.in<float>(0) + at.row * sizes.k, panels_at(c, at, kernels::panel_bytes_i8(sizes.k)),
+                                     bias_at(c, at), c.out<float>(0) + at.row * sizes.n + at.column, c.scratch<uint8_t>(part),
+                                     c.kernels.linear_i8_i8, at.rows, at.columns, sizes.k});
+  });
+  return {};
+}
+
+Status check_linear_weight_i8(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_float_linear(s));
+  ALCOVE_TRY(check_int8_weights(s));
+  steps = linear_steps(s, 2);
+  return {};
+}
+
+Status run_linear_weight_i8(const Call& c) noexcept {
+  const Sizes sizes = linear_sizes(c.input(0), c.output(0));
+  split_product(c, sizes, false, 1, [&](const Block& at, size_t) noexcept {
+    c.kernels.linear_weight_i8_f32({c.in<float>(0) + at.row * sizes.k, panels_at(c, at, kernels::panel_bytes_i8(sizes.k)),
+                                    bias_at(c, at), c.out<float>(0) + at.row * sizes.n + at.column, at.rows, at.columns, sizes.k,
+                                    false});
+  });
+  return {};
+}
+
+Status check_linear_weight_i4(const Subject& s, Checked& steps) {
+  ALCOVE_TRY(check_float_linear(s));
+  if (s.integer(kGroupSize) != 32 && s.integer(kGroupSize) != 64) {
+    return failure(Code::op_attribute, Section::program, "linear_weight_i4: group is %" PRId64 ", allowed are 32 and 64",
+                   s.integer(kGroupSize));
+  }
+  const Sizes sizes = linear_sizes(s.input(0), s.output(0));
+  ALCOVE_TRY(check_packed(s, (sizes.n + 15) / 16,
+                          kernels::panel_bytes_i4(sizes.k, static_cast<size_t>(s.integer(kGroupSize)))));
+  steps = linear_steps(s, 2);
+  return {};
+}
+
+Status run_linear_weight_i4(const Call& c) noexcept {
+  const Sizes sizes = linear_sizes(c.input(0), c.output(0));
+  const auto group = static_cast<size_t>(c.integer(kGroupSize));
+  split_product(c, sizes, false, 1, [&](const Block& at, size_t) noexcept {
+    c.kernels.linear_weight_i4_f32({c.in<float>(0) + at.row * sizes.k, panels_at(c, at, kernels::panel_bytes_i4(sizes.k, group)),
+                                    bias_at(c, at), c.out<float>(0) + at.row * sizes.n + at.column, at.rows, at.columns, sizes.k,
+                                    group});
+  });
+  return {};
+}
+
+}  // namespace alcove::ops
