@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from alcove.platform.domain.rollout_records import GuardrailRecord
 
-__all__ = ["ExperimentPlan", "LookRecord", "PairRecord", "StoredDecision"]
+__all__ = ["ExperimentPlan", "InterimAnalysis", "PairRecord", "StoredDecision"]
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class PairRecord:
 
 
 @dataclass(frozen=True)
-class LookRecord:
+class InterimAnalysis:
     """A planned look as it was taken, before guardrails.
 
     Attributes:

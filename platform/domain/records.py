@@ -6,8 +6,8 @@ Frozen, no database and no wire type inside.
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from alcove.platform.domain.experiment_records import ExperimentPlan, LookRecord, StoredDecision
-from alcove.platform.domain.rollout_records import Examination, Proposal, RolloutPlan
+from alcove.platform.domain.experiment_records import ExperimentPlan, InterimAnalysis, StoredDecision
+from alcove.platform.domain.rollout_records import AnalysisRecord, Proposal, RolloutPlan
 
 __all__ = [
     "ArmRecord",
@@ -125,7 +125,7 @@ class RolloutRecord:
     stage_started_at_s: int = 0
     control_permyriad: int = 0
     proposal: Proposal | None = None
-    examination: Examination | None = None
+    examination: AnalysisRecord | None = None
     revision: int = 0
 
 
@@ -198,7 +198,7 @@ class ExperimentRecord:
     revision: int = 1
     audience: str = ""
     segment: SegmentRecord | None = None
-    looks: tuple[LookRecord, ...] = ()
+    looks: tuple[InterimAnalysis, ...] = ()
 
 
 @dataclass(frozen=True)

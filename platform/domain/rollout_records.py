@@ -4,19 +4,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 __all__ = [
-    "Examination",
+    "AnalysisRecord",
     "GuardrailRecord",
-    "Judgement",
     "PlanAction",
     "Proposal",
     "RolloutPlan",
     "Stage",
+    "StageDecisionKind",
     "VerdictRecord",
 ]
 
 
 class PlanAction(StrEnum):
-    """What happens by itself; `rollouts/judge.py` says when."""
+    """What happens by itself; `rollouts/decide.py` says when."""
 
     HOLD = "hold"
     PAUSE = "pause"
@@ -24,8 +24,8 @@ class PlanAction(StrEnum):
     HALT = "halt"
 
 
-class Judgement(StrEnum):
-    """What follows from a look at a stage; `rollouts/judge.py` says from what."""
+class StageDecisionKind(StrEnum):
+    """What follows from a look at a stage; `rollouts/decide.py` says from what."""
 
     WAIT = "wait"
     HOLD = "hold"
@@ -109,7 +109,7 @@ class VerdictRecord:
 
 
 @dataclass(frozen=True)
-class Examination:
+class AnalysisRecord:
     """What the reports of a stage said at the last look.
 
     Attributes:
@@ -124,7 +124,7 @@ class Examination:
     """
 
     examined_at_s: int
-    judgement: Judgement
+    judgement: StageDecisionKind
     code: str
     reason: str
     reports: int

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.platform.domain import limits
 from alcove.platform.domain.errors import InvalidFieldError
-from alcove.platform.domain.experiment_records import ExperimentPlan, LookRecord
+from alcove.platform.domain.experiment_records import ExperimentPlan, InterimAnalysis
 from alcove.platform.domain.experiments.analysis import ExperimentResults
 from alcove.platform.domain.records import ExperimentRecord, ExperimentState, SegmentRecord, StoredDecision
 from alcove.platform.domain.rollout_records import GuardrailRecord
@@ -317,7 +317,7 @@ def _estimate(value: float | None, interval: Interval | None) -> pb.Estimate:
     return pb.Estimate(value=value, low=low, high=high)
 
 
-def _look(look: LookRecord) -> pb.Look:
+def _look(look: InterimAnalysis) -> pb.Look:
     return pb.Look(
         report_count=look.reports,
         fraction=look.fraction,

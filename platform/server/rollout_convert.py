@@ -7,7 +7,7 @@ from typing import Final
 from alcove.api.rollout.v1 import rollout_pb2 as pb
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.records import RolloutRecord, RolloutState
-from alcove.platform.domain.rollout_records import Examination, GuardrailRecord, PlanAction, RolloutPlan, Stage
+from alcove.platform.domain.rollout_records import AnalysisRecord, GuardrailRecord, PlanAction, RolloutPlan, Stage
 from alcove.platform.services.rollouts.engine import RolloutSpec
 from alcove.platform.stats import GuardMetric
 
@@ -126,7 +126,7 @@ def _plan_message(plan: RolloutPlan) -> pb.Plan:
     )
 
 
-def _examination_message(found: Examination) -> pb.Examination:
+def _examination_message(found: AnalysisRecord) -> pb.Examination:
     return pb.Examination(
         examined_at_s=found.examined_at_s,
         judgement=found.judgement,

@@ -44,13 +44,13 @@ from alcove.platform.server.rollout_service import RolloutService
 from alcove.platform.server.settings import Settings
 from alcove.platform.server.traces import tracing
 from alcove.platform.services.checking import ChildChecks
+from alcove.platform.services.experiments.monitor import analyze_all as analyze_experiments
 from alcove.platform.services.experiments.monitor import due_experiments
-from alcove.platform.services.experiments.monitor import look_at_all as look_at_experiments
 from alcove.platform.services.mutations import Mutations
 from alcove.platform.services.policy import Publisher
 from alcove.platform.services.publishing import HeldDisk, TreeLock, VersionPublisher, collect
-from alcove.platform.services.rollouts.evidence import RandomisedReports
-from alcove.platform.services.rollouts.monitor import look_at_all
+from alcove.platform.services.rollouts.monitor import analyze_all as analyze_rollouts
+from alcove.platform.services.rollouts.reports import RandomisedReports
 from alcove.platform.store import Store
 from alcove.platform.store.rollouts import watched_rollouts
 from alcove.registry.clock import SYSTEM_CLOCK, Clock
@@ -287,8 +287,8 @@ def _looking(mutations: Mutations) -> Callable[[], Awaitable[None]]:
     async def work() -> None:
         async with mutations.store.read() as session:
             watched, due = await watched_rollouts(session), await due_experiments(session)
-        await look_at_all(watched, mutations.act, evidence)
-        await look_at_experiments(due, mutations.act)
+        await analyze_rollouts(watched, mutations.act, evidence)
+        await analyze_experiments(due, mutations.act)
 
     return work
 

@@ -1,6 +1,6 @@
 """Simulates the runs of a scenario: each is one rollout, window by window.
 
-The policy is compiled from the rollout's record as the server does it; what the reports say is examined, judged and
+The policy is compiled from the rollout's record as the server does it; what the reports say is analyzed, decided and
 acted on by the engine's own pure functions.  A window's reports are looked at when it ends.
 """
 
@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 from alcove.platform.domain.policy import compile_policy
 from alcove.platform.domain.records import Default, RolloutRecord, RolloutState
-from alcove.platform.domain.rollout_records import Judgement
-from alcove.platform.domain.rollouts.analysis import Finding, examine
-from alcove.platform.domain.rollouts.judge import Judged, action_of, judge
+from alcove.platform.domain.rollout_records import StageDecisionKind
+from alcove.platform.domain.rollouts.analysis import AnalysisResult, analyze
+from alcove.platform.domain.rollouts.decide import StageDecision, action_of, decide
 from alcove.platform.domain.rollouts.machine import Action, transition
 from alcove.platform.domain.rollouts.task import stage_task
 from alcove.platform.simulation.aggregation import AggregationMechanism, aggregation_mechanism
@@ -104,7 +104,7 @@ def _run(
     task: TaskPolicy | None = None
     told: AggregationMechanism | None = None
     windows = 0
-    judged = Judged(Judgement.WAIT, "not_begun", "")
+    decision = StageDecision(StageDecisionKind.WAIT, "not_begun", "")
     harmed = completed = None
     for window in range(1, scenario.windows + 1):
         rollout = _compiled(record)
@@ -116,13 +116,13 @@ def _run(
         told.add(fleet.report(rollout, task, chances, scenario.active))
         windows += 1
         now_s += plan.window_s
-        finding = examine(record, told.aggregate(), windows)
-        judged = judge(record, finding, now_s=now_s)
-        looks.append(_look(window, record, finding, judged))
-        action = action_of(record, judged.judgement, is_attested=finding.is_attested)
-        if action is None and judged.judgement is Judgement.READY and scenario.is_advanced:
+        result = analyze(record, told.aggregate(), windows)
+        decision = decide(record, result, now_s=now_s)
+        looks.append(_look(window, record, result, decision))
+        action = action_of(record, decision.judgement, is_attested=result.is_attested)
+        if action is None and decision.judgement is StageDecisionKind.READY and scenario.is_advanced:
             action = Action.ADVANCE
-        if judged.judgement is Judgement.HARM:
+        if decision.judgement is StageDecisionKind.HARM:
             harmed = window
         if action is not None:
             record = transition(record, action, now_s=now_s)
@@ -133,7 +133,7 @@ def _run(
     took_part = fleet.total[fleet.total > 0]
     return Run(
         state=record.state,
-        code=judged.code,
+        code=decision.code,
         harmed_window=harmed,
         completed_window=completed,
         looks=tuple(looks),
@@ -170,13 +170,13 @@ def _compiled(record: RolloutRecord) -> RolloutPolicy | None:
     return policy.features[FEATURE].rollout
 
 
-def _look(window: int, record: RolloutRecord, finding: Finding, judged: Judged) -> Look:
+def _look(window: int, record: RolloutRecord, result: AnalysisResult, decision: StageDecision) -> Look:
     return Look(
         window=window,
         share_permyriad=record.share_permyriad,
         stage=record.stage,
-        reports=finding.reports,
-        judgement=judged.judgement,
-        code=judged.code,
-        differences=tuple((said.low, said.difference, said.high) for said in finding.verdicts),
+        reports=result.reports,
+        judgement=decision.judgement,
+        code=decision.code,
+        differences=tuple((said.low, said.difference, said.high) for said in result.verdicts),
     )

@@ -7,7 +7,7 @@ again, unrandomised, pushes the other cells' estimates out of range; that is for
 reports say is nothing to act on.
 
 What this does not find: a forger who randomises as devices do is like as many devices.  Therefore reports without an
-attested enrolment never halt anything, whatever they say (`rollouts/judge.py`).
+attested enrolment never halt anything, whatever they say (`rollouts/decide.py`).
 
 Groups of cells are looked at, not single ones only, because a group's noise is less than its cells' sum: every cell,
 every outcome of an arm, every arm, every outcome.  All looks and groups together raise a false alarm with probability

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, replace
 
 from alcove.platform.domain.errors import NotFoundError
-from alcove.platform.domain.experiment_records import ExperimentPlan, LookRecord
+from alcove.platform.domain.experiment_records import ExperimentPlan, InterimAnalysis
 from alcove.platform.domain.records import (
     ArmRecord,
     ExperimentRecord,
@@ -29,7 +29,7 @@ __all__ = [
 
 
 _PLAN = TypeAdapter(ExperimentPlan)
-_LOOKS = TypeAdapter(tuple[LookRecord, ...])
+_LOOKS = TypeAdapter(tuple[InterimAnalysis, ...])
 
 
 async def add_experiment(session: AsyncSession, record: ExperimentRecord) -> ExperimentRecord:

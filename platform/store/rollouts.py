@@ -8,7 +8,7 @@ from typing import Any
 
 from alcove.platform.domain.errors import NotFoundError
 from alcove.platform.domain.records import Page, RolloutRecord, RolloutState
-from alcove.platform.domain.rollout_records import Examination, Proposal, RolloutPlan
+from alcove.platform.domain.rollout_records import AnalysisRecord, Proposal, RolloutPlan
 from alcove.platform.domain.rollouts.machine import LIVE
 from alcove.platform.store.tables import RolloutRow
 from pydantic import TypeAdapter
@@ -26,7 +26,7 @@ __all__ = [
 
 _PLAN = TypeAdapter(RolloutPlan)
 _PROPOSAL = TypeAdapter(Proposal)
-_EXAMINATION = TypeAdapter(Examination)
+_EXAMINATION = TypeAdapter(AnalysisRecord)
 _CHANGING = (
     "state",
     "share_permyriad",

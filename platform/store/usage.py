@@ -1,7 +1,7 @@
 """Finds the apps that have, or ever had, a version on their devices; counts rollouts by state and with alarms."""
 
 from alcove.platform.domain.records import RolloutState
-from alcove.platform.domain.rollout_records import Judgement
+from alcove.platform.domain.rollout_records import StageDecisionKind
 from alcove.platform.store.rollouts import live_rollouts
 from alcove.platform.store.tables import DefaultRow, ExperimentRow, RolloutRow, VersionRow
 from sqlalchemy import func, select, union
@@ -39,4 +39,4 @@ async def rollouts_by_state(session: AsyncSession) -> dict[str, int]:
 async def count_alarms(session: AsyncSession) -> int:
     """Return how many rollouts on devices have reports that no devices can have sent, in their present stage."""
     looks = [rollout.examination for rollout in await live_rollouts(session)]
-    return sum(look is not None and look.judgement is Judgement.ALARM for look in looks)
+    return sum(look is not None and look.judgement is StageDecisionKind.ALARM for look in looks)

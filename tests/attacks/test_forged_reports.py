@@ -20,13 +20,13 @@ import pytest
 from alcove.platform.client import DeadlineError, GuardrailPlan, PlatformClient, StagePlan
 from alcove.platform.client import Plan as WirePlan
 from alcove.platform.domain.records import Default, Page, RolloutRecord, RolloutState
-from alcove.platform.domain.rollout_records import GuardrailRecord, Judgement, PlanAction, RolloutPlan, Stage
+from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage, StageDecisionKind
 from alcove.platform.domain.rollouts.task import stage_task
 from alcove.platform.domain.snapshots.rollout import NOT_ATTESTED
 from alcove.platform.services.rollouts import engine
 from alcove.platform.services.rollouts.engine import RolloutSpec
-from alcove.platform.services.rollouts.evidence import RandomisedReports
-from alcove.platform.services.rollouts.monitor import PRINCIPAL, look
+from alcove.platform.services.rollouts.monitor import PRINCIPAL, analyze_rollout
+from alcove.platform.services.rollouts.reports import RandomisedReports
 from alcove.platform.store import Store
 from alcove.platform.store.audit import list_audit
 from alcove.platform.store.publications import last_publication
@@ -94,7 +94,9 @@ class Attacked:
         """What the server does every minute."""
         self.now_s += 60
         async with self.store.write() as session:
-            return await look(UnitOfWork(session, PRINCIPAL, self.now_s), self.rollout.rollout_id, RandomisedReports())
+            return await analyze_rollout(
+                UnitOfWork(session, PRINCIPAL, self.now_s), self.rollout.rollout_id, RandomisedReports()
+            )
 
     async def halt_document(self) -> object:
         """What withdraws versions; None: nothing was."""
@@ -183,13 +185,13 @@ async def test_forged_reports_pause_at_most_whatever_plan_and_forger(
     assert found is not None
     actions = [action for action, _ in await attacked.audited()]
     if forger == "like devices":  # nothing tells it from devices: it harms, as far as anybody can know
-        assert (seen.state, found.judgement, found.is_attested) == (RolloutState.PAUSED, Judgement.HARM, False)
+        assert (seen.state, found.judgement, found.is_attested) == (RolloutState.PAUSED, StageDecisionKind.HARM, False)
         details = (await attacked.audited())[-1][1]
         assert details.get("planned") == (None if action is PlanAction.PAUSE else action)
         assert details.get("because") == (None if action is PlanAction.PAUSE else NOT_ATTESTED)
         assert actions == ["pause rollout"]
     else:
-        assert (seen.state, found.judgement) == (RolloutState.RUNNING, Judgement.ALARM)
+        assert (seen.state, found.judgement) == (RolloutState.RUNNING, StageDecisionKind.ALARM)
         assert actions == ["raise alarm"]
 
 

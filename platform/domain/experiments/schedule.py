@@ -1,4 +1,4 @@
-"""Computes at how many reports the next planned look is due.  Pure; the rule and its reasons are in `looks.py`."""
+"""Computes at how many reports the next planned look is due.  Pure; the rule and its reasons are in `interim.py`."""
 
 from alcove.platform.domain.records import ExperimentRecord
 from alcove.platform.stats import DecisionKind

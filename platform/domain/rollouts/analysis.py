@@ -28,13 +28,13 @@ from alcove.platform.stats import (
 )
 from alcove.registry.limits import POLICY_BUCKETS
 
-__all__ = ["ALPHA", "Finding", "examine"]
+__all__ = ["ALPHA", "AnalysisResult", "analyze"]
 
 ALPHA: Final = 0.05
 
 
 @dataclass(frozen=True)
-class Finding:
+class AnalysisResult:
     """What the reports of a stage say.
 
     Attributes:
@@ -54,7 +54,7 @@ class Finding:
     is_attested: bool = False
 
 
-def examine(rollout: RolloutRecord, aggregate: Aggregate, windows: int) -> Finding:
+def analyze(rollout: RolloutRecord, aggregate: Aggregate, windows: int) -> AnalysisResult:
     """Return what the counts of the present stage say.
 
     Args:
@@ -88,7 +88,7 @@ def examine(rollout: RolloutRecord, aggregate: Aggregate, windows: int) -> Findi
         edges_ms=plan.latency_edges_ms,
         reports_per_device=max(1, windows),
     )
-    return Finding(
+    return AnalysisResult(
         reports=aggregate.reports,
         devices=tuple(arm.devices for arm in compared.arms),
         mismatch=_mismatch(compared),

@@ -14,7 +14,7 @@
                          │ rolled back │                              │ halted │
                          └─────────────┘                              └────────┘
 
-What happens by itself (harm, time out, and advance where the plan has a waiver) is decided in `judge.py` and takes the
+What happens by itself (harm, time out, and advance where the plan has a waiver) is decided in `decide.py` and takes the
 same arrows as a person would.
 
 R1  A share only rises while a rollout lives; the devices that have the version keep it (buckets from 0 up).

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from alcove.platform.domain.errors import FeatureBusyError
 from alcove.platform.domain.experiments.analysis import UNREADABLE, UNREADABLE_ERRORS, evaluate
 from alcove.platform.domain.experiments.claims import check_claims
-from alcove.platform.domain.experiments.looks import is_due, taken
+from alcove.platform.domain.experiments.interim import analyze_interim, is_due
 from alcove.platform.domain.experiments.machine import stopped
 from alcove.platform.domain.records import Default, ExperimentRecord, StoredDecision
 from alcove.platform.domain.snapshots.app import AppSnapshot, Entry
@@ -76,7 +76,7 @@ def analyze_if_due(record: ExperimentRecord, reports: Reports, *, now_s: int) ->
     """
     if not is_due(record, sum(reports.counts)):
         return record, None
-    found = taken(record, reports.task, reports.counts, reports.windows, now_s=now_s)
+    found = analyze_interim(record, reports.task, reports.counts, reports.windows, now_s=now_s)
     record = replace(record, looks=(*record.looks, found))
     details = {
         "look": len(record.looks),

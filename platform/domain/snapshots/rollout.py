@@ -5,8 +5,8 @@ from typing import Final
 
 from alcove.platform.domain.errors import FeatureBusyError, NoDefaultVersionError, OverrideRequiredError
 from alcove.platform.domain.records import Default, RolloutRecord, RolloutState
-from alcove.platform.domain.rollout_records import Examination, Judgement, Proposal
-from alcove.platform.domain.rollouts.judge import action_of, planned_action
+from alcove.platform.domain.rollout_records import AnalysisRecord, Proposal, StageDecisionKind
+from alcove.platform.domain.rollouts.decide import action_of, planned_action
 from alcove.platform.domain.rollouts.machine import Action, transition
 from alcove.platform.domain.snapshots.app import AppSnapshot
 from alcove.registry.policy import VersionRef
@@ -117,7 +117,7 @@ def advance(
 
 
 def follow_plan(
-    app: AppSnapshot, before: RolloutRecord, found: Examination, *, now_s: int, principal: str
+    app: AppSnapshot, before: RolloutRecord, found: AnalysisRecord, *, now_s: int, principal: str
 ) -> AppSnapshot:
     """Return the app after an analysis of a rollout's stage: the analysis is kept, and the plan's action is taken.
 
@@ -139,8 +139,8 @@ def follow_plan(
             return advance(app, rollout, now_s=now_s, principal=principal)
         case _:
             app = app.with_rollout(rollout)
-    is_alarmed = before.examination is not None and before.examination.judgement is Judgement.ALARM
-    if found.judgement is Judgement.ALARM and not is_alarmed:
+    is_alarmed = before.examination is not None and before.examination.judgement is StageDecisionKind.ALARM
+    if found.judgement is StageDecisionKind.ALARM and not is_alarmed:
         app = app.with_entry(ALARM, before.rollout_id, evidence=shown)
     return app
 
@@ -151,7 +151,7 @@ def _evidence(app: AppSnapshot, before: RolloutRecord) -> dict[str, object] | No
         if before.stage == 0:
             return {"evidence": "the first stage, under guardrails"}
         found = before.examination
-        return {"evidence": asdict(found)} if found is not None and found.judgement is Judgement.READY else None
+        return {"evidence": asdict(found)} if found is not None and found.judgement is StageDecisionKind.READY else None
     experiment = app.stopped.get(before.feature)
     if experiment is None or experiment.decision is None or experiment.decision.winner is None:
         return None

@@ -1,9 +1,9 @@
-"""Takes the planned looks of running experiments when they are due, without an operator's call.
+"""Makes the planned interim analyses of running experiments when they are due, without an operator's call.
 
-    each that runs and plans looks ─▶ reports ─▶ due? (looks.py) ─▶ look, kept with the experiment ─▶ audited
+    each that runs and plans looks ─▶ reports ─▶ due? (interim.py) ─▶ look, kept with the experiment ─▶ audited
 
-A look is one transaction, which holds the database's writer lock and asks again whether it is due: with several servers
-one takes it, and the next finds it taken.  All that it knows is in the database, so a restart changes nothing.
+An analysis is one transaction, which holds the database's writer lock and asks again whether it is due: with several
+servers one makes it, and the next finds it made.  All that it knows is in the database, so a restart changes nothing.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 from alcove.platform.domain.errors import PlatformError
 from alcove.platform.domain.experiments.analysis import UNREADABLE_ERRORS
-from alcove.platform.domain.experiments.looks import is_due
+from alcove.platform.domain.experiments.interim import is_due
 from alcove.platform.domain.experiments.schedule import next_look_reports
 from alcove.platform.domain.records import ExperimentRecord, ExperimentState
 from alcove.platform.domain.snapshots.experiment import analyze_if_due
@@ -22,7 +22,7 @@ from alcove.platform.store.experiments import get_experiment, running_experiment
 from alcove.platform.store.unit_of_work import UnitOfWork
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["PRINCIPAL", "due_experiments", "look", "look_at_all"]
+__all__ = ["PRINCIPAL", "analyze_all", "analyze_experiment", "due_experiments"]
 
 PRINCIPAL: Final = "server/experiments"  # of what happens by itself, in the audit log
 _log = structlog.get_logger()
@@ -42,7 +42,7 @@ async def due_experiments(session: AsyncSession) -> list[str]:
     return due
 
 
-async def look_at_all(experiment_ids: Iterable[str], act: Act) -> list[ExperimentRecord]:
+async def analyze_all(experiment_ids: Iterable[str], act: Act) -> list[ExperimentRecord]:
     """Take the looks that are due; one that cannot be taken holds up no other.
 
     Args:
@@ -53,7 +53,7 @@ async def look_at_all(experiment_ids: Iterable[str], act: Act) -> list[Experimen
     for experiment_id in experiment_ids:
 
         async def work(uow: UnitOfWork, experiment_id: str = experiment_id) -> ExperimentRecord:
-            return await look(uow, experiment_id)
+            return await analyze_experiment(uow, experiment_id)
 
         try:
             seen.append(await act(PRINCIPAL, work))
@@ -64,8 +64,8 @@ async def look_at_all(experiment_ids: Iterable[str], act: Act) -> list[Experimen
     return seen
 
 
-async def look(uow: UnitOfWork, experiment_id: str) -> ExperimentRecord:
-    """Take the look of an experiment that is due, if one is, and return it as it is then.
+async def analyze_experiment(uow: UnitOfWork, experiment_id: str) -> ExperimentRecord:
+    """Make the interim analysis of an experiment that is due, if one is, and return it as it is then.
 
     Raises:
         NotFoundError: there is no such experiment.

@@ -1,11 +1,11 @@
-"""Looks at each running rollout that has a control group, and acts as its plan says, without an operator's call.
+"""Analyzes each running rollout that has a control group, and acts as its plan says, without an operator's call.
 
-    each ─▶ counts ─▶ examine (evidence.py) ─▶ judge (judge.py) ─▶ action of the plan ─▶ the arrows that people have
+    each ─▶ counts (reports.py) ─▶ analyze ─▶ decide (decide.py) ─▶ action of the plan ─▶ the arrows that people have
                                                      ├─ none: what was found is kept, for people to see
                                                      └─ alarm: likewise, and audited once a stage
 
-A look is one transaction, which holds the database's writer lock: with several servers each looks, and what one has
-done the next finds done.  All that it knows is in the database, so a restart changes nothing.  Its clock is the
+An analysis is one transaction, which holds the database's writer lock: with several servers each analyzes, and what one
+has done the next finds done.  All that it knows is in the database, so a restart changes nothing.  Its clock is the
 change's.
 """
 
@@ -15,18 +15,18 @@ from typing import Final
 import structlog
 from alcove.platform.domain.errors import PlatformError
 from alcove.platform.domain.records import RolloutRecord, RolloutState
-from alcove.platform.domain.rollout_records import Examination, Judgement, VerdictRecord
-from alcove.platform.domain.rollouts.analysis import Finding, examine
-from alcove.platform.domain.rollouts.judge import Judged, judge, keep_alarm
+from alcove.platform.domain.rollout_records import AnalysisRecord, StageDecisionKind, VerdictRecord
+from alcove.platform.domain.rollouts.analysis import AnalysisResult, analyze
+from alcove.platform.domain.rollouts.decide import StageDecision, decide, keep_alarm
 from alcove.platform.domain.rollouts.task import stage_task
 from alcove.platform.domain.snapshots.rollout import ALARM, follow_plan
 from alcove.platform.services.loading import load_rollout
-from alcove.platform.services.rollouts.evidence import Evidence
+from alcove.platform.services.rollouts.reports import ReportSource
 from alcove.platform.services.saving import save_app
 from alcove.platform.stats import StatsError
 from alcove.platform.store.unit_of_work import UnitOfWork
 
-__all__ = ["PRINCIPAL", "look", "look_at_all"]
+__all__ = ["PRINCIPAL", "analyze_all", "analyze_rollout"]
 
 PRINCIPAL: Final = "server/rollouts"  # of what happens by itself, in the audit log
 _log = structlog.get_logger()
@@ -35,8 +35,8 @@ Act = Callable[[str, Callable[[UnitOfWork], Awaitable[RolloutRecord]]], Awaitabl
 """Runs a change in a transaction of its own, as a principal, and publishes what it decided."""
 
 
-async def look_at_all(rollout_ids: Iterable[str], act: Act, evidence: Evidence) -> list[RolloutRecord]:
-    """Look at rollouts and return them; one that cannot be looked at holds up no other.
+async def analyze_all(rollout_ids: Iterable[str], act: Act, evidence: ReportSource) -> list[RolloutRecord]:
+    """Analyze rollouts and return them; one that cannot be analyzed holds up no other.
 
     Args:
         rollout_ids: of those that are watched.
@@ -47,7 +47,7 @@ async def look_at_all(rollout_ids: Iterable[str], act: Act, evidence: Evidence) 
     for rollout_id in rollout_ids:
 
         async def work(uow: UnitOfWork, rollout_id: str = rollout_id) -> RolloutRecord:
-            return await look(uow, rollout_id, evidence)
+            return await analyze_rollout(uow, rollout_id, evidence)
 
         try:
             seen.append(await act(PRINCIPAL, work))
@@ -58,8 +58,8 @@ async def look_at_all(rollout_ids: Iterable[str], act: Act, evidence: Evidence) 
     return seen
 
 
-async def look(uow: UnitOfWork, rollout_id: str, evidence: Evidence) -> RolloutRecord:
-    """Look at one rollout, act as its plan says, and return it as it is then.
+async def analyze_rollout(uow: UnitOfWork, rollout_id: str, evidence: ReportSource) -> RolloutRecord:
+    """Analyze one rollout, act as its plan says, and return it as it is then.
 
     Raises:
         NotFoundError: there is no such rollout.
@@ -70,30 +70,30 @@ async def look(uow: UnitOfWork, rollout_id: str, evidence: Evidence) -> RolloutR
     if rollout.state is not RolloutState.RUNNING or task is None:
         return rollout
     try:
-        finding = examine(rollout, *await evidence.read(uow.session, task))
+        result = analyze(rollout, *await evidence.read(uow.session, task))
     except StatsError as error:
-        finding = Finding(0, (), "", ())
-        judged = Judged(Judgement.HOLD, "unreadable", f"the reports could not be read: {error}")
+        result = AnalysisResult(0, (), "", ())
+        decision = StageDecision(StageDecisionKind.HOLD, "unreadable", f"the reports could not be read: {error}")
     else:
-        judged = judge(rollout, finding, now_s=uow.now_s)
-    examination = _examination(rollout, finding, keep_alarm(rollout, judged), uow.now_s)
+        decision = decide(rollout, result, now_s=uow.now_s)
+    examination = _examination(rollout, result, keep_alarm(rollout, decision), uow.now_s)
     after = follow_plan(before, rollout, examination, now_s=uow.now_s, principal=uow.principal)
     if any(entry.action == ALARM for entry in after.entries):
         _log.error("reports that no devices can have sent", rollout=rollout_id, reason=examination.reason)
     return (await save_app(uow, before, after)).rollouts[rollout_id]
 
 
-def _examination(rollout: RolloutRecord, finding: Finding, judged: Judged, now_s: int) -> Examination:
-    return Examination(
+def _examination(rollout: RolloutRecord, result: AnalysisResult, decision: StageDecision, now_s: int) -> AnalysisRecord:
+    return AnalysisRecord(
         examined_at_s=now_s,
-        judgement=judged.judgement,
-        code=judged.code,
-        reason=judged.reason,
-        reports=finding.reports,
-        devices=finding.devices,
+        judgement=decision.judgement,
+        code=decision.code,
+        reason=decision.reason,
+        reports=result.reports,
+        devices=result.devices,
         verdicts=tuple(
             VerdictRecord(guardrail.metric, str(said.kind), said.difference, said.low, said.high, said.reason)
-            for guardrail, said in zip(rollout.plan.guardrails, finding.verdicts, strict=False)  # none without reports
+            for guardrail, said in zip(rollout.plan.guardrails, result.verdicts, strict=False)  # none without reports
         ),
-        is_attested=finding.is_attested,
+        is_attested=result.is_attested,
     )

@@ -9,11 +9,11 @@ import pytest
 from alcove.platform.domain.catalog_records import FeatureRules
 from alcove.platform.domain.errors import NotFoundError, OverrideRequiredError, OwnApprovalError
 from alcove.platform.domain.records import Default, Page, RolloutRecord, RolloutState
-from alcove.platform.domain.rollout_records import GuardrailRecord, Judgement, PlanAction, RolloutPlan, Stage
+from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage, StageDecisionKind
 from alcove.platform.domain.rollouts.task import stage_task
 from alcove.platform.services.rollouts import engine
 from alcove.platform.services.rollouts.engine import RolloutSpec
-from alcove.platform.services.rollouts.monitor import PRINCIPAL, look, look_at_all
+from alcove.platform.services.rollouts.monitor import PRINCIPAL, analyze_all, analyze_rollout
 from alcove.platform.stats import Aggregate
 from alcove.platform.store import Store
 from alcove.platform.store.audit import AuditEntry, list_audit
@@ -46,7 +46,7 @@ class Given:
     asked: list[TaskPolicy] = field(default_factory=list)
 
     async def read(self, session: AsyncSession, task: TaskPolicy) -> tuple[Aggregate, int]:
-        """As Evidence."""
+        """As ReportSource."""
         self.asked.append(task)
         estimates = np.zeros(task.layout.shape[:3])
         for arm, (devices, crashed) in enumerate(zip(self.devices, self.crashed, strict=True)):
@@ -87,7 +87,7 @@ class Life:
     async def look(self, evidence: Given, after_s: int = DAY) -> RolloutRecord:
         """Look after some time; return the rollout as the store has it then."""
         self.now_s += after_s
-        returned = await self.change(lambda uow: look(uow, self.rollout_id, evidence), PRINCIPAL)
+        returned = await self.change(lambda uow: analyze_rollout(uow, self.rollout_id, evidence), PRINCIPAL)
         kept = await self.now()
         assert replace(returned, revision=kept.revision, policy_serial=kept.policy_serial) == kept
         return kept
@@ -200,7 +200,7 @@ async def test_impossible_reports_hold_and_raise_an_alarm_once(life: Life) -> No
         held = await life.look(evidence, 4 * DAY)
         assert held.examination is not None
         assert (held.state, held.stage) == (RolloutState.RUNNING, 1)
-        assert (held.examination.judgement, held.examination.code) == (Judgement.ALARM, "impossible_reports")
+        assert (held.examination.judgement, held.examination.code) == (StageDecisionKind.ALARM, "impossible_reports")
         assert "can have at least 0" in held.examination.reason
     assert [entry.action for entry in await life.audit()].count("raise alarm") == 1
     async with life.store.read() as session:
@@ -219,12 +219,12 @@ async def test_a_safe_stage_waits_for_a_person(life: Life) -> None:
     await life.begin()
     early = await life.look(Given(), 60)
     assert early.examination is not None
-    assert (early.examination.judgement, early.examination.code) == (Judgement.WAIT, "minimum_time")
+    assert (early.examination.judgement, early.examination.code) == (StageDecisionKind.WAIT, "minimum_time")
     with pytest.raises(OverrideRequiredError):
         await life.advance()
     ready = await life.look(Given())
     assert ready.examination is not None
-    assert (ready.state, ready.stage, ready.examination.judgement) == (RolloutState.RUNNING, 1, Judgement.READY)
+    assert (ready.state, ready.stage, ready.examination.judgement) == (RolloutState.RUNNING, 1, StageDecisionKind.READY)
     assert ready.revision == early.revision  # a look is no change: an etag that was read stays good
     assert (await life.advance()).stage == 2
     assert (await life.last_details())["evidence"]["judgement"] == "ready"
@@ -259,7 +259,11 @@ async def test_what_does_not_tell_holds_and_then_times_out(life: Life, name: str
     for _ in range(10):
         held = await life.look(evidence)
         assert held.examination is not None
-        assert (held.state, held.examination.judgement, held.examination.code) == ("running", Judgement.HOLD, code)
+        assert (held.state, held.examination.judgement, held.examination.code) == (
+            "running",
+            StageDecisionKind.HOLD,
+            code,
+        )
     late = await life.look(evidence)
     assert late.state is (RolloutState.ROLLED_BACK if evidence.is_attested else RolloutState.PAUSED)
     details = await life.last_details()
@@ -272,7 +276,7 @@ async def test_by_default_a_time_out_only_says_so(life: Life) -> None:
     await life.begin()
     late = await life.look(Given(devices=(0, 0)), 11 * DAY)
     assert late.examination is not None
-    assert (late.state, late.examination.judgement) == (RolloutState.RUNNING, Judgement.TIMEOUT)
+    assert (late.state, late.examination.judgement) == (RolloutState.RUNNING, StageDecisionKind.TIMEOUT)
 
 
 async def test_a_paused_rollout_is_left_alone(life: Life) -> None:
@@ -317,7 +321,7 @@ async def test_a_rollout_that_cannot_be_looked_at_holds_up_no_other(life: Life) 
 
     failures: list[Exception] = [ZeroDivisionError(), NotFoundError("rollout", "ro-1"), StorageError("tree", "full")]
     watched = ["ro-1", "ro-2", "ro-3", life.rollout_id]
-    (seen,) = await look_at_all(watched, act, Given(crashed=(0.0, 0.2), is_attested=True))
+    (seen,) = await analyze_all(watched, act, Given(crashed=(0.0, 0.2), is_attested=True))
     assert seen.rollout_id == life.rollout_id
 
 
@@ -336,7 +340,7 @@ async def test_a_restart_forgets_nothing_and_two_servers_act_once(life: Life) ->
         watched = await watched_rollouts(session)
     assert watched == [life.rollout_id]
     for _ in range(2):  # both servers have read the list before either acted
-        await look_at_all(watched, act, Given(crashed=(0.0, 0.2), is_attested=True))
+        await analyze_all(watched, act, Given(crashed=(0.0, 0.2), is_attested=True))
     assert acted == [PRINCIPAL] * 2
     assert [entry.action for entry in await life.audit()].count("halt rollout") == 1
     async with life.store.read() as session:

@@ -1,4 +1,4 @@
-"""Judges a look at a stage: the first rule that applies says what follows.  Pure.
+"""Decides what follows from an analysis of a stage, by the first rule that applies.  Pure.
 
 0. ALARM    the counts are none that devices can have sent, now or at an earlier look at this stage: nothing that they
             say is acted on, and the stage advances by a person's stated reason alone
@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from alcove.platform.domain.records import RolloutRecord
-from alcove.platform.domain.rollout_records import Judgement, PlanAction
-from alcove.platform.domain.rollouts.analysis import Finding
+from alcove.platform.domain.rollout_records import PlanAction, StageDecisionKind
+from alcove.platform.domain.rollouts.analysis import AnalysisResult
 from alcove.platform.domain.rollouts.machine import Action
 from alcove.platform.stats import GuardKind
 
-__all__ = ["Judged", "action_of", "judge", "keep_alarm", "planned_action"]
+__all__ = ["StageDecision", "action_of", "decide", "keep_alarm", "planned_action"]
 
 _ACTIONS: Final = {
     PlanAction.PAUSE: Action.PAUSE,
@@ -36,48 +36,52 @@ _ACTIONS: Final = {
 
 
 @dataclass(frozen=True)
-class Judged:
+class StageDecision:
     """What follows, the rule that says so, and one sentence for people."""
 
-    judgement: Judgement
+    judgement: StageDecisionKind
     code: str
     reason: str
 
 
-def judge(rollout: RolloutRecord, finding: Finding, *, now_s: int) -> Judged:
+def decide(rollout: RolloutRecord, result: AnalysisResult, *, now_s: int) -> StageDecision:
     """Return what follows from the reports of the present stage.
 
     Args:
         rollout: running, with a control group.
-        finding: what its reports say.
+        result: what its reports say.
         now_s: seconds since 1970.
     """
-    if finding.alarm:
-        return Judged(Judgement.ALARM, "impossible_reports", finding.alarm)
-    guarded = tuple(zip(rollout.plan.guardrails, finding.verdicts, strict=False))  # no verdicts without reports
+    if result.alarm:
+        return StageDecision(StageDecisionKind.ALARM, "impossible_reports", result.alarm)
+    guarded = tuple(zip(rollout.plan.guardrails, result.verdicts, strict=False))  # no verdicts without reports
     for guardrail, verdict in guarded:
         if verdict.kind is GuardKind.HARMFUL:
-            return Judged(Judgement.HARM, f"harmful_{guardrail.metric}", verdict.reason)
-    judged = _harmless(rollout, finding, now_s)
+            return StageDecision(StageDecisionKind.HARM, f"harmful_{guardrail.metric}", verdict.reason)
+    decision = _harmless(rollout, result, now_s)
     age_s, timeout_s = now_s - rollout.stage_started_at_s, rollout.plan.timeout_s
-    if judged.judgement is not Judgement.READY and timeout_s and age_s > timeout_s:
-        reason = f"stage {rollout.stage} was not found safe in {timeout_s} s: {judged.reason}"
-        return Judged(Judgement.TIMEOUT, judged.code, reason)
-    return judged
+    if decision.judgement is not StageDecisionKind.READY and timeout_s and age_s > timeout_s:
+        reason = f"stage {rollout.stage} was not found safe in {timeout_s} s: {decision.reason}"
+        return StageDecision(StageDecisionKind.TIMEOUT, decision.code, reason)
+    return decision
 
 
-def keep_alarm(rollout: RolloutRecord, judged: Judged) -> Judged:
+def keep_alarm(rollout: RolloutRecord, decision: StageDecision) -> StageDecision:
     """Return the alarm of an earlier look at the same stage in the place of what a later one says; else that.
 
     Forged reports stay among those that are counted, and honest ones would hide them bit by bit.
     """
     before = rollout.examination
-    if before is None or before.judgement is not Judgement.ALARM or judged.judgement is Judgement.ALARM:
-        return judged
-    return Judged(Judgement.ALARM, before.code, before.reason)
+    if (
+        before is None
+        or before.judgement is not StageDecisionKind.ALARM
+        or decision.judgement is StageDecisionKind.ALARM
+    ):
+        return decision
+    return StageDecision(StageDecisionKind.ALARM, before.code, before.reason)
 
 
-def action_of(rollout: RolloutRecord, judgement: Judgement, *, is_attested: bool) -> Action | None:
+def action_of(rollout: RolloutRecord, judgement: StageDecisionKind, *, is_attested: bool) -> Action | None:
     """Return what the server does by itself; None: nothing.
 
     Args:
@@ -85,33 +89,35 @@ def action_of(rollout: RolloutRecord, judgement: Judgement, *, is_attested: bool
         judgement: what follows from its reports.
         is_attested: each of them came from an enrolled device; else a pause takes the place of a roll back or a halt.
     """
-    if judgement is Judgement.READY:
+    if judgement is StageDecisionKind.READY:
         return Action.ADVANCE if rollout.plan.waiver else None
     planned = planned_action(rollout, judgement)
     return planned if planned is None or is_attested else Action.PAUSE
 
 
-def planned_action(rollout: RolloutRecord, judgement: Judgement) -> Action | None:
+def planned_action(rollout: RolloutRecord, judgement: StageDecisionKind) -> Action | None:
     """Return what the plan asks for where a stage is harmful or late, whoever sent the reports; None: nothing."""
-    if judgement is Judgement.HARM:
+    if judgement is StageDecisionKind.HARM:
         return _ACTIONS[rollout.plan.on_harm]
-    return _ACTIONS.get(rollout.plan.on_timeout) if judgement is Judgement.TIMEOUT else None
+    return _ACTIONS.get(rollout.plan.on_timeout) if judgement is StageDecisionKind.TIMEOUT else None
 
 
-def _harmless(rollout: RolloutRecord, finding: Finding, now_s: int) -> Judged:
+def _harmless(rollout: RolloutRecord, result: AnalysisResult, now_s: int) -> StageDecision:
     stage = rollout.plan.stages[rollout.stage - 1]
     age_s = now_s - rollout.stage_started_at_s
-    if finding.reports == 0:
-        return Judged(Judgement.HOLD, "no_reports", "there are no reports of this stage yet")
-    if finding.mismatch:
-        return Judged(Judgement.HOLD, "sample_ratio_mismatch", finding.mismatch)
+    if result.reports == 0:
+        return StageDecision(StageDecisionKind.HOLD, "no_reports", "there are no reports of this stage yet")
+    if result.mismatch:
+        return StageDecision(StageDecisionKind.HOLD, "sample_ratio_mismatch", result.mismatch)
     if age_s < stage.minimum_s:
-        return Judged(Judgement.WAIT, "minimum_time", f"the stage is {age_s} s old, of at least {stage.minimum_s} s")
-    fewest = min(finding.devices)
+        return StageDecision(
+            StageDecisionKind.WAIT, "minimum_time", f"the stage is {age_s} s old, of at least {stage.minimum_s} s"
+        )
+    fewest = min(result.devices)
     if fewest < stage.minimum_cohort:
         reason = f"a group has about {max(fewest, 0.0):.0f} devices of at least {stage.minimum_cohort}"
-        return Judged(Judgement.HOLD, "below_minimum_cohort", reason)
-    for guardrail, verdict in zip(rollout.plan.guardrails, finding.verdicts, strict=True):
+        return StageDecision(StageDecisionKind.HOLD, "below_minimum_cohort", reason)
+    for guardrail, verdict in zip(rollout.plan.guardrails, result.verdicts, strict=True):
         if verdict.kind is not GuardKind.SAFE:
-            return Judged(Judgement.HOLD, f"inconclusive_{guardrail.metric}", verdict.reason)
-    return Judged(Judgement.READY, "safe", "every guardrail is safe")
+            return StageDecision(StageDecisionKind.HOLD, f"inconclusive_{guardrail.metric}", verdict.reason)
+    return StageDecision(StageDecisionKind.READY, "safe", "every guardrail is safe")

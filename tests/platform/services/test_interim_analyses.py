@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from alcove.platform.domain.experiment_records import ExperimentPlan, LookRecord
+from alcove.platform.domain.experiment_records import ExperimentPlan, InterimAnalysis
 from alcove.platform.domain.experiments.analysis import ExperimentResults, evaluate
-from alcove.platform.domain.experiments.looks import is_due, taken
+from alcove.platform.domain.experiments.interim import analyze_interim, is_due
 from alcove.platform.domain.experiments.machine import started
 from alcove.platform.domain.experiments.schedule import next_look_reports
 from alcove.platform.domain.experiments.task import task_of
@@ -24,7 +24,7 @@ from alcove.platform.domain.rollout_records import GuardrailRecord
 from alcove.platform.domain.snapshots import experiment as actions
 from alcove.platform.server.experiment_convert import experiment_message, results_message
 from alcove.platform.services.experiments import engine
-from alcove.platform.services.experiments.monitor import PRINCIPAL, due_experiments, look, look_at_all
+from alcove.platform.services.experiments.monitor import PRINCIPAL, analyze_all, analyze_experiment, due_experiments
 from alcove.platform.stats import ArgumentError, ReasonCode
 from alcove.platform.stats.group_sequential import boundaries
 from alcove.platform.store import Store
@@ -99,7 +99,7 @@ class Life:
         """What the server does every minute."""
         async with self.store.read() as session:
             due = await due_experiments(session)
-        await look_at_all(due, self.act)
+        await analyze_all(due, self.act)
         return await self.now()
 
     async def now(self) -> ExperimentRecord:
@@ -257,7 +257,7 @@ async def test_servers_that_come_at_once_take_one_look(life: Life) -> None:
     async with life.store.read() as session:
         due = await due_experiments(session)
     assert due == ["ex-1"]
-    await asyncio.gather(*(look_at_all(due, life.act) for _ in range(4)))
+    await asyncio.gather(*(analyze_all(due, life.act) for _ in range(4)))
     assert len((await life.now()).looks) == 1
 
 
@@ -269,7 +269,7 @@ async def test_an_experiment_without_planned_looks_is_decided_at_any_time(store:
     assert (record.looks, next_look_reports(record)) == ((), None)
     found = await life.results()
     assert (found.decision.winner, found.next_look_reports) == (1, None)
-    assert await life.act("operator/a", lambda uow: look(uow, "ex-1")) == record
+    assert await life.act("operator/a", lambda uow: analyze_experiment(uow, "ex-1")) == record
 
 
 async def test_what_is_told_of_looks_is_all_on_the_wire(life: Life) -> None:
@@ -297,7 +297,7 @@ async def test_reports_that_statistics_refuse_hold_up_no_other_and_no_stop(
     def refuse(*_: object, **__: object) -> None:
         raise ArgumentError("reports", "fewer", "more")
 
-    monkeypatch.setattr(actions, "taken", refuse)
+    monkeypatch.setattr(actions, "analyze_interim", refuse)
     assert (await life.tick()).looks == ()
     stopped = await life.stop()
     assert stopped.decision is not None
@@ -327,7 +327,7 @@ def test_a_look_that_is_not_due_is_not_taken() -> None:
     record = started(draft(), now_s=1000)
     task = task_of(record)
     with pytest.raises(ArgumentError, match="at least 20000"):
-        taken(record, task, told(record, 19_999, EVEN, (0, 0)), 1, now_s=1)
+        analyze_interim(record, task, told(record, 19_999, EVEN, (0, 0)), 1, now_s=1)
     assert evaluate(record, task, [0] * task.cell_count, 0).decision.code == ReasonCode.BEFORE_FIRST_LOOK
 
 
@@ -335,12 +335,12 @@ def test_so_early_a_look_that_nothing_can_be_called_has_no_boundary() -> None:
     """Twenty looks: at the first the boundary is infinite, so it is absent, and the pair's interval too."""
     plan = ExperimentPlan(looks=20, planned_reports=HORIZON)
     record = started(draft(plan), now_s=1000)
-    found = taken(record, task_of(record), told(record, HORIZON // 20, (0.1, 0.9), (0, 0)), 1, now_s=1)
+    found = analyze_interim(record, task_of(record), told(record, HORIZON // 20, (0.1, 0.9), (0, 0)), 1, now_s=1)
     assert (found.boundary, found.decision.kind) == (None, "inconclusive")
     assert (found.pairs[0].low, found.pairs[0].high, found.pairs[0].adjusted_p) == (None, None, None)
 
 
-def _any_look(reports: int) -> LookRecord:
+def _any_look(reports: int) -> InterimAnalysis:
     record = started(draft(ExperimentPlan(looks=2, planned_reports=2)), now_s=1000)
-    found = taken(record, task_of(record), told(record, 2, EVEN, (0, 0)), 1, now_s=1)
+    found = analyze_interim(record, task_of(record), told(record, 2, EVEN, (0, 0)), 1, now_s=1)
     return replace(found, reports=reports)

@@ -1,4 +1,4 @@
-"""Says when a planned look (interim analysis) of an experiment is due, and takes it.  Pure.
+"""Makes the planned interim analyses (looks) of an experiment when they are due.  Pure.
 
 An experiment may plan K looks instead of any number of them (`plan.looks`).  A look is due when its reports first reach
 the next k / K of `plan.planned_reports`, but no sooner than half a step after the look before, so that two are never
@@ -6,20 +6,20 @@ nearly one; the last one is that which finds all planned reports in.  Who is lat
 
 L1  A look is decided from the counts of its moment alone, and kept; later reports change nothing of it.
 L2  When a look is due depends on the number of reports only, never on what they say.
-L3  No look is taken after a winner was found, or after the last one.
+L3  No analysis is made after a winner was found, or after the last one.
 """
 
 import math
 from collections.abc import Sequence
 
-from alcove.platform.domain.experiment_records import LookRecord, PairRecord, StoredDecision
+from alcove.platform.domain.experiment_records import InterimAnalysis, PairRecord, StoredDecision
 from alcove.platform.domain.experiments.analysis import ALPHA, aggregate_of, compared, find_alarm
 from alcove.platform.domain.experiments.schedule import next_look_reports
 from alcove.platform.domain.records import ExperimentRecord
 from alcove.platform.stats import ArgumentError, Decision, DecisionKind, Difference, GroupSequential, ReasonCode
 from alcove.registry.policy import TaskPolicy
 
-__all__ = ["is_due", "taken"]
+__all__ = ["analyze_interim", "is_due"]
 
 
 def is_due(record: ExperimentRecord, reports: int) -> bool:
@@ -28,8 +28,10 @@ def is_due(record: ExperimentRecord, reports: int) -> bool:
     return due is not None and reports >= due
 
 
-def taken(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], windows: int, *, now_s: int) -> LookRecord:
-    """Return the look at `counts`, one per cell of the task; L1.
+def analyze_interim(
+    record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], windows: int, *, now_s: int
+) -> InterimAnalysis:
+    """Return the interim analysis of `counts`, one per cell of the task; L1.
 
     Raises:
         StatsError: the counts are more than statistics accept, or no look is due.
@@ -44,7 +46,7 @@ def taken(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], win
     if alarm := find_alarm(record, aggregate):
         decision = Decision(DecisionKind.INCONCLUSIVE, None, ReasonCode.IMPOSSIBLE_REPORTS, alarm)
     boundary = look.critical_value(reports=reports, alpha=ALPHA / len(found.pairs))
-    return LookRecord(
+    return InterimAnalysis(
         reports=reports,
         fraction=look.fraction,
         boundary=boundary if math.isfinite(boundary) else None,

@@ -1,4 +1,4 @@
-"""Reads the reports of a rollout's stage; where they come from is behind `Evidence`."""
+"""Reads the reports of a rollout's stage; where they come from is behind `ReportSource`."""
 
 from fractions import Fraction
 from typing import Protocol
@@ -8,10 +8,10 @@ from alcove.platform.store.reports import cell_counts, window_count
 from alcove.registry.policy import TaskPolicy
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["Evidence", "RandomisedReports"]
+__all__ = ["RandomisedReports", "ReportSource"]
 
 
-class Evidence(Protocol):
+class ReportSource(Protocol):
     """Where a stage's counts come from."""
 
     async def read(self, session: AsyncSession, task: TaskPolicy) -> tuple[Aggregate, int]:
