@@ -21,6 +21,7 @@ from alcove.platform.stats.aggregate import FloatArray
 from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.power import Mechanism, MetricModel, PowerModel
 from alcove.platform.stats.pre_period import middles_of
+from scipy.special import betaln
 
 CORRELATION = 0.6
 """Of a device's earlier share and a later outcome: high for one outcome, so that what does not pay at it never does."""
@@ -55,7 +56,7 @@ def joint_model(
     found = np.zeros((len(edges) + 2, 2))
     for accepted in range(answers + 1):
         weight = math.comb(answers, accepted) * math.exp(
-            _log_beta(first + accepted, second + answers - accepted) - _log_beta(first, second)
+            betaln(first + accepted, second + answers - accepted) - betaln(first, second)
         )
         later = (first + accepted) / (total + answers)
         place = int(np.searchsorted(np.asarray(edges), accepted / answers, side="right")) + 1
@@ -118,7 +119,3 @@ def _cells(by_outcome: FloatArray, outcomes: int, latency_bins: int) -> FloatArr
     cells = np.zeros((outcomes, latency_bins * by_outcome.shape[1]))
     cells[:2] = np.tile(by_outcome, latency_bins) / latency_bins
     return cells
-
-
-def _log_beta(first: float, second: float) -> float:
-    return math.lgamma(first) + math.lgamma(second) - math.lgamma(first + second)

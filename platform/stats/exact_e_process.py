@@ -22,6 +22,7 @@ import math
 
 import numpy as np
 from alcove.platform.stats.aggregate import FloatArray
+from scipy.special import betaln
 
 _STEPS = 48
 """Bisections of the nuisance rate: an interval of 1 shrinks below 1e-14."""
@@ -111,9 +112,7 @@ def _share(events: FloatArray, sizes: FloatArray) -> FloatArray:
 
 def _log_mixture(events: FloatArray, sizes: FloatArray) -> FloatArray:
     """Return log m(k, n)."""
-    mixed: FloatArray = (
-        log_gamma(events + 0.5) + log_gamma(sizes - events + 0.5) - log_gamma(sizes + 1.0) - math.log(math.pi)
-    )
+    mixed: FloatArray = betaln(events + 0.5, sizes - events + 0.5) - math.log(math.pi)
     return mixed
 
 
@@ -132,21 +131,3 @@ def _slope(events: FloatArray, sizes: FloatArray, rate: FloatArray) -> FloatArra
     rate = np.clip(rate, 1e-300, 1.0 - 1e-16)
     slope: FloatArray = events / rate - (sizes - events) / (1.0 - rate)
     return slope
-
-
-def log_gamma(values: FloatArray) -> FloatArray:
-    """Return log Gamma of positive values by Stirling's series from 10 up, after shifting smaller ones; error < 1e-12.
-
-    Source: NIST DLMF 5.11.1 and 5.5.1. (numpy has none, and scipy is no dependency of a server.)
-    """
-    shift = np.ones_like(values)
-    shifted = np.array(values, dtype=np.float64)
-    for _ in range(10):
-        is_small = shifted < 10.0
-        shift = np.where(is_small, shift * shifted, shift)
-        shifted = np.where(is_small, shifted + 1.0, shifted)
-    inverse = 1.0 / shifted
-    square = inverse * inverse
-    series = inverse * (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square * (1 / 1680 - square / 1188))))
-    stirling: FloatArray = (shifted - 0.5) * np.log(shifted) - shifted + 0.5 * math.log(2.0 * math.pi) + series
-    return stirling - np.log(shift)

@@ -34,6 +34,7 @@ from typing import Self
 import numpy as np
 from alcove.platform.stats.aggregate import FloatArray
 from alcove.platform.stats.errors import ArgumentError
+from scipy.special import erfc
 
 P_HIGHEST = 0.2
 """P-values above it are told as 1: nothing is decided there, and at large alphas boundaries no longer fall with it."""
@@ -47,7 +48,8 @@ LEAST_INCREMENT = 1e-4
 _NOTHING = 1e-14  # spending below rounding: no boundary, and the next look has it
 _FARTHEST = 8.0  # standard deviations; beyond lies less than 1e-15
 _POINTS_PER_DEVIATION = 6  # Simpson's rule is then good to 1e-6 (tests)
-_BOUND_PRECISION = 1e-9  # standard deviations
+_BOUND_PRECISION = 1e-12  # standard deviations
+_LEAST_MASS = 1e-300  # stands for none, which has no logarithm
 _P_PRECISION = 1e-4  # of the logarithm
 
 
@@ -218,30 +220,21 @@ class _Uncalled:
         """Return the mass whose score at a later time exceeds `bound` standard deviations."""
         step = information - self.information
         edges = bound * math.sqrt(information) - self.points - drift_rate * step
-        return 0.5 * float(self.masses @ _erfc(edges / math.sqrt(2.0 * step)))
+        return 0.5 * float(self.masses @ erfc(edges / math.sqrt(2.0 * step)))
 
     def boundary(self, information: float, mass: float) -> float:
-        """Return the bound that `mass` exceeds, where S is symmetric.
+        """Return the bound that `mass` exceeds, where S is symmetric; 0 where less than that is left.
 
-        Newton's steps on the logarithm, which is concave (the density is log-concave), so that they come down from the
-        bound of a run that nothing stopped; halving where that bound is so far out that no mass is left to see.
+        Searched on the logarithm, which is nearly a parabola, below the bound of a run that nothing stopped.
         """
-        step, root = information - self.information, math.sqrt(information)
-        low, high = 0.0, -NormalDist().inv_cdf(mass)
-        bound = high
-        while high - low > _BOUND_PRECISION:
-            found = self.beyond(information, bound)
-            low, high = (bound, high) if found > mass else (low, bound)
-            following = (low + high) / 2.0
-            if found > 0.0:
-                edges = (bound * root - self.points) ** 2 / (2.0 * step)
-                density = root * float(self.masses @ np.exp(-edges)) / math.sqrt(2.0 * math.pi * step)
-                newton = bound + math.log(found / mass) * found / density
-                if abs(newton - bound) < _BOUND_PRECISION:
-                    return max(newton, 0.0)
-                following = newton if low < newton < high else following
-            bound = following
-        return bound
+        from scipy.optimize import brentq  # noqa: PLC0415 - a third of a second, and only planned analyses need it
+
+        def excess(bound: float) -> float:
+            return math.log(max(self.beyond(information, bound), _LEAST_MASS) / mass)
+
+        if excess(0.0) <= 0.0:
+            return 0.0
+        return float(brentq(excess, 0.0, 1.0 - NormalDist().inv_cdf(mass), xtol=_BOUND_PRECISION))
 
     def after(self, information: float, bound: float, *, following: float, drift_rate: float = 0.0) -> "_Uncalled":
         """Return what is left after a look, on a grid fine enough for the step to the one `following`."""
@@ -266,10 +259,6 @@ def _power(drift_rate: float, information: tuple[float, ...], bounds: tuple[floa
         if place + 1 < len(information):
             state = state.after(reached, bound, following=information[place + 1], drift_rate=drift_rate)
     return total
-
-
-def _erfc(values: FloatArray) -> FloatArray:
-    return np.array([math.erfc(value) for value in values.tolist()])
 
 
 def _check_information(information: Sequence[float]) -> None:
