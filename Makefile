@@ -113,7 +113,7 @@ docs: $(INSTALLED) ## Write the documents that commands print
 	@$(BIN)/python -m benchmarks.scale --write docs/performance.md
 	@$(BIN)/python -m benchmarks.checkins --write docs/performance.md
 	@$(BIN)/python -m benchmarks.rpc --write docs/performance.md
-	@$(BIN)/python -m alcove.runtime.coverage --write docs/coverage.md
+	@$(BIN)/python -m benchmarks.coverage --write docs/coverage.md
 	@$(BIN)/python -m benchmarks.architectures --write docs/architectures.md
 
 site: $(INSTALLED) ## Build the documentation site into build/site, without network; fails at a broken link

@@ -11,13 +11,13 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alcove.runtime.coverage.workers import in_processes
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from benchmarks.architectures.registry import architectures
 from benchmarks.architectures.run import BOUND, Result, evaluate_named, lost
+from benchmarks.coverage.workers import in_processes
 from benchmarks.options import write_json
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ def suggest_form(target: str) -> str:
     near = difflib.get_close_matches(name, known, n=2, cutoff=0.7)
     if near:
         return f"no rule for it; near it: {' and '.join(near)}"
-    return f"no rule for it; python -m alcove.runtime.coverage lists the {len(known)} operators that have one"
+    return f"no rule for it; docs/coverage.md lists the {len(known)} operators that have one"
 
 
 def is_listed(target: str) -> bool:

@@ -243,7 +243,7 @@ REFUSED: dict[str, tuple[nn.Module, object, str]] = {
         torch.zeros(1, 1, 3, 3, 3),
         "near it: grid_sampler_2d",
     ),
-    "nothing like it": (Simple(lambda _, x: torch.special.airy_ai(x)), X, "python -m alcove.runtime.coverage lists"),
+    "nothing like it": (Simple(lambda _, x: torch.special.airy_ai(x)), X, "docs/coverage.md lists"),
     # operators with a rule for other forms
     "bound that is no number": (Simple(lambda _, x: x.clamp(min=float("nan"))), X, "not NaN"),
     "transposed convolution in space": (

@@ -12,9 +12,10 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own custom
 from alcove.runtime import export, load
-from alcove.runtime.coverage.differences import DIFFERENCES
-from alcove.runtime.coverage.report import difference_lines
 from torch import Tensor, nn
+
+from benchmarks.coverage.differences import DIFFERENCES
+from benchmarks.coverage.report import difference_lines
 
 MAX: Final = 3.4028235e38
 SPECIAL: Final = np.array(

@@ -2,10 +2,11 @@
 
 import pytest
 import torch
-from alcove.runtime.coverage.names import EXCLUDED, core_overloads, counted_names
-from alcove.runtime.coverage.own import GENERATORS
-from alcove.runtime.coverage.samples import samples_of
-from alcove.runtime.coverage.sources import COMPOSITES, FIRST_OUTPUT_ONLY, TRACED_ONLY, op_infos
+
+from benchmarks.coverage.names import EXCLUDED, core_overloads, counted_names
+from benchmarks.coverage.own import GENERATORS
+from benchmarks.coverage.samples import samples_of
+from benchmarks.coverage.sources import COMPOSITES, FIRST_OUTPUT_ONLY, TRACED_ONLY, op_infos
 
 
 def test_core_operators_are_read_from_torch() -> None:

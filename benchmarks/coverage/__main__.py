@@ -1,4 +1,4 @@
-"""Count: `python -m alcove.runtime.coverage [--only NAME ...] [--samples N] [--json FILE] [--write FILE.md]`.
+"""Count: `python -m benchmarks.coverage [--only NAME ...] [--samples N] [--json FILE] [--write FILE.md]`.
 
 Exit status 1 if anything is wrong.
 """
@@ -19,11 +19,11 @@ try:
 except ModuleNotFoundError as missing:
     raise SystemExit(f"coverage needs {missing.name}: install alcove[dev]") from missing
 
-from alcove.runtime.coverage.case import NativeRun, run_natively
-from alcove.runtime.coverage.checking import OperatorCheck, lost
-from alcove.runtime.coverage.names import EXCLUDED, core_overloads, counted_names
-from alcove.runtime.coverage.report import Row, as_markdown, row, summary
-from alcove.runtime.coverage.workers import in_processes
+from benchmarks.coverage.case import NativeRun, run_natively
+from benchmarks.coverage.checking import OperatorCheck, lost
+from benchmarks.coverage.names import EXCLUDED, core_overloads, counted_names
+from benchmarks.coverage.report import Row, as_markdown, row, summary
+from benchmarks.coverage.workers import in_processes
 
 STYLES = {"passed": "green", "partly": "yellow", "refused": "dim", "wrong": "bold red"}
 DEFAULT_SAMPLES = 5
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None, *, run: NativeRun = run_nativel
 
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m alcove.runtime.coverage", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="check these operators alone")
     parser.add_argument(
         "--samples", type=int, default=DEFAULT_SAMPLES, metavar="N", help="most samples a route, overload and type"

@@ -14,12 +14,13 @@ from typing import Any, Final
 import numpy as np
 import torch
 import torch.utils._pytree as pytree
-from alcove.runtime.coverage.case import Sample, held_of, plain
-from alcove.runtime.coverage.names import core_overloads
-from alcove.runtime.coverage.own import own_samples
-from alcove.runtime.coverage.sources import HELD_POSITIONS, TRACED_ONLY, op_infos
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from benchmarks.coverage.case import Sample, held_of, plain
+from benchmarks.coverage.names import core_overloads
+from benchmarks.coverage.own import own_samples
+from benchmarks.coverage.sources import HELD_POSITIONS, TRACED_ONLY, op_infos
 
 SAMPLE_DTYPES: Final = (torch.float32, torch.int64, torch.bool)
 MAX_GENERATED: Final = 400  # samples looked at for one OpInfo and type; some have tens of thousands
@@ -90,7 +91,7 @@ def _from_op_info(name: str, full_name: str, info: Any, dtype: torch.dtype) -> t
             with torch.no_grad(), warnings.catch_warnings(), recorder:
                 warnings.simplefilter("ignore")
                 info.op(*_copied(args), **_copied(kwargs))
-        except Exception:  # noqa: BLE001, S112 - no sample of eager, none of ours
+        except Exception:  # noqa: BLE001 - no sample of eager, none of ours
             continue
         if recorder.is_reached or name in TRACED_ONLY:
             functional.append(sample)

@@ -112,7 +112,7 @@ FIRST_OUTPUT_ONLY: Final = frozenset(
 
 @cache
 def _database() -> dict[str, Any]:
-    from torch.testing._internal.common_methods_invocations import op_db  # noqa: PLC0415 - three seconds
+    from torch.testing._internal.common_methods_invocations import op_db
 
     return {_full_name(info): info for info in op_db}
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from alcove.runtime.coverage.names import EXCLUDED, core_overloads, counted_names
+from benchmarks.coverage.names import EXCLUDED, core_overloads, counted_names
 
 GOAL = 140
 

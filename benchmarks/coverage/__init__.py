@@ -1,4 +1,4 @@
-"""Counts how much of core ATen runs natively and agrees with eager: `python -m alcove.runtime.coverage`.
+"""Counts how much of core ATen runs natively and agrees with eager: `python -m benchmarks.coverage`.
 
 names.py    which operators torch calls core, and which of them mean nothing at inference
 sources.py  which of torch's own OpInfos reach an operator

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from alcove.runtime.coverage.case import ATOL, NO_ELEMENTS, RTOL, TOLERANCES, Outcome, Status
-from alcove.runtime.coverage.differences import DIFFERENCES
-from alcove.runtime.coverage.names import EXCLUDED, core_overloads, counted_names
+from benchmarks.coverage.case import ATOL, NO_ELEMENTS, RTOL, TOLERANCES, Outcome, Status
+from benchmarks.coverage.differences import DIFFERENCES
+from benchmarks.coverage.names import EXCLUDED, core_overloads, counted_names
 
 STATUSES: Final = ("passed", "partly", "refused", "wrong")
 NOT_REACHED: Final = "no sample that ran had this operator in its traced graph"
@@ -121,7 +121,7 @@ def as_markdown(rows: Sequence[Row], torch_version: str) -> str:
         "# Operator coverage",
         "",
         (
-            "Written by `python -m alcove.runtime.coverage --write docs/coverage.md`: every core-tagged ATen operator "
+            "Written by `python -m benchmarks.coverage --write docs/coverage.md`: every core-tagged ATen operator "
             f"of torch {torch_version} through export, program and native run against eager, on torch's own OpInfo "
             "samples (float32, int64, bool) and on a few of our own. Each operator is called as users call it and as "
             "`torch.ops.aten.X.overload`."

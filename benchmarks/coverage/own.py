@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import torch
-from alcove.runtime.coverage.case import Sample, held_of
 from torch import Tensor
+
+from benchmarks.coverage.case import Sample, held_of
 
 Call = tuple[str, Callable[..., Any] | None, tuple[Any, ...]]
 SEED: Final = 411

@@ -15,10 +15,11 @@ import numpy as np
 import torch
 import torch.utils._pytree as pytree
 from alcove import runtime
-from alcove.runtime.coverage.sources import HELD_NAMES
 from alcove.runtime.errors import ExportError
 from numpy.typing import NDArray
 from torch import Tensor, nn
+
+from benchmarks.coverage.sources import HELD_NAMES
 
 RTOL: Final = 1e-4
 ATOL: Final = 1e-5

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 import torch
-from alcove.runtime.coverage.case import NativeRun, Outcome, Status, check, run_natively
-from alcove.runtime.coverage.samples import samples_of
-from alcove.runtime.coverage.sources import FIRST_OUTPUT_ONLY
+
+from benchmarks.coverage.case import NativeRun, Outcome, Status, check, run_natively
+from benchmarks.coverage.samples import samples_of
+from benchmarks.coverage.sources import FIRST_OUTPUT_ONLY
 
 
 @dataclass(frozen=True)

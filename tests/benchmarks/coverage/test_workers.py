@@ -1,6 +1,6 @@
 """A crash is a line of the report."""
 
-from alcove.runtime.coverage.workers import in_processes
+from benchmarks.coverage.workers import in_processes
 
 
 def test_process_that_dies_or_raises_is_replaced() -> None:

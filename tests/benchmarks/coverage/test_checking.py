@@ -11,12 +11,13 @@ import torch
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules import RULES, Call
-from alcove.runtime.coverage import __main__ as command
-from alcove.runtime.coverage.case import Outcome, Sample, Status, check, first_difference, run_natively
-from alcove.runtime.coverage.checking import OperatorCheck, lost
-from alcove.runtime.coverage.report import row
 from alcove.runtime.format.spec import DType
 from numpy.typing import NDArray
+
+from benchmarks.coverage import __main__ as command
+from benchmarks.coverage.case import Outcome, Sample, Status, check, first_difference, run_natively
+from benchmarks.coverage.checking import OperatorCheck, lost
+from benchmarks.coverage.report import row
 
 Run = Callable[[bytes, Sequence[NDArray[Any]]], list[NDArray[Any]]]
 
