@@ -66,7 +66,8 @@ def split_pre_period(aggregate: Aggregate, edges: Sequence[float]) -> tuple[Aggr
     cells = [layout.axes(cell) for cell in range(layout.cell_count)]
     plain = np.array([without.cell_index(cell.arm, cell.outcome, cell.latency) for cell in cells])
     shape = (layout.arms, layout.covariate_bins, layout.outcomes)
-    joint = np.ravel_multi_index(tuple(np.array([(c.arm, c.covariate, c.outcome) for c in cells]).T), shape)
+    axes = np.array([(cell.arm, cell.covariate, cell.outcome) for cell in cells])
+    joint = np.asarray(np.ravel_multi_index(tuple(axes.T), shape), dtype=np.intp)
     return regrouped(aggregate, plain, without.shape[:3]), PrePeriod(regrouped(aggregate, joint, shape), tuple(edges))
 
 
