@@ -91,8 +91,11 @@ bench: $(INSTALLED) ## Print the figures that the documents quote
 fuzz: $(INSTALLED) ## Feed hostile bytes to everything that reads some, under sanitizers (SECONDS=60 for each target, TARGET=open: one)
 	@$(BIN)/python -m benchmarks.robustness --seconds $(or $(SECONDS),60) $(if $(TARGET),--target $(TARGET))
 
-wheel: $(INSTALLED) ## Build the wheel twice, in different ways, and compare the bytes (into build/wheel)
+wheel: $(INSTALLED) ## Build twice, compare the bytes, and cut into what an app, a feature and a team install (into build/wheels)
 	@$(BIN)/python -m tools.reproducible --keep build/wheel
+	@$(BIN)/python tools/view.py
+	@rm -rf build/wheels
+	@$(BIN)/python -m tools.wheels build/wheel/alcove-*.whl build/wheels $(ARGS)
 
 sbom: $(INSTALLED) ## Write build/sbom.cdx.json: what a release holds (ARGS="--extra platform")
 	@$(BIN)/python -m tools.sbom $(ARGS)

@@ -5,6 +5,7 @@ Importing this is cheap: a feature's own module, with pydantic and its models, i
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -57,19 +58,26 @@ _FEATURES = {
 
 
 class _Catalogue(Mapping[str, Feature]):
-    """The features by name; each is loaded when it is looked up."""
+    """The installed features by name; each is loaded when it is looked up."""
 
     def __getitem__(self, name: str) -> Feature:
         module, attribute = _FEATURES[name]
+        if not _is_installed(name):
+            raise KeyError(f"{name}: pip install alcove-feature-{name.replace('_', '-')}")
         return cast("Feature", getattr(import_module(module), attribute)())
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_FEATURES)
+        return filter(_is_installed, _FEATURES)
 
     def __len__(self) -> int:
-        return len(_FEATURES)
+        return sum(map(_is_installed, _FEATURES))
+
+
+def _is_installed(name: str) -> bool:
+    """Return whether a feature's own distribution, `alcove-feature-NAME`, is installed."""
+    return find_spec(f"{__name__}.{name}") is not None
 
 
 def catalogue() -> Mapping[str, Feature]:
-    """Return the features that come with alcove, by name."""
+    """Return the features of alcove that are installed, by name."""
     return _Catalogue()

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 __all__ = ["main"]
 
-_NEEDED = ("typer", "rich", "grpc", "sqlalchemy", "aiosqlite", "alembic", "aiohttp", "obstore", "psycopg", "structlog")
+_NEEDED = ("typer", "rich", "grpc", "structlog")
 
 
 def main(arguments: list[str] | None = None) -> int:

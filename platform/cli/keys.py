@@ -10,8 +10,6 @@ import typer
 from alcove.platform.cli import key_changes
 from alcove.platform.cli.files import online_folder
 from alcove.platform.cli.output import AsJson, print_json, print_rows, say
-from alcove.platform.server.guard import hold_data_folder
-from alcove.platform.server.settings import Settings
 from alcove.registry.ceremony import initialise_tree
 from alcove.registry.files import DISK, replace_file
 from alcove.registry.keys import (
@@ -160,6 +158,9 @@ def accept(
         if is_new:
             (data_dir / "tree").mkdir(mode=0o700, parents=True, exist_ok=True)
         elif state is not None and trusted != online_trust(state.root, state.targets):
+            from alcove.platform.server.guard import hold_data_folder  # noqa: PLC0415 - only a server's machine has it
+            from alcove.platform.server.settings import Settings  # noqa: PLC0415
+
             stack.enter_context(hold_data_folder(Settings(data_dir=data_dir, online_keys=keys)))
         changed = tree.accept_change(merged, online_keys_trusted(keys, trusted), old_keys=candidates)
         settled = settle_online_keys(keys, trusted)

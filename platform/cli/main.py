@@ -4,9 +4,10 @@ A verb's module is loaded when it is asked for: one command does not wait for th
 """
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import typer
 from alcove.platform.cli.options import CommandGroup
@@ -33,6 +34,28 @@ VERBS: Final = MappingProxyType(
 )
 """Module below this package and name in it, by verb; a group of verbs is a `Typer`, a single one a function."""
 
+SERVER_ONLY: Final = frozenset(
+    {
+        "aiohttp",
+        "aiosqlite",
+        "alembic",
+        "grpc_health",
+        "grpc_reflection",
+        "obstore",
+        "prometheus_client",
+        "psycopg",
+        "sqlalchemy",
+    }
+)
+"""Libraries that only a machine which runs the server has; the others' verbs need none of them."""
+
+
+_ANYTHING: Final[dict[str, Any]] = {
+    "allow_extra_args": True,
+    "ignore_unknown_options": True,
+    "allow_interspersed_args": False,
+}
+
 
 def app_of(verb: str | None) -> typer.Typer:
     """Return the command with one verb loaded, or with all where there is no such verb (help, a misspelling)."""
@@ -50,12 +73,37 @@ def app_of(verb: str | None) -> typer.Typer:
     for name, (module, attribute) in VERBS.items():
         if verb in VERBS and name != verb:
             continue
-        found = getattr(import_module(f"alcove.platform.cli.{module}"), attribute)
+        try:
+            found = getattr(import_module(f"alcove.platform.cli.{module}"), attribute)
+        except ModuleNotFoundError as error:
+            library = (error.name or "").partition(".")[0]
+            if library not in SERVER_ONLY:
+                raise
+            found = _missing(name, library)
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=name)
         else:
-            app.command(name)(found)
+            is_stub = found.__module__ == __name__
+            app.command(name, context_settings=_ANYTHING if is_stub else None)(found)
     return app
+
+
+def needed(command: str, library: str) -> str:
+    """Return the sentence about a library of the server that is not installed."""
+    return f"{command}: needs alcove[platform]: pip install 'alcove[platform]' (missing: {library})"
+
+
+def _missing(verb: str, library: str) -> Callable[[typer.Context], None]:
+    """Return a command in the place of one whose libraries are not installed; it says what installs them."""
+
+    def refuse(context: typer.Context) -> None:
+        """Needs the server's libraries: pip install 'alcove[platform]'."""
+        from alcove.platform.cli.output import say_text  # noqa: PLC0415 - loads rich
+
+        say_text(needed(f"alcove {verb}", library), err=True)
+        context.exit(2)
+
+    return refuse
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -73,6 +121,9 @@ def run(arguments: list[str] | None = None) -> int:
         from alcove.platform.cli.failures import explain  # noqa: PLC0415 - loads what may fail: server and runtime
         from alcove.platform.cli.output import say_text  # noqa: PLC0415 - loads rich
 
+        if isinstance(error, ModuleNotFoundError) and (library := (error.name or "").partition(".")[0]) in SERVER_ONLY:
+            say_text(needed("alcove", library), err=True)
+            return 2
         told = explain(error)
         if told is None:
             raise

@@ -13,9 +13,11 @@ __all__ = ["CommandGroup"]
 class CommandGroup(typer.Typer):
     """A `Typer` whose commands may take dataclasses: the fields of one are options of the command, in its place."""
 
-    def command(self, name: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:  # type: ignore[override]  # commands here are named only
+    def command(  # type: ignore[override]  # commands here have a name and settings only
+        self, name: str | None = None, *, context_settings: dict[str, Any] | None = None
+    ) -> Callable[[Callable[..., None]], Callable[..., None]]:
         """Return a decorator that adds a command and returns the function as it was."""
-        register = super().command(name)
+        register = super().command(name, context_settings=context_settings)
 
         def add(function: Callable[..., None]) -> Callable[..., None]:
             register(_flatten(function))

@@ -1,27 +1,36 @@
 """A phone is not a server: what the bare install holds, loads and says."""
 
+import json
 import subprocess
 import sys
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.thorough
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(1500)]  # it builds everything
 
 SERVER_SIDE = ("torch", "grpc", "sqlalchemy", "typer", "rich", "aiohttp", "obstore", "alembic", "google")
 
 
 @pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
-    """A fresh environment with the built wheel and its bare requirements; returns its `bin` folder."""
-    folder = tmp_path_factory.mktemp("bare")
+def wheels(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
+    """A folder with what `make wheel` cuts the built wheel into."""
+    folder = tmp_path_factory.mktemp("wheels")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(repository)]
     subprocess.run([*build, f"--config-settings=build-dir={folder}/build"], check=True)
+    (whole,) = folder.glob("alcove-*.whl")
+    subprocess.run([sys.executable, "tools/view.py"], check=True, cwd=repository, capture_output=True)
+    subprocess.run([sys.executable, "-m", "tools.wheels", whole, folder / "parts"], check=True, cwd=repository)
+    return folder / "parts"
+
+
+def install(folder: Path, repository: Path, wheels: Path, *names: str) -> Path:
+    """Install wheels and what they need into a fresh environment; return its `bin` folder."""
     venv.create(folder / "env", with_pip=True)
-    (wheel,) = folder.glob("alcove-*.whl")
-    install = [
+    command = [
         "-m",
         "pip",
         "--quiet",
@@ -30,8 +39,20 @@ def bare(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
         "-c",
         str(repository / "constraints.txt"),
     ]
-    subprocess.run([folder / "env/bin/python", *install, wheel], check=True)
+    subprocess.run([folder / "env/bin/python", *command, "--find-links", wheels, *names], check=True)
     return folder / "env" / "bin"
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory, repository: Path, wheels: Path) -> Path:
+    """An environment with one feature, and so with `alcove` and its bare requirements."""
+    return install(tmp_path_factory.mktemp("bare"), repository, wheels, "alcove-feature-language-id")
+
+
+@pytest.fixture(scope="module")
+def light(tmp_path_factory: pytest.TempPathFactory, repository: Path, wheels: Path) -> Path:
+    """An environment with the command line of a team, and no server."""
+    return install(tmp_path_factory.mktemp("light"), repository, wheels, "alcove-platform")
 
 
 def run(bare: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -78,9 +99,15 @@ def test_export_names_the_missing_extra(bare: Path) -> None:
     assert "alcove[export]" in done.stderr
 
 
-def test_the_wheel_holds_what_apps_need_and_no_sources(bare: Path) -> None:
-    """Header, library, stubs, types, programs and migrations are installed; C++ sources and tests are not."""
-    (package,) = bare.parent.glob("lib/python*/site-packages/alcove")
+def package_of(environment: Path) -> Path:
+    """Return the folder that `alcove` is installed in."""
+    (package,) = environment.parent.glob("lib/python*/site-packages/alcove")
+    return package
+
+
+def test_the_bare_wheel_holds_what_apps_need_and_nothing_else(bare: Path) -> None:
+    """Header, library, stubs, types and one feature are installed; compiler, training, server, doubles are not."""
+    package = package_of(bare)
     for wanted in (
         "runtime/include/alcove.h",
         "runtime/libalcove.so",
@@ -89,10 +116,59 @@ def test_the_wheel_holds_what_apps_need_and_no_sources(bare: Path) -> None:
         "features/language_id/programs/language_id-3.1.0.alc",
         "features/language_id/sentences.tsv",
         "features/language_id/CARD.md",
-        "platform/store/migrations/versions/v0001_initial.py",
     ):
-        assert (package / wanted).is_file(), f"{wanted} is not in the wheel"
-    assert not [
-        path for pattern in ("*.cpp", "*.inc", "test_*.py", "CMakeLists.txt") for path in package.rglob(pattern)
-    ]
+        assert (package / wanted).is_file(), f"{wanted} is not installed"
+    for unwanted in (
+        "runtime/compiler",
+        "runtime/coverage",
+        "platform/server",
+        "platform/cli/main.py",
+        "sdk/testing.py",
+        "registry/testing.py",
+        "api",
+        "features/scene_tags",
+        "features/language_id/train.py",
+    ):
+        assert not (package / unwanted).exists(), f"{unwanted} is installed"
     assert [path.name for path in package.rglob("*.h")] == ["alcove.h"]
+
+
+def test_every_module_of_the_bare_wheel_imports_there(bare: Path) -> None:
+    """What an app carries needs nothing that it does not carry."""
+    package = package_of(bare)
+    modules = [
+        ".".join(("alcove", *path.relative_to(package).with_suffix("").parts)).removesuffix(".__init__")
+        for path in sorted(package.rglob("*.py"))
+    ]
+    optional = {"alcove.sdk.openfeature"}  # needs its extra
+    code = f"import importlib\nfor name in {sorted(set(modules) - optional)!r}:\n    importlib.import_module(name)\n"
+    done = run(bare, "python", "-W", "error", "-c", code)
+    assert len(modules) > 80
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_absent_feature_is_not_in_the_catalogue(bare: Path) -> None:
+    """An app that installs one feature has one; another's name says what to install."""
+    code = "from alcove.features import catalogue; print(list(catalogue())); catalogue()['scene_tags']"
+    done = run(bare, "python", "-c", code)
+    assert done.stdout == "['language_id']\n"
+    assert "pip install alcove-feature-scene-tags" in done.stderr
+
+
+def test_the_light_command_line_has_no_server(light: Path) -> None:
+    """A team's machine runs features and lists commands; what needs the server says what to install."""
+    done = run(light, "alcove", "feature", "list", "--json")
+    assert done.returncode == 0, done.stderr
+    assert {"language_id", "scene_tags"} <= {one["feature"] for one in json.loads(done.stdout)}
+    assert run(light, "python", "-c", "import sqlalchemy").returncode != 0
+    refused = run(light, "alcove", "serve")
+    assert refused.returncode == 2
+    assert "alcove[platform]" in refused.stderr
+
+
+def test_no_file_is_in_two_wheels(wheels: Path) -> None:
+    """The wheels install beside each other, without sources and tests; the platform has the migrations."""
+    names = [name for each in sorted(wheels.glob("*.whl")) for name in zipfile.ZipFile(each).namelist()]
+    assert len(names) == len(set(names))
+    assert any(name.startswith("alcove/platform/store/migrations/versions/v0001") for name in names)
+    assert not [name for name in names if name.endswith((".cpp", ".inc", "CMakeLists.txt")) or "/test_" in name]

@@ -8,6 +8,7 @@ import pytest
 import typer
 from alcove.platform.cli import entry
 from alcove.platform.cli.failures import explain
+from alcove.platform.cli.main import SERVER_ONLY
 from alcove.platform.cli.shares import share_permyriad
 from alcove.platform.client import PlatformClient
 
@@ -42,6 +43,22 @@ def test_every_command_and_option_is_explained(name: str) -> None:
     assert said.code == 0
     assert COMMANDS[name].help
     assert all(getattr(parameter, "help", "") for parameter in COMMANDS[name].params)
+
+
+def test_without_the_server_libraries_other_verbs_work() -> None:
+    """A team's machine has the light command line: help lists all verbs, and one that needs the server says so."""
+    code = (
+        "import sys\n"
+        f"sys.modules |= dict.fromkeys({sorted(SERVER_ONLY)!r})\n"
+        "from alcove.platform.cli.entry import main\n"
+        "for verbs in (['rollout'], ['model', 'push'], ['keys'], []):\n"
+        "    assert main([*verbs, '--help']) == 0, verbs\n"
+        "sys.exit(main(['serve', '--data-dir', 'nowhere']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 2, done.stderr
+    assert "serve" in done.stdout
+    assert "needs alcove[platform]: pip install 'alcove[platform]'" in done.stderr
 
 
 @pytest.mark.parametrize("missing", entry._NEEDED)

@@ -1,0 +1,261 @@
+"""Cuts the built wheel into what each kind of user installs: `python -m tools.wheels WHEEL OUT`.
+
+    alcove                    what every app carries: SDK, runtime, verification, policy, reports
+    alcove-feature-NAME       one feature: its contract, program and card
+    alcove-platform           the rest: compiler, training, command line; its extra `server` adds what a server needs
+
+The packages are one tree and one build.  What goes where follows from imports: an app carries what its roots import
+(`ROOTS`), a feature what its contract and public names import, and everything else is the platform's.  A file is in
+exactly one wheel, so that they install beside each other.  The bare wheel may be `BARE_BYTES` long at most.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import csv
+import hashlib
+import io
+import sys
+import tomllib
+import zipfile
+from dataclasses import dataclass
+from email.message import Message
+from email.parser import BytesParser
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import grimp
+
+from benchmarks.sections import Section, table_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+SECTION: Final = Section("wheels", "make wheel")
+BARE_BYTES: Final = 2_500_000
+TIME: Final = (2020, 1, 1, 0, 0, 0)
+DOUBLES: Final = ("alcove.sdk.testing", "alcove.registry.testing", "alcove.runtime.testing")
+ROOTS: Final = (
+    "alcove.sdk",
+    "alcove.privacy",
+    "alcove.features",
+    "alcove.registry.policy",
+    "alcove.registry.client",
+    "alcove.runtime.model",
+    "alcove.runtime.profile",
+)
+BARE_FILES: Final = (
+    "alcove/runtime/include/",
+    "alcove/runtime/libalcove",
+    "alcove/runtime/_native",
+    "alcove/platform/cli/__init__.py",
+    "alcove/platform/cli/entry.py",
+)
+"""What nothing imports: the C interface, the native modules, and the command that names the missing extra."""
+EXAMPLES: Final = ("example", "stream")
+"""Modules of a feature besides its contract that an app uses, where there are."""
+DATA: Final = {"language_id": ("alcove/features/language_id/sentences.tsv",)}
+"""Files that such modules read."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One wheel: its name, its summary, what it holds and needs."""
+
+    name: str
+    summary: str
+    files: frozenset[str]
+    requires: tuple[str, ...]
+    extras: Mapping[str, tuple[str, ...]]
+    script: str = ""
+
+    @property
+    def is_native(self) -> bool:
+        """Whether it holds what was compiled."""
+        return any(name.endswith(".so") for name in self.files)
+
+
+def imported(graph: grimp.ImportGraph, roots: Iterable[str], within: str = "alcove") -> set[str]:
+    """Return the modules that some modules import, directly or not, and the packages that these are in."""
+    found: set[str] = set()
+    waiting = list(roots)
+    while waiting:
+        module = waiting.pop()
+        if module in found or not module.startswith(within) or module not in graph.modules:
+            continue
+        found.add(module)
+        waiting += graph.find_modules_directly_imported_by(module)
+        waiting.append(module.rpartition(".")[0])
+    return found
+
+
+def below(graph: grimp.ImportGraph, package: str) -> set[str]:
+    """Return a module and all below it."""
+    return {module for module in graph.modules if module == package or module.startswith(f"{package}.")}
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The wheel of the whole tree, open."""
+
+    archive: zipfile.ZipFile
+    version: str
+    tag: str
+
+    @property
+    def info(self) -> str:
+        """Its metadata folder."""
+        return next(name for name in self.archive.namelist() if ".dist-info/" in name).partition("/")[0]
+
+    @property
+    def names(self) -> set[str]:
+        """Every file but its metadata."""
+        return {name for name in self.archive.namelist() if ".dist-info/" not in name and not name.endswith("/")}
+
+
+def files_of(modules: Iterable[str], names: set[str]) -> set[str]:
+    """Return the files of modules, with `py.typed` and `.pyi` beside them."""
+    wanted = set()
+    for module in modules:
+        path = module.replace(".", "/")
+        wanted |= {f"{path}.py", f"{path}.pyi", f"{path}/__init__.py", f"{path}/py.typed"}
+    return wanted & names
+
+
+def features(names: set[str], version: str, run: grimp.ImportGraph, named: grimp.ImportGraph) -> list[Cut]:
+    """Return a wheel for each feature: what its contract and public names import, its newest program, its card."""
+    found = []
+    for name in sorted({name.split("/")[2] for name in names if fnmatch(name, "alcove/features/*/*")}):
+        package, folder = f"alcove.features.{name}", f"alcove/features/{name}"
+        starts = [package, f"{package}.contract", *(f"{package}.{each}" for each in EXAMPLES)]
+        modules = imported(run, starts, package) | imported(named, [package], package)
+        newest = max(program for program in names if fnmatch(program, f"{folder}/programs/*[0-9].alc"))
+        data = {f"{folder}/CARD.md", newest, *DATA.get(name, ())}
+        data |= {newest.removesuffix("alc") + kind for kind in ("run.json", "attributes.json")}
+        summary = f"The {name} feature of alcove: its contract, program and card"
+        files = (files_of(modules, names) | data) & names
+        title = f"alcove-feature-{name.replace('_', '-')}"
+        found.append(Cut(title, summary, frozenset(files), (f"alcove=={version}",), {}))
+    return found
+
+
+def cut(names: set[str], version: str, project: Mapping[str, Any], view: Path) -> list[Cut]:
+    """Return the wheels, the bare one first; together they hold every file once."""
+    sys.path[:0] = [str(view)]
+    run = grimp.build_graph("alcove", cache_dir=None, exclude_type_checking_imports=True)
+    named = grimp.build_graph("alcove", cache_dir=None, exclude_type_checking_imports=False)
+    doubles = {module for double in DOUBLES for module in below(run, double)}
+    roots = {module for root in ROOTS for module in (below(run, root) if root != "alcove.features" else {root})}
+    bare_modules = imported(run, roots - doubles) - doubles
+    bare = files_of(bare_modules, names) | {name for name in names if name.startswith(BARE_FILES)}
+    left = names - bare
+    parts = features(left, version, run, named)
+    left -= {name for each in parts for name in each.files}
+    extras: dict[str, list[str]] = project["optional-dependencies"]
+    commands = [each for each in extras["commands"] if not each.startswith("alcove[")]
+    return [
+        Cut(
+            "alcove",
+            "Private on-device ML features inside an app: sync signed models, predict, report privately",
+            frozenset(bare),
+            tuple(project["dependencies"]),
+            {
+                "openfeature": tuple(extras["openfeature"]),
+                "export": (f"alcove-platform[export]=={version}",),
+                "platform": (f"alcove-platform[server]=={version}",),
+            },
+            project["scripts"]["alcove"],
+        ),
+        *parts,
+        Cut(
+            "alcove-platform",
+            "Compile, certify, sign, ship and compare models for alcove; its extra `server` runs the platform",
+            frozenset(left),
+            (f"alcove=={version}", *(f"{each.name}=={version}" for each in parts), *commands),
+            {
+                "server": tuple(each for each in extras["platform"] if each not in commands),
+                **{name: tuple(extras[name]) for name in ("export", "simulate", "traces")},
+            },
+        ),
+    ]
+
+
+def metadata_of(whole: bytes, part: Cut) -> bytes:
+    """Return the core metadata of a part: the whole's, with its own name, summary and requirements."""
+    read = BytesParser().parsebytes(whole)
+    made = Message()
+    for field, value in read.items():
+        if field not in ("Requires-Dist", "Provides-Extra"):
+            made[field] = {"Name": part.name, "Summary": part.summary}.get(field, value)
+    for requirement in part.requires:
+        made["Requires-Dist"] = requirement
+    for extra, requirements in part.extras.items():
+        made["Provides-Extra"] = extra
+        for requirement in requirements:
+            made["Requires-Dist"] = f'{requirement}; extra == "{extra}"'
+    return made.as_bytes() + whole.partition(b"\n\n")[2]
+
+
+def write(part: Cut, whole: Whole, out: Path) -> Path:
+    """Write a part as a wheel; return its path."""
+    tag = whole.tag if part.is_native else "py3-none-any"
+    stem = f"{part.name.replace('-', '_')}-{whole.version}"
+    info = f"{stem}.dist-info"
+    read = whole.archive.read
+    contents = {name: read(name) for name in sorted(part.files)}
+    contents[f"{info}/METADATA"] = metadata_of(read(f"{whole.info}/METADATA"), part)
+    contents[f"{info}/WHEEL"] = (
+        "Wheel-Version: 1.0\nGenerator: alcove tools.wheels\n"
+        f"Root-Is-Purelib: {str(not part.is_native).lower()}\nTag: {tag}\n"
+    ).encode()
+    licences = [name for name in whole.archive.namelist() if name.startswith(f"{whole.info}/licenses/")]
+    contents |= {name.replace(whole.info, info): read(name) for name in licences}
+    if part.script:
+        contents[f"{info}/entry_points.txt"] = f"[console_scripts]\nalcove = {part.script}\n".encode()
+    record = io.StringIO()
+    rows = csv.writer(record, lineterminator="\n")
+    for name, data in contents.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        rows.writerow([name, f"sha256={digest}", len(data)])
+    rows.writerow([f"{info}/RECORD", "", ""])
+    contents[f"{info}/RECORD"] = record.getvalue().encode()
+    path = out / f"{stem}-{tag}.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in contents.items():
+            entry = zipfile.ZipInfo(name, TIME)
+            entry.external_attr = (0o100755 if name.endswith(".so") else 0o100644) << 16
+            archive.writestr(entry, data, zipfile.ZIP_DEFLATED, compresslevel=9)
+    return path
+
+
+def main() -> int:
+    """Cut, write, and say what each wheel is; 1 if the bare one is too large."""
+    parser = argparse.ArgumentParser(prog="python -m tools.wheels", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("wheel", type=Path, help="of the whole tree")
+    parser.add_argument("out", type=Path, help="folder of the parts")
+    parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the sizes into this page")
+    given = parser.parse_args()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    given.out.mkdir(parents=True, exist_ok=True)
+    rows, sizes = [], []
+    with zipfile.ZipFile(given.wheel) as archive:
+        whole = Whole(archive, project["version"], given.wheel.stem.split("-", 2)[2])
+        for part in cut(whole.names, whole.version, project, ROOT / "build" / "view"):
+            sizes.append(write(part, whole, given.out).stat().st_size)
+            lines = sum(archive.read(name).count(b"\n") for name in part.files if name.endswith(".py"))
+            rows.append([part.name, f"{sizes[-1]:,}", f"{len(part.files)}", f"{lines:,}"])
+    table = "\n".join(table_lines(("wheel", "bytes", "files", "lines of Python"), rows))
+    print(table)
+    if given.write is not None:
+        SECTION.write(given.write, table, {})
+    if sizes[0] > BARE_BYTES:
+        print(f"the bare wheel has {sizes[0]:,} bytes, at most {BARE_BYTES:,} are allowed", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
