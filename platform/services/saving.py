@@ -20,10 +20,10 @@ async def save_app(uow: UnitOfWork, before: AppSnapshot, after: AppSnapshot) -> 
     for feature, default in after.defaults.items():
         if default != before.defaults.get(feature):
             await set_default(session, default)
-    rollouts, experiments = dict(after.rollouts), dict(after.experiments)
-    for rollout_id, rollout in rollouts.items():
+    experiments = dict(after.experiments)
+    for rollout_id, rollout in after.rollouts.items():
         if rollout != before.rollouts[rollout_id]:
-            rollouts[rollout_id] = await save_rollout(session, rollout)
+            await save_rollout(session, rollout)
     for experiment_id, experiment in experiments.items():
         if experiment != before.experiments[experiment_id]:
             experiments[experiment_id] = await save_experiment(session, experiment)
@@ -32,7 +32,7 @@ async def save_app(uow: UnitOfWork, before: AppSnapshot, after: AppSnapshot) -> 
         uow.decided.add((document.kind, app))
     for entry in after.entries:
         await uow.audit(entry.action, entry.subject, **entry.details)
-    return replace(after, rollouts=rollouts, experiments=experiments)
+    return replace(after, experiments=experiments)
 
 
 def _documents(app: AppSnapshot) -> list[Publication]:

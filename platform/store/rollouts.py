@@ -3,7 +3,6 @@
 Plan, proposal and last examination are kept as JSON: nothing searches in them.
 """
 
-from dataclasses import replace
 from typing import Any
 
 from alcove.platform.domain.errors import NotFoundError
@@ -36,6 +35,7 @@ _CHANGING = (
     "stage",
     "stage_started_at_s",
     "control_permyriad",
+    "revision",
 )
 
 
@@ -48,19 +48,14 @@ async def add_rollout(session: AsyncSession, record: RolloutRecord) -> RolloutRe
     return _record(row)
 
 
-async def save_rollout(session: AsyncSession, record: RolloutRecord) -> RolloutRecord:
-    """Write what can change; return it with its next revision.
-
-    An analysis alone is no change of the rollout: the revision stays, and so does an etag that was read.
-    """
+async def save_rollout(session: AsyncSession, record: RolloutRecord) -> None:
+    """Write what can change, the revision among it; an analysis alone leaves that, so that an etag holds."""
     row = await session.get_one(RolloutRow, record.sequence)
-    values = {name: getattr(record, name) for name in _CHANGING} | _texts(record)
-    is_changed = any(getattr(row, name) != value for name, value in values.items() if name != "examination")
-    for name, value in values.items():
-        setattr(row, name, value)
-    row.revision += is_changed
+    for name in _CHANGING:
+        setattr(row, name, getattr(record, name))
+    for name, text in _texts(record).items():
+        setattr(row, name, text)
     await session.flush()
-    return replace(record, revision=row.revision)
 
 
 async def get_rollout(session: AsyncSession, rollout_id: str) -> RolloutRecord:

@@ -191,6 +191,7 @@ class AppSnapshot:
 
     def carry_rollout(self, record: RolloutRecord, action: str, **details: object) -> "AppSnapshot":
         """Return it with a rollout after an action, the policy that this makes, and the entry that says so."""
+        record = replace(record, revision=record.revision + 1)
         app = self.with_rollout(record)
         if record.state is not RolloutState.ROLLED_BACK or record.policy_serial:  # a draft was in no policy
             app = app.decide_policy()

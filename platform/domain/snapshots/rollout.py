@@ -97,7 +97,9 @@ def advance(
         raise OverrideRequiredError(after.feature, after.version)
     if approved_by is None and app.rules[after.feature].must_approve_rollouts:
         proposal = Proposal(principal, now_s, after.share_permyriad, override_reason)
-        return app.with_rollout(replace(before, proposal=proposal, updated_at_s=now_s)).with_entry(
+        return app.with_rollout(
+            replace(before, proposal=proposal, updated_at_s=now_s, revision=before.revision + 1)
+        ).with_entry(
             "propose advance",
             before.rollout_id,
             to_permyriad=after.share_permyriad,

@@ -95,7 +95,14 @@ async def update(uow: UnitOfWork, rollout_id: str, change_of: Callable[[RolloutS
     check_update(before, plan)
     if before.state is not RolloutState.DRAFT:
         check_wider(before.audience, audience)
-    after = replace(before, plan=plan, audience=audience, updated_at_s=uow.now_s, proposal=None)
+    after = replace(
+        before,
+        plan=plan,
+        audience=audience,
+        updated_at_s=uow.now_s,
+        proposal=None,
+        revision=before.revision + 1,
+    )
     revised = app.with_rollout(after)
     if after.state is not RolloutState.DRAFT:
         revised = revised.decide_policy()

@@ -129,6 +129,15 @@ async def life(store: Store) -> Life:
     return Life(store)
 
 
+async def test_an_update_that_changes_nothing_makes_earlier_etags_stale(life: Life) -> None:
+    """Each update is a change, even one to what there is, in the same second; so is each advance."""
+    draft = await life.begin()
+    updated = await life.change(lambda uow: engine.update(uow, life.rollout_id, lambda spec: spec))
+    again = await life.change(lambda uow: engine.update(uow, life.rollout_id, lambda spec: spec))
+    assert [draft.revision + 1, draft.revision + 2] == [updated.revision, again.revision]
+    assert (await life.now()).revision == again.revision
+
+
 async def test_devices_are_told_of_the_control_group_and_of_a_task_for_each_stage(life: Life) -> None:
     """Treatment from bucket 0 up, as many from the top down; above half the control is what is left; no task twice."""
     seen = []
