@@ -73,7 +73,7 @@ def test_a_unit_gives_the_bits_of_its_parts(
     x = torch.randn(3, CHANNELS, 19, 23)
     together = export(unit, (x,))
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "squeeze_excite", same)
+        patch.setattr(pipeline, "fuse_squeeze_excite", same)
         apart = export(unit, (x,))
     assert ops(together.spec)["squeeze_excite_conv2d"] == 1
     assert not {"reduce", "binary", "linear", "unary"} & set(ops(together.spec))
