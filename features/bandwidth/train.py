@@ -16,8 +16,6 @@ low quantile q, saying too much costs (1 - q) / q times what saying as much too 
 """
 
 import argparse
-import json
-import platform
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -113,7 +111,7 @@ def penalised(log_estimates: Tensor, capacity_bps: Tensor, mean_bps: Tensor, pen
     return (error + penalties * torch.sigmoid(off / CLOSE)).mean()
 
 
-class Training:
+class Training(checkpoint.ResumableTraining):
     """One run: the network, its optimiser, its calls, and where they are kept.
 
     Args:
@@ -125,43 +123,26 @@ class Training:
     def __init__(self, config: ModelConfig, plan: TrainingPlan, folder: Path) -> None:
         self.config = config
         self.plan = plan
-        self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
         torch.manual_seed(plan.seed)
         self.network = BandwidthNetwork(config)
-        self.optimiser = torch.optim.AdamW(self.network.parameters(), lr=plan.learning_rate, weight_decay=1e-3)
+        optimiser = torch.optim.AdamW(self.network.parameters(), lr=plan.learning_rate, weight_decay=1e-3)
+        super().__init__(plan, folder, self.network, optimiser)
         self.levels = torch.tensor(config.quantiles)
         self.penalties = torch.tensor(config.penalties)
-        self.step = 0
         self.calls: Recording | None = None
-
-    @property
-    def checkpoint(self) -> Path:
-        """Where the state is kept."""
-        return self.folder / "checkpoint.pt"
 
     def run(self, progress: Progress, until: int | None = None) -> float:
         """Train to the end, or to step `until`, and return the mean loss of the last steps (NaN if there were none)."""
-        plan = self.plan
-        last = plan.steps if until is None else min(until, plan.steps)
         self.calls = self._made_calls(progress)
-        if self.checkpoint.exists():
-            self.step = checkpoint.restore(self.checkpoint, self.network, self.optimiser)
-        else:
+        if not self.resume():
             self.network.normalise(self._some_observations())
         calls = self.calls
-        bar = progress.add_task("training", total=plan.steps, completed=self.step)
+        bar = progress.add_task("training", total=self.plan.steps, completed=self.step)
 
-        def train_batch() -> float:
-            loss = self._train_batch(calls)
-            progress.update(bar, completed=self.step, description=f"training, loss {loss:.4f}")
-            return loss
+        def show(step: int, loss: float) -> None:
+            progress.update(bar, completed=step, description=f"training, loss {loss:.4f}")
 
-        return checkpoint.run_steps(range(self.step, last), plan, self.folder, train_batch, self.save)
-
-    def save(self) -> None:
-        """Make a checkpoint."""
-        checkpoint.save(self.checkpoint, self.network, self.optimiser, self.step)
+        return self.run_batches(lambda: self._train_batch(calls), until, show)
 
     def _made_calls(self, progress: Progress) -> Recording:
         plan, parts = self.plan, []
@@ -196,8 +177,6 @@ class Training:
         observations = torch.from_numpy(observations_of(statistics, ticks))
         truth = torch.from_numpy(calls.capacity_bps[rows])
         mean = truth.mean(dim=1, keepdim=True)
-        for group in self.optimiser.param_groups:
-            group["lr"] = plan.learning_rate_at(self.step)
         answers, _ = self.network(observations)
         known = plan.warm_ticks
         quantiles, estimates = answers[:, known:].split([len(self.levels), len(self.penalties)], dim=-1)
@@ -219,9 +198,6 @@ def record_of(training: Training, loss: float) -> dict[str, Any]:
         "plan": asdict(training.plan),
         "data": "made-up calls only (dataset.py); no recorded trace",
         "final_loss": round(loss, 5),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
     }
 
 
@@ -241,8 +217,7 @@ def main() -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns) as progress:
         loss = training.run(progress)
-    text = json.dumps(record_of(training, loss), indent=2) + "\n"
-    (arguments.run / "run.json").write_text(text, encoding="utf-8")
+    checkpoint.write_record(arguments.run, record_of(training, loss))
 
 
 if __name__ == "__main__":

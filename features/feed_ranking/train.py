@@ -22,7 +22,6 @@ import argparse
 import copy
 import json
 import math
-import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -366,9 +365,6 @@ def record_of(config: ModelConfig, plan: TrainingPlan, data: str, trained: Train
         "epochs": trained.epochs,
         "seconds": trained.seconds,
         "choosing": list(trained.checks),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
     }
 
 
@@ -392,8 +388,7 @@ def main() -> None:
         trained = train_feature(lines, every, attributes, config, plan=plan, folder=arguments.run, progress=progress)
     np.save(arguments.run / "table_ids.npy", every)
     save_run(arguments.run, trained.network, config)
-    text = json.dumps(record_of(config, plan, arguments.train.name, trained), indent=2) + "\n"
-    (arguments.run / "run.json").write_text(text, encoding="utf-8")
+    checkpoint.write_record(arguments.run, record_of(config, plan, arguments.train.name, trained))
 
 
 if __name__ == "__main__":

@@ -11,9 +11,7 @@ run that was cut off goes on from its last checkpoint as if nothing had happened
 """
 
 import argparse
-import json
-import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -95,7 +93,7 @@ def drop_some(
     return ids[is_kept], before[offsets]
 
 
-class Training:
+class Training(checkpoint.ResumableTraining):
     """One run: the network, its optimiser, and where they are kept.
 
     Args:
@@ -108,43 +106,22 @@ class Training:
     def __init__(self, config: ModelConfig, plan: TrainingPlan, corpus: Corpus, folder: Path) -> None:
         self.config = config
         self.plan = plan
-        self.folder = folder
         self.corpus = corpus
         torch.manual_seed(plan.seed)
         self.network = LanguageIdNetwork(self.config)
-        self.optimiser = torch.optim.Adagrad(self.network.parameters(), lr=plan.learning_rate, fused=True)
+        super().__init__(
+            plan,
+            folder,
+            self.network,
+            torch.optim.Adagrad(self.network.parameters(), lr=plan.learning_rate, fused=True),
+        )
         self.sampler = Sampler(corpus, seed=plan.seed, other_share=plan.other_share, plain_share=plan.plain_share)
         self.bags = BagTable(corpus.words, self.config, _native.ngram_hash_batch)
-        self.step = 0
-        folder.mkdir(parents=True, exist_ok=True)
-        if self.checkpoint.exists():
-            self.step = checkpoint.restore(self.checkpoint, self.network, self.optimiser)
+        self.resume()
 
-    @property
-    def checkpoint(self) -> Path:
-        """Where the state is kept."""
-        return self.folder / "checkpoint.pt"
-
-    def run(self, until: int | None = None, show: Callable[[int, float], None] | None = None) -> float:
-        """Train to the end, or to step `until`, and return the mean loss of the last steps (NaN if there were none).
-
-        Args:
-            until: the last step.
-            show: is told the step and its loss after each.
-        """
-        last = self.plan.steps if until is None else min(until, self.plan.steps)
-
-        def train_batch() -> float:
-            loss = self._train_batch()
-            if show is not None:
-                show(self.step, loss)
-            return loss
-
-        return checkpoint.run_steps(range(self.step, last), self.plan, self.folder, train_batch, self.save)
-
-    def save(self) -> None:
-        """Make a checkpoint."""
-        checkpoint.save(self.checkpoint, self.network, self.optimiser, self.step)
+    def run(self, until: int | None = None, show: checkpoint.Show | None = None) -> float:
+        """Train to the end, or to step `until`; see `ResumableTraining.run_batches`."""
+        return self.run_batches(self._train_batch, until, show)
 
     def calibrate(self, lines: Sequence[HeldOut]) -> dict[str, float]:
         """Fit the temperature to held-out lines, keep it with the weights and return it."""
@@ -155,8 +132,6 @@ class Training:
 
     def _train_batch(self) -> float:
         plan = self.plan
-        for group in self.optimiser.param_groups:
-            group["lr"] = plan.learning_rate_at(self.step)
         batch = self.sampler.batch(self.step, plan.batch_size)
         ids, offsets = drop_some(*self.bags.bags(batch), plan.dropped, (plan.seed, self.step, 1))
         is_quantized = self.step >= plan.quantised_from * plan.steps
@@ -180,9 +155,6 @@ def record_of(training: Training, loss: float, temperature: dict[str, float] | N
         "rows_read": training.corpus.rows_read,
         "final_loss": round(loss, 4),
         "temperature": temperature,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
     }
 
 
@@ -223,8 +195,7 @@ def main() -> None:
 
         loss = training.run(show=show)
     temperature = training.calibrate(reader.held_out_lines) if CONFIGS[arguments.version].weighs else None
-    record = record_of(training, loss, temperature)
-    (arguments.run / "run.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    checkpoint.write_record(arguments.run, record_of(training, loss, temperature))
 
 
 if __name__ == "__main__":

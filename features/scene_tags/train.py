@@ -16,15 +16,11 @@ MALLOC_MMAP_MAX_=0 MALLOC_ARENA_MAX=1 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC
 """
 
 import argparse
-import json
 import math
-import platform
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import torch
 from alcove.features import checkpoint
 from alcove.features.scene_tags.config import CONFIGS, ModelConfig
@@ -113,7 +109,7 @@ class Averaged(nn.Module):
                 value.lerp_(moving[name], share)
 
 
-class Training:
+class Training(checkpoint.ResumableTraining):
     """One run: the network, its optimiser, and where they are kept.
 
     Args:
@@ -129,7 +125,6 @@ class Training:
     ) -> None:
         self.config = config
         self.plan = plan
-        self.folder = folder
         self.kind = kind
         self.pictures = pictures
         torch.manual_seed(plan.seed)
@@ -139,38 +134,13 @@ class Training:
             {"params": [each for each in weights if each.ndim > 1], "weight_decay": plan.weight_decay},
             {"params": [each for each in weights if each.ndim <= 1], "weight_decay": 0.0},
         ]
-        self.optimiser = torch.optim.AdamW(groups, lr=plan.learning_rate, fused=True)
+        super().__init__(plan, folder, self.model, torch.optim.AdamW(groups, lr=plan.learning_rate, fused=True))
         self.sampler = Sampler(pictures, dict(plan.shares), plan.seed)
-        self.step = 0
-        folder.mkdir(parents=True, exist_ok=True)
-        if self.checkpoint.exists():
-            self.step = checkpoint.restore(self.checkpoint, self.model, self.optimiser)
+        self.resume()
 
-    @property
-    def checkpoint(self) -> Path:
-        """Where the state is kept."""
-        return self.folder / "checkpoint.pt"
-
-    def run(self, until: int | None = None, show: Callable[[int, float], None] | None = None) -> float:
-        """Train to the end, or to step `until`, and return the mean loss of the last steps (NaN if there were none).
-
-        Args:
-            until: the last step.
-            show: is told the step and its loss after each.
-        """
-        last = self.plan.steps if until is None else min(until, self.plan.steps)
-
-        def train_batch() -> float:
-            loss = self._train_batch()
-            if show is not None:
-                show(self.step, loss)
-            return loss
-
-        return checkpoint.run_steps(range(self.step, last), self.plan, self.folder, train_batch, self.save)
-
-    def save(self) -> None:
-        """Make a checkpoint."""
-        checkpoint.save(self.checkpoint, self.model, self.optimiser, self.step)
+    def run(self, until: int | None = None, show: checkpoint.Show | None = None) -> float:
+        """Train to the end, or to step `until`; see `ResumableTraining.run_batches`."""
+        return self.run_batches(self._train_batch, until, show)
 
     def refit_embedding(self) -> None:
         """Set the average's layers of embedding and classes in closed form (embedding.py) and keep them."""
@@ -179,8 +149,6 @@ class Training:
 
     def _train_batch(self) -> float:
         plan = self.plan
-        for group in self.optimiser.param_groups:
-            group["lr"] = plan.learning_rate_at(self.step)
         batch = self.sampler.batch(self.step, plan.size_at(self.step))
         pictures = batch.pictures.to(memory_format=torch.channels_last)
         self.model.network.train()
@@ -207,9 +175,6 @@ def record_of(training: Training, loss: float, corpus: Corpus) -> dict[str, Any]
         "multiply_adds": multiply_adds(network, training.config.size),
         "parameters": sum(each.numel() for each in network.parameters()),
         "final_loss": round(loss, 4),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
     }
 
 
@@ -238,8 +203,7 @@ def main() -> None:
 
         loss = training.run(show=show)
     training.refit_embedding()
-    record = record_of(training, loss, corpus)
-    (arguments.run / "run.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    checkpoint.write_record(arguments.run, record_of(training, loss, corpus))
 
 
 if __name__ == "__main__":
