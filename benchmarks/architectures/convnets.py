@@ -10,71 +10,6 @@ from benchmarks.architectures.layers import Classifier, InvertedResidual, Squeez
 from benchmarks.architectures.registry import Architecture, image
 
 
-class BasicBlock(nn.Module):
-    """Two 3x3 convolutions and a shortcut (He et al. 2015, figure 5 left)."""
-
-    def __init__(self, channels_in: int, channels: int, stride: int) -> None:
-        super().__init__()
-        self.first = conv_bn(channels_in, channels, 3, stride, activation=nn.ReLU(inplace=True))
-        self.second = conv_bn(channels, channels, 3)
-        self.shortcut = (
-            nn.Identity() if stride == 1 and channels_in == channels else conv_bn(channels_in, channels, 1, stride)
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the block of `x`."""
-        return F.relu(self.second(self.first(x)) + self.shortcut(x), inplace=True)
-
-
-class Bottleneck(nn.Module):
-    """1x1, grouped 3x3, 1x1 and a shortcut (figure 5 right; groups as in ResNeXt)."""
-
-    def __init__(self, channels_in: int, channels: int, stride: int, groups: int = 1) -> None:
-        super().__init__()
-        out = 4 * channels
-        self.layers = nn.Sequential(
-            conv_bn(channels_in, channels, 1, activation=nn.ReLU()),
-            conv_bn(channels, channels, 3, stride, groups=groups, activation=nn.ReLU()),
-            conv_bn(channels, out, 1),
-        )
-        self.shortcut = nn.Identity() if stride == 1 and channels_in == out else conv_bn(channels_in, out, 1, stride)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the block of `x`."""
-        return F.relu(self.layers(x) + self.shortcut(x))
-
-
-def resnet18() -> nn.Module:
-    """ResNet-18 at a quarter of its width."""
-    stem = [conv_bn(3, 16, 7, 2, activation=nn.ReLU()), nn.MaxPool2d(3, 2, 1)]
-    blocks, channels = [], 16
-    for width, stride in ((16, 1), (32, 2), (64, 2), (128, 2)):
-        blocks += [BasicBlock(channels, width, stride), BasicBlock(width, width, 1)]
-        channels = width
-    return Classifier(nn.Sequential(*stem, *blocks), channels)
-
-
-def resnet50(groups: int = 1) -> nn.Module:
-    """ResNet-50 at a quarter of its width and fewer blocks; with groups ResNeXt."""
-    stem = [conv_bn(3, 16, 7, 2, activation=nn.ReLU()), nn.MaxPool2d(3, 2, 1)]
-    blocks, channels = [], 16
-    for width, stride in ((16, 1), (32, 2), (64, 2)):
-        blocks += [Bottleneck(channels, width, stride, groups), Bottleneck(4 * width, width, 1, groups)]
-        channels = 4 * width
-    return Classifier(nn.Sequential(*stem, *blocks), channels)
-
-
-def mobilenet_v1() -> nn.Module:
-    """MobileNet (Howard et al. 2017, table 1) at a quarter of its width."""
-    layers: list[nn.Module] = [conv_bn(3, 8, 3, 2, activation=nn.ReLU())]
-    channels = 8
-    for width, stride in ((16, 1), (32, 2), (32, 1), (64, 2), (64, 1), (128, 2), (128, 1), (256, 2)):
-        layers.append(conv_bn(channels, channels, 3, stride, groups=channels, activation=nn.ReLU()))
-        layers.append(conv_bn(channels, width, 1, activation=nn.ReLU()))
-        channels = width
-    return Classifier(nn.Sequential(*layers), channels)
-
-
 def mobilenet_v2() -> nn.Module:
     """MobileNetV2 (Sandler et al. 2018, table 2) at 0.35 of its width."""
     channels = rounded(32 * 0.35)
@@ -118,31 +53,6 @@ def mobilenet_v3() -> nn.Module:
         channels = out
     layers.append(conv_bn(channels, 576, 1, activation=nn.Hardswish()))
     return Classifier(nn.Sequential(*layers), 576)
-
-
-def efficientnet_b0() -> nn.Module:
-    """EfficientNet-B0 (Tan and Le 2019, table 1) with one or two blocks a stage, at half its width."""
-    channels = 16
-    layers: list[nn.Module] = [conv_bn(3, channels, 3, 2, activation=nn.SiLU())]
-    for expansion, kernel, width, repeats, stride in (
-        (1, 3, 8, 1, 1), (6, 3, 16, 2, 2), (6, 5, 24, 2, 2), (6, 3, 40, 2, 2), (6, 5, 56, 1, 1), (6, 5, 96, 2, 2)
-    ):  # fmt: skip
-        for repeat in range(repeats):
-            squeeze = SqueezeExcite(rounded(channels * expansion), max(1, channels // 4), inner=nn.SiLU())
-            layers.append(
-                InvertedResidual(
-                    channels,
-                    width,
-                    expansion=expansion,
-                    kernel=kernel,
-                    stride=1 if repeat else stride,
-                    activation=nn.SiLU,
-                    squeeze=squeeze,
-                )
-            )
-            channels = width
-    layers.append(conv_bn(channels, 320, 1, activation=nn.SiLU()))
-    return Classifier(nn.Sequential(*layers), 320)
 
 
 class Ghost(nn.Module):
@@ -324,13 +234,8 @@ def densenet() -> nn.Module:
 
 
 ARCHITECTURES = (
-    Architecture("resnet18", "image classification", resnet18, image(1, 3, 64, 64)),
-    Architecture("resnet50", "image classification", resnet50, image(2, 3, 64, 64), is_small=False),
-    Architecture("resnext50", "image classification", lambda: resnet50(groups=4), image(1, 3, 64, 64), is_small=False),
-    Architecture("mobilenet-v1", "image classification", mobilenet_v1, image(1, 3, 64, 64)),
     Architecture("mobilenet-v2", "image classification", mobilenet_v2, image(1, 3, 96, 96)),
     Architecture("mobilenet-v3", "image classification", mobilenet_v3, image(1, 3, 96, 96)),
-    Architecture("efficientnet-b0", "image classification", efficientnet_b0, image(1, 3, 64, 64)),
     Architecture("ghostnet", "image classification", ghostnet, image(1, 3, 48, 48)),
     Architecture("shufflenet-v1", "image classification", shufflenet_v1, image(1, 3, 48, 48)),
     Architecture("shufflenet-v2", "image classification", shufflenet_v2, image(1, 3, 64, 64)),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import transformers as t
 from torch import Tensor, nn
 
 from benchmarks.architectures.registry import Architecture, Call, Picked, image
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SMALL: dict[str, Any] = {
     "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64
@@ -82,6 +85,28 @@ def resnet() -> nn.Module:
     """ResNet as `transformers` writes it."""
     config = t.ResNetConfig(embedding_size=8, hidden_sizes=[16, 32], depths=[2, 2], layer_type="bottleneck")
     return Picked(t.ResNetForImageClassification(config), "logits", ("pixel_values",))
+
+
+def classifier(name: str, **settings: Any) -> Callable[[], nn.Module]:
+    """Return a builder of `transformers`' classifier of a name, from a configuration."""
+    model, config = getattr(t, f"{name}ForImageClassification"), getattr(t, f"{name}Config")
+    return lambda: Picked(model(config(num_labels=10, **settings)), "logits", ("pixel_values",))
+
+
+STAGES: dict[str, Any] = {"embedding_size": 16, "hidden_sizes": [16, 32, 64, 128]}
+DEEP: dict[str, Any] = {"embedding_size": 16, "hidden_sizes": [64, 128, 256, 512], "depths": [1, 1, 2, 1]}
+WIDTHS: dict[str, Any] = {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 2, 1]}
+GROUPED: dict[str, Any] = {**STAGES, "depths": [1, 1, 2, 1], "groups_width": 8}
+CONVOLUTIONS: dict[str, Callable[[], nn.Module]] = {
+    "resnet18": classifier("ResNet", **STAGES, depths=[2, 2, 2, 2], layer_type="basic"),
+    "resnet50": classifier("ResNet", **DEEP),
+    "regnet-x": classifier("RegNet", **GROUPED, layer_type="x"),
+    "regnet-y": classifier("RegNet", **GROUPED, layer_type="y"),
+    "mobilenet-v1": classifier("MobileNetV1", depth_multiplier=0.25),
+    "efficientnet-b0": classifier("EfficientNet", width_coefficient=0.5, depth_coefficient=0.5, hidden_dim=640),
+    "convnext-v2": classifier("ConvNextV2", **WIDTHS),
+    "poolformer": classifier("PoolFormer", **WIDTHS),
+}
 
 
 def beit() -> nn.Module:
@@ -163,6 +188,7 @@ def clip_inputs() -> list[Call]:
 
 
 ARCHITECTURES = (
+    *(Architecture(name, "image classification", build, image(1, 3, 64, 64)) for name, build in CONVOLUTIONS.items()),
     Architecture("vit", "image classification", vit, image(1, 3, 32, 32)),
     Architecture("deit", "image classification", deit, image(1, 3, 32, 32)),
     Architecture("swin", "image classification", swin, image(1, 3, 32, 32)),
