@@ -66,9 +66,18 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load `name` from its module and keep it."""
+    """Load `name` from its module and keep it.
+
+    Raises:
+        ImportError: the compiler is not installed; an app has no use for it.
+    """
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_LAZY[name]), name)
+    try:
+        value = getattr(import_module(_LAZY[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name != "alcove.runtime.compiler":
+            raise
+        raise ImportError(f"{name} needs the compiler: install alcove[export]", name=error.name) from error
     globals()[name] = value
     return value

@@ -161,7 +161,7 @@ def test_the_light_command_line_has_no_server(light: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert {"language_id", "scene_tags"} <= {one["feature"] for one in json.loads(done.stdout)}
     assert run(light, "python", "-c", "import sqlalchemy").returncode != 0
-    refused = run(light, "alcove", "serve")
+    refused = run(light, "alcove", "serve", "--data-dir", "data")
     assert refused.returncode == 2
     assert "alcove[platform]" in refused.stderr
 
