@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import zstandard
-from alcove.registry.delta import DIFFERENCES, LEVEL, REFERENCES, apply_delta, delta_by, make_delta
+from alcove.registry.delta import DIFFERENCES, LEVEL, REFERENCES, apply_delta, make_delta, make_delta_by
 
 from benchmarks.options import wide_console, write_json
 from benchmarks.sections import Section, table_lines
@@ -62,8 +62,8 @@ def measure(name: str, base: bytes, program: bytes) -> Row:
         pair=name,
         program=len(program),
         packed=len(zstandard.ZstdCompressor(level=LEVEL).compress(program)),
-        references=len(delta_by(REFERENCES, base, program)),
-        differences=len(delta_by(DIFFERENCES, base, program)),
+        references=len(make_delta_by(REFERENCES, base, program)),
+        differences=len(make_delta_by(DIFFERENCES, base, program)),
         diff=diff,
         kept=len(delta),
     )

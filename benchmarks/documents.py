@@ -15,7 +15,6 @@ from alcove.privacy.errors import AlcovePrivacyError
 from alcove.privacy.report import Report, report_from_bytes, report_to_bytes
 from alcove.registry._tuf import Root, Snapshot, Targets, Timestamp
 from alcove.registry.canonical import canonical_json
-from alcove.registry.change import Change
 from alcove.registry.delta import apply_delta, make_delta
 from alcove.registry.errors import RegistryError
 from alcove.registry.manifest import Manifest
@@ -23,7 +22,8 @@ from alcove.registry.package import read_package, write_package
 from alcove.registry.policy import parse_audience
 from alcove.registry.policy.audience_text import parse_attributes
 from alcove.registry.policy.document import Halt, halt_from_bytes, policy_from_bytes, policy_to_bytes
-from alcove.registry.testing import TreeWorld
+from alcove.registry.signing_request import SigningRequest
+from alcove.registry.testing import RepositoryFixture
 from alcove.registry.trust import parse
 from alcove.runtime.certificate.document import parse as parse_certificate
 from alcove.runtime.errors import AlcoveRuntimeError
@@ -77,7 +77,7 @@ class Kind:
 
 def kinds(folder: Path) -> tuple[Kind, ...]:
     """Return all kinds, with examples that a registry in `folder` has made."""
-    world = TreeWorld(folder / "world")
+    world = RepositoryFixture(folder / "world")
     package = world.package()
     world.push(package)
     metadata = {
@@ -114,7 +114,7 @@ def kinds(folder: Path) -> tuple[Kind, ...]:
         ),
         Kind(
             "change",
-            Change.parse,
+            SigningRequest.parse,
             canonical_json(
                 {"format": 1, "kind": "change", "roles": {"targets": json.loads(metadata["targets"])}, "current": {}}
             ),

@@ -20,17 +20,17 @@ from aiohttp import web
 from alcove.platform.ingress.static import static_routes
 from alcove.registry import layout
 from alcove.registry._tuf import Metadata, TargetFile, Targets
-from alcove.registry.bins import Versions
-from alcove.registry.client import TreeClient
+from alcove.registry.client import RepositoryClient
 from alcove.registry.clock import SYSTEM_CLOCK, utc
 from alcove.registry.files import DISK
+from alcove.registry.hash_bins import HashBins
 from alcove.registry.keys import create_keys
+from alcove.registry.metadata_writer import MetadataWriter
 from alcove.registry.package import create_package
 from alcove.registry.policy import FeaturePolicy, Policy, VersionRef
-from alcove.registry.publication import Publisher
+from alcove.registry.repository import Repository, initialize_repository
 from alcove.registry.team import sign_version
-from alcove.registry.testing import FolderFetcher, PretendInspector
-from alcove.registry.tree import Tree, initialise_tree
+from alcove.registry.testing import FakeVerifier, FolderFetcher
 from alcove.registry.trust import SignedRole, bins_of
 from alcove.sdk.egress import Egress, TufFetcher
 from alcove.sdk.transport import TrafficStats
@@ -59,9 +59,9 @@ def measure() -> list[Figure]:
 def _measure(folder: Path) -> list[Figure]:
     teams = {f"team{number:02d}": (_feature(number),) for number in range(TEAMS)}
     keys = create_keys(folder / "keys", teams=teams)
-    initialise_tree(folder / "tree", keys, teams)
+    initialize_repository(folder / "tree", keys, teams)
     own = _fill(folder / "tree", keys)
-    cold = Tree(folder / "tree", keys=keys.online)
+    cold = Repository(folder / "tree", keys=keys.online)
     cold_s = _seconds(cold.state)
     _publish_policy(cold, own)
     state = cold.state()
@@ -102,7 +102,7 @@ class _Device:
         traffic = TrafficStats()
         egress = Egress(self._url, traffic=traffic)
         try:
-            client = TreeClient(self._folder, TufFetcher(egress, self._url), self._url, self._root)
+            client = RepositoryClient(self._folder, TufFetcher(egress, self._url), self._url, self._root)
             client.halt(APP)
             client.policy(APP)
             client.min_version(_feature(0))
@@ -113,7 +113,7 @@ class _Device:
 
     def look_up(self, tree: Path) -> float:
         """Verify the tree in a folder and find one version; return the seconds that it took."""
-        client = TreeClient(self._folder, FolderFetcher(tree), "https://tree.invalid", self._root)
+        client = RepositoryClient(self._folder, FolderFetcher(tree), "https://tree.invalid", self._root)
 
         def run() -> None:
             client.refresh()
@@ -133,20 +133,20 @@ def _package(number: int, version: str) -> Package:
         version=version,
         programs={"f32": f"program {number} {version}".encode()},
         card=f"# {_feature(number)} {version}\n",
-        inspector=PretendInspector(),
+        verifier=FakeVerifier(),
     )
 
 
 def _fill(folder: Path, keys: KeyRing) -> Package:
     """Sign every version as its team would have, and publish them at once; return the one that the device runs."""
-    tree = Tree(folder, keys=keys.online)
+    tree = Repository(folder, keys=keys.online)
     state = tree.state()
     expires = utc(SYSTEM_CLOCK.now_s() + layout.TEAM_LIFETIME_S)
     own = _package(0, "1.0.0")
     roles = {}
     for number in range(TEAMS):
         role, signer = f"team-team{number:02d}", keys.teams[f"team{number:02d}"]
-        versions = Versions(role, Targets(version=1), {})
+        versions = HashBins(role, Targets(version=1), {})
         for minor in range(VERSIONS):
             path = f"{_feature(number)}/1.{minor}.0.json"
             is_own = path == own.manifest.path
@@ -164,7 +164,7 @@ def _fill(folder: Path, keys: KeyRing) -> Package:
             roles[name] = SignedRole(metadata, metadata.to_bytes())
     for sha256, data in own.blobs().items():
         tree.blobs.put(sha256, data)
-    Publisher(folder, keys.online, DISK, SYSTEM_CLOCK.now_s()).publish(
+    MetadataWriter(folder, keys.online, DISK, SYSTEM_CLOCK.now_s()).publish(
         targets={own.manifest.path: own.manifest.to_bytes()},
         roles=roles,
         snapshot=state.snapshot,
@@ -173,13 +173,13 @@ def _fill(folder: Path, keys: KeyRing) -> Package:
     return own
 
 
-def _publish_policy(tree: Tree, package: Package) -> None:
+def _publish_policy(tree: Repository, package: Package) -> None:
     ref = VersionRef(version=package.manifest.version, manifest_sha256=package.manifest.sha256)
     rules = FeaturePolicy(min_version="0.0.1", default=ref)
     tree.publish_policy(APP, Policy(app=APP, serial=1, features={_feature(0): rules}).to_bytes())
 
 
-def _push(tree: Tree, keys: KeyRing, number: int) -> float:
+def _push(tree: Repository, keys: KeyRing, number: int) -> float:
     """Publish one version more of a team; return the seconds from signing to the timestamp."""
     package = _package(number, "2.0.0")
     for sha256, data in package.blobs().items():

@@ -93,7 +93,7 @@ class RandomisedResponse:
         Raises:
             ParameterError: `counts` has another shape or a negative number.
         """
-        told = self._checked(counts)
+        told = self._check_cells(counts)
         other = float(self.other_probability)
         estimates: NDArray[np.float64] = (told - told.sum() * other) / (float(self.keep_probability) - other)
         return estimates
@@ -114,7 +114,7 @@ class RandomisedResponse:
         Raises:
             ParameterError: `counts` has another shape or a negative number.
         """
-        told = self._checked(counts)
+        told = self._check_cells(counts)
         total = float(told.sum())
         true = np.maximum(self.estimate(counts), 0.0)
         if total:
@@ -127,7 +127,7 @@ class RandomisedResponse:
         result: NDArray[np.float64] = spread / (gap * gap)
         return result
 
-    def _checked(self, counts: Counts) -> NDArray[np.float64]:
+    def _check_cells(self, counts: Counts) -> NDArray[np.float64]:
         told = np.asarray(counts, dtype=np.float64)
         if told.shape != (self.cell_count,):
             raise ParameterError(name="counts", bound=f"of shape ({self.cell_count},)", value=told.shape)

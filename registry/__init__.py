@@ -6,13 +6,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from alcove.registry.audit import AuditProblem, AuditReport
     from alcove.registry.blobs import BlobStore, ObjectBlobStore, open_blob_store
-    from alcove.registry.ceremony import initialise_tree
-    from alcove.registry.checks import CheckReport, Problem
-    from alcove.registry.client import TreeClient
+    from alcove.registry.ceremony import initialize_repository
+    from alcove.registry.client import RepositoryClient
     from alcove.registry.clock import Clock
     from alcove.registry.keys import KeyRing, OnlineKeys, create_keys, load_keys, load_signer
-    from alcove.registry.manifest import Manifest, PortSignature, PrivacyManifest, Signature, Variant
+    from alcove.registry.manifest import Manifest, ModelSignature, PortSignature, PrivacyManifest, Variant
     from alcove.registry.online_keys import load_online_keys
     from alcove.registry.package import (
         Package,
@@ -22,71 +22,71 @@ if TYPE_CHECKING:
         verify_package,
         write_package,
     )
-    from alcove.registry.team import sign_floor, sign_version
-    from alcove.registry.tree import Accepted, Refreshed, Tree
+    from alcove.registry.repository import RefreshResult, Repository, TeamPublication
+    from alcove.registry.team import sign_min_version, sign_version
 
 # Loaded on first use: a device needs the client and no key, a team the package and no tree.
 _HOME: Final = {
-    "Accepted": "tree",
+    "AuditProblem": "audit",
+    "AuditReport": "audit",
     "BlobStore": "blobs",
-    "CheckReport": "checks",
     "Clock": "clock",
     "KeyRing": "keys",
     "Manifest": "manifest",
+    "ModelSignature": "manifest",
     "ObjectBlobStore": "blobs",
     "OnlineKeys": "keys",
     "Package": "package",
     "PackageReport": "package",
     "PortSignature": "manifest",
     "PrivacyManifest": "manifest",
-    "Problem": "checks",
-    "Refreshed": "tree",
-    "Signature": "manifest",
-    "Tree": "tree",
-    "TreeClient": "client",
+    "RefreshResult": "repository",
+    "Repository": "repository",
+    "RepositoryClient": "client",
+    "TeamPublication": "repository",
     "Variant": "manifest",
     "create_keys": "keys",
     "create_package": "package",
-    "initialise_tree": "ceremony",
+    "initialize_repository": "ceremony",
     "load_keys": "keys",
     "load_online_keys": "online_keys",
     "load_signer": "keys",
     "open_blob_store": "blobs",
     "read_package": "package",
-    "sign_floor": "team",
+    "sign_min_version": "team",
     "sign_version": "team",
     "verify_package": "package",
     "write_package": "package",
 }
 
 __all__ = [
-    "Accepted",
+    "AuditProblem",
+    "AuditReport",
     "BlobStore",
-    "CheckReport",
     "Clock",
     "KeyRing",
     "Manifest",
+    "ModelSignature",
     "ObjectBlobStore",
     "OnlineKeys",
     "Package",
     "PackageReport",
     "PortSignature",
     "PrivacyManifest",
-    "Problem",
-    "Refreshed",
-    "Signature",
-    "Tree",
-    "TreeClient",
+    "RefreshResult",
+    "Repository",
+    "RepositoryClient",
+    "TeamPublication",
     "Variant",
     "create_keys",
     "create_package",
-    "initialise_tree",
+    "initialize_repository",
     "load_keys",
     "load_online_keys",
     "load_signer",
     "open_blob_store",
     "read_package",
-    "sign_floor",
+    "sign_min_version",
     "sign_version",
     "verify_package",
     "write_package",

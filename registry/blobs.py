@@ -179,7 +179,7 @@ class ObjectBlobStore:
             ValueError: `sha256` is not 64 hex digits.
         """
         try:
-            return _stored(self._store.head(_digest(sha256)))
+            return _to_stored(self._store.head(_digest(sha256)))
         except FileNotFoundError:
             return None
         except (OSError, _backend_error()) as error:
@@ -193,7 +193,7 @@ class ObjectBlobStore:
         """
         try:
             for objects in self._store.list():
-                yield from (_stored(item) for item in objects if _DIGEST.fullmatch(item["path"]))
+                yield from (_to_stored(item) for item in objects if _DIGEST.fullmatch(item["path"]))
         except (OSError, _backend_error()) as error:
             raise StorageError("blobs", str(error)) from error
 
@@ -303,7 +303,7 @@ def _digest(sha256: str) -> str:
     return sha256
 
 
-def _stored(item: ObjectMeta) -> StoredBlob:
+def _to_stored(item: ObjectMeta) -> StoredBlob:
     return StoredBlob(item["path"], int(item["size"]), int(item["last_modified"].timestamp()))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from alcove.registry import acceptance, layout
+from alcove.registry import layout, request_verification
 from alcove.registry.clock import SYSTEM_CLOCK, Clock
 from alcove.registry.errors import PublishError
 from alcove.registry.files import DISK, Files
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from alcove.registry._tuf import Key
-    from alcove.registry.change import Change
     from alcove.registry.keys import KeyRing
+    from alcove.registry.signing_request import SigningRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class PublicKeys:
     targets_threshold: int = 1
 
 
-def first_change(keys: PublicKeys, teams: Mapping[str, Sequence[str]], *, now_s: int) -> Change:
+def make_first_request(keys: PublicKeys, teams: Mapping[str, Sequence[str]], *, now_s: int) -> SigningRequest:
     """Return the change that a tree begins with, unsigned: root, targets, and each team's empty list of versions.
 
     Args:
@@ -70,7 +70,7 @@ def first_change(keys: PublicKeys, teams: Mapping[str, Sequence[str]], *, now_s:
     return draft.draft()
 
 
-def initialise_tree(
+def initialize_repository(
     folder: Path,
     keyring: KeyRing,
     teams: Mapping[str, Sequence[str]],
@@ -107,8 +107,8 @@ def initialise_tree(
         online={role: getattr(keyring.online, role).public_key for role in ONLINE_ROLES},
         teams={team: [keyring.teams[team].public_key] for team in features},
     )
-    change = first_change(public, features, now_s=now_s)
+    change = make_first_request(public, features, now_s=now_s)
     for signer in (keyring.root, keyring.targets, *(keyring.teams[team] for team in features)):
         change, _ = change.sign(signer)
-    judged = acceptance.judge(folder, change, now_s=now_s)
-    acceptance.publish(folder, judged, keyring.online, old_keys=(), files=files, now_s=now_s)
+    verified = request_verification.verify_request(folder, change, now_s=now_s)
+    request_verification.publish(folder, verified, keyring.online, old_keys=(), files=files, now_s=now_s)

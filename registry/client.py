@@ -1,6 +1,6 @@
 """Reads a published tree for one device, trusting nothing but the root it was built with.
 
-A `TreeClient` keeps three things in its folder, each written whole or not at all:
+A `RepositoryClient` keeps three things in its folder, each written whole or not at all:
 
 - `tuf/`: the newest metadata it accepted, so that nothing older is accepted again (python-tuf's client);
 - `documents/`: the newest policy and halt of each app, so that serial numbers only rise, and so that a device without
@@ -37,14 +37,14 @@ from alcove.registry.errors import (
     WrongSubjectError,
 )
 from alcove.registry.files import DISK, Files, read_bounded, replace_file
-from alcove.registry.floors import is_below
-from alcove.registry.lifts import Lift, gives_back_only_lifted
 from alcove.registry.manifest import Manifest, manifest_path
+from alcove.registry.min_versions import is_below
 from alcove.registry.policy.document import Halt, Policy, halt_from_bytes, policy_from_bytes
+from alcove.registry.reinstatements import Reinstatement, restores_only_reinstated
 from alcove.registry.updater import (
     BoundedFetcher,
     BoundedUpdater,
-    TreeUpdater,
+    RepositoryUpdater,
     signed_digest,
     signed_sha256,
     typed_errors,
@@ -65,14 +65,14 @@ _VERDICT: Final = "expired.json"
 _KEYS_MAX_BYTES: Final = 2048  # ids of 16 keys take 1 100
 
 
-class TreeClient:
+class RepositoryClient:
     """Reads one tree for one device; one thread and one process at a time.
 
     Raises nothing but `RegistryError`s: `FetchError` for the network, `StorageError` for the folder, `MetadataError`
     and `DocumentError` for a tree that must not be trusted.  After any of them what was accepted before stands.
     """
 
-    _reader: ClassVar[type[BoundedUpdater]] = TreeUpdater
+    _reader: ClassVar[type[BoundedUpdater]] = RepositoryUpdater
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class TreeClient:
                 self._remember_expired(updater)
             raise
         version = updater.trusted("timestamp").version
-        if version <= self._expired_version(updater):
+        if version <= self._read_expired_version(updater):
             raise ExpiredMetadataError("timestamp", version=version)
         self._updater = updater
 
@@ -167,7 +167,7 @@ class TreeClient:
             raise MissingTargetError(path)
         file = self._document_file("policy", app)
         policy = policy_from_bytes(self._document(target, file, "policy", limits.POLICY_MAX_BYTES))
-        return self._accept("policy", app, policy, self.stored_policy(app))
+        return self._accept("policy", app, policy, self.read_stored_policy(app))
 
     def halt(self, app: str) -> Halt:
         """Return the published halt of `app`, and keep it; an empty one (serial 0) where none was ever published.
@@ -182,7 +182,7 @@ class TreeClient:
         """
         path = layout.halt_path(app)
         target = self._find(path)
-        stored = self.stored_halt(app)
+        stored = self.read_stored_halt(app)
         if target is None:
             if stored is not None:
                 raise RollbackError("halt", f"the halt of {app} with serial {stored.serial} is gone")
@@ -190,9 +190,9 @@ class TreeClient:
         halt = halt_from_bytes(self._document(target, self._document_file("halt", app), "halt", limits.HALT_MAX_BYTES))
         if stored is None:
             return self._accept("halt", app, halt, None)
-        lifted, unknown = self._lifts(stored, halt)
+        lifted, unknown = self._reinstatements(stored, halt)
         kept = _with_halted(halt, stored, unknown)
-        if not gives_back_only_lifted(stored, kept, lifted):
+        if not restores_only_reinstated(stored, kept, lifted):
             raise RollbackError("halt", f"serial {halt.serial} gives back what serial {stored.serial} took away")
         self._accept("halt", app, halt, stored, is_stored=not unknown)
         return kept
@@ -202,7 +202,7 @@ class TreeClient:
 
         Raises:
             MissingTargetError: the team published no such version.
-            RollbackError: it is below the floor that the team has set.
+            RollbackError: it is below the minimum version that the team has set.
             WrongSubjectError: it speaks of another feature or version.
             RegistryError: as `refresh`, which is called first where it was not.
         """
@@ -212,7 +212,7 @@ class TreeClient:
             raise MissingTargetError(path)
         floor = self.min_version(feature)
         if is_below(version, floor):
-            raise RollbackError("", f"{feature} {version} is below the team's floor {floor}")
+            raise RollbackError("", f"{feature} {version} is below the team's minimum version {floor}")
         file = self._folder / "manifests" / f"{signed_sha256(target)}.json"
         manifest = Manifest.from_bytes(self._document(target, file, "manifest", limits.MANIFEST_MAX_BYTES))
         if manifest.path != path:
@@ -241,7 +241,7 @@ class TreeClient:
         return data
 
     def min_version(self, feature: str) -> str | None:
-        """Return the lowest version of `feature` that its team still lets run, or None where it has set no floor.
+        """Return the lowest version of `feature` that its team still lets run, or None where it has set none.
 
         Raises:
             RegistryError: as `refresh`, which is called first where it was not.
@@ -252,23 +252,23 @@ class TreeClient:
         if updater is None:  # refresh() either raised or set it; said for the type checker
             return None
         with typed_errors(updater):
-            return updater.floor(feature)
+            return updater.min_version(feature)
 
-    def stored_policy(self, app: str) -> Policy | None:
+    def read_stored_policy(self, app: str) -> Policy | None:
         """Return the policy accepted last, without any request, or None.
 
         Raises:
             StorageError: the folder cannot be read.
         """
-        return self._stored("policy", app, policy_from_bytes, limits.POLICY_MAX_BYTES)
+        return self._read_stored("policy", app, policy_from_bytes, limits.POLICY_MAX_BYTES)
 
-    def stored_halt(self, app: str) -> Halt | None:
+    def read_stored_halt(self, app: str) -> Halt | None:
         """Return the halt accepted last, without any request, or None.
 
         Raises:
             StorageError: the folder cannot be read.
         """
-        return self._stored("halt", app, halt_from_bytes, limits.HALT_MAX_BYTES)
+        return self._read_stored("halt", app, halt_from_bytes, limits.HALT_MAX_BYTES)
 
     def _find(self, path: str) -> TargetFile | None:
         if self._updater is None:
@@ -327,22 +327,24 @@ class TreeClient:
         except (ValueError, TypeError):
             return True  # damaged, or stored before there was such a file: the stricter answer
 
-    def _lifts(self, earlier: Halt, later: Halt) -> tuple[dict[str, tuple[Lift, ...]], frozenset[str]]:
-        """Return the lifts of the features that the later halt gives back, and those whose team's role has expired."""
+    def _reinstatements(
+        self, earlier: Halt, later: Halt
+    ) -> tuple[dict[str, tuple[Reinstatement, ...]], frozenset[str]]:
+        """Return the reinstatements of the features that the later halt gives back, and the teams that have expired."""
         if later.includes(earlier):
             return {}, frozenset()
         features = {item.feature for item in set(earlier.halted) - set(later.halted)}
         features |= set(earlier.frozen) - set(later.frozen)
         updater = self._updater
-        found: dict[str, tuple[Lift, ...]] = {}
+        found: dict[str, tuple[Reinstatement, ...]] = {}
         if updater is None:
             return found, frozenset()
         for feature in features:
             with suppress(ExpiredMetadataError), typed_errors(updater):
-                found[feature] = updater.lifts(feature)
+                found[feature] = updater.reinstatements(feature)
         return found, frozenset(features - found.keys())
 
-    def _stored(self, kind: str, app: str, read: Callable[[bytes], _Dated], limit_bytes: int) -> _Dated | None:
+    def _read_stored(self, kind: str, app: str, read: Callable[[bytes], _Dated], limit_bytes: int) -> _Dated | None:
         data = self._read(self._document_file(kind, app), limit_bytes)
         try:
             return None if data is None else read(data)
@@ -356,14 +358,14 @@ class TreeClient:
     def _keys_file(self, kind: str, app: str) -> Path:
         return self._folder / "documents" / f"{kind}-{quote(app, safe='')}.keys"
 
-    def _expired_version(self, updater: BoundedUpdater) -> int:
+    def _read_expired_version(self, updater: BoundedUpdater) -> int:
         """Return the highest timestamp version found expired under keys that are still the role's, 0 if none."""
         data = self._read(self._folder / _VERDICT, limits.TIMESTAMP_METADATA_MAX_BYTES)
         return 0 if data is None else updater.verified_timestamp_version(data)
 
     def _remember_expired(self, updater: BoundedUpdater) -> None:
         data = updater.last_timestamp
-        if updater.verified_timestamp_version(data) > self._expired_version(updater):
+        if updater.verified_timestamp_version(data) > self._read_expired_version(updater):
             self._store(self._folder / _VERDICT, data)
 
     def _read(self, path: Path, limit_bytes: int) -> bytes | None:

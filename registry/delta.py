@@ -45,10 +45,10 @@ def make_delta(base: bytes, program: bytes) -> bytes:
     Raises:
         ValueError: one of them is empty or larger than `limits.PROGRAM_MAX_BYTES`.
     """
-    return min((delta_by(method, base, program) for method in (REFERENCES, DIFFERENCES)), key=len)
+    return min((make_delta_by(method, base, program) for method in (REFERENCES, DIFFERENCES)), key=len)
 
 
-def delta_by(method: int, base: bytes, program: bytes) -> bytes:
+def make_delta_by(method: int, base: bytes, program: bytes) -> bytes:
     """Return what makes `program` of `base` by one method.
 
     Raises:
@@ -61,7 +61,7 @@ def delta_by(method: int, base: bytes, program: bytes) -> bytes:
     if method == REFERENCES:
         frame = _compressor(base, len(program)).compress(program)
     elif method == DIFFERENCES:
-        frame = zstandard.ZstdCompressor(level=LEVEL).compress(_subtracted(program, base))
+        frame = zstandard.ZstdCompressor(level=LEVEL).compress(_subtract(program, base))
     else:
         msg = f"a delta's method is {REFERENCES} or {DIFFERENCES}, not {method}"
         raise ValueError(msg)
@@ -89,9 +89,9 @@ def apply_delta(base: bytes, delta: bytes, size_bytes: int) -> bytes:
         raise DeltaError(f"the delta makes {stated} bytes; {bound} were signed")
     frame = delta[_HEAD.size :]
     if method == REFERENCES:
-        return _decompressed(frame, size_bytes, _dictionary(base))
+        return _decompress(frame, size_bytes, _dictionary(base))
     if method == DIFFERENCES:
-        return _added(_decompressed(frame, size_bytes, None), base)
+        return _add(_decompress(frame, size_bytes, None), base)
     raise DeltaError(f"its method is {REFERENCES} or {DIFFERENCES}, not {method}")
 
 
@@ -107,7 +107,7 @@ def _dictionary(base: bytes) -> zstandard.ZstdCompressionDict:
     return zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
 
 
-def _decompressed(frame: bytes, size_bytes: int, base: zstandard.ZstdCompressionDict | None) -> bytes:
+def _decompress(frame: bytes, size_bytes: int, base: zstandard.ZstdCompressionDict | None) -> bytes:
     try:
         # What a frame says of its size decides how much is allocated, so it is looked at first.
         if zstandard.get_frame_parameters(frame).content_size != size_bytes:
@@ -121,7 +121,7 @@ def _decompressed(frame: bytes, size_bytes: int, base: zstandard.ZstdCompression
     return data
 
 
-def _subtracted(program: bytes, base: bytes) -> bytes:
+def _subtract(program: bytes, base: bytes) -> bytes:
     import numpy as np  # noqa: PLC0415 - a device without a delta of this kind does not need it
 
     both = min(len(program), len(base))
@@ -129,7 +129,7 @@ def _subtracted(program: bytes, base: bytes) -> bytes:
     return (ours - theirs).tobytes() + program[both:]
 
 
-def _added(differences: bytes, base: bytes) -> bytes:
+def _add(differences: bytes, base: bytes) -> bytes:
     import numpy as np  # noqa: PLC0415
 
     both = min(len(differences), len(base))

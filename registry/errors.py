@@ -33,7 +33,7 @@
         │   ├── UnknownAttributeError an attribute that no device has
         │   ├── AttributeValueError a value of another type than its attribute's
         │   └── EmptyAudienceError  no device can be in it
-        └── ReadOnlyTreeError       publishing without the online keys
+        └── ReadOnlyRepositoryError       publishing without the online keys
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ class EmptyAudienceError(AudienceError):
         super().__init__(f"no device can be in this audience: {attribute}: {problem}")
 
 
-class ReadOnlyTreeError(RegistryError):
+class ReadOnlyRepositoryError(RegistryError):
     """This tree was opened without the online keys."""
 
     def __init__(self, role: str) -> None:

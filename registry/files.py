@@ -48,7 +48,7 @@ class Disk:
         """Write a file from its beginning and sync it."""
         if path.is_symlink():
             path.unlink()  # what it leads to is nobody's to write here
-        with open(path, "wb", opener=_opened_here) as file:
+        with open(path, "wb", opener=_open_here) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -66,7 +66,7 @@ class Disk:
             os.close(descriptor)
 
 
-def _opened_here(path: str, flags: int) -> int:
+def _open_here(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 

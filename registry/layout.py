@@ -7,7 +7,7 @@
     blobs/<sha256>                             programs and cards
 
 Role names are unique over the whole tree: "root", "targets", "snapshot", "timestamp", "policy", "halt", one
-"team-<name>" for each team, and "bin-<name>-<hex digits>" for the bins beneath a team (`bins.py`).  A client keeps a
+"team-<name>" for each team, and "bin-<name>-<hex digits>" for a team's bins (`hash_bins.py`).  A client keeps a
 role's metadata by its name.
 """
 

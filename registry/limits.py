@@ -17,7 +17,9 @@ TARGETS_METADATA_MAX_BYTES: Final = 1024 * 1024  # one role; 64 versions and the
 BIN_VERSIONS: Final = 64  # versions that one list or bin holds before it is spread: 17 kB, what a device reads of it
 BIN_BITS_STEP: Final = 2  # four times as many bins at each spreading, so that few versions of a team spread it
 BIN_BITS_MAX: Final = 8  # 256 bins; each costs every device an entry of the snapshot
-CHANGE_MAX_BYTES: Final = 8 * 1024 * 1024  # all bins of a team with 20 000 versions, as a change of its key signs anew
+SIGNING_REQUEST_MAX_BYTES: Final = (
+    8 * 1024 * 1024
+)  # all bins of a team with 20 000 versions, as a change of its key signs anew
 KEYS_MAX: Final = 16  # of one role; more signers than any ceremony brings together
 
 FEATURES_MAX: Final = 64  # features that one app may use
@@ -34,7 +36,7 @@ EPSILON_MAX: Final = 8  # what a device may spend in 30 days
 WINDOW_MIN_S: Final = 3600  # an hour; a report names its window, and with it when the device was used
 WINDOW_MAX_S: Final = 31 * 86_400  # a month; the ledger looks back 30 days
 HALTED_MAX: Final = 256  # versions halted at once
-LIFTS_MAX: Final = 256  # what one team has lifted, each thing once; as many as may be halted
+REINSTATEMENTS_MAX: Final = 256  # what one team has lifted, each thing once; as many as may be halted
 
 DELTAS_MAX: Final = 4  # bases of one program; devices that sync monthly are rarely further behind
 VARIANTS_MAX: Final = 16  # kinds of device that one version tells apart

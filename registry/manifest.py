@@ -34,7 +34,7 @@ class PortSignature(Part):
     labels: Annotated[tuple[Label, ...], Field(max_length=limits.LABELS_MAX)] = ()
 
 
-class Signature(Part):
+class ModelSignature(Part):
     """The contract of a feature; the same for all variants of a version."""
 
     inputs: Annotated[tuple[PortSignature, ...], Field(min_length=1, max_length=limits.PORTS_MAX)]
@@ -54,7 +54,7 @@ class Delta(Part):
     size_bytes: Annotated[int, Field(strict=True, ge=1, le=limits.PROGRAM_MAX_BYTES)]
 
 
-class Needs(Part):
+class Requirements(Part):
     """What a device must have for a variant; 0 and "" ask for nothing.
 
     Attributes:
@@ -103,7 +103,7 @@ class Variant(Part):
     memory_ceiling_bytes: Annotated[int, Field(strict=True, ge=0, le=2**40)]
     certificate_sha256: Digest
     deltas: Annotated[tuple[Delta, ...], Field(max_length=limits.DELTAS_MAX)] = ()
-    needs: Needs | None = None
+    needs: Requirements | None = None
 
     @model_serializer(mode="wrap")
     def _without_absent(self, encode: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -171,7 +171,7 @@ class Manifest(Document):
     feature: FeatureName
     team: TeamName
     version: VersionText
-    signature: Signature
+    signature: ModelSignature
     variants: Annotated[tuple[Variant, ...], Field(min_length=1, max_length=limits.VARIANTS_MAX)]
     card: CardReference
     privacy: PrivacyManifest = PrivacyManifest()

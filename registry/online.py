@@ -1,7 +1,7 @@
 """Publishes policies and halts with the server's own keys, and renews signatures before they expire.
 
 These keys choose (policy), stop (halt) and date (snapshot, timestamp); each rule that a document of theirs must keep
-is here, apart from how the tree of one folder is locked and read (`tree.py`).
+is here, apart from how the tree of one folder is locked and read (`repository.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from alcove.registry import layout
 from alcove.registry._tuf import TargetFile
 from alcove.registry.clock import utc
 from alcove.registry.errors import PublishError, StaleMetadataError
-from alcove.registry.lifts import gives_back_only_lifted, lifts
+from alcove.registry.reinstatements import parse_reinstatements, restores_only_reinstated
 from alcove.registry.rules import delegations
 from alcove.registry.trust import online_trust
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
     from alcove.registry._tuf import Signed
     from alcove.registry.keys import OnlineKeys
-    from alcove.registry.lifts import Lift
+    from alcove.registry.metadata_writer import MetadataWriter
     from alcove.registry.policy.document import Halt, Policy
-    from alcove.registry.publication import Publisher
-    from alcove.registry.trust import TreeState
+    from alcove.registry.reinstatements import Reinstatement
+    from alcove.registry.trust import TrustedState
 
 
 @dataclass(frozen=True, slots=True)
-class Refreshed:
+class RefreshResult:
     """What `refresh` did.
 
     Attributes:
@@ -54,40 +54,40 @@ def check_trusted(keys: OnlineKeys, trusted: Mapping[str, Sequence[str]]) -> Non
             raise PublishError(msg)
 
 
-def lifts_by_feature(state: TreeState) -> dict[str, tuple[Lift, ...]]:
-    """Return the lifts of the team that owns each feature.
+def reinstatements_by_feature(state: TrustedState) -> dict[str, tuple[Reinstatement, ...]]:
+    """Return the reinstatements of the team that owns each feature.
 
     Raises:
-        MetadataError: a team's lifts are malformed.
+        MetadataError: a team's reinstatements are malformed.
     """
-    found: dict[str, tuple[Lift, ...]] = {}
+    found: dict[str, tuple[Reinstatement, ...]] = {}
     for role, delegated in delegations(state.targets).items():
         if layout.is_team(role):
-            own = lifts(role, state.roles[role].metadata.signed)
+            own = parse_reinstatements(role, state.roles[role].metadata.signed)
             found |= {path.partition("/")[0]: own for path in delegated.paths or ()}
     return found
 
 
-def check_online(state: TreeState, publisher: Publisher) -> None:
+def check_online(state: TrustedState, writer: MetadataWriter) -> None:
     """Check that what this server signs would be accepted.
 
     Raises:
         PublishError: as `check_trusted`.
     """
-    check_trusted(publisher.keys, online_trust(state.root, state.targets))
+    check_trusted(writer.keys, online_trust(state.root, state.targets))
 
 
-def publish_document(publisher: Publisher, state: TreeState, role: str, path: str, data: bytes) -> None:
+def publish_document(writer: MetadataWriter, state: TrustedState, role: str, path: str, data: bytes) -> None:
     """Publish a policy or a halt at its path, in the place of the one before.
 
     Raises:
-        StorageError, SigningError, DocumentTooLargeError: as `Publisher.publish`.
+        StorageError, SigningError, DocumentTooLargeError: as `MetadataWriter.publish`.
     """
     current = state.roles[role]
     targets = current.targets | {path: TargetFile.from_data(path, data, ["sha256"])}
-    publisher.publish(
+    writer.publish(
         targets={path: data},
-        roles={role: publisher.next_role(role, current, targets)},
+        roles={role: writer.next_role(role, current, targets)},
         snapshot=state.snapshot,
         timestamp=state.timestamp,
     )
@@ -114,40 +114,40 @@ def check_serial(path: str, current: Policy | Halt | None, new: Policy | Halt) -
         raise StaleMetadataError(path, expected_version=current.serial + 1, seen_version=new.serial)
 
 
-def check_halted(current: Halt | None, new: Halt, state: TreeState) -> None:
+def check_halted(current: Halt | None, new: Halt, state: TrustedState) -> None:
     """Check that a halt takes away all that the one before it did, but for what teams have lifted.
 
     Raises:
         PublishError: it gives something back.
-        MetadataError: a team's lifts are malformed.
+        MetadataError: a team's reinstatements are malformed.
     """
-    if current is not None and not gives_back_only_lifted(current, new, lifts_by_feature(state)):
+    if current is not None and not restores_only_reinstated(current, new, reinstatements_by_feature(state)):
         msg = f"the halt of {new.app} must name again all that is halted or frozen; the halt key lifts nothing"
         raise PublishError(msg)
 
 
-def renew(state: TreeState, publisher: Publisher) -> tuple[str, ...]:
+def renew(state: TrustedState, writer: MetadataWriter) -> tuple[str, ...]:
     """Sign anew what the online keys sign and what has less than half of its life left; return those roles.
 
     Raises:
-        StorageError, SigningError, DocumentTooLargeError: as `Publisher.publish`; repeating is safe.
+        StorageError, SigningError, DocumentTooLargeError: as `MetadataWriter.publish`; repeating is safe.
     """
-    now_s = publisher.now_s
+    now_s = writer.now_s
     renewed = {
-        role: publisher.next_role(role, state.roles[role], state.roles[role].targets)
+        role: writer.next_role(role, state.roles[role], state.roles[role].targets)
         for role in ("policy", "halt")
         if _is_half_spent(role, state.roles[role].metadata.signed, now_s)
     }
     if renewed or _is_half_spent("snapshot", state.snapshot, now_s):
-        publisher.publish(targets={}, roles=renewed, snapshot=state.snapshot, timestamp=state.timestamp)
+        writer.publish(targets={}, roles=renewed, snapshot=state.snapshot, timestamp=state.timestamp)
         return (*renewed, "snapshot", "timestamp")
     if _is_half_spent("timestamp", state.timestamp, now_s):
-        publisher.restamp(state.timestamp)
+        writer.restamp(state.timestamp)
         return ("timestamp",)
     return ()
 
 
-def expiring(state: TreeState, now_s: int) -> dict[str, int]:
+def list_expiring(state: TrustedState, now_s: int) -> dict[str, int]:
     """Return the roles that a person has to renew within 30 days, and when they expire (seconds since 1970)."""
     by_people: dict[str, Signed] = {"root": state.root, "targets": state.targets}
     by_people |= {

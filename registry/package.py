@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from alcove.registry.inspection import ProgramFacts, ProgramInspector
-    from alcove.registry.manifest import Needs, Variant
+    from alcove.registry.manifest import Requirements, Variant
+    from alcove.registry.program_verification import ProgramFacts, ProgramVerifier
 
 MANIFEST_FILE: Final = "manifest.json"
 CARD_FILE: Final = "CARD.md"
@@ -78,8 +78,8 @@ def create_package(
     privacy: PrivacyManifest | None = None,
     lineage: Lineage | None = None,
     bases: Mapping[str, Sequence[bytes]] | None = None,
-    needs: Mapping[str, Needs] | None = None,
-    inspector: ProgramInspector | None = None,
+    needs: Mapping[str, Requirements] | None = None,
+    verifier: ProgramVerifier | None = None,
 ) -> Package:
     """Return a package whose manifest states what the programs themselves say.
 
@@ -96,15 +96,15 @@ def create_package(
             a delta is made from each of the first `limits.DELTAS_MAX` and kept where it is much smaller than the
             program.
         needs: what a device must have for a variant, by the variant's name.
-        inspector: reads programs; the runtime unless told otherwise.
+        verifier: reads programs; the runtime unless told otherwise.
 
     Raises:
         ProgramRefusedError: the runtime does not load a program.
         PackageError: a name, number or size is out of its bounds, or the variants disagree about the signature.
     """
-    from alcove.registry.inspection import RuntimeInspector  # noqa: PLC0415 - a device reads manifests without it
+    from alcove.registry.program_verification import RuntimeVerifier  # noqa: PLC0415 - a device reads manifests without it
 
-    reader = inspector or RuntimeInspector()
+    reader = verifier or RuntimeVerifier()
     facts = {name: reader.inspect(name, program) for name, program in sorted(programs.items())}
     _check_signatures(facts)
     card_bytes = card.encode("utf-8")
@@ -205,14 +205,14 @@ class PackageReport:
 def verify_package(
     package: Package,
     *,
-    inspector: ProgramInspector | None = None,
+    verifier: ProgramVerifier | None = None,
     base: Callable[[str], bytes | None] = lambda _sha256: None,
 ) -> PackageReport:
     """Return what `package` holds after checking all of it, as a device would at installation.
 
     Args:
         package: what is to be published.
-        inspector: reads programs; the runtime unless told otherwise.
+        verifier: reads programs; the runtime unless told otherwise.
         base: returns the program that a delta starts from, or None where it is not at hand: the delta is then taken
             as it is, and a device that it fails fetches the whole program.
 
@@ -222,9 +222,9 @@ def verify_package(
         PackageError: a file is absent or superfluous.
         ProgramRefusedError: the runtime, a weight's digest, the certificate or the stated memory refuses a program.
     """
-    from alcove.registry.inspection import RuntimeInspector  # noqa: PLC0415 - a device reads manifests without it
+    from alcove.registry.program_verification import RuntimeVerifier  # noqa: PLC0415 - a device reads manifests without it
 
-    reader = inspector or RuntimeInspector()
+    reader = verifier or RuntimeVerifier()
     manifest = package.manifest
     _check_files(package)
     for variant in manifest.variants:
@@ -234,7 +234,7 @@ def verify_package(
             package.program(variant.name),
             delta=partial(_delta_of, package, variant),
             base=base,
-            inspector=reader,
+            verifier=reader,
         )
     return PackageReport(
         feature=manifest.feature,
@@ -273,7 +273,7 @@ def verify_variant(
     *,
     delta: Callable[[str], bytes],
     base: Callable[[str], bytes | None],
-    inspector: ProgramInspector,
+    verifier: ProgramVerifier,
 ) -> None:
     """Check one program and the deltas that make it; `verify_package` compares the digests of all files before.
 
@@ -283,16 +283,16 @@ def verify_variant(
         program: bytes of the whole program.
         delta: returns a delta by its digest.
         base: returns the program that a delta starts from, None where it is not at hand.
-        inspector: reads programs.
+        verifier: reads programs.
 
     Raises:
         DeltaError: a delta makes nothing of its base.
         IntegrityError: a delta makes another program.
         ProgramRefusedError: as `inspection.verify_program`.
     """
-    from alcove.registry.inspection import verify_program  # noqa: PLC0415 - a device reads manifests without it
+    from alcove.registry.program_verification import verify_program  # noqa: PLC0415 - a device reads manifests without it
 
-    verify_program(inspector, manifest, variant, program)
+    verify_program(verifier, manifest, variant, program)
     for item in variant.deltas:
         start = base(item.base_sha256)
         if start is None:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final
 
 from alcove.registry import layout, limits
 from alcove.registry._tuf import DelegatedRole, Delegations, Metadata, Root, SSlibKey, Targets
-from alcove.registry.change import Change
 from alcove.registry.clock import utc
 from alcove.registry.errors import MissingTargetError, PublishError
 from alcove.registry.rules import check_teams, delegations
-from alcove.registry.team import lift_halt, raise_floor
+from alcove.registry.signing_request import SigningRequest
+from alcove.registry.team import raise_min_version, reinstate
 from alcove.registry.trust import bins_of
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from alcove.registry._tuf import Key, Role
-    from alcove.registry.lifts import Lift
-    from alcove.registry.trust import TreeState
+    from alcove.registry.reinstatements import Reinstatement
+    from alcove.registry.trust import TrustedState
 
 TOP_ROLES: Final = ("root", "targets", "snapshot", "timestamp")
 
@@ -37,7 +37,7 @@ TOP_ROLES: Final = ("root", "targets", "snapshot", "timestamp")
 class Draft:
     """Collects what a change shall say."""
 
-    def __init__(self, state: TreeState | None, *, now_s: int) -> None:
+    def __init__(self, state: TrustedState | None, *, now_s: int) -> None:
         """Begin a change of a tree, or of none: the ceremony.
 
         Args:
@@ -136,20 +136,20 @@ class Draft:
         else:
             raise MissingTargetError(role)
 
-    def raise_floor(self, team: str, feature: str, min_version: str) -> None:
+    def raise_min_version(self, team: str, feature: str, min_version: str) -> None:
         """Let no device run an older version of a feature again.
 
         Raises:
             MissingTargetError: the tree has no such team.
-            PublishError: the feature is not the team's, or the floor is as high already; it only rises.
+            PublishError: the feature is not the team's, or the minimum version is as high already; it only rises.
             MetadataError: the feature or version has no acceptable form.
         """
         role = layout.team_role(team)
-        if not raise_floor(role, self._own_team(role, feature), feature, min_version):
-            msg = f"the floor of {feature} is {min_version} already"
+        if not raise_min_version(role, self._own_team(role, feature), feature, min_version):
+            msg = f"the minimum version of {feature} is {min_version} already"
             raise PublishError(msg)
 
-    def lift(self, team: str, lift: Lift) -> None:
+    def lift(self, team: str, lift: Reinstatement) -> None:
         """Let what a halt took away run again; the server leaves it out of its next halt.
 
         Raises:
@@ -158,11 +158,11 @@ class Draft:
             MetadataError: the team has lifted more than one document holds.
         """
         role = layout.team_role(team)
-        if not lift_halt(role, self._own_team(role, lift.feature), lift):
+        if not reinstate(role, self._own_team(role, lift.feature), lift):
             msg = f"halts of {lift.feature} in {lift.app} up to {lift.serial} are lifted already"
             raise PublishError(msg)
 
-    def draft(self) -> Change:
+    def draft(self) -> SigningRequest:
         """Return the change, unsigned.
 
         Raises:
@@ -182,7 +182,7 @@ class Draft:
         if not roles:
             msg = "nothing would change"
             raise PublishError(msg)
-        return Change(roles, self._current(roles))
+        return SigningRequest(roles, self._current(roles))
 
     def _current(self, roles: Mapping[str, object]) -> dict[str, Metadata[Root] | Metadata[Targets]]:
         if self._state is None:

@@ -15,7 +15,7 @@ A signature tells who wrote a document; TUF leaves open what its writer may say 
 - R6  No key counts twice in a role, however it is written.
 
 Devices hold to these rules what they read (`updater.py`), the server what it reads and publishes (`trust.py`,
-`acceptance.py`, `review.py`).  `docs/deploy/signed_fields.md` lists every field of every document.
+`request_verification.py`, `team_verification.py`).  `docs/deploy/signed_fields.md` lists every field of every document.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Signs a team's own metadata, on its own machine, to add a version, raise a floor or lift a halt.
+"""Signs a team's own metadata, on its own machine, to add a version, raise a minimum version or reinstate a version.
 
 Members of a team share its key or have one each; whoever signs takes as current what as many of the keys that the
 caller names (its own, those of colleagues) have signed as the team's threshold asks for.  Where that is above 1 and the
@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 
 from alcove.registry import layout, limits
 from alcove.registry._tuf import Metadata, TargetFile, Targets
-from alcove.registry.bins import TeamMetadata, Versions
-from alcove.registry.change import Change
 from alcove.registry.clock import utc
 from alcove.registry.errors import (
     DocumentTooLargeError,
@@ -24,12 +22,14 @@ from alcove.registry.errors import (
     SignatureError,
     VersionExistsError,
 )
-from alcove.registry.floors import FIELD, floors, is_below
+from alcove.registry.hash_bins import HashBins, TeamMetadata
 from alcove.registry.layout import team_role
-from alcove.registry.lifts import FIELD as LIFTS_FIELD
-from alcove.registry.lifts import Lift, lifts
+from alcove.registry.min_versions import FIELD, is_below, parse_min_versions
+from alcove.registry.reinstatements import FIELD as LIFTS_FIELD
+from alcove.registry.reinstatements import Reinstatement, parse_reinstatements
 from alcove.registry.rules import delegations, succinct_of
 from alcove.registry.signers import sign_metadata
+from alcove.registry.signing_request import SigningRequest
 from alcove.registry.trust import parse
 from securesystemslib.exceptions import UnverifiedSignatureError
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from alcove.registry._tuf import Key, Signer
     from alcove.registry.manifest import Manifest
-    from alcove.registry.trust import TreeState
+    from alcove.registry.trust import TrustedState
 
 _Metadata = Metadata[Targets]
 
@@ -50,7 +50,7 @@ def sign_version(
     expires_s: int,
     *,
     colleagues: Sequence[Key] = (),
-    also: Sequence[Signer] = (),
+    cosigners: Sequence[Signer] = (),
     threshold: int = 1,
 ) -> bytes:
     """Return the team's next metadata: the current one and one version more.
@@ -64,7 +64,7 @@ def sign_version(
         signer: the team's key, or this member's.
         expires_s: seconds since 1970 up to which the signature holds; a year ahead is usual.
         colleagues: public keys of the team's other members, whose signatures are as good.
-        also: further keys of the team that are at hand; each signs.
+        cosigners: further keys of the team that are at hand; each signs.
         threshold: how many of the team's keys have to sign.
 
     Raises:
@@ -74,9 +74,9 @@ def sign_version(
         DocumentTooLargeError: the team has more versions than its bins hold.
     """
     role = team_role(manifest.team)
-    signed = _with_version(current_team_metadata, manifest, (signer, *also), expires_s, colleagues, threshold)
+    signed = _with_version(current_team_metadata, manifest, (signer, *cosigners), expires_s, colleagues, threshold)
     # Pushed before: the same bytes again, so that a push that lost its answer can be repeated.
-    return current_team_metadata if signed is None else _packed(role, signed)
+    return current_team_metadata if signed is None else _pack(role, signed)
 
 
 def draft_version(
@@ -88,7 +88,7 @@ def draft_version(
     *,
     colleagues: Sequence[Key] = (),
     threshold: int = 1,
-) -> Change | None:
+) -> SigningRequest | None:
     """Return what `sign_version` would, for colleagues to sign before it is published; None where it is published.
 
     Args:
@@ -109,10 +109,10 @@ def draft_version(
         return None
     known = parse(Targets, "targets", targets, limits.TARGETS_METADATA_MAX_BYTES)
     current = TeamMetadata.parse(current_team_metadata, role).by_role(role)
-    return Change(signed, {"targets": known, **current}, {manifest.path: manifest.to_bytes().decode()})
+    return SigningRequest(signed, {"targets": known, **current}, {manifest.path: manifest.to_bytes().decode()})
 
 
-def signed_version(change: Change) -> tuple[bytes, bytes]:
+def split_signed(change: SigningRequest) -> tuple[bytes, bytes]:
     """Return the team's next metadata and the manifest of a change that `draft_version` made, to be published.
 
     Raises:
@@ -124,7 +124,7 @@ def signed_version(change: Change) -> tuple[bytes, bytes]:
         msg = "this change adds no version of a team; keys accept is for changes of keys"
         raise PublishError(msg)
     (manifest,) = change.manifests.values()
-    return _packed(teams.pop(), parts), manifest.encode()
+    return _pack(teams.pop(), parts), manifest.encode()
 
 
 def _with_version(  # noqa: PLR0917 - what is signed, by whom, until when, and who else may
@@ -142,7 +142,7 @@ def _with_version(  # noqa: PLR0917 - what is signed, by whom, until when, and w
     target = TargetFile.from_data(manifest.path, manifest.to_bytes(), ["sha256"])
     # Copied, so that a role that is not spread or renewed keeps the bytes it has.
     held = {name: copy.deepcopy(part.signed) for name, part in current.bins.items()}
-    versions = Versions(role, copy.deepcopy(owner.signed), held)
+    versions = HashBins(role, copy.deepcopy(owner.signed), held)
     existing = versions.find(manifest.path)
     if existing == target:
         return None
@@ -160,7 +160,7 @@ def _with_version(  # noqa: PLR0917 - what is signed, by whom, until when, and w
     return signed
 
 
-def sign_floor(
+def sign_min_version(
     current_team_metadata: bytes,
     *,
     team: str,
@@ -170,7 +170,7 @@ def sign_floor(
     expires_s: int,
     colleagues: Sequence[Key] = (),
 ) -> bytes:
-    """Return the team's next metadata with the floor of one feature raised: no device runs an older version again.
+    """Return the team's next metadata with one feature's minimum version raised: no device runs an older one again.
 
     Args:
         current_team_metadata: as the server keeps it.
@@ -182,7 +182,7 @@ def sign_floor(
         colleagues: public keys of the team's other members, whose signatures are as good.
 
     Raises:
-        PublishError: the floor is higher already; it only rises.
+        PublishError: the minimum version is higher already; it only rises.
         SignatureError: the current metadata was not signed by this key, or by a colleague's.
         MetadataError: the current metadata is malformed, or `feature` or `min_version` has no acceptable form.
     """
@@ -190,43 +190,43 @@ def sign_floor(
     current = TeamMetadata.parse(current_team_metadata, role)
     owner, _ = _own(current, role, [signer.public_key, *colleagues], 1)
     signed = copy.deepcopy(owner.signed)
-    if not raise_floor(role, signed, feature, min_version):
+    if not raise_min_version(role, signed, feature, min_version):
         return current_team_metadata
-    return _packed(role, {role: _sign_next(signed, [signer], role, expires_s)})
+    return _pack(role, {role: _sign_next(signed, [signer], role, expires_s)})
 
 
-def raise_floor(role: str, team: Targets, feature: str, min_version: str) -> bool:
-    """Raise the floor of a feature in a team's metadata; return False where it is that already.
+def raise_min_version(role: str, team: Targets, feature: str, min_version: str) -> bool:
+    """Raise the minimum version of a feature in a team's metadata; return False where it is that already.
 
     Raises:
-        PublishError: the floor is higher; it only rises.
+        PublishError: the minimum version is higher; it only rises.
         MetadataError: `feature` or `min_version` has no acceptable form.
     """
-    before = floors(role, team)
+    before = parse_min_versions(role, team)
     team.unrecognized_fields[FIELD] = {**before, feature: min_version}
-    after = floors(role, team)
+    after = parse_min_versions(role, team)
     if is_below(after[feature], before.get(feature)):
-        msg = f"the floor of {feature} is {before[feature]}; it never falls, not to {min_version}"
+        msg = f"the minimum version of {feature} is {before[feature]}; it never falls, not to {min_version}"
         raise PublishError(msg)
     return after != before
 
 
-def lift_halt(role: str, team: Targets, lift: Lift) -> bool:
+def reinstate(role: str, team: Targets, lift: Reinstatement) -> bool:
     """Let a halted version, or a frozen feature, run again; return False where that is signed already.
 
     Raises:
         MetadataError: the team has lifted more than one document holds.
     """
-    before = lifts(role, team)
+    before = parse_reinstatements(role, team)
     if any(known.thing == lift.thing and known.serial >= lift.serial for known in before):
         return False
     after = [*(known for known in before if known.thing != lift.thing), lift]
     team.unrecognized_fields[LIFTS_FIELD] = [item.model_dump(mode="json", exclude_none=True) for item in after]
-    lifts(role, team)
+    parse_reinstatements(role, team)
     return True
 
 
-def next_team_metadata(state: TreeState, team: str, *, expires_s: int) -> _Metadata:
+def next_team_metadata(state: TrustedState, team: str, *, expires_s: int) -> _Metadata:
     """Return a copy of what a team says now, with the next number and no signature.
 
     Raises:
@@ -254,10 +254,10 @@ def _own(current: TeamMetadata, role: str, members: Iterable[Key], threshold: in
     return current.owner, keys
 
 
-def _packed(role: str, signed: Mapping[str, _Metadata]) -> bytes:
+def _pack(role: str, signed: Mapping[str, _Metadata]) -> bytes:
     if signed.keys() == {role}:
         return signed[role].to_bytes()
-    return Change(signed).to_bytes()
+    return SigningRequest(signed).to_bytes()
 
 
 def _sign_next(signed: Targets, signers: Sequence[Signer], role: str, expires_s: int) -> _Metadata:

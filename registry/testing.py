@@ -9,19 +9,19 @@ from urllib.parse import unquote, urlsplit
 
 from alcove.registry import layout
 from alcove.registry._tuf import Metadata, TargetFile, Targets
-from alcove.registry.client import TreeClient
+from alcove.registry.client import RepositoryClient
 from alcove.registry.clock import utc
 from alcove.registry.errors import ProgramRefusedError
-from alcove.registry.examination import Anatomy, Parity
 from alcove.registry.files import DISK, Disk
-from alcove.registry.inspection import ProgramFacts
 from alcove.registry.keys import create_keys
-from alcove.registry.manifest import PortSignature, Signature
+from alcove.registry.manifest import ModelSignature, PortSignature
+from alcove.registry.metadata_writer import MetadataWriter
 from alcove.registry.package import Package, create_package
 from alcove.registry.policy.document import FeaturePolicy, Policy, VersionRef
-from alcove.registry.publication import Publisher
+from alcove.registry.program_validation import Parity, ProgramSummary
+from alcove.registry.program_verification import ProgramFacts
+from alcove.registry.repository import Repository, initialize_repository
 from alcove.registry.team import sign_version
-from alcove.registry.tree import Tree, initialise_tree
 from alcove.registry.trust import SignedRole
 from tuf.api.exceptions import DownloadHTTPError
 from tuf.ngclient.fetcher import FetcherInterface
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from alcove.registry.clock import Clock
-    from alcove.registry.inspection import ProgramInspector
-    from alcove.registry.tree import Accepted
+    from alcove.registry.program_verification import ProgramVerifier
+    from alcove.registry.repository import TeamPublication
 
 
 class ManualClock:
@@ -215,7 +215,7 @@ class PowerCutError(Exception):
     """The power went; what runs on after it does not exist."""
 
 
-class PretendInspector:
+class FakeVerifier:
     """Takes any bytes that begin with "program" for one with text in and a label out, without the runtime."""
 
     def __init__(self, *_: object, **__: object) -> None:
@@ -226,7 +226,7 @@ class PretendInspector:
         if not program.startswith(b"program"):
             raise ProgramRefusedError(variant, f"no program: it begins with {program[:7]!r}")
         return ProgramFacts(
-            signature=Signature(
+            signature=ModelSignature(
                 inputs=(PortSignature(name="text", dtype="text", shape=()),),
                 outputs=(PortSignature(name="language", dtype="i32", shape=(1, 2), labels=("de", "fr")),),
             ),
@@ -240,32 +240,32 @@ class PretendInspector:
             raise ProgramRefusedError(variant, "an output differs from its certificate")
 
 
-class PretendExaminer:
+class FakeValidator:
     """Looks into made-up programs: of what it finds, each is said by a word in the program's bytes.
 
     "slow": 50 ms a run, else 1 ms; "nan": two elements of the weight `layer.weight` are NaN; "exotic": the operator
-    `exotic` besides `linear`; and what `PretendInspector` takes for a wrong certificate.
+    `exotic` besides `linear`; and what `FakeVerifier` takes for a wrong certificate.
     """
 
     def __init__(self, *_: object, **__: object) -> None:
         """Take what the real one takes, and need none of it."""
 
     def parity(self, variant: str, program: bytes) -> Parity:
-        """Return a made-up parity, or refuse as `PretendInspector.certify` does."""
-        PretendInspector().certify(variant, program)
+        """Return a made-up parity, or refuse as `FakeVerifier.certify` does."""
+        FakeVerifier().certify(variant, program)
         return Parity(samples=3, tolerance="standard", largest_difference=0.25)
 
-    def anatomy(self, variant: str, program: bytes) -> Anatomy:  # noqa: ARG002
+    def anatomy(self, variant: str, program: bytes) -> ProgramSummary:  # noqa: ARG002
         """Return made-up contents."""
         ops = {"linear": 2} | ({"exotic": 1} if b"exotic" in program else {})
-        return Anatomy(ops, {"layer.weight": 2} if b"nan" in program else {})
+        return ProgramSummary(ops, {"layer.weight": 2} if b"nan" in program else {})
 
     def latency_ms(self, variant: str, program: bytes) -> float:  # noqa: ARG002
         """Return a made-up latency."""
         return 50.0 if b"slow" in program else 1.0
 
 
-class TreeWorld:
+class RepositoryFixture:
     """A whole registry in a temporary folder: keys, tree, a team that pushes, devices that read.
 
     Attributes:
@@ -282,8 +282,8 @@ class TreeWorld:
         self.folder = folder
         self.clock = clock or ManualClock()
         self.keys = create_keys(folder / "keys", teams=self.TEAMS)
-        initialise_tree(folder / "tree", self.keys, self.TEAMS, clock=self.clock)
-        self.tree = Tree(folder / "tree", keys=self.keys.online, clock=self.clock)
+        initialize_repository(folder / "tree", self.keys, self.TEAMS, clock=self.clock)
+        self.tree = Repository(folder / "tree", keys=self.keys.online, clock=self.clock)
         self.fetcher = FolderFetcher(folder / "tree")
 
     def package(
@@ -293,7 +293,7 @@ class TreeWorld:
         feature: str = "language_id",
         team: str = "text",
         program: bytes | None = None,
-        inspector: ProgramInspector | None = None,
+        verifier: ProgramVerifier | None = None,
     ) -> Package:
         """Return a package with one program: a made-up one, different for each version, unless it is given."""
         return create_package(
@@ -302,7 +302,7 @@ class TreeWorld:
             version=version,
             programs={"f32": program or f"program {feature} {version}".encode()},
             card=f"# {feature} {version}",
-            inspector=inspector or PretendInspector(),
+            verifier=verifier or FakeVerifier(),
         )
 
     def sign(self, package: Package) -> bytes:
@@ -316,7 +316,7 @@ class TreeWorld:
         for sha256, data in package.blobs().items():
             self.tree.blobs.put(sha256, data)
 
-    def push(self, package: Package) -> Accepted:
+    def push(self, package: Package) -> TeamPublication:
         """Upload, sign and publish a package."""
         self.upload(package)
         return self.tree.accept_team_metadata(
@@ -351,16 +351,16 @@ class TreeWorld:
     ) -> None:
         """Make signed metadata of a role current as a stolen server could, though the tree would refuse it."""
         state = self.tree.state()
-        Publisher(self.tree.folder, self.keys.online, DISK, self.clock.now_s()).publish(
+        MetadataWriter(self.tree.folder, self.keys.online, DISK, self.clock.now_s()).publish(
             targets=documents or {},
             roles={role: SignedRole(metadata, metadata.to_bytes())},
             snapshot=state.snapshot,
             timestamp=state.timestamp,
         )
 
-    def client(self, name: str = "device", *, clock: Clock | None = None) -> TreeClient:
+    def client(self, name: str = "device", *, clock: Clock | None = None) -> RepositoryClient:
         """Return a device's client; the same name means the same folder."""
-        return TreeClient(
+        return RepositoryClient(
             self.folder / name,
             self.fetcher,
             "https://tree.invalid",

@@ -1,10 +1,10 @@
 """Reads the tree on this disk, and proves it from its root to its last role.
 
 Reading never trusts a file: each is checked against the keys of its delegator and the digests in the snapshot.  Dates
-are not judged here, for the server must be able to renew what has expired; `checks.py` judges them.
+are not judged here, for the server must be able to renew what has expired; `audit.py` judges them.
 
 A role that was proved once need not be read again while snapshot and delegator name the same digest and keys: that is
-what `Proved` remembers, so that publishing one of 10 000 versions costs what that version costs.
+what `VerifiedCache` remembers, so that publishing one of 10 000 versions costs what that version costs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class SignedRole:
 
 
 @dataclass(frozen=True, slots=True)
-class TreeState:
+class TrustedState:
     """One consistent, proved state of a tree.
 
     Attributes:
@@ -98,7 +98,7 @@ class TreeState:
 
 
 @dataclass(slots=True)
-class Proved:
+class VerifiedCache:
     """Delegated roles that were proved before, by what proves them again; for one tree, and safe from any thread.
 
     Attributes:
@@ -153,13 +153,13 @@ def verify(delegator: Root | Targets, role: str, metadata: Metadata[_Signed]) ->
         raise MetadataError(role, str(error)) from None
 
 
-def read_state(folder: Path, *, proved: Proved | None = None, root_version: int | None = None) -> TreeState:
+def read_state(folder: Path, *, cache: VerifiedCache | None = None, root_version: int | None = None) -> TrustedState:
     """Return the state that `timestamp.json` leads to.
 
     Args:
         folder: where the tree lies.
-        proved: what was proved before; what is proved now is added.
-        root_version: read the roots up to this one alone, though there may be newer ones (`acceptance.py`).
+        cache: what was proved before; what is proved now is added.
+        root_version: read the roots up to this one alone, though there may be newer ones (`request_verification.py`).
 
     Raises:
         StorageError: a file is absent or unreadable.
@@ -181,11 +181,11 @@ def read_state(folder: Path, *, proved: Proved | None = None, root_version: int 
     check_targets(targets)
     roles = {}
     for name in delegations(targets):
-        roles[name] = _read_proved(folder, targets, name, snapshot.signed, proved)
+        roles[name] = _read_verified(folder, targets, name, snapshot.signed, cache)
         team = roles[name].metadata.signed
         for bin_name in bins_of(team):
-            roles[bin_name] = _read_proved(folder, targets, bin_name, snapshot.signed, proved, team=team)
-    return TreeState(root, root_bytes, timestamp.signed, snapshot.signed, targets, roles)
+            roles[bin_name] = _read_verified(folder, targets, bin_name, snapshot.signed, cache, team=team)
+    return TrustedState(root, root_bytes, timestamp.signed, snapshot.signed, targets, roles)
 
 
 def read_target(folder: Path, path: str, target: TargetFile, limit_bytes: int) -> bytes:
@@ -232,25 +232,25 @@ def _read_role(folder: Path, delegator: Root | Targets, role: str, snapshot: Sna
     return SignedRole(metadata, data)
 
 
-def _read_proved(
+def _read_verified(
     folder: Path,
     top: Targets,
     role: str,
     snapshot: Snapshot,
-    proved: Proved | None,
+    cache: VerifiedCache | None,
     *,
     team: Targets | None = None,
 ) -> SignedRole:
     """Return a delegated role that keeps every rule; `team` is what stands above a bin."""
     delegator = top if team is None else team
     proof = _proof(top, delegator, role, snapshot)
-    known = None if proved is None else proved.roles.get(role)
+    known = None if cache is None else cache.roles.get(role)
     if known is not None and proof is not None and known[0] == proof:
         return known[1]
     signed = _read_role(folder, delegator, role, snapshot)
     check_role(role, signed.metadata.signed, top, team=team)
-    if proved is not None and proof is not None:
-        proved.roles[role] = (proof, signed)
+    if cache is not None and proof is not None:
+        cache.roles[role] = (proof, signed)
     return signed
 
 

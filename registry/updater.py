@@ -4,9 +4,9 @@
 may have, judged by the clock that is given, and never with an error that is not a `RegistryError`.
 
 python-tuf keeps delegated metadata by the role's name alone, whoever delegated to it (docs/decisions/0024): what was
-proved for one delegator is overwritten by what another one says under the same name.  So `TreeUpdater` holds every role
-to one delegator and to `rules.py` before it is stored or read, and answers nothing while python-tuf trusts an object
-that was not held to them.
+proved for one delegator is overwritten by what another one says under the same name.  So `RepositoryUpdater` holds each
+role to one delegator and to `rules.py` before it is stored or read, and answers nothing while python-tuf trusts an
+object that was not held to them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from alcove.registry.errors import (
     SignatureError,
     StorageError,
 )
-from alcove.registry.floors import floors
-from alcove.registry.lifts import Lift, lifts
 from alcove.registry.manifest import manifest_path
+from alcove.registry.min_versions import parse_min_versions
+from alcove.registry.reinstatements import Reinstatement, parse_reinstatements
 from tuf.api import exceptions
 from tuf.ngclient.config import UpdaterConfig
 from tuf.ngclient.fetcher import FetcherInterface
@@ -120,15 +120,15 @@ class BoundedUpdater(Updater):
         """Return what is trusted of `role`; KeyError before it was loaded."""
         return self._trusted_set[role]
 
-    def floor(self, feature: str) -> str | None:
-        """Return the floor that the role which owns `feature` has set; only that role is loaded, none beneath it."""
+    def min_version(self, feature: str) -> str | None:
+        """Return the minimum version that the role which owns `feature` has set; only that role is loaded."""
         owner = self._owner(feature)
-        return None if owner is None else floors(*owner).get(feature)
+        return None if owner is None else parse_min_versions(*owner).get(feature)
 
-    def lifts(self, feature: str) -> tuple[Lift, ...]:
+    def reinstatements(self, feature: str) -> tuple[Reinstatement, ...]:
         """Return what the role which owns `feature` has lifted; only that role is loaded."""
         owner = self._owner(feature)
-        return () if owner is None else lifts(*owner)
+        return () if owner is None else parse_reinstatements(*owner)
 
     def keys_of(self, role: str) -> list[str]:
         """Return the ids of the keys that may sign for a delegated role."""
@@ -154,7 +154,7 @@ class BoundedUpdater(Updater):
         return ExpiredMetadataError(role, version=signed.version, expired_at_s=int(signed.expires.timestamp()))
 
 
-class TreeUpdater(BoundedUpdater):
+class RepositoryUpdater(BoundedUpdater):
     """Reads our tree: every role is held to `rules.py`, and to one delegator, before it is stored or asked."""
 
     def __init__(

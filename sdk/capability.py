@@ -15,7 +15,7 @@ from alcove.registry.policy.attributes import memory_step
 from alcove.sdk.errors import NoVariantError
 
 if TYPE_CHECKING:
-    from alcove.registry.manifest import Manifest, Needs, Variant
+    from alcove.registry.manifest import Manifest, Requirements, Variant
 
 
 CORE_STEPS: Final = (1, 2, 4, 6, 8, 12, 16, 32, 64, 128)
@@ -42,7 +42,7 @@ class Capability:
         cores = max((step for step in CORE_STEPS if step <= self.cores), default=self.cores)
         return replace(self, memory_bytes=mebibytes << 20, cores=cores)
 
-    def meets(self, needs: "Needs | None") -> bool:
+    def meets(self, needs: "Requirements | None") -> bool:
         """Tell whether a variant with these needs runs well here."""
         if needs is None:
             return True

@@ -52,7 +52,7 @@ from alcove.sdk.transport import OutboundRequest, RequestObserver, TrafficStats,
 
 if TYPE_CHECKING:
     from alcove.privacy.ledger import BudgetLimits
-    from alcove.registry.client import TreeClient
+    from alcove.registry.client import RepositoryClient
     from alcove.sdk.assignments import Assignments
     from alcove.sdk.background import BackgroundSync, Turn
     from alcove.sdk.bounded import BoundedTransport
@@ -262,7 +262,7 @@ class Client:
         self._check_open()
         tree = self._open_repository(self._open_transport())
         try:
-            policy, halt = tree.stored_policy(self.app), tree.stored_halt(self.app)
+            policy, halt = tree.read_stored_policy(self.app), tree.read_stored_halt(self.app)
         except RegistryError as error:
             raise DeviceStorageError(step="read", path="metadata", reason=str(error)) from error
         if policy is None:
@@ -544,10 +544,10 @@ class Client:
 
         return Questions(self._slots.folder / "reports" / "questions.jsonl", self._clock, self._device)
 
-    def _open_repository(self, transport: Transport) -> "TreeClient":
-        from alcove.sdk.tree import open_tree  # noqa: PLC0415 - loads tuf
+    def _open_repository(self, transport: Transport) -> "RepositoryClient":
+        from alcove.sdk.repository import open_repository  # noqa: PLC0415 - loads tuf
 
-        return open_tree(
+        return open_repository(
             self._slots.metadata_folder,
             server=self.server,
             trusted_root=self._root_bytes(),

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from alcove.registry.inspection import ProgramInspector
+    from alcove.registry.program_verification import ProgramVerifier
     from alcove.runtime.cancellation import Cancellation
     from alcove.sdk.capability import Capability
 
@@ -69,7 +69,7 @@ class Engine(Protocol):
         ...
 
     @property
-    def inspector(self) -> "ProgramInspector":
+    def verifier(self) -> "ProgramVerifier":
         """Return what judges the bytes of a program that was downloaded."""
         ...
 
@@ -109,11 +109,11 @@ class NativeEngine:
         return this_machine(tuple(machine_isas()))
 
     @property
-    def inspector(self) -> "ProgramInspector":
+    def verifier(self) -> "ProgramVerifier":
         """Return the registry's own inspector: a device judges a program as the publisher did."""
-        from alcove.registry.inspection import RuntimeInspector  # noqa: PLC0415 - loads pydantic
+        from alcove.registry.program_verification import RuntimeVerifier  # noqa: PLC0415 - loads pydantic
 
-        return RuntimeInspector(self._closing)
+        return RuntimeVerifier(self._closing)
 
     def load(self, path: Path) -> Runnable:
         """Return the program in `path`, mapped and verified.

@@ -24,7 +24,7 @@ from alcove.sdk.questions import Questions
 
 if TYPE_CHECKING:
     from alcove.registry.policy import Candidate, FeaturePolicy, VersionRef
-    from alcove.sdk.installer import Tree
+    from alcove.sdk.installer import ManifestSource
 
 __all__ = ["Choice", "choose"]
 
@@ -48,7 +48,7 @@ def choose(
     feature: str,
     rules: "FeaturePolicy",
     found: Sequence["Candidate"],
-    tree: "Tree",
+    tree: "ManifestSource",
     questions: Questions,
     *,
     halted: frozenset[str] = frozenset(),
@@ -105,7 +105,7 @@ def _distinct(refs: Iterable["VersionRef"]) -> tuple["VersionRef", ...]:
     return tuple(dict.fromkeys(refs))
 
 
-def _size_bytes(feature: str, refs: Sequence["VersionRef"], tree: "Tree") -> int:
+def _size_bytes(feature: str, refs: Sequence["VersionRef"], tree: "ManifestSource") -> int:
     """Return the bytes of the largest program of each version together; 0 for a single one, of which nothing is asked.
 
     A version without an acceptable manifest is fetched by nobody and counts nothing.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from alcove.registry.canonical import version_key
 from alcove.registry.errors import IntegrityError, ProgramRefusedError, WrongSubjectError
-from alcove.registry.inspection import verify_program
+from alcove.registry.program_verification import verify_program
 from alcove.runtime.errors import RunCancelledError
 from alcove.sdk.capability import choose_variant
 from alcove.sdk.download import Downloader, file_sha256
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from alcove.registry.policy import VersionRef
 
 
-class Tree(Protocol):
+class ManifestSource(Protocol):
     """What is read of the signed tree for one version."""
 
     def manifest(self, feature: str, version: str) -> "Manifest":
@@ -51,7 +51,7 @@ class Installer:
         self._engine = engine
         self._verified: set[tuple[str, str]] = set()
 
-    def install(self, feature: str, ref: "VersionRef", tree: Tree) -> None:
+    def install(self, feature: str, ref: "VersionRef", tree: ManifestSource) -> None:
         """Make `ref` an installed version, if it is none and its team still lets it run.
 
         The first time in each process an installed program's digest is compared again; a damaged one is installed anew.
@@ -65,7 +65,8 @@ class Installer:
             RemoteError: the download broke; it goes on from there next time.
             ClosedError: the client was closed while the program was checked.
             DeviceStorageError: the disk failed; `NoSpaceError` where a download would fill it.
-            MetadataError: the tree has no acceptable manifest; `RollbackError` for one below its team's floor.
+            MetadataError: the tree has no acceptable manifest; `RollbackError` for one below its team's minimum
+                version.
         """
         key = (feature, ref.manifest_sha256)
         if self._slots.attempts.is_quarantined(ref.manifest_sha256):
@@ -89,7 +90,7 @@ class Installer:
         if attempt is None:
             raise _quarantined_error(feature, ref)
         try:
-            verify_program(self._engine.inspector, manifest, variant, part.read_bytes())
+            verify_program(self._engine.verifier, manifest, variant, part.read_bytes())
         except ProgramRefusedError as error:
             # The bytes are what was signed, so they would fail again: do not keep them.
             self._slots.attempts.refuse(ref.manifest_sha256, variant.name, self._engine.version, error.reason)

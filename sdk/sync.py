@@ -4,8 +4,9 @@
       │            │ refused, or no network: nothing changes       │ a version refused: the feature keeps what it has
       └─ another process syncs: wait, then see what it did
 
-What is halted, below its team's floor, or has crashed here three times leaves its slot first, whatever the policy says
-or leaves out.  A feature that the policy does not name any more keeps its version, outside of any experiment.
+What is halted, below its team's minimum version, or has crashed here three times leaves its slot first, whatever the
+policy says or leaves out.  A feature that the policy does not name any more keeps its version, outside of any
+experiment.
 
 While blobs come the halt is asked for again (`bounded.py`).  One that is new takes effect at once, and the sync begins
 anew with it; started downloads stay.
@@ -27,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from alcove.registry.errors import ExpiredMetadataError, FetchError, RegistryError, VersionHaltedError
-from alcove.registry.floors import is_below
+from alcove.registry.min_versions import is_below
 from alcove.registry.policy import candidates
 from alcove.runtime.errors import AlcoveRuntimeError
 from alcove.sdk.bounded import BoundedTransport
@@ -44,7 +45,7 @@ from alcove.sdk.errors import (
 from alcove.sdk.fetching import Choice, choose
 from alcove.sdk.freshness import Freshness
 from alcove.sdk.history import History
-from alcove.sdk.installer import Installer, Tree
+from alcove.sdk.installer import Installer, ManifestSource
 from alcove.sdk.questions import Questions
 from alcove.sdk.slots import SlotStore
 from alcove.sdk.state import Slot, State
@@ -107,7 +108,7 @@ class SyncResult:
     retry_after_s: float = 0.0
 
 
-class SignedTree(Tree, Protocol):
+class SignedRepository(ManifestSource, Protocol):
     """What is read of the signed tree."""
 
     def refresh(self) -> None:
@@ -151,7 +152,7 @@ class Updater:
         app: the app's name.
         slots: where versions live.
         installer: fetches and verifies them.
-        open_tree: returns the signed tree as far as it was read; it is refreshed once.
+        open_repository: returns the signed tree as far as it was read; it is refreshed once.
         secret: returns the installation's secret.
         bounds: what the installer and the tree read through.
         on_withdrawn: called when a version has left its slot, before anything is fetched.
@@ -166,7 +167,7 @@ class Updater:
         app: str,
         slots: SlotStore,
         installer: Installer,
-        open_tree: Callable[[], SignedTree],
+        open_repository: Callable[[], SignedRepository],
         secret: Callable[[], bytes],
         *,
         bounds: BoundedTransport,
@@ -179,7 +180,7 @@ class Updater:
         self._app = app
         self._slots = slots
         self._installer = installer
-        self._open_tree = open_tree
+        self._open_repository = open_repository
         self._secret = secret
         self._bounds = bounds
         self._on_withdrawn = on_withdrawn
@@ -224,7 +225,7 @@ class Updater:
             _NewsError: there is one; what it takes away is gone.
             DeviceStorageError: the disk failed.
         """
-        tree = self._open_tree()
+        tree = self._open_repository()
         try:
             self._refresh(tree)
             halt = tree.halt(self._app)
@@ -242,7 +243,7 @@ class Updater:
             self._on_withdrawn()
 
     def _run_once(self, progress: _Progress) -> None:
-        tree = self._open_tree()
+        tree = self._open_repository()
         self._refresh(tree)
         halt = tree.halt(self._app)
         self._withdraw(progress, halt)
@@ -302,7 +303,7 @@ class Updater:
         wanted |= {(feature, digest) for feature, digests in progress.fetched.items() for digest in digests}
         self._slots.keep_versions(wanted, unsettled - progress.fetched.keys())
 
-    def _refresh(self, tree: SignedTree) -> None:
+    def _refresh(self, tree: SignedRepository) -> None:
         try:
             tree.refresh()
         except ExpiredMetadataError as error:
@@ -318,7 +319,7 @@ class Updater:
             told = {slot.task for slot in (slots.current, slots.previous, slots.abandoned_arm) if slot is not None}
             self._history.settle_covariate(feature, task, is_in_it=task.model_dump_json() in told)
 
-    def _install_all(self, progress: _Progress, feature: str, choice: Choice, tree: SignedTree) -> None:
+    def _install_all(self, progress: _Progress, feature: str, choice: Choice, tree: SignedRepository) -> None:
         """Install every version that is fetched; all are tried, so that a failure does not show in the requests.
 
         Raises:
@@ -346,7 +347,7 @@ class Updater:
             self._store(progress, progress.state.abandon_arm(feature, _slot(resolution)))
         return resolution.version.version
 
-    def _withdraw_below_minimum(self, progress: _Progress, tree: SignedTree) -> None:
+    def _withdraw_below_minimum(self, progress: _Progress, tree: SignedRepository) -> None:
         """Let every version that its team forbids leave its slot; where that cannot be known, the feature is refused.
 
         Every feature with slots is asked about: a policy, honest or not, may leave out the one that must go.

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 from alcove.registry.errors import ProgramRefusedError
-from alcove.registry.inspection import ProgramFacts, ProgramInspector
-from alcove.registry.manifest import PortSignature, Signature
+from alcove.registry.manifest import ModelSignature, PortSignature
+from alcove.registry.program_verification import ProgramFacts, ProgramVerifier
 from alcove.runtime.errors import InputError, InvalidTextError, ProgramError
 from alcove.sdk.capability import Capability
 from alcove.sdk.errors import ResponseTooLargeError, StatusError, TransportError
@@ -210,9 +210,9 @@ class FakeEngine:
         self.loads: list[Path] = []
 
     @property
-    def inspector(self) -> ProgramInspector:
+    def verifier(self) -> ProgramVerifier:
         """Return what judges fake programs."""
-        return _FakeInspector()
+        return _FakeVerifier()
 
     def load(self, path: Path) -> FakeProgram:
         """Return the program in `path`.
@@ -225,7 +225,7 @@ class FakeEngine:
         return FakeProgram(_fake_head(path.read_bytes())["label"])
 
 
-class _FakeInspector:
+class _FakeVerifier:
     def inspect(self, variant: str, program: bytes) -> ProgramFacts:
         try:
             _fake_head(program)
@@ -233,7 +233,7 @@ class _FakeInspector:
             raise ProgramRefusedError(variant, str(error)) from error
         text = PortSignature(name="text", dtype="text", shape=())
         label = PortSignature(name="label", dtype="i32", shape=(1, 1), labels=("a", "b"))
-        signature = Signature(inputs=(text,), outputs=(label,))
+        signature = ModelSignature(inputs=(text,), outputs=(label,))
         return ProgramFacts(signature, 1024, hashlib.sha256(b"certificate").hexdigest())
 
     def certify(self, variant: str, program: bytes) -> None:

@@ -13,19 +13,19 @@ from alcove.platform.cli.output import AsJson, print_json, print_rows, say, when
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.registry import limits
 from alcove.registry.canonical import version_key
-from alcove.registry.ceremony import PublicKeys, first_change
-from alcove.registry.change import Change
+from alcove.registry.ceremony import PublicKeys, make_first_request
 from alcove.registry.clock import SYSTEM_CLOCK
 from alcove.registry.errors import MissingTargetError, PublishError, StorageError
 from alcove.registry.files import DISK, read_bounded, replace_file
 from alcove.registry.keys import ONLINE_ROLES, new_key
-from alcove.registry.lifts import Lift
 from alcove.registry.manifest import Manifest
 from alcove.registry.online_keys import URI
+from alcove.registry.reinstatements import Reinstatement
+from alcove.registry.repository import Repository
 from alcove.registry.rotation import Draft
 from alcove.registry.rules import check_teams, delegations
 from alcove.registry.signers import PUBLIC, key_from_pem, key_to_bytes, load_any_signer, load_key
-from alcove.registry.tree import Tree
+from alcove.registry.signing_request import SigningRequest
 
 __all__ = [
     "add_team",
@@ -35,7 +35,7 @@ __all__ = [
     "own",
     "parse_team",
     "public",
-    "raise_floor",
+    "raise_min_version",
     "read_change",
     "renew",
     "rotate",
@@ -51,17 +51,17 @@ Feature = Annotated[str, typer.Option(help="One of the team's features.")]
 KeyFiles = Annotated[list[Path] | None, typer.Option(help="Public or private key file; repeatable.")]
 
 
-def read_change(path: Path) -> Change:
+def read_change(path: Path) -> SigningRequest:
     """Return the change in a file.
 
     Raises:
         RegistryError: the file is absent, too long, or no change.
     """
     try:
-        data = read_bounded(path, limits.CHANGE_MAX_BYTES)
+        data = read_bounded(path, limits.SIGNING_REQUEST_MAX_BYTES)
     except OSError as error:
         raise StorageError(str(path), error.strerror or str(error)) from error
-    return Change.parse(b" " * (limits.CHANGE_MAX_BYTES + 1) if data is None else data)
+    return SigningRequest.parse(b" " * (limits.SIGNING_REQUEST_MAX_BYTES + 1) if data is None else data)
 
 
 def _draft_file(path: Path, data_dir: Path, step: Callable[[Draft], None], *, as_json: bool) -> None:
@@ -73,7 +73,7 @@ def _draft_file(path: Path, data_dir: Path, step: Callable[[Draft], None], *, as
     """
     if path.exists():
         raise typer.BadParameter(f"{path} exists; a change is drafted once", param_hint="CHANGE")
-    draft = Draft(Tree(data_dir / "tree").state(), now_s=SYSTEM_CLOCK.now_s())
+    draft = Draft(Repository(data_dir / "tree").state(), now_s=SYSTEM_CLOCK.now_s())
     step(draft)
     write_change(path, draft.draft())
     _show(path, as_json=as_json)
@@ -104,7 +104,7 @@ def _show(path: Path, *, as_json: bool) -> None:
     print_rows(rows, as_json=False, empty="nothing to sign", title="who signs")
 
 
-def _adds(change: Change) -> list[dict[str, object]]:
+def _adds(change: SigningRequest) -> list[dict[str, object]]:
     """Return the versions that would be new, as their manifests say; what is signed is the digest."""
     rows: list[dict[str, object]] = []
     for path, digest in change.added().items():
@@ -117,7 +117,7 @@ def _adds(change: Change) -> list[dict[str, object]]:
     return rows
 
 
-def _trusts(change: Change) -> list[dict[str, object]]:
+def _trusts(change: SigningRequest) -> list[dict[str, object]]:
     root, targets = change.root(), change.targets()
     held = {} if root is None else dict(root.roles)
     held |= {} if targets is None else dict(delegations(targets))
@@ -127,7 +127,7 @@ def _trusts(change: Change) -> list[dict[str, object]]:
     ]
 
 
-def write_change(path: Path, change: Change) -> None:
+def write_change(path: Path, change: SigningRequest) -> None:
     """Write a change to its file, whole.
 
     Raises:
@@ -277,7 +277,7 @@ def renew(
     _draft_file(change, data_dir, lambda draft: draft.renew(role), as_json=as_json)
 
 
-def raise_floor(
+def raise_min_version(
     *,
     change: File,
     data_dir: DataDir,
@@ -291,7 +291,7 @@ def raise_floor(
         version_key(min_version)
     except ValueError as error:
         raise InvalidFieldError("min-version", "MAJOR.MINOR.PATCH", min_version) from error
-    _draft_file(change, data_dir, lambda draft: draft.raise_floor(team, feature, min_version), as_json=as_json)
+    _draft_file(change, data_dir, lambda draft: draft.raise_min_version(team, feature, min_version), as_json=as_json)
 
 
 def lift(
@@ -305,12 +305,12 @@ def lift(
     as_json: AsJson = False,
 ) -> None:
     """Draft that what a halt took away may run again; only the team's key can sign that."""
-    halt = Tree(data_dir / "tree").halt(app)
+    halt = Repository(data_dir / "tree").halt(app)
     halted = {} if halt is None else {(i.feature, i.version.version): i.version.manifest_sha256 for i in halt.halted}
     if halt is None or ((feature, version) not in halted if version else feature not in halt.frozen):
         raise MissingTargetError(f"halt of {feature} {version or ''} in {app}".replace("  ", " "))
     digest = halted[feature, version] if version else None
-    item = Lift(app=app, feature=feature, manifest_sha256=digest, serial=halt.serial)
+    item = Reinstatement(app=app, feature=feature, manifest_sha256=digest, serial=halt.serial)
     _draft_file(change, data_dir, lambda draft: draft.lift(team, item), as_json=as_json)
 
 
@@ -342,7 +342,7 @@ def init(
         targets_threshold=targets_threshold,
     )
     try:
-        first = first_change(keys, dict(parse_team(text) for text in team), now_s=SYSTEM_CLOCK.now_s())
+        first = make_first_request(keys, dict(parse_team(text) for text in team), now_s=SYSTEM_CLOCK.now_s())
     except ValueError as error:
         raise PublishError(str(error)) from None
     write_change(change, first)

@@ -10,7 +10,7 @@ import typer
 from alcove.platform.cli import key_changes
 from alcove.platform.cli.files import online_folder
 from alcove.platform.cli.output import AsJson, print_json, print_rows, say
-from alcove.registry.ceremony import initialise_tree
+from alcove.registry.ceremony import initialize_repository
 from alcove.registry.files import DISK, replace_file
 from alcove.registry.keys import (
     OFFLINE_ROLES,
@@ -29,9 +29,9 @@ from alcove.registry.online_keys import (
     online_keys_trusted,
     settle_online_keys,
 )
+from alcove.registry.repository import Repository
 from alcove.registry.rules import check_teams
 from alcove.registry.signers import load_key
-from alcove.registry.tree import Tree
 from alcove.registry.trust import online_trust
 
 __all__ = ["app"]
@@ -45,7 +45,7 @@ for _name, _verb in (
     ("renew", key_changes.renew),
     ("add-team", key_changes.add_team),
     ("own", key_changes.own),
-    ("raise-floor", key_changes.raise_floor),
+    ("raise-floor", key_changes.raise_min_version),
     ("lift", key_changes.lift),
     ("sign", key_changes.sign),
     ("status", key_changes.status),
@@ -88,9 +88,9 @@ def create(
     keyring = _keyring(directory, teams, server_keys)
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not is_whole:
-        initialise_tree(tree_folder, keyring, teams)
+        initialize_repository(tree_folder, keyring, teams)
     note_ceremony(server_keys, directory)
-    replace_file(DISK, root, Tree(tree_folder).root_bytes())  # the ceremony is finished when this file is there
+    replace_file(DISK, root, Repository(tree_folder).root_bytes())  # the ceremony is finished when this file is there
     if as_json:
         print_json(
             {
@@ -145,9 +145,9 @@ def accept(
     """
     first, *copies = [key_changes.read_change(path) for path in change]
     merged = first.merge(copies)
-    tree = Tree(data_dir / "tree")
+    tree = Repository(data_dir / "tree")
     is_new = not (data_dir / "tree" / metadata_file("timestamp")).exists()
-    state = None if is_new else tree.state_before(merged)
+    state = None if is_new else tree.read_state_before(merged)
     root = merged.root() or (None if state is None else state.root)
     targets = merged.targets() or (None if state is None else state.targets)
     if root is None or targets is None:
@@ -206,4 +206,7 @@ def _keyring(directory: Path, teams: dict[str, tuple[str, ...]], online: Path) -
 def _is_signed_by(tree_folder: Path, directory: Path) -> bool:
     """Whether the root key in `directory` made the tree: all that its ceremony lacks is root.json."""
     path = directory / "offline" / "root.pem"
-    return path.is_file() and load_signer(path).public_key.keyid in Tree(tree_folder).state().root.roles["root"].keyids
+    return (
+        path.is_file()
+        and load_signer(path).public_key.keyid in Repository(tree_folder).state().root.roles["root"].keyids
+    )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from alcove.platform.domain.catalog.compatibility import differences
-from alcove.registry.manifest import Signature
+from alcove.registry.manifest import ModelSignature
 
 __all__ = ["Figure", "ProgramFigures", "Side", "VariantDiff", "VersionDiff", "compare", "figures_of"]
 
@@ -52,7 +52,7 @@ class Side:
 
     name: str
     card: str | None
-    signature: Signature
+    signature: ModelSignature
     programs: Mapping[str, ProgramFigures]
     lineage: Mapping[str, str]
 
@@ -138,7 +138,7 @@ def compare(left: Side, right: Side) -> VersionDiff:
 
 def figures_of(
     program: bytes, *, is_timed: bool = False, is_profiled: bool = False
-) -> tuple[ProgramFigures, Signature]:
+) -> tuple[ProgramFigures, ModelSignature]:
     """Return what is compared of a program, and its signature.
 
     Args:
@@ -149,11 +149,11 @@ def figures_of(
     Raises:
         ProgramRefusedError: the runtime does not load it, or it holds no certificate.
     """
-    from alcove.registry.examination import RuntimeExaminer  # noqa: PLC0415 - loads the runtime
-    from alcove.registry.inspection import RuntimeInspector  # noqa: PLC0415
+    from alcove.registry.program_validation import RuntimeValidator  # noqa: PLC0415 - loads the runtime
+    from alcove.registry.program_verification import RuntimeVerifier  # noqa: PLC0415
 
-    examiner = RuntimeExaminer()
-    facts = RuntimeInspector().inspect("", program)
+    examiner = RuntimeValidator()
+    facts = RuntimeVerifier().inspect("", program)
     anatomy = examiner.anatomy("", program)
     figures = ProgramFigures(
         size_bytes=len(program),

@@ -21,7 +21,7 @@ from alcove.platform.client import (
     push_package,
     recent_programs,
 )
-from alcove.registry.manifest import Lineage, Needs
+from alcove.registry.manifest import Lineage, Requirements
 from alcove.registry.package import create_package
 from alcove.registry.signers import load_any_signer, load_key
 from pydantic import ValidationError
@@ -100,10 +100,10 @@ def push_programs(
         )
         given: dict[str, Any] = {"colleagues": colleagues, "threshold": keys.threshold, "progress": status.update}
         if out is None:
-            return push_package(client, package, signers[0], also=signers[1:], **given)
+            return push_package(client, package, signers[0], cosigners=signers[1:], **given)
         change = draft_push(client, package, signers, **given)
         if change is None:  # published before: the same answer as then
-            return push_package(client, package, signers[0], also=signers[1:], **given)
+            return push_package(client, package, signers[0], cosigners=signers[1:], **given)
     write_change(out, change)
     return None
 
@@ -123,7 +123,7 @@ def _asked(what: str) -> str:
     return str(typer.prompt(what, hide_input=True))
 
 
-def read_needs(text: str) -> tuple[str, Needs]:
+def read_needs(text: str) -> tuple[str, Requirements]:
     """Return the variant and the needs in a text such as "f32:memory=4GiB,cores=4,isa=avx512_vnni".
 
     Raises:
@@ -131,7 +131,7 @@ def read_needs(text: str) -> tuple[str, Needs]:
     """
     try:
         variant, fields = _variant_and_fields(text)
-        return variant, Needs.model_validate(fields)
+        return variant, Requirements.model_validate(fields)
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         where = ".".join(str(step) for step in fault["loc"])

@@ -9,7 +9,7 @@ from alcove.platform.cli.connection import Blobs, Database
 from alcove.platform.cli.failures import FAILED
 from alcove.platform.cli.output import AsJson, print_json, print_rows, say, when
 from alcove.registry.clock import SYSTEM_CLOCK
-from alcove.registry.tree import Tree
+from alcove.registry.repository import Repository
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -103,10 +103,10 @@ def collect_command(
         say(f"{len(rows)} blobs {would}removed, {done.freed_bytes} bytes")
 
 
-def _tree(data_dir: Path, blobs: str | None) -> Tree:
+def _tree(data_dir: Path, blobs: str | None) -> Repository:
     from alcove.registry.blobs import open_blob_store  # noqa: PLC0415
 
-    return Tree(data_dir / "tree", blobs=None if blobs is None else open_blob_store(blobs))
+    return Repository(data_dir / "tree", blobs=None if blobs is None else open_blob_store(blobs))
 
 
 async def _with_store(data_dir: Path, database: str | None, work: "Callable[[Store | None], Awaitable[_T]]") -> _T:

@@ -8,11 +8,11 @@ from alcove.platform.client.client import PlatformClient
 from alcove.platform.client.errors import ConflictError, FailedPreconditionError
 from alcove.platform.client.models import Version
 from alcove.registry import limits
-from alcove.registry.change import Change
 from alcove.registry.clock import SYSTEM_CLOCK, Clock
 from alcove.registry.layout import TEAM_LIFETIME_S
 from alcove.registry.package import Package, verify_package
-from alcove.registry.team import draft_version, sign_version, signed_version
+from alcove.registry.signing_request import SigningRequest
+from alcove.registry.team import draft_version, sign_version, split_signed
 from securesystemslib.signer import Key, Signer  # type: ignore[attr-defined]  # list no public names
 
 __all__ = ["draft_push", "publish_signed", "push_package", "recent_programs"]
@@ -25,7 +25,7 @@ def push_package(
     package: Package,
     signer: Signer,
     *,
-    also: Sequence[Signer] = (),
+    cosigners: Sequence[Signer] = (),
     colleagues: Sequence[Key] = (),
     threshold: int = 1,
     clock: Clock = SYSTEM_CLOCK,
@@ -37,7 +37,7 @@ def push_package(
         client: with a token of the team.
         package: as `create_package` or `read_package` returned it.
         signer: the team's key; its private part never leaves this process.
-        also: further keys of the team that are at hand.
+        cosigners: further keys of the team that are at hand.
         colleagues: public keys of the team's other members, whose signatures on what is current are as good.
         threshold: how many of the team's keys have to sign.
         clock: dates the signature.
@@ -57,7 +57,7 @@ def push_package(
             signer,
             clock.now_s() + TEAM_LIFETIME_S,
             colleagues=colleagues,
-            also=also,
+            cosigners=cosigners,
             threshold=threshold,
         )
         progress("publishing")
@@ -79,7 +79,7 @@ def draft_push(
     threshold: int,
     clock: Clock = SYSTEM_CLOCK,
     progress: Callable[[str], None] = lambda _step: None,
-) -> Change | None:
+) -> SigningRequest | None:
     """Verify and upload a package and sign it with the keys at hand; return what colleagues sign, too.
 
     Nothing is visible to devices before `publish_signed`.  None: the version is published already.
@@ -97,14 +97,14 @@ def draft_push(
     )
 
 
-def publish_signed(client: PlatformClient, change: Change) -> Version:
+def publish_signed(client: PlatformClient, change: SigningRequest) -> Version:
     """Publish what `draft_push` made and enough have signed; repeating is safe.
 
     Raises:
         ClientError: the server refused (too few signed, or another push came first: draft anew) or did not answer.
         PublishError: the change adds no version.
     """
-    metadata, manifest = signed_version(change)
+    metadata, manifest = split_signed(change)
     return client.publish_version(metadata, manifest)
 
 

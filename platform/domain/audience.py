@@ -12,10 +12,10 @@ from alcove.registry.policy.attributes import MEMORY_STEPS_MB, RANGED
 from alcove.registry.policy.audience import Audience, Interval, both
 from alcove.registry.policy.audience_text import parse_audience
 
-__all__ = ["audience_of", "check_wider", "checked_audience"]
+__all__ = ["check_wider", "parse_optional_audience", "validate_audience"]
 
 
-def checked_audience(text: str) -> str:
+def validate_audience(text: str) -> str:
     """Return an audience in its one spelling; "": every device.
 
     Raises:
@@ -40,7 +40,7 @@ def checked_audience(text: str) -> str:
     return str(audience)
 
 
-def audience_of(text: str) -> Audience | None:
+def parse_optional_audience(text: str) -> Audience | None:
     """Return what a checked text means; None: every device."""
     return parse_audience(text) if text else None
 
@@ -54,7 +54,7 @@ def check_wider(before: str, after: str) -> None:
     if not after:
         return
     bound = f"{before or 'every device'} and more, while the rollout is live"
-    narrow, wide = audience_of(before), parse_audience(after)
+    narrow, wide = parse_optional_audience(before), parse_audience(after)
     try:
         grows = narrow is not None and both(narrow, wide) == narrow
     except AudienceError:  # they share no device

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from alcove.platform.domain.audience import audience_of
+from alcove.platform.domain.audience import parse_optional_audience
 from alcove.platform.domain.checks import fields_named
 from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.records import Default, ExperimentRecord, HoldoutRecord, LayerRecord, RolloutRecord
 from alcove.platform.domain.rollouts.task import stage_task
-from alcove.registry.floors import is_below
+from alcove.registry.min_versions import is_below
 from alcove.registry.policy import (
     Arm,
     ExperimentPolicy,
@@ -118,7 +118,7 @@ def _rollout(record: RolloutRecord, default: VersionRef, sizes: Mapping[str, int
         version=version,
         share_permyriad=record.share_permyriad,
         control_permyriad=record.control_permyriad,
-        audience=audience_of(record.audience),
+        audience=parse_optional_audience(record.audience),
         task=stage_task(record),
         own_arm=record.control_permyriad > 0 and _is_own_arm((default, version), sizes),
     )
@@ -144,7 +144,7 @@ def experiment_policy(record: ExperimentRecord, sizes: Mapping[str, int] = NO_SI
         salt=record.salt,
         arms=arms,
         task=task_of(record),
-        audience=audience_of(record.audience),
+        audience=parse_optional_audience(record.audience),
         segment=None if segment is None else Segment(layer=segment.layer, first=segment.first, count=segment.count),
         own_arm=_is_own_arm((arm.version for arm in arms), sizes),
     )

@@ -18,9 +18,9 @@ from alcove.registry.errors import KeyFileError, RegistryError
 from alcove.registry.keys import OnlineKeys, check_private_file
 from alcove.registry.layout import BLOBS, is_team, metadata_file
 from alcove.registry.online_keys import ceremony_folder, key_file, load_online_keys, own_private_files
+from alcove.registry.repository import Repository
 from alcove.registry.rules import delegations, key_material
-from alcove.registry.tree import Tree
-from alcove.registry.trust import TreeState, online_trust
+from alcove.registry.trust import TrustedState, online_trust
 
 __all__ = ["check_keys", "hold_data_folder", "load_keys", "refuse_foreign_keys"]
 
@@ -94,7 +94,7 @@ class _Search:
 def _offline_keys(tree: Path) -> frozenset[bytes]:
     """Return the bare public keys of everybody but the server, as far as the tree can be read."""
     try:
-        state = Tree(tree).state()
+        state = Repository(tree).state()
     except RegistryError:
         return frozenset()
     found = set()
@@ -131,7 +131,7 @@ def _online_error(error: KeyFileError) -> OnlineKeyError:
     return OnlineKeyError(path.stem, path, error.problem)
 
 
-def check_keys(settings: Settings, keys: OnlineKeys, state: TreeState) -> None:
+def check_keys(settings: Settings, keys: OnlineKeys, state: TrustedState) -> None:
     """Compare the online keys with those that the tree trusts for their roles.
 
     Raises:

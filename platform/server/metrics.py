@@ -22,7 +22,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 if TYPE_CHECKING:
     from alcove.platform.server.ingress_process import IngressProcess
     from alcove.platform.store import Store
-    from alcove.registry.tree import Tree
+    from alcove.registry.repository import Repository
 
 __all__ = ["Metrics", "create_metrics_page"]
 
@@ -77,7 +77,9 @@ class Metrics:
         self._failures.inc()
 
 
-def create_metrics_page(metrics: Metrics, store: Store, tree: Tree, ingress: IngressProcess | None) -> web.Application:
+def create_metrics_page(
+    metrics: Metrics, store: Store, tree: Repository, ingress: IngressProcess | None
+) -> web.Application:
     """Return the application that answers GET /metrics; each answer asks rows, signatures and the devices' process."""
 
     async def answer(_request: web.Request) -> web.Response:
@@ -100,7 +102,7 @@ def create_metrics_page(metrics: Metrics, store: Store, tree: Tree, ingress: Ing
     return app
 
 
-def _expiries(tree: Tree) -> dict[str, int]:
+def _expiries(tree: Repository) -> dict[str, int]:
     """Return when each role's metadata expires, bins left out: there are thousands, and their team's says the same."""
     state = tree.state()
     signed = {"root": state.root, "targets": state.targets, "snapshot": state.snapshot, "timestamp": state.timestamp}

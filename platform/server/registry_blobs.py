@@ -15,7 +15,7 @@ from alcove.platform.domain.errors import BlobTooLargeError, InvalidFieldError, 
 from alcove.platform.domain.principal import current_principal
 from alcove.platform.services.publishing.quotas import UploadQuotas
 from alcove.platform.services.publishing.uploads import check_size, is_stored, receive_blob, received_bytes
-from alcove.registry.tree import Tree
+from alcove.registry.repository import Repository
 
 __all__ = ["BlobCalls"]
 
@@ -23,7 +23,7 @@ __all__ = ["BlobCalls"]
 class BlobCalls:
     """Uploads and downloads."""
 
-    _tree: Tree
+    _tree: Repository
     _uploads: Path
     _quotas: UploadQuotas
 

@@ -24,7 +24,7 @@ from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import get_version
 from alcove.registry.canonical import FeatureName, VersionText
 from alcove.registry.manifest import manifest_path
-from alcove.registry.tree import Tree
+from alcove.registry.repository import Repository
 
 __all__ = ["LifecycleCalls"]
 
@@ -33,7 +33,7 @@ class LifecycleCalls:
     """States of versions and rules of features."""
 
     _mutations: Mutations
-    _tree: Tree
+    _tree: Repository
     _validator: Validator
 
     async def ValidateVersion(self, request: pb.ValidateVersionRequest, context: Any) -> pb.ValidateVersionResponse:

@@ -39,7 +39,7 @@ from alcove.platform.store.search import search_versions
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import find_version, get_version
 from alcove.registry.canonical import FeatureName, TeamName, VersionText
-from alcove.registry.collection import named_blobs
+from alcove.registry.garbage_collection import list_referenced_blobs
 from alcove.registry.manifest import Manifest
 
 __all__ = ["RegistryService"]
@@ -56,7 +56,7 @@ class RegistryService(BlobCalls, AliasCalls, LifecycleCalls, rpc.RegistryService
         self._quotas = UploadQuotas(
             uploads,
             versions.tree.blobs,
-            partial(named_blobs, versions.tree),
+            partial(list_referenced_blobs, versions.tree),
             most_bytes=limits.UPLOADED_BYTES,
             most_parts=limits.UPLOADS_UNFINISHED,
             least_bytes=limits.UPLOAD_LEAST_BYTES,

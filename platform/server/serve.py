@@ -54,9 +54,9 @@ from alcove.platform.services.rollouts.reports import RandomisedReports
 from alcove.platform.store import Store
 from alcove.platform.store.rollouts import watched_rollouts
 from alcove.registry.clock import SYSTEM_CLOCK, Clock
-from alcove.registry.collection import GRACE_S
+from alcove.registry.garbage_collection import GRACE_S
 from alcove.registry.keys import OnlineKeys
-from alcove.registry.tree import Tree
+from alcove.registry.repository import Repository
 from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha.reflection import SERVICE_NAME, enable_server_reflection
 
@@ -110,8 +110,8 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         stack.push_async_callback(store.close)
         lock = TreeLock(store)
         blobs = None if settings.blobs is None else await asyncio.to_thread(reach_blobs, settings.blobs)
-        files, note = HeldDisk(lock), settings.published_note
-        tree = Tree(settings.tree, keys=keys, blobs=blobs, clock=clock, files=files, published_note=note)
+        files, note = HeldDisk(lock), settings.rollback_note
+        tree = Repository(settings.tree, keys=keys, blobs=blobs, clock=clock, files=files, rollback_note=note)
         publisher = Publisher(store, tree, lock)
         versions = VersionPublisher(store, tree, lock, clock, ChildChecks())
         await versions.reconcile()
@@ -166,7 +166,7 @@ def _checked_keys(settings: Settings) -> OnlineKeys:
         _log.warning("a key that this server must not read is in its reach: a first try, no more", path=str(path))
     keys = load_keys(settings)
     settings.uploads.mkdir(mode=0o700, exist_ok=True)
-    check_keys(settings, keys, Tree(settings.tree).state())
+    check_keys(settings, keys, Repository(settings.tree).state())
     return keys
 
 
@@ -248,7 +248,7 @@ async def _repeating(every_s: float, work: Callable[[], Awaitable[None]]) -> Asy
 
 
 def _refreshing(
-    tree: Tree, lock: TreeLock, mutations: Mutations, metrics: Metrics | None
+    tree: Repository, lock: TreeLock, mutations: Mutations, metrics: Metrics | None
 ) -> Callable[[], Awaitable[None]]:
     """Renew signatures in time, and publish what a failing disk left unpublished."""
     if metrics is not None:
@@ -269,7 +269,7 @@ def _refreshing(
     return work
 
 
-def _collecting(store: Store, tree: Tree, lock: TreeLock, clock: Clock) -> Callable[[], Awaitable[None]]:
+def _collecting(store: Store, tree: Repository, lock: TreeLock, clock: Clock) -> Callable[[], Awaitable[None]]:
     """Remove the blobs that nothing has named for a day."""
 
     async def work() -> None:
@@ -293,7 +293,7 @@ def _looking(mutations: Mutations) -> Callable[[], Awaitable[None]]:
     return work
 
 
-async def _refresh(tree: Tree, lock: TreeLock) -> None:
+async def _refresh(tree: Repository, lock: TreeLock) -> None:
     async with lock:
         refreshed = await asyncio.to_thread(tree.refresh)
     if refreshed.renewed:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from alcove.platform.ingress.settings import IngressSettings
 from alcove.platform.store.database import database_of
-from alcove.registry.highwater import FILE as PUBLISHED_NOTE
+from alcove.registry.rollback_guard import FILE as PUBLISHED_NOTE
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 __all__ = ["Settings"]
@@ -110,7 +110,7 @@ class Settings(BaseModel):
         return self.data_dir / "tree"
 
     @property
-    def published_note(self) -> Path:
+    def rollback_note(self) -> Path:
         """Where the server notes how far it has published.
 
         Beside its keys, so that a back-up of the data folder does not bring the note back too; in the data folder where

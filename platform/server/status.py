@@ -103,7 +103,7 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _r.FetchError: _S.UNAVAILABLE,
         _r.SigningError: _S.UNAVAILABLE,
         _r.KeyFileError: _S.INTERNAL,
-        _r.ReadOnlyTreeError: _S.INTERNAL,
+        _r.ReadOnlyRepositoryError: _S.INTERNAL,
         # statistics
         stats_errors.AggregateError: _S.INTERNAL,
         stats_errors.ArgumentError: _S.INTERNAL,

@@ -22,12 +22,12 @@ from alcove.platform.store import Store
 from alcove.platform.store.requests import find_response, keep_response
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.registry.clock import Clock
-from alcove.registry.floors import floors
 from alcove.registry.layout import TEAM_PREFIX, is_team
-from alcove.registry.lifts import Lift
 from alcove.registry.manifest import manifest_path
-from alcove.registry.online import lifts_by_feature
-from alcove.registry.tree import Tree
+from alcove.registry.min_versions import parse_min_versions
+from alcove.registry.online import reinstatements_by_feature
+from alcove.registry.reinstatements import Reinstatement
+from alcove.registry.repository import Repository
 from google.protobuf.message import Message
 
 __all__ = ["Mutations"]
@@ -54,7 +54,7 @@ class Mutations:
 
     store: Store
     publisher: Publisher
-    tree: Tree
+    tree: Repository
     clock: Clock
 
     async def known(self, request: _Request, kind: type[_Response]) -> _Response | None:
@@ -129,7 +129,7 @@ class Mutations:
         role = self.tree.state().role_for(manifest_path(feature, "0.0.0"))
         return role.removeprefix(TEAM_PREFIX) if role is not None and is_team(role) else None
 
-    def teams_said(self) -> tuple[dict[str, str], dict[str, tuple[Lift, ...]]]:
+    def teams_said(self) -> tuple[dict[str, str], dict[str, tuple[Reinstatement, ...]]]:
         """Return the floor of each feature that has one, and what the team of each feature has lifted.
 
         Raises:
@@ -137,8 +137,12 @@ class Mutations:
         """
         state = self.tree.state()
         teams = {role: signed.metadata.signed for role, signed in state.roles.items() if is_team(role)}
-        lowest = {feature: floor for role, signed in teams.items() for feature, floor in floors(role, signed).items()}
-        return lowest, lifts_by_feature(state)
+        lowest = {
+            feature: floor
+            for role, signed in teams.items()
+            for feature, floor in parse_min_versions(role, signed).items()
+        }
+        return lowest, reinstatements_by_feature(state)
 
     async def follow_teams(self) -> None:
         """Decide what teams have said to the tree without a call: what they have lifted leaves the halts.

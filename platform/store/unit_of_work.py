@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from alcove.platform.store.audit import write_audit
-from alcove.registry.lifts import Lift
+from alcove.registry.reinstatements import Reinstatement
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = ["UnitOfWork"]
@@ -27,7 +27,7 @@ class UnitOfWork:
     principal: str
     now_s: int
     floors: Mapping[str, str] = field(default_factory=dict)
-    lifts: Mapping[str, tuple[Lift, ...]] = field(default_factory=dict)
+    lifts: Mapping[str, tuple[Reinstatement, ...]] = field(default_factory=dict)
     decided: set[tuple[str, str]] = field(default_factory=set)
 
     async def audit(self, action: str, subject: str, **details: object) -> None:

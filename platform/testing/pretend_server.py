@@ -22,16 +22,16 @@ from alcove.platform.server.serve import run as run_server
 from alcove.platform.server.settings import Settings
 from alcove.platform.services.checking import InThisProcess
 from alcove.platform.testing.world import Served, ServerWorld
-from alcove.registry import examination, inspection
-from alcove.registry.testing import PretendExaminer, PretendInspector
+from alcove.registry import program_validation, program_verification
+from alcove.registry.testing import FakeValidator, FakeVerifier
 
 __all__ = ["run"]
 
 
 def run(arguments: list[str]) -> int:
     """Serve; return the exit code."""
-    inspection.RuntimeInspector = PretendInspector  # type: ignore[misc, assignment]  # the one thing that is pretended
-    examination.RuntimeExaminer = PretendExaminer  # type: ignore[misc, assignment]  # and what looks into it
+    program_verification.RuntimeVerifier = FakeVerifier  # type: ignore[misc, assignment]  # the one thing that is pretended
+    program_validation.RuntimeValidator = FakeValidator  # type: ignore[misc, assignment]  # and what looks into it
     serve.ChildChecks = InThisProcess  # type: ignore[assignment, attr-defined]  # which another process would not know of
     configure_log()
     if arguments[:1] == ["--note-opened"]:

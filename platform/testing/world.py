@@ -13,14 +13,14 @@ from typing import Final
 
 from alcove.platform.client import PlatformClient, Version
 from alcove.platform.services.auth.local import create_local_token
-from alcove.registry.ceremony import initialise_tree
+from alcove.registry.ceremony import initialize_repository
 from alcove.registry.clock import SYSTEM_CLOCK
 from alcove.registry.keys import create_keys
 from alcove.registry.layout import TEAM_LIFETIME_S
 from alcove.registry.package import Package, create_package
+from alcove.registry.repository import Repository
 from alcove.registry.team import sign_version
-from alcove.registry.testing import PretendInspector
-from alcove.registry.tree import Tree
+from alcove.registry.testing import FakeVerifier
 
 __all__ = ["Served", "ServerWorld"]
 
@@ -95,14 +95,14 @@ class ServerWorld:
         self.data_dir.mkdir(parents=True)
         self.keys = create_keys(folder / "keys", teams=self.teams)
         self.online_keys = (folder / "keys" / "online").rename(folder / "online")  # no server starts beside the others
-        initialise_tree(self.data_dir / "tree", self.keys, self.teams)
+        initialize_repository(self.data_dir / "tree", self.keys, self.teams)
         self._tokens: dict[str, str] = {}
         self._starts = 0
 
     @property
-    def tree(self) -> Tree:
+    def tree(self) -> Repository:
         """The tree, for reading."""
-        return Tree(self.data_dir / "tree")
+        return Repository(self.data_dir / "tree")
 
     def token(self, role: str) -> str:
         """Return a token of a role; the same one each time."""
@@ -163,7 +163,7 @@ class ServerWorld:
             version=version,
             programs={"f32": program or f"program {feature} {version}".encode()},
             card=f"# {feature} {version}\n",
-            inspector=PretendInspector(),
+            verifier=FakeVerifier(),
         )
 
     def sign(self, package: Package, current: bytes | None = None) -> bytes:

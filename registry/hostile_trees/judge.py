@@ -13,18 +13,18 @@ from alcove.registry._tuf import (
     Metadata,
     Signer,
 )
-from alcove.registry.client import TreeClient
+from alcove.registry.client import RepositoryClient
 from alcove.registry.clock import utc
 from alcove.registry.errors import RegistryError
 from alcove.registry.files import Disk
-from alcove.registry.floors import is_below
 from alcove.registry.hostile_trees.case import APP, DATERS, EVIL, FEATURE, TOP, Case, Outcome
 from alcove.registry.hostile_trees.maker import Maker
 from alcove.registry.hostile_trees.past import Past, current_files, signed_part
 from alcove.registry.keys import ONLINE_ROLES
-from alcove.registry.lifts import Lift, gives_back_only_lifted
 from alcove.registry.manifest import manifest_path
+from alcove.registry.min_versions import is_below
 from alcove.registry.policy.document import Halt
+from alcove.registry.reinstatements import Reinstatement, restores_only_reinstated
 from alcove.registry.testing import ManualClock
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tuf.api.exceptions import DownloadHTTPError
@@ -102,9 +102,9 @@ class HostileTrees:
         files: Mapping[str, bytes | None],
         clock: ManualClock,
         reader: type[BoundedUpdater] | None = None,
-    ) -> TreeClient:
+    ) -> RepositoryClient:
         """Return a device's client; `reader` in the place of the one that devices have."""
-        client = TreeClient(
+        client = RepositoryClient(
             folder, MemoryFetcher(files), "https://tree.invalid", self.root, clock=clock, files=UnsyncedDisk()
         )
         if reader is not None:
@@ -128,7 +128,7 @@ class HostileTrees:
             self._read_all(self.client(place, files, clock, reader), case, clock, outcome)
         return outcome
 
-    def _read_all(self, client: TreeClient, case: Case, clock: ManualClock, outcome: Outcome) -> None:
+    def _read_all(self, client: RepositoryClient, case: Case, clock: ManualClock, outcome: Outcome) -> None:
         for what in case.reads:
             try:
                 outcome.findings += self._read(client, what, case)
@@ -138,7 +138,7 @@ class HostileTrees:
             finally:
                 self._judge_roles(client, case, clock, outcome)
 
-    def _read(self, client: TreeClient, what: str, case: Case) -> list[str]:
+    def _read(self, client: RepositoryClient, what: str, case: Case) -> list[str]:
         verb, _, rest = what.partition(" ")
         if verb == "refresh":
             client.refresh()
@@ -153,8 +153,8 @@ class HostileTrees:
         feature, _, version = rest.partition(" ")
         return self._judge_manifest(client, feature, version, case)
 
-    def _judge_policy(self, client: TreeClient, case: Case) -> list[str]:
-        known = client.stored_policy(APP)
+    def _judge_policy(self, client: RepositoryClient, case: Case) -> list[str]:
+        known = client.read_stored_policy(APP)
         policy = client.policy(APP)
         if known is not None and policy.serial < known.serial and not case.stolen & {"root", "targets"}:
             return [f"the policy's serial fell from {known.serial} to {policy.serial}"]
@@ -162,18 +162,18 @@ class HostileTrees:
             return []
         return ["a policy that its key never signed"]
 
-    def _judge_halt(self, client: TreeClient, case: Case) -> list[str]:
-        known = client.stored_halt(APP)
+    def _judge_halt(self, client: RepositoryClient, case: Case) -> list[str]:
+        known = client.read_stored_halt(APP)
         halt = client.halt(APP)
         if known is not None and not _may_any(case.stolen, ("team-text", "team-speech")):
-            lifted: dict[str, Sequence[Lift]] = {}
-            if not gives_back_only_lifted(known, halt, lifted):
+            lifted: dict[str, Sequence[Reinstatement]] = {}
+            if not restores_only_reinstated(known, halt, lifted):
                 return ["a halt gave back what no team lifted"]
         if halt.serial == 0 or halt.to_bytes() in self.past.halts or _may(case.stolen, "halt"):
             return []
         return ["a halt that its key never signed"]
 
-    def _judge_manifest(self, client: TreeClient, feature: str, version: str, case: Case) -> list[str]:
+    def _judge_manifest(self, client: RepositoryClient, feature: str, version: str, case: Case) -> list[str]:
         manifest = client.manifest(feature, version)
         path = manifest_path(feature, version)
         if _may(case.stolen, "team-text" if feature == FEATURE else "team-speech"):
@@ -181,12 +181,12 @@ class HostileTrees:
         if self.past.manifests.get(path) != manifest.sha256 or manifest.path != path:
             return [f"a manifest that no team signed: {path}"]
         # A new device knows of the past what it is shown; one that read the tree knows the last floor.
-        floors = self.past.floors[-1:] if case.is_used else self.past.floors
-        if all(is_below(version, one.get(feature)) for one in floors):
-            return [f"{path} is below its floor"]
+        parse_min_versions = self.past.parse_min_versions[-1:] if case.is_used else self.past.parse_min_versions
+        if all(is_below(version, one.get(feature)) for one in parse_min_versions):
+            return [f"{path} is below its minimum version"]
         return []
 
-    def _judge_roles(self, client: TreeClient, case: Case, clock: ManualClock, outcome: Outcome) -> None:
+    def _judge_roles(self, client: RepositoryClient, case: Case, clock: ManualClock, outcome: Outcome) -> None:
         updater = client._updater  # noqa: SLF001 - what is trusted is looked at, not asked for
         trusted = {} if updater is None else dict(updater._trusted_set._trusted_set)  # noqa: SLF001
         altered = set()

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from alcove.registry import layout
 from alcove.registry.clock import utc
-from alcove.registry.floors import FIELD as FLOORS
 from alcove.registry.hostile_trees.case import (
     APP,
     DATERS,
@@ -24,8 +23,9 @@ from alcove.registry.hostile_trees.case import (
     Json,
 )
 from alcove.registry.keys import ONLINE_ROLES
-from alcove.registry.lifts import FIELD as LIFTS
 from alcove.registry.manifest import manifest_path
+from alcove.registry.min_versions import FIELD as FLOORS
+from alcove.registry.reinstatements import FIELD as LIFTS
 from securesystemslib.formats import encode_canonical
 
 if TYPE_CHECKING:

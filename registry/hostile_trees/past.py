@@ -10,10 +10,10 @@ from alcove.registry import layout, limits
 from alcove.registry._tuf import (
     Metadata,
 )
-from alcove.registry.floors import FIELD as FLOORS
 from alcove.registry.hostile_trees.case import APP, FEATURE, TOP, Json
+from alcove.registry.min_versions import FIELD as FLOORS
 from alcove.registry.policy.document import Halt, HaltedVersion, VersionRef
-from alcove.registry.testing import ManualClock, TreeWorld
+from alcove.registry.testing import ManualClock, RepositoryFixture
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,11 +24,11 @@ class Past:
     """What everybody really signed: two states, the older with a lower floor and nothing halted."""
 
     def __init__(self, folder: Path) -> None:
-        self.world = TreeWorld(folder / "world", clock=ManualClock())
+        self.world = RepositoryFixture(folder / "world", clock=ManualClock())
         world = self.world
         self.states: list[dict[str, bytes | None]] = []
         self.signed: dict[str, set[bytes]] = {}
-        self.floors: list[dict[str, str]] = []
+        self.parse_min_versions: list[dict[str, str]] = []
         for version in ("1.0.0", "1.1.0", "1.2.0"):
             world.push(world.package(version))
         with mock.patch.object(limits, "BIN_VERSIONS", 2):
@@ -39,7 +39,7 @@ class Past:
         self.first_halt = Halt(app=APP, serial=1, halted=halted, frozen=("bandwidth",))
         world.tree.publish_halt(APP, self.first_halt.to_bytes())
         self._keep()
-        self._sign_floor("1.1.0")
+        self._sign_min_version("1.1.0")
         world.tree.publish_policy(APP, world.policy(2, "1.1.0").to_bytes())
         halted = (*halted, HaltedVersion(feature="bandwidth", version=self.ref("1.0.0", "bandwidth")))
         second_halt = Halt(app=APP, serial=2, halted=halted, frozen=("bandwidth",))
@@ -58,11 +58,11 @@ class Past:
         """Return how documents name a version."""
         return VersionRef(version=version, manifest_sha256=self.world.tree.manifest(feature, version).sha256)
 
-    def _sign_floor(self, version: str) -> None:
-        from alcove.registry.team import sign_floor  # noqa: PLC0415 - needed once
+    def _sign_min_version(self, version: str) -> None:
+        from alcove.registry.team import sign_min_version  # noqa: PLC0415 - needed once
 
         world = self.world
-        signed = sign_floor(
+        signed = sign_min_version(
             world.tree.team_metadata("text"),
             team="text",
             feature=FEATURE,
@@ -81,7 +81,7 @@ class Past:
                 role = path.removesuffix(".json").rpartition("/")[2].rpartition(".")[2]
                 self.signed.setdefault(role, set()).add(Metadata.from_bytes(data).signed_bytes)
         team = self.world.tree.state().roles["team-text"].metadata.signed
-        self.floors.append(dict(team.unrecognized_fields.get(FLOORS, {})))
+        self.parse_min_versions.append(dict(team.unrecognized_fields.get(FLOORS, {})))
 
 
 def current_files(files: Mapping[str, bytes | None]) -> dict[str, str]:

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from alcove.registry.testing import TreeWorld
+    from alcove.registry.testing import RepositoryFixture
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Shadow:
     name: str
     documents: Mapping[str, bytes]
 
-    def files(self, world: TreeWorld, stolen: Mapping[str, Signer]) -> dict[str, bytes]:
+    def files(self, world: RepositoryFixture, stolen: Mapping[str, Signer]) -> dict[str, bytes]:
         """Return what to serve in the place of an honest tree; what no stolen key signs, a key of the thief does."""
         own = CryptoSigner(Ed25519PrivateKey.generate())
         state = world.tree.state()

@@ -5,7 +5,7 @@ Invariants (checked at construction, so also on every read):
 - I1  Every version that a feature's policy names is at or above its `min_version`.
 - I2  An experiment has 2 to 8 arms with distinct names; shares add up to at most 10 000 permyriad.
 - I3  A task's id is the digest of everything else it says; it counts as many arms as its experiment has.
-- I4  One meaning has one encoding (`canonical.py`); the serial number only rises (`tree.py`, `client.py`).
+- I4  One meaning has one encoding (`canonical.py`); the serial number only rises (`repository.py`, `client.py`).
 - I5  A rollout's treatment and control share no bucket; its task counts two arms and four outcomes, under its own id.
 - I6  Experiments of one feature that a device could be in together share a layer; segments of a layer share no bucket.
 - I7  Every field is written, also where it has its default; a document that leaves one out is refused.

@@ -22,9 +22,9 @@ from alcove.registry.errors import (
     RegistryError,
 )
 from alcove.registry.policy import Halt
+from alcove.registry.repository import Repository
 from alcove.registry.rotation import Draft
-from alcove.registry.testing import TreeWorld
-from alcove.registry.tree import Tree
+from alcove.registry.testing import RepositoryFixture
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 DAY_S = 86_400
@@ -33,7 +33,7 @@ DAY_S = 86_400
 TIMESTAMP = "metadata/timestamp.json"
 
 
-def current_files(world: TreeWorld) -> dict[str, bytes]:
+def current_files(world: RepositoryFixture) -> dict[str, bytes]:
     """Every metadata file and document, by its path in the tree."""
     return {
         path.relative_to(world.tree.folder).as_posix(): path.read_bytes()
@@ -42,7 +42,7 @@ def current_files(world: TreeWorld) -> dict[str, bytes]:
     }
 
 
-def read_everything(world: TreeWorld, name: str) -> tuple[int, int, str]:
+def read_everything(world: RepositoryFixture, name: str) -> tuple[int, int, str]:
     """What a device does at a check-in; return policy serial, halt serial and the version that it may run."""
     client = world.client(name)
     policy, halt = client.policy("messenger"), client.halt("messenger")
@@ -50,7 +50,7 @@ def read_everything(world: TreeWorld, name: str) -> tuple[int, int, str]:
     return policy.serial, halt.serial, client.manifest("language_id", version).version
 
 
-def replace_keys(world: TreeWorld, roles: Iterable[str]) -> None:
+def replace_keys(world: RepositoryFixture, roles: Iterable[str]) -> None:
     """Change the server's keys of some roles, in one change that root and targets sign."""
     fresh = {role: CryptoSigner(Ed25519PrivateKey.generate()) for role in roles}
     draft = Draft(world.tree.state(), now_s=world.clock.now_s())
@@ -63,13 +63,13 @@ def replace_keys(world: TreeWorld, roles: Iterable[str]) -> None:
     keys = dataclasses.replace(world.keys.online, **fresh)
     world.tree.accept_change(change, keys)
     world.keys = dataclasses.replace(world.keys, online=keys)
-    world.tree = Tree(world.tree.folder, keys=keys, clock=world.clock)
+    world.tree = Repository(world.tree.folder, keys=keys, clock=world.clock)
 
 
 class Attacker:
     """Holds some keys and the network: devices read what the attacker signs, in the place of the tree."""
 
-    def __init__(self, world: TreeWorld, stolen: Mapping[str, Signer]) -> None:
+    def __init__(self, world: RepositoryFixture, stolen: Mapping[str, Signer]) -> None:
         self.world = world
         self.stolen = dict(stolen)
         self.own = CryptoSigner(Ed25519PrivateKey.generate())
@@ -189,14 +189,14 @@ ATTACKS = (forge, choose, halt, freeze)
 SERVER = ("snapshot", "timestamp")
 
 
-def key_of(world: TreeWorld, role: str) -> Signer:
+def key_of(world: RepositoryFixture, role: str) -> Signer:
     """The key that may sign for a role."""
     ring = world.keys
     known: dict[str, Signer] = {"root": ring.root, "targets": ring.targets, "team-text": ring.teams["text"]}
     return known[role] if role in known else getattr(ring.online, role)
 
 
-def possible(world: TreeWorld, roles: Iterable[str]) -> set[str]:
+def possible(world: RepositoryFixture, roles: Iterable[str]) -> set[str]:
     """Names of the attacks that succeed with the keys of some roles, on a device that knows the tree and a new one."""
     origin = world.folder / "origin"
     shutil.copytree(world.tree.folder, origin)

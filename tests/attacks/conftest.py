@@ -11,7 +11,7 @@ import pytest
 from alcove.platform.server.serve import Running, run
 from alcove.platform.server.settings import Settings
 from alcove.platform.testing import Served, ServerWorld
-from alcove.registry.testing import TreeWorld
+from alcove.registry.testing import RepositoryFixture
 
 from tests.sdk.conftest import closing, device, make_device, released, server, template
 
@@ -28,13 +28,13 @@ def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def tree_world(tmp_path: Path, unsynced: None) -> TreeWorld:
+def tree_world(tmp_path: Path, unsynced: None) -> RepositoryFixture:
     """An empty tree of two teams, with all of its keys at hand."""
-    return TreeWorld(tmp_path / "tree")
+    return RepositoryFixture(tmp_path / "tree")
 
 
 @pytest.fixture
-def published(tree_world: TreeWorld) -> TreeWorld:
+def published(tree_world: RepositoryFixture) -> RepositoryFixture:
     """The same with language_id 1.0.0 and policy 1 of the app "messenger"."""
     tree_world.push(tree_world.package())
     tree_world.tree.publish_policy("messenger", tree_world.policy(1).to_bytes())

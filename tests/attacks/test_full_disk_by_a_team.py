@@ -16,7 +16,7 @@ from alcove.platform.domain import limits
 from alcove.platform.domain.errors import QuotaError
 from alcove.platform.services.publishing.quotas import UploadQuotas
 from alcove.platform.testing import ServerWorld
-from alcove.registry import collection
+from alcove.registry import garbage_collection
 from alcove.registry.blobs import BlobStore, open_blob_store
 
 Serving = Callable[..., AbstractAsyncContextManager[Any]]
@@ -169,7 +169,7 @@ async def test_blobs_that_nothing_names_go_by_themselves(
     sha256 = hashlib.sha256(b"noise").hexdigest()
     await asyncio.to_thread(blobs.put, sha256, b"noise")
     path = own_world.data_dir / "tree" / "blobs" / sha256
-    old_s = time.time() - collection.GRACE_S - 10
+    old_s = time.time() - garbage_collection.GRACE_S - 10
     await asyncio.to_thread(os.utime, path, (old_s, old_s))
     monkeypatch.setattr(limits, "COLLECT_S", 0.05)
     async with serving(own_world):

@@ -3,7 +3,7 @@
 import pytest
 from alcove.registry.errors import VersionHaltedError
 from alcove.registry.policy import Policy, Reason, resolve
-from alcove.registry.testing import TreeWorld
+from alcove.registry.testing import RepositoryFixture
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,6 +59,6 @@ WITH_SERVER = {
 
 
 @pytest.mark.parametrize("role", WITH_SERVER)
-def test_key_compromise_with_the_server_gives_what_the_table_says(published: TreeWorld, role: str) -> None:
+def test_key_compromise_with_the_server_gives_what_the_table_says(published: RepositoryFixture, role: str) -> None:
     """Besides the keys that date a tree: only the team's or an offline key makes a version."""
     assert possible(published, [role, *SERVER]) == WITH_SERVER[role]

@@ -17,12 +17,12 @@ from alcove.registry.errors import (
     WrongSubjectError,
 )
 from alcove.registry.policy import Halt, HaltedVersion
-from alcove.registry.testing import TreeWorld
+from alcove.registry.testing import RepositoryFixture
 
 from tests.attacks.attacker import DAY_S, current_files, read_everything
 
 
-def test_arbitrary_software_attack_is_refused(published: TreeWorld) -> None:
+def test_arbitrary_software_attack_is_refused(published: RepositoryFixture) -> None:
     """Any file answered with a program, a manifest or metadata that nobody signed."""
     evil = published.package("6.6.6").manifest
     for path in current_files(published):
@@ -38,7 +38,7 @@ def test_arbitrary_software_attack_is_refused(published: TreeWorld) -> None:
     published.fetcher.replaced = {}
 
 
-def test_rollback_attack_is_refused(published: TreeWorld) -> None:
+def test_rollback_attack_is_refused(published: RepositoryFixture) -> None:
     """Every older state of the tree, whole and properly signed, after a newer one was seen."""
     states = [current_files(published)]
     for version in ("2.0.0", "3.0.0"):
@@ -55,7 +55,7 @@ def test_rollback_attack_is_refused(published: TreeWorld) -> None:
     assert read_everything(published, "device")[0] == 3
 
 
-def test_indefinite_freeze_attack_ends_with_the_timestamp(published: TreeWorld) -> None:
+def test_indefinite_freeze_attack_ends_with_the_timestamp(published: RepositoryFixture) -> None:
     """A mirror that goes on serving what was true hides a halt for a day and not longer; then it is named."""
     old = current_files(published)
     assert read_everything(published, "device") == (1, 0, "1.0.0")
@@ -76,7 +76,7 @@ def test_indefinite_freeze_attack_ends_with_the_timestamp(published: TreeWorld) 
         read_everything(published, "device")  # nor does a clock that is set back revive it
 
 
-def test_endless_data_attack_is_cut_off(published: TreeWorld) -> None:
+def test_endless_data_attack_is_cut_off(published: RepositoryFixture) -> None:
     """Every file that a device asks for, answered without end: no more than its bound is read."""
     read_everything(published, "control")
     asked = {path for path in published.fetcher.requests if not path.endswith("2.root.json")}
@@ -97,7 +97,7 @@ def test_endless_data_attack_is_cut_off(published: TreeWorld) -> None:
     published.fetcher.replaced = {}
 
 
-def test_extraneous_dependencies_attack_has_nothing_to_add_to(published: TreeWorld) -> None:
+def test_extraneous_dependencies_attack_has_nothing_to_add_to(published: RepositoryFixture) -> None:
     """A version names its own files by digest and no other package: a device asks for these paths and no more.
 
     A manifest that names one file more is another manifest, which nobody signed.
@@ -114,7 +114,7 @@ def test_extraneous_dependencies_attack_has_nothing_to_add_to(published: TreeWor
         read_everything(published, "new device")
 
 
-def test_mix_and_match_attack_is_refused(published: TreeWorld) -> None:
+def test_mix_and_match_attack_is_refused(published: RepositoryFixture) -> None:
     """Every choice of old and new files of one role after another, each validly signed: one whole state or none."""
     old_state = published.tree.state()
     old = current_files(published)
@@ -138,7 +138,7 @@ def test_mix_and_match_attack_is_refused(published: TreeWorld) -> None:
     assert read_everything(published, "device") == (2, 1, "2.0.0")
 
 
-def test_wrong_software_attack_is_refused(published: TreeWorld) -> None:
+def test_wrong_software_attack_is_refused(published: RepositoryFixture) -> None:
     """What was signed for one place, served or even signed in another: another version, feature, app or kind."""
     published.push(published.package("2.0.0"))
     first, second = published.package("1.0.0").manifest, published.package("2.0.0").manifest
@@ -158,7 +158,7 @@ def test_wrong_software_attack_is_refused(published: TreeWorld) -> None:
             read() if role == "team-text" else getattr(client, role)("keyboard")
 
 
-def test_malicious_mirror_costs_nothing_but_time(published: TreeWorld) -> None:
+def test_malicious_mirror_costs_nothing_but_time(published: RepositoryFixture) -> None:
     """A mirror that lies about every file in every way, then an honest one: the device is where it would be anyway."""
     before = read_everything(published, "device")
     published.push(published.package("2.0.0"))

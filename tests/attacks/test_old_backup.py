@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from alcove.registry.errors import RollbackError, StorageError
 from alcove.registry.policy import Halt
-from alcove.registry.testing import TreeWorld
-from alcove.registry.tree import Tree
+from alcove.registry.repository import Repository
+from alcove.registry.testing import RepositoryFixture
 
 
 @pytest.fixture
-def backups(published: TreeWorld, tmp_path: Path) -> list[Path]:
+def backups(published: RepositoryFixture, tmp_path: Path) -> list[Path]:
     """The tree after each of five publications, the oldest first; the world goes on from the last."""
     noting(published, tmp_path / "published.json")
 
@@ -38,18 +38,18 @@ def backups(published: TreeWorld, tmp_path: Path) -> list[Path]:
     return copies
 
 
-def noting(world: TreeWorld, note: Path) -> None:
+def noting(world: RepositoryFixture, note: Path) -> None:
     """Let the world's server note how far it has published."""
-    world.tree = Tree(world.tree.folder, keys=world.keys.online, clock=world.clock, published_note=note)
+    world.tree = Repository(world.tree.folder, keys=world.keys.online, clock=world.clock, rollback_note=note)
 
 
-def restore(world: TreeWorld, backup: Path) -> None:
+def restore(world: RepositoryFixture, backup: Path) -> None:
     """Put a back-up in the place of the tree."""
     shutil.rmtree(world.tree.folder)
     shutil.copytree(backup, world.tree.folder)
 
 
-def test_restored_backup_cannot_roll_a_device_back_silently(published: TreeWorld, backups: list[Path]) -> None:
+def test_restored_backup_cannot_roll_a_device_back_silently(published: RepositoryFixture, backups: list[Path]) -> None:
     """Every older back-up: the device that saw more says so and keeps its policy, its halt and the newest version."""
     client = published.client()
     policy, halt = client.policy("messenger"), client.halt("messenger")
@@ -59,13 +59,15 @@ def test_restored_backup_cannot_roll_a_device_back_silently(published: TreeWorld
         again = published.client()
         with pytest.raises(RollbackError):
             again.refresh()
-        assert again.stored_policy("messenger") == policy
-        assert again.stored_halt("messenger") == halt
+        assert again.read_stored_policy("messenger") == policy
+        assert again.read_stored_halt("messenger") == halt
     restore(published, backups[-1])
     assert published.client().manifest("language_id", "3.0.0").version == "3.0.0"
 
 
-def test_server_publishes_nothing_on_top_of_a_restored_backup(published: TreeWorld, backups: list[Path]) -> None:
+def test_server_publishes_nothing_on_top_of_a_restored_backup(
+    published: RepositoryFixture, backups: list[Path]
+) -> None:
     """Every older back-up and every publication: a typed error with both numbers, and the tree stays as it is."""
     package = published.package("4.0.0")
     for backup in backups[:-1]:
@@ -86,7 +88,7 @@ def test_server_publishes_nothing_on_top_of_a_restored_backup(published: TreeWor
         assert {path: path.read_bytes() for path in published.tree.folder.rglob("*.json")} == before
 
 
-def test_newer_files_from_a_mirror_end_the_state(published: TreeWorld, backups: list[Path]) -> None:
+def test_newer_files_from_a_mirror_end_the_state(published: RepositoryFixture, backups: list[Path]) -> None:
     """They are public and prove themselves: copied into the tree, the server goes on and devices follow."""
     published.client().manifest("language_id", "3.0.0")
     restore(published, backups[0])
@@ -103,7 +105,9 @@ def test_newer_files_from_a_mirror_end_the_state(published: TreeWorld, backups: 
     assert published.client().manifest("language_id", "4.0.0").version == "4.0.0"
 
 
-def test_loss_is_accepted_only_by_deleting_the_note(published: TreeWorld, backups: list[Path], tmp_path: Path) -> None:
+def test_loss_is_accepted_only_by_deleting_the_note(
+    published: RepositoryFixture, backups: list[Path], tmp_path: Path
+) -> None:
     """A damaged note is no note: it stops the server too; without one it goes on, and devices that saw more refuse."""
     published.client().manifest("language_id", "3.0.0")
     restore(published, backups[1])

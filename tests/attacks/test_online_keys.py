@@ -24,14 +24,14 @@ from alcove.registry._tuf import (
     Targets,
     Timestamp,
 )
-from alcove.registry.client import TreeClient
+from alcove.registry.client import RepositoryClient
 from alcove.registry.clock import utc
 from alcove.registry.errors import RegistryError
 from alcove.registry.hostile_trees import HostileTrees, Shadow, run_cases
 from alcove.registry.keys import ONLINE_ROLES
 from alcove.registry.manifest import Manifest
 from alcove.registry.policy import FeaturePolicy, Halt, Policy, VersionRef
-from alcove.registry.testing import TreeWorld
+from alcove.registry.testing import RepositoryFixture
 from alcove.registry.updater import BoundedUpdater
 from alcove.sdk import Client
 from alcove.sdk.testing import FakeEngine, FolderTransport, HandClock, fake_program
@@ -44,7 +44,7 @@ SETS = [*((name,) for name in ONLINE), ("snapshot", "timestamp"), ("policy", "ti
 class Thief:
     """Serves a device whatever can be signed with the stolen keys."""
 
-    def __init__(self, world: TreeWorld, stolen: Mapping[str, Signer]) -> None:
+    def __init__(self, world: RepositoryFixture, stolen: Mapping[str, Signer]) -> None:
         self.world = world
         self.stolen = stolen
         self.evil = world.package("6.6.6").manifest
@@ -157,7 +157,7 @@ def swapped_bytes(thief: Thief, signer: Signer) -> None:
 ATTACKS = [own_role, team_metadata, relabelled_signature, top_targets, new_delegation, new_root, swapped_bytes]
 
 
-def attempt(world: TreeWorld, name: str) -> Manifest | None:
+def attempt(world: RepositoryFixture, name: str) -> Manifest | None:
     """Return the forged manifest if a device accepts it under any name, None if it is refused by a typed error."""
     client = world.client(name)
     for version in ("6.6.6", "1.0.0"):
@@ -171,7 +171,7 @@ def attempt(world: TreeWorld, name: str) -> Manifest | None:
 
 
 @pytest.mark.parametrize("stolen", SETS, ids="+".join)
-def test_server_keys_cannot_add_a_version(published: TreeWorld, stolen: tuple[str, ...]) -> None:
+def test_server_keys_cannot_add_a_version(published: RepositoryFixture, stolen: tuple[str, ...]) -> None:
     """Each key, some, all; every attack, every stolen key as the signer, old devices and new ones."""
     keys = {name: getattr(published.keys.online, name) for name in stolen}
     published.client("old device").manifest("language_id", "1.0.0")
@@ -190,7 +190,7 @@ def test_server_keys_cannot_add_a_version(published: TreeWorld, stolen: tuple[st
     ("attack", "name"),
     [(team_metadata, "team"), (new_delegation, "targets"), (new_root, "root")],
 )
-def test_attacks_succeed_with_the_keys_that_may(published: TreeWorld, attack: object, name: str) -> None:
+def test_attacks_succeed_with_the_keys_that_may(published: RepositoryFixture, attack: object, name: str) -> None:
     """The control: the same bytes, signed by team, targets or root, are accepted."""
     ring = published.keys
     keys = {"snapshot": ring.online.snapshot, "timestamp": ring.online.timestamp}
@@ -216,14 +216,14 @@ class Phone:
         world: the honest registry, with `tagging` 1.0.0, which answers "one", for everybody.
     """
 
-    def __init__(self, folder: Path, world: TreeWorld) -> None:
+    def __init__(self, folder: Path, world: RepositoryFixture) -> None:
         self.folder = folder
         self.world = world
-        inspector = FakeEngine().inspector
-        honest = world.package(feature=FEATURE, team="speech", program=fake_program("one"), inspector=inspector)
+        verifier = FakeEngine().verifier
+        honest = world.package(feature=FEATURE, team="speech", program=fake_program("one"), verifier=verifier)
         world.push(honest)
         self.evil = world.package(
-            "9.9.9", feature=FEATURE, team="speech", program=fake_program("evil"), inspector=inspector
+            "9.9.9", feature=FEATURE, team="speech", program=fake_program("evil"), verifier=verifier
         )
         world.tree.publish_policy("messenger", self.policy(1, honest.manifest).to_bytes())
 
@@ -266,7 +266,7 @@ class Phone:
 
 
 @pytest.fixture
-def phone(tmp_path: Path, tree_world: TreeWorld) -> Phone:
+def phone(tmp_path: Path, tree_world: RepositoryFixture) -> Phone:
     """A phone of the honest registry."""
     return Phone(tmp_path, tree_world)
 
@@ -310,7 +310,7 @@ def test_a_teams_key_and_the_server_reach_no_other_team(phone: Phone) -> None:
 
 def test_a_client_without_the_rules_of_the_tree_is_deceived(phone: Phone, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: python-tuf's client alone installs the thief's program with three of the keys, as ours once did."""
-    monkeypatch.setattr(TreeClient, "_reader", BoundedUpdater)
+    monkeypatch.setattr(RepositoryClient, "_reader", BoundedUpdater)
     assert phone.answer("used", phone.world.tree.folder) == "one"
     online = phone.world.keys.online
     keys = {"policy": online.policy, "snapshot": online.snapshot, "timestamp": online.timestamp}

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from alcove.platform.domain.audience import checked_audience
+from alcove.platform.domain.audience import validate_audience
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.records import Default
 from alcove.platform.services.rollouts import engine
@@ -47,7 +47,7 @@ def fine() -> list[str]:
 def test_coarse_audiences_are_taken(words: int) -> None:
     """Every combination of up to three attributes; what people use goes on to work."""
     for parts in itertools.combinations(WORDS.values(), words):
-        assert checked_audience(" and ".join(parts))
+        assert validate_audience(" and ".join(parts))
 
 
 def test_every_audience_that_is_cut_too_finely_is_refused() -> None:
@@ -56,7 +56,7 @@ def test_every_audience_that_is_cut_too_finely_is_refused() -> None:
     assert len(texts) > 200
     for text in texts:
         with pytest.raises(InvalidFieldError, match=r"memory_mb from and below|at most 3 attributes"):
-            checked_audience(text)
+            validate_audience(text)
 
 
 @pytest.fixture

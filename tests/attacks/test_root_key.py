@@ -1,10 +1,10 @@
 """The root key: it is everything, which shows that the attacks are."""
 
-from alcove.registry.testing import TreeWorld
+from alcove.registry.testing import RepositoryFixture
 
 from tests.attacks.attacker import possible
 
 
-def test_root_key_alone_gives_everything(published: TreeWorld) -> None:
+def test_root_key_alone_gives_everything(published: RepositoryFixture) -> None:
     """The control of all tests beside: with this key every attack succeeds."""
     assert possible(published, ["root"]) == {"forge", "choose", "halt", "freeze"}

@@ -5,9 +5,9 @@ import contextlib
 import pytest
 from alcove.registry._tuf import CryptoSigner
 from alcove.registry.errors import PublishError, RegistryError
+from alcove.registry.repository import Repository
 from alcove.registry.rotation import Draft
-from alcove.registry.testing import TreeWorld
-from alcove.registry.tree import Tree
+from alcove.registry.testing import RepositoryFixture
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.attacks.attacker import ATTACKS, Attacker, key_of, read_everything, replace_keys
@@ -16,7 +16,7 @@ SERVER = ("snapshot", "timestamp")
 
 
 @pytest.mark.parametrize("role", ["policy", "halt", "snapshot", "timestamp"])
-def test_old_key_of_the_server_gives_nothing_beside_the_new_ones(published: TreeWorld, role: str) -> None:
+def test_old_key_of_the_server_gives_nothing_beside_the_new_ones(published: RepositoryFixture, role: str) -> None:
     """The thief has the old key, and of what dates a tree the present ones but where that is the key itself."""
     old = key_of(published, role)
     old_tree = published.tree
@@ -35,7 +35,7 @@ def test_old_key_of_the_server_gives_nothing_beside_the_new_ones(published: Tree
     assert read_everything(published, "known")[2] == truth[2]
 
 
-def test_old_key_of_a_team_publishes_nothing(published: TreeWorld) -> None:
+def test_old_key_of_a_team_publishes_nothing(published: RepositoryFixture) -> None:
     """To the tree, and to devices though the whole server is stolen besides."""
     old = published.keys.teams["text"]
     new = CryptoSigner(Ed25519PrivateKey.generate())
@@ -51,5 +51,5 @@ def test_old_key_of_a_team_publishes_nothing(published: TreeWorld) -> None:
     with pytest.raises(RegistryError):
         ATTACKS[0](Attacker(published, stolen), "device")
     published.fetcher.replaced = {}
-    published.tree = Tree(published.tree.folder, keys=published.keys.online, clock=published.clock)
+    published.tree = Repository(published.tree.folder, keys=published.keys.online, clock=published.clock)
     assert read_everything(published, "another device") == (1, 0, "1.0.0")

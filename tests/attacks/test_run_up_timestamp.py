@@ -4,14 +4,14 @@ import pytest
 from alcove.registry import layout
 from alcove.registry.clock import utc
 from alcove.registry.errors import RegistryError
-from alcove.registry.testing import TreeWorld
+from alcove.registry.testing import RepositoryFixture
 
 from tests.attacks.attacker import Attacker, read_everything, replace_keys
 
 
 @pytest.mark.parametrize("number", [50, 2**31, 2**53])
 @pytest.mark.parametrize("is_seen_expired", [False, True])
-def test_devices_come_back_with_new_keys(published: TreeWorld, number: int, is_seen_expired: bool) -> None:
+def test_devices_come_back_with_new_keys(published: RepositoryFixture, number: int, is_seen_expired: bool) -> None:
     """A device that took it, and one that only saw it after its date: held, until root names another key."""
     read_everything(published, "device")
     attacker = Attacker(published, {"timestamp": published.keys.online.timestamp})

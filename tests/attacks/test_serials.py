@@ -5,19 +5,19 @@ import dataclasses
 import pytest
 from alcove.registry._tuf import CryptoSigner
 from alcove.registry.policy import Halt, HaltedVersion
+from alcove.registry.repository import Repository
 from alcove.registry.rotation import Draft
-from alcove.registry.testing import TreeWorld
-from alcove.registry.tree import Tree
+from alcove.registry.testing import RepositoryFixture
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 
-def item(world: TreeWorld, version: str = "1.0.0") -> HaltedVersion:
+def item(world: RepositoryFixture, version: str = "1.0.0") -> HaltedVersion:
     """A published version as a halt names it."""
     return HaltedVersion(feature="language_id", version=world.policy(1, version).features["language_id"].default)
 
 
 @pytest.fixture
-def halted(published: TreeWorld) -> TreeWorld:
+def halted(published: RepositoryFixture) -> RepositoryFixture:
     """Halt 1 takes 1.0.0 away and freezes the feature; a device has seen it."""
     halt = Halt(app="messenger", serial=1, halted=(item(published),), frozen=("language_id",))
     published.tree.publish_halt("messenger", halt.to_bytes())
@@ -26,7 +26,7 @@ def halted(published: TreeWorld) -> TreeWorld:
 
 
 @pytest.mark.parametrize("kind", ["policy", "halt"])
-def test_serials_that_a_thief_ran_up_count_no_longer_under_new_keys(halted: TreeWorld, kind: str) -> None:
+def test_serials_that_a_thief_ran_up_count_no_longer_under_new_keys(halted: RepositoryFixture, kind: str) -> None:
     """The largest serial there is, signed with a stolen key: no next one exists; a new key begins again below.
 
     What was halted stays halted: new keys forget serials, not halts.
@@ -59,7 +59,7 @@ def test_serials_that_a_thief_ran_up_count_no_longer_under_new_keys(halted: Tree
         change, _ = change.sign(signer)
     keys = dataclasses.replace(halted.keys.online, **fresh)
     halted.tree.accept_change(change, keys)
-    halted.tree = Tree(halted.tree.folder, keys=keys, clock=halted.clock)
+    halted.tree = Repository(halted.tree.folder, keys=keys, clock=halted.clock)
     client = halted.client("device")
     client.refresh()
     assert client.halt("messenger").serial == 1

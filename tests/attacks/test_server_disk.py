@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable
 
 from alcove.registry.errors import RegistryError
-from alcove.registry.testing import TreeWorld
+from alcove.registry.testing import RepositoryFixture
 
 from tests.attacks.attacker import read_everything
 
@@ -25,7 +25,7 @@ DAMAGES: dict[str, Callable[[bytes, bytes], bytes | None]] = {
 }
 
 
-def test_every_damage_to_every_file_is_refused_or_changes_nothing(published: TreeWorld) -> None:
+def test_every_damage_to_every_file_is_refused_or_changes_nothing(published: RepositoryFixture) -> None:
     """Each file of the tree, each kind of damage, on a device that knows the tree and on a new one."""
     published.push(published.package("2.0.0"))
     published.tree.publish_policy("messenger", published.policy(2, "2.0.0").to_bytes())

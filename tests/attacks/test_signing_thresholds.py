@@ -5,7 +5,7 @@ from alcove.registry import layout
 from alcove.registry._tuf import CryptoSigner, Metadata, Root
 from alcove.registry.errors import PublishError, RegistryError, SignatureError
 from alcove.registry.rotation import Draft
-from alcove.registry.testing import TreeWorld
+from alcove.registry.testing import RepositoryFixture
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 
@@ -15,7 +15,7 @@ def fresh() -> CryptoSigner:
 
 
 @pytest.fixture
-def signers(published: TreeWorld) -> dict[str, list[CryptoSigner]]:
+def signers(published: RepositoryFixture) -> dict[str, list[CryptoSigner]]:
     """Root and targets with three keys each, of which two have to sign."""
     made = {"root": [published.keys.root, fresh(), fresh()], "targets": [published.keys.targets, fresh(), fresh()]}
     draft = Draft(published.tree.state(), now_s=published.clock.now_s())
@@ -31,7 +31,7 @@ def signers(published: TreeWorld) -> dict[str, list[CryptoSigner]]:
 
 @pytest.mark.parametrize("role", ["root", "targets"])
 def test_no_single_key_of_two_changes_who_signs(
-    published: TreeWorld, signers: dict[str, list[CryptoSigner]], role: str
+    published: RepositoryFixture, signers: dict[str, list[CryptoSigner]], role: str
 ) -> None:
     """Each key alone, and each twice; then any two are enough."""
     thief = fresh()
@@ -47,7 +47,7 @@ def test_no_single_key_of_two_changes_who_signs(
 
 
 def test_no_device_follows_a_root_that_one_of_two_signed(
-    published: TreeWorld, signers: dict[str, list[CryptoSigner]]
+    published: RepositoryFixture, signers: dict[str, list[CryptoSigner]]
 ) -> None:
     """A mirror serves it: by one old key, by one and itself, or with one key under two names."""
     for number, key in enumerate(signers["root"]):
@@ -68,7 +68,9 @@ def test_no_device_follows_a_root_that_one_of_two_signed(
 
 @pytest.mark.parametrize("online", ["policy", "timestamp"])
 @pytest.mark.parametrize("other", ["team", "root", "halt"])
-def test_no_key_of_the_server_is_brought_in_for_another_role(published: TreeWorld, online: str, other: str) -> None:
+def test_no_key_of_the_server_is_brought_in_for_another_role(
+    published: RepositoryFixture, online: str, other: str
+) -> None:
     """One theft would be two: a key that signs for the server signs for one role of it, and for nobody else."""
     draft = Draft(published.tree.state(), now_s=published.clock.now_s())
     ring = published.keys

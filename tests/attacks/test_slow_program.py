@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from alcove.registry.errors import ProgramRefusedError
-from alcove.registry.inspection import RuntimeInspector
+from alcove.registry.program_verification import RuntimeVerifier
 from alcove.runtime import Cancellation, Model, ProgramError, RunCancelledError, _native, load
 from alcove.runtime.certificate import check_certificate
 from alcove.runtime.certificate.document import canonical
@@ -126,12 +126,12 @@ def test_certificate_that_takes_too_long_is_refused_by_type() -> None:
 def test_check_at_install_ends_when_the_client_is_closed() -> None:
     """Nothing is learned of the program: that is no refusal."""
     program, closing = certified(LONGEST), Cancellation()
-    inspector = RuntimeInspector(closing)
-    assert stopped(load(program), closing.cancel, lambda: inspector.certify("f32", program)) == [RunCancelledError]
+    verifier = RuntimeVerifier(closing)
+    assert stopped(load(program), closing.cancel, lambda: verifier.certify("f32", program)) == [RunCancelledError]
     with pytest.raises(RunCancelledError):
-        inspector.certify("f32", program)
+        verifier.certify("f32", program)
     with pytest.raises(ProgramRefusedError):
-        RuntimeInspector().certify("f32", b"no program")
+        RuntimeVerifier().certify("f32", b"no program")
 
 
 def test_closing_a_client_stops_what_runs_on_its_threads(tmp_path: Path) -> None:

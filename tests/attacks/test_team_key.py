@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 from alcove.registry._tuf import DelegatedRole, Delegations, Key, SuccinctRoles, TargetFile
-from alcove.registry.ceremony import initialise_tree
+from alcove.registry.ceremony import initialize_repository
 from alcove.registry.errors import ExpiredMetadataError, MetadataError, MissingTargetError, PublishError, RegistryError
 from alcove.registry.keys import create_keys
-from alcove.registry.lifts import Lift
 from alcove.registry.manifest import manifest_path
 from alcove.registry.package import create_package
 from alcove.registry.policy import FeaturePolicy, Halt, HaltedVersion, Policy, VersionRef
 from alcove.registry.policy.document import halt_to_bytes
-from alcove.registry.team import lift_halt, next_team_metadata, sign_version
-from alcove.registry.testing import TreeWorld
+from alcove.registry.reinstatements import Reinstatement
+from alcove.registry.team import next_team_metadata, reinstate, sign_version
+from alcove.registry.testing import RepositoryFixture
 from alcove.sdk import RuntimeTooOldError
 from alcove.sdk.limits import MAX_STALE_S
 from alcove.sdk.testing import FakeEngine, HandClock, fake_program
@@ -23,7 +23,7 @@ from alcove.sdk.testing import FakeEngine, HandClock, fake_program
 from tests.sdk.conftest import APP, FEATURE, NOW, TEAM, YEAR, Device, World
 
 
-def test_team_cannot_speak_for_another_team_or_the_policy(published: TreeWorld) -> None:
+def test_team_cannot_speak_for_another_team_or_the_policy(published: RepositoryFixture) -> None:
     """Even if the server let it pass: nobody asks a role about a path that was not delegated to it."""
     stolen = published.package("9.9.9", team="speech")
     policy = Policy(app="keyboard", serial=1, features={})
@@ -38,7 +38,7 @@ def test_team_cannot_speak_for_another_team_or_the_policy(published: TreeWorld) 
         client.policy("keyboard")
 
 
-def delegations(world: TreeWorld) -> list[Delegations]:
+def delegations(world: RepositoryFixture) -> list[Delegations]:
     """Everything that a team could hand on: to every role that there is and to bins of others, under its own key."""
     key = world.keys.teams["speech"].public_key
     keys: dict[str, Key] = {key.keyid: key}
@@ -52,7 +52,7 @@ def delegations(world: TreeWorld) -> list[Delegations]:
     return found + [Delegations(keys, None, SuccinctRoles(list(signers), n, bits, name)) for name, bits, n in bins]
 
 
-def test_team_hands_nothing_on_but_to_bins_of_its_own(published: TreeWorld) -> None:
+def test_team_hands_nothing_on_but_to_bins_of_its_own(published: RepositoryFixture) -> None:
     """The tree refuses it, and so does a device that is shown it by a stolen server; the honest tree goes on."""
     for number, delegation in enumerate(delegations(published)):
         metadata = next_team_metadata(published.tree.state(), "speech", expires_s=published.clock.now_s() + 86_400)
@@ -77,7 +77,7 @@ STRANGE = (manifest_path("language_id", "9.9.9"), "policy/messenger.json", "halt
 
 
 @pytest.mark.parametrize("path", STRANGE)
-def test_team_adds_nothing_to_another_teams_paths(published: TreeWorld, path: str) -> None:
+def test_team_adds_nothing_to_another_teams_paths(published: RepositoryFixture, path: str) -> None:
     """Any path that is not the team's own is refused by the tree."""
     metadata = next_team_metadata(published.tree.state(), "speech", expires_s=published.clock.now_s() + 86_400)
     metadata.signed.targets[path] = TargetFile.from_data(path, b"{}", ["sha256"])
@@ -96,7 +96,7 @@ class Neighbours:
         teams = {TEAM: [FEATURE], OTHER_TEAM: [OTHER]}
         self.clock = HandClock(NOW)
         keys = create_keys(folder / "keys", teams=teams)
-        initialise_tree(folder / "tree", keys, teams, clock=self.clock)
+        initialize_repository(folder / "tree", keys, teams, clock=self.clock)
         self.world = World(folder / "tree", keys, self.clock)
         self.device = make_device(self.world)
         self.device.options["clock"] = self.clock
@@ -111,7 +111,7 @@ class Neighbours:
             version=version,
             programs={"fake": fake_program("sun", version=version)},
             card="# Forecast",
-            inspector=FakeEngine().inspector,
+            verifier=FakeEngine().verifier,
             min_runtime=min_runtime,
         )
         tree = self.world.tree
@@ -125,10 +125,10 @@ class Neighbours:
     def lift(self, serial: int, lifetime_s: int) -> None:
         """Have the hostile team lift the halt of its version."""
         metadata = next_team_metadata(self.world.tree.state(), OTHER_TEAM, expires_s=self.clock.now_s() + lifetime_s)
-        lift_halt(
+        reinstate(
             f"team-{OTHER_TEAM}",
             metadata.signed,
-            Lift(app=APP, feature=OTHER, manifest_sha256=self.refs[OTHER].manifest_sha256, serial=serial),
+            Reinstatement(app=APP, feature=OTHER, manifest_sha256=self.refs[OTHER].manifest_sha256, serial=serial),
         )
         metadata.sign(self.world.keyring.teams[OTHER_TEAM])
         self.world.tree.accept_team_metadata(metadata.to_bytes(), {})

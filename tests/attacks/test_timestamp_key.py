@@ -14,19 +14,19 @@ from alcove.registry.errors import (
     RollbackError,
 )
 from alcove.registry.keys import ONLINE_ROLES
-from alcove.registry.testing import TreeWorld
+from alcove.registry.testing import RepositoryFixture
 
 from tests.attacks.attacker import DAY_S, SERVER, Attacker, possible, read_everything, replace_keys
 from tests.sdk.conftest import Device
 
 
-def test_timestamp_key_alone_freezes_and_no_more(published: TreeWorld) -> None:
+def test_timestamp_key_alone_freezes_and_no_more(published: RepositoryFixture) -> None:
     """It forges, chooses and halts nothing."""
     assert possible(published, ["timestamp"]) == {"freeze"}
 
 
 @pytest.mark.parametrize("forwarded", ["timestamp", "snapshot", "policy", "halt"])
-def test_fast_forward_attack_is_recovered_from_by_new_keys(published: TreeWorld, forwarded: str) -> None:
+def test_fast_forward_attack_is_recovered_from_by_new_keys(published: RepositoryFixture, forwarded: str) -> None:
     """A thief of the server runs a number up to where none follows; new keys leave it behind, and devices follow."""
     assert read_everything(published, "device") == (1, 0, "1.0.0")
     attacker = Attacker(published, {role: getattr(published.keys.online, role) for role in ONLINE_ROLES})
@@ -48,7 +48,7 @@ def test_fast_forward_attack_is_recovered_from_by_new_keys(published: TreeWorld,
     assert read_everything(published, "device")[0] == 2
 
 
-def test_stolen_timestamp_key_freezes_for_as_long_as_the_snapshot_lives(published: TreeWorld) -> None:
+def test_stolen_timestamp_key_freezes_for_as_long_as_the_snapshot_lives(published: RepositoryFixture) -> None:
     """Seven days; a new key of the root's naming ends it at once."""
     attacker = Attacker(published, {"timestamp": published.keys.online.timestamp})
     attacker.publish({})

@@ -33,7 +33,7 @@ from alcove.registry.keys import create_keys
 from alcove.registry.manifest import Manifest, Variant
 from alcove.registry.package import Package, create_package
 from alcove.registry.team import sign_version
-from alcove.registry.testing import PretendInspector
+from alcove.registry.testing import FakeVerifier
 
 Serving = Callable[..., AbstractAsyncContextManager[Any]]
 HOSTILE = "alcove.platform.testing.hostile_child"
@@ -78,7 +78,7 @@ def forgeries(world: ServerWorld, package: Package) -> Iterator[tuple[str, bytes
         yield "another key's id", signed.replace(keyid.encode(), strangers.teams["text"].public_key.keyid.encode())
     other = create_package(
         feature=package.manifest.feature, team="text", version=package.manifest.version,
-        programs={"f32": b"program that was not signed"}, card="# x\n", inspector=PretendInspector(),
+        programs={"f32": b"program that was not signed"}, card="# x\n", verifier=FakeVerifier(),
     )  # fmt: skip
     yield "another program's", sign_version(current, other.manifest, world.keys.teams["text"], 4_000_000_000)
 
@@ -119,7 +119,7 @@ def blobs(tmp_path: Path) -> BlobStore:
 def job(blobs: BlobStore, name: str) -> tuple[Manifest, Variant, Supplies]:
     """A program whose variant says what it does."""
     package = create_package(
-        feature="f", team="t", version="1.0.0", programs={name: b"program"}, card="x", inspector=PretendInspector()
+        feature="f", team="t", version="1.0.0", programs={name: b"program"}, card="x", verifier=FakeVerifier()
     )
     for sha256, data in package.blobs().items():
         blobs.put(sha256, data)
@@ -215,7 +215,7 @@ async def test_programs_that_wait_are_bounded_and_hold_up_no_operator(
     monkeypatch.setattr(limits, "CHECKS_OF_TEAM", 3)
     package = create_package(
         feature="text_00", team="text", version="1.0.0", programs={"sleep": b"program"}, card="x",
-        inspector=PretendInspector(),
+        verifier=FakeVerifier(),
     )  # fmt: skip
     signed = await asyncio.to_thread(own_world.sign, package)
     token = await asyncio.to_thread(own_world.token, "team:text")

@@ -7,9 +7,9 @@
 
 Targets are fetched in their order by one client, up to the first that is refused. The exit status is 0 for success and
 1 for any refusal. Behind it is what a device uses, with all its bounds: the SDK's one way to the network and the
-registry's `TreeClient`, but for the rules of our own tree (`registry/rules.py`): they allow less than the specification
-does, and most scenarios would break them. The suite looks at the metadata by its usual names, so the client's own
-folder, `DIR/.alcove`, keeps them in `DIR` through a link.
+registry's `RepositoryClient`, but for the rules of our own tree (`registry/rules.py`): they allow less than the
+standard does, and most scenarios would break them. The suite looks at the metadata by its usual names, so the client's
+own folder, `DIR/.alcove`, keeps them in `DIR` through a link.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from alcove.registry import limits
-from alcove.registry.client import TreeClient
+from alcove.registry.client import RepositoryClient
 from alcove.registry.clock import SYSTEM_CLOCK, Clock
 from alcove.registry.errors import RegistryError
 from alcove.registry.updater import BoundedUpdater
@@ -28,7 +28,7 @@ from alcove.sdk.egress import Egress, TufFetcher
 OWN = ".alcove"
 
 
-class AnyTreeClient(TreeClient):
+class AnyTreeClient(RepositoryClient):
     """Reads any tree that the specification allows: without the rules that our own tree keeps besides."""
 
     _reader = BoundedUpdater

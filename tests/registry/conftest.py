@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from alcove.registry.testing import TreeWorld
+from alcove.registry.testing import RepositoryFixture
 
 
 @pytest.fixture(autouse=True)
@@ -14,13 +14,13 @@ def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> TreeWorld:
+def world(tmp_path: Path) -> RepositoryFixture:
     """An empty tree of two teams."""
-    return TreeWorld(tmp_path)
+    return RepositoryFixture(tmp_path)
 
 
 @pytest.fixture
-def published(world: TreeWorld) -> TreeWorld:
+def published(world: RepositoryFixture) -> RepositoryFixture:
     """The same with language_id 1.0.0 and policy 1 of the app "messenger"."""
     world.push(world.package())
     world.tree.publish_policy("messenger", world.policy(1).to_bytes())

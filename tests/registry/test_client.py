@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from alcove.registry import layout
 from alcove.registry._tuf import Metadata, Timestamp
-from alcove.registry.client import TreeClient
+from alcove.registry.client import RepositoryClient
 from alcove.registry.errors import (
     ExpiredMetadataError,
     FetchError,
@@ -15,20 +15,20 @@ from alcove.registry.errors import (
     StorageError,
 )
 from alcove.registry.policy import FeaturePolicy, Halt, Policy
-from alcove.registry.testing import ManualClock, TreeWorld
+from alcove.registry.testing import ManualClock, RepositoryFixture
 from tuf.api.exceptions import DownloadHTTPError
 
 DAY_S = 86_400
 TIMESTAMP = "metadata/timestamp.json"
 
 
-def read_everything(client: TreeClient, version: str = "1.0.0") -> None:
+def read_everything(client: RepositoryClient, version: str = "1.0.0") -> None:
     """What a device does at a check-in."""
     client.policy("messenger")
     client.manifest("language_id", version)
 
 
-def test_device_reads_what_was_published(published: TreeWorld) -> None:
+def test_device_reads_what_was_published(published: RepositoryFixture) -> None:
     """Policy, manifest, and an empty halt where none was published."""
     client = published.client()
     client.refresh()
@@ -42,7 +42,7 @@ def test_device_reads_what_was_published(published: TreeWorld) -> None:
         client.policy("keyboard")
 
 
-def test_second_check_in_moves_only_the_timestamp(published: TreeWorld) -> None:
+def test_second_check_in_moves_only_the_timestamp(published: RepositoryFixture) -> None:
     """Nothing is fetched twice, also by another process on the same folder."""
     client = published.client()
     client.policy("messenger")
@@ -54,7 +54,7 @@ def test_second_check_in_moves_only_the_timestamp(published: TreeWorld) -> None:
     assert published.fetcher.requests == ["metadata/2.root.json", TIMESTAMP]
 
 
-def test_devices_ask_for_the_same_paths_whatever_they_are(published: TreeWorld) -> None:
+def test_devices_ask_for_the_same_paths_whatever_they_are(published: RepositoryFixture) -> None:
     """A request trace tells nothing about the device."""
     traces = []
     for name in ("one", "two"):
@@ -66,34 +66,34 @@ def test_devices_ask_for_the_same_paths_whatever_they_are(published: TreeWorld) 
     assert traces[0] == traces[1]
 
 
-def test_stored_documents_answer_without_a_request(published: TreeWorld) -> None:
+def test_stored_documents_answer_without_a_request(published: RepositoryFixture) -> None:
     """What was accepted last, also in the next process; None before that and after damage."""
-    assert published.client().stored_policy("messenger") is None
+    assert published.client().read_stored_policy("messenger") is None
     published.tree.publish_halt("messenger", Halt(app="messenger", serial=3, frozen=("language_id",)).to_bytes())
     client = published.client()
     client.policy("messenger")
     client.halt("messenger")
     published.fetcher.failing = ConnectionError("no network")
     offline = published.client()
-    assert offline.stored_policy("messenger") == published.policy(1)
-    stored = offline.stored_halt("messenger")
+    assert offline.read_stored_policy("messenger") == published.policy(1)
+    stored = offline.read_stored_halt("messenger")
     assert stored is not None
     assert stored.serial == 3
     for path in (published.folder / "device" / "documents").iterdir():
         path.write_bytes(path.read_bytes()[:-1])
-    assert offline.stored_policy("messenger") is None
-    assert offline.stored_halt("messenger") is None
+    assert offline.read_stored_policy("messenger") is None
+    assert offline.read_stored_halt("messenger") is None
 
 
 @pytest.mark.parametrize("role", ["root", "timestamp", "snapshot", "targets", "policy", "team-text"])
 def test_expired_role_is_named(
-    published: TreeWorld, role: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    published: RepositoryFixture, role: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Each role in turn is the only one that has expired."""
     lifetimes = dict.fromkeys(layout.LIFETIMES_S, 1000 * DAY_S) | ({role: 2 * DAY_S} if role != "team-text" else {})
     monkeypatch.setattr(layout, "LIFETIMES_S", lifetimes)
     monkeypatch.setattr(layout, "TEAM_LIFETIME_S", 2 * DAY_S if role == "team-text" else 1000 * DAY_S)
-    world = TreeWorld(tmp_path / "short")
+    world = RepositoryFixture(tmp_path / "short")
     world.push(world.package())
     world.tree.publish_policy("messenger", world.policy(1).to_bytes())
 
@@ -108,7 +108,7 @@ def test_expired_role_is_named(
         assert not world.tree.check().is_sound
 
 
-def test_expired_timestamp_stays_expired_but_a_newer_one_is_judged_anew(published: TreeWorld) -> None:
+def test_expired_timestamp_stays_expired_but_a_newer_one_is_judged_anew(published: RepositoryFixture) -> None:
     """Turning the clock back revives nothing."""
     client = published.client()
     client.refresh()
@@ -129,7 +129,7 @@ def test_expired_timestamp_stays_expired_but_a_newer_one_is_judged_anew(publishe
 
 
 @pytest.mark.parametrize("jump_s", [10 * 365 * DAY_S, 2 * DAY_S, -10 * 365 * DAY_S])
-def test_one_jump_of_the_clock_bricks_nothing(published: TreeWorld, jump_s: int) -> None:
+def test_one_jump_of_the_clock_bricks_nothing(published: RepositoryFixture, jump_s: int) -> None:
     """A wrong clock for one check-in; right again, the device follows the next timestamp."""
     clock = ManualClock(published.clock.now_s())
     client = published.client(clock=clock)
@@ -147,7 +147,7 @@ def test_one_jump_of_the_clock_bricks_nothing(published: TreeWorld, jump_s: int)
     assert client.policy("messenger").serial == 1
 
 
-def test_damaged_verdict_is_no_verdict(published: TreeWorld) -> None:
+def test_damaged_verdict_is_no_verdict(published: RepositoryFixture) -> None:
     """Garbage in the file blocks nothing."""
     for garbage in (b"", b"{", b'{"timestamp":"x"}', b"[]", b'{"timestamp":null}', b"x" * 500):
         client = published.client()
@@ -156,7 +156,7 @@ def test_damaged_verdict_is_no_verdict(published: TreeWorld) -> None:
         client.refresh()
 
 
-def test_weather_is_a_fetch_error_and_what_was_known_stands(published: TreeWorld) -> None:
+def test_weather_is_a_fetch_error_and_what_was_known_stands(published: RepositoryFixture) -> None:
     """HTTP errors, broken transfers, anything a fetcher may raise: before and in the middle of a transfer."""
     client = published.client()
     client.policy("messenger")
@@ -171,7 +171,7 @@ def test_weather_is_a_fetch_error_and_what_was_known_stands(published: TreeWorld
             with pytest.raises(FetchError) as caught:
                 again.refresh()
             assert caught.value.status == (500 if isinstance(error, DownloadHTTPError) else None)
-        assert published.client().stored_policy("messenger") == published.policy(1)
+        assert published.client().read_stored_policy("messenger") == published.policy(1)
     published.fetcher.failing = None
     published.fetcher.replaced[TIMESTAMP] = None
     with pytest.raises(FetchError) as caught:
@@ -181,7 +181,7 @@ def test_weather_is_a_fetch_error_and_what_was_known_stands(published: TreeWorld
     assert client.policy("messenger").serial == 1
 
 
-def test_damaged_cache_is_fetched_again(published: TreeWorld) -> None:
+def test_damaged_cache_is_fetched_again(published: RepositoryFixture) -> None:
     """Each stored file truncated, garbled or deleted."""
     client = published.client()
     client.policy("messenger")
@@ -202,7 +202,7 @@ def test_damaged_cache_is_fetched_again(published: TreeWorld) -> None:
             again.halt("messenger")
 
 
-def test_folder_that_cannot_be_written_is_a_storage_error(published: TreeWorld) -> None:
+def test_folder_that_cannot_be_written_is_a_storage_error(published: RepositoryFixture) -> None:
     """A file stands where the folder should be."""
     (published.folder / "blocked").write_bytes(b"")
     with pytest.raises(StorageError):
@@ -214,7 +214,7 @@ def test_folder_that_cannot_be_written_is_a_storage_error(published: TreeWorld) 
         client.policy("messenger")
 
 
-def test_rotated_root_is_followed_and_remembered(published: TreeWorld) -> None:
+def test_rotated_root_is_followed_and_remembered(published: RepositoryFixture) -> None:
     """Root 2 names a new timestamp key; signed by root 1, the device follows, the old key is refused."""
     from alcove.registry._tuf import CryptoSigner, Root
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -240,7 +240,7 @@ def test_rotated_root_is_followed_and_remembered(published: TreeWorld) -> None:
     assert json.loads(published.tree.root_bytes())["signed"]["version"] == 2
 
 
-def test_policy_below_nothing_signed_still_reads(published: TreeWorld) -> None:
+def test_policy_below_nothing_signed_still_reads(published: RepositoryFixture) -> None:
     """A policy of no feature is a policy: every feature stays on its baseline."""
     published.tree.publish_policy("messenger", Policy(app="messenger", serial=2, features={}).to_bytes())
     assert published.client().policy("messenger").features == {}

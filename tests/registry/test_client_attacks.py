@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from alcove.registry import layout, limits
 from alcove.registry._tuf import Metadata, MetaFile, Snapshot, Timestamp
-from alcove.registry.client import TreeClient
+from alcove.registry.client import RepositoryClient
 from alcove.registry.clock import utc
 from alcove.registry.errors import (
     DocumentError,
@@ -19,19 +19,19 @@ from alcove.registry.errors import (
     WrongSubjectError,
 )
 from alcove.registry.policy import Halt, HaltedVersion
-from alcove.registry.testing import TreeWorld
+from alcove.registry.testing import RepositoryFixture
 
 DAY_S = 86_400
 TIMESTAMP = "metadata/timestamp.json"
 
 
-def read_everything(client: TreeClient, version: str = "1.0.0") -> None:
+def read_everything(client: RepositoryClient, version: str = "1.0.0") -> None:
     """What a device does at a check-in."""
     client.policy("messenger")
     client.manifest("language_id", version)
 
 
-def test_rolled_back_timestamp_is_refused(published: TreeWorld) -> None:
+def test_rolled_back_timestamp_is_refused(published: RepositoryFixture) -> None:
     """An old, validly signed timestamp after a newer one."""
     old = (published.tree.folder / TIMESTAMP).read_bytes()
     published.tree.publish_policy("messenger", published.policy(2).to_bytes())
@@ -45,7 +45,7 @@ def test_rolled_back_timestamp_is_refused(published: TreeWorld) -> None:
     client.refresh()
 
 
-def test_rolled_back_snapshot_is_refused(published: TreeWorld) -> None:
+def test_rolled_back_snapshot_is_refused(published: RepositoryFixture) -> None:
     """A stolen timestamp key points to an older snapshot, or to a younger one that lists older roles."""
     old = published.tree.state().timestamp.snapshot_meta
     old_roles = dict(published.tree.state().snapshot.meta)
@@ -74,7 +74,7 @@ def test_rolled_back_snapshot_is_refused(published: TreeWorld) -> None:
             published.client().refresh()
 
 
-def test_rolled_back_policy_serial_is_refused(published: TreeWorld) -> None:
+def test_rolled_back_policy_serial_is_refused(published: RepositoryFixture) -> None:
     """Newer metadata by the policy key with an older policy, or with two policies of one serial."""
     for serial in (2, 3):
         published.tree.publish_policy("messenger", published.policy(serial).to_bytes())
@@ -87,7 +87,7 @@ def test_rolled_back_policy_serial_is_refused(published: TreeWorld) -> None:
             again.refresh()
             with pytest.raises(RollbackError):
                 again.policy("messenger")
-        stored = client.stored_policy("messenger")
+        stored = client.read_stored_policy("messenger")
         assert stored is not None
         assert stored == published.tree.policy("messenger") or stored.serial == 3
     published.misuse("policy", {"policy/messenger.json": published.policy(4).to_bytes()})
@@ -95,7 +95,7 @@ def test_rolled_back_policy_serial_is_refused(published: TreeWorld) -> None:
     assert client.policy("messenger").serial == 4
 
 
-def test_halt_that_gives_back_or_disappears_is_refused(published: TreeWorld) -> None:
+def test_halt_that_gives_back_or_disappears_is_refused(published: RepositoryFixture) -> None:
     """A stolen halt key cannot lift a halt on a device that has seen it."""
     ref = published.policy(1).features["language_id"].default
     halt = Halt(app="messenger", serial=1, halted=(HaltedVersion(feature="language_id", version=ref),))
@@ -108,10 +108,10 @@ def test_halt_that_gives_back_or_disappears_is_refused(published: TreeWorld) -> 
         client.refresh()
         with pytest.raises(RollbackError):
             client.halt("messenger")
-    assert client.stored_halt("messenger") == halt
+    assert client.read_stored_halt("messenger") == halt
 
 
-def test_mixed_states_are_refused(published: TreeWorld) -> None:
+def test_mixed_states_are_refused(published: RepositoryFixture) -> None:
     """Every file of an old state in the place of its successor, one at a time."""
     old = {path.name: path.read_bytes() for path in (published.tree.folder / "metadata").iterdir()}
     before = published.tree.state()
@@ -132,7 +132,7 @@ def test_mixed_states_are_refused(published: TreeWorld) -> None:
     assert published.client().policy("messenger").serial == 2
 
 
-def test_metadata_signed_by_a_stranger_is_refused(published: TreeWorld) -> None:
+def test_metadata_signed_by_a_stranger_is_refused(published: RepositoryFixture) -> None:
     """Timestamp signed with any other key of the tree, and a broken signature."""
     timestamp: Metadata[Timestamp] = Metadata.from_bytes((published.tree.folder / TIMESTAMP).read_bytes())
     keys = published.keys
@@ -145,7 +145,7 @@ def test_metadata_signed_by_a_stranger_is_refused(published: TreeWorld) -> None:
         assert caught.value.role == "timestamp"
 
 
-def test_every_flipped_byte_of_a_manifest_is_refused(published: TreeWorld) -> None:
+def test_every_flipped_byte_of_a_manifest_is_refused(published: RepositoryFixture) -> None:
     """Between the tree and the device; the right bytes are accepted afterwards."""
     manifest = published.package().manifest
     path = layout.target_file(manifest.path, manifest.sha256)
@@ -170,7 +170,7 @@ def test_every_flipped_byte_of_a_manifest_is_refused(published: TreeWorld) -> No
     assert client.manifest("language_id", "1.0.0") == manifest
 
 
-def test_every_flipped_byte_of_the_signed_files_is_refused_or_harmless(published: TreeWorld) -> None:
+def test_every_flipped_byte_of_the_signed_files_is_refused_or_harmless(published: RepositoryFixture) -> None:
     """Timestamp, snapshot, targets, team and policy metadata, every seventh byte of each.
 
     Harmless are bytes outside of what is signed: the timestamp alone may be spelled otherwise, for nothing pins its
@@ -211,7 +211,7 @@ def test_every_flipped_byte_of_the_signed_files_is_refused_or_harmless(published
         (TIMESTAMP, limits.TIMESTAMP_METADATA_MAX_BYTES),
     ],
 )
-def test_endless_answer_is_cut_off(published: TreeWorld, path: str, limit_bytes: int) -> None:
+def test_endless_answer_is_cut_off(published: RepositoryFixture, path: str, limit_bytes: int) -> None:
     """Reading stops within one piece of the bound."""
     published.fetcher.replaced[path] = b" " * (limit_bytes * 4)
     with pytest.raises(DocumentTooLargeError) as caught:
@@ -220,7 +220,7 @@ def test_endless_answer_is_cut_off(published: TreeWorld, path: str, limit_bytes:
     assert limit_bytes < caught.value.size_bytes <= limit_bytes + 4096
 
 
-def test_signed_document_above_its_bound_is_not_even_fetched(published: TreeWorld) -> None:
+def test_signed_document_above_its_bound_is_not_even_fetched(published: RepositoryFixture) -> None:
     """A misused policy key cannot fill a device's memory."""
     published.misuse("policy", {"policy/messenger.json": b" " * (limits.POLICY_MAX_BYTES + 1)})
     client = published.client()
@@ -231,7 +231,7 @@ def test_signed_document_above_its_bound_is_not_even_fetched(published: TreeWorl
     assert not [path for path in published.fetcher.requests if path.startswith("targets/")]
 
 
-def test_document_of_another_app_or_feature_is_refused(published: TreeWorld) -> None:
+def test_document_of_another_app_or_feature_is_refused(published: RepositoryFixture) -> None:
     """Signed by the right role at the right path, but about something else."""
     foreign = published.policy(9, app="keyboard").to_bytes()
     published.misuse("policy", {"policy/messenger.json": foreign})
@@ -243,10 +243,10 @@ def test_document_of_another_app_or_feature_is_refused(published: TreeWorld) -> 
     assert (caught.value.field, caught.value.expected, caught.value.seen) == ("app", "messenger", "keyboard")
     with pytest.raises(WrongSubjectError):
         client.halt("messenger")
-    assert client.stored_policy("messenger") is None
+    assert client.read_stored_policy("messenger") is None
 
 
-def test_manifest_of_another_version_under_a_path_is_refused(published: TreeWorld) -> None:
+def test_manifest_of_another_version_under_a_path_is_refused(published: RepositoryFixture) -> None:
     """A team that signs 1.0.0 as 2.0.0, or bandwidth as language_id."""
     data = published.package().manifest.to_bytes()
     published.misuse("team-text", {"language_id/2.0.0.json": data})
@@ -255,14 +255,14 @@ def test_manifest_of_another_version_under_a_path_is_refused(published: TreeWorl
     assert (caught.value.expected, caught.value.seen) == ("language_id/2.0.0.json", "language_id/1.0.0.json")
 
 
-def test_target_signed_without_sha256_is_refused(published: TreeWorld) -> None:
+def test_target_signed_without_sha256_is_refused(published: RepositoryFixture) -> None:
     """A digest becomes part of a path on the device, so its form is checked first."""
     published.misuse("team-text", {"language_id/1.0.0.json": b"{}"}, hashes=("sha512",))
     with pytest.raises(MetadataError, match="SHA-256"):
         published.client().manifest("language_id", "1.0.0")
 
 
-def test_garbage_in_the_place_of_any_document_is_typed(published: TreeWorld) -> None:
+def test_garbage_in_the_place_of_any_document_is_typed(published: RepositoryFixture) -> None:
     """Each file of the tree is replaced by each kind of garbage."""
     files = [
         str(path.relative_to(published.tree.folder))
@@ -285,17 +285,19 @@ def test_garbage_in_the_place_of_any_document_is_typed(published: TreeWorld) -> 
 
 
 @pytest.mark.parametrize("root", [b"", b"{}", b"not json"])
-def test_unusable_trusted_root_is_typed(published: TreeWorld, root: bytes) -> None:
+def test_unusable_trusted_root_is_typed(published: RepositoryFixture, root: bytes) -> None:
     """An app built with a broken root gets a named error."""
-    client = TreeClient(published.folder / "x", published.fetcher, "https://tree.invalid/", root, clock=published.clock)
+    client = RepositoryClient(
+        published.folder / "x", published.fetcher, "https://tree.invalid/", root, clock=published.clock
+    )
     with pytest.raises(MetadataError):
         client.refresh()
 
 
-def test_root_of_another_tree_is_refused(published: TreeWorld, tmp_path: Path) -> None:
+def test_root_of_another_tree_is_refused(published: RepositoryFixture, tmp_path: Path) -> None:
     """Nothing of this tree is signed by that one's keys."""
-    other = TreeWorld(tmp_path / "other")
-    client = TreeClient(
+    other = RepositoryFixture(tmp_path / "other")
+    client = RepositoryClient(
         published.folder / "x",
         published.fetcher,
         "https://tree.invalid",

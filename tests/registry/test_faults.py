@@ -8,22 +8,22 @@ import pytest
 from alcove.registry.errors import PackageError, StorageError
 from alcove.registry.package import Package, read_package, verify_package, write_package
 from alcove.registry.policy import Halt
-from alcove.registry.testing import FailingDisk, PretendInspector, TreeWorld
-from alcove.registry.tree import Tree, initialise_tree
+from alcove.registry.repository import Repository, initialize_repository
+from alcove.registry.testing import FailingDisk, FakeVerifier, RepositoryFixture
 
 
-def on(world: TreeWorld, files: FailingDisk) -> Tree:
+def on(world: RepositoryFixture, files: FailingDisk) -> Repository:
     """The world's tree on a disk that may fail."""
-    return Tree(world.tree.folder, keys=world.keys.online, clock=world.clock, files=files)
+    return Repository(world.tree.folder, keys=world.keys.online, clock=world.clock, files=files)
 
 
-def push(world: TreeWorld, files: FailingDisk, package: Package, signed: bytes) -> None:
+def push(world: RepositoryFixture, files: FailingDisk, package: Package, signed: bytes) -> None:
     """Publish one more version."""
     on(world, files).accept_team_metadata(signed, {package.manifest.path: package.manifest.to_bytes()})
 
 
 def each_failure(
-    world: TreeWorld, publish: Callable[[FailingDisk], object], view: Callable[[], object], steps_at_least: int
+    world: RepositoryFixture, publish: Callable[[FailingDisk], object], view: Callable[[], object], steps_at_least: int
 ) -> None:
     """Fail every step of a publication in turn, with a client before, between and after."""
     origin = world.folder / "origin"
@@ -57,7 +57,7 @@ def each_failure(
     assert fail_at >= steps_at_least
 
 
-def test_version_killed_at_any_step_is_published_by_repeating(published: TreeWorld) -> None:
+def test_version_killed_at_any_step_is_published_by_repeating(published: RepositoryFixture) -> None:
     """Manifest, team metadata, snapshot, timestamp: four steps each."""
     package = published.package("2.0.0")
     published.upload(package)
@@ -70,7 +70,7 @@ def test_version_killed_at_any_step_is_published_by_repeating(published: TreeWor
     )
 
 
-def test_policy_killed_at_any_step_is_published_by_repeating(published: TreeWorld) -> None:
+def test_policy_killed_at_any_step_is_published_by_repeating(published: RepositoryFixture) -> None:
     """A client sees serial 1 or serial 2, never anything between."""
     data = published.policy(2).to_bytes()
     each_failure(
@@ -81,7 +81,7 @@ def test_policy_killed_at_any_step_is_published_by_repeating(published: TreeWorl
     )
 
 
-def test_halt_killed_at_any_step_is_published_by_repeating(published: TreeWorld) -> None:
+def test_halt_killed_at_any_step_is_published_by_repeating(published: RepositoryFixture) -> None:
     """No halt, or the whole halt."""
     data = Halt(app="messenger", serial=1, frozen=("language_id",)).to_bytes()
     each_failure(
@@ -92,7 +92,7 @@ def test_halt_killed_at_any_step_is_published_by_repeating(published: TreeWorld)
     )
 
 
-def test_refresh_killed_at_any_step_is_completed_by_repeating(published: TreeWorld) -> None:
+def test_refresh_killed_at_any_step_is_completed_by_repeating(published: RepositoryFixture) -> None:
     """Policy, halt, snapshot and timestamp signed anew."""
     published.clock.time_s += 3600
     published.tree.refresh()
@@ -108,7 +108,7 @@ def test_refresh_killed_at_any_step_is_completed_by_repeating(published: TreeWor
     each_failure(published, refresh, lambda: published.tree.state().roles["policy"].version, 16)
 
 
-def test_failed_publication_leaves_the_tree_open_to_another(published: TreeWorld) -> None:
+def test_failed_publication_leaves_the_tree_open_to_another(published: RepositoryFixture) -> None:
     """Half of version 2.0.0 is on the disk; 3.0.0 goes in instead, and then 2.0.0 after all."""
     first, second = published.package("2.0.0"), published.package("3.0.0")
     for package in (first, second):
@@ -130,18 +130,18 @@ def test_failed_publication_leaves_the_tree_open_to_another(published: TreeWorld
     assert published.client().manifest("language_id", "3.0.0") == second.manifest
 
 
-def test_ceremony_killed_at_any_step_can_be_repeated(world: TreeWorld, tmp_path: Path) -> None:
+def test_ceremony_killed_at_any_step_can_be_repeated(world: RepositoryFixture, tmp_path: Path) -> None:
     """Until the timestamp is there the folder holds no tree."""
     folder = tmp_path / "fresh"
     fail_at = 0
     while True:
         shutil.rmtree(folder, ignore_errors=True)
         try:
-            initialise_tree(folder, world.keys, world.TEAMS, clock=world.clock, files=FailingDisk(fail_at))
+            initialize_repository(folder, world.keys, world.TEAMS, clock=world.clock, files=FailingDisk(fail_at))
         except StorageError:
             if not (folder / "metadata" / "timestamp.json").exists():
-                initialise_tree(folder, world.keys, world.TEAMS, clock=world.clock)
-            assert Tree(folder, clock=world.clock).check().is_sound
+                initialize_repository(folder, world.keys, world.TEAMS, clock=world.clock)
+            assert Repository(folder, clock=world.clock).check().is_sound
             fail_at += 1
             continue
         break
@@ -149,7 +149,7 @@ def test_ceremony_killed_at_any_step_can_be_repeated(world: TreeWorld, tmp_path:
 
 
 def test_package_folder_killed_at_any_step_has_no_manifest_or_everything(
-    world: TreeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: RepositoryFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The manifest is written last; writing again completes the folder."""
     package = world.package()
@@ -160,14 +160,14 @@ def test_package_folder_killed_at_any_step_has_no_manifest_or_everything(
             with pytest.raises(StorageError, match="on purpose"):
                 write_package(package, folder)
         try:
-            verify_package(read_package(folder), inspector=PretendInspector())
+            verify_package(read_package(folder), verifier=FakeVerifier())
         except (StorageError, PackageError):
             assert not (folder / "manifest.json").exists()
         write_package(package, folder)
-        verify_package(read_package(folder), inspector=PretendInspector())
+        verify_package(read_package(folder), verifier=FakeVerifier())
 
 
-def test_device_whose_disk_fails_keeps_what_it_had(published: TreeWorld) -> None:
+def test_device_whose_disk_fails_keeps_what_it_had(published: RepositoryFixture) -> None:
     """Every step of storing a policy and a manifest fails in turn; the next check-in completes."""
     published.client().policy("messenger")
     published.push(published.package("2.0.0"))
@@ -183,7 +183,7 @@ def test_device_whose_disk_fails_keeps_what_it_had(published: TreeWorld) -> None
         device._files = FailingDisk(fail_at)
         with pytest.raises(StorageError, match="on purpose"):
             device.manifest("language_id", "2.0.0")
-        stored = published.client().stored_policy("messenger")
+        stored = published.client().read_stored_policy("messenger")
         assert stored is not None
         assert stored.serial == (2 if fail_at == 3 else 1)
         again = published.client()

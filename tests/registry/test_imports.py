@@ -20,7 +20,7 @@ def test_importing_the_package_loads_nothing_heavy(name: str) -> None:
 
 def test_device_side_loads_no_server_side() -> None:
     """Client and policy need neither obstore nor the runtime nor any key code of the ceremony."""
-    names = ("obstore", "torch", "grpc", "alcove.registry.keys", "alcove.registry.tree")
+    names = ("obstore", "torch", "grpc", "alcove.registry.keys", "alcove.registry.repository")
     code = f"import sys, alcove.registry.client; print([name for name in {names} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from alcove.registry.testing import FailingDisk, TreeWorld
-from alcove.registry.tree import Tree
+from alcove.registry.repository import Repository
+from alcove.registry.testing import FailingDisk, RepositoryFixture
 
 from tests.registry.test_rotation import (
     ROLES,
@@ -59,7 +59,7 @@ def ended_by(work: Callable[[], None]) -> int:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_kill_at_every_disk_call_of_a_rotation(published: TreeWorld, role: str) -> None:
+def test_kill_at_every_disk_call_of_a_rotation(published: RepositoryFixture, role: str) -> None:
     """Devices old and new read everything at once; repeating completes it, whatever was half-written."""
     new = new_signer()
     change = signed(replacement(published, role, new), *signers_of_replacement(published, role, new))
@@ -73,18 +73,18 @@ def test_kill_at_every_disk_call_of_a_rotation(published: TreeWorld, role: str) 
         shutil.copytree(origin, folder)
         device = f"device {kills}"
         shutil.copytree(published.folder / "known", published.folder / device, symlinks=True)
-        tree = Tree(folder, clock=published.clock, files=KillingDisk(kills))
+        tree = Repository(folder, clock=published.clock, files=KillingDisk(kills))
         if not ended_by(lambda tree=tree: tree.accept_change(change, keys, old_keys=old)):  # type: ignore[misc]
             break
         for name in (device, f"new {device}"):
             client = published.client(name)
             client.policy("messenger")
             client.manifest("language_id", "1.0.0")
-        completed = Tree(folder, clock=published.clock)
+        completed = Repository(folder, clock=published.clock)
         completed.accept_change(change, keys, old_keys=old)
         assert completed.check().is_sound
         assert not [path for path in folder.rglob("*") if path.suffix == ".tmp"]
         read_everything(published, device)
         kills += 1
     assert kills >= 4
-    assert Tree(folder, clock=published.clock).check().is_sound
+    assert Repository(folder, clock=published.clock).check().is_sound

@@ -19,9 +19,9 @@ from alcove.registry.online_keys import (
     own_private_files,
     settle_online_keys,
 )
+from alcove.registry.repository import Repository
 from alcove.registry.signers import key_to_bytes
-from alcove.registry.testing import TreeWorld
-from alcove.registry.tree import Tree
+from alcove.registry.testing import RepositoryFixture
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from securesystemslib.signer import SIGNER_FOR_URI_SCHEME  # type: ignore[attr-defined]  # lists no public names
 
@@ -73,7 +73,7 @@ def token(monkeypatch: pytest.MonkeyPatch) -> type[TokenSigner]:
 
 
 @pytest.fixture
-def folder(world: TreeWorld, tmp_path: Path) -> Path:
+def folder(world: RepositoryFixture, tmp_path: Path) -> Path:
     """The server's keys of the world, as files."""
     place = tmp_path / "online"
     place.mkdir(mode=0o700)
@@ -100,7 +100,7 @@ def to_token(folder: Path, role: str, token: type[TokenSigner]) -> None:
     (folder / f"{role}.uri").write_bytes(key_to_bytes(token.keys[role].public_key, uri=f"test-token:{role}"))
 
 
-def publish_all(world: TreeWorld, tree: Tree, number: int) -> None:
+def publish_all(world: RepositoryFixture, tree: Repository, number: int) -> None:
     """Everything that the server signs, read by a device."""
     tree.publish_policy("messenger", world.policy(number, "1.0.0").to_bytes())
     world.clock.time_s += 20 * 3600
@@ -112,7 +112,7 @@ def publish_all(world: TreeWorld, tree: Tree, number: int) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["file", "file2"])
-def test_keys_in_files_elsewhere_sign_as_those_beside(published: TreeWorld, folder: Path, scheme: str) -> None:
+def test_keys_in_files_elsewhere_sign_as_those_beside(published: RepositoryFixture, folder: Path, scheme: str) -> None:
     """All four; they are the same keys, devices read what they sign, and the server counts the files as its own."""
     before = load_online_keys(folder)
     places = {to_file(folder, role, scheme) for role in ONLINE_ROLES}
@@ -121,16 +121,18 @@ def test_keys_in_files_elsewhere_sign_as_those_beside(published: TreeWorld, fold
         assert getattr(after, role).public_key == getattr(before, role).public_key
         assert key_file(folder, role) == folder / f"{role}.uri"
     assert places <= own_private_files(folder)
-    publish_all(published, Tree(published.tree.folder, keys=after, clock=published.clock), 2)
+    publish_all(published, Repository(published.tree.folder, keys=after, clock=published.clock), 2)
 
 
-def test_keys_in_a_service_sign_with_its_secret(published: TreeWorld, folder: Path, token: type[TokenSigner]) -> None:
+def test_keys_in_a_service_sign_with_its_secret(
+    published: RepositoryFixture, folder: Path, token: type[TokenSigner]
+) -> None:
     """All four, by securesystemslib's own register of schemes; the PIN comes from the environment."""
     for role in ONLINE_ROLES:
         to_token(folder, role, token)
     keys = load_online_keys(folder)
     assert all(isinstance(getattr(keys, role), TokenSigner) for role in ONLINE_ROLES)
-    publish_all(published, Tree(published.tree.folder, keys=keys, clock=published.clock), 2)
+    publish_all(published, Repository(published.tree.folder, keys=keys, clock=published.clock), 2)
 
 
 @pytest.mark.parametrize("role", ONLINE_ROLES)
@@ -193,11 +195,11 @@ def test_a_uri_to_another_file_than_its_key_is_refused(folder: Path) -> None:
     ("fault", "words"), [("is_unplugged", "the token was pulled out"), ("is_wrong", "no signature by it")]
 )
 def test_a_service_that_fails_later_publishes_nothing_and_repeating_does(  # noqa: PLR0917 - fixtures
-    published: TreeWorld, folder: Path, token: type[TokenSigner], role: str, fault: str, words: str
+    published: RepositoryFixture, folder: Path, token: type[TokenSigner], role: str, fault: str, words: str
 ) -> None:
     """The error names role and key; devices read the old policy; the same call works when the service is back."""
     to_token(folder, role, token)
-    tree = Tree(published.tree.folder, keys=load_online_keys(folder), clock=published.clock)
+    tree = Repository(published.tree.folder, keys=load_online_keys(folder), clock=published.clock)
     publish_all(published, tree, 2)
     setattr(token, fault, True)
     document = published.policy(3, "1.0.0").to_bytes()

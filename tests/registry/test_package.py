@@ -19,14 +19,14 @@ from alcove.registry.errors import (
     ProgramRefusedError,
     StorageError,
 )
-from alcove.registry.inspection import ProgramFacts
-from alcove.registry.manifest import Manifest, Needs, PortSignature, Signature
+from alcove.registry.manifest import Manifest, ModelSignature, PortSignature, Requirements
 from alcove.registry.package import Package, create_package, read_package, verify_package, write_package
-from alcove.registry.testing import PretendInspector
+from alcove.registry.program_verification import ProgramFacts
+from alcove.registry.testing import FakeVerifier
 from hypothesis import given
 from hypothesis import strategies as st
 
-INSPECTOR = PretendInspector()
+INSPECTOR = FakeVerifier()
 
 
 def package(**changes: object) -> Package:
@@ -54,7 +54,7 @@ def test_created_package_verifies_and_survives_its_folder(tmp_path: Path) -> Non
     write_package(created, tmp_path / "out")
     again = read_package(tmp_path / "out")
     assert (again.manifest, dict(again.files)) == (created.manifest, dict(created.files))
-    report = verify_package(again, inspector=INSPECTOR)
+    report = verify_package(again, verifier=INSPECTOR)
     assert [item.name for item in report.variants] == ["f32", "int8"]
     assert report.manifest_sha256 == created.manifest.sha256
     assert created.manifest.path == "language_id/1.2.3.json"
@@ -98,20 +98,20 @@ def test_altered_absent_or_superfluous_file_is_refused(path: str) -> None:
     good = package()
     altered = bytes([good.files[path][0] ^ 1]) + good.files[path][1:]
     with pytest.raises(IntegrityError) as caught:
-        verify_package(with_file(good, path, altered), inspector=INSPECTOR)
+        verify_package(with_file(good, path, altered), verifier=INSPECTOR)
     assert caught.value.thing == path
     with pytest.raises(IntegrityError, match="bytes"):
-        verify_package(with_file(good, path, good.files[path] + b"x"), inspector=INSPECTOR)
+        verify_package(with_file(good, path, good.files[path] + b"x"), verifier=INSPECTOR)
     with pytest.raises(PackageError, match=path):
-        verify_package(with_file(good, path, None), inspector=INSPECTOR)
+        verify_package(with_file(good, path, None), verifier=INSPECTOR)
     with pytest.raises(PackageError, match="extra"):
-        verify_package(with_file(good, "extra", b""), inspector=INSPECTOR)
+        verify_package(with_file(good, "extra", b""), verifier=INSPECTOR)
 
 
 def test_program_that_breaks_its_certificate_is_refused() -> None:
     """The variant is named."""
     with pytest.raises(ProgramRefusedError) as caught:
-        verify_package(package(programs={"f32": b"program wrong"}), inspector=INSPECTOR)
+        verify_package(package(programs={"f32": b"program wrong"}), verifier=INSPECTOR)
     assert caught.value.variant == "f32"
 
 
@@ -121,7 +121,7 @@ def test_program_that_breaks_its_certificate_is_refused() -> None:
         {"memory_ceiling_bytes": 1},
         {"certificate_sha256": "0" * 64},
         {
-            "signature": Signature(
+            "signature": ModelSignature(
                 inputs=(PortSignature(name="a", dtype="f32", shape=()),),
                 outputs=(PortSignature(name="b", dtype="f32", shape=()),),
             )
@@ -131,12 +131,12 @@ def test_program_that_breaks_its_certificate_is_refused() -> None:
 def test_manifest_that_says_something_else_than_the_program_is_refused(changes: dict[str, object]) -> None:
     """Signature, memory and certificate are the program's own."""
 
-    class Different(PretendInspector):
+    class Different(FakeVerifier):
         def inspect(self, variant: str, program: bytes) -> ProgramFacts:
             return dataclasses.replace(super().inspect(variant, program), **changes)  # type: ignore[arg-type]
 
     with pytest.raises(ProgramRefusedError):
-        verify_package(package(), inspector=Different())
+        verify_package(package(), verifier=Different())
 
 
 @pytest.mark.parametrize(
@@ -163,14 +163,14 @@ def test_impossible_package_is_refused(changes: dict[str, object], words: str) -
 def test_variants_with_different_signatures_are_refused() -> None:
     """All variants of a version keep one contract."""
 
-    class Disagreeing(PretendInspector):
+    class Disagreeing(FakeVerifier):
         def inspect(self, variant: str, program: bytes) -> ProgramFacts:
             facts = super().inspect(variant, program)
             port = PortSignature(name=f"text of {variant}", dtype="text", shape=())
-            return dataclasses.replace(facts, signature=Signature(inputs=(port,), outputs=facts.signature.outputs))
+            return dataclasses.replace(facts, signature=ModelSignature(inputs=(port,), outputs=facts.signature.outputs))
 
     with pytest.raises(PackageError, match="'int8' differs from 'f32'"):
-        package(inspector=Disagreeing())
+        package(verifier=Disagreeing())
 
 
 def test_folder_of_another_package_is_not_overwritten(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_package_holds_deltas_from_the_programs_before_it(tmp_path: Path) -> Non
     again = read_package(tmp_path / "out")
     assert dict(again.files) == dict(made.files)
     known = {delta.base_sha256: BASE}
-    verify_package(again, inspector=INSPECTOR, base=known.get)
+    verify_package(again, verifier=INSPECTOR, base=known.get)
     late = package(programs={"int8": NEXT}, bases={"int8": [*strangers, BASE]})
     assert late.manifest.variants[0].deltas == ()
     assert late.manifest == package(programs={"int8": NEXT}).manifest
@@ -238,18 +238,18 @@ def test_delta_that_makes_another_program_is_refused() -> None:
     made = package(programs={"int8": NEXT}, bases={"int8": [BASE]})
     (path,) = (path for path in made.files if path.startswith("deltas/"))
     (delta,) = made.manifest.variants[0].deltas
-    verify_package(made, inspector=INSPECTOR)
+    verify_package(made, verifier=INSPECTOR)
     for data, error in ((make_delta(BASE, bytes(len(NEXT))), IntegrityError), (b"no delta", DeltaError)):
         signed = {"base_sha256": delta.base_sha256, "sha256": hashlib.sha256(data).hexdigest(), "size_bytes": len(data)}
         document = json.loads(made.manifest.to_bytes())
         document["variants"][0]["deltas"] = [signed]
         wrong = Package(Manifest.from_bytes(canonical_json(document)), dict(made.files) | {path: data})
         with pytest.raises(error):
-            verify_package(wrong, inspector=INSPECTOR, base={delta.base_sha256: BASE}.get)
+            verify_package(wrong, verifier=INSPECTOR, base={delta.base_sha256: BASE}.get)
     with pytest.raises(IntegrityError):
-        verify_package(with_file(made, path, b"no delta"), inspector=INSPECTOR)
+        verify_package(with_file(made, path, b"no delta"), verifier=INSPECTOR)
     with pytest.raises(PackageError):
-        verify_package(with_file(made, path, None), inspector=INSPECTOR)
+        verify_package(with_file(made, path, None), verifier=INSPECTOR)
 
 
 def test_manifest_with_impossible_deltas_is_refused() -> None:
@@ -274,7 +274,7 @@ def test_manifest_with_impossible_deltas_is_refused() -> None:
 
 def test_needs_of_a_variant_are_signed_and_only_of_variants_that_are_there() -> None:
     """A manifest without needs has no such field, so that older ones keep their bytes."""
-    made = package(needs={"f32": Needs(memory_bytes=1 << 32, isa="avx512")})
+    made = package(needs={"f32": Requirements(memory_bytes=1 << 32, isa="avx512")})
     assert [str(variant.needs or "") for variant in made.manifest.variants] == [
         "avx512, 4294967296 bytes of memory",
         "",
@@ -282,7 +282,7 @@ def test_needs_of_a_variant_are_signed_and_only_of_variants_that_are_there() -> 
     assert Manifest.from_bytes(made.manifest.to_bytes()) == made.manifest
     assert b"needs" not in package().manifest.to_bytes()
     with pytest.raises(PackageError, match="given for f16, which the package does not have"):
-        package(needs={"f16": Needs(cores=2)})
+        package(needs={"f16": Requirements(cores=2)})
     for wrong in ({"isa": "mmx"}, {"cores": -1}, {}, {"memory_bytes": 2**41}):
         document = json.loads(made.manifest.to_bytes())
         document["variants"][0]["needs"] = wrong

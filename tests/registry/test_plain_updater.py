@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from alcove.registry.manifest import manifest_path
-from alcove.registry.testing import ManualClock, TreeWorld
+from alcove.registry.testing import ManualClock, RepositoryFixture
 from tuf.api.exceptions import RepositoryError
 from tuf.ngclient.updater import Updater
 
@@ -27,7 +27,7 @@ class Folder(Repository):
 
 def test_plain_updater_finds_and_downloads_a_manifest(tmp_path: Path) -> None:
     """Found along the team's role, downloaded, and the bytes that the team signed; nothing else is found."""
-    world = TreeWorld(tmp_path, clock=ManualClock(int(time.time())))
+    world = RepositoryFixture(tmp_path, clock=ManualClock(int(time.time())))
     for version in ("1.0.0", "1.1.0"):
         world.push(world.package(version))
     with served(Folder(tmp_path / "tree")) as url:
@@ -53,8 +53,8 @@ def test_plain_updater_finds_and_downloads_a_manifest(tmp_path: Path) -> None:
 def test_plain_updater_refuses_a_tree_of_other_keys(tmp_path: Path) -> None:
     """The control: with another root nothing of the tree is taken."""
     clock = ManualClock(int(time.time()))
-    TreeWorld(tmp_path / "ours", clock=clock)
-    TreeWorld(tmp_path / "other", clock=clock)
+    RepositoryFixture(tmp_path / "ours", clock=clock)
+    RepositoryFixture(tmp_path / "other", clock=clock)
     with served(Folder(tmp_path / "ours" / "tree")) as url:
         root = (tmp_path / "other" / "tree" / "metadata" / "1.root.json").read_bytes()
         with pytest.raises(RepositoryError):

@@ -9,20 +9,20 @@ import pytest
 from alcove.registry.blobs import open_blob_store
 from alcove.registry.files import DISK, Disk
 from alcove.registry.policy import Halt
-from alcove.registry.testing import ForgetfulDisk, PowerCutError, TreeWorld
-from alcove.registry.tree import Tree, initialise_tree
+from alcove.registry.repository import Repository, initialize_repository
+from alcove.registry.testing import ForgetfulDisk, PowerCutError, RepositoryFixture
 
 pytestmark = pytest.mark.thorough
 
-Publish = Callable[[Tree], object]
+Publish = Callable[[Repository], object]
 
 
-def on(world: TreeWorld, folder: Path, files: ForgetfulDisk | Disk) -> Tree:
+def on(world: RepositoryFixture, folder: Path, files: ForgetfulDisk | Disk) -> Repository:
     """The world's tree in another folder."""
-    return Tree(folder, keys=world.keys.online, clock=world.clock, files=files)
+    return Repository(folder, keys=world.keys.online, clock=world.clock, files=files)
 
 
-def each_cut(world: TreeWorld, tmp_path: Path, publish: Publish, view: Callable[[Tree], object]) -> int:
+def each_cut(world: RepositoryFixture, tmp_path: Path, publish: Publish, view: Callable[[Repository], object]) -> int:
     """Cut the power before every step and after the last, with every image that may be left; return the steps.
 
     Each image is a whole tree, old or new; devices that knew the old one go on; repeating completes.  After the last
@@ -58,7 +58,7 @@ def each_cut(world: TreeWorld, tmp_path: Path, publish: Publish, view: Callable[
     raise AssertionError
 
 
-def test_first_version_of_a_feature_survives_every_power_cut(published: TreeWorld, tmp_path: Path) -> None:
+def test_first_version_of_a_feature_survives_every_power_cut(published: RepositoryFixture, tmp_path: Path) -> None:
     """Its folder is new: the folder's own name must last, too."""
     package = published.package("1.0.0", feature="tagging", team="speech")
     published.upload(package)
@@ -72,28 +72,28 @@ def test_first_version_of_a_feature_survives_every_power_cut(published: TreeWorl
     assert steps >= 16
 
 
-def test_halt_survives_every_power_cut(published: TreeWorld, tmp_path: Path) -> None:
+def test_halt_survives_every_power_cut(published: RepositoryFixture, tmp_path: Path) -> None:
     """The first of its kind, in a new folder."""
     data = Halt(app="messenger", serial=1, frozen=("language_id",)).to_bytes()
     publish: Publish = lambda tree: tree.publish_halt("messenger", data)  # noqa: E731 - a name for its type
     assert each_cut(published, tmp_path, publish, lambda tree: tree.halt("messenger")) >= 16
 
 
-def test_policy_survives_every_power_cut(published: TreeWorld, tmp_path: Path) -> None:
+def test_policy_survives_every_power_cut(published: RepositoryFixture, tmp_path: Path) -> None:
     """The second of its app."""
     data = published.policy(2).to_bytes()
     publish: Publish = lambda tree: tree.publish_policy("messenger", data)  # noqa: E731
     assert each_cut(published, tmp_path, publish, lambda tree: tree.policy("messenger")) >= 16
 
 
-def test_new_tree_survives_every_power_cut(world: TreeWorld, tmp_path: Path) -> None:
+def test_new_tree_survives_every_power_cut(world: RepositoryFixture, tmp_path: Path) -> None:
     """Before its timestamp lasts it is none, and the ceremony is repeated; afterwards it is whole."""
     for cut_at in itertools.count():
         folder = tmp_path / f"ceremony {cut_at}"
         folder.mkdir()
         disk = ForgetfulDisk(folder, cut_at)
         try:
-            initialise_tree(folder / "tree", world.keys, world.TEAMS, clock=world.clock, files=disk)
+            initialize_repository(folder / "tree", world.keys, world.TEAMS, clock=world.clock, files=disk)
         except PowerCutError:
             is_done = False
         else:
@@ -105,8 +105,8 @@ def test_new_tree_survives_every_power_cut(world: TreeWorld, tmp_path: Path) -> 
             if not (left / "tree/metadata/timestamp.json").exists():
                 assert not is_done
                 shutil.rmtree(left / "tree", ignore_errors=True)
-                initialise_tree(left / "tree", world.keys, world.TEAMS, clock=world.clock)
-            assert Tree(left / "tree", clock=world.clock).check().is_sound
+                initialize_repository(left / "tree", world.keys, world.TEAMS, clock=world.clock)
+            assert Repository(left / "tree", clock=world.clock).check().is_sound
             shutil.rmtree(left)
         if is_done:
             break
@@ -115,7 +115,7 @@ def test_new_tree_survives_every_power_cut(world: TreeWorld, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("careless", ["write", "rename", "make_folder"])
 def test_a_publisher_that_forgets_to_sync_is_caught(
-    published: TreeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, careless: str
+    published: RepositoryFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, careless: str
 ) -> None:
     """The test's own test: without the sync of a folder's names, or of a new folder, some cut breaks a promise."""
     package = published.package("1.0.0", feature="tagging", team="speech")

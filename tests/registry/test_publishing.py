@@ -24,12 +24,12 @@ from alcove.registry.errors import (
 )
 from alcove.registry.package import Package
 from alcove.registry.team import sign_version
-from alcove.registry.testing import TreeWorld
+from alcove.registry.testing import RepositoryFixture
 
 YEAR_S = 365 * 86_400
 
 
-def signed_files(world: TreeWorld) -> dict[Path, bytes]:
+def signed_files(world: RepositoryFixture) -> dict[Path, bytes]:
     """Every file a client may read."""
     folder = world.tree.folder
     return {
@@ -41,7 +41,7 @@ def signed_files(world: TreeWorld) -> dict[Path, bytes]:
 
 
 def team_metadata(
-    world: TreeWorld,
+    world: RepositoryFixture,
     targets: Mapping[str, bytes],
     *,
     version: int = 2,
@@ -66,7 +66,7 @@ def manifest_of(package: Package) -> dict[str, bytes]:
     return {package.manifest.path: package.manifest.to_bytes()}
 
 
-def test_pushed_versions_are_readable_and_ordered(world: TreeWorld) -> None:
+def test_pushed_versions_are_readable_and_ordered(world: RepositoryFixture) -> None:
     """Each version is in the tree with its digest, in the order of its number."""
     packages = {version: world.package(version) for version in ("1.9.0", "1.10.0", "1.0.0")}
     for package in packages.values():
@@ -81,7 +81,7 @@ def test_pushed_versions_are_readable_and_ordered(world: TreeWorld) -> None:
         world.tree.manifest("language_id", "9.9.9")
 
 
-def test_same_push_again_changes_nothing(world: TreeWorld) -> None:
+def test_same_push_again_changes_nothing(world: RepositoryFixture) -> None:
     """A push that lost its answer is repeated as it was."""
     package = world.package()
     signed = world.sign(package)
@@ -93,7 +93,7 @@ def test_same_push_again_changes_nothing(world: TreeWorld) -> None:
     assert world.sign(package) == signed
 
 
-def test_version_that_exists_is_refused_by_team_and_tree(world: TreeWorld) -> None:
+def test_version_that_exists_is_refused_by_team_and_tree(world: RepositoryFixture) -> None:
     """Another manifest under the same number: the team's side refuses to sign, the tree to publish."""
     world.push(world.package())
     other = world.package()
@@ -106,7 +106,7 @@ def test_version_that_exists_is_refused_by_team_and_tree(world: TreeWorld) -> No
         world.tree.accept_team_metadata(signed, {changed.path: changed.to_bytes()})
 
 
-def bad_signature(world: TreeWorld, package: Package) -> bytes:
+def bad_signature(world: RepositoryFixture, package: Package) -> bytes:
     """Signed, then one byte of the signature flipped."""
     metadata: Metadata[Targets] = Metadata.from_bytes(team_metadata(world, manifest_of(package)))
     (signature,) = metadata.signatures.values()
@@ -114,7 +114,7 @@ def bad_signature(world: TreeWorld, package: Package) -> bytes:
     return metadata.to_bytes()
 
 
-def with_delegation(world: TreeWorld, package: Package) -> bytes:
+def with_delegation(world: RepositoryFixture, package: Package) -> bytes:
     """A team that hands its power on."""
     metadata: Metadata[Targets] = Metadata.from_bytes(team_metadata(world, manifest_of(package)))
     metadata.signed.delegations = world.tree.state().targets.delegations
@@ -122,7 +122,7 @@ def with_delegation(world: TreeWorld, package: Package) -> bytes:
     return metadata.to_bytes()
 
 
-def with_float(world: TreeWorld, package: Package) -> bytes:
+def with_float(world: RepositoryFixture, package: Package) -> bytes:
     """Metadata that has no canonical bytes."""
     return team_metadata(world, manifest_of(package)).replace(b'"signed":{', b'"signed":{"x":0.5,')
 
@@ -130,7 +130,7 @@ def with_float(world: TreeWorld, package: Package) -> bytes:
 def signed_by(role: str) -> object:
     """Metadata of team "text" signed with another key."""
 
-    def make(world: TreeWorld, package: Package) -> bytes:
+    def make(world: RepositoryFixture, package: Package) -> bytes:
         keys = {
             "speech": world.keys.teams["speech"],
             "root": world.keys.root,
@@ -179,7 +179,9 @@ def signed_by(role: str) -> object:
         (lambda world, package: b" " * (limits.TARGETS_METADATA_MAX_BYTES + 1), DocumentTooLargeError),
     ],
 )
-def test_refused_team_metadata_changes_nothing(world: TreeWorld, make: object, error: type[RegistryError]) -> None:
+def test_refused_team_metadata_changes_nothing(
+    world: RepositoryFixture, make: object, error: type[RegistryError]
+) -> None:
     """Each fault has its error, and the tree stays as it was to the byte."""
     package = world.package()
     world.upload(package)
@@ -194,7 +196,7 @@ def test_refused_team_metadata_changes_nothing(world: TreeWorld, make: object, e
     world.push(package)
 
 
-def test_published_version_cannot_be_dropped(published: TreeWorld) -> None:
+def test_published_version_cannot_be_dropped(published: RepositoryFixture) -> None:
     """Not even by its own team."""
     package = published.package("2.0.0")
     published.upload(package)
@@ -204,7 +206,7 @@ def test_published_version_cannot_be_dropped(published: TreeWorld) -> None:
         )
 
 
-def test_every_flipped_byte_of_a_manifest_is_refused(world: TreeWorld) -> None:
+def test_every_flipped_byte_of_a_manifest_is_refused(world: RepositoryFixture) -> None:
     """Between the team and the tree."""
     package = world.package()
     world.upload(package)
@@ -228,7 +230,7 @@ def test_every_flipped_byte_of_a_manifest_is_refused(world: TreeWorld) -> None:
     ],
 )
 def test_manifest_about_something_else_than_its_path_is_refused(
-    world: TreeWorld, changes: dict[str, str], error: type[RegistryError]
+    world: RepositoryFixture, changes: dict[str, str], error: type[RegistryError]
 ) -> None:
     """Signed by the right team, but another feature, version or team inside."""
     package = world.package()
@@ -239,7 +241,7 @@ def test_manifest_about_something_else_than_its_path_is_refused(
         world.tree.accept_team_metadata(team_metadata(world, {path: data}), {path: data})
 
 
-def test_signed_manifest_that_is_not_canonical_is_refused(world: TreeWorld) -> None:
+def test_signed_manifest_that_is_not_canonical_is_refused(world: RepositoryFixture) -> None:
     """The team's key does not make a malformed document acceptable."""
     package = world.package()
     world.upload(package)
@@ -248,7 +250,7 @@ def test_signed_manifest_that_is_not_canonical_is_refused(world: TreeWorld) -> N
         world.tree.accept_team_metadata(team_metadata(world, {path: data}), {path: data})
 
 
-def test_version_without_its_blobs_is_refused(world: TreeWorld) -> None:
+def test_version_without_its_blobs_is_refused(world: RepositoryFixture) -> None:
     """Program and card must be there first, with their sizes."""
     package = world.package()
     signed = world.sign(package)
@@ -265,7 +267,7 @@ def test_version_without_its_blobs_is_refused(world: TreeWorld) -> None:
     world.tree.accept_team_metadata(signed, manifest_of(package))
 
 
-def test_team_does_not_sign_what_a_server_slipped_in(world: TreeWorld) -> None:
+def test_team_does_not_sign_what_a_server_slipped_in(world: RepositoryFixture) -> None:
     """Current metadata is accepted only with the team's own signature on exactly these bytes."""
     package = world.package()
     signer = world.keys.teams["text"]

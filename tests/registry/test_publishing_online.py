@@ -10,16 +10,16 @@ from alcove.registry.errors import (
     DocumentTooLargeError,
     MissingTargetError,
     PublishError,
-    ReadOnlyTreeError,
+    ReadOnlyRepositoryError,
     StaleMetadataError,
     StorageError,
 )
 from alcove.registry.policy import FeaturePolicy, Halt, HaltedVersion, Policy, VersionRef
-from alcove.registry.testing import ManualClock, TreeWorld
-from alcove.registry.tree import Tree, initialise_tree
+from alcove.registry.repository import Repository, initialize_repository
+from alcove.registry.testing import ManualClock, RepositoryFixture
 
 
-def signed_files(world: TreeWorld) -> dict[Path, bytes]:
+def signed_files(world: RepositoryFixture) -> dict[Path, bytes]:
     """Every file a client may read."""
     folder = world.tree.folder
     return {
@@ -30,7 +30,7 @@ def signed_files(world: TreeWorld) -> dict[Path, bytes]:
     }
 
 
-def test_policy_is_published_once_and_its_serial_only_rises(published: TreeWorld) -> None:
+def test_policy_is_published_once_and_its_serial_only_rises(published: RepositoryFixture) -> None:
     """The same bytes change nothing; an equal or lower serial is refused."""
     tree = published.tree
     before = signed_files(published)
@@ -48,7 +48,7 @@ def test_policy_is_published_once_and_its_serial_only_rises(published: TreeWorld
     assert tree.policy("messenger") == published.policy(5)
 
 
-def test_policy_that_names_an_unsigned_version_is_refused(published: TreeWorld) -> None:
+def test_policy_that_names_an_unsigned_version_is_refused(published: RepositoryFixture) -> None:
     """Unknown number, other digest, other feature, other app, malformed or oversize."""
     good = published.policy(2)
     digest = good.features["language_id"].default.manifest_sha256
@@ -75,7 +75,7 @@ def test_policy_that_names_an_unsigned_version_is_refused(published: TreeWorld) 
     assert signed_files(published) == before
 
 
-def test_halt_cannot_be_lifted_by_its_own_key(published: TreeWorld) -> None:
+def test_halt_cannot_be_lifted_by_its_own_key(published: RepositoryFixture) -> None:
     """Each halt names all that the one before took away."""
     ref = published.policy(1).features["language_id"].default
     item = HaltedVersion(feature="language_id", version=ref)
@@ -95,7 +95,7 @@ def test_halt_cannot_be_lifted_by_its_own_key(published: TreeWorld) -> None:
     assert tree.halt("messenger") == wider
 
 
-def test_refresh_renews_what_is_half_spent_and_warns_of_the_rest(published: TreeWorld) -> None:
+def test_refresh_renews_what_is_half_spent_and_warns_of_the_rest(published: RepositoryFixture) -> None:
     """Timestamp after half a day, snapshot after 3.5 days, policy and halt after 15; a warning 30 days ahead."""
     tree, clock = published.tree, published.clock
     assert tree.refresh().renewed == ()
@@ -111,9 +111,9 @@ def test_refresh_renews_what_is_half_spent_and_warns_of_the_rest(published: Tree
     assert set(tree.refresh().expiring) == {"root", "targets", "team-text", "team-speech"}
 
 
-def test_tree_without_keys_publishes_nothing(published: TreeWorld) -> None:
+def test_tree_without_keys_publishes_nothing(published: RepositoryFixture) -> None:
     """Reading works; every publication names the missing key."""
-    tree = Tree(published.tree.folder, clock=published.clock)
+    tree = Repository(published.tree.folder, clock=published.clock)
     assert tree.policy("messenger") == published.policy(1)
     for call in (
         tree.refresh,
@@ -121,39 +121,39 @@ def test_tree_without_keys_publishes_nothing(published: TreeWorld) -> None:
         lambda: tree.publish_halt("messenger", b""),
         lambda: tree.accept_team_metadata(b"", {}),
     ):
-        with pytest.raises(ReadOnlyTreeError):
+        with pytest.raises(ReadOnlyRepositoryError):
             call()
 
 
-def test_second_ceremony_in_the_same_folder_is_refused(world: TreeWorld) -> None:
+def test_second_ceremony_in_the_same_folder_is_refused(world: RepositoryFixture) -> None:
     """A tree is never replaced; a team without key is named."""
     with pytest.raises(PublishError, match="already"):
-        initialise_tree(world.tree.folder, world.keys, world.TEAMS)
+        initialize_repository(world.tree.folder, world.keys, world.TEAMS)
     with pytest.raises(PublishError, match="no key for: vision"):
-        initialise_tree(world.folder / "other", world.keys, {"vision": ["segment"]})
+        initialize_repository(world.folder / "other", world.keys, {"vision": ["segment"]})
 
 
-def test_unknown_team_and_absent_tree_are_named(world: TreeWorld) -> None:
+def test_unknown_team_and_absent_tree_are_named(world: RepositoryFixture) -> None:
     """Typed errors with the thing in them."""
     with pytest.raises(MissingTargetError, match="team-vision"):
         world.tree.team_metadata("vision")
     with pytest.raises(MissingTargetError, match="team-vision"):
         world.tree.accept_team_metadata(world.tree.team_metadata("text"), {}, team="vision")
-    absent = Tree(world.folder / "absent", keys=world.keys.online)
+    absent = Repository(world.folder / "absent", keys=world.keys.online)
     with pytest.raises(StorageError, match=r"1\.root\.json"):
         absent.state()
     with pytest.raises(StorageError, match=r"\.lock"):
         absent.refresh()
 
 
-def test_publications_at_once_happen_one_after_another(published: TreeWorld) -> None:
+def test_publications_at_once_happen_one_after_another(published: RepositoryFixture) -> None:
     """Eight threads with the same eight policies: each serial is published at most once and the last one stands."""
     errors: list[BaseException] = []
 
     def publish(serials: range) -> None:
         for serial in serials:
             try:
-                Tree(published.tree.folder, keys=published.keys.online, clock=ManualClock()).publish_policy(
+                Repository(published.tree.folder, keys=published.keys.online, clock=ManualClock()).publish_policy(
                     "messenger", documents[serial]
                 )
             except StaleMetadataError:

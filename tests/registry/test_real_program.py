@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 from alcove.registry.errors import IntegrityError, ProgramRefusedError
-from alcove.registry.inspection import RuntimeInspector
 from alcove.registry.manifest import PortSignature
 from alcove.registry.package import Package, create_package, read_package, verify_package, write_package
-from alcove.registry.testing import TreeWorld
+from alcove.registry.program_verification import RuntimeVerifier
+from alcove.registry.testing import RepositoryFixture
 from alcove.runtime import export, load
 from alcove.runtime.certificate import Sample, embed_certificate
 from alcove.runtime.compiler.certify import certify
@@ -64,7 +64,7 @@ def package(program: bytes) -> Package:
 
 
 def test_compiled_program_is_packed_verified_published_and_read(
-    program: bytes, published: TreeWorld, tmp_path: Path
+    program: bytes, published: RepositoryFixture, tmp_path: Path
 ) -> None:
     """From torch to a device's manifest; the signature is the program's own."""
     packed = create_package(
@@ -93,14 +93,14 @@ def test_program_without_certificate_is_refused(bare_program: bytes) -> None:
 def test_every_seventh_flipped_byte_of_a_program_is_refused(program: bytes) -> None:
     """By the digest of the manifest; and by the runtime alone where a manifest was made to fit."""
     good = package(program)
-    inspector = RuntimeInspector()
+    verifier = RuntimeVerifier()
     for position in range(0, len(program), 7):
         altered = bytearray(program)
         altered[position] ^= 1
         with pytest.raises(IntegrityError):
             verify_package(Package(good.manifest, {**good.files, "programs/f32.alc": bytes(altered)}))
         with pytest.raises(ProgramRefusedError) as caught:
-            inspector.certify("f32", bytes(altered))
+            verifier.certify("f32", bytes(altered))
         assert caught.value.variant == "f32"
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from alcove.registry import layout
 from alcove.registry._tuf import CryptoSigner, Key, Metadata, Targets, Timestamp
-from alcove.registry.ceremony import PublicKeys, first_change
-from alcove.registry.change import Change
+from alcove.registry.ceremony import PublicKeys, make_first_request
 from alcove.registry.clock import utc
 from alcove.registry.errors import (
     DocumentError,
@@ -23,9 +22,10 @@ from alcove.registry.errors import (
     StorageError,
 )
 from alcove.registry.keys import ONLINE_ROLES, OnlineKeys
+from alcove.registry.repository import Repository
 from alcove.registry.rotation import Draft
-from alcove.registry.testing import FailingDisk, FolderFetcher, TreeWorld
-from alcove.registry.tree import Tree
+from alcove.registry.signing_request import SigningRequest
+from alcove.registry.testing import FailingDisk, FolderFetcher, RepositoryFixture
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 ROLES = ("root", "targets", "snapshot", "timestamp", "policy", "halt", "team-text")
@@ -36,47 +36,49 @@ def new_signer() -> CryptoSigner:
     return CryptoSigner(Ed25519PrivateKey.generate())
 
 
-def signer_of(world: TreeWorld, role: str) -> CryptoSigner:
+def signer_of(world: RepositoryFixture, role: str) -> CryptoSigner:
     """The key that signs for a role before anything is changed."""
     ring = world.keys
     known = {"root": ring.root, "targets": ring.targets, "team-text": ring.teams["text"]}
     return known[role] if role in known else getattr(ring.online, role)
 
 
-def draft(world: TreeWorld) -> Draft:
+def draft(world: RepositoryFixture) -> Draft:
     """The beginning of a change of the world's tree."""
     return Draft(world.tree.state(), now_s=world.clock.now_s())
 
 
-def signed(change: Change, *signers: CryptoSigner) -> Change:
+def signed(change: SigningRequest, *signers: CryptoSigner) -> SigningRequest:
     """The change as it comes back from signers who pass it round as a file."""
     for signer in signers:
-        change, _ = Change.parse(change.to_bytes()).sign(signer)
+        change, _ = SigningRequest.parse(change.to_bytes()).sign(signer)
     return change
 
 
-def replacement(world: TreeWorld, role: str, new: CryptoSigner) -> Change:
+def replacement(world: RepositoryFixture, role: str, new: CryptoSigner) -> SigningRequest:
     """A role's key replaced by another, unsigned."""
     begun = draft(world)
     begun.rotate(role, add=[new.public_key], remove=[signer_of(world, role).public_key.keyid])
     return begun.draft()
 
 
-def online_with(world: TreeWorld, role: str, new: CryptoSigner) -> OnlineKeys:
+def online_with(world: RepositoryFixture, role: str, new: CryptoSigner) -> OnlineKeys:
     """The server's keys after a role's was replaced."""
     keys = world.keys.online
     return dataclasses.replace(keys, **{role: new}) if role in ONLINE_ROLES else keys
 
 
-def accept(world: TreeWorld, change: Change, keys: OnlineKeys | None = None, *, has_old: bool = True) -> None:
+def accept(
+    world: RepositoryFixture, change: SigningRequest, keys: OnlineKeys | None = None, *, has_old: bool = True
+) -> None:
     """Make a change part of the tree; the world's tree goes on with the keys given."""
     keys = keys or world.keys.online
     old = [getattr(world.keys.online, role) for role in ONLINE_ROLES] if has_old else []
     world.tree.accept_change(change, keys, old_keys=old)
-    world.tree = Tree(world.tree.folder, keys=keys, clock=world.clock)
+    world.tree = Repository(world.tree.folder, keys=keys, clock=world.clock)
 
 
-def read_everything(world: TreeWorld, name: str) -> None:
+def read_everything(world: RepositoryFixture, name: str) -> None:
     """What a device does at a check-in."""
     client = world.client(name)
     assert client.policy("messenger") == world.tree.policy("messenger")
@@ -84,12 +86,12 @@ def read_everything(world: TreeWorld, name: str) -> None:
     client.halt("messenger")
 
 
-def tree_files(world: TreeWorld) -> dict[Path, bytes]:
+def tree_files(world: RepositoryFixture) -> dict[Path, bytes]:
     """Every file of the tree."""
     return {path: path.read_bytes() for path in world.tree.folder.rglob("*.json")}
 
 
-def signers_of_replacement(world: TreeWorld, role: str, new: CryptoSigner) -> list[CryptoSigner]:
+def signers_of_replacement(world: RepositoryFixture, role: str, new: CryptoSigner) -> list[CryptoSigner]:
     """Who has to sign so that a role's key is replaced."""
     ring = world.keys
     return {
@@ -105,7 +107,9 @@ def signers_of_replacement(world: TreeWorld, role: str, new: CryptoSigner) -> li
 
 @pytest.mark.parametrize("has_old", [True, False], ids=["old key at hand", "old key lost"])
 @pytest.mark.parametrize("role", ROLES)
-def test_key_of_each_role_is_replaced_and_devices_follow(published: TreeWorld, role: str, has_old: bool) -> None:
+def test_key_of_each_role_is_replaced_and_devices_follow(
+    published: RepositoryFixture, role: str, has_old: bool
+) -> None:
     """A device that knew the old key and one that is new; then everything is published with the new key."""
     read_everything(published, "old device")
     new = new_signer()
@@ -130,7 +134,7 @@ def test_key_of_each_role_is_replaced_and_devices_follow(published: TreeWorld, r
 
 
 @pytest.mark.parametrize("role", ["snapshot", "timestamp", "policy", "halt"])
-def test_server_that_still_holds_a_rotated_key_publishes_nothing(published: TreeWorld, role: str) -> None:
+def test_server_that_still_holds_a_rotated_key_publishes_nothing(published: RepositoryFixture, role: str) -> None:
     """What it would sign, devices would refuse; so it is refused here, and the tree stays as it is."""
     new = new_signer()
     change = signed(replacement(published, role, new), *signers_of_replacement(published, role, new))
@@ -152,7 +156,7 @@ def test_server_that_still_holds_a_rotated_key_publishes_nothing(published: Tree
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_every_signature_of_a_replacement_is_needed(published: TreeWorld, role: str) -> None:
+def test_every_signature_of_a_replacement_is_needed(published: RepositoryFixture, role: str) -> None:
     """Without any one of them nothing changes; a stranger's counts for nothing."""
     new = new_signer()
     whole = replacement(published, role, new)
@@ -175,7 +179,7 @@ def test_every_signature_of_a_replacement_is_needed(published: TreeWorld, role: 
     assert all(need.is_met for need in signed(whole, *needed).needs())
 
 
-def with_thresholds(world: TreeWorld, role: str, count: int, threshold: int) -> list[CryptoSigner]:
+def with_thresholds(world: RepositoryFixture, role: str, count: int, threshold: int) -> list[CryptoSigner]:
     """Give root or targets `count` keys of which `threshold` sign; return them."""
     first = signer_of(world, role)
     more = [new_signer() for _ in range(count - 1)]
@@ -186,7 +190,7 @@ def with_thresholds(world: TreeWorld, role: str, count: int, threshold: int) -> 
 
 
 @pytest.mark.parametrize("role", ["root", "targets"])
-def test_two_of_three_sign_on_copies_and_one_alone_is_refused(published: TreeWorld, role: str) -> None:
+def test_two_of_three_sign_on_copies_and_one_alone_is_refused(published: RepositoryFixture, role: str) -> None:
     """Each on a machine of its own; the copies are merged; any two suffice, none alone does."""
     three = with_thresholds(published, role, 3, 2)
     read_everything(published, "device")
@@ -206,7 +210,7 @@ def test_two_of_three_sign_on_copies_and_one_alone_is_refused(published: TreeWor
     assert published.tree.check().is_sound
 
 
-def test_root_needs_the_thresholds_of_before_and_after(published: TreeWorld) -> None:
+def test_root_needs_the_thresholds_of_before_and_after(published: RepositoryFixture) -> None:
     """From 2 of 3 to 2 of 2 others: two of the old alone, or the new alone, are not enough."""
     old = with_thresholds(published, "root", 3, 2)
     new = [new_signer(), new_signer()]
@@ -225,11 +229,11 @@ def test_root_needs_the_thresholds_of_before_and_after(published: TreeWorld) -> 
     accept(published, signed(again.draft(), *new))
 
 
-def test_merging_drops_no_good_signature_for_a_bad_one(published: TreeWorld) -> None:
+def test_merging_drops_no_good_signature_for_a_bad_one(published: RepositoryFixture) -> None:
     """A copy whose signature was damaged on the way; and copies of different changes are no copies."""
     change = replacement(published, "root", new := new_signer())
     good, other = signed(change, published.keys.root), signed(change, new)
-    broken = Change.parse(good.to_bytes())
+    broken = SigningRequest.parse(good.to_bytes())
     (signature,) = broken.roles["root"].signatures.values()
     signature.signature = "00" + signature.signature[2:]
     for first, second in ((good, broken), (broken, good)):
@@ -242,7 +246,7 @@ def test_merging_drops_no_good_signature_for_a_bad_one(published: TreeWorld) -> 
 
 
 @pytest.mark.parametrize("role", ["root", "targets", "timestamp", "team-text"])
-def test_change_killed_at_any_step_is_completed_by_repeating(published: TreeWorld, role: str) -> None:
+def test_change_killed_at_any_step_is_completed_by_repeating(published: RepositoryFixture, role: str) -> None:
     """Where the old key is at hand no device is refused anything, whenever it comes."""
     new = new_signer()
     change = signed(replacement(published, role, new), *signers_of_replacement(published, role, new))
@@ -256,7 +260,7 @@ def test_change_killed_at_any_step_is_completed_by_repeating(published: TreeWorl
         shutil.rmtree(published.tree.folder)
         shutil.copytree(origin, published.tree.folder)
         shutil.copytree(published.folder / "known", published.folder / f"device {fail_at}", symlinks=True)
-        tree = Tree(published.tree.folder, clock=published.clock, files=FailingDisk(fail_at))
+        tree = Repository(published.tree.folder, clock=published.clock, files=FailingDisk(fail_at))
         try:
             tree.accept_change(change, keys, old_keys=old)
         except StorageError:
@@ -266,7 +270,7 @@ def test_change_killed_at_any_step_is_completed_by_repeating(published: TreeWorl
                 client.manifest("language_id", "1.0.0")
         else:
             break
-        completed = Tree(published.tree.folder, clock=published.clock)
+        completed = Repository(published.tree.folder, clock=published.clock)
         completed.accept_change(change, keys, old_keys=old)
         assert completed.check().is_sound
         read_everything(published, f"device {fail_at}")
@@ -275,7 +279,7 @@ def test_change_killed_at_any_step_is_completed_by_repeating(published: TreeWorl
 
 
 @pytest.mark.parametrize("role", ["targets", "snapshot", "timestamp"])
-def test_change_without_the_old_key_killed_at_any_step_is_completed(published: TreeWorld, role: str) -> None:
+def test_change_without_the_old_key_killed_at_any_step_is_completed(published: RepositoryFixture, role: str) -> None:
     """A device that comes in the middle refuses, keeps what it has, and is right afterwards."""
     new = new_signer()
     signers = [one for one in signers_of_replacement(published, role, new) if one is not published.keys.targets]
@@ -290,21 +294,23 @@ def test_change_without_the_old_key_killed_at_any_step_is_completed(published: T
         shutil.copytree(origin, published.tree.folder)
         shutil.copytree(published.folder / "known", published.folder / f"device {fail_at}", symlinks=True)
         try:
-            Tree(published.tree.folder, clock=published.clock, files=FailingDisk(fail_at)).accept_change(change, keys)
+            Repository(published.tree.folder, clock=published.clock, files=FailingDisk(fail_at)).accept_change(
+                change, keys
+            )
         except StorageError:
             try:
                 published.client(f"device {fail_at}").refresh()
             except SignatureError:
                 refused += 1
-            Tree(published.tree.folder, clock=published.clock).accept_change(change, keys)
+            Repository(published.tree.folder, clock=published.clock).accept_change(change, keys)
             read_everything(published, f"device {fail_at}")
             continue
         break
     assert refused > 0
-    assert Tree(published.tree.folder, clock=published.clock).check().is_sound
+    assert Repository(published.tree.folder, clock=published.clock).check().is_sound
 
 
-def test_accepting_again_changes_nothing(published: TreeWorld) -> None:
+def test_accepting_again_changes_nothing(published: RepositoryFixture) -> None:
     """Each kind of change, twice."""
     for role in ROLES:
         new = new_signer()
@@ -323,7 +329,7 @@ def test_accepting_again_changes_nothing(published: TreeWorld) -> None:
         assert tree_files(published) == before
 
 
-def test_change_of_a_tree_that_moved_on_is_refused(published: TreeWorld) -> None:
+def test_change_of_a_tree_that_moved_on_is_refused(published: RepositoryFixture) -> None:
     """Drafted before another was accepted; before a push, where the team's own list is in it; or a year ago."""
     new = new_signer()
     first = signed(replacement(published, "policy", new), published.keys.targets)
@@ -371,7 +377,7 @@ def a_key() -> list[Key]:
     ],
 )
 def test_impossible_changes_are_not_drafted(
-    published: TreeWorld, step: object, error: type[Exception], words: str
+    published: RepositoryFixture, step: object, error: type[Exception], words: str
 ) -> None:
     """Each names the role, the bound and the value."""
     assert callable(step)
@@ -426,7 +432,7 @@ def other_order(targets: Targets) -> None:
 
 
 @pytest.mark.parametrize("edit", [top_target, without_team, moved_feature, wide_policy, open_end, other_order])
-def test_targets_that_break_a_rule_are_refused_though_signed(published: TreeWorld, edit: object) -> None:
+def test_targets_that_break_a_rule_are_refused_though_signed(published: RepositoryFixture, edit: object) -> None:
     """The tree is not asked to trust whoever drafts."""
     begun = draft(published)
     begun.renew("targets")
@@ -439,19 +445,22 @@ def test_targets_that_break_a_rule_are_refused_though_signed(published: TreeWorl
     assert tree_files(published) == before
 
 
-def test_change_that_forgets_who_must_sign_anew_is_refused(published: TreeWorld) -> None:
+def test_change_that_forgets_who_must_sign_anew_is_refused(published: RepositoryFixture) -> None:
     """New keys of the targets without targets, a team's without its list: nobody could read them afterwards."""
     new = new_signer()
     root_alone = replacement(published, "targets", new)
     with pytest.raises(PublishError, match="signed anew"):
         published.tree.accept_change(
-            signed(Change({"root": root_alone.roles["root"]}, root_alone.current), published.keys.root),
+            signed(SigningRequest({"root": root_alone.roles["root"]}, root_alone.current), published.keys.root),
             published.keys.online,
         )
     targets_alone = replacement(published, "team-text", new)
     with pytest.raises(SignatureError):
         published.tree.accept_change(
-            signed(Change({"targets": targets_alone.roles["targets"]}, targets_alone.current), published.keys.targets),
+            signed(
+                SigningRequest({"targets": targets_alone.roles["targets"]}, targets_alone.current),
+                published.keys.targets,
+            ),
             published.keys.online,
         )
 
@@ -470,23 +479,23 @@ def test_change_that_forgets_who_must_sign_anew_is_refused(published: TreeWorld)
 def test_files_that_are_no_change_are_typed(data: bytes, error: type[RegistryError]) -> None:
     """Whatever is handed over instead."""
     with pytest.raises(error):
-        Change.parse(data)
+        SigningRequest.parse(data)
 
 
-def test_metadata_under_the_name_of_another_role_is_refused(published: TreeWorld) -> None:
+def test_metadata_under_the_name_of_another_role_is_refused(published: RepositoryFixture) -> None:
     """Root metadata as targets, and a team nobody delegates to."""
     change = replacement(published, "root", new_signer())
     renamed = change.to_bytes().replace(b'"roles":{"root":{"sig', b'"roles":{"targets":{"sig')
     with pytest.raises(DocumentError, match="no metadata of this role"):
-        Change.parse(renamed)
+        SigningRequest.parse(renamed)
     stranger: Metadata[Targets] = Metadata(Targets(expires=utc(published.clock.now_s() + 1000)))
     with pytest.raises(DocumentError, match="team-vision"):
-        Change({"team-vision": stranger}, change.current).needs()
+        SigningRequest({"team-vision": stranger}, change.current).needs()
     with pytest.raises((MissingTargetError, MetadataError)):
-        published.tree.accept_change(Change({"team-vision": stranger}, change.current), published.keys.online)
+        published.tree.accept_change(SigningRequest({"team-vision": stranger}, change.current), published.keys.online)
 
 
-def test_new_team_publishes_and_devices_find_its_versions(published: TreeWorld) -> None:
+def test_new_team_publishes_and_devices_find_its_versions(published: RepositoryFixture) -> None:
     """Added after the ceremony, with two features and later a third; others are untouched."""
     read_everything(published, "device")
     team = new_signer()
@@ -510,7 +519,7 @@ def test_new_team_publishes_and_devices_find_its_versions(published: TreeWorld) 
     assert published.tree.check().is_sound
 
 
-def test_ceremony_by_file_exchange_needs_every_threshold(world: TreeWorld, tmp_path: Path) -> None:
+def test_ceremony_by_file_exchange_needs_every_threshold(world: RepositoryFixture, tmp_path: Path) -> None:
     """Root 2 of 3, targets 2 of 2, two teams: each signs a copy; one short of any threshold makes no tree."""
     root, targets = [new_signer() for _ in range(3)], [new_signer() for _ in range(2)]
     teams = {"text": [new_signer()], "speech": [new_signer()]}
@@ -524,11 +533,11 @@ def test_ceremony_by_file_exchange_needs_every_threshold(world: TreeWorld, tmp_p
         targets_threshold=2,
     )
     features = {"text": ["language_id"], "speech": ["bandwidth"]}
-    change = first_change(public, features, now_s=world.clock.now_s())
+    change = make_first_request(public, features, now_s=world.clock.now_s())
     needed = [*root[:2], *targets, teams["text"][0], teams["speech"][0]]
     folder = tmp_path / "by exchange"
     folder.mkdir()
-    tree = Tree(folder, keys=online, clock=world.clock)
+    tree = Repository(folder, keys=online, clock=world.clock)
     for missing in needed:
         copies = [signed(change, one) for one in needed if one is not missing]
         with pytest.raises(SignatureError):
@@ -538,12 +547,12 @@ def test_ceremony_by_file_exchange_needs_every_threshold(world: TreeWorld, tmp_p
     tree.accept_change(copies[0].merge(copies[1:]), online)
     assert tree.check().is_sound
     with pytest.raises(PublishError, match="would have to sign"):
-        first_change(dataclasses.replace(public, root_threshold=4), features, now_s=0)
+        make_first_request(dataclasses.replace(public, root_threshold=4), features, now_s=0)
     with pytest.raises(PublishError, match="no key for: vision"):
-        first_change(public, features | {"vision": ["segment"]}, now_s=0)
+        make_first_request(public, features | {"vision": ["segment"]}, now_s=0)
 
 
-def test_fast_forwarded_versions_are_left_behind_by_new_keys(published: TreeWorld) -> None:
+def test_fast_forwarded_versions_are_left_behind_by_new_keys(published: RepositoryFixture) -> None:
     """A thief of timestamp and snapshot runs their numbers up; new keys begin again below, and devices follow."""
     fetcher = published.fetcher
     assert isinstance(fetcher, FolderFetcher)

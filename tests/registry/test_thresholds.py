@@ -5,12 +5,12 @@ import itertools
 
 import pytest
 from alcove.registry._tuf import CryptoSigner
-from alcove.registry.change import Change
 from alcove.registry.errors import PublishError, RegistryError, SignatureError, StaleMetadataError
 from alcove.registry.package import Package
 from alcove.registry.rotation import Draft
-from alcove.registry.team import draft_version, sign_version, signed_version
-from alcove.registry.testing import TreeWorld
+from alcove.registry.signing_request import SigningRequest
+from alcove.registry.team import draft_version, sign_version, split_signed
+from alcove.registry.testing import RepositoryFixture
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 YEAR_S = 365 * 86_400
@@ -22,25 +22,25 @@ def new_signer() -> CryptoSigner:
     return CryptoSigner(Ed25519PrivateKey.generate())
 
 
-def raised(world: TreeWorld, threshold: int = 2) -> Members:
+def raised(world: RepositoryFixture, threshold: int = 2) -> Members:
     """Give team "text" three members of whom two sign; return them."""
     first, second, third = world.keys.teams["text"], new_signer(), new_signer()
     begun = Draft(world.tree.state(), now_s=world.clock.now_s())
     begun.rotate("team-text", add=[second.public_key, third.public_key], threshold=threshold)
     change = begun.draft()
     for signer in (world.keys.targets, first, second):
-        change, _ = Change.parse(change.to_bytes()).sign(signer)
+        change, _ = SigningRequest.parse(change.to_bytes()).sign(signer)
     world.tree.accept_change(change, world.keys.online)
     return first, second, third
 
 
 @pytest.fixture
-def members(published: TreeWorld) -> Members:
+def members(published: RepositoryFixture) -> Members:
     """Three of whom two sign; one version is published."""
     return raised(published)
 
 
-def signed_by(world: TreeWorld, package: Package, signers: tuple[CryptoSigner, ...], members: Members) -> bytes:
+def signed_by(world: RepositoryFixture, package: Package, signers: tuple[CryptoSigner, ...], members: Members) -> bytes:
     """The team's next metadata, signed by some."""
     return sign_version(
         world.tree.team_metadata("text"),
@@ -48,18 +48,18 @@ def signed_by(world: TreeWorld, package: Package, signers: tuple[CryptoSigner, .
         signers[0],
         world.clock.now_s() + YEAR_S,
         colleagues=[one.public_key for one in members],
-        also=signers[1:],
+        cosigners=signers[1:],
         threshold=2,
     )
 
 
-def publish(world: TreeWorld, signed: bytes, package: Package) -> None:
+def publish(world: RepositoryFixture, signed: bytes, package: Package) -> None:
     """What the server does with it."""
     world.upload(package)
     world.tree.accept_team_metadata(signed, {package.manifest.path: package.manifest.to_bytes()}, team="text")
 
 
-def drafted(world: TreeWorld, package: Package, signer: CryptoSigner, members: Members) -> Change:
+def drafted(world: RepositoryFixture, package: Package, signer: CryptoSigner, members: Members) -> SigningRequest:
     """The file that one member passes round."""
     change = draft_version(
         world.tree.team_metadata("text"),
@@ -71,10 +71,10 @@ def drafted(world: TreeWorld, package: Package, signer: CryptoSigner, members: M
         threshold=2,
     )
     assert change is not None
-    return Change.parse(change.to_bytes())
+    return SigningRequest.parse(change.to_bytes())
 
 
-def test_any_two_of_three_publish_and_none_alone(published: TreeWorld, members: Members) -> None:
+def test_any_two_of_three_publish_and_none_alone(published: RepositoryFixture, members: Members) -> None:
     """Every pair does; each member alone, one twice, and one with a stranger do not."""
     for number, pair in enumerate(itertools.permutations(members, 2), start=2):
         package = published.package(f"{number}.0.0")
@@ -88,7 +88,7 @@ def test_any_two_of_three_publish_and_none_alone(published: TreeWorld, members: 
     assert published.tree.check().is_sound
 
 
-def test_a_version_is_passed_round_until_enough_have_signed(published: TreeWorld, members: Members) -> None:
+def test_a_version_is_passed_round_until_enough_have_signed(published: RepositoryFixture, members: Members) -> None:
     """The file says who is missing and what would be new; it goes through bytes, one after another or by copies."""
     first, second, third = members
     package = published.package("2.0.0")
@@ -98,33 +98,33 @@ def test_a_version_is_passed_round_until_enough_have_signed(published: TreeWorld
     assert (need.role, need.have, need.threshold) == ("team-text", 1, 2)
     assert set(need.waiting) == {second.public_key.keyid, third.public_key.keyid}
     with pytest.raises(SignatureError):
-        publish(published, signed_version(change)[0], package)
+        publish(published, split_signed(change)[0], package)
     with pytest.raises(PublishError, match="names the key"):
         change.sign(new_signer())
-    copies = [Change.parse(change.sign(one)[0].to_bytes()) for one in (second, third)]
+    copies = [SigningRequest.parse(change.sign(one)[0].to_bytes()) for one in (second, third)]
     for whole in (copies[0], change.merge([copies[1]]), copies[0].merge(copies)):
         assert all(need.is_met for need in whole.needs())
-        metadata, manifest = signed_version(Change.parse(whole.to_bytes()))
+        metadata, manifest = split_signed(SigningRequest.parse(whole.to_bytes()))
         assert manifest == package.manifest.to_bytes()
         publish(published, metadata, package)  # the second time it is there already
     assert published.client().manifest("language_id", "2.0.0") == package.manifest
     assert published.tree.check().is_sound
 
 
-def test_of_two_files_the_second_is_drafted_anew(published: TreeWorld, members: Members) -> None:
+def test_of_two_files_the_second_is_drafted_anew(published: RepositoryFixture, members: Members) -> None:
     """Both had enough signatures; the tree took one, and says of the other that it is stale."""
     first, second, _ = members
     packages = [published.package(version) for version in ("2.0.0", "3.0.0")]
     changes = [drafted(published, package, first, members).sign(second)[0] for package in packages]
-    publish(published, signed_version(changes[0])[0], packages[0])
+    publish(published, split_signed(changes[0])[0], packages[0])
     with pytest.raises(StaleMetadataError):
-        publish(published, signed_version(changes[1])[0], packages[1])
+        publish(published, split_signed(changes[1])[0], packages[1])
     again = drafted(published, packages[1], second, members).sign(first)[0]
-    publish(published, signed_version(again)[0], packages[1])
+    publish(published, split_signed(again)[0], packages[1])
     assert published.tree.check().is_sound
 
 
-def test_nobody_signs_on_top_of_what_too_few_have_signed(published: TreeWorld, members: Members) -> None:
+def test_nobody_signs_on_top_of_what_too_few_have_signed(published: RepositoryFixture, members: Members) -> None:
     """A server with one stolen key of the team cannot have the others sign what the thief slipped in."""
     first, second, third = members
     slipped = sign_version(
@@ -143,12 +143,14 @@ def test_nobody_signs_on_top_of_what_too_few_have_signed(published: TreeWorld, m
                 second,
                 published.clock.now_s() + YEAR_S,
                 colleagues=[one.public_key for one in colleagues],
-                also=[third],
+                cosigners=[third],
                 threshold=2,
             )
 
 
-def test_a_change_of_keys_is_no_version_and_a_version_no_change_of_keys(published: TreeWorld, members: Members) -> None:
+def test_a_change_of_keys_is_no_version_and_a_version_no_change_of_keys(
+    published: RepositoryFixture, members: Members
+) -> None:
     """Each has its own way into the tree."""
     first, second, _ = members
     version = drafted(published, published.package("2.0.0"), first, members).sign(second)[0]
@@ -157,10 +159,10 @@ def test_a_change_of_keys_is_no_version_and_a_version_no_change_of_keys(publishe
     keys = Draft(published.tree.state(), now_s=published.clock.now_s())
     keys.renew("team-text")
     with pytest.raises(PublishError, match="adds no version"):
-        signed_version(keys.draft())
+        split_signed(keys.draft())
 
 
-def test_bins_take_as_many_signatures(world: TreeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bins_take_as_many_signatures(world: RepositoryFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spread with three versions in place of 65: two sign each bin, a bin for which one would do is refused."""
     monkeypatch.setattr("alcove.registry.limits.BIN_VERSIONS", 2)
     members = raised(world)
@@ -168,11 +170,11 @@ def test_bins_take_as_many_signatures(world: TreeWorld, monkeypatch: pytest.Monk
         package = world.package(f"{number}.0.0")
         change = drafted(world, package, members[0], members)
         assert all(need.threshold == 2 for need in change.needs())
-        publish(world, signed_version(change.sign(members[number % 2 + 1])[0])[0], package)
+        publish(world, split_signed(change.sign(members[number % 2 + 1])[0])[0], package)
     assert [name for name in world.tree.state().roles if name.startswith("bin-")]
     package = world.package("5.0.0")
     with pytest.raises(SignatureError):
-        publish(world, signed_version(drafted(world, package, members[0], members))[0], package)
+        publish(world, split_signed(drafted(world, package, members[0], members))[0], package)
     for number in (1, 2, 3, 4):
         assert world.client(f"device {number}").manifest("language_id", f"{number}.0.0").version
     begun = Draft(world.tree.state(), now_s=world.clock.now_s())
@@ -185,7 +187,7 @@ def test_bins_take_as_many_signatures(world: TreeWorld, monkeypatch: pytest.Monk
     assert world.tree.check().is_sound
 
 
-def test_bins_with_a_lower_threshold_are_refused(world: TreeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bins_with_a_lower_threshold_are_refused(world: RepositoryFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """Signed by two of the team even, because a thief of one key could then change them."""
     monkeypatch.setattr("alcove.registry.limits.BIN_VERSIONS", 2)
     members = raised(world)
@@ -201,17 +203,17 @@ def test_bins_with_a_lower_threshold_are_refused(world: TreeWorld, monkeypatch: 
         members[0],
         expires_s,
         colleagues=colleagues,
-        also=members[1:],
+        cosigners=members[1:],
     )
     with pytest.raises(RegistryError, match="its keys and its threshold"):
         publish(world, weak, package)
     publish(world, signed_by(world, package, members[:2], members), package)
 
 
-def test_old_changes_read_as_before(published: TreeWorld) -> None:
+def test_old_changes_read_as_before(published: RepositoryFixture) -> None:
     """A file without manifests has the bytes that it always had."""
     begun = Draft(published.tree.state(), now_s=published.clock.now_s())
     begun.renew("team-text")
     change = begun.draft()
     assert b"manifests" not in change.to_bytes()
-    assert dataclasses.replace(Change.parse(change.to_bytes())).manifests == {}
+    assert dataclasses.replace(SigningRequest.parse(change.to_bytes())).manifests == {}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from alcove.registry.blobs import open_blob_store
-from alcove.registry.ceremony import initialise_tree
+from alcove.registry.ceremony import initialize_repository
 from alcove.registry.keys import KeyRing, create_keys
 from alcove.registry.package import create_package
 from alcove.registry.policy import (
@@ -30,15 +30,15 @@ from alcove.registry.policy import (
     policy_to_bytes,
 )
 from alcove.registry.policy.document import halt_to_bytes
-from alcove.registry.team import sign_floor, sign_version
-from alcove.registry.tree import Tree
+from alcove.registry.repository import Repository
+from alcove.registry.team import sign_min_version, sign_version
 from alcove.sdk import Client
 from alcove.sdk.testing import FakeEngine, FolderTransport, HandClock, SeededEntropy, fake_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from alcove.registry.manifest import Manifest, Needs
+    from alcove.registry.manifest import Manifest, Requirements
 
 NOW = 1_800_000_000
 YEAR = 365 * 86_400
@@ -54,7 +54,7 @@ class World:
         self.folder = folder
         self.keyring = keyring
         self.clock = clock
-        self.tree = Tree(folder, keys=keyring.online, blobs=open_blob_store(folder / "blobs"), clock=clock)
+        self.tree = Repository(folder, keys=keyring.online, blobs=open_blob_store(folder / "blobs"), clock=clock)
         self.manifests: dict[str, Manifest] = {}
         self.serial = 0
         self.halt_serial = 0
@@ -70,10 +70,10 @@ class World:
         program: bytes,
         *,
         min_runtime: str = "0.1.0",
-        inspector: Any = None,
+        verifier: Any = None,
         bases: tuple[bytes, ...] = (),
         others: "Mapping[str, bytes] | None" = None,
-        needs: "Mapping[str, Needs] | None" = None,
+        needs: "Mapping[str, Requirements] | None" = None,
     ) -> VersionRef:
         """Publish a version of the feature: the variant "fake", with deltas from other programs, and other variants."""
         package = create_package(
@@ -84,7 +84,7 @@ class World:
             needs=needs,
             card="# Greeting\n",
             min_runtime=min_runtime,
-            inspector=inspector or FakeEngine().inspector,
+            verifier=verifier or FakeEngine().verifier,
             bases={"fake": bases},
         )
         for sha256, data in package.blobs().items():
@@ -182,9 +182,9 @@ class World:
         halt = Halt(app=APP, serial=self.halt_serial, halted=halted, frozen=(FEATURE,) if is_frozen else ())
         self.tree.publish_halt(APP, halt_to_bytes(halt))
 
-    def raise_floor(self, version: str) -> None:
+    def raise_min_version(self, version: str) -> None:
         """Let the team forbid every version below one."""
-        signed = sign_floor(
+        signed = sign_min_version(
             self.tree.team_metadata(TEAM),
             team=TEAM,
             feature=FEATURE,
@@ -203,7 +203,7 @@ def make_world(folder: Path) -> World:
     """Make a tree in `folder`."""
     clock = HandClock(NOW)
     keyring = create_keys(folder / "keys", teams={TEAM: [FEATURE]})
-    initialise_tree(folder / "tree", keyring, {TEAM: [FEATURE]}, clock=clock)
+    initialize_repository(folder / "tree", keyring, {TEAM: [FEATURE]}, clock=clock)
     return World(folder / "tree", keyring, clock)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import alcove.runtime._native as native
 import pytest
-from alcove.registry.manifest import Needs
+from alcove.registry.manifest import Requirements
 from alcove.sdk import NoVariantError
 from alcove.sdk.capability import Capability, choose_variant, this_machine
 from alcove.sdk.engine import NativeEngine
@@ -17,9 +17,9 @@ MakeDevice = Callable[..., Device]
 GIB = 1 << 30
 PROGRAMS = {name: fake_program(name) for name in ("large", "quick", "wide", "small")}
 NEEDS = {
-    "large": Needs(memory_bytes=4 * GIB),
-    "quick": Needs(isa="avx512_vnni", memory_bytes=GIB),
-    "wide": Needs(cores=8, memory_bytes=GIB),
+    "large": Requirements(memory_bytes=4 * GIB),
+    "quick": Requirements(isa="avx512_vnni", memory_bytes=GIB),
+    "wide": Requirements(cores=8, memory_bytes=GIB),
 }
 
 
@@ -71,7 +71,7 @@ def test_devices_fetch_and_run_their_own_variant(released: World, make_device: M
 
 def test_version_without_a_variant_for_a_device_leaves_it_what_it_has(released: World, make_device: MakeDevice) -> None:
     """With an error that says what each variant needs."""
-    released.push("3.0.0", PROGRAMS["large"], needs={"fake": Needs(memory_bytes=4 * GIB, isa="neon")})
+    released.push("3.0.0", PROGRAMS["large"], needs={"fake": Requirements(memory_bytes=4 * GIB, isa="neon")})
     device = make_device(released)
     client = device.client()
     assert client.sync().error is None
@@ -114,7 +114,7 @@ def test_devices_of_one_step_choose_alike_whatever_a_team_signs(released: World,
     """A need between two steps is met from the next step on: no need tells two devices of one step apart."""
     for need in range(4 * GIB, 6 * GIB, GIB // 4):
         version = f"3.0.{need * 4 // GIB}"
-        needs = {"large": Needs(memory_bytes=need), "wide": Needs(cores=5)}
+        needs = {"large": Requirements(memory_bytes=need), "wide": Requirements(cores=5)}
         others = {name: PROGRAMS[name] for name in needs}
         released.push(version, PROGRAMS["small"], others=others, needs=needs)
         for cores in (4, 5):

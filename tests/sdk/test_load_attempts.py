@@ -44,9 +44,9 @@ class DeadlyEngine(FakeEngine):
         self.label, self.where, self.how = label, where, how
 
     @property
-    def inspector(self) -> Any:
+    def verifier(self) -> Any:
         """Return the fake one, or the killer."""
-        return _DeadlyInspector(self) if self.where == "verify" else super().inspector
+        return _DeadlyInspector(self) if self.where == "verify" else super().verifier
 
     def load(self, path: Path) -> FakeProgram:
         """Return the program, if it lets us live."""
@@ -76,7 +76,7 @@ class _DeadlyInspector:
     def inspect(self, variant: str, program: bytes) -> Any:
         if f'"label": "{self.engine.label}"'.encode() in program:
             self.engine.how()
-        return FakeEngine().inspector.inspect(variant, program)
+        return FakeEngine().verifier.inspect(variant, program)
 
     def certify(self, variant: str, program: bytes) -> None:
         self.inspect(variant, program)

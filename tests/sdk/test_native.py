@@ -12,13 +12,13 @@ import pytest
 from alcove.features.language_id import LanguageAnswer, LanguageId
 from alcove.features.language_id.contract import program_path
 from alcove.registry.blobs import open_blob_store
-from alcove.registry.ceremony import initialise_tree
+from alcove.registry.ceremony import initialize_repository
 from alcove.registry.errors import ProgramRefusedError
 from alcove.registry.keys import create_keys
 from alcove.registry.package import create_package
 from alcove.registry.policy import FeaturePolicy, Policy, VersionRef, policy_to_bytes
+from alcove.registry.repository import Repository
 from alcove.registry.team import sign_version
-from alcove.registry.tree import Tree
 from alcove.runtime.errors import InputError, ProgramError
 from alcove.sdk import AnswerError, Client, IntegrityError
 from alcove.sdk.testing import FolderTransport, HandClock
@@ -35,8 +35,8 @@ class Released:
         clock = HandClock(NOW)
         keyring = create_keys(folder / "keys", teams={"text": ["language_id"]})
         self.folder = folder / "tree"
-        initialise_tree(self.folder, keyring, {"text": ["language_id"]}, clock=clock)
-        tree = Tree(self.folder, keys=keyring.online, blobs=open_blob_store(self.folder / "blobs"), clock=clock)
+        initialize_repository(self.folder, keyring, {"text": ["language_id"]}, clock=clock)
+        tree = Repository(self.folder, keys=keyring.online, blobs=open_blob_store(self.folder / "blobs"), clock=clock)
         refs = {}
         for version in (BASELINE, UPDATE):
             program = program_path(version).read_bytes()
@@ -196,4 +196,4 @@ def test_device_side_inspection_refuses_what_is_no_program() -> None:
     from alcove.sdk.engine import NativeEngine
 
     with pytest.raises(ProgramRefusedError):
-        NativeEngine().inspector.inspect("int8", b"nonsense")
+        NativeEngine().verifier.inspect("int8", b"nonsense")

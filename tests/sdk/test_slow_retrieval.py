@@ -4,7 +4,7 @@ import itertools
 from pathlib import Path
 
 import pytest
-from alcove.registry.client import TreeClient
+from alcove.registry.client import RepositoryClient
 from alcove.registry.errors import FetchError
 from alcove.sdk.egress import Egress, TufFetcher
 
@@ -15,10 +15,10 @@ def test_slow_retrieval_attack_is_given_up_and_costs_nothing(server: TreeServer,
     """Below the least pace, by a clock that is set by hand; the same device is right at its next check-in."""
     root = (server.folder / "metadata" / "1.root.json").read_bytes()
 
-    def device(seconds_a_look: int) -> tuple[TreeClient, Egress]:
+    def device(seconds_a_look: int) -> tuple[RepositoryClient, Egress]:
         ticks = itertools.count(0, seconds_a_look)
         egress = Egress(server.url, monotonic_s=lambda: float(next(ticks)))
-        return TreeClient(tmp_path / "device", TufFetcher(egress, server.url), server.url, root), egress
+        return RepositoryClient(tmp_path / "device", TufFetcher(egress, server.url), server.url, root), egress
 
     client, egress = device(0)
     client.refresh()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from alcove.registry.errors import MissingTargetError, ProgramRefusedError, RollbackError, VersionHaltedError
-from alcove.registry.inspection import ProgramFacts
+from alcove.registry.program_verification import ProgramFacts
 from alcove.sdk import DeviceAttributes, IntegrityError, RuntimeTooOldError, VersionChange
 from alcove.sdk.limits import ALL_VERSIONS_BYTES
 from alcove.sdk.state import FeatureSlots
@@ -307,7 +307,7 @@ def test_version_below_its_teams_floor_leaves_its_slot(device: Device, is_frozen
     """Whatever the policy says, and before anything else is fetched; a freeze does not keep it."""
     client = device.client()
     client.sync()
-    device.world.raise_floor("1.5.0")
+    device.world.raise_min_version("1.5.0")
     if is_frozen:
         device.world.halt(is_frozen=True)
     result = client.sync()
@@ -324,7 +324,7 @@ def test_floor_holds_for_a_feature_that_the_policy_leaves_out(device: Device) ->
     """The honest compiler drops what is below its floor, and a stolen policy key may: the version goes all the same."""
     client = device.client()
     client.sync()
-    device.world.raise_floor("5.0.0")
+    device.world.raise_min_version("5.0.0")
     device.world.drop_from_policy()
     result = client.sync()
     assert (result.changed, result.error) == ((VersionChange(FEATURE, "1.0.0", "baseline", "baseline"),), None)
@@ -335,7 +335,7 @@ def test_floor_holds_even_if_the_policy_cannot_be_read(device: Device) -> None:
     """A server that withholds the policy does not keep a forbidden version alive."""
     client = device.client()
     client.sync()
-    device.world.raise_floor("1.5.0")
+    device.world.raise_min_version("1.5.0")
     device.world.set_policy("2.0.0")
     for policy in (device.world.folder / "targets" / "policy").iterdir():
         policy.write_bytes(b"{}")
@@ -395,14 +395,14 @@ class Refusing(FakeEngine):
 
         def inspect(self, variant: str, program: bytes) -> ProgramFacts:
             """Return what the program says."""
-            return FakeEngine().inspector.inspect(variant, program)
+            return FakeEngine().verifier.inspect(variant, program)
 
         def certify(self, variant: str, program: bytes) -> None:
             """Refuse."""
             raise ProgramRefusedError(variant, "output 0 of sample 0 differs")
 
     @property
-    def inspector(self) -> "Refusing.Inspector":
+    def verifier(self) -> "Refusing.Inspector":
         """Return what refuses."""
         return Refusing.Inspector()
 
@@ -449,13 +449,13 @@ def test_manifest_that_lies_about_its_program_is_refused(device: Device) -> None
 
         def inspect(self, variant: str, program: bytes) -> ProgramFacts:
             """Return facts with another memory ceiling."""
-            facts = FakeEngine().inspector.inspect(variant, program)
+            facts = FakeEngine().verifier.inspect(variant, program)
             return ProgramFacts(facts.signature, facts.memory_ceiling_bytes + 1, facts.certificate_sha256)
 
         def certify(self, variant: str, program: bytes) -> None:
             """Accept."""
 
-    device.world.push("3.0.0", fake_program("three"), inspector=Lying())
+    device.world.push("3.0.0", fake_program("three"), verifier=Lying())
     device.world.set_policy("3.0.0")
     result = device.client().sync()
     assert isinstance(result.error, ProgramRefusedError)

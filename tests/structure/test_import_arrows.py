@@ -90,7 +90,7 @@ def test_the_contracts_of_imports_hold(copy: Path, check: Callable[[Path], subpr
     [
         ("import alcove.sdk\n", "runtime/wrong.py"),
         ("def f():\n    from alcove.platform.stats import compare\n", "sdk/wrong.py"),
-        ("from alcove.registry import tree\n", "privacy/wrong.py"),
+        ("from alcove.registry import repository\n", "privacy/wrong.py"),
         ("from alcove.platform.store import Store\n", "platform/domain/wrong.py"),
         ("from alcove.platform.server import serve\n", "platform/services/wrong.py"),
         ("from alcove.features import language_id\n", "platform/server/wrong.py"),

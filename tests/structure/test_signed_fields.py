@@ -9,11 +9,11 @@ from unittest import mock
 import pytest
 from alcove.registry import limits
 from alcove.registry._tuf import Metadata
-from alcove.registry.lifts import Lift
 from alcove.registry.manifest import Manifest
 from alcove.registry.policy import Halt, Policy
-from alcove.registry.team import lift_halt, next_team_metadata, raise_floor
-from alcove.registry.testing import TreeWorld
+from alcove.registry.reinstatements import Reinstatement
+from alcove.registry.team import next_team_metadata, raise_min_version, reinstate
+from alcove.registry.testing import RepositoryFixture
 from pydantic import BaseModel
 
 ROLES = ("root", "targets", "snapshot", "timestamp", "policy", "halt", "team-NAME", "bin-NAME-HEX")
@@ -67,7 +67,7 @@ def of_schema(schema: dict[str, Any], known: dict[str, Any], place: str = "") ->
 @pytest.fixture
 def signed(tmp_path: Path) -> dict[str, set[str]]:
     """Fields of each document of a tree that uses everything."""
-    world = TreeWorld(tmp_path)
+    world = RepositoryFixture(tmp_path)
     world.push(world.package())
     with mock.patch.object(limits, "BIN_VERSIONS", 1):
         for version in ("1.0.0", "1.1.0"):
@@ -75,9 +75,9 @@ def signed(tmp_path: Path) -> dict[str, set[str]]:
     world.tree.publish_policy("messenger", world.policy(1).to_bytes())
     world.tree.publish_halt("messenger", Halt(app="messenger", serial=1).to_bytes())
     team = next_team_metadata(world.tree.state(), "speech", expires_s=world.clock.now_s() + 86_400)
-    raise_floor("team-speech", team.signed, "bandwidth", "1.0.0")
-    lift = Lift(app="messenger", feature="bandwidth", manifest_sha256="0" * 64, serial=1)
-    lift_halt("team-speech", team.signed, lift)
+    raise_min_version("team-speech", team.signed, "bandwidth", "1.0.0")
+    lift = Reinstatement(app="messenger", feature="bandwidth", manifest_sha256="0" * 64, serial=1)
+    reinstate("team-speech", team.signed, lift)
     team.sign(world.keys.teams["speech"])
     world.publish_anyway("team-speech", team)
     found: dict[str, set[str]] = {}

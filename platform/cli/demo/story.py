@@ -35,7 +35,7 @@ from alcove.platform.client import push_package
 from alcove.platform.client.errors import ClientError
 from alcove.platform.client.experiment_models import Arm
 from alcove.platform.services.auth.local import list_local_audit
-from alcove.registry.client import TreeClient
+from alcove.registry.client import RepositoryClient
 from alcove.registry.errors import RegistryError
 from alcove.registry.keys import load_signer
 from alcove.runtime import AlcoveRuntimeError, load
@@ -230,7 +230,7 @@ class Story:
     def _installed(self, http: str) -> tuple[Policy, Mapping[str, Model]]:
         """Return the policy and the programs that the fleet's client verified and installed, those of all arms."""
         slots, files, egress = SlotStore(self._places.fleet, Files()), Files(), Egress(http)
-        tree = TreeClient(slots.metadata_folder, TufFetcher(egress, http), http, self._places.root.read_bytes())
+        tree = RepositoryClient(slots.metadata_folder, TufFetcher(egress, http), http, self._places.root.read_bytes())
         tree.refresh()
         policy = tree.policy(APP)
         installer = Installer(slots, files, egress, NativeEngine())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from alcove.platform.client import PlatformClient
 from alcove.platform.services.auth.local import create_local_token
-from alcove.registry.ceremony import initialise_tree
+from alcove.registry.ceremony import initialize_repository
 from alcove.registry.keys import create_keys
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def prepare(places: Places) -> Tokens:
     keyring = create_keys(places.keys, teams=teams)
     (places.keys / "online").rename(places.server_keys)  # a server does not start beside the keys of others
     places.server.mkdir(mode=0o700)
-    initialise_tree(places.tree, keyring, teams)
+    initialize_repository(places.tree, keyring, teams)
     team, _ = create_local_token(places.server, f"team:{TEAM}", lifetime_s=TOKEN_LIFETIME_S)
     operator, _ = create_local_token(places.server, "operator", lifetime_s=TOKEN_LIFETIME_S)
     return Tokens(team, operator)

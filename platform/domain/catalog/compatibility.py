@@ -5,14 +5,14 @@ reads must still be there, at its place, under its name.  A program may give mor
 known ones, another label.  There is no way to break it on purpose, whatever the version number: that is a new feature.
 """
 
-from alcove.registry.manifest import PortSignature, Signature
+from alcove.registry.manifest import ModelSignature, PortSignature
 
 __all__ = ["differences"]
 
 _SHOWN = 5  # labels in a sentence
 
 
-def differences(before: Signature, after: Signature) -> list[str]:
+def differences(before: ModelSignature, after: ModelSignature) -> list[str]:
     """Return what an app that calls `before` would trip over in `after`, a sentence each; empty: nothing."""
     found = []
     if len(after.inputs) != len(before.inputs):

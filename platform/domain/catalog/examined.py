@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Self, TypeVar
 
 from alcove.registry.errors import ProgramRefusedError
-from alcove.registry.examination import Anatomy, Parity, ProgramExaminer
+from alcove.registry.program_validation import Parity, ProgramSummary, ProgramValidator
 
 __all__ = ["Examined"]
 
@@ -23,11 +23,11 @@ class Examined:
     """
 
     parity: Parity | str
-    anatomy: Anatomy | str
+    anatomy: ProgramSummary | str
     latency_ms: float | str
 
     @classmethod
-    def by(cls, examiner: ProgramExaminer, variant: str, program: bytes) -> Self:
+    def by(cls, examiner: ProgramValidator, variant: str, program: bytes) -> Self:
         """Return what an examiner says of a program."""
 
         def figure(ask: Callable[[str, bytes], _Figure]) -> _Figure | str:
@@ -49,7 +49,7 @@ class Examined:
         parity, anatomy, latency = (told[name] for name in ("parity", "anatomy", "latency_ms"))
         return cls(
             parity if isinstance(parity, str) else Parity(**parity),
-            anatomy if isinstance(anatomy, str) else Anatomy(**anatomy),
+            anatomy if isinstance(anatomy, str) else ProgramSummary(**anatomy),
             latency if isinstance(latency, str) else float(latency),
         )
 

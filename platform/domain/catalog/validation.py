@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from alcove.platform.domain.catalog.compatibility import differences
 from alcove.platform.domain.catalog.examined import Examined
 from alcove.platform.domain.catalog_records import CheckResult, FeatureRules
-from alcove.registry.examination import Anatomy, Parity
 from alcove.registry.manifest import Manifest, Variant
+from alcove.registry.program_validation import Parity, ProgramSummary
 
 __all__ = ["validate"]
 
@@ -76,7 +76,7 @@ def _latency(variant: str, latency_ms: float | str, most_ms: float) -> CheckResu
     return CheckResult("latency", variant, is_passed=is_passed, figure=f"{latency_ms:.3g} ms", bound=bound)
 
 
-def _anatomy(variant: str, anatomy: Anatomy | str, allowed: tuple[str, ...]) -> tuple[CheckResult, CheckResult]:
+def _anatomy(variant: str, anatomy: ProgramSummary | str, allowed: tuple[str, ...]) -> tuple[CheckResult, CheckResult]:
     allowed_text = f"only {', '.join(allowed)}" if allowed else ""
     if isinstance(anatomy, str):
         return (

@@ -6,7 +6,7 @@ no device.  Segments of a layer are apart over all features: that is what a laye
 
 from collections.abc import Iterable
 
-from alcove.platform.domain.audience import audience_of
+from alcove.platform.domain.audience import parse_optional_audience
 from alcove.platform.domain.errors import OverlappingClaimError
 from alcove.platform.domain.records import ExperimentRecord, SegmentRecord
 from alcove.registry.policy.audience import overlap_witness
@@ -36,7 +36,7 @@ def conflict(one: ExperimentRecord, other: ExperimentRecord) -> str | None:
         return f"it has buckets {_text(other.segment)} of layer {one.segment.layer!r}, asked for {_text(one.segment)}"
     if one.feature != other.feature:
         return None
-    witness = overlap_witness(audience_of(one.audience), audience_of(other.audience))
+    witness = overlap_witness(parse_optional_audience(one.audience), parse_optional_audience(other.audience))
     if witness is None:
         return None
     known = ", ".join(f"{name}={getattr(witness, name)}" for name in sorted(witness.values))

@@ -22,10 +22,10 @@ from alcove.platform.domain.records import (
 )
 from alcove.platform.domain.rollouts.machine import LIVE
 from alcove.registry.errors import VersionHaltedError
-from alcove.registry.floors import is_below
-from alcove.registry.lifts import Lift, without_lifted
 from alcove.registry.limits import HALTED_MAX
+from alcove.registry.min_versions import is_below
 from alcove.registry.policy import Halt, HaltedVersion, VersionRef, policy_from_bytes
+from alcove.registry.reinstatements import Reinstatement, without_reinstated
 
 __all__ = ["AppSnapshot", "Entry", "PolicyDocument", "check_runnable"]
 
@@ -86,7 +86,7 @@ class AppSnapshot:
     states: Mapping[tuple[str, str], VersionState] = field(default_factory=dict)
     rules: Mapping[str, FeatureRules] = field(default_factory=dict)
     floors: Mapping[str, str] = field(default_factory=dict)
-    lifts: Mapping[str, tuple[Lift, ...]] = field(default_factory=dict)
+    lifts: Mapping[str, tuple[Reinstatement, ...]] = field(default_factory=dict)
     policy: PolicyDocument | None = None
     halt: Halt | None = None
     entries: tuple[Entry, ...] = ()
@@ -155,7 +155,9 @@ class AppSnapshot:
         rules = policy_from_bytes(policy).features.get(feature)
         if rules is None or rules.default.manifest_sha256 == version.manifest_sha256:
             return None
-        after = self if self.last_halt is None else replace(self, last_halt=without_lifted(self.last_halt, self.lifts))
+        after = (
+            self if self.last_halt is None else replace(self, last_halt=without_reinstated(self.last_halt, self.lifts))
+        )
         try:
             after.check_may_run(feature, rules.default)
         except (VersionHaltedError, VersionRevokedError, NotReleasedError, BelowFloorError):
@@ -169,7 +171,7 @@ class AppSnapshot:
             InvalidFieldError: the document would name more versions than a device reads.
         """
         known = self.halt or self.last_halt or Halt(app=self.app, serial=0)
-        before = without_lifted(known, self.lifts)
+        before = without_reinstated(known, self.lifts)
         item = HaltedVersion(feature=feature, version=version)
         if item in before.halted:
             return self

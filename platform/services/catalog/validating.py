@@ -19,7 +19,7 @@ from alcove.platform.store.catalog import add_validation, rules_of
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import get_version, previous_version
 from alcove.registry.manifest import Manifest
-from alcove.registry.tree import Tree
+from alcove.registry.repository import Repository
 
 __all__ = ["Validator"]
 
@@ -35,7 +35,7 @@ class Validator:
     """
 
     store: Store
-    tree: Tree
+    tree: Repository
     checks: ProgramChecks
 
     async def examine(self, feature: str, version: str) -> tuple[CheckResult, ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, Self
 
 from alcove.platform.domain.catalog.examined import Examined
-from alcove.registry import examination, inspection
+from alcove.registry import program_validation, program_verification
 from alcove.registry.blobs import BlobStore
 from alcove.registry.errors import DeltaError, IntegrityError, MissingBlobError, ProgramRefusedError
 from alcove.registry.manifest import Manifest, Variant
@@ -115,7 +115,7 @@ def answer(
     """
     if kind == EXAMINE:
         program = read(job["program"])
-        return Examined.by(examination.RuntimeExaminer(alarm), job["variant"], program).to_json()
+        return Examined.by(program_validation.RuntimeValidator(alarm), job["variant"], program).to_json()
     manifest = Manifest.from_bytes(bytes.fromhex(job["manifest"]))
     variant = next(one for one in manifest.variants if one.name == job["variant"])
     try:
@@ -125,7 +125,7 @@ def answer(
             read(variant.sha256),
             delta=read,
             base=read,
-            inspector=inspection.RuntimeInspector(alarm=alarm),
+            verifier=program_verification.RuntimeVerifier(alarm=alarm),
         )
     except ProgramRefusedError as error:
         return {"refused": error.reason}

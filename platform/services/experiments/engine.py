@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from alcove.platform.domain import limits
-from alcove.platform.domain.audience import checked_audience
+from alcove.platform.domain.audience import validate_audience
 from alcove.platform.domain.checks import check, check_etag, fields_named
 from alcove.platform.domain.errors import InvalidFieldError, ResultsRefusedError
 from alcove.platform.domain.experiment_records import ExperimentPlan
@@ -229,7 +229,7 @@ async def _placed(uow: UnitOfWork, spec: ExperimentSpec, record: ExperimentRecor
         NotFoundError: there is no such layer.
         OverlappingClaimError: a device could be in it and in one that runs.
     """
-    record = replace(record, audience=checked_audience(spec.audience), segment=spec.segment)
+    record = replace(record, audience=validate_audience(spec.audience), segment=spec.segment)
     if record.segment is not None:
         await get_layer(uow.session, record.app, record.segment.layer)
     record = _checked(record)

@@ -7,8 +7,8 @@ from alcove.platform.store.catalog import rules_of
 from alcove.platform.store.publications import Publication, add_publication, halted_apps, last_publication
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import find_version
-from alcove.registry.lifts import without_lifted
 from alcove.registry.policy import VersionRef, halt_from_bytes
+from alcove.registry.reinstatements import without_reinstated
 
 __all__ = ["check_may_run", "decide_policy", "drop_lifted"]
 
@@ -35,7 +35,7 @@ async def drop_lifted(uow: UnitOfWork) -> None:
         if last is None:
             continue
         before = halt_from_bytes(last.document)
-        after = without_lifted(before, uow.lifts)
+        after = without_reinstated(before, uow.lifts)
         if after == before:
             continue
         halt = after.model_copy(update={"serial": before.serial + 1})

@@ -16,7 +16,7 @@ _log = structlog.get_logger()
 
 
 class SignedTree(Protocol):
-    """What publishing needs of `alcove.registry.tree.Tree`; every call may be repeated."""
+    """What publishing needs of `alcove.registry.repository.Repository`; every call may be repeated."""
 
     def publish_policy(self, app: str, policy_bytes: bytes) -> bool:
         """Sign and publish a policy document; False if it is published already."""

@@ -1,6 +1,6 @@
 """Removes blobs that nothing names (garbage collection), beside servers that publish.
 
-The rules are `alcove.registry.collection`'s.  Here are the database's lock, for servers on other machines, and the
+The rules are `registry.garbage_collection`'s.  Here are the database's lock, for servers on other machines, and the
 rows: what a row names is kept too, so that a tree restored from a backup loses nothing that it may yet get back.
 """
 
@@ -12,9 +12,9 @@ from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.store import Store
 from alcove.platform.store.manifests import listed_manifests
 from alcove.registry.blobs import StoredBlob
-from alcove.registry.collection import GRACE_MIN_S, find_garbage, remove_garbage
+from alcove.registry.garbage_collection import GRACE_MIN_S, find_garbage, remove_garbage
 from alcove.registry.manifest import Manifest
-from alcove.registry.tree import Tree
+from alcove.registry.repository import Repository
 
 __all__ = ["Collected", "collect"]
 
@@ -41,7 +41,7 @@ class Collected:
 
 async def collect(
     store: Store | None,
-    tree: Tree,
+    tree: Repository,
     lock: AbstractAsyncContextManager[None],
     *,
     now_s: int,

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from alcove.platform.domain.errors import StoreDamagedError
 from alcove.platform.store import Store
 from alcove.platform.store.manifests import ListedManifest, PublishedDocument, last_published, listed_manifests
-from alcove.registry.checks import CheckReport, Problem
+from alcove.registry.audit import AuditProblem, AuditReport
 from alcove.registry.errors import IntegrityError, MissingTargetError, PublishError, RegistryError
 from alcove.registry.layout import halt_path, policy_path
 from alcove.registry.manifest import Manifest, manifest_path
 from alcove.registry.policy.document import halt_from_bytes, policy_from_bytes
-from alcove.registry.tree import Tree
-from alcove.registry.trust import TreeState
+from alcove.registry.repository import Repository
+from alcove.registry.trust import TrustedState
 from sqlalchemy import text
 
 __all__ = ["StoreReport", "inspect_store"]
@@ -34,9 +34,9 @@ class StoreReport:
         problems: what is wrong, of the tree first.
     """
 
-    tree: CheckReport
+    tree: AuditReport
     row_count: int
-    problems: tuple[Problem, ...]
+    problems: tuple[AuditProblem, ...]
 
     @property
     def is_sound(self) -> bool:
@@ -44,7 +44,7 @@ class StoreReport:
         return not self.problems
 
 
-async def inspect_store(store: Store | None, tree: Tree) -> StoreReport:
+async def inspect_store(store: Store | None, tree: Repository) -> StoreReport:
     """Return what could be proved; a server may be running, and what it publishes meanwhile is no fault.
 
     Args:
@@ -90,28 +90,28 @@ async def _check_file(store: Store) -> None:
         raise StoreDamagedError(store.where, "; ".join(found))
 
 
-def _row_problems(item: ListedManifest, state: TreeState) -> list[Problem]:
+def _row_problems(item: ListedManifest, state: TrustedState) -> list[AuditProblem]:
     path = manifest_path(item.feature, item.version)
     thing = f"row of {path}"
     seen = hashlib.sha256(item.manifest).hexdigest()
     if seen != item.manifest_sha256:
-        return [Problem(thing, IntegrityError(thing, expected=item.manifest_sha256, seen=seen))]
+        return [AuditProblem(thing, IntegrityError(thing, expected=item.manifest_sha256, seen=seen))]
     target = state.find(path)
     if target is None:
-        return [Problem(thing, MissingTargetError(path))]
+        return [AuditProblem(thing, MissingTargetError(path))]
     if target.hashes["sha256"] != seen:
-        return [Problem(thing, IntegrityError(thing, expected=target.hashes["sha256"], seen=seen))]
+        return [AuditProblem(thing, IntegrityError(thing, expected=target.hashes["sha256"], seen=seen))]
     try:
         manifest = Manifest.from_bytes(item.manifest)
     except RegistryError as error:
-        return [Problem(thing, error)]
+        return [AuditProblem(thing, error)]
     if (manifest.feature, manifest.version, manifest.team) != (item.feature, item.version, item.team):
         named = f"{manifest.feature} {manifest.version} of {manifest.team}"
-        return [Problem(thing, PublishError(f"{thing}, team {item.team}, holds the manifest of {named}"))]
+        return [AuditProblem(thing, PublishError(f"{thing}, team {item.team}, holds the manifest of {named}"))]
     return []  # its blobs were proved with the tree's, under the same digest
 
 
-def _unlisted(tree: Tree, listed: set[tuple[str, str]]) -> list[tuple[str, str]]:
+def _unlisted(tree: Repository, listed: set[tuple[str, str]]) -> list[tuple[str, str]]:
     try:
         return [
             (manifest.feature, manifest.version)
@@ -122,12 +122,12 @@ def _unlisted(tree: Tree, listed: set[tuple[str, str]]) -> list[tuple[str, str]]
         return []  # named by the tree's own report
 
 
-def _unlisted_problem(feature: str, version: str) -> Problem:
+def _unlisted_problem(feature: str, version: str) -> AuditProblem:
     error = PublishError(f"{feature} {version} is published and not listed: the next start of a server lists it")
-    return Problem(f"row of {manifest_path(feature, version)}", error)
+    return AuditProblem(f"row of {manifest_path(feature, version)}", error)
 
 
-def _document_problem(row: PublishedDocument, tree: Tree) -> Problem | None:
+def _document_problem(row: PublishedDocument, tree: Repository) -> AuditProblem | None:
     """Compare what was said to be published with what the tree holds: that, or what was published since."""
     is_halt = row.kind == "halt"
     path = halt_path(row.app) if is_halt else policy_path(row.app)
@@ -135,13 +135,13 @@ def _document_problem(row: PublishedDocument, tree: Tree) -> Problem | None:
         said = halt_from_bytes(row.document) if is_halt else policy_from_bytes(row.document)
         current = tree.halt(row.app) if is_halt else tree.policy(row.app)
     except RegistryError as error:
-        return Problem(f"row of {path}", error)
+        return AuditProblem(f"row of {path}", error)
     if (said.serial, said.app) != (row.serial, row.app):
         named = f"serial {said.serial} of {said.app}"
-        return Problem(f"row of {path}", PublishError(f"row of {path}, serial {row.serial}, holds {named}"))
+        return AuditProblem(f"row of {path}", PublishError(f"row of {path}, serial {row.serial}, holds {named}"))
     if current is None:
-        return Problem(path, MissingTargetError(path))
+        return AuditProblem(path, MissingTargetError(path))
     if current.serial > said.serial or current == said:
         return None
     problem = f"{path}: serial {said.serial} was published, the tree has another document, of serial {current.serial}"
-    return Problem(path, PublishError(problem))
+    return AuditProblem(path, PublishError(problem))

@@ -22,7 +22,7 @@ from alcove.platform.store.versions import add_version, find_version
 from alcove.registry.clock import Clock
 from alcove.registry.errors import MissingBlobError, PublishError, VersionExistsError
 from alcove.registry.manifest import Manifest, Variant
-from alcove.registry.tree import Tree
+from alcove.registry.repository import Repository
 
 __all__ = ["VersionPublisher"]
 
@@ -42,7 +42,7 @@ class VersionPublisher:
     """
 
     store: Store
-    tree: Tree
+    tree: Repository
     lock: AbstractAsyncContextManager[None]
     clock: Clock
     checks: ProgramChecks

@@ -2,7 +2,7 @@
 
 Three locks, from the inside out, each for what the one before cannot see:
 
-    the folder's     processes on this machine                       (alcove.registry.tree)
+    the folder's     processes on this machine                       (alcove.registry.repository)
     the database's   servers on other machines that share it         (Store.hold_tree; only with PostgreSQL)
     this object's    tasks of this server
 

@@ -29,8 +29,8 @@ from alcove.platform.domain.errors import (
     UploadBusyError,
 )
 from alcove.registry.blobs import BlobStore
-from alcove.registry.collection import RENEW_S
 from alcove.registry.errors import StorageError
+from alcove.registry.garbage_collection import RENEW_S
 from alcove.registry.limits import PROGRAM_MAX_BYTES
 
 __all__ = ["KEPT_S", "UPLOAD", "check_size", "is_stored", "receive_blob", "received_bytes"]

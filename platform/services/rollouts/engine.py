@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 
-from alcove.platform.domain.audience import check_wider, checked_audience
+from alcove.platform.domain.audience import check_wider, validate_audience
 from alcove.platform.domain.checks import check, check_reason
 from alcove.platform.domain.errors import IllegalTransitionError, NotFoundError, OwnApprovalError
 from alcove.platform.domain.records import RolloutRecord, RolloutState
@@ -64,7 +64,7 @@ async def create(uow: UnitOfWork, spec: RolloutSpec) -> RolloutRecord:
         updated_at_s=uow.now_s,
         policy_serial=0,
         plan=checked_plan(spec.plan),
-        audience=checked_audience(spec.audience),
+        audience=validate_audience(spec.audience),
     )
     record = await add_rollout(uow.session, record)
     details: dict[str, object] = {"plan": asdict(record.plan)} if record.plan.stages else {}
@@ -91,7 +91,7 @@ async def update(uow: UnitOfWork, rollout_id: str, change_of: Callable[[RolloutS
         allowed = allowed_actions(before.state)
         raise IllegalTransitionError("rollout", rollout_id, before.state, "update", allowed)
     wanted = change_of(RolloutSpec(before.app, before.feature, before.version, before.plan, before.audience))
-    plan, audience = checked_plan(wanted.plan), checked_audience(wanted.audience)
+    plan, audience = checked_plan(wanted.plan), validate_audience(wanted.audience)
     check_update(before, plan)
     if before.state is not RolloutState.DRAFT:
         check_wider(before.audience, audience)

@@ -11,7 +11,7 @@ from alcove.platform.server.guard import check_keys, hold_data_folder, load_keys
 from alcove.platform.server.settings import Settings
 from alcove.registry.online_keys import load_online_keys
 from alcove.registry.policy import Halt
-from alcove.registry.tree import Tree
+from alcove.registry.repository import Repository
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from tests.platform.cli.terminal import Said, alcove
@@ -48,9 +48,9 @@ def accept(place: Path, *files: Path) -> Said:
     return alcove("keys", "accept", *files, "--data-dir", place / "server", "--keys", place / "server-keys", "--json")
 
 
-def online(place: Path) -> Tree:
+def online(place: Path) -> Repository:
     """The tree with the keys that the server would load."""
-    return Tree(place / "server" / "tree", keys=load_online_keys(place / "server-keys"))
+    return Repository(place / "server" / "tree", keys=load_online_keys(place / "server-keys"))
 
 
 def test_root_becomes_two_of_three_by_files_that_are_passed_round(place: Path) -> None:

@@ -13,8 +13,8 @@ from alcove.platform.cli.program_diff import ProgramFigures, Side, compare, figu
 from alcove.platform.client import PlatformClient
 from alcove.registry.delta import apply_delta
 from alcove.registry.errors import ProgramRefusedError
-from alcove.registry.examination import RuntimeExaminer
 from alcove.registry.manifest import Manifest
+from alcove.registry.program_validation import RuntimeValidator
 from alcove.runtime.format.reader import read_spec
 from alcove.runtime.format.spec import DType, Storage
 from alcove.runtime.format.writer import write_program
@@ -232,7 +232,7 @@ def test_what_names_no_version_is_told(shop: Shop, kind: str, tmp_path: Path) ->
 
 def test_every_nan_in_a_weight_is_found(programs: tuple[Path, Path]) -> None:
     """One NaN in each weight in turn, at its first and last element: counted, and the weight named."""
-    examiner = RuntimeExaminer()
+    examiner = RuntimeValidator()
     spec = read_spec(programs[0].read_bytes())
     weights = [
         index for index, tensor in enumerate(spec.tensors)

@@ -3,16 +3,16 @@
 import pytest
 import typer
 from alcove.platform.cli.pushing import read_needs
-from alcove.registry.manifest import Needs
+from alcove.registry.manifest import Requirements
 
 GIB = 1 << 30
 
 
 def test_needs_are_read_from_a_command_line() -> None:
     """Units of memory, any order."""
-    assert read_needs("f32:memory=4GiB,cores=4") == ("f32", Needs(memory_bytes=4 * GIB, cores=4))
-    assert read_needs("x:isa=neon,memory=512MiB") == ("x", Needs(isa="neon", memory_bytes=512 << 20))
-    assert read_needs("x:memory=7") == ("x", Needs(memory_bytes=7))
+    assert read_needs("f32:memory=4GiB,cores=4") == ("f32", Requirements(memory_bytes=4 * GIB, cores=4))
+    assert read_needs("x:isa=neon,memory=512MiB") == ("x", Requirements(isa="neon", memory_bytes=512 << 20))
+    assert read_needs("x:memory=7") == ("x", Requirements(memory_bytes=7))
 
 
 @pytest.mark.parametrize(

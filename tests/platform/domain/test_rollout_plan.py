@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from alcove.platform.domain.audience import check_wider, checked_audience
+from alcove.platform.domain.audience import check_wider, validate_audience
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.limits import GUARDRAILS_MAX, MINIMUM_COHORT_DEFAULT, STAGE_MAX_S, STAGES_MAX
 from alcove.platform.domain.records import RolloutRecord, RolloutState
@@ -107,8 +107,8 @@ def test_a_begun_rollout_keeps_what_its_reports_are_compared_by() -> None:
 def test_an_audience_is_kept_in_its_one_spelling_or_refused() -> None:
     """Two spellings of one audience are the same text; what means nothing is named."""
     one, other = "os in (ios) and app_version >= 2.1", "app_version >= 2.1.0   and os == ios"
-    assert checked_audience(one) == checked_audience(other) != ""
-    assert checked_audience("  ") == ""
+    assert validate_audience(one) == validate_audience(other) != ""
+    assert validate_audience("  ") == ""
     for wrong, told in (
         ("shoe_size == 46", "no device has the attribute 'shoe_size'"),
         ("os in (", "character 8"),
@@ -118,7 +118,7 @@ def test_an_audience_is_kept_in_its_one_spelling_or_refused() -> None:
         ("os in (ios) and region in (AT) and locale in (de) and memory_mb >= 8192", "at most 3 attributes"),
     ):
         with pytest.raises(InvalidFieldError, match="audience") as refusal:
-            checked_audience(wrong)
+            validate_audience(wrong)
         assert told in str(refusal.value)
 
 
@@ -137,7 +137,7 @@ def test_an_audience_is_kept_in_its_one_spelling_or_refused() -> None:
 )
 def test_the_audience_of_a_live_rollout_only_grows(before: str, after: str, is_allowed: bool) -> None:
     """No device that takes part is left out."""
-    before, after = checked_audience(before), checked_audience(after)
+    before, after = validate_audience(before), validate_audience(after)
     if is_allowed:
         check_wider(before, after)
     else:

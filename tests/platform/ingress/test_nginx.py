@@ -12,7 +12,7 @@ import pytest
 from alcove.platform.cli.demo.reporting import HEADERS
 from alcove.platform.testing import Served, ServerWorld
 from alcove.platform.testing.nginx import NGINX_CONFIGURATION, running_nginx
-from alcove.registry.client import TreeClient
+from alcove.registry.client import RepositoryClient
 from alcove.sdk.egress import Egress, TufFetcher
 
 FEATURE = "text_00"
@@ -137,7 +137,7 @@ def test_nothing_else_is_served(front: Front, path: str) -> None:
 def test_device_reads_the_tree_through_nginx(front: Front, tmp_path: Path) -> None:
     """With our client and its own way to the network: refresh, manifest, and a program's bytes."""
     egress = Egress(front.url)
-    tree = TreeClient(
+    tree = RepositoryClient(
         tmp_path / "device", TufFetcher(egress, front.url), front.url, trusted_root=front.world.tree.root_bytes()
     )
     tree.refresh()

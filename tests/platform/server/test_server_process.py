@@ -33,8 +33,8 @@ from alcove.platform.server.serve import run
 from alcove.platform.server.settings import Settings
 from alcove.platform.testing import Served, ServerWorld
 from alcove.registry.keys import ONLINE_ROLES, load_signer
+from alcove.registry.repository import Repository
 from alcove.registry.signers import key_to_bytes
-from alcove.registry.tree import Tree
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from pydantic import ValidationError
 
@@ -60,7 +60,7 @@ def check_start(settings: Settings) -> None:
     with hold_data_folder(settings):
         refuse_foreign_keys(settings)
         keys = load_keys(settings)
-        check_keys(settings, keys, Tree(settings.tree).state())
+        check_keys(settings, keys, Repository(settings.tree).state())
 
 
 @pytest.mark.parametrize("key", FOREIGN)

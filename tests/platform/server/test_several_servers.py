@@ -17,10 +17,10 @@ from alcove.platform.services.publishing import HeldDisk, TreeLock
 from alcove.platform.store import Store, dialects
 from alcove.platform.testing import Served, ServerWorld
 from alcove.platform.testing.postgres import PostgresServer
-from alcove.registry import inspection
+from alcove.registry import program_verification
 from alcove.registry.errors import StorageError
-from alcove.registry.testing import PretendInspector, TreeWorld
-from alcove.registry.tree import Tree
+from alcove.registry.repository import Repository
+from alcove.registry.testing import FakeVerifier, RepositoryFixture
 from pydantic import SecretStr
 
 TEAMS = {"text": tuple(f"text_{n:02d}" for n in range(8)), "speech": tuple(f"speech_{n:02d}" for n in range(8))}
@@ -29,7 +29,7 @@ TEAMS = {"text": tuple(f"text_{n:02d}" for n in range(8)), "speech": tuple(f"spe
 @pytest.fixture(autouse=True)
 def pretended_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process, too, takes pretended programs for real ones."""
-    monkeypatch.setattr(inspection, "RuntimeInspector", PretendInspector)
+    monkeypatch.setattr(program_verification, "RuntimeVerifier", FakeVerifier)
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ async def test_who_has_lost_the_lock_writes_nothing_more(
     tmp_path: Path, two: list[Store], postgres: PostgresServer
 ) -> None:
     """The connection breaks at each step of a publication in turn: what was published by then stands, nothing else."""
-    world = await asyncio.to_thread(TreeWorld, tmp_path / "tree")
+    world = await asyncio.to_thread(RepositoryFixture, tmp_path / "tree")
     await asyncio.to_thread(world.push, world.package())
     lock = TreeLock(two[0])
 
@@ -206,7 +206,7 @@ async def test_who_has_lost_the_lock_writes_nothing_more(
 
     for break_at in range(20):
         serial = break_at + 1
-        tree = Tree(world.tree.folder, keys=world.keys.online, clock=world.clock, files=Breaking(lock))
+        tree = Repository(world.tree.folder, keys=world.keys.online, clock=world.clock, files=Breaking(lock))
         before = world.tree.state().timestamp.version
         refused: StorageError | None = None
         try:
@@ -220,7 +220,7 @@ async def test_who_has_lost_the_lock_writes_nothing_more(
         assert world.tree.state().timestamp.version == before
         # The other server publishes at once, and is not disturbed by what the first one left.
         other = TreeLock(two[1])
-        tree = Tree(world.tree.folder, keys=world.keys.online, clock=world.clock, files=HeldDisk(other))
+        tree = Repository(world.tree.folder, keys=world.keys.online, clock=world.clock, files=HeldDisk(other))
         async with other:
             await asyncio.to_thread(tree.publish_policy, "messenger", world.policy(serial).to_bytes())
         assert world.tree.check().is_sound
@@ -229,8 +229,8 @@ async def test_who_has_lost_the_lock_writes_nothing_more(
 
 async def test_without_the_lock_nothing_is_written(tmp_path: Path, two: list[Store]) -> None:
     """A caller that forgot to take it is refused."""
-    world = await asyncio.to_thread(TreeWorld, tmp_path / "tree")
+    world = await asyncio.to_thread(RepositoryFixture, tmp_path / "tree")
     await asyncio.to_thread(world.push, world.package())
-    tree = Tree(world.tree.folder, keys=world.keys.online, clock=world.clock, files=HeldDisk(TreeLock(two[0])))
+    tree = Repository(world.tree.folder, keys=world.keys.online, clock=world.clock, files=HeldDisk(TreeLock(two[0])))
     with pytest.raises(StorageError, match="not held"):
         await asyncio.to_thread(tree.publish_policy, "messenger", world.policy(1).to_bytes())

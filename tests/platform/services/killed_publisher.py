@@ -46,20 +46,20 @@ from alcove.platform.store import Store
 from alcove.platform.store.audit import list_audit
 from alcove.platform.store.manifests import listed_manifests
 from alcove.platform.testing.s3 import FULL_PREFIX
-from alcove.registry import inspection
+from alcove.registry import program_verification
 from alcove.registry.blobs import ObjectBlobStore, open_blob_store
-from alcove.registry.client import TreeClient
+from alcove.registry.client import RepositoryClient
 from alcove.registry.clock import SYSTEM_CLOCK
-from alcove.registry.collection import find_garbage
 from alcove.registry.errors import RegistryError
 from alcove.registry.files import Disk
+from alcove.registry.garbage_collection import find_garbage
 from alcove.registry.online_keys import load_online_keys
-from alcove.registry.testing import FolderFetcher, PretendInspector
-from alcove.registry.tree import Tree
+from alcove.registry.repository import Repository
+from alcove.registry.testing import FakeVerifier, FolderFetcher
 from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine
 
-inspection.RuntimeInspector = PretendInspector  # type: ignore[misc, assignment]
+program_verification.RuntimeVerifier = FakeVerifier  # type: ignore[misc, assignment]
 
 APP: Final = "messenger"
 WRITING: Final = ("INSERT", "UPDATE", "DELETE")
@@ -163,13 +163,13 @@ class Case:
         self.version = told["version"]
 
     @asynccontextmanager
-    async def server(self) -> AsyncIterator[tuple[Store, Tree, Mutations, VersionPublisher, Publisher]]:
+    async def server(self) -> AsyncIterator[tuple[Store, Repository, Mutations, VersionPublisher, Publisher]]:
         """What `serve.run` puts together, without ports."""
         store = await Store.open(self.database)
         try:
             lock = TreeLock(store)
             blobs = open_blob_store(self.told["blobs"]) if self.told["blobs"] else None
-            tree = Tree(self.folder / "data" / "tree", keys=self.keys, blobs=blobs, files=HeldDisk(lock))
+            tree = Repository(self.folder / "data" / "tree", keys=self.keys, blobs=blobs, files=HeldDisk(lock))
             publisher = Publisher(store, tree, lock)
             versions = VersionPublisher(store, tree, lock, SYSTEM_CLOCK, InThisProcess())
             mutations = Mutations(store, publisher, tree, SYSTEM_CLOCK)
@@ -177,7 +177,7 @@ class Case:
         finally:
             await store.close()
 
-    async def call(self, tree: Tree, mutations: Mutations, versions: VersionPublisher) -> None:
+    async def call(self, tree: Repository, mutations: Mutations, versions: VersionPublisher) -> None:
         """Do what was asked, as the service does."""
         if self.told["call"] == "publish":
             set_principal(Principal("0" * 16, Role.parse("team:text")))
@@ -212,7 +212,7 @@ class Case:
                 None,
             )
 
-    def is_in_tree(self, tree: Tree) -> bool:
+    def is_in_tree(self, tree: Repository) -> bool:
         """Whether devices see what was asked for."""
         if self.told["call"] == "publish":
             return any(ref.version == self.version["number"] for ref in tree.versions(self.version["feature"]))
@@ -229,12 +229,12 @@ class Case:
     async def judge(self, *, is_acknowledged: bool) -> None:
         """Find a whole tree, restart, find everything whole; repeat the call, find it done once."""
         tree_folder = self.folder / "data" / "tree"
-        plain = Tree(tree_folder, blobs=open_blob_store(self.told["blobs"]) if self.told["blobs"] else None)
+        plain = Repository(tree_folder, blobs=open_blob_store(self.told["blobs"]) if self.told["blobs"] else None)
         assert plain.check().problems == ()
         seen = self.is_in_tree(plain)
         assert seen or not is_acknowledged, "an acknowledged publication is lost"
         for device in ("device", "new device"):
-            client = TreeClient(
+            client = RepositoryClient(
                 self.folder / device,
                 FolderFetcher(tree_folder),
                 "https://tree.invalid",

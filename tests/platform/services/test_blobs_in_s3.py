@@ -15,12 +15,12 @@ from alcove.platform.ingress.settings import IngressSettings
 from alcove.platform.store import Store
 from alcove.platform.testing import Served, ServerWorld
 from alcove.platform.testing.s3 import S3Server
-from alcove.registry import inspection
+from alcove.registry import program_verification
 from alcove.registry.blobs import ObjectBlobStore, open_blob_store
 from alcove.registry.errors import StorageError
 from alcove.registry.package import Package
-from alcove.registry.testing import PretendInspector
-from alcove.registry.tree import Tree
+from alcove.registry.repository import Repository
+from alcove.registry.testing import FakeVerifier
 
 TEAMS = {"text": ("text_00", "text_01")}
 LARGE = b"program " + hashlib.shake_256(b"large").digest(3 * 2**20 + 17)
@@ -29,7 +29,7 @@ LARGE = b"program " + hashlib.shake_256(b"large").digest(3 * 2**20 + 17)
 @pytest.fixture(autouse=True)
 def pretended_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process, too, takes pretended programs for real ones."""
-    monkeypatch.setattr(inspection, "RuntimeInspector", PretendInspector)
+    monkeypatch.setattr(program_verification, "RuntimeVerifier", FakeVerifier)
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_a_version_is_published_into_the_bucket_and_read_through_the_server(
     assert get(address, If_None_Match='"another"')[0] == 200
     for name in ("0" * 64, "0" * 63, sha256.upper(), f"{sha256}%2f"):
         assert get(f"{server.http_url}/blobs/{name}")[0] == 404
-    assert Tree(remote.data_dir / "tree", blobs=open_blob_store(url)).check().is_sound
+    assert Repository(remote.data_dir / "tree", blobs=open_blob_store(url)).check().is_sound
 
 
 def test_pushing_and_reading_fail_clearly_while_the_bucket_is_gone(

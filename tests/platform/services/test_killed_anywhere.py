@@ -15,10 +15,10 @@ from alcove.platform.server.serve import run
 from alcove.platform.server.settings import Settings
 from alcove.platform.services.checking import InThisProcess
 from alcove.platform.testing import ServerWorld
-from alcove.registry import inspection
-from alcove.registry.client import TreeClient
+from alcove.registry import program_verification
+from alcove.registry.client import RepositoryClient
 from alcove.registry.clock import SYSTEM_CLOCK
-from alcove.registry.testing import FolderFetcher, PretendInspector
+from alcove.registry.testing import FakeVerifier, FolderFetcher
 from pydantic import SecretStr
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Stage:
         tree = self.world.data_dir / "tree"
         root = (tree / "metadata" / "1.root.json").read_bytes()
         device = self.world.folder / "device"
-        TreeClient(device, FolderFetcher(tree), "https://tree.invalid", root, clock=SYSTEM_CLOCK).refresh()
+        RepositoryClient(device, FolderFetcher(tree), "https://tree.invalid", root, clock=SYSTEM_CLOCK).refresh()
 
     def run(self, call: str, first: int, *, is_full: bool = False) -> list[dict[str, Any]]:
         """Let the script end at each second storage call from the first on; return what it told."""
@@ -104,7 +104,7 @@ class Stage:
 @pytest.fixture(params=["one server", "several servers"])
 def stage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
     """SQLite and folders, or PostgreSQL and S3."""
-    monkeypatch.setattr(inspection, "RuntimeInspector", PretendInspector)
+    monkeypatch.setattr(program_verification, "RuntimeVerifier", FakeVerifier)
     monkeypatch.setattr(serve, "ChildChecks", InThisProcess)  # another process would not know what is pretended
     if request.param == "one server":
         made = Stage(tmp_path / "stage")

@@ -8,9 +8,9 @@ import pytest
 from alcove.platform.client.errors import FailedPreconditionError
 from alcove.platform.testing import Served, ServerWorld
 from alcove.registry.clock import SYSTEM_CLOCK
-from alcove.registry.lifts import Lift
+from alcove.registry.reinstatements import Reinstatement
+from alcove.registry.repository import Repository
 from alcove.registry.rotation import Draft
-from alcove.registry.tree import Tree
 
 FEATURE = "text_00"
 WHY = "the crash was another library's"
@@ -42,9 +42,9 @@ def test_lifted_version_leaves_the_halt_at_the_next_start_and_may_roll_out(tmp_p
         assert halt is not None
         ref = world.tree.manifest(FEATURE, "2.0.0").sha256
         draft = Draft(world.tree.state(), now_s=SYSTEM_CLOCK.now_s())
-        draft.lift("text", Lift(app="messenger", feature=FEATURE, manifest_sha256=ref, serial=halt.serial))
+        draft.lift("text", Reinstatement(app="messenger", feature=FEATURE, manifest_sha256=ref, serial=halt.serial))
         change, _ = draft.draft().sign(world.keys.teams["text"])
-        Tree(world.data_dir / "tree").accept_change(change, world.keys.online)  # while the server runs
+        Repository(world.data_dir / "tree").accept_change(change, world.keys.online)  # while the server runs
 
     with running(world) as served, world.client(served, "operator") as operator:
         after = world.tree.halt("messenger")

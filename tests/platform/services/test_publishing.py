@@ -21,20 +21,20 @@ from alcove.platform.client import (
     push_package,
 )
 from alcove.platform.testing import Served, ServerWorld
-from alcove.registry import inspection
+from alcove.registry import program_verification
 from alcove.registry.errors import SignatureError, VersionExistsError
 from alcove.registry.layout import team_role
 from alcove.registry.limits import PROGRAM_MAX_BYTES
 from alcove.registry.manifest import Manifest, manifest_path
 from alcove.registry.package import Package
 from alcove.registry.rules import succinct_of
-from alcove.registry.testing import PretendInspector
+from alcove.registry.testing import FakeVerifier
 
 
 @pytest.fixture(autouse=True)
 def pretended_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process, too, takes pretended programs for real ones."""
-    monkeypatch.setattr(inspection, "RuntimeInspector", PretendInspector)
+    monkeypatch.setattr(program_verification, "RuntimeVerifier", FakeVerifier)
 
 
 def upload(team: PlatformClient, package: Package) -> None:

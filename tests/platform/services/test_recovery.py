@@ -18,14 +18,14 @@ from alcove.platform.store.publications import Publication, add_publication, unp
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import find_version
 from alcove.platform.testing import ServerWorld
-from alcove.registry import inspection
+from alcove.registry import program_verification
 from alcove.registry.clock import SYSTEM_CLOCK
 from alcove.registry.errors import PublishError, StorageError
-from alcove.registry.inspection import ProgramFacts
 from alcove.registry.manifest import Manifest
 from alcove.registry.policy import FeaturePolicy, Halt, HaltedVersion, Policy, VersionRef
-from alcove.registry.testing import ManualClock, PretendInspector
-from alcove.registry.tree import Tree
+from alcove.registry.program_verification import ProgramFacts
+from alcove.registry.repository import Repository
+from alcove.registry.testing import FakeVerifier, ManualClock
 
 TEAMS = {"text": ("text_00", "text_01")}
 
@@ -33,7 +33,7 @@ TEAMS = {"text": ("text_00", "text_01")}
 @pytest.fixture
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerWorld:
     """A world of its own, for a server in this process."""
-    monkeypatch.setattr(inspection, "RuntimeInspector", PretendInspector)
+    monkeypatch.setattr(program_verification, "RuntimeVerifier", FakeVerifier)
     return ServerWorld(tmp_path / "fresh", teams=TEAMS)
 
 
@@ -47,7 +47,7 @@ def settings(fresh: ServerWorld) -> Settings:
 def publish_to_tree(fresh: ServerWorld, feature: str = "text_00") -> Manifest:
     """What a server does before it is killed: the tree has the version, no row says so."""
     package = fresh.package(feature)
-    tree = Tree(fresh.data_dir / "tree", keys=fresh.keys.online)
+    tree = Repository(fresh.data_dir / "tree", keys=fresh.keys.online)
     for sha256, data in package.blobs().items():
         tree.blobs.put(sha256, data)
     tree.accept_team_metadata(fresh.sign(package), {package.manifest.path: package.manifest.to_bytes()}, team="text")
@@ -96,7 +96,7 @@ async def test_one_document_that_is_refused_holds_up_no_other(fresh: ServerWorld
             await add_publication(
                 session, Publication("policy", document.app, 1, document.to_bytes(), is_published=False)
             )
-    tree = Tree(fresh.data_dir / "tree", keys=fresh.keys.online)
+    tree = Repository(fresh.data_dir / "tree", keys=fresh.keys.online)
     publisher = Publisher(store, tree, asyncio.Lock())
     for _ in range(2):
         failures = await publisher.flush()
@@ -114,7 +114,7 @@ async def test_one_document_that_is_refused_holds_up_no_other(fresh: ServerWorld
 async def test_a_failing_disk_is_tried_again(fresh: ServerWorld, store: Store) -> None:
     """The decision waits until the tree can be written."""
     manifest = publish_to_tree(fresh)
-    tree = Tree(fresh.data_dir / "tree", keys=fresh.keys.online)
+    tree = Repository(fresh.data_dir / "tree", keys=fresh.keys.online)
     broken = [True]
 
     class Flaky:
@@ -142,7 +142,7 @@ async def test_a_publication_interrupted_before_its_row_succeeds_when_repeated(
 ) -> None:
     """The same metadata again is no second version: the row is written, once."""
     package = fresh.package("text_00")
-    tree = Tree(fresh.data_dir / "tree", keys=fresh.keys.online)
+    tree = Repository(fresh.data_dir / "tree", keys=fresh.keys.online)
     for sha256, data in package.blobs().items():
         tree.blobs.put(sha256, data)
     signed = fresh.sign(package)
@@ -163,15 +163,15 @@ async def test_a_verification_that_takes_long_holds_up_no_halt(
     manifest = publish_to_tree(fresh)
     is_looking, may_end = threading.Event(), threading.Event()
 
-    class Slow(PretendInspector):
+    class Slow(FakeVerifier):
         def inspect(self, variant: str, program: bytes) -> ProgramFacts:
             is_looking.set()
             assert may_end.wait(30)
             return super().inspect(variant, program)
 
-    monkeypatch.setattr(inspection, "RuntimeInspector", Slow)
+    monkeypatch.setattr(program_verification, "RuntimeVerifier", Slow)
     package = fresh.package("text_00", "2.0.0")
-    tree, lock = Tree(fresh.data_dir / "tree", keys=fresh.keys.online), asyncio.Lock()
+    tree, lock = Repository(fresh.data_dir / "tree", keys=fresh.keys.online), asyncio.Lock()
     for sha256, data in package.blobs().items():
         tree.blobs.put(sha256, data)
     versions = VersionPublisher(store, tree, lock, SYSTEM_CLOCK, InThisProcess())

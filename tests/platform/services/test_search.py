@@ -24,7 +24,7 @@ from alcove.platform.store.versions import add_version, save_state, version_of, 
 from alcove.platform.testing import ServerWorld
 from alcove.registry.canonical import version_key
 from alcove.registry.package import create_package
-from alcove.registry.testing import PretendInspector
+from alcove.registry.testing import FakeVerifier
 from sqlalchemy.ext.asyncio import AsyncSession
 
 CARDS = ("learnt from 100% public text", "under_score and BACK\\slash", "Straße in München", "nothing to see")
@@ -331,7 +331,7 @@ def test_lineage_is_signed_listed_and_searched(
             programs={"f32": f"program {feature} {version}".encode()},
             card="# card",
             lineage=told,
-            inspector=PretendInspector(),
+            verifier=FakeVerifier(),
         )
         for data in package.blobs().values():
             team.upload_blob(data)

@@ -20,7 +20,7 @@ from alcove.platform.store.tokens import TokenRecord, add_token, find_token
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.testing import ServerWorld
 from alcove.registry.clock import SYSTEM_CLOCK
-from alcove.registry.tree import Tree
+from alcove.registry.repository import Repository
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 TOKEN = TokenRecord("ab" * 8, "0" * 64, "reader", 0, 1, None)
@@ -43,7 +43,7 @@ def request_of(**values: object) -> Any:
 async def mutations(store: Store, tmp_path: Path) -> Mutations:
     """Mutations on a fresh database, without a tree's keys: nothing can be published."""
     world = ServerWorld(tmp_path / "world", teams={"text": ("text_00",)})
-    tree = Tree(world.data_dir / "tree")
+    tree = Repository(world.data_dir / "tree")
     set_principal(Principal("1" * 16, Role("operator")))
     publisher = Publisher(store, tree, TreeLock(store))
     return Mutations(store, publisher, tree, SYSTEM_CLOCK)

@@ -22,10 +22,10 @@ from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.services.catalog.rules import checked_rules
 from alcove.platform.testing import ServerWorld
 from alcove.registry.errors import ProgramRefusedError
-from alcove.registry.examination import Anatomy
-from alcove.registry.manifest import PortSignature, Signature
+from alcove.registry.manifest import ModelSignature, PortSignature
 from alcove.registry.package import Package, create_package
-from alcove.registry.testing import PretendExaminer, PretendInspector
+from alcove.registry.program_validation import ProgramSummary
+from alcove.registry.testing import FakeValidator, FakeVerifier
 
 Rules = catalog_records.FeatureRules
 CHECKS = ("certificate", "size", "memory", "latency", "weights", "operators")
@@ -35,14 +35,14 @@ def package(*programs: bytes, version: str = "1.0.0") -> Package:
     """A package of made-up programs, called v0, v1 and so on."""
     named = {f"v{number}": program for number, program in enumerate(programs)}
     return create_package(
-        feature="f", team="t", version=version, programs=named, card="# card", inspector=PretendInspector()
+        feature="f", team="t", version=version, programs=named, card="# card", verifier=FakeVerifier()
     )
 
 
 def checks_of(made: Package, rules: Rules, previous: Package | None = None) -> Mapping[tuple[str, str], CheckResult]:
     """Every check of a package, by name and variant."""
     names = [variant.name for variant in made.manifest.variants]
-    examined = {name: Examined.by(PretendExaminer(), name, made.program(name)) for name in names}
+    examined = {name: Examined.by(FakeValidator(), name, made.program(name)) for name in names}
     before = None if previous is None else previous.manifest
     found = validate(made.manifest, examined, rules, before)
     assert len({(check.name, check.variant) for check in found}) == len(found)
@@ -104,8 +104,8 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
 def test_a_program_that_cannot_be_taken_apart_fails_what_needs_it() -> None:
     """Its sizes are still told."""
 
-    class Refusing(PretendExaminer):
-        def anatomy(self, variant: str, program: bytes) -> Anatomy:
+    class Refusing(FakeValidator):
+        def anatomy(self, variant: str, program: bytes) -> ProgramSummary:
             raise ProgramRefusedError(variant, "it is damaged")
 
         def latency_ms(self, variant: str, program: bytes) -> float:
@@ -124,14 +124,14 @@ IMAGE = PortSignature(name="image", dtype="f32", shape=(1, 3, 8, 8))
 ROWS = PortSignature(name="rows", dtype="i64", shape=(16, 4), is_ragged=True)
 LABELS = PortSignature(name="language", dtype="i32", shape=(1, 3), labels=("de", "fr", "it"))
 SCORES = PortSignature(name="scores", dtype="f32", shape=(1, 3))
-BEFORE = Signature(inputs=(TEXT, IMAGE, ROWS), outputs=(LABELS, SCORES))
+BEFORE = ModelSignature(inputs=(TEXT, IMAGE, ROWS), outputs=(LABELS, SCORES))
 
 
-def port(old: PortSignature, **fields: object) -> Signature:
+def port(old: PortSignature, **fields: object) -> ModelSignature:
     """BEFORE with one port changed."""
     new = PortSignature.model_validate(old.model_dump() | fields)
     inputs = tuple(new if item == old else item for item in BEFORE.inputs)
-    return Signature(inputs=inputs, outputs=tuple(new if item == old else item for item in BEFORE.outputs))
+    return ModelSignature(inputs=inputs, outputs=tuple(new if item == old else item for item in BEFORE.outputs))
 
 
 BREAKING = [
@@ -142,9 +142,9 @@ BREAKING = [
     (port(ROWS, shape=(8, 4)), "input 'rows' takes up to 8 rows, apps pass up to 16"),
     (port(ROWS, shape=(16, 5)), "input 'rows' has shape (up to 16, 5), apps pass (up to 16, 4)"),
     (port(ROWS, is_ragged=False), "input 'rows' must be full, apps pass up to 16 rows"),
-    (Signature(inputs=(TEXT, IMAGE), outputs=BEFORE.outputs), "it takes 2 inputs, apps pass 3"),
-    (Signature(inputs=(TEXT, IMAGE, ROWS, TEXT), outputs=BEFORE.outputs), "it takes 4 inputs, apps pass 3"),
-    (Signature(inputs=(IMAGE, TEXT, ROWS), outputs=BEFORE.outputs), "input 'text' is now called 'image'"),
+    (ModelSignature(inputs=(TEXT, IMAGE), outputs=BEFORE.outputs), "it takes 2 inputs, apps pass 3"),
+    (ModelSignature(inputs=(TEXT, IMAGE, ROWS, TEXT), outputs=BEFORE.outputs), "it takes 4 inputs, apps pass 3"),
+    (ModelSignature(inputs=(IMAGE, TEXT, ROWS), outputs=BEFORE.outputs), "input 'text' is now called 'image'"),
     (port(LABELS, labels=("de", "it")), "output 'language' lacks the labels fr"),
     (port(LABELS, labels=()), "output 'language' lacks the labels de, fr, it"),
     (port(LABELS, shape=(1, 2)), "output 'language' has shape (1, 2), apps read (1, 3)"),
@@ -154,27 +154,27 @@ BREAKING = [
     (port(SCORES, shape=(3,)), "output 'scores' has shape (3), apps read (1, 3)"),
     (port(SCORES, is_ragged=True), "output 'scores' has shape (up to 1, 3), apps read (1, 3)"),
     (port(SCORES, labels=("a",)), "output 'scores' has labels, apps read none"),
-    (Signature(inputs=BEFORE.inputs, outputs=(LABELS,)), "it gives 1 outputs, apps read 2"),
-    (Signature(inputs=BEFORE.inputs, outputs=(SCORES, LABELS)), "output 'language' is now called 'scores'"),
+    (ModelSignature(inputs=BEFORE.inputs, outputs=(LABELS,)), "it gives 1 outputs, apps read 2"),
+    (ModelSignature(inputs=BEFORE.inputs, outputs=(SCORES, LABELS)), "output 'language' is now called 'scores'"),
 ]
 HARMLESS = [
     BEFORE,
     port(ROWS, shape=(32, 4)),
     port(LABELS, labels=("de", "fr", "it", "es"), shape=(1, 4)),
     port(LABELS, labels=("es", "it", "fr", "de")),
-    Signature(inputs=BEFORE.inputs, outputs=(*BEFORE.outputs, SCORES)),
+    ModelSignature(inputs=BEFORE.inputs, outputs=(*BEFORE.outputs, SCORES)),
     port(IMAGE, is_ragged=True, shape=(4, 3, 8, 8)),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("after", "sentence"), BREAKING)
-def test_what_breaks_an_app_is_told(after: Signature, sentence: str) -> None:
+def test_what_breaks_an_app_is_told(after: ModelSignature, sentence: str) -> None:
     """Whatever an app passes that is not taken, or reads that is not there, is named with both sides."""
     assert any(sentence in found for found in differences(BEFORE, after)), differences(BEFORE, after)
 
 
 @pytest.mark.parametrize("after", HARMLESS)
-def test_what_breaks_no_app_passes(after: Signature) -> None:
+def test_what_breaks_no_app_passes(after: ModelSignature) -> None:
     """More outputs, more labels in any order, and wider bounds are welcome."""
     assert differences(BEFORE, after) == []
 

@@ -16,17 +16,17 @@ from alcove.platform.services.publishing.uploads import is_stored, receive_blob
 from alcove.platform.store import Store
 from alcove.platform.store.publications import Publication, add_publication
 from alcove.registry import layout
-from alcove.registry.collection import GRACE_MIN_S, named_blobs
 from alcove.registry.errors import RegistryError
+from alcove.registry.garbage_collection import GRACE_MIN_S, list_referenced_blobs
 from alcove.registry.policy import Halt
-from alcove.registry.testing import TreeWorld
+from alcove.registry.testing import RepositoryFixture
 from sqlalchemy import text
 
 
 class Whole:
     """A tree with its rows: two versions of one team, one of another, policy and halt of an app."""
 
-    def __init__(self, world: TreeWorld, store: Store) -> None:
+    def __init__(self, world: RepositoryFixture, store: Store) -> None:
         self.world, self.store = world, store
         self.tree = world.tree
 
@@ -71,7 +71,7 @@ class Whole:
 @pytest.fixture
 async def whole(tmp_path: Path, store: Store) -> Whole:
     """The same, on both databases."""
-    made = Whole(await asyncio.to_thread(TreeWorld, tmp_path / "world"), store)
+    made = Whole(await asyncio.to_thread(RepositoryFixture, tmp_path / "world"), store)
     await made.fill()
     return made
 
@@ -169,7 +169,7 @@ async def test_a_tree_that_was_put_back_is_named(whole: Whole, tmp_path: Path) -
 async def test_a_database_file_with_a_broken_page_is_found(tmp_path: Path) -> None:
     """SQLite's own look at each page is part of the check."""
     store = await Store.open(tmp_path / "alcove.db")
-    whole = Whole(await asyncio.to_thread(TreeWorld, tmp_path / "world"), store)
+    whole = Whole(await asyncio.to_thread(RepositoryFixture, tmp_path / "world"), store)
     await whole.fill()
     async with store.read() as session:
         page = (await session.execute(text("PRAGMA page_size"))).scalar_one()
@@ -203,13 +203,13 @@ async def test_a_collection_leaves_the_store_whole(whole: Whole) -> None:
     assert len(list(blobs.stored())) == 106
     done = await collect(whole.store, whole.tree, lock, now_s=2**40, grace_s=GRACE_MIN_S)
     assert (done.removed, done.freed_bytes) == (told.removed, told.freed_bytes)
-    assert {blob.sha256 for blob in blobs.stored()} == named_blobs(whole.tree)
+    assert {blob.sha256 for blob in blobs.stored()} == list_referenced_blobs(whole.tree)
     assert (await whole.check()).is_sound
 
 
 async def test_an_upload_of_what_lies_there_for_long_makes_it_young(tmp_path: Path) -> None:
     """Otherwise the collection that comes between upload and publication would take it."""
-    world = await asyncio.to_thread(TreeWorld, tmp_path / "world")
+    world = await asyncio.to_thread(RepositoryFixture, tmp_path / "world")
     (tmp_path / "uploads").mkdir()
     data = b"program, uploaded long ago"
     sha256 = hashlib.sha256(data).hexdigest()

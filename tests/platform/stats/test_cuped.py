@@ -11,9 +11,9 @@ import pytest
 from alcove.platform.client import Arm, ExperimentPlan, PlatformClient
 from alcove.platform.testing import Served, ServerWorld
 from alcove.privacy.randomised_response import RandomisedResponse
-from alcove.registry.inspection import ProgramInspector
 from alcove.registry.policy import Outcome, Policy, resolve
-from alcove.registry.testing import PretendInspector
+from alcove.registry.program_verification import ProgramVerifier
+from alcove.registry.testing import FakeVerifier
 from alcove.sdk import Client
 from alcove.sdk.testing import FakeEngine, FakeProgram, SeededEntropy
 
@@ -30,8 +30,8 @@ class _Engine(FakeEngine):
     """Runs the programs that the pretended server publishes."""
 
     @property
-    def inspector(self) -> ProgramInspector:
-        return PretendInspector()
+    def verifier(self) -> ProgramVerifier:
+        return FakeVerifier()
 
     def load(self, path: Path) -> FakeProgram:
         self.loads.append(path)

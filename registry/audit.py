@@ -9,8 +9,8 @@ from alcove.registry import layout, limits
 from alcove.registry.clock import utc
 from alcove.registry.errors import ExpiredMetadataError, PublishError, RegistryError, WrongSubjectError
 from alcove.registry.policy.document import halt_from_bytes, policy_from_bytes
-from alcove.registry.review import check_policy_versions, read_manifest
 from alcove.registry.rules import delegations
+from alcove.registry.team_verification import check_policy_versions, read_manifest
 from alcove.registry.trust import read_state, read_target
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from alcove.registry._tuf import Signed, TargetFile
     from alcove.registry.blobs import BlobStore
-    from alcove.registry.trust import TreeState
+    from alcove.registry.trust import TrustedState
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class AuditProblem:
     """One thing that is wrong.
 
     Attributes:
@@ -35,7 +35,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckReport:
+class AuditReport:
     """What was proved, and what could not be.
 
     Attributes:
@@ -46,7 +46,7 @@ class CheckReport:
     role_count: int
     target_count: int
     blob_count: int
-    problems: tuple[Problem, ...]
+    problems: tuple[AuditProblem, ...]
 
     @property
     def is_sound(self) -> bool:
@@ -54,16 +54,16 @@ class CheckReport:
         return not self.problems
 
 
-class _Inspection:
+class _Audit:
     """Goes on after a fault, so that one report names them all."""
 
-    def __init__(self, folder: Path, blobs: BlobStore, state: TreeState) -> None:
+    def __init__(self, folder: Path, blobs: BlobStore, state: TrustedState) -> None:
         self.folder = folder
         self.blobs = blobs
         self.state = state
         self.target_count = 0
         self.proved_blobs: set[str] = set()
-        self.problems: list[Problem] = []
+        self.problems: list[AuditProblem] = []
 
     def check_dates(self, now_s: int) -> None:
         state = self.state
@@ -72,7 +72,7 @@ class _Inspection:
         for role, what in signed.items():
             if what.is_expired(utc(now_s)):
                 error = ExpiredMetadataError(role, version=what.version, expired_at_s=int(what.expires.timestamp()))
-                self.problems.append(Problem(role, error))
+                self.problems.append(AuditProblem(role, error))
 
     def check_targets(self) -> None:
         for role, delegation in delegations(self.state.targets).items():
@@ -84,7 +84,7 @@ class _Inspection:
                     self._check_target(role, path, target)
                     self.target_count += 1
                 except RegistryError as error:
-                    self.problems.append(Problem(path, error))
+                    self.problems.append(AuditProblem(path, error))
 
     def _check_target(self, role: str, path: str, target: TargetFile) -> None:
         app = path.partition("/")[2].removesuffix(".json")
@@ -108,7 +108,7 @@ class _Inspection:
             self.blobs.get(sha256)
             self.proved_blobs.add(sha256)
         except RegistryError as error:
-            self.problems.append(Problem(f"{layout.BLOBS}/{sha256}", error))
+            self.problems.append(AuditProblem(f"{layout.BLOBS}/{sha256}", error))
 
 
 def _same_app(document: str, app: str, seen: str) -> None:
@@ -116,7 +116,7 @@ def _same_app(document: str, app: str, seen: str) -> None:
         raise WrongSubjectError(document, field="app", expected=app, seen=seen)
 
 
-def check_tree(folder: Path, blobs: BlobStore, *, now_s: int) -> CheckReport:
+def audit_repository(folder: Path, blobs: BlobStore, *, now_s: int) -> AuditReport:
     """Return what could be proved of the tree in `folder`, reading every file that a client can reach.
 
     Args:
@@ -127,11 +127,11 @@ def check_tree(folder: Path, blobs: BlobStore, *, now_s: int) -> CheckReport:
     try:
         state = read_state(folder)
     except RegistryError as error:
-        return CheckReport(0, 0, 0, (Problem(layout.METADATA, error),))
-    inspection = _Inspection(folder, blobs, state)
+        return AuditReport(0, 0, 0, (AuditProblem(layout.METADATA, error),))
+    inspection = _Audit(folder, blobs, state)
     inspection.check_dates(now_s)
     inspection.check_targets()
-    return CheckReport(
+    return AuditReport(
         role_count=len(state.roles) + 4,  # root, targets, snapshot, timestamp
         target_count=inspection.target_count,
         blob_count=len(inspection.proved_blobs),

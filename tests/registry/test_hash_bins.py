@@ -14,8 +14,6 @@ from alcove.registry._tuf import (
     TargetFile,
     Targets,
 )
-from alcove.registry.bins import TeamMetadata
-from alcove.registry.change import Change
 from alcove.registry.clock import utc
 from alcove.registry.errors import (
     DocumentError,
@@ -26,17 +24,19 @@ from alcove.registry.errors import (
     StorageError,
     VersionExistsError,
 )
+from alcove.registry.hash_bins import TeamMetadata
+from alcove.registry.repository import Repository
 from alcove.registry.rotation import Draft
-from alcove.registry.team import sign_floor, sign_version
-from alcove.registry.testing import FailingDisk, FolderFetcher, TreeWorld
-from alcove.registry.tree import Tree
+from alcove.registry.signing_request import SigningRequest
+from alcove.registry.team import sign_min_version, sign_version
+from alcove.registry.testing import FailingDisk, FolderFetcher, RepositoryFixture
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tuf.ngclient.updater import Updater
 
 YEAR_S = 365 * 86_400
 
 
-def fill(world: TreeWorld, count: int) -> None:
+def fill(world: RepositoryFixture, count: int) -> None:
     """Let team "text" have versions 1.0.0, 1.1.0, … in its own list, without a push for each."""
     packages = [world.package(f"1.{number}.0") for number in range(count)]
     for package in packages:
@@ -44,31 +44,31 @@ def fill(world: TreeWorld, count: int) -> None:
     world.misuse("team-text", {package.manifest.path: package.manifest.to_bytes() for package in packages})
 
 
-def bins(world: TreeWorld) -> list[str]:
+def bins(world: RepositoryFixture) -> list[str]:
     """The bins of team "text"."""
     return [name for name in world.tree.state().roles if name.startswith("bin-")]
 
 
-def metadata_names(world: TreeWorld) -> set[str]:
+def metadata_names(world: RepositoryFixture) -> set[str]:
     """Every metadata file."""
     return {path.name for path in (world.tree.folder / layout.METADATA).iterdir()}
 
 
 @pytest.fixture
-def full(world: TreeWorld) -> TreeWorld:
+def full(world: RepositoryFixture) -> RepositoryFixture:
     """64 versions in one list."""
     fill(world, 64)
     return world
 
 
 @pytest.fixture
-def spread(full: TreeWorld) -> TreeWorld:
+def spread(full: RepositoryFixture) -> RepositoryFixture:
     """65 versions in four bins."""
     full.push(full.package("2.0.0"))
     return full
 
 
-def test_65th_version_spreads_the_list_and_loses_nothing(full: TreeWorld) -> None:
+def test_65th_version_spreads_the_list_and_loses_nothing(full: RepositoryFixture) -> None:
     """A device that knew the list, a new one, and python-tuf's own client find all, and read one bin for a version."""
     full.client("old device").manifest("language_id", "1.5.0")
     assert bins(full) == []
@@ -103,19 +103,19 @@ def test_65th_version_spreads_the_list_and_loses_nothing(full: TreeWorld) -> Non
     assert plain.get_targetinfo("language_id/9.9.9.json") is None
 
 
-def _holder(world: TreeWorld, path: str) -> str:
+def _holder(world: RepositoryFixture, path: str) -> str:
     succinct = world.tree.state().roles["team-text"].metadata.signed.delegations
     assert succinct is not None
     assert succinct.succinct_roles is not None
     return succinct.succinct_roles.get_role_for_target(path)
 
 
-def test_push_into_a_bin_signs_that_bin_alone(spread: TreeWorld) -> None:
+def test_push_into_a_bin_signs_that_bin_alone(spread: RepositoryFixture) -> None:
     """One bin, snapshot and timestamp; the same push again changes nothing."""
     before = metadata_names(spread)
     package = spread.package("3.0.0")
     signed = spread.sign(package)
-    assert list(Change.parse(signed).roles) == [_holder(spread, package.manifest.path)]
+    assert list(SigningRequest.parse(signed).roles) == [_holder(spread, package.manifest.path)]
     spread.push(package)
     new = {name.split(".")[1] for name in metadata_names(spread) - before}
     assert new == {_holder(spread, package.manifest.path), "snapshot"}
@@ -129,7 +129,7 @@ def test_push_into_a_bin_signs_that_bin_alone(spread: TreeWorld) -> None:
         spread.sign(other)
 
 
-def test_257th_version_spreads_again_and_devices_follow(world: TreeWorld) -> None:
+def test_257th_version_spreads_again_and_devices_follow(world: RepositoryFixture) -> None:
     """From 4 bins to 16; the snapshot forgets no role, or devices would take it for a rollback."""
     fill(world, 64)
     world.push(world.package("2.0.0"))
@@ -147,7 +147,7 @@ def test_257th_version_spreads_again_and_devices_follow(world: TreeWorld) -> Non
     for part in signed.values():
         part.sign(world.keys.teams["text"])
     manifests = {package.manifest.path: package.manifest.to_bytes() for package in packages}
-    world.tree.accept_team_metadata(Change(signed).to_bytes(), manifests)
+    world.tree.accept_team_metadata(SigningRequest(signed).to_bytes(), manifests)
     assert len(world.tree.versions("language_id")) == 256
     world.client("old device").manifest("language_id", "1.5.0")
     world.push(world.package("4.0.0"))
@@ -159,7 +159,7 @@ def test_257th_version_spreads_again_and_devices_follow(world: TreeWorld) -> Non
     assert world.tree.check().is_sound
 
 
-def test_spreading_killed_at_any_step_is_completed_by_repeating(full: TreeWorld) -> None:
+def test_spreading_killed_at_any_step_is_completed_by_repeating(full: RepositoryFixture) -> None:
     """A device between finds 64 versions or 65, each of them whole."""
     package = full.package("2.0.0")
     full.upload(package)
@@ -173,11 +173,11 @@ def test_spreading_killed_at_any_step_is_completed_by_repeating(full: TreeWorld)
         shutil.rmtree(full.tree.folder)
         shutil.copytree(origin, full.tree.folder)
         shutil.copytree(full.folder / "known", full.folder / f"device {fail_at}", symlinks=True)
-        failing = Tree(full.tree.folder, keys=full.keys.online, clock=full.clock, files=FailingDisk(fail_at))
+        failing = Repository(full.tree.folder, keys=full.keys.online, clock=full.clock, files=FailingDisk(fail_at))
         try:
             failing.accept_team_metadata(signed, manifests)
         except StorageError:
-            tree = Tree(full.tree.folder, keys=full.keys.online, clock=full.clock)
+            tree = Repository(full.tree.folder, keys=full.keys.online, clock=full.clock)
             assert len(tree.versions("language_id")) in (64, 65)
             assert full.client(f"device {fail_at}").manifest("language_id", "1.5.0").version == "1.5.0"
             tree.accept_team_metadata(signed, manifests)
@@ -189,7 +189,7 @@ def test_spreading_killed_at_any_step_is_completed_by_repeating(full: TreeWorld)
     assert fail_at == 4 * (1 + 1 + 4 + 2)  # manifest, team, bins, snapshot and timestamp
 
 
-def team_parts(world: TreeWorld) -> tuple[Metadata[Targets], dict[str, Metadata[Targets]]]:
+def team_parts(world: RepositoryFixture) -> tuple[Metadata[Targets], dict[str, Metadata[Targets]]]:
     """The team's metadata and bins that the push of 2.0.0 would publish."""
     parts = TeamMetadata.parse(world.sign(world.package("2.0.0")), "team-text")
     assert parts.owner is not None
@@ -293,7 +293,7 @@ def other_team(owner: Metadata[Targets], parts: dict[str, Metadata[Targets]]) ->
     ],
 )
 def test_bins_that_break_a_rule_are_refused_though_the_team_signed(
-    full: TreeWorld, edit: Callable[[object, object], None], error: type[RegistryError]
+    full: RepositoryFixture, edit: Callable[[object, object], None], error: type[RegistryError]
 ) -> None:
     """The tree stays as it was to the byte; then the honest spreading is accepted."""
     package = full.package("2.0.0")
@@ -304,21 +304,21 @@ def test_bins_that_break_a_rule_are_refused_though_the_team_signed(
     for metadata in (owner, *parts.values()):
         metadata.sign(signer)
     before = {path: path.read_bytes() for path in full.tree.folder.rglob("*.json")}
-    update = Change({"team-text": owner, **parts}).to_bytes()
+    update = SigningRequest({"team-text": owner, **parts}).to_bytes()
     with pytest.raises(error):
         full.tree.accept_team_metadata(update, {package.manifest.path: package.manifest.to_bytes()}, team="text")
     assert {path: path.read_bytes() for path in full.tree.folder.rglob("*.json")} == before
     full.push(package)
 
 
-def test_bin_is_signed_by_its_own_team_alone(spread: TreeWorld) -> None:
+def test_bin_is_signed_by_its_own_team_alone(spread: RepositoryFixture) -> None:
     """Every other key of the tree; and a team that gives out a bin of another as its own."""
     package = spread.package("3.0.0")
     spread.upload(package)
     manifests = {package.manifest.path: package.manifest.to_bytes()}
     ring = spread.keys
     for signer in (ring.root, ring.targets, ring.teams["speech"], ring.online.policy, ring.online.snapshot):
-        change = Change.parse(spread.sign(package))
+        change = SigningRequest.parse(spread.sign(package))
         for metadata in change.roles.values():
             metadata.signatures.clear()
             metadata.sign(signer)
@@ -328,12 +328,12 @@ def test_bin_is_signed_by_its_own_team_alone(spread: TreeWorld) -> None:
     spread.push(package)
 
 
-def test_team_does_not_sign_on_top_of_a_bin_that_it_did_not_sign(spread: TreeWorld) -> None:
+def test_team_does_not_sign_on_top_of_a_bin_that_it_did_not_sign(spread: RepositoryFixture) -> None:
     """What a server slipped into a bin, with a key of its own or under the team's signature."""
     package = spread.package("3.0.0")
     holder = _holder(spread, package.manifest.path)
     for signer in (spread.keys.online.policy, None):
-        change = Change.parse(spread.tree.team_metadata("text"))
+        change = SigningRequest.parse(spread.tree.team_metadata("text"))
         evil = change.roles[holder]
         assert isinstance(evil.signed, Targets)
         evil.signed.targets["language_id/6.6.6.json"] = TargetFile.from_data("x", b"evil", ["sha256"])
@@ -344,7 +344,7 @@ def test_team_does_not_sign_on_top_of_a_bin_that_it_did_not_sign(spread: TreeWor
             sign_version(change.to_bytes(), package.manifest, spread.keys.teams["text"], spread.clock.now_s() + YEAR_S)
 
 
-def test_two_members_at_once_meet_only_in_the_same_bin(spread: TreeWorld) -> None:
+def test_two_members_at_once_meet_only_in_the_same_bin(spread: RepositoryFixture) -> None:
     """In different bins both are published; in the same bin the second signs again on top of the first."""
     holders: dict[str, list[str]] = {}
     for number in range(20):
@@ -369,7 +369,7 @@ def test_two_members_at_once_meet_only_in_the_same_bin(spread: TreeWorld) -> Non
         assert spread.client().manifest("language_id", version).version == version
 
 
-def test_members_with_keys_of_their_own_sign_on_top_of_each_other(published: TreeWorld) -> None:
+def test_members_with_keys_of_their_own_sign_on_top_of_each_other(published: RepositoryFixture) -> None:
     """Two keys, either of which signs; both sign on the same metadata, and the second has to sign again."""
     other = CryptoSigner(Ed25519PrivateKey.generate())
     first = published.keys.teams["text"]
@@ -403,7 +403,7 @@ def test_members_with_keys_of_their_own_sign_on_top_of_each_other(published: Tre
     assert published.client().manifest("language_id", "3.0.0") == packages[1].manifest
 
 
-def test_key_of_a_team_with_bins_is_replaced(spread: TreeWorld) -> None:
+def test_key_of_a_team_with_bins_is_replaced(spread: RepositoryFixture) -> None:
     """The team and every bin are signed anew in one change; devices find all versions before and after."""
     spread.client("old device").manifest("language_id", "1.5.0")
     new = CryptoSigner(Ed25519PrivateKey.generate())
@@ -413,7 +413,7 @@ def test_key_of_a_team_with_bins_is_replaced(spread: TreeWorld) -> None:
     change = draft.draft()
     assert set(change.roles) == {"targets", "team-text", *bins(spread)}
     for signer in (spread.keys.targets, new):
-        change, _ = Change.parse(change.to_bytes()).sign(signer)
+        change, _ = SigningRequest.parse(change.to_bytes()).sign(signer)
     spread.tree.accept_change(change, spread.keys.online)
     package = spread.package("3.0.0")
     with pytest.raises(SignatureError):
@@ -426,9 +426,9 @@ def test_key_of_a_team_with_bins_is_replaced(spread: TreeWorld) -> None:
     assert spread.tree.check().is_sound
 
 
-def test_floor_of_a_team_with_bins_is_read_without_its_bins(spread: TreeWorld) -> None:
+def test_floor_of_a_team_with_bins_is_read_without_its_bins(spread: RepositoryFixture) -> None:
     """Raising it signs the team's role alone; a device that asks for it loads no bin."""
-    signed = sign_floor(
+    signed = sign_min_version(
         spread.tree.team_metadata("text"),
         team="text",
         feature="language_id",
@@ -442,13 +442,13 @@ def test_floor_of_a_team_with_bins_is_read_without_its_bins(spread: TreeWorld) -
     spread.fetcher.requests.clear()
     assert client.min_version("language_id") == "1.9.0"
     assert not [path for path in spread.fetcher.requests if ".bin-" in path]
-    with pytest.raises(RegistryError, match="below the team's floor"):
+    with pytest.raises(RegistryError, match="below the team's minimum version"):
         client.manifest("language_id", "1.5.0")
     spread.push(spread.package("3.0.0"))
     assert spread.client().min_version("language_id") == "1.9.0"
 
 
-def test_bins_warn_before_they_expire_and_are_renewed_with_the_team(spread: TreeWorld) -> None:
+def test_bins_warn_before_they_expire_and_are_renewed_with_the_team(spread: RepositoryFixture) -> None:
     """30 days ahead; by a change that renews the team, and by a push, which renews whatever is half spent."""
     spread.clock.time_s += 340 * 86_400
     expiring = spread.tree.refresh().expiring
@@ -464,7 +464,7 @@ def test_bins_warn_before_they_expire_and_are_renewed_with_the_team(spread: Tree
     assert not {"team-text", *bins(spread)} & spread.tree.refresh().expiring.keys()
 
 
-def test_damage_in_a_bin_is_found_by_the_check(spread: TreeWorld) -> None:
+def test_damage_in_a_bin_is_found_by_the_check(spread: RepositoryFixture) -> None:
     """Though the publishing process has proved the bin before and does not read it again."""
     state = spread.tree.state()
     for name in bins(spread):
@@ -473,6 +473,6 @@ def test_damage_in_a_bin_is_found_by_the_check(spread: TreeWorld) -> None:
         path.write_bytes(whole.replace(b"sha256", b"sha512", 1))
         assert not spread.tree.check().is_sound
         with pytest.raises(RegistryError):
-            Tree(spread.tree.folder).state()
+            Repository(spread.tree.folder).state()
         path.write_bytes(whole)
     assert spread.tree.check().is_sound

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Set
 
     from alcove.registry.blobs import StoredBlob
-    from alcove.registry.tree import Tree
+    from alcove.registry.repository import Repository
 
 GRACE_MIN_S: Final = 3600  # seconds; a push of the largest package over a slow line takes minutes
 GRACE_S: Final = 86_400  # seconds; unfinished uploads are kept for as long
 RENEW_S: Final = GRACE_MIN_S // 2  # seconds; so that half of the shortest grace is left for the push itself
 
 
-def named_blobs(tree: Tree) -> set[str]:
+def list_referenced_blobs(tree: Repository) -> set[str]:
     """Return the digests of all blobs that published versions name.
 
     Raises:
@@ -37,7 +37,7 @@ def named_blobs(tree: Tree) -> set[str]:
     return {sha256 for manifest in tree.manifests() for sha256 in manifest.blobs()}
 
 
-def find_garbage(tree: Tree, *, before_s: int, also_named: Set[str] = frozenset()) -> list[StoredBlob]:
+def find_garbage(tree: Repository, *, before_s: int, also_named: Set[str] = frozenset()) -> list[StoredBlob]:
     """Return the blobs that nothing names and that were put before a time, the largest first.
 
     Args:
@@ -49,12 +49,12 @@ def find_garbage(tree: Tree, *, before_s: int, also_named: Set[str] = frozenset(
         MetadataError, DocumentError, StorageError: the tree is damaged, or the store fails.
     """
     old = [blob for blob in tree.blobs.stored() if blob.stored_at_s < before_s]
-    named = named_blobs(tree)  # after the blobs: what is published in between is named here
+    named = list_referenced_blobs(tree)  # after the blobs: what is published in between is named here
     found = [blob for blob in old if blob.sha256 not in named and blob.sha256 not in also_named]
     return sorted(found, key=lambda blob: (-blob.size_bytes, blob.sha256))
 
 
-def remove_garbage(tree: Tree, batch: Iterable[StoredBlob], *, before_s: int) -> list[StoredBlob]:
+def remove_garbage(tree: Repository, batch: Iterable[StoredBlob], *, before_s: int) -> list[StoredBlob]:
     """Remove those of the blobs that are garbage still; return them.
 
     The tree's lock is held meanwhile: give few at a time.
@@ -64,7 +64,7 @@ def remove_garbage(tree: Tree, batch: Iterable[StoredBlob], *, before_s: int) ->
     """
     removed = []
     with tree.exclusive():
-        named = named_blobs(tree)
+        named = list_referenced_blobs(tree)
         for blob in batch:
             if blob.sha256 in named:
                 continue

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from alcove.registry.client import TreeClient
+from alcove.registry.client import RepositoryClient
 from alcove.registry.clock import Floor
 from alcove.registry.files import Disk
 from alcove.sdk.clock import Clock
@@ -11,7 +11,7 @@ from alcove.sdk.storage import Files
 from alcove.sdk.transport import Transport
 
 
-class _TreeDisk(Disk):
+class _RepositoryDisk(Disk):
     """The registry's disk, whose steps the SDK's observer hears of."""
 
     def __init__(self, files: Files) -> None:
@@ -38,9 +38,11 @@ class _TreeDisk(Disk):
         super().sync_folder(folder)
 
 
-def open_tree(
+def open_repository(
     folder: Path, *, server: str, trusted_root: bytes, transport: Transport, clock: Clock, floor: Floor, files: Files
-) -> TreeClient:
+) -> RepositoryClient:
     """Return the tree of `server` as far as it was read into `folder`; nothing is fetched yet."""
     fetcher = TufFetcher(transport, server)
-    return TreeClient(folder, fetcher, server, trusted_root, clock=clock, floor=floor, files=_TreeDisk(files))
+    return RepositoryClient(
+        folder, fetcher, server, trusted_root, clock=clock, floor=floor, files=_RepositoryDisk(files)
+    )

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 from alcove.registry import layout
 from alcove.registry.blobs import BlobStore, ObjectBlobStore, StoredBlob, open_blob_store
-from alcove.registry.collection import find_garbage, named_blobs, remove_garbage
 from alcove.registry.errors import MissingBlobError, RegistryError, StorageError
 from alcove.registry.files import DISK
-from alcove.registry.testing import FailingDisk, TreeWorld
-from alcove.registry.tree import Tree
+from alcove.registry.garbage_collection import find_garbage, list_referenced_blobs, remove_garbage
+from alcove.registry.repository import Repository
+from alcove.registry.testing import FailingDisk, RepositoryFixture
 
 if TYPE_CHECKING:
     from alcove.platform.testing.s3 import S3Server
@@ -32,22 +32,22 @@ def put(blobs: BlobStore, text: str) -> str:
 
 
 @pytest.fixture(params=["folder", "s3"])
-def stored(request: pytest.FixtureRequest, world: TreeWorld) -> TreeWorld:
+def stored(request: pytest.FixtureRequest, world: RepositoryFixture) -> RepositoryFixture:
     """A world whose blobs are in a folder or in S3, with one version."""
     if request.param == "s3":
         s3: S3Server = request.getfixturevalue("s3")
         blobs = open_blob_store(s3.bucket() + "/blobs")
-        world.tree = Tree(world.tree.folder, keys=world.keys.online, clock=world.clock, blobs=blobs)
+        world.tree = Repository(world.tree.folder, keys=world.keys.online, clock=world.clock, blobs=blobs)
     world.push(world.package())
     return world
 
 
-def collect(tree: Tree, before_s: int = AFTER_ALL) -> set[str]:
+def collect(tree: Repository, before_s: int = AFTER_ALL) -> set[str]:
     """Collect; return what went."""
     return {blob.sha256 for blob in remove_garbage(tree, find_garbage(tree, before_s=before_s), before_s=before_s)}
 
 
-def test_what_nothing_names_goes_and_what_the_tree_names_stays(stored: TreeWorld) -> None:
+def test_what_nothing_names_goes_and_what_the_tree_names_stays(stored: RepositoryFixture) -> None:
     """Every version's programs and cards stay, whatever their age; the largest garbage is named first."""
     stored.push(stored.package("2.0.0"))
     small, large = put(stored.tree.blobs, "small"), put(stored.tree.blobs, "large" * 1000)
@@ -55,12 +55,12 @@ def test_what_nothing_names_goes_and_what_the_tree_names_stays(stored: TreeWorld
     assert [blob.sha256 for blob in garbage] == [large, small]
     assert find_garbage(stored.tree, before_s=AFTER_ALL, also_named={large})[0].sha256 == small
     assert collect(stored.tree) == {small, large}
-    assert {blob.sha256 for blob in stored.tree.blobs.stored()} == named_blobs(stored.tree)
+    assert {blob.sha256 for blob in stored.tree.blobs.stored()} == list_referenced_blobs(stored.tree)
     assert stored.tree.check().is_sound
     assert collect(stored.tree) == set()
 
 
-def test_what_is_young_stays_and_asking_for_it_again_makes_it_young(stored: TreeWorld) -> None:
+def test_what_is_young_stays_and_asking_for_it_again_makes_it_young(stored: RepositoryFixture) -> None:
     """The grace counts from the last put; a blob dated anew between look and removal stays."""
     name = put(stored.tree.blobs, "uploaded for a push that is to come")
     assert collect(stored.tree, int(time.time()) - 3600) == set()
@@ -71,7 +71,7 @@ def test_what_is_young_stays_and_asking_for_it_again_makes_it_young(stored: Tree
     assert abs(found.stored_at_s - time.time()) < 60
 
 
-def test_a_blob_dated_anew_between_look_and_removal_stays(published: TreeWorld) -> None:
+def test_a_blob_dated_anew_between_look_and_removal_stays(published: RepositoryFixture) -> None:
     """A second push of the same bytes is in time until the very removal."""
     name = put(published.tree.blobs, "old")
     hour_ago = int(time.time()) - 3600
@@ -83,7 +83,7 @@ def test_a_blob_dated_anew_between_look_and_removal_stays(published: TreeWorld) 
     assert published.tree.blobs.has(name)
 
 
-def test_a_version_published_between_look_and_removal_keeps_its_blobs(published: TreeWorld) -> None:
+def test_a_version_published_between_look_and_removal_keeps_its_blobs(published: RepositoryFixture) -> None:
     """The look falls on every step of a publication in turn; whatever it saw, the removal takes nothing named."""
     seen: list[int] = []
 
@@ -100,7 +100,7 @@ def test_a_version_published_between_look_and_removal_keeps_its_blobs(published:
         garbage: list[StoredBlob] = []
         package = published.package(f"2.0.{look_at}")
         published.upload(package)
-        tree = Tree(published.tree.folder, keys=published.keys.online, clock=published.clock, files=Looking())
+        tree = Repository(published.tree.folder, keys=published.keys.online, clock=published.clock, files=Looking())
         tree.accept_team_metadata(published.sign(package), {package.manifest.path: package.manifest.to_bytes()})
         if look_at not in seen:
             break
@@ -110,7 +110,7 @@ def test_a_version_published_between_look_and_removal_keeps_its_blobs(published:
     assert len(seen) >= 16
 
 
-def test_publications_that_race_with_collections_are_whole_or_refused(published: TreeWorld) -> None:
+def test_publications_that_race_with_collections_are_whole_or_refused(published: RepositoryFixture) -> None:
     """Without any grace, and all the time: a version is published with all its blobs, or not at all and said so."""
     over, refused, accepted = threading.Event(), 0, 0
     rounds: list[int] = []
@@ -139,11 +139,11 @@ def test_publications_that_race_with_collections_are_whole_or_refused(published:
     assert rounds
     assert accepted == 60
     assert published.tree.check().is_sound
-    assert {blob.sha256 for blob in published.tree.blobs.stored()} >= named_blobs(published.tree)
+    assert {blob.sha256 for blob in published.tree.blobs.stored()} >= list_referenced_blobs(published.tree)
 
 
 def test_killed_at_any_removal_the_next_collection_completes(
-    published: TreeWorld, monkeypatch: pytest.MonkeyPatch
+    published: RepositoryFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each blob goes or stays; nothing named is touched."""
     names = {put(published.tree.blobs, f"garbage {number}") for number in range(5)}
@@ -168,7 +168,7 @@ def test_killed_at_any_removal_the_next_collection_completes(
             put(published.tree.blobs, f"garbage {number}")
 
 
-def test_a_damaged_tree_loses_no_blob(published: TreeWorld) -> None:
+def test_a_damaged_tree_loses_no_blob(published: RepositoryFixture) -> None:
     """Each file that says what is named, damaged or gone in turn: the collection is refused."""
     state = published.tree.state()
     put(published.tree.blobs, "garbage")
@@ -187,7 +187,7 @@ def test_a_damaged_tree_loses_no_blob(published: TreeWorld) -> None:
                 path.unlink()
             else:
                 DISK.write(path, damage)
-            fresh = Tree(published.tree.folder, clock=published.clock)
+            fresh = Repository(published.tree.folder, clock=published.clock)
             with pytest.raises(RegistryError):
                 collect(fresh)
             DISK.write(path, whole)

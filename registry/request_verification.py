@@ -14,8 +14,8 @@ What is checked before anything is written:
 - A1  the root: its number, its thresholds before and after, that the four roles have keys;
 - A2  the targets: their number, no target of their own, every delegation as `rotation.py` makes it; no team, feature or
       owner is gone: what was published stays;
-- A3  teams and bins: their numbers, and that no version comes or goes (versions are pushed); a floor may rise here, and
-      a halt may be lifted;
+- A3  teams and bins: their numbers, and that no version comes or goes (versions are pushed); a minimum version may
+      rise here, and a version may be reinstated;
 - A4  after the change every role is signed by the keys that then count: none would be left behind unreadable.
 """
 
@@ -38,11 +38,11 @@ from alcove.registry.errors import (
 )
 from alcove.registry.files import replace_file
 from alcove.registry.keys import ONLINE_ROLES
-from alcove.registry.publication import Publisher
-from alcove.registry.review import check_growth, check_layout, check_numbers
+from alcove.registry.metadata_writer import MetadataWriter
 from alcove.registry.rotation import TOP_ROLES
 from alcove.registry.rules import ONLINE_PATHS, check_root, check_targets, delegations, shared_keys
 from alcove.registry.signers import sign_metadata
+from alcove.registry.team_verification import check_growth, check_layout, check_numbers
 from alcove.registry.trust import SignedRole, bins_of, online_trust, read_state, verify
 
 if TYPE_CHECKING:
@@ -50,16 +50,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from alcove.registry._tuf import DelegatedRole, Key, Signer
-    from alcove.registry.change import Change
     from alcove.registry.files import Files
     from alcove.registry.keys import OnlineKeys
-    from alcove.registry.trust import TreeState
+    from alcove.registry.signing_request import SigningRequest
+    from alcove.registry.trust import TrustedState
 
 _Signed = TypeVar("_Signed", Root, Targets)
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class VerifiedRequest:
     """A change that may be published.
 
     Attributes:
@@ -71,7 +71,7 @@ class Judged:
         is_seamless: whether all of them hold under the root before, too.
     """
 
-    base: TreeState | None
+    base: TrustedState | None
     root: Root
     root_metadata: Metadata[Root] | None
     targets: Targets
@@ -83,7 +83,7 @@ class Judged:
         return online_trust(self.root, self.targets)
 
 
-def judge(folder: Path, change: Change, *, now_s: int) -> Judged:
+def verify_request(folder: Path, change: SigningRequest, *, now_s: int) -> VerifiedRequest:
     """Return the change as it may be published, or raise; nothing is written.
 
     Args:
@@ -103,20 +103,20 @@ def judge(folder: Path, change: Change, *, now_s: int) -> Judged:
         if metadata.signed.is_expired(utc(now_s)):
             moment_s = int(metadata.signed.expires.timestamp())
             raise ExpiredMetadataError(role, version=metadata.signed.version, expired_at_s=moment_s)
-    root, root_metadata = _judge_root(change, base)
-    targets = _judge_targets(change, base, root)
+    root, root_metadata = _verify_root(change, base)
+    targets = _verify_targets(change, base, root)
     _check_apart(root, targets)
     roles = {}
     for role, metadata in change.roles.items():
         if isinstance(metadata.signed, Targets) and not _is_there(base, role, metadata):
             roles[role] = SignedRole(metadata, metadata.to_bytes())
-    _judge_teams(base, targets, roles)
+    _verify_teams(base, targets, roles)
     old_root = None if base is None else base.root
     is_seamless = old_root is not None and ("targets" not in roles or _holds(old_root, "targets", roles["targets"]))
-    return Judged(base, root, root_metadata, targets, roles, is_seamless)
+    return VerifiedRequest(base, root, root_metadata, targets, roles, is_seamless)
 
 
-def state_before(folder: Path, change: Change) -> TreeState:
+def read_state_before(folder: Path, change: SigningRequest) -> TrustedState:
     """Return the state of a tree, or, where of this change its root was written and no more, the one before.
 
     Raises:
@@ -132,13 +132,13 @@ def state_before(folder: Path, change: Change) -> TreeState:
 
 
 def publish(
-    folder: Path, judged: Judged, keys: OnlineKeys, *, old_keys: Sequence[Signer], files: Files, now_s: int
+    folder: Path, verified: VerifiedRequest, keys: OnlineKeys, *, old_keys: Sequence[Signer], files: Files, now_s: int
 ) -> tuple[str, ...]:
     """Write a judged change; return the roles that changed, none where the tree held it already.
 
     Args:
         folder: where the tree lies; its lock is held.
-        judged: as `judge` returned it.
+        verified: as `verify_request` returned it.
         keys: the online keys that count after the change.
         old_keys: online keys that counted before, as far as they are still at hand.
         files: writes.
@@ -147,27 +147,27 @@ def publish(
     Raises:
         StorageError: a step failed; accepting the change again completes it.
     """
-    roles = dict(judged.roles)
-    base = judged.base
-    roles |= _online_roles(judged, keys, now_s)
-    is_resigned = base is None or _needs_resigning(base, judged.root)
+    roles = dict(verified.roles)
+    base = verified.base
+    roles |= _online_roles(verified, keys, now_s)
+    is_resigned = base is None or _needs_resigning(base, verified.root)
     if base is None:
-        _write_root(folder, judged, files)
-        Publisher(folder, keys, files, now_s).publish(targets={}, roles=roles, snapshot=None, timestamp=None)
+        _write_root(folder, verified, files)
+        MetadataWriter(folder, keys, files, now_s).publish(targets={}, roles=roles, snapshot=None, timestamp=None)
         return ("root", *roles)
-    also = _cosigners(base.root, keys, old_keys)
-    is_seamless = judged.is_seamless and also is not None
+    cosigners = _cosigners(base.root, keys, old_keys)
+    is_seamless = verified.is_seamless and cosigners is not None
     if not is_seamless:
-        _write_root(folder, judged, files)
+        _write_root(folder, verified, files)
     if roles or is_resigned:
-        publisher = Publisher(folder, keys, files, now_s, also or {})
-        publisher.publish(targets={}, roles=roles, snapshot=base.snapshot, timestamp=base.timestamp)
+        writer = MetadataWriter(folder, keys, files, now_s, cosigners or {})
+        writer.publish(targets={}, roles=roles, snapshot=base.snapshot, timestamp=base.timestamp)
     if is_seamless:
-        _write_root(folder, judged, files)
-    return (*(("root",) if judged.root_metadata else ()), *roles)
+        _write_root(folder, verified, files)
+    return (*(("root",) if verified.root_metadata else ()), *roles)
 
 
-def _base(folder: Path, change: Change) -> TreeState | None:
+def _base(folder: Path, change: SigningRequest) -> TrustedState | None:
     """Return the state that the change follows: the tree's, or the one before, where only its root was written."""
     root = change.roles.get("root")
     if not (folder / layout.metadata_file("timestamp")).exists():
@@ -175,10 +175,10 @@ def _base(folder: Path, change: Change) -> TreeState | None:
             msg = f"{folder} holds no tree; a first change begins with root 1"
             raise PublishError(msg)
         return None
-    return state_before(folder, change)
+    return read_state_before(folder, change)
 
 
-def _judge_root(change: Change, base: TreeState | None) -> tuple[Root, Metadata[Root] | None]:
+def _verify_root(change: SigningRequest, base: TrustedState | None) -> tuple[Root, Metadata[Root] | None]:
     metadata = change.roles.get("root")
     if metadata is None or not isinstance(metadata.signed, Root):
         if base is None:
@@ -203,7 +203,7 @@ def _judge_root(change: Change, base: TreeState | None) -> tuple[Root, Metadata[
     return new, metadata
 
 
-def _judge_targets(change: Change, base: TreeState | None, root: Root) -> Targets:
+def _verify_targets(change: SigningRequest, base: TrustedState | None, root: Root) -> Targets:
     metadata = change.roles.get("targets")
     if metadata is None or not isinstance(metadata.signed, Targets):
         if base is None:
@@ -224,7 +224,7 @@ def _judge_targets(change: Change, base: TreeState | None, root: Root) -> Target
     return new
 
 
-def _same_signers(base: TreeState, root: Root) -> None:
+def _same_signers(base: TrustedState, root: Root) -> None:
     """Check that a root without new targets leaves the current ones readable."""
     before, after = base.root.roles["targets"], root.roles["targets"]
     if set(before.keyids) != set(after.keyids) or before.threshold != after.threshold:
@@ -268,7 +268,7 @@ def _keep_rules(check: Callable[[_Signed], None], signed: _Signed) -> None:
         raise PublishError(error.problem) from None
 
 
-def _judge_teams(base: TreeState | None, targets: Targets, roles: Mapping[str, SignedRole]) -> None:
+def _verify_teams(base: TrustedState | None, targets: Targets, roles: Mapping[str, SignedRole]) -> None:
     known = {} if base is None else base.roles
     for role in delegations(targets):
         if not layout.is_team(role):
@@ -304,7 +304,7 @@ def _judge_teams(base: TreeState | None, targets: Targets, roles: Mapping[str, S
         raise MissingTargetError(strange[0])
 
 
-def _is_there(base: TreeState | None, role: str, metadata: Metadata[Targets]) -> bool:
+def _is_there(base: TrustedState | None, role: str, metadata: Metadata[Targets]) -> bool:
     if base is None:
         return False
     if role == "targets":
@@ -326,12 +326,12 @@ def _one_signs(role: str, threshold: int) -> None:
         raise PublishError(msg)
 
 
-def _online_roles(judged: Judged, keys: OnlineKeys, now_s: int) -> dict[str, SignedRole]:
+def _online_roles(verified: VerifiedRequest, keys: OnlineKeys, now_s: int) -> dict[str, SignedRole]:
     """Return policy and halt, signed by the server's keys where those that signed them count no longer."""
     signed = {}
     for role in ONLINE_PATHS:
-        current = None if judged.base is None else judged.base.roles[role]
-        if current is not None and _holds_delegated(judged.targets, role, current):
+        current = None if verified.base is None else verified.base.roles[role]
+        if current is not None and _holds_delegated(verified.targets, role, current):
             continue
         targets = {} if current is None else dict(current.targets)
         version = 1 if current is None else current.version + 1
@@ -349,25 +349,25 @@ def _holds_delegated(targets: Targets, role: str, signed: SignedRole) -> bool:
     return True
 
 
-def _needs_resigning(base: TreeState, root: Root) -> bool:
+def _needs_resigning(base: TrustedState, root: Root) -> bool:
     return any(set(base.root.roles[role].keyids) != set(root.roles[role].keyids) for role in ("snapshot", "timestamp"))
 
 
 def _cosigners(before: Root, keys: OnlineKeys, old_keys: Sequence[Signer]) -> dict[str, tuple[Signer, ...]] | None:
     """Return who signs snapshot and timestamp besides, so that they hold under both roots; None where a key is lost."""
-    also: dict[str, tuple[Signer, ...]] = {}
+    cosigners: dict[str, tuple[Signer, ...]] = {}
     for role in ("snapshot", "timestamp"):
         if getattr(keys, role).public_key.keyid in before.roles[role].keyids:
             continue
         fitting = [signer for signer in old_keys if signer.public_key.keyid in before.roles[role].keyids]
         if not fitting:
             return None
-        also[role] = (fitting[0],)
-    return also
+        cosigners[role] = (fitting[0],)
+    return cosigners
 
 
-def _write_root(folder: Path, judged: Judged, files: Files) -> None:
-    metadata = judged.root_metadata
+def _write_root(folder: Path, verified: VerifiedRequest, files: Files) -> None:
+    metadata = verified.root_metadata
     if metadata is None:
         return
     path = folder / layout.metadata_file("root", metadata.signed.version)

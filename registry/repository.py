@@ -21,32 +21,32 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from alcove.registry import acceptance, layout, limits
+from alcove.registry import layout, limits, request_verification
 from alcove.registry._tuf import Metadata
-from alcove.registry.bins import TeamMetadata, team_bytes
+from alcove.registry.audit import AuditReport, audit_repository
 from alcove.registry.canonical import version_key
-from alcove.registry.ceremony import initialise_tree
-from alcove.registry.checks import CheckReport, check_tree
+from alcove.registry.ceremony import initialize_repository
 from alcove.registry.clock import SYSTEM_CLOCK, Clock
-from alcove.registry.errors import MissingTargetError, ReadOnlyTreeError, StorageError
+from alcove.registry.errors import MissingTargetError, ReadOnlyRepositoryError, StorageError
 from alcove.registry.files import DISK, Files
-from alcove.registry.highwater import check_published, note_published
+from alcove.registry.hash_bins import TeamMetadata, team_bytes
 from alcove.registry.manifest import Manifest, manifest_path
+from alcove.registry.metadata_writer import MetadataWriter
 from alcove.registry.online import (
-    Refreshed,
+    RefreshResult,
     check_app,
     check_halted,
     check_online,
     check_serial,
     check_trusted,
-    expiring,
+    list_expiring,
     publish_document,
     renew,
 )
 from alcove.registry.policy.document import Halt, Policy, VersionRef, halt_from_bytes, policy_from_bytes
-from alcove.registry.publication import Publisher
-from alcove.registry.review import check_manifests, check_policy_versions, check_team_metadata
-from alcove.registry.trust import Proved, TreeState, read_state, read_target
+from alcove.registry.rollback_guard import check_rollback, record_published
+from alcove.registry.team_verification import check_manifests, check_policy_versions, check_team_metadata
+from alcove.registry.trust import TrustedState, VerifiedCache, read_state, read_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -54,14 +54,14 @@ if TYPE_CHECKING:
 
     from alcove.registry._tuf import Signer
     from alcove.registry.blobs import BlobStore
-    from alcove.registry.change import Change
     from alcove.registry.keys import OnlineKeys
+    from alcove.registry.signing_request import SigningRequest
 
-__all__ = ["Accepted", "Refreshed", "Tree", "initialise_tree"]
+__all__ = ["RefreshResult", "Repository", "TeamPublication", "initialize_repository"]
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class TeamPublication:
     """What a publication of a team changed.
 
     Attributes:
@@ -75,7 +75,7 @@ class Accepted:
     added: tuple[Manifest, ...]
 
 
-class Tree:
+class Repository:
     """The static tree of one folder: proved reads for everyone, publishing for who holds the online keys."""
 
     def __init__(
@@ -86,7 +86,7 @@ class Tree:
         blobs: BlobStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
         files: Files = DISK,
-        published_note: Path | None = None,
+        rollback_note: Path | None = None,
     ) -> None:
         """Open the tree in `folder`; nothing is read or written yet.
 
@@ -96,16 +96,16 @@ class Tree:
             blobs: where programs lie; `folder/blobs` unless told otherwise.
             clock: dates signatures and judges theirs.
             files: writes.
-            published_note: where it is noted how far this server has published, outside of `folder`; a tree that says
-                less is published nothing on top of (`highwater.py`).
+            rollback_note: where it is noted how far this server has published, outside of `folder`; a tree that says
+                less is published nothing on top of (`rollback_guard.py`).
         """
         self.folder = folder
-        self._note = published_note
+        self._note = rollback_note
         self._keys = keys
         self._blobs = blobs
         self._clock = clock
         self._files = files
-        self._proved = Proved()
+        self._cache = VerifiedCache()
 
     @property
     def blobs(self) -> BlobStore:
@@ -116,21 +116,21 @@ class Tree:
             self._blobs = open_blob_store(self.folder / layout.BLOBS)
         return self._blobs
 
-    def state(self) -> TreeState:
+    def state(self) -> TrustedState:
         """Return what the tree says now, proved from the root; dates are not judged.
 
         Raises:
             MetadataError, StorageError: as `trust.read_state`.
         """
-        return read_state(self.folder, proved=self._proved)
+        return read_state(self.folder, cache=self._cache)
 
-    def state_before(self, change: Change) -> TreeState:
+    def read_state_before(self, change: SigningRequest) -> TrustedState:
         """Return what the tree said before a change, also where accepting it was interrupted.
 
         Raises:
             MetadataError, StorageError: as `trust.read_state`.
         """
-        return acceptance.state_before(self.folder, change)
+        return request_verification.read_state_before(self.folder, change)
 
     def root_bytes(self) -> bytes:
         """Return the newest root metadata: what an app carries as its `trusted_root`.
@@ -236,7 +236,7 @@ class Tree:
 
     def accept_team_metadata(
         self, signed: bytes, manifests: Mapping[str, bytes], *, team: str | None = None
-    ) -> Accepted:
+    ) -> TeamPublication:
         """Publish what a team signed: new metadata and the manifests of its new versions.
 
         Args:
@@ -250,27 +250,28 @@ class Tree:
             StaleMetadataError: not signed on top of the current metadata.
             VersionExistsError: it changes a published version.
             MissingBlobError: a program or card was not uploaded.
-            PublishError: it drops a version, lowers a floor, leaves the team's features, or a manifest is absent.
+            PublishError: it drops a version, lowers a minimum version, leaves the team's features, or a manifest is
+                absent.
             WrongSubjectError, IntegrityError, DocumentError, MetadataError: a manifest or the metadata is malformed.
-            ReadOnlyTreeError: opened without keys.
+            ReadOnlyRepositoryError: opened without keys.
             StorageError: a file could not be read or written; repeating is safe.
         """
-        publisher = self._publisher("snapshot")
+        writer = self._writer("snapshot")
         with self._exclusive():
             state = self.state()
-            check_online(state, publisher)
-            role, changed = check_team_metadata(state, signed, now_s=publisher.now_s, team=team)
+            check_online(state, writer)
+            role, changed = check_team_metadata(state, signed, now_s=writer.now_s, team=team)
             name = role.removeprefix(layout.TEAM_PREFIX)
             if not changed:
-                return Accepted(name, state.roles[role].version, ())
+                return TeamPublication(name, state.roles[role].version, ())
             added = check_manifests(state, role, changed, manifests, self.blobs)
-            publisher.publish(
+            writer.publish(
                 targets={manifest.path: manifest.to_bytes() for manifest in added},
                 roles=changed,
                 snapshot=state.snapshot,
                 timestamp=state.timestamp,
             )
-        return Accepted(name, changed.get(role, state.roles[role]).version, added)
+        return TeamPublication(name, changed.get(role, state.roles[role]).version, added)
 
     def verify_team_metadata(
         self, signed: bytes, manifests: Mapping[str, bytes], *, team: str | None = None
@@ -284,22 +285,26 @@ class Tree:
         role, changed = check_team_metadata(state, signed, now_s=self._clock.now_s(), team=team)
         return check_manifests(state, role, changed, manifests, self.blobs) if changed else ()
 
-    def accept_change(self, change: Change, keys: OnlineKeys, *, old_keys: Sequence[Signer] = ()) -> tuple[str, ...]:
-        """Make a signed change of keys, teams, floors or lifts part of the tree; return the roles that changed.
+    def accept_change(
+        self, change: SigningRequest, keys: OnlineKeys, *, old_keys: Sequence[Signer] = ()
+    ) -> tuple[str, ...]:
+        """Apply a signed change of keys, teams, minimum versions or reinstatements; return the changed roles.
 
         Args:
-            change: with the signatures of everybody who has to sign (`change.py`).
+            change: with the signatures of everybody who has to sign (`signing_request.py`).
             keys: the online keys that count after it.
             old_keys: those that counted before, so that no device sees a moment of neither.
 
         Raises:
-            RegistryError: as `acceptance.judge` and `acceptance.publish`; killed anywhere, repeating completes it.
+            RegistryError: as `verify_request` and `publish` of `request_verification`; repeating completes it.
         """
         now_s = self._clock.now_s()
         with self._exclusive():
-            judged = acceptance.judge(self.folder, change, now_s=now_s)
-            check_trusted(keys, judged.online_trust())
-            return acceptance.publish(self.folder, judged, keys, old_keys=old_keys, files=self._files, now_s=now_s)
+            verified = request_verification.verify_request(self.folder, change, now_s=now_s)
+            check_trusted(keys, verified.online_trust())
+            return request_verification.publish(
+                self.folder, verified, keys, old_keys=old_keys, files=self._files, now_s=now_s
+            )
 
     def publish_policy(self, app: str, policy_bytes: bytes) -> bool:
         """Publish an app's policy; return False if it is the current one already.
@@ -307,11 +312,12 @@ class Tree:
         Raises:
             DocumentError: not the canonical encoding of an acceptable policy.
             StaleMetadataError: the serial number does not rise.
-            PublishError: it is another app's, or it names a version that no team has signed or that is below its floor.
-            ReadOnlyTreeError: opened without keys.
+            PublishError: it is another app's, or it names a version that no team has signed or that is below its
+                minimum version.
+            ReadOnlyRepositoryError: opened without keys.
             MetadataError, StorageError: the tree is damaged or not writable; repeating is safe.
         """
-        publisher = self._publisher("policy")
+        writer = self._writer("policy")
         policy = policy_from_bytes(policy_bytes)
         check_app("policy", app, policy.app)
         with self._exclusive():
@@ -320,9 +326,9 @@ class Tree:
             if current == policy:
                 return False
             check_serial(layout.policy_path(app), current, policy)
-            check_online(state, publisher)
+            check_online(state, writer)
             check_policy_versions(state, policy)
-            publish_document(publisher, state, "policy", layout.policy_path(app), policy_bytes)
+            publish_document(writer, state, "policy", layout.policy_path(app), policy_bytes)
         return True
 
     def publish_halt(self, app: str, halt_bytes: bytes) -> bool:
@@ -332,10 +338,10 @@ class Tree:
             DocumentError: not the canonical encoding of an acceptable halt.
             StaleMetadataError: the serial number does not rise.
             PublishError: it is another app's, or it gives back what the current one took away.
-            ReadOnlyTreeError: opened without keys.
+            ReadOnlyRepositoryError: opened without keys.
             MetadataError, StorageError: the tree is damaged or not writable; repeating is safe.
         """
-        publisher = self._publisher("halt")
+        writer = self._writer("halt")
         halt = halt_from_bytes(halt_bytes)
         check_app("halt", app, halt.app)
         with self._exclusive():
@@ -344,33 +350,33 @@ class Tree:
             if current == halt:
                 return False
             check_serial(layout.halt_path(app), current, halt)
-            check_online(state, publisher)
+            check_online(state, writer)
             check_halted(current, halt, state)
-            publish_document(publisher, state, "halt", layout.halt_path(app), halt_bytes)
+            publish_document(writer, state, "halt", layout.halt_path(app), halt_bytes)
         return True
 
-    def refresh(self) -> Refreshed:
+    def refresh(self) -> RefreshResult:
         """Sign anew what the online keys sign and what has less than half of its life left.
 
         Call it at least every six hours: the timestamp lives for a day.
 
         Raises:
-            ReadOnlyTreeError: opened without keys.
+            ReadOnlyRepositoryError: opened without keys.
             MetadataError, StorageError: the tree is damaged or not writable; repeating is safe.
         """
-        publisher = self._publisher("timestamp")
+        writer = self._writer("timestamp")
         with self._exclusive():
             state = self.state()
-            check_online(state, publisher)
-            renewed = renew(state, publisher)
-        return Refreshed(renewed, expiring(state, publisher.now_s))
+            check_online(state, writer)
+            renewed = renew(state, writer)
+        return RefreshResult(renewed, list_expiring(state, writer.now_s))
 
-    def check(self) -> CheckReport:
+    def check(self) -> AuditReport:
         """Prove every file of the tree: signatures, dates, digests, documents and blobs.
 
         Raises nothing for what it finds: the report names it.
         """
-        return check_tree(self.folder, self.blobs, now_s=self._clock.now_s())
+        return audit_repository(self.folder, self.blobs, now_s=self._clock.now_s())
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -382,10 +388,10 @@ class Tree:
         with self._exclusive():
             yield
 
-    def _publisher(self, role: str) -> Publisher:
+    def _writer(self, role: str) -> MetadataWriter:
         if self._keys is None:
-            raise ReadOnlyTreeError(role)
-        return Publisher(self.folder, self._keys, self._files, self._clock.now_s())
+            raise ReadOnlyRepositoryError(role)
+        return MetadataWriter(self.folder, self._keys, self._files, self._clock.now_s())
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
@@ -398,21 +404,21 @@ class Tree:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             if self._note is not None:
-                check_published(self._note, self.state())
+                check_rollback(self._note, self.state())
             yield
             if self._note is not None:
-                note_published(self._note, self.state(), self._files)
+                record_published(self._note, self.state(), self._files)
         finally:
             os.close(descriptor)
 
-    def _policy(self, state: TreeState, app: str) -> Policy | None:
+    def _policy(self, state: TrustedState, app: str) -> Policy | None:
         path = layout.policy_path(app)
         target = state.roles["policy"].targets.get(path)
         if target is None:
             return None
         return policy_from_bytes(read_target(self.folder, path, target, limits.POLICY_MAX_BYTES))
 
-    def _halt(self, state: TreeState, app: str) -> Halt | None:
+    def _halt(self, state: TrustedState, app: str) -> Halt | None:
         path = layout.halt_path(app)
         target = state.roles["halt"].targets.get(path)
         if target is None:

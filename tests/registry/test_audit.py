@@ -11,25 +11,25 @@ from alcove.registry.errors import (
     StorageError,
 )
 from alcove.registry.policy import Halt
-from alcove.registry.testing import TreeWorld
+from alcove.registry.testing import RepositoryFixture
 
 
 @pytest.fixture
-def full(published: TreeWorld) -> TreeWorld:
+def full(published: RepositoryFixture) -> RepositoryFixture:
     """Two versions, a policy and a halt."""
     published.push(published.package("2.0.0"))
     published.tree.publish_halt("messenger", Halt(app="messenger", serial=1, frozen=("language_id",)).to_bytes())
     return published
 
 
-def test_sound_tree_is_proved_file_by_file(full: TreeWorld) -> None:
+def test_sound_tree_is_proved_file_by_file(full: RepositoryFixture) -> None:
     """Every role, target and blob is counted."""
     report = full.tree.check()
     assert report.is_sound
     assert (report.role_count, report.target_count, report.blob_count) == (8, 4, 4)
 
 
-def test_every_damaged_file_is_found(full: TreeWorld) -> None:
+def test_every_damaged_file_is_found(full: RepositoryFixture) -> None:
     """Each file that a client can reach, flipped, truncated and deleted, one at a time."""
     state = full.tree.state()
     reachable = {"1.root.json", "timestamp.json", f"{state.snapshot.version}.snapshot.json", "1.targets.json"}
@@ -53,7 +53,7 @@ def test_every_damaged_file_is_found(full: TreeWorld) -> None:
     assert full.tree.check().is_sound
 
 
-def test_all_faults_are_named_at_once(full: TreeWorld) -> None:
+def test_all_faults_are_named_at_once(full: RepositoryFixture) -> None:
     """A rotten blob, a missing one and a rotten manifest: three problems, each with its error."""
     first, second = (full.package(version) for version in ("1.0.0", "2.0.0"))
     blobs = full.tree.folder / layout.BLOBS
@@ -72,7 +72,7 @@ def test_all_faults_are_named_at_once(full: TreeWorld) -> None:
     }
 
 
-def test_expired_roles_are_named(full: TreeWorld) -> None:
+def test_expired_roles_are_named(full: RepositoryFixture) -> None:
     """The tree is proved all the same."""
     full.clock.time_s += 31 * 86_400
     report = full.tree.check()
@@ -81,7 +81,7 @@ def test_expired_roles_are_named(full: TreeWorld) -> None:
     assert report.target_count == 4
 
 
-def test_absent_tree_is_one_problem(full: TreeWorld) -> None:
+def test_absent_tree_is_one_problem(full: RepositoryFixture) -> None:
     """Nothing is proved of what cannot be read."""
     (full.tree.folder / layout.METADATA).rename(full.folder / "gone")
     report = full.tree.check()

@@ -3,14 +3,14 @@
 Up to 64 versions stand in the team's own list.  With the 65th the list is spread over hash bins (TAP 15), which the
 team's role delegates to under a prefix of its own, because one metadata cannot hold both named roles and bins::
 
-    targets ─▶ team-text: 64 versions                 targets ─▶ team-text: floors, lifts, no version
+    targets ─▶ team-text: 64 versions                 targets ─▶ team-text: minimum versions, reinstatements, no version
                                           65th ─▶                 └─▶ bin-text-0 … bin-text-3: about 17 versions each
                                          257th ─▶                 └─▶ bin-text-0 … bin-text-f
 
 A bin is signed with the team's keys, like the list.  Spreading signs the team and every bin at once, so that a device
 finds all versions before it and after it.  The bins of before stay in the snapshot, which never forgets a role.
 
-Between a team and the server several roles travel as one `Change` without anything current; one alone as it is.
+Between a team and the server several roles travel as one `SigningRequest` without anything current; one alone as it is.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Final
 
 from alcove.registry import limits
 from alcove.registry._tuf import Delegations, Metadata, SuccinctRoles, Targets
-from alcove.registry.change import Change
 from alcove.registry.errors import DocumentError, DocumentTooLargeError, MetadataError
 from alcove.registry.layout import bin_owner, bin_prefix, is_team
 from alcove.registry.rules import succinct_of
+from alcove.registry.signing_request import SigningRequest
 from alcove.registry.trust import bins_of, parse
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class TeamMetadata:
         """
         if not data.startswith(_MARK):
             return cls(None, parse(Targets, role or "team", data, limits.TARGETS_METADATA_MAX_BYTES), {}, data)
-        change = Change.parse(data)
+        change = SigningRequest.parse(data)
         owners = {name if is_team(name) else bin_owner(name) for name in change.roles}
         if len(owners) != 1 or "" in owners or change.current:
             raise DocumentError("team metadata", "roles", f"holds roles of {len(owners)} teams, not of one")
@@ -94,10 +94,10 @@ def team_bytes(role: str, roles: Mapping[str, SignedRole]) -> bytes:
     names = (role, *bins_of(roles[role].metadata.signed))
     if len(names) == 1:
         return roles[role].data
-    return Change({name: roles[name].metadata for name in names}).to_bytes()
+    return SigningRequest({name: roles[name].metadata for name in names}).to_bytes()
 
 
-class Versions:
+class HashBins:
     """The versions of one team, to which one may be added; nothing is signed here.
 
     Attributes:
@@ -142,7 +142,7 @@ class Versions:
         bits = _bits_for(count)
         succinct = succinct_of(self.owner)
         if bits > (0 if succinct is None else succinct.bit_length):
-            self._spread(bits, keys, threshold)
+            self._rebalance(bits, keys, threshold)
 
     def _holder(self, path: str) -> tuple[str, Targets]:
         succinct = succinct_of(self.owner)
@@ -151,7 +151,7 @@ class Versions:
         name = succinct.get_role_for_target(path)
         return name, self.bins[name]
 
-    def _spread(self, bits: int, keys: Mapping[str, Key], threshold: int) -> None:
+    def _rebalance(self, bits: int, keys: Mapping[str, Key], threshold: int) -> None:
         everything = dict(self.owner.targets)
         for holder in self.bins.values():
             everything |= holder.targets

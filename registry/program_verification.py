@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from alcove.registry.errors import ProgramRefusedError
-from alcove.registry.manifest import Signature
+from alcove.registry.manifest import ModelSignature
 from pydantic import ValidationError
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ class ProgramFacts:
         certificate_sha256: digest of the parity certificate inside it.
     """
 
-    signature: Signature
+    signature: ModelSignature
     memory_ceiling_bytes: int
     certificate_sha256: str
 
 
-class ProgramInspector(Protocol):
+class ProgramVerifier(Protocol):
     """Reads programs; every method raises `ProgramRefusedError`, or says that somebody ended it, and nothing else."""
 
     def inspect(self, variant: str, program: bytes) -> ProgramFacts:
@@ -44,11 +44,11 @@ class ProgramInspector(Protocol):
         ...
 
 
-def verify_program(inspector: ProgramInspector, manifest: Manifest, variant: Variant, program: bytes) -> None:
+def verify_program(verifier: ProgramVerifier, manifest: Manifest, variant: Variant, program: bytes) -> None:
     """Check that a program is what its manifest says, then its weights and certificate; publisher and device alike.
 
     Args:
-        inspector: reads programs.
+        verifier: reads programs.
         manifest: names the variant.
         variant: what the program is to be; its digest was compared before.
         program: bytes of the whole program.
@@ -56,7 +56,7 @@ def verify_program(inspector: ProgramInspector, manifest: Manifest, variant: Var
     Raises:
         ProgramRefusedError: it is not; with the signed value and the program's own.
     """
-    facts = inspector.inspect(variant.name, program)
+    facts = verifier.inspect(variant.name, program)
     if facts.signature != manifest.signature:
         raise ProgramRefusedError(variant.name, "its inputs and outputs are not those of the manifest")
     if facts.memory_ceiling_bytes != variant.memory_ceiling_bytes:
@@ -65,10 +65,10 @@ def verify_program(inspector: ProgramInspector, manifest: Manifest, variant: Var
     if facts.certificate_sha256 != variant.certificate_sha256:
         reason = f"its certificate is {facts.certificate_sha256}, the manifest says {variant.certificate_sha256}"
         raise ProgramRefusedError(variant.name, reason)
-    inspector.certify(variant.name, program)
+    verifier.certify(variant.name, program)
 
 
-class RuntimeInspector:
+class RuntimeVerifier:
     """Asks the native runtime.
 
     Args:
@@ -139,10 +139,10 @@ class _Port(Protocol):
     def labels(self) -> tuple[str, ...]: ...
 
 
-def _signature(variant: str, inputs: Iterable[_Port], outputs: Iterable[_Port]) -> Signature:
+def _signature(variant: str, inputs: Iterable[_Port], outputs: Iterable[_Port]) -> ModelSignature:
     fields = {"inputs": tuple(map(_port, inputs)), "outputs": tuple(map(_port, outputs))}
     try:
-        return Signature.model_validate(fields)
+        return ModelSignature.model_validate(fields)
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         where = ".".join(str(step) for step in fault["loc"])

@@ -1,8 +1,8 @@
-"""Reads version floors from a team's own signed metadata: a feature never goes below its floor.
+"""Reads version floors from a team's own signed metadata: a feature never goes below its minimum version.
 
 The policy key chooses among signed versions, so that a rollout can go back; a team that must withdraw old versions for
-good raises their floor, which neither the policy key nor a stolen server can lower.  The floors stand beside the team's
-targets, in a field that TUF leaves to its users, and are as safe from rollback as the targets.
+good raises their minimum version, which neither the policy key nor a stolen server can lower.  They stand beside the
+team's targets, in a field that TUF leaves to its users, and are as safe from rollback as the targets.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 FIELD: Final = "x-alcove-min-versions"
 
-_FLOORS: Final = TypeAdapter(dict[FeatureName, VersionText])
+_MIN_VERSIONS: Final = TypeAdapter(dict[FeatureName, VersionText])
 
 
-def floors(role: str, targets: Targets) -> Mapping[str, str]:
-    """Return the floor of each feature for which the team has set one.
+def parse_min_versions(role: str, targets: Targets) -> Mapping[str, str]:
+    """Return the minimum version of each feature for which the team has set one.
 
     Raises:
         MetadataError: the field says something else.
     """
     try:
-        return _FLOORS.validate_python(targets.unrecognized_fields.get(FIELD, {}), strict=True)
+        return _MIN_VERSIONS.validate_python(targets.unrecognized_fields.get(FIELD, {}), strict=True)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         raise MetadataError(role, f"{FIELD}: {fault['msg']}") from None
@@ -41,8 +41,8 @@ def is_below(version: str, floor: str | None) -> bool:
     return floor is not None and version_key(version) < version_key(floor)
 
 
-def lowered(before: Mapping[str, str], after: Mapping[str, str]) -> str | None:
-    """Return a feature whose floor falls or goes from `before` to `after`, or None."""
+def find_lowered(before: Mapping[str, str], after: Mapping[str, str]) -> str | None:
+    """Return a feature whose minimum version falls or goes from `before` to `after`, or None."""
     for feature, floor in before.items():
         if feature not in after or is_below(after[feature], floor):
             return feature

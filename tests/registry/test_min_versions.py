@@ -3,16 +3,16 @@
 import pytest
 from alcove.registry._tuf import Metadata, Targets
 from alcove.registry.errors import MetadataError, PublishError, RollbackError, SignatureError
-from alcove.registry.floors import FIELD
-from alcove.registry.team import sign_floor
-from alcove.registry.testing import TreeWorld
+from alcove.registry.min_versions import FIELD
+from alcove.registry.team import sign_min_version
+from alcove.registry.testing import RepositoryFixture
 
 YEAR_S = 365 * 86_400
 
 
-def floor(world: TreeWorld, min_version: str, *, team: str = "text", feature: str = "language_id") -> bytes:
+def floor(world: RepositoryFixture, min_version: str, *, team: str = "text", feature: str = "language_id") -> bytes:
     """The team's next metadata with a floor."""
-    return sign_floor(
+    return sign_min_version(
         world.tree.team_metadata(team),
         team=team,
         feature=feature,
@@ -23,13 +23,13 @@ def floor(world: TreeWorld, min_version: str, *, team: str = "text", feature: st
 
 
 @pytest.fixture
-def two(published: TreeWorld) -> TreeWorld:
+def two(published: RepositoryFixture) -> RepositoryFixture:
     """Versions 1.0.0 and 2.0.0; policy 1 runs 1.0.0."""
     published.push(published.package("2.0.0"))
     return published
 
 
-def test_device_refuses_a_version_below_the_floor(two: TreeWorld) -> None:
+def test_device_refuses_a_version_below_the_floor(two: RepositoryFixture) -> None:
     """Though it is signed and the policy still names it; versions at the floor go on."""
     client = two.client()
     assert client.min_version("language_id") is None
@@ -37,24 +37,24 @@ def test_device_refuses_a_version_below_the_floor(two: TreeWorld) -> None:
     assert two.tree.accept_team_metadata(floor(two, "2.0.0"), {}, team="text").added == ()
     client.refresh()
     assert client.min_version("language_id") == "2.0.0"
-    with pytest.raises(RollbackError, match=r"1\.0\.0 is below the team's floor 2\.0\.0"):
+    with pytest.raises(RollbackError, match=r"1\.0\.0 is below the team's minimum version 2\.0\.0"):
         client.manifest("language_id", "1.0.0")
     assert client.manifest("language_id", "2.0.0").version == "2.0.0"
     assert client.min_version("bandwidth") is None
     assert client.min_version("unknown") is None
 
 
-def test_policy_below_the_floor_is_not_published_and_is_found_by_the_check(two: TreeWorld) -> None:
+def test_policy_below_the_floor_is_not_published_and_is_found_by_the_check(two: RepositoryFixture) -> None:
     """A policy from before the floor is a problem until its successor."""
     two.tree.accept_team_metadata(floor(two, "1.5.0"), {})
-    with pytest.raises(PublishError, match=r"below the team's floor 1\.5\.0"):
+    with pytest.raises(PublishError, match=r"below the team's minimum version 1\.5\.0"):
         two.tree.publish_policy("messenger", two.policy(2, "1.0.0").to_bytes())
     assert [problem.thing for problem in two.tree.check().problems] == ["policy/messenger.json"]
     two.tree.publish_policy("messenger", two.policy(2, "2.0.0").to_bytes())
     assert two.tree.check().is_sound
 
 
-def test_floor_only_rises(two: TreeWorld) -> None:
+def test_floor_only_rises(two: RepositoryFixture) -> None:
     """The team's side refuses to sign a lower one, the tree to publish it; a push keeps it."""
     two.tree.accept_team_metadata(floor(two, "1.5.0"), {})
     with pytest.raises(PublishError, match="never falls"):
@@ -62,10 +62,10 @@ def test_floor_only_rises(two: TreeWorld) -> None:
     assert floor(two, "1.5.0") == two.tree.team_metadata("text")
     two.push(two.package("3.0.0"))
     assert two.client().min_version("language_id") == "1.5.0"
-    for floors in ({}, {"language_id": "1.4.9"}):
+    for parse_min_versions in ({}, {"language_id": "1.4.9"}):
         metadata: Metadata[Targets] = Metadata.from_bytes(two.tree.team_metadata("text"))
         metadata.signed.version += 1
-        metadata.signed.unrecognized_fields[FIELD] = floors
+        metadata.signed.unrecognized_fields[FIELD] = parse_min_versions
         metadata.sign(two.keys.teams["text"])
         with pytest.raises(PublishError, match="lowers the floor"):
             two.tree.accept_team_metadata(metadata.to_bytes(), {})
@@ -73,7 +73,7 @@ def test_floor_only_rises(two: TreeWorld) -> None:
 
 
 @pytest.mark.parametrize("value", [[], "1.0.0", {"language_id": 1}, {"language_id": "1"}, {"policy": "1.0.0"}, None])
-def test_malformed_floors_are_typed(two: TreeWorld, value: object) -> None:
+def test_malformed_floors_are_typed(two: RepositoryFixture, value: object) -> None:
     """Neither published nor signed on top of."""
     metadata: Metadata[Targets] = Metadata.from_bytes(two.tree.team_metadata("text"))
     metadata.signed.version += 1
@@ -83,10 +83,10 @@ def test_malformed_floors_are_typed(two: TreeWorld, value: object) -> None:
         two.tree.accept_team_metadata(metadata.to_bytes(), {})
 
 
-def test_floor_is_signed_only_on_the_teams_own_metadata(two: TreeWorld) -> None:
+def test_floor_is_signed_only_on_the_teams_own_metadata(two: RepositoryFixture) -> None:
     """Another team's metadata, or a version that is none."""
     with pytest.raises(SignatureError):
-        sign_floor(
+        sign_min_version(
             two.tree.team_metadata("speech"),
             team="text",
             feature="language_id",

@@ -35,7 +35,7 @@ class Parity:
 
 
 @dataclass(frozen=True, slots=True)
-class Anatomy:
+class ProgramSummary:
     """What a program consists of.
 
     Attributes:
@@ -53,14 +53,14 @@ class Anatomy:
     weights: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
 
-class ProgramExaminer(Protocol):
+class ProgramValidator(Protocol):
     """Looks into programs and runs them; every method raises `ProgramRefusedError` and nothing else."""
 
     def parity(self, variant: str, program: bytes) -> Parity:
         """Check every weight digest and run the parity certificate."""
         ...
 
-    def anatomy(self, variant: str, program: bytes) -> Anatomy:
+    def anatomy(self, variant: str, program: bytes) -> ProgramSummary:
         """Take the program apart."""
         ...
 
@@ -69,7 +69,7 @@ class ProgramExaminer(Protocol):
         ...
 
 
-class RuntimeExaminer:
+class RuntimeValidator:
     """Asks the native runtime.
 
     Args:
@@ -97,7 +97,7 @@ class RuntimeExaminer:
             raise ProgramRefusedError(variant, str(error)) from error
         return Parity(report.samples, report.tolerance, report.largest_difference)
 
-    def anatomy(self, variant: str, program: bytes) -> Anatomy:
+    def anatomy(self, variant: str, program: bytes) -> ProgramSummary:
         """Take the program apart.
 
         Raises:
@@ -130,8 +130,8 @@ class RuntimeExaminer:
             if tensor.storage is Storage.CONSTANT
         }
         if certificate is None:
-            return Anatomy(ops, nans, weights=weights)
-        return Anatomy(ops, nans, certificate.tolerance, len(certificate.samples), weights)
+            return ProgramSummary(ops, nans, weights=weights)
+        return ProgramSummary(ops, nans, certificate.tolerance, len(certificate.samples), weights)
 
     def latency_ms(self, variant: str, program: bytes) -> float:
         """Return the median time of one run over the certificate's samples, in milliseconds.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Publisher:
+class MetadataWriter:
     """Writes new states of one tree.
 
     Attributes:
@@ -36,14 +36,14 @@ class Publisher:
         keys: sign snapshot and timestamp.
         files: writes.
         now_s: dates the signatures.
-        also: the keys of snapshot and timestamp that sign besides, while the tree moves from one key to another.
+        cosigners: the keys of snapshot and timestamp that sign besides, while the tree moves from one key to another.
     """
 
     folder: Path
     keys: OnlineKeys
     files: Files
     now_s: int
-    also: Mapping[str, tuple[Signer, ...]] = field(default_factory=dict)
+    cosigners: Mapping[str, tuple[Signer, ...]] = field(default_factory=dict)
 
     def publish(
         self,
@@ -119,7 +119,7 @@ class Publisher:
         self._write(layout.metadata_file("timestamp"), self._signed("timestamp", metadata, self.keys.timestamp))
 
     def _signed(self, role: str, metadata: Metadata[Snapshot] | Metadata[Timestamp], signer: Signer) -> bytes:
-        for one in (signer, *self.also.get(role, ())):
+        for one in (signer, *self.cosigners.get(role, ())):
             sign_metadata(role, metadata, one, append=True)
         return metadata.to_bytes()
 

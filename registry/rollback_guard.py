@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from alcove.registry.files import Files
-    from alcove.registry.trust import TreeState
+    from alcove.registry.trust import TrustedState
 
 FILE: Final = "published.json"
 _MAX_BYTES: Final = 1024  # two numbers
 
 
-def check_published(note: Path, state: TreeState) -> None:
+def check_rollback(note: Path, state: TrustedState) -> None:
     """Check that a tree says at least what was published from here.
 
     Args:
@@ -50,7 +50,7 @@ def check_published(note: Path, state: TreeState) -> None:
             raise RollbackError(role, problem)
 
 
-def note_published(note: Path, state: TreeState, files: Files) -> None:
+def record_published(note: Path, state: TrustedState, files: Files) -> None:
     """Note how far a tree was published.
 
     Raises:

@@ -2,7 +2,8 @@
 
 1.  signed by the key that the tree delegates to that team, not expired, within its size;
 2.  its version follows the current one, or it is the current one;
-3.  every published target is there unchanged: versions are immutable; no floor falls, and no lift is taken back;
+3.  every published target is there unchanged: versions are immutable; no minimum version falls, and no reinstatement is
+    withdrawn;
 4.  every target lies under the team's delegation and in its own bin, and the role delegates to its bins alone;
 5.  every new manifest was sent, has the signed digest and length, and speaks of the version at its path and the team;
 6.  every program and card that it names is in the blob store with its size.
@@ -12,7 +13,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from alcove.registry.bins import TeamMetadata
 from alcove.registry.clock import utc
 from alcove.registry.errors import (
     ExpiredMetadataError,
@@ -26,10 +26,11 @@ from alcove.registry.errors import (
     VersionExistsError,
     WrongSubjectError,
 )
-from alcove.registry.floors import floors, is_below, lowered
+from alcove.registry.hash_bins import TeamMetadata
 from alcove.registry.layout import TEAM_PREFIX, is_team, team_role
-from alcove.registry.lifts import lifts, taken_back
 from alcove.registry.manifest import Manifest, manifest_path
+from alcove.registry.min_versions import find_lowered, is_below, parse_min_versions
+from alcove.registry.reinstatements import find_withdrawn, parse_reinstatements
 from alcove.registry.rules import check_role, delegations
 from alcove.registry.trust import SignedRole, bins_of, verify
 from tuf.api.exceptions import LengthOrHashMismatchError
@@ -40,12 +41,12 @@ if TYPE_CHECKING:
     from alcove.registry._tuf import Metadata, TargetFile, Targets
     from alcove.registry.blobs import BlobStore
     from alcove.registry.policy.document import Policy
-    from alcove.registry.trust import TreeState
+    from alcove.registry.trust import TrustedState
 
 _DIGESTS: Final = {"sha256"}
 
 
-def find_signer(state: TreeState, metadata: Metadata[Targets], team: str | None) -> str:
+def find_signer(state: TrustedState, metadata: Metadata[Targets], team: str | None) -> str:
     """Return the team role whose key signed `metadata`.
 
     Args:
@@ -73,7 +74,7 @@ def find_signer(state: TreeState, metadata: Metadata[Targets], team: str | None)
 
 
 def check_team_metadata(
-    state: TreeState, signed: bytes, *, now_s: int, team: str | None
+    state: TrustedState, signed: bytes, *, now_s: int, team: str | None
 ) -> tuple[str, dict[str, SignedRole]]:
     """Return the role that signed, and the new metadata of it and its bins; none where it is current (rules 1 to 4).
 
@@ -105,7 +106,7 @@ def check_team_metadata(
     return role, changed
 
 
-def check_growth(state: TreeState, role: str, changed: Mapping[str, SignedRole], *, may_add: bool) -> None:
+def check_growth(state: TrustedState, role: str, changed: Mapping[str, SignedRole], *, may_add: bool) -> None:
     """Check that a team's next metadata follows the current one and loses nothing (rules 2 and 3).
 
     Args:
@@ -139,17 +140,17 @@ def check_growth(state: TreeState, role: str, changed: Mapping[str, SignedRole],
     if not may_add and len(after) > len(before):
         msg = f"{role}: a change of keys adds no version; push it afterwards"
         raise PublishError(msg)
-    fallen = lowered(floors(role, current), floors(role, owner))
+    fallen = find_lowered(parse_min_versions(role, current), parse_min_versions(role, owner))
     if fallen is not None:
-        msg = f"{role} lowers the floor of {fallen}; it never falls"
+        msg = f"{role} lowers the minimum version of {fallen}; it never falls"
         raise PublishError(msg)
-    back = taken_back(lifts(role, current), lifts(role, owner))
+    back = find_withdrawn(parse_reinstatements(role, current), parse_reinstatements(role, owner))
     if back is not None:
         msg = f"{role} takes back that it lifted {back}; the halt key halts a version again"
         raise PublishError(msg)
 
 
-def check_numbers(state: TreeState, changed: Mapping[str, SignedRole]) -> None:
+def check_numbers(state: TrustedState, changed: Mapping[str, SignedRole]) -> None:
     """Check that each role's next metadata has the next number.
 
     Raises:
@@ -174,7 +175,7 @@ def check_layout(role: str, signed: Targets, top: Targets, *, team: Targets | No
         raise PublishError(error.problem) from None
 
 
-def _owner(state: TreeState, update: TeamMetadata, team: str | None) -> str:
+def _owner(state: TrustedState, update: TeamMetadata, team: str | None) -> str:
     """Return the team role that an update is of."""
     if update.role is not None:
         if update.role not in delegations(state.targets) or not is_team(update.role):
@@ -194,7 +195,7 @@ def _verify_bin(team: Targets, name: str, metadata: Metadata[Targets]) -> None:
 
 
 def check_manifests(
-    state: TreeState, role: str, changed: Mapping[str, SignedRole], manifests: Mapping[str, bytes], blobs: BlobStore
+    state: TrustedState, role: str, changed: Mapping[str, SignedRole], manifests: Mapping[str, bytes], blobs: BlobStore
 ) -> tuple[Manifest, ...]:
     """Return the manifests of the new versions (rules 5 and 6).
 
@@ -220,12 +221,12 @@ def check_manifests(
     return tuple(added)
 
 
-def check_policy_versions(state: TreeState, policy: Policy) -> None:
-    """Check that a team has signed every version that `policy` names, and none is below the team's floor.
+def check_policy_versions(state: TrustedState, policy: Policy) -> None:
+    """Check that a team has signed every version that `policy` names, and none is below the team's minimum version.
 
     Raises:
         PublishError: one is not, or is.
-        MetadataError: a team's floors are malformed.
+        MetadataError: a team's minimum versions are malformed.
     """
     for feature, rules in policy.features.items():
         for ref in rules.versions():
@@ -235,9 +236,9 @@ def check_policy_versions(state: TreeState, policy: Policy) -> None:
             if role is None or target is None or target.hashes["sha256"] != ref.manifest_sha256:
                 msg = f"no team has signed {feature} {ref.version} with manifest {ref.manifest_sha256}"
                 raise PublishError(msg)
-            floor = floors(role, state.roles[role].metadata.signed).get(feature)
+            floor = parse_min_versions(role, state.roles[role].metadata.signed).get(feature)
             if is_below(ref.version, floor):
-                msg = f"{feature} {ref.version} is below the team's floor {floor}"
+                msg = f"{feature} {ref.version} is below the team's minimum version {floor}"
                 raise PublishError(msg)
 
 

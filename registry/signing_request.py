@@ -2,7 +2,7 @@
 
 ::
 
-    drafted ─▶ signed by some ─▶ signed by enough ─▶ accepted by the tree (`acceptance.py`)
+    drafted ─▶ signed by some ─▶ signed by enough ─▶ accepted by the tree (`request_verification.py`)
                 └─ by each on a machine of its own, one after another or each on a copy: copies are merged
 
 A change holds the next metadata of every role that has to change together, and beside them the metadata that is
@@ -42,7 +42,7 @@ Anything = Metadata[Root] | Metadata[Targets]
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class SignatureStatus:
     """What one role still lacks.
 
     Attributes:
@@ -66,7 +66,7 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SigningRequest:
     """Next metadata of some roles, and what is current.
 
     Attributes:
@@ -89,15 +89,15 @@ class Change:
         return canonical_json({"format": _FORMAT, "kind": _KIND, **parts, **more})
 
     @classmethod
-    def parse(cls, data: bytes) -> Change:
+    def parse(cls, data: bytes) -> SigningRequest:
         """Return the change in a file; nothing in it is judged yet.
 
         Raises:
-            DocumentTooLargeError: more than `limits.CHANGE_MAX_BYTES`; nothing was parsed.
+            DocumentTooLargeError: more than `limits.SIGNING_REQUEST_MAX_BYTES`; nothing was parsed.
             DocumentError: no change, or metadata of another kind than its role has.
         """
-        if len(data) > limits.CHANGE_MAX_BYTES:
-            raise DocumentTooLargeError(_KIND, limit_bytes=limits.CHANGE_MAX_BYTES, size_bytes=len(data))
+        if len(data) > limits.SIGNING_REQUEST_MAX_BYTES:
+            raise DocumentTooLargeError(_KIND, limit_bytes=limits.SIGNING_REQUEST_MAX_BYTES, size_bytes=len(data))
         try:
             fields = json.loads(data)
             if fields["format"] != _FORMAT or fields["kind"] != _KIND:
@@ -140,15 +140,17 @@ class Change:
             judges = [("after", self._next(owner) or self._current(owner))]
         yield from ((rule, judge) for rule, judge in judges if judge is not None)
 
-    def needs(self) -> tuple[Need, ...]:
+    def needs(self) -> tuple[SignatureStatus, ...]:
         """Return for each role and rule how far it is.
 
         Raises:
             DocumentError: the change names a role that nobody delegates to.
         """
-        return tuple(self._need(role, rule, judge) for role in self.roles for rule, judge in self.judges(role))
+        return tuple(
+            self._signature_status(role, rule, judge) for role in self.roles for rule, judge in self.judges(role)
+        )
 
-    def sign(self, signer: Signer) -> tuple[Change, tuple[str, ...]]:
+    def sign(self, signer: Signer) -> tuple[SigningRequest, tuple[str, ...]]:
         """Return the change with one signer's signatures, and the roles that it signed.
 
         Raises:
@@ -175,7 +177,7 @@ class Change:
             roles[role] = twin
         return replace(self, roles=roles), tuple(mine)
 
-    def merge(self, others: Sequence[Change]) -> Change:
+    def merge(self, others: Sequence[SigningRequest]) -> SigningRequest:
         """Return the change with the signatures of all copies.
 
         Raises:
@@ -204,13 +206,13 @@ class Change:
         )
         return {path: digest for path, digest in sorted(after.items()) if before.get(path) != digest}
 
-    def _need(self, role: str, rule: str, judge: Root | Targets) -> Need:
+    def _signature_status(self, role: str, rule: str, judge: Root | Targets) -> SignatureStatus:
         metadata = self.roles[role]
         try:
             result = judge.get_verification_result(role, metadata.signed_bytes, metadata.signatures)
         except ValueError as error:
             raise DocumentError(_KIND, role, str(error)) from None
-        return Need(role, rule, len(result.signed), result.threshold, tuple(sorted(result.unsigned)))
+        return SignatureStatus(role, rule, len(result.signed), result.threshold, tuple(sorted(result.unsigned)))
 
     def _wanted(self, role: str) -> set[str]:
         wanted: set[str] = set()

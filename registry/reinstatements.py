@@ -1,4 +1,4 @@
-"""Reads the lifts by which a team alone, in its own signed metadata, gives back what a halt took away.
+"""Reads the reinstatements by which a team alone, in its own signed metadata, gives back what a halt took away.
 
 A halt document only ever takes away more, because the halt key is online and may be stolen.  A team that has looked
 into a halted version lifts the halt: it signs that whatever halts of an app up to a serial number took away of a
@@ -7,7 +7,7 @@ version (or froze of a feature) may run again.  Then, and only then, the next ha
     halted in serial 4 ─▶ team lifts it up to 4 ─▶ halt 5 leaves it out ─▶ halted again in 6: needs a new lift
 
 A lift itself runs nothing: while the halt document names a version, no device runs it, whatever the team has signed.
-The lifts stand beside the floors, as safe from rollback as the team's versions.
+The reinstatements stand beside the minimum versions, as safe from rollback as the team's versions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FIELD: Final = "x-alcove-lifts"
 
 
-class Lift(Part):
+class Reinstatement(Part):
     """What may run again.
 
     Attributes:
@@ -49,10 +49,10 @@ class Lift(Part):
         return self.app, self.feature, self.manifest_sha256
 
 
-_LIFTS: Final = TypeAdapter(Annotated[tuple[Lift, ...], Field(max_length=limits.LIFTS_MAX)])
+_REINSTATEMENTS: Final = TypeAdapter(Annotated[tuple[Reinstatement, ...], Field(max_length=limits.REINSTATEMENTS_MAX)])
 
 
-def lifts(role: str, targets: Targets) -> tuple[Lift, ...]:
+def parse_reinstatements(role: str, targets: Targets) -> tuple[Reinstatement, ...]:
     """Return what the team has lifted.
 
     Raises:
@@ -60,7 +60,7 @@ def lifts(role: str, targets: Targets) -> tuple[Lift, ...]:
     """
     value = targets.unrecognized_fields.get(FIELD, [])
     try:
-        found = _LIFTS.validate_python(tuple(value) if isinstance(value, list) else value)
+        found = _REINSTATEMENTS.validate_python(tuple(value) if isinstance(value, list) else value)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         raise MetadataError(role, f"{FIELD}: {fault['msg']}") from None
@@ -69,7 +69,7 @@ def lifts(role: str, targets: Targets) -> tuple[Lift, ...]:
     return found
 
 
-def taken_back(before: Iterable[Lift], after: Iterable[Lift]) -> str | None:
+def find_withdrawn(before: Iterable[Reinstatement], after: Iterable[Reinstatement]) -> str | None:
     """Return what was lifted before and is not, or not as far, after; or None."""
     serials = {lift.thing: lift.serial for lift in after}
     for lift in before:
@@ -78,13 +78,13 @@ def taken_back(before: Iterable[Lift], after: Iterable[Lift]) -> str | None:
     return None
 
 
-def gives_back_only_lifted(earlier: Halt, later: Halt, lifted: Mapping[str, Iterable[Lift]]) -> bool:
+def restores_only_reinstated(earlier: Halt, later: Halt, lifted: Mapping[str, Iterable[Reinstatement]]) -> bool:
     """Tell whether a halt takes away what an earlier one did, but for what teams have lifted since.
 
     Args:
         earlier: known before.
         later: its successor.
-        lifted: lifts of the team that owns each feature.
+        lifted: reinstatements of the team that owns each feature.
     """
     halted = {(item.feature, item.version.manifest_sha256) for item in earlier.halted}
     halted -= {(item.feature, item.version.manifest_sha256) for item in later.halted}
@@ -101,7 +101,7 @@ def gives_back_only_lifted(earlier: Halt, later: Halt, lifted: Mapping[str, Iter
     )
 
 
-def without_lifted(halt: Halt, lifted: Mapping[str, Iterable[Lift]]) -> Halt:
+def without_reinstated(halt: Halt, lifted: Mapping[str, Iterable[Reinstatement]]) -> Halt:
     """Return the halt, of the same serial, without what teams have lifted up to that serial."""
     things = {
         (lift.feature, lift.manifest_sha256)
