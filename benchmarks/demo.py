@@ -9,7 +9,7 @@ from alcove.platform.cli.demo.catalog import LARGE, SMALL
 from alcove.platform.cli.demo.people import Person, load_sentences
 from alcove.platform.cli.demo.story import EPSILON, LATENCY_EDGES_MS, DemoSettings
 from alcove.platform.stats import Mechanism, PowerModel, share_model
-from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import HistogramLayout
 from alcove.runtime import load
 
@@ -26,7 +26,7 @@ def measure() -> list[Figure]:
     layout, epsilon = HistogramLayout(2, 2, len(LATENCY_EDGES_MS) + 1), Fraction(EPSILON)
     model = share_model(small, bins=layout.latency_bins)
     found = PowerModel(model, (0.5, 0.5), Mechanism.RANDOMISED_RESPONSE, epsilon, power=POWER).detectable(fleet)
-    keep = float(RandomisedResponse(layout.cell_count, epsilon).keep_probability)
+    keep = float(RandomizedResponse(layout.cell_count, epsilon).keep_probability)
     how = f"{fleet:,} devices, power {POWER:.1%}, one window, always-valid at 5 %"
     note = f"{PEOPLE} people of the demo, opening words"
     return [

@@ -115,10 +115,10 @@ def run_steps(
                 file.write(json.dumps(line) + "\n")
         if done % plan.checkpoint_every == 0 or done == steps.stop:
             save_now()
-    return float(np.mean(losses[-plan.report_every :])) if losses else written_loss(folder)
+    return float(np.mean(losses[-plan.report_every :])) if losses else read_last_loss(folder)
 
 
-def written_loss(folder: Path) -> float:
+def read_last_loss(folder: Path) -> float:
     """Return the loss in the last line of a run's progress, NaN where there is none."""
     progress = folder / "progress.jsonl"
     lines = progress.read_text(encoding="utf-8").splitlines() if progress.exists() else []

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         ReportFormatError,
     )
     from alcove.privacy.ledger import BudgetLimits, Clock, Debit, Ledger, LogFile, Spending
-    from alcove.privacy.randomised_response import RandomisedResponse
+    from alcove.privacy.randomized_response import RandomizedResponse
     from alcove.privacy.report import Report, report_from_bytes, report_to_bytes
 
 __all__ = [
@@ -32,7 +32,7 @@ __all__ = [
     "LogFile",
     "OsEntropy",
     "ParameterError",
-    "RandomisedResponse",
+    "RandomizedResponse",
     "Report",
     "ReportFormatError",
     "Spending",
@@ -53,7 +53,7 @@ _HOMES = {
         "ReportFormatError",
     ),
     "ledger": ("BudgetLimits", "Clock", "Debit", "Ledger", "LogFile", "Spending"),
-    "randomised_response": ("RandomisedResponse",),
+    "randomised_response": ("RandomizedResponse",),
     "report": ("Report", "report_from_bytes", "report_to_bytes"),
 }
 

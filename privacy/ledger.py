@@ -233,7 +233,7 @@ class Ledger:
         data = self._file.read()
         return tuple(_replay(data, self._now(data).at_s, self._limits))
 
-    def spent(self) -> Spending:
+    def spending(self) -> Spending:
         """Return what is spent by the present clock; changes nothing.
 
         Raises:

@@ -353,7 +353,7 @@ class Client:
         Raises:
             LedgerStorageError: the ledger cannot be read.
         """
-        spent = self._open_reporter().ledger.spent()
+        spent = self._open_reporter().ledger.spending()
         limits = self._budget_limits()
         return PrivacySummary(
             bytes_sent=self._traffic.sent_bytes,

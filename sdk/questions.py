@@ -75,7 +75,7 @@ class Questions:
         Raises:
             LedgerStorageError: the ledger could not be read.
         """
-        return -(-self._ledger.spent().thirty_days // _COST)
+        return -(-self._ledger.spending().thirty_days // _COST)
 
     def _may_answer(self, question: str, *, is_answer: bool) -> bool:
         """Tell whether the answer is known already or is paid for now."""

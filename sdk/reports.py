@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Final
 from alcove.privacy.entropy import Entropy, uniform_below
 from alcove.privacy.errors import AlcovePrivacyError, AlreadyReportedError, BudgetExceededError
 from alcove.privacy.ledger import BudgetLimits, Ledger
-from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.privacy.report import Report, report_from_bytes, report_to_bytes
 from alcove.registry.errors import DocumentError
 from alcove.registry.limits import WINDOW_MIN_S
@@ -250,7 +250,7 @@ class Reporter:
         epsilon = entry.task.epsilon_fraction
         task_id = bytes.fromhex(entry.task.task_id)
         try:
-            mechanism = RandomisedResponse(entry.task.cell_count, epsilon)
+            mechanism = RandomizedResponse(entry.task.cell_count, epsilon)
             self.ledger.debit(task_id, entry.window, epsilon)
         except AlreadyReportedError:
             tally.dropped += 1
@@ -265,7 +265,7 @@ class Reporter:
             tally.error = error
             return None
         tally.spent += epsilon
-        return Report(task_id, entry.window, mechanism.randomise(entry.cell, self._entropy))
+        return Report(task_id, entry.window, mechanism.randomize(entry.cell, self._entropy))
 
     @contextlib.contextmanager
     def _exclusive(self) -> Iterator[None]:

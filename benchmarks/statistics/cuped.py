@@ -18,7 +18,7 @@ from alcove.platform.stats.aggregator_noise import draw_noise
 from alcove.platform.stats.cuped_gain import joint_model
 from alcove.platform.stats.decision import Difference
 from alcove.platform.stats.pre_period import corrected_pairs
-from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import HistogramLayout
 
 RATE = 0.6
@@ -124,7 +124,7 @@ def _drawn(
     if mechanism is Mechanism.TWO_AGGREGATORS:
         noised = cells.reshape(arms.shape) + draw_noise(rng, arms.shape, epsilon)
         return aggregate_from_noised_histogram(noised, reports=devices, epsilon=epsilon)
-    response = RandomisedResponse(cells.size, epsilon)
+    response = RandomizedResponse(cells.size, epsilon)
     answers = np.full((cells.size, cells.size), float(response.other_probability))
     np.fill_diagonal(answers, float(response.keep_probability))
     told = np.sum([rng.multinomial(n, row / row.sum()) for n, row in zip(cells, answers, strict=True)], axis=0)

@@ -12,7 +12,7 @@ import numpy as np
 from alcove.platform.stats._shares import ShareSums
 from alcove.platform.stats.aggregate import Aggregate, FloatArray
 from alcove.platform.stats.aggregator_noise import cell_variance, draw_noise
-from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.randomized_response import RandomizedResponse
 from numpy.typing import NDArray
 
 OUTCOMES = 4
@@ -137,7 +137,7 @@ class CrashFleet:
     ) -> list[ShareSums]:
         """Return the sums after each window of randomised answers, with the noise that their counts imply."""
         weights = self.weights()
-        mechanism = RandomisedResponse(self.cells, epsilon)
+        mechanism = RandomizedResponse(self.cells, epsilon)
         other, gap = float(mechanism.other_probability), 0.0
         gap = float(mechanism.keep_probability) - other
         answers = np.full((self.cells, self.cells), other) + np.eye(self.cells) * gap

@@ -15,7 +15,7 @@ from alcove.platform.stats import (
 from alcove.platform.stats._ratio import Interval
 from alcove.platform.stats.aggregate import FloatArray
 from alcove.platform.stats.aggregator_noise import draw_noise
-from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import HistogramLayout
 
 from benchmarks.statistics.rates import Z_TWO_SIDED
@@ -92,7 +92,7 @@ def _aggregate(
     if mechanism is Mechanism.TWO_AGGREGATORS:
         noised = cells.reshape(shape) + draw_noise(rng, shape, epsilon)
         return aggregate_from_noised_histogram(noised, reports=int(cells.sum()), epsilon=epsilon)
-    response = RandomisedResponse(cells.size, epsilon)
+    response = RandomizedResponse(cells.size, epsilon)
     answers = np.full((cells.size, cells.size), float(response.other_probability))
     np.fill_diagonal(answers, float(response.keep_probability))
     told = sum(rng.multinomial(count, row / row.sum()) for count, row in zip(cells, answers, strict=True))

@@ -13,7 +13,7 @@ from alcove.platform.stats._shares import ShareDifference, ShareSums, share_diff
 from alcove.platform.stats.aggregate import FloatArray
 from alcove.platform.stats.confidence_sequence import critical_value
 from alcove.platform.stats.group_sequential import drift
-from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.randomized_response import RandomizedResponse
 
 from benchmarks.statistics.rates import ALPHA, Z_TWO_SIDED
 
@@ -68,7 +68,7 @@ def simulated(
     cells = np.array([part / 2.0 for rate in rates for part in (1.0 - rate, rate)])
     keep, other = 1.0, 0.0
     if epsilon is not None:
-        mechanism = RandomisedResponse(len(cells), epsilon)
+        mechanism = RandomizedResponse(len(cells), epsilon)
         keep, other = float(mechanism.keep_probability), float(mechanism.other_probability)
     gap = keep - other
     told = np.stack([rng.multinomial(cohort, other + gap * cells, size=runs) for cohort in cohorts], axis=1)

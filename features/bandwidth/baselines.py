@@ -29,7 +29,7 @@ class Estimator(Protocol):
         """Return the estimates, bps f64 [n], after a tick's observations f32 [n, 150]."""
 
 
-def bounded(rate_bps: Floats) -> Floats:
+def clip_rate(rate_bps: Floats) -> Floats:
     """Return rates within what an estimate may be."""
     result: Floats = np.clip(rate_bps, MIN_CAPACITY_BPS, MAX_CAPACITY_BPS)
     return result
@@ -139,7 +139,7 @@ class GoogCc:
         off = np.where(np.isfinite(self._peak), log_rate - np.where(np.isfinite(self._peak), self._peak, 0.0), 0.0)
         self._peak_var = np.where(is_cut, np.clip(0.95 * self._peak_var + 0.05 * off**2, 0.001, 0.03), self._peak_var)
         self._peak = np.where(first, log_rate, np.where(is_cut, self._peak + 0.05 * off, self._peak))
-        self._rate = bounded(np.where(is_cut, cut, np.where(self._state == self.INCREASE, grown, self._rate)))
+        self._rate = clip_rate(np.where(is_cut, cut, np.where(self._state == self.INCREASE, grown, self._rate)))
 
     def _limit_by_loss(self, loss: Floats, received: Floats) -> None:
         """Loss-based control, from the rate in force: above 10 % down by half of it, below 2 % up, 8 % a second."""
@@ -147,7 +147,7 @@ class GoogCc:
         down = self._actual * (1 - 0.5 * loss) ** seconds
         up = np.maximum(self._actual * self.ETA**seconds, received)
         limit = np.where(loss > 0.10, down, np.where(loss < 0.02, up, self._actual))
-        self._actual = bounded(np.minimum(limit, self._rate))
+        self._actual = clip_rate(np.minimum(limit, self._rate))
 
 
 class RateKalman:
@@ -177,7 +177,7 @@ class RateKalman:
         gain = np.where(tells, self._variance / (self._variance + self._noise), 0.0)
         self._mean += gain * (measured - self._mean)
         self._variance *= 1 - gain
-        return bounded(np.exp(self._mean))
+        return clip_rate(np.exp(self._mean))
 
 
 class WindowMax:
@@ -197,7 +197,7 @@ class WindowMax:
         rate = newest(observation, "receiving_rate_bps", is_long=True)
         self._rates[:, self._tick % self._rates.shape[1]] = rate
         self._tick += 1
-        return bounded(self._rates.max(axis=1))
+        return clip_rate(self._rates.max(axis=1))
 
 
 BASELINES: Final = {"GCC-like": GoogCc, "Kalman filter": RateKalman, "windowed maximum": WindowMax}

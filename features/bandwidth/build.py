@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from alcove.features.bandwidth.config import CONFIGS, OBSERVATION_SIZE
 from alcove.features.bandwidth.contract import program_path
-from alcove.features.bandwidth.dataset import made_recording
+from alcove.features.bandwidth.dataset import make_recording
 from alcove.features.bandwidth.model import BandwidthModule, BandwidthNetwork
 from alcove.features.bandwidth.observation import observations_of
 from alcove.runtime import export
@@ -58,7 +58,7 @@ def module_of_program(program: Program, version: str) -> BandwidthModule:
 
 def samples() -> list[Sample]:
     """Return the inputs of the parity certificate: observations of made-up calls."""
-    calls = made_recording(SAMPLES, 120, seed=2024)
+    calls = make_recording(SAMPLES, 120, seed=2024)
     observations = observations_of(calls.statistics)
     ticks = 20 + 100 * np.arange(SAMPLES) // SAMPLES
     rows = observations[np.arange(SAMPLES), ticks].reshape(SAMPLES, 1, OBSERVATION_SIZE)

@@ -14,11 +14,11 @@ import numpy as np
 from alcove.features.bandwidth.baselines import START_BPS, Estimator
 from alcove.features.bandwidth.config import TICK_MS
 from alcove.features.bandwidth.contract import Bandwidth
-from alcove.features.bandwidth.dataset import made_capacities
+from alcove.features.bandwidth.dataset import make_capacities
 from alcove.features.bandwidth.harness import estimators
 from alcove.features.bandwidth.link import Floats, LinkModel, Paths, TickSums
 from alcove.features.bandwidth.observation import Floats32, observations_of, statistics_of
-from alcove.features.bandwidth.replay import padded, random_paths, read_traces, segments_of
+from alcove.features.bandwidth.replay import pad_segments, random_paths, read_traces, segments_of
 from alcove.features.bandwidth.sender import MIN_RATE_BPS, Sender, random_streams
 from alcove.runtime import load
 
@@ -115,16 +115,16 @@ def _long_runs(flags: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> list[i
 
 def compare(segments: Sequence[Floats], seed: int = 3) -> Mapping[str, Experience]:
     """Return the experience of calls over capacities, by estimator: the same paths and streams for everyone."""
-    paths = random_paths(padded(segments, CALL_TICKS), seed)
+    paths = random_paths(pad_segments(segments, CALL_TICKS), seed)
     makers = estimators(load(Bandwidth.default_program))
     return {name: experience_of(run_calls(make, paths, seed)) for name, make in makers.items()}
 
 
-def drawn_segments(traces: Path | None, calls: int, split: str = "dev") -> list[Floats]:
+def draw_segments(traces: Path | None, calls: int, split: str = "dev") -> list[Floats]:
     """Return capacities for calls: from a file of traces, as many of each source, or made up."""
     rng = np.random.default_rng(1)
     if traces is None:
-        return list(made_capacities(calls, CALL_TICKS, rng))
+        return list(make_capacities(calls, CALL_TICKS, rng))
     known = read_traces(traces)
     chosen = [trace for trace in known if trace.split in {split, ""}] or known
     by_source: dict[str, list[Floats]] = {}
@@ -140,7 +140,7 @@ def main() -> None:
     parser.add_argument("--traces", type=Path, help="CSV in the form of the data folder")
     parser.add_argument("--calls", type=int, default=96)
     arguments = parser.parse_args()
-    found = compare(drawn_segments(arguments.traces, arguments.calls))
+    found = compare(draw_segments(arguments.traces, arguments.calls))
     print(f"{'':18}  bitrate kbps  freezes/min  frozen %  delay p95 ms  loss %")  # noqa: T201 (what the command is for)
     for name, seen in found.items():
         print(  # noqa: T201

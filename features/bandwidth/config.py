@@ -82,7 +82,7 @@ class ModelConfig:
         hidden: of the recurrent layer.
         mixed: of the layer behind it.
         quantiles: of the capacity, ascending.
-        penalties: of estimates that are trained besides (`train.penalised`): the cost of being above, ascending, in
+        penalties: of estimates that are trained besides (`train.penalize`): the cost of being above, ascending, in
             shares of a call's mean capacity.
         estimate: number of the penalised estimate that is given.
         margin: factor of it, about 1: where the capacity is known to a percent, that decides what is too much.

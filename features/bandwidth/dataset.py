@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from alcove.features.bandwidth.config import MAX_CAPACITY_BPS, TICK_MS
 from alcove.features.bandwidth.link import Floats
-from alcove.features.bandwidth.replay import Recording, joined, random_paths, record
+from alcove.features.bandwidth.replay import Recording, join_recordings, random_paths, record
 from alcove.features.bandwidth.sender import random_streams
 
 LEVELS_BPS: Final = (50e3, 100e6)
@@ -25,13 +25,13 @@ BIN_S: Final = (0.5, 1.0, 1.0, 2.0)
 """Lengths of the bins of a log of throughput, one drawn for each call."""
 
 
-def made_capacities(n: int, ticks: int, rng: np.random.Generator) -> Floats:
+def make_capacities(n: int, ticks: int, rng: np.random.Generator) -> Floats:
     """Return made-up capacities, bps f64 [n, ticks], from 0 to the most that an estimate can be."""
     kinds = rng.choice(len(KIND_SHARES), n, p=KIND_SHARES)
     rows = np.stack([_row(int(kind), ticks, rng) for kind in kinds])
     low, high = np.log(np.where(np.less(rng.random(n), 0.5)[:, None], LEVELS_BPS, COMMON_BPS)).T
     levels = np.exp(rows + rng.uniform(low, high)[:, None])
-    made: Floats = np.clip(levels * _scheduling(n, ticks, rng), 0.0, MAX_CAPACITY_BPS)
+    made: Floats = np.clip(levels * _scheduling_factors(n, ticks, rng), 0.0, MAX_CAPACITY_BPS)
     return made
 
 
@@ -70,9 +70,9 @@ def _steps(ticks: int, rng: np.random.Generator, size: float) -> Floats:
 
 def _walk(ticks: int, rng: np.random.Generator) -> Floats:
     """A wandering capacity, sampled and held: for 1 tick to 2 s, or irregularly."""
-    row = _wandering(ticks, rng.uniform(0.05, 0.9), np.exp(rng.uniform(np.log(0.3), np.log(30))), rng)
+    row = _ornstein_uhlenbeck(ticks, rng.uniform(0.05, 0.9), np.exp(rng.uniform(np.log(0.3), np.log(30))), rng)
     hold = int(rng.choice([1, 2, 8, 17, 17, 33]))
-    kept = np.arange(ticks) // hold * hold if rng.random() < 0.8 else _irregular(ticks, hold, rng)
+    kept = np.arange(ticks) // hold * hold if rng.random() < 0.8 else _hold_irregularly(ticks, hold, rng)
     held: Floats = row[kept]
     return held
 
@@ -82,7 +82,7 @@ def _log(ticks: int, rng: np.random.Generator) -> Floats:
 
     In some, a bin collapses now and then, as of a flow that stalled or a link that was idle for a part of it.
     """
-    slow = _wandering(ticks, rng.uniform(0.05, 0.6), np.exp(rng.uniform(np.log(5), np.log(60))), rng)
+    slow = _ornstein_uhlenbeck(ticks, rng.uniform(0.05, 0.6), np.exp(rng.uniform(np.log(5), np.log(60))), rng)
     if rng.random() < 0.5:
         # Bins do not fall on ticks: they begin anywhere, and 1 s is 16.7 ticks.
         number = ((np.arange(ticks) * TICK_MS / 1000 + rng.uniform(0, 1)) / rng.choice(BIN_S)).astype(np.int64)
@@ -97,7 +97,7 @@ def _log(ticks: int, rng: np.random.Generator) -> Floats:
     return held
 
 
-def _wandering(ticks: int, deviation: float, seconds: float, rng: np.random.Generator) -> Floats:
+def _ornstein_uhlenbeck(ticks: int, deviation: float, seconds: float, rng: np.random.Generator) -> Floats:
     """An Ornstein-Uhlenbeck process of mean 0, f64 [ticks], that forgets within some seconds."""
     keep = np.exp(-TICK_MS / 1000 / seconds)
     noise = rng.normal(0, deviation * np.sqrt(1 - keep**2), ticks)
@@ -108,12 +108,14 @@ def _wandering(ticks: int, deviation: float, seconds: float, rng: np.random.Gene
     return row
 
 
-def _irregular(ticks: int, hold: int, rng: np.random.Generator) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def _hold_irregularly(
+    ticks: int, hold: int, rng: np.random.Generator
+) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     changes = np.less(rng.random(ticks), 1 / hold)
     return np.maximum.accumulate(np.arange(ticks) * changes)
 
 
-def _scheduling(n: int, ticks: int, rng: np.random.Generator) -> Floats:
+def _scheduling_factors(n: int, ticks: int, rng: np.random.Generator) -> Floats:
     """Factors of mean about 1 from tick to tick: none, as of a wired link, up to a busy cell's; and outages."""
     shape = np.exp(rng.uniform(np.log(1.0), np.log(200.0), (n, 1)))
     factor = np.where(np.less(rng.random((n, 1)), 0.6), 1.0, rng.gamma(np.broadcast_to(shape, (n, ticks))) / shape)
@@ -123,13 +125,13 @@ def _scheduling(n: int, ticks: int, rng: np.random.Generator) -> Floats:
     return factor
 
 
-def made_recording(n: int, ticks: int, seed: int, *, chunk: int = 256) -> Recording:
+def make_recording(n: int, ticks: int, seed: int, *, chunk: int = 256) -> Recording:
     """Return a recording of n made-up calls; the same for the same arguments."""
     parts = []
     for begin in range(0, n, chunk):
         rng = np.random.default_rng((seed, begin))
         count = min(chunk, n - begin)
-        capacity = made_capacities(count, ticks, rng)
+        capacity = make_capacities(count, ticks, rng)
         drawn = int(rng.integers(2**31))
         parts.append(record(random_paths(capacity, drawn), random_streams(count, rng), drawn))
-    return joined(parts)
+    return join_recordings(parts)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from alcove.features.bandwidth import card
 from alcove.features.bandwidth.baselines import Estimator
-from alcove.features.bandwidth.call import compare, drawn_segments
+from alcove.features.bandwidth.call import compare, draw_segments
 from alcove.features.bandwidth.config import DEFAULT_VERSION, TICK_MS
 from alcove.features.bandwidth.contract import program_path
 from alcove.features.bandwidth.harness import (
@@ -44,7 +44,7 @@ CURVE: Final = (-17, 84)
 """Ticks around a step that a picture shows: 1 s before, 5 s after."""
 
 
-def chosen_segments(traces: list[Trace], split: str, most: int) -> dict[str, list[Floats]]:
+def choose_segments(traces: list[Trace], split: str, most: int) -> dict[str, list[Floats]]:
     """Return at most `most` capacities by source: of traces of `split`, or all of a source that has none there."""
     rng = np.random.default_rng(SEED)
     found = {}
@@ -134,7 +134,7 @@ def evaluate(
     """
     model = load(program_path(version))
     makers = estimators(model)
-    segments = chosen_segments(read_traces(traces), split, most)
+    segments = choose_segments(read_traces(traces), split, most)
     if not segments:
         raise ValueError(f"{traces.name} holds no trace of 9 s or more")
     scores, certainties = by_source(segments, makers, model)
@@ -153,7 +153,7 @@ def evaluate(
     if step_calls:
         result["steps"], curves = of_steps(makers, step_calls)
     if calls:
-        found = compare(drawn_segments(traces, calls, split))
+        found = compare(draw_segments(traces, calls, split))
         result["calls"] = {name: asdict(seen) for name, seen in found.items()}
     return result, curves
 

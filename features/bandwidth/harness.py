@@ -99,7 +99,7 @@ def score(estimates: Floats, recording: Recording) -> Score:
     Raises:
         ValueError: nothing is left to score.
     """
-    is_scored = scored_ticks(recording)
+    is_scored = select_scored_ticks(recording)
     truth = recording.capacity_bps[is_scored].astype(np.float64)
     off = estimates[is_scored] - truth
     mean = float(truth.mean())
@@ -108,7 +108,7 @@ def score(estimates: Floats, recording: Recording) -> Score:
     return Score(error, error / mean, float((off > 0).mean()), float(above.mean()) / mean, len(truth))
 
 
-def scored_ticks(recording: Recording) -> NDArray[np.bool_]:
+def select_scored_ticks(recording: Recording) -> NDArray[np.bool_]:
     """Return which ticks count, bool [n, ticks]: those of the trace but for the first second.
 
     Raises:
@@ -153,7 +153,7 @@ def certainty(estimates: Floats, deviations: Floats, recording: Recording) -> Ce
     Raises:
         ValueError: nothing is left to score.
     """
-    is_scored = scored_ticks(recording)
+    is_scored = select_scored_ticks(recording)
     truth, deviation = recording.capacity_bps[is_scored].astype(np.float64), deviations[is_scored]
     off = truth - np.minimum(estimates[is_scored] + MIDDLE * deviation, MAX_CAPACITY_BPS)
     return Certainty(

@@ -92,12 +92,12 @@ def observations_of(statistics: Floats32, ticks: slice | None = None) -> Floats3
     reach = (WINDOWS - 1) * TICKS_PER_LONG
     early = min(begin, reach)
     given = statistics[:, begin - early : end]
-    padded = np.concatenate([np.zeros((n, reach - early, 2, len(STATISTICS)), np.float32), given], axis=1)
+    pad_segments = np.concatenate([np.zeros((n, reach - early, 2, len(STATISTICS)), np.float32), given], axis=1)
     count = end - begin
     result = np.empty((n, count, len(STATISTICS), 2, WINDOWS), np.float32)
     for window in range(WINDOWS):
         for kind, back in ((0, window), (1, window * TICKS_PER_LONG)):
-            result[:, :, :, kind, window] = padded[:, reach - back : reach - back + count, kind]
+            result[:, :, :, kind, window] = pad_segments[:, reach - back : reach - back + count, kind]
     made: Floats32 = result.reshape(n, count, OBSERVATION_SIZE)
     return made
 

@@ -106,7 +106,7 @@ def segments_of(traces: Sequence[Trace], ticks: int) -> list[tuple[str, Floats]]
     return found
 
 
-def padded(segments: Sequence[Floats], ticks: int) -> Floats:
+def pad_segments(segments: Sequence[Floats], ticks: int) -> Floats:
     """Return segments as f64 [n, ticks]; what is missing at an end is its last value, and is not scored."""
     return np.stack([np.pad(piece[:ticks], (0, max(0, ticks - len(piece))), mode="edge") for piece in segments])
 
@@ -176,14 +176,14 @@ def record_segments(segments: Sequence[Floats], ticks: int, seed: int, *, chunk:
     parts = []
     for begin in range(0, len(segments), chunk):
         some = segments[begin : begin + chunk]
-        paths = random_paths(padded(some, ticks), seed + begin)
+        paths = random_paths(pad_segments(some, ticks), seed + begin)
         made = record(paths, random_streams(len(some), np.random.default_rng((seed, begin))), seed + begin)
         lengths = np.array([len(piece) for piece in some])
         parts.append(replace(made, is_scored=np.arange(ticks) < lengths[:, None]))
-    return joined(parts)
+    return join_recordings(parts)
 
 
-def joined(parts: Sequence[Recording]) -> Recording:
+def join_recordings(parts: Sequence[Recording]) -> Recording:
     """Return recordings of equal length as one."""
     return Recording(
         np.concatenate([part.statistics for part in parts]),

@@ -167,13 +167,13 @@ class Policies:
         steps = np.where(tick % self._step_ticks == 0, self._scale * np.exp(rng.uniform(-1.4, 0.5, n)), self._rate)
         rate = np.select(
             [self.kinds == CONTROLLER, self.kinds == WANDERING, self.kinds == STEPS],
-            [self._controlled(tick, received), wander, steps],
+            [self._control_rate(tick, received), wander, steps],
             self._rate,
         )
         self._rate = np.clip(rate, MIN_RATE_BPS, MAX_RATE_BPS)
         return self._rate
 
-    def _controlled(self, tick: int, received: TickSums) -> Floats:
+    def _control_rate(self, tick: int, received: TickSums) -> Floats:
         """More while delay and loss are low; a part of what arrives when they are not."""
         if tick < 2:
             return self._rate

@@ -11,7 +11,7 @@ run that was cut off goes on from its last checkpoint as if nothing had happened
     run.json        arguments, shape, versions, final loss
 
 The loss is the pinball loss of the quantiles (Koenker and Bassett, 1978), on a logarithmic scale and relative to the
-call's mean capacity, and the error of the estimates with a penalty for each one above the truth (`penalised`).  In a
+call's mean capacity, and the error of the estimates with a penalty for each one above the truth (`penalize`).  In a
 low quantile q, saying too much costs (1 - q) / q times what saying as much too little does.
 """
 
@@ -24,10 +24,10 @@ import numpy as np
 import torch
 from alcove.features import checkpoint
 from alcove.features.bandwidth.config import CONFIGS, ModelConfig
-from alcove.features.bandwidth.dataset import made_recording
+from alcove.features.bandwidth.dataset import make_recording
 from alcove.features.bandwidth.model import BandwidthNetwork
 from alcove.features.bandwidth.observation import observations_of
-from alcove.features.bandwidth.replay import Recording, joined
+from alcove.features.bandwidth.replay import Recording, join_recordings
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
 
@@ -93,7 +93,7 @@ def loss_of(log_quantiles: Tensor, capacity_bps: Tensor, mean_bps: Tensor, level
     return 0.5 * by_ratio + pinball(share, (capacity_bps / mean_bps).clamp_max(20.0), levels)
 
 
-def penalised(log_estimates: Tensor, capacity_bps: Tensor, mean_bps: Tensor, penalties: Tensor) -> Tensor:
+def penalize(log_estimates: Tensor, capacity_bps: Tensor, mean_bps: Tensor, penalties: Tensor) -> Tensor:
     """Return the mean error of estimates of log(bit/s), f32 [n, ticks, p], plus a penalty for each one that is above.
 
     A quantile is equally careful everywhere.  This is careful where that is cheap, where the capacity is known to a few
@@ -133,7 +133,7 @@ class Training(checkpoint.ResumableTraining):
 
     def run(self, progress: Progress, until: int | None = None) -> float:
         """Train to the end, or to step `until`, and return the mean loss of the last steps (NaN if there were none)."""
-        self.calls = self._made_calls(progress)
+        self.calls = self._make_calls(progress)
         if not self.resume():
             self.network.normalise(self._some_observations())
         calls = self.calls
@@ -144,21 +144,21 @@ class Training(checkpoint.ResumableTraining):
 
         return self.run_batches(lambda: self._train_batch(calls), until, show)
 
-    def _made_calls(self, progress: Progress) -> Recording:
+    def _make_calls(self, progress: Progress) -> Recording:
         plan, parts = self.plan, []
         count = max(1, plan.calls // PART)
         bar = progress.add_task("calls", total=count)
         for number in range(count):
             path = self.folder / f"calls-{plan.seed}-{min(PART, plan.calls)}x{plan.call_ticks}-{number}.npz"
             if not path.exists():
-                made = made_recording(min(PART, plan.calls), plan.call_ticks, plan.seed * 1000 + number)
+                made = make_recording(min(PART, plan.calls), plan.call_ticks, plan.seed * 1000 + number)
                 new = path.with_suffix(".new.npz")
                 np.savez(new, statistics=made.statistics, capacity_bps=made.capacity_bps, is_scored=made.is_scored)
                 new.replace(path)
             with np.load(path) as kept:
                 parts.append(Recording(kept["statistics"], kept["capacity_bps"], kept["is_scored"]))
             progress.advance(bar)
-        return joined(parts)
+        return join_recordings(parts)
 
     def _some_observations(self) -> Tensor:
         assert self.calls is not None  # noqa: S101 (made just before)
@@ -182,7 +182,7 @@ class Training(checkpoint.ResumableTraining):
         quantiles, estimates = answers[:, known:].split([len(self.levels), len(self.penalties)], dim=-1)
         scored = truth[:, ticks][:, known:]
         loss = loss_of(quantiles, scored, mean, self.levels)
-        loss = loss + PENALISED_SHARE * penalised(estimates, scored, mean, self.penalties)
+        loss = loss + PENALISED_SHARE * penalize(estimates, scored, mean, self.penalties)
         self.optimiser.zero_grad()
         torch.autograd.backward(loss)
         nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from alcove.features.feed_ranking.contract import FeedAnswer, FeedRanking, FeedRequest
     from alcove.features.feed_ranking.delta import ItemDelta
-    from alcove.features.feed_ranking.personalise import Adapter
+    from alcove.features.feed_ranking.personalize import Adapter
 
 __all__ = ["Adapter", "FeedAnswer", "FeedRanking", "FeedRequest", "ItemDelta"]
 
-_HOMES = {"Adapter": "personalise", "FeedAnswer": "contract", "FeedRanking": "contract", "FeedRequest": "contract"}
+_HOMES = {"Adapter": "personalize", "FeedAnswer": "contract", "FeedRanking": "contract", "FeedRequest": "contract"}
 _HOMES["ItemDelta"] = "delta"
 
 

@@ -33,7 +33,7 @@ QUANTIZE: Final = {"int8": "int8", "f32": None}
 
 def module_of_network(network: Any, config: ModelConfig) -> FeedRankingModule:
     """Return the module of a `network.FeedRankingNetwork`, attributes folded into its table."""
-    table = network.items.folded()
+    table = network.items.fold()
     module = FeedRankingModule(config, len(table))
     with torch.no_grad():
         module.table.weight.copy_(table)

@@ -14,7 +14,7 @@ from alcove.features.feed_ranking.config import (
     PADDING,
 )
 from alcove.features.feed_ranking.delta import ItemDelta
-from alcove.features.feed_ranking.personalise import Adapter
+from alcove.features.feed_ranking.personalize import Adapter
 from alcove.features.feed_ranking.rerank import UNKNOWN_AGE, rerank
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator

@@ -90,7 +90,7 @@ class FeedRankingModule(nn.Module):
         hidden[0, 0] = 0.0
         every = logits[:, :1] * (1 - is_last) + logits[:, 1:] * is_last + hidden * NONE  # [heads, 51, 51]
         mixed = (torch.softmax(every, dim=-1) @ value).transpose(0, 1).reshape(HISTORY + 1, self.dim)
-        return encoder.behind(asking[:1] * (1 - is_last) + asking[1:] * is_last, mixed)
+        return encoder.finish_block(asking[:1] * (1 - is_last) + asking[1:] * is_last, mixed)
 
     def forward(  # noqa: PLR0917 (the program's inputs, in order)
         self, history: Tensor, candidates: Tensor, added: Tensor, offset: Tensor, signals: Tensor, weights: Tensor

@@ -65,7 +65,7 @@ class ItemTable(nn.Module):
         return found + shared.reshape(found.shape)
 
     @torch.no_grad()
-    def folded(self) -> Tensor:
+    def fold(self) -> Tensor:
         """Return the whole table f32 [rows, dim + 1], attributes within: what a device gets; row 0 is zero."""
         table: Tensor = self(torch.arange(len(self.own)))
         table[0] = 0.0
@@ -95,13 +95,13 @@ class Encoder(nn.Module):
         self.wide, self.narrow = nn.Linear(dim, config.hidden), nn.Linear(config.hidden, dim)
         self.out = nn.Linear(dim, dim)
 
-    def placed(self, vectors: Tensor) -> Tensor:
+    def embed_positions(self, vectors: Tensor) -> Tensor:
         """Return what attention reads, f32 [n, t + 1, dim], of items f32 [n, t, dim]; the start comes before them."""
         start = self.start.expand(vectors.shape[0], 1, -1)
         places = self.place[: vectors.shape[1] + 1]
         return self._drop(self.before(torch.cat([start, vectors], dim=1)) + places)
 
-    def behind(self, residual: Tensor, seen: Tensor) -> Tensor:
+    def finish_block(self, residual: Tensor, seen: Tensor) -> Tensor:
         """Return the user vectors [..., dim] of what was read and what attention saw."""
         x = residual + self._drop(self.mix(seen))
         x = x + self._drop(self.narrow(self._drop(functional.relu(self.wide(self.second(x))))))
@@ -115,12 +115,12 @@ class Encoder(nn.Module):
 
     def forward(self, vectors: Tensor) -> Tensor:
         """Return a user vector after the start and after each item, f32 [n, t + 1, dim], of items f32 [n, t, dim]."""
-        x = self.placed(vectors)
+        x = self.embed_positions(vectors)
         normal = self.first(x)
         seen = functional.scaled_dot_product_attention(
             self.split(self.query(normal)), self.split(self.key(normal)), self.split(self.value(normal)), is_causal=True
         )
-        return self.behind(x, seen.transpose(1, 2).reshape(x.shape))
+        return self.finish_block(x, seen.transpose(1, 2).reshape(x.shape))
 
     def _drop(self, x: Tensor) -> Tensor:
         return functional.dropout(x, self.dropout, self.training)

@@ -70,8 +70,8 @@ def rerank(
         limit: 1 or more.
     """
     count = min(limit, len(relevance))
-    lost = 0.0 - recency * _decayed(seen_h, SEEN_HALF_LIFE_H)
-    gained = freshness * _decayed(age_h, FRESH_HALF_LIFE_H)
+    lost = 0.0 - recency * _decay(seen_h, SEEN_HALF_LIFE_H)
+    gained = freshness * _decay(age_h, FRESH_HALF_LIFE_H)
     value = relevance + lost + gained
     if diversity == 0 or not count:
         places = np.argsort(-value, kind="stable")[:count]
@@ -82,7 +82,7 @@ def rerank(
     return Order(places, sum(found, np.zeros(count)), *found)
 
 
-def _decayed(hours: Floats, half_life_h: float) -> Floats:
+def _decay(hours: Floats, half_life_h: float) -> Floats:
     return np.where(hours < 0, 0.0, 2.0 ** (-np.maximum(hours, 0.0) / half_life_h))
 
 

@@ -12,7 +12,7 @@ from alcove.features.feed_ranking.contract import Weights
 from alcove.features.feed_ranking.dataset import Ids, Lines, rows_of
 from alcove.features.feed_ranking.delta import ItemDelta
 from alcove.features.feed_ranking.harness import Scores, score_of
-from alcove.features.feed_ranking.personalise import Adapter
+from alcove.features.feed_ranking.personalize import Adapter
 from alcove.features.feed_ranking.rerank import rerank
 from alcove.runtime import Model
 from numpy.typing import NDArray
@@ -94,7 +94,7 @@ class Asker:
         return self._session(ids, candidates[None], self._added, offset, signals, weights)
 
 
-def _drawn(touched: Ids, target: int, among: Ids, rng: np.random.Generator) -> Ids:
+def _draw_candidates(touched: Ids, target: int, among: Ids, rng: np.random.Generator) -> Ids:
     free = np.setdiff1d(among, touched)
     return np.concatenate([[target], rng.choice(free, min(NEGATIVES, len(free)), replace=False)])
 
@@ -110,7 +110,7 @@ def adapter_study(model: Model, split: Split) -> Figures:
         for place in range(max(1, len(items) - ASKED - FEEDBACK), len(items)):
             if items[place] >= split.rows:
                 continue
-            candidates = _drawn(items, int(items[place]), every, rng)
+            candidates = _draw_candidates(items, int(items[place]), every, rng)
             outputs = ask(items[:place], candidates, adapter)
             if place >= len(items) - ASKED:
                 scores["history and adapter"].append(outputs[0][0])
@@ -134,7 +134,7 @@ def delta_study(model: Model, delta: ItemDelta, split: Split) -> Figures:
         for place in range(len(items) - ASKED, len(items)):
             if items[place] < split.rows:
                 continue
-            candidates = _drawn(items, int(items[place]), split.new, rng)
+            candidates = _draw_candidates(items, int(items[place]), split.new, rng)
             for name, ask in asks.items():
                 drawn = rng.random(len(candidates)).astype(np.float32)
                 scores[name].append(drawn if ask is None else np.asarray(ask(items[:place], candidates)[0][0]))
@@ -151,7 +151,7 @@ def diversity_study(model: Model, split: Split) -> Figures:
     for items in split.studied:
         if items[-1] >= split.rows:
             continue
-        candidates = _drawn(items, int(items[-1]), every, rng)
+        candidates = _draw_candidates(items, int(items[-1]), every, rng)
         outputs = ask(items[:-1], candidates)
         none = np.full(len(candidates), -1.0)
         relevance = np.asarray(outputs[0][0], np.float64)

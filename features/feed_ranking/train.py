@@ -96,7 +96,7 @@ class TrainingPlan:
     averaging: float = 0.995
     seed: int = 1
 
-    def fitted(self, lines: Lines) -> "TrainingPlan":
+    def fit_to(self, lines: Lines) -> "TrainingPlan":
         """Return the same with smaller batches where lines are few, so that there are some 150 steps an epoch.
 
         The learning rate falls with the root of the batch.
@@ -314,7 +314,7 @@ def train(
         folder: for checkpoints.
         progress: where to show it.
     """
-    known, plan = lines.without_last(), plan.fitted(lines)
+    known, plan = lines.without_last(), plan.fit_to(lines)
     negatives = min(NEGATIVES, rows // 4)
     asked = questions_of_last(lines, negatives, plan.seed).some(ASKED, plan.seed)
     chosen = Training(lambda: make(known), known, rows, plan=plan, folder=folder / "choose", asked=asked)

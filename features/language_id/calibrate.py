@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 from alcove.features.language_id.config import LANGUAGES, ModelConfig
 from alcove.features.language_id.dataset import SPACELESS, HashBatch, HeldOut
-from alcove.features.language_id.network import TEMPERATURE, LanguageIdNetwork, bounded, known_of, quantized
+from alcove.features.language_id.network import TEMPERATURE, LanguageIdNetwork, compress_scores, log_known, quantized
 from torch import Tensor
 from torch.nn import functional
 
@@ -99,7 +99,9 @@ def fit(
     with torch.no_grad():  # begin where the scores have about the right size: far from it a step may go astray
         starts = torch.linspace(-3, 1, 17)
         losses = [
-            (functional.cross_entropy(bounded(scores * start.exp()), languages, reduction="none") * weights).sum()
+            (
+                functional.cross_entropy(compress_scores(scores * start.exp()), languages, reduction="none") * weights
+            ).sum()
             for start in starts
         ]
         found[0] = starts[int(torch.stack(losses).argmin())]
@@ -108,7 +110,7 @@ def fit(
     def loss() -> Tensor:
         optimiser.zero_grad()
         each = functional.cross_entropy(
-            bounded(scores * torch.exp(powers @ found)[:, None]), languages, reduction="none"
+            compress_scores(scores * torch.exp(powers @ found)[:, None]), languages, reduction="none"
         )
         total = (each * weights).sum() + RIDGE * (found * found).sum()
         torch.autograd.backward(total)
@@ -128,7 +130,7 @@ def _caution(scores: Tensor, languages: Tensor, counts: Sequence[int]) -> float:
     is_right = (scores.argmax(dim=1) == languages).float()
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        probability = functional.softmax(bounded(scores * math.exp(middle)), dim=1).amax(dim=1)
+        probability = functional.softmax(compress_scores(scores * math.exp(middle)), dim=1).amax(dim=1)
         gaps = [part.mean().item() for part in torch.split(is_right - probability, list(counts))]
         low, high = (middle, high) if max(gaps) > CAUTION else (low, middle)
     return high
@@ -142,4 +144,4 @@ def _scores(
     )
     offsets = torch.from_numpy(np.asarray(starts, np.int64)[:-1])
     bags = functional.embedding_bag(torch.from_numpy(ids).to(torch.int64), table, offsets, mode="sum")
-    return network.scores(bags), known_of(bags)
+    return network.scores(bags), log_known(bags)

@@ -36,7 +36,7 @@ def figures(
     kinds = list(results[0]["kinds"])
     parts = [_totals(results, kinds)]
     if held_out:
-        parts.append(_held_out(held_out))
+        parts.append(_held_out_table(held_out))
     if peers:
         what = f"at most {peers['per_language']} development texts of each language and kind, one core, one run"
         parts.append(f"### Beside other libraries\n\nAccuracy in %; {what}.\n\n" + peers_table(peers["rows"]))
@@ -81,7 +81,7 @@ def _others(result: Result) -> str:
     return f"{title}\n\n" + table(["", "by language"], rows)
 
 
-def _held_out(result: Mapping[str, Any]) -> str:
+def _held_out_table(result: Mapping[str, Any]) -> str:
     kinds = list(result["kinds"])
     rows = [
         [name, *(percent(result["kinds"][kind][key]) for kind in kinds), percent(result[mean]) if mean else ""]

@@ -140,7 +140,7 @@ def read_rows(path: Path) -> Iterator[list[str]]:
             yield line.rstrip("\n").split("\t")
 
 
-def separator_table() -> dict[int, str]:
+def make_separator_table() -> dict[int, str]:
     """Return the `str.translate` table that turns separators into spaces, as the kernel cuts words (BMP)."""
     kept = {ord(joiner) for joiner in JOINERS}
     return {c: " " for c in range(0x10000) if c not in kept and unicodedata.category(chr(c))[0] not in "LM"}
@@ -157,7 +157,7 @@ def cut_pieces(line: str, rng: np.random.Generator) -> list[str]:
     return pieces
 
 
-def without_marks(word: str) -> str:
+def strip_marks(word: str) -> str:
     """Return a Latin word without its diacritics; a word in another script as it is."""
     if word.isascii() or not any("LATIN" in unicodedata.name(character, "") for character in word):
         return word
@@ -199,7 +199,7 @@ class CorpusReader:
         self.excluded = excluded
         self.rng = np.random.default_rng(seed)
         self.numbers: dict[str, int] = {}
-        self.separators = separator_table()
+        self.separators = make_separator_table()
         self.rows_read: dict[str, int] = {}
         self.held_out = held_out
         self.held_out_lines: list[HeldOut] = []
@@ -222,7 +222,7 @@ class CorpusReader:
         others = [(self.split(text), 1.0) for code, source, text in rows if self._is_shown(code, source, text)]
         words = list(self.numbers)
         vocabularies = make_vocabularies(counts, lists, words, frequency_power)
-        plain_words = [without_marks(word) for word in words]
+        plain_words = [strip_marks(word) for word in words]
         plain = [self.numbers.setdefault(word, len(self.numbers)) for word in plain_words]
         words = list(self.numbers)
         plain.extend(range(len(plain), len(words)))

@@ -27,8 +27,8 @@ from alcove.features.language_id.dataset import (
     NEVER_SHOWN,
     SPACELESS,
     is_among,
+    make_separator_table,
     read_rows,
-    separator_table,
 )
 from alcove.features.language_id.metrics import (
     Prediction,
@@ -111,7 +111,7 @@ def summary_of(session: Session, texts: Texts) -> dict[str, Any]:
     }
 
 
-def held_out(
+def evaluate_held_out(
     run: Path, source: str, texts: dict[str, Texts], python: Path | None = None, per_language: int = 0
 ) -> dict[str, Any]:
     """Return how a run of the default version does on a source that it was trained without, as JSON values.
@@ -163,7 +163,7 @@ def source_texts(data: Path, source: str, per_language: int = 150) -> dict[str, 
         if own_source == source:
             lines.setdefault(language, []).append(text)
     texts: dict[str, list[tuple[str, str]]] = {kind: [] for kind in KINDS}
-    separators = separator_table()
+    separators = make_separator_table()
     for language, own in sorted(lines.items()):
         choice.shuffle(own)
         texts["sentences"] += [(language, text) for text in own[:per_language]]
@@ -178,7 +178,7 @@ def source_texts(data: Path, source: str, per_language: int = 150) -> dict[str, 
     return dict(texts)
 
 
-def compared(python: Path, version: str, kinds: dict[str, Texts], per_language: int) -> dict[str, Any]:
+def compare_peers(python: Path, version: str, kinds: dict[str, Texts], per_language: int) -> dict[str, Any]:
     """Return how other libraries do on a sample of the texts, as JSON values."""
     chosen = sample(kinds, per_language)
     return {"per_language": per_language, "rows": compare(python, program_path(version), chosen)}
@@ -297,12 +297,12 @@ def main() -> None:
         earlier = json.loads(measured.read_text(encoding="utf-8"))
         document |= {key: earlier[key] for key in ("held_out", "peers") if key in earlier}
     python = arguments.peers / "bin" / "python" if arguments.peers else None
-    if arguments.data and arguments.held_out:
-        run, source = arguments.held_out
+    if arguments.data and arguments.evaluate_held_out:
+        run, source = arguments.evaluate_held_out
         texts = source_texts(arguments.data, source)
-        document["held_out"] = held_out(Path(run), source, texts, python, arguments.per_language)
+        document["held_out"] = evaluate_held_out(Path(run), source, texts, python, arguments.per_language)
     if python is not None:
-        document["peers"] = compared(python, DEFAULT_VERSION, kinds, arguments.per_language)
+        document["peers"] = compare_peers(python, DEFAULT_VERSION, kinds, arguments.per_language)
     text = figures(results, held_out=document.get("held_out"), peers=document.get("peers"))
     print(text)  # noqa: T201 (what the command is for)
     written = json.dumps(document, indent=1, ensure_ascii=False) + "\n"

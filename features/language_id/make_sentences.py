@@ -26,7 +26,7 @@ HEADING = """\
 """
 
 
-def suitable(language: str, text: str) -> bool:
+def is_suitable(language: str, text: str) -> bool:
     """Return whether a sentence is as long as a chat message."""
     divisor = 2 if language in {"zh", "ja", "ko"} else 1
     return SHORTEST // divisor <= len(text) <= LONGEST // divisor
@@ -36,7 +36,7 @@ def choose(data: Path) -> list[tuple[str, str]]:
     """Return the chosen (language, text), by language, from the training file in `data`."""
     found: dict[str, list[str]] = {}
     for language, source, text in read_rows(data / "lid_train.tsv.xz"):
-        if source == "commonvoice" and suitable(language, text):
+        if source == "commonvoice" and is_suitable(language, text):
             found.setdefault(language, []).append(text)
     choice = random.Random(SEED)  # noqa: S311 (repeatable, nothing secret)
     chosen: list[tuple[str, str]] = []

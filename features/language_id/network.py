@@ -28,9 +28,9 @@ class LanguageIdNetwork(nn.Module):
         s = W (sum of the other columns) exp(a + b l) + c
 
     a and b are learned with the table.  An answer is the softmax of h - max h, with h = s exp(t0 + t1 l + t2 l²),
-    bounded below by -80 (`bounded`).  t, the temperature, is fitted afterwards (calibrate.py), so that a word and a
-    page both get honest probabilities.  The bound changes no order, and keeps the least likely language's probability
-    above what f32 can hold: which language comes second never depends on how a machine rounds to zero.
+    bounded below by -80 (`compress_scores`).  t, the temperature, is fitted afterwards (calibrate.py), so that a word
+    and a page both get honest probabilities.  The bound changes no order, and keeps the least likely language's
+    probability above what f32 can hold: which language comes second never depends on how a machine rounds to zero.
 
     Args:
         config: gives buckets, dim, hidden and weighs.
@@ -56,7 +56,7 @@ class LanguageIdNetwork(nn.Module):
         """Return the scores f32[n, 75] of what the table gives for n bags, f32[n, dim]."""
         if not self.weighs:
             return self._layers(bag)
-        return self._layers(bag[:, :-1] * torch.exp(self.slope * known_of(bag) + self.size))
+        return self._layers(bag[:, :-1] * torch.exp(self.slope * log_known(bag) + self.size))
 
     def _layers(self, bag: Tensor) -> Tensor:
         if self.hidden is not None:
@@ -74,9 +74,9 @@ class LanguageIdNetwork(nn.Module):
         bag = functional.embedding_bag(ids, self.table.weight, offsets, mode=self.table.mode)
         if not self.weighs:
             return self.scores(bag)
-        known = known_of(bag)
+        known = log_known(bag)
         t0, t1, t2 = (self.get_parameter(name) for name in TEMPERATURE)
-        return bounded(self.scores(bag) * torch.exp(known * (known * t2 + t1) + t0))
+        return compress_scores(self.scores(bag) * torch.exp(known * (known * t2 + t1) + t0))
 
     def learn(self, ids: Tensor, offsets: Tensor, table: Tensor | None = None) -> Tensor:
         """Return the scores f32[n, 75] that training compares, without temperature and bound.
@@ -90,13 +90,13 @@ class LanguageIdNetwork(nn.Module):
         return self.scores(functional.embedding_bag(ids, weight, offsets, mode=self.table.mode))
 
 
-def bounded(scores: Tensor) -> Tensor:
+def compress_scores(scores: Tensor) -> Tensor:
     """Return how far scores are under the best of theirs, in (-80, 0], in the same order, little ones as they are."""
     under = scores - scores.amax(dim=1, keepdim=True)
     return under / (1 - under / BOUND)
 
 
-def known_of(bag: Tensor) -> Tensor:
+def log_known(bag: Tensor) -> Tensor:
     """Return l = log(1 + e / 8), f32[n, 1], of sums f32[n, dim] whose last column is e."""
     return torch.log(functional.relu(bag[:, -1:]) / COUNTED_FROM + 1)
 

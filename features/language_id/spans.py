@@ -91,14 +91,14 @@ def detect_spans(session: Run, text: str) -> tuple[LanguageSpan, ...]:
 
 def _span(session: Run, text: str, start: int, end: int, language: int) -> LanguageSpan:
     code = LANGUAGES[language]
-    ranked = dict(_ranked(session(text[start:end])))
+    ranked = dict(_rank(session(text[start:end])))
     probability = min(ranked.get(code, 0.0), 1.0)
     return LanguageSpan(
         start=start, end=end, language=code, probability=probability, is_unknown=probability < UNKNOWN_BELOW
     )
 
 
-def _ranked(outputs: Sequence[np.ndarray[Any, Any]]) -> Iterator[tuple[str, float]]:
+def _rank(outputs: Sequence[np.ndarray[Any, Any]]) -> Iterator[tuple[str, float]]:
     yield from zip(outputs[1][0].tolist(), outputs[0][0].tolist(), strict=True)
 
 
@@ -113,7 +113,7 @@ def evidence(
     windows = np.zeros((len(places), 1))
     for width in range(1, min(widest, len(places)) + 1):
         for first in range(len(places) - width + 1):
-            ranked = list(_ranked(session(text[places[first][0] : places[first + width - 1][1]])))
+            ranked = list(_rank(session(text[places[first][0] : places[first + width - 1][1]])))
             left = max(1.0 - sum(probability for _, probability in ranked), 1e-4)
             row = np.full(len(LANGUAGES), left / (len(LANGUAGES) - len(ranked)))
             for code, probability in ranked:

@@ -158,7 +158,7 @@ def record_of(training: Training, loss: float, temperature: dict[str, float] | N
     }
 
 
-def excluded_sentences() -> frozenset[str]:
+def read_excluded_sentences() -> frozenset[str]:
     """Return the texts of the demo, which are not trained on."""
     lines = SENTENCES.read_text(encoding="utf-8").splitlines()
     return frozenset(line.split("\t")[1] for line in lines if not line.startswith("#"))
@@ -180,7 +180,7 @@ def main() -> None:
         plan = TrainingPlan(**{**asdict(plan), "steps": arguments.steps})
     without = frozenset(arguments.without)
     reader = CorpusReader(
-        arguments.data, without=without, excluded=excluded_sentences(), seed=plan.seed, held_out=plan.held_out
+        arguments.data, without=without, excluded=read_excluded_sentences(), seed=plan.seed, held_out=plan.held_out
     )
     corpus = reader.read(frequency_power=plan.frequency_power)
     training = Training(CONFIGS[arguments.version], plan, corpus, arguments.run)

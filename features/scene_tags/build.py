@@ -18,7 +18,7 @@ from alcove.features.scene_tags.contract import program_path
 from alcove.features.scene_tags.dataset import Corpus, Pictures, read
 from alcove.features.scene_tags.drawn import drawings
 from alcove.features.scene_tags.model import SceneModule
-from alcove.features.scene_tags.network import SceneNetwork, normalised
+from alcove.features.scene_tags.network import SceneNetwork, normalize
 from alcove.features.scene_tags.picture import fit
 from alcove.runtime import Quantization, export
 from alcove.runtime.certificate import Procedural, Sample, embed_certificate
@@ -67,7 +67,7 @@ def module_of_run(folder: Path, config: ModelConfig, kind: str, corpus: Corpus) 
 def logits_of(network: SceneNetwork, pictures: Pictures, size: int) -> NDArray[np.float32]:
     """Return the uncalibrated logits of tags, f32 [n, tags]."""
     given = torch.from_numpy(pictures.squares(size)).permute(0, 3, 1, 2).float()
-    parts = [network.read(normalised(each))[1].numpy() for each in torch.split(given, 64)]
+    parts = [network.read(normalize(each))[1].numpy() for each in torch.split(given, 64)]
     return np.concatenate(parts)
 
 

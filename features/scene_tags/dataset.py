@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 from alcove.features.scene_tags.config import CLASSES, LEFT_OUT, TAGS
-from alcove.features.scene_tags.network import normalised
+from alcove.features.scene_tags.network import normalize
 from alcove.features.scene_tags.picture import fit
 from numpy.typing import NDArray
 from torch import Tensor
@@ -103,9 +103,9 @@ def read(folder: Path, cache: Path) -> Corpus:
         FileNotFoundError: a file of the data is missing.
         ImportError: Pillow is not installed and nothing is in the cache.
     """
-    tiny, tiny_split = _set("tiny", folder / "tiny_imagenet_train", cache)
-    scenes, scenes_split = _set("scenes", folder / "intel_scenes_train", cache)
-    cifar, _ = _set("cifar", folder / "cifar10_train", cache)
+    tiny, tiny_split = _read_set("tiny", folder / "tiny_imagenet_train", cache)
+    scenes, scenes_split = _read_set("scenes", folder / "intel_scenes_train", cache)
+    cifar, _ = _read_set("cifar", folder / "cifar10_train", cache)
     is_left_out = np.isin(tiny.classes, LEFT_OUT)
     tiny_kept = _calibration(tiny, tiny_split, CALIBRATION_EACH) & ~is_left_out
     scenes_kept = _calibration(scenes, scenes_split, int(np.sum(scenes_split)) // (6 * SCENES_CALIBRATION))
@@ -129,20 +129,20 @@ def _calibration(pictures: Pictures, is_train: NDArray[np.bool_], each: int) -> 
     return kept
 
 
-def _set(name: str, path: Path, cache: Path) -> tuple[Pictures, NDArray[np.bool_]]:
+def _read_set(name: str, path: Path, cache: Path) -> tuple[Pictures, NDArray[np.bool_]]:
     with path.with_suffix(".csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     kept = cache / f"{name}.npy"
     if not kept.is_file():
         cache.mkdir(parents=True, exist_ok=True)
-        np.save(kept, _decoded(path, rows, SIZES[name]))
+        np.save(kept, _decode_pixels(path, rows, SIZES[name]))
     labels = np.array([int(row["label"]) for row in rows], np.int64)
     tags = np.stack([tags_of(row["tags"] if "tags" in row else CIFAR_TAGS[int(row["label"])]) for row in rows])
     pictures = Pictures(np.load(kept, mmap_mode="r"), labels + FIRST_CLASS[name], tags)
     return pictures, np.array([row.get("split", "train") == "train" for row in rows])
 
 
-def _decoded(path: Path, rows: Sequence[dict[str, str]], size: int) -> NDArray[np.uint8]:
+def _decode_pixels(path: Path, rows: Sequence[dict[str, str]], size: int) -> NDArray[np.uint8]:
     from PIL import Image  # noqa: PLC0415 - not needed where there is a cache
 
     plain = path.with_suffix(".jpegs")
@@ -201,10 +201,10 @@ class Sampler:
             pictures.append(pieces(chosen, size, rng))
             tags.append(self.sets[name].tags[rows])
             classes.append(self.sets[name].classes[rows])
-        x = recoloured(torch.cat(pictures), rng)
+        x = jitter_color(torch.cat(pictures), rng)
         targets = functional.one_hot(torch.from_numpy(np.concatenate(classes)), CLASSES).float()
         targets = targets * (1 - self.smoothing) + self.smoothing / CLASSES
-        return mixed(normalised(x), torch.from_numpy(np.concatenate(tags)), targets, rng)
+        return mix_batch(normalize(x), torch.from_numpy(np.concatenate(tags)), targets, rng)
 
     def _rows(self, name: str, first: int, count: int) -> NDArray[np.int64]:
         """Return `count` rows of a set from the `first` on: one shuffle after the other."""
@@ -238,20 +238,20 @@ def pieces(x: Tensor, size: int, rng: np.random.Generator) -> Tensor:
     return functional.grid_sample(x, grid, mode="bilinear", padding_mode="reflection", align_corners=False)
 
 
-def recoloured(x: Tensor, rng: np.random.Generator) -> Tensor:
+def jitter_color(x: Tensor, rng: np.random.Generator) -> Tensor:
     """Return pictures in [0, 255] with other brightness, contrast and saturation, each by a third at most."""
 
-    def drawn() -> Tensor:
+    def draw_factor() -> Tensor:
         return torch.from_numpy(rng.uniform(0.67, 1.33, (len(x), 1, 1, 1)).astype(np.float32))
 
-    brightness, contrast, saturation = drawn(), drawn(), drawn()
+    brightness, contrast, saturation = draw_factor(), draw_factor(), draw_factor()
     grey = x.mean(dim=1, keepdim=True)
     x = grey + (x - grey) * saturation
     middle = grey.mean(dim=(2, 3), keepdim=True)
     return ((x - middle) * contrast + middle * brightness).clamp(0, 255)
 
 
-def mixed(x: Tensor, tags: Tensor, classes: Tensor, rng: np.random.Generator) -> Batch:
+def mix_batch(x: Tensor, tags: Tensor, classes: Tensor, rng: np.random.Generator) -> Batch:
     """Return a batch in which, two times of three, each picture is mixed with another or has a piece of it.
 
     Sources: Zhang et al., "mixup" (2018); Yun et al., "CutMix" (2019).

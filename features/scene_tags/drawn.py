@@ -51,8 +51,8 @@ def _grid() -> tuple[Array, Array]:
 
 def _between(top: tuple[int, ...], bottom: tuple[int, ...], share: Array) -> Array:
     share = np.clip(share, 0, 1)[..., None]
-    mixed: Array = np.array(top) * (1 - share) + np.array(bottom) * share
-    return mixed
+    mix_batch: Array = np.array(top) * (1 - share) + np.array(bottom) * share
+    return mix_batch
 
 
 def _grain(rng: np.random.Generator, cell: int, strength: float) -> Array:
@@ -74,7 +74,7 @@ def _sky(rng: np.random.Generator) -> Array:
     return sky
 
 
-def _done(picture: Array, rng: np.random.Generator) -> NDArray[np.uint8]:
+def _add_noise(picture: Array, rng: np.random.Generator) -> NDArray[np.uint8]:
     noisy = picture + rng.normal(0, 3, (HEIGHT, WIDTH, 1))
     return np.clip(noisy, 0, 255).astype(np.uint8)
 
@@ -87,7 +87,7 @@ def _sea(rng: np.random.Generator) -> NDArray[np.uint8]:
     sand = np.array([222, 200, 160]) + _grain(rng, 4, 8)
     shore = 190 + 6 * np.sin(x / 30)
     picture = np.where((y > 100)[..., None], sea, _sky(rng))
-    return _done(np.where((y > shore)[..., None], sand, picture), rng)
+    return _add_noise(np.where((y > shore)[..., None], sand, picture), rng)
 
 
 def _mountain(rng: np.random.Generator) -> NDArray[np.uint8]:
@@ -100,7 +100,7 @@ def _mountain(rng: np.random.Generator) -> NDArray[np.uint8]:
         rock = np.where((y < edge + 38 + 2 * rough)[..., None], (238, 242, 248), (110, 108, 112)) * light
         picture = np.where((y > edge)[..., None], rock + _grain(rng, 4, 10), picture)
     meadow = np.array([70, 105, 55]) + _grain(rng, 4, 12)
-    return _done(np.where((y > 185 + rough)[..., None], meadow, picture), rng)
+    return _add_noise(np.where((y > 185 + rough)[..., None], meadow, picture), rng)
 
 
 def _forest(rng: np.random.Generator) -> NDArray[np.uint8]:
@@ -113,7 +113,7 @@ def _forest(rng: np.random.Generator) -> NDArray[np.uint8]:
         bark = np.array([78, 60, 42]) * (1 - 0.4 * ((x - at) / wide))[..., None] + _grain(rng, 5, 10)
         picture = np.where((trunk & (y > rng.uniform(0, 60)))[..., None], bark, picture)
     crowns = _between((75, 125, 55), (50, 90, 40), y / 90) + _grain(rng, 5, 38)
-    return _done(np.where((y < 60 + 2 * _grain(rng, 14, 12)[..., 0])[..., None], crowns, picture), rng)
+    return _add_noise(np.where((y < 60 + 2 * _grain(rng, 14, 12)[..., 0])[..., None], crowns, picture), rng)
 
 
 def _street(rng: np.random.Generator) -> NDArray[np.uint8]:
@@ -132,7 +132,7 @@ def _street(rng: np.random.Generator) -> NDArray[np.uint8]:
     pavement = np.where((y > 130)[..., None] & (picture.sum(axis=2) > 500)[..., None], 150, picture)
     picture = np.where(road[..., None], 88 + _grain(rng, 3, 6), pavement)
     line = road & (np.abs(x - middle) < 0.05 * (y - 120)) & (np.mod(900 / (y - 115 + 1e-6), 2) < 1)
-    return _done(np.where(line[..., None], 225, picture), rng)
+    return _add_noise(np.where(line[..., None], 225, picture), rng)
 
 
 def _bridge(rng: np.random.Generator) -> NDArray[np.uint8]:
@@ -146,7 +146,7 @@ def _bridge(rng: np.random.Generator) -> NDArray[np.uint8]:
     towers = (np.abs(np.abs(x - WIDTH / 2) - 85) < 5) & (y > 36) & (y < 175)
     ropes = (np.abs(y - cable) < 2) & (y < 128)
     hangers = (np.mod(x, 10) < 1.2) & (y > cable) & (y < 128)
-    return _done(np.where((deck | towers | ropes | hangers)[..., None], steel, picture), rng)
+    return _add_noise(np.where((deck | towers | ropes | hangers)[..., None], steel, picture), rng)
 
 
 def _bus(rng: np.random.Generator) -> NDArray[np.uint8]:
@@ -164,7 +164,7 @@ def _bus(rng: np.random.Generator) -> NDArray[np.uint8]:
         away = np.hypot(x - at, y - 168)
         picture = np.where((away < 20)[..., None], (28, 28, 30), picture)
         picture = np.where((away < 9)[..., None], (150, 150, 152), picture)
-    return _done(picture, rng)
+    return _add_noise(picture, rng)
 
 
 def _ball(picture: Array, at: tuple[int, int], wide: float, high: float, colour: tuple[int, ...]) -> Array:
@@ -185,7 +185,7 @@ def _lemon(rng: np.random.Generator) -> NDArray[np.uint8]:
     table = _between((225, 222, 215), (198, 190, 180), y / HEIGHT) + _grain(rng, 12, 3)
     picture = _ball(table, (196, 118), 20, 15, (220, 190, 40))
     picture = _ball(picture, (138, 118), 74, 58, (246, 214, 46))
-    return _done(picture + _grain(rng, 3, 4), rng)
+    return _add_noise(picture + _grain(rng, 3, 4), rng)
 
 
 def _oranges(rng: np.random.Generator) -> NDArray[np.uint8]:
@@ -194,4 +194,4 @@ def _oranges(rng: np.random.Generator) -> NDArray[np.uint8]:
     picture = table
     for x, down, wide in ((95, 90, 52), (190, 98, 54), (140, 150, 56)):
         picture = _ball(picture, (x, down), wide, wide, (248, 138, 22))
-    return _done(picture + _grain(rng, 2, 5), rng)
+    return _add_noise(picture + _grain(rng, 2, 5), rng)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from alcove.features.scene_tags.config import CLASSES, EMBEDDING
 from alcove.features.scene_tags.dataset import Pictures
-from alcove.features.scene_tags.network import SceneNetwork, normalised
+from alcove.features.scene_tags.network import SceneNetwork, normalize
 from numpy.typing import NDArray
 from torch.nn import functional
 
@@ -101,5 +101,5 @@ def is_early(classes: NDArray[np.int64], most: int) -> NDArray[np.bool_]:
 def means_of(network: SceneNetwork, pictures: Pictures, size: int) -> NDArray[np.float32]:
     """Return what the embedding's layer is given, f32 [n, channels]."""
     given = torch.from_numpy(pictures.squares(size)).permute(0, 3, 1, 2).float()
-    maps = (network.features(normalised(each)) for each in torch.split(given, AT_ONCE))
+    maps = (network.features(normalize(each)) for each in torch.split(given, AT_ONCE))
     return np.concatenate([functional.adaptive_avg_pool2d(each, 1).flatten(1).numpy() for each in maps])

@@ -90,7 +90,7 @@ class Album:
             if tag in TAGS:
                 has = [each.score for each in answer.tags if each.tag == tag and tag in answer.named]
             else:
-                own = self._vocabulary.ranked(answer)
+                own = self._vocabulary.rank(answer)
                 has = [each.margin for each in own if each.tag == tag and each.fits]
             if has:
                 found[name] = has[0]

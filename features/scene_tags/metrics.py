@@ -21,9 +21,9 @@ def average_precision(scores: NDArray[Any], truth: NDArray[Any]) -> float:
         raise ValueError("no picture has the tag: its average precision means nothing")
     # Of equal scores those without the tag come first, so that a constant score gains nothing.
     order = np.lexsort((has, -np.asarray(scores, np.float64)))
-    ranked = has[order]
-    precision = np.cumsum(ranked) / np.arange(1, len(ranked) + 1)
-    return float(precision[ranked].mean())
+    rank = has[order]
+    precision = np.cumsum(rank) / np.arange(1, len(rank) + 1)
+    return float(precision[rank].mean())
 
 
 def by_tag(scores: NDArray[Any], truth: NDArray[Any], names: tuple[str, ...]) -> dict[str, float]:

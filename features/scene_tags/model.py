@@ -4,7 +4,7 @@ from typing import Final
 
 import torch
 from alcove.features.scene_tags.config import TAGS
-from alcove.features.scene_tags.network import SceneNetwork, normalised
+from alcove.features.scene_tags.network import SceneNetwork, normalize
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -49,7 +49,7 @@ class SceneModule(nn.Module):
         Args:
             pixels: uint8 [size, size, 3].
         """
-        x = normalised(pixels.to(torch.float32)).permute(2, 0, 1).unsqueeze(0)
+        x = normalize(pixels.to(torch.float32)).permute(2, 0, 1).unsqueeze(0)
         found: Tensor = self.network.features(x)
         mean = functional.adaptive_avg_pool2d(found, 1).flatten(1)
         # One, but not known before a picture is: weights that are computed stay float32, and so do what they give. In

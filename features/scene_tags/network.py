@@ -118,7 +118,7 @@ class SceneNetwork(nn.Module):
         return tags, CLASS_SCALE * functional.linear(embedding, functional.normalize(self.classes.weight, dim=1))
 
 
-def normalised(pixels: Tensor) -> Tensor:
+def normalize(pixels: Tensor) -> Tensor:
     """Return f32 pictures [n, 3, h, w] about in [-2, 2] of such in [0, 255]."""
     return pixels * (1 / 63.75) - 2.0
 

@@ -171,7 +171,7 @@ class Vocabulary(BaseModel):
         except ValidationError as error:
             raise VocabularyError(_sentence(error)) from None
 
-    def ranked(self, picture: Described) -> tuple[FoundTag, ...]:
+    def rank(self, picture: Described) -> tuple[FoundTag, ...]:
         """Return all tags, the one that fits best first.
 
         Args:

@@ -16,7 +16,7 @@ from alcove.platform.stats import (
     pool,
 )
 from alcove.platform.stats.aggregator_noise import draw_noise
-from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import TaskPolicy
 from numpy.typing import NDArray
 
@@ -43,7 +43,7 @@ def aggregation_mechanism(mechanism: Mechanism, task: TaskPolicy, rng: np.random
 class _Randomised:
     def __init__(self, task: TaskPolicy, rng: np.random.Generator) -> None:
         self._task, self._rng = task, rng
-        self._keep = float(RandomisedResponse(task.cell_count, task.epsilon_fraction).keep_probability)
+        self._keep = float(RandomizedResponse(task.cell_count, task.epsilon_fraction).keep_probability)
         self._counts = np.zeros(task.cell_count, np.int64)
 
     def add(self, true_counts: NDArray[np.int64]) -> None:

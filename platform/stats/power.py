@@ -37,7 +37,7 @@ from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.group_sequential import drift
 from alcove.platform.stats.limits import MAX_REPORTS
 from alcove.privacy.errors import ParameterError
-from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.randomized_response import RandomizedResponse
 
 MAX_DEVICES = 10**11
 """More devices than there are: a need beyond it is no plan."""
@@ -240,7 +240,7 @@ class PowerModel:
 def _response_noise(cells: FloatArray, rho: FloatArray, epsilon: Fraction) -> float:
     """Return A of the module's docstring."""
     try:
-        mechanism = RandomisedResponse(len(cells), epsilon)
+        mechanism = RandomizedResponse(len(cells), epsilon)
     except ParameterError as error:
         raise ArgumentError(error.name, error.bound, error.value) from error
     other = float(mechanism.other_probability)

@@ -22,7 +22,7 @@ from alcove.platform.stats.aggregate import Aggregate
 from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.limits import MAX_CELLS
 from alcove.privacy.errors import ParameterError
-from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy.layout import HistogramLayout
 
 
@@ -41,7 +41,7 @@ def aggregate_from_randomised_response(
         ArgumentError: layout or epsilon is out of bounds, or the counts don't match the cells or are negative.
         AggregateError: more reports than an aggregate may hold.
 
-    Source: privacy/randomised_response.py (estimate, covariance given the true cells); see the module's docstring.
+    Source: privacy/randomized_response.py (estimate, covariance given the true cells); see the module's docstring.
     """
     if layout.outcomes < 2:
         raise ArgumentError("layout", "of at least 2 outcomes", layout.outcomes)
@@ -54,7 +54,7 @@ def aggregate_from_randomised_response(
     if min(integers) < 0:
         raise ArgumentError("counts", "at least 0 in every cell", min(integers))
     try:
-        mechanism = RandomisedResponse(cells, epsilon)
+        mechanism = RandomizedResponse(cells, epsilon)
     except ParameterError as error:
         raise ArgumentError(error.name, error.bound, error.value) from error
     return Aggregate(

@@ -145,7 +145,7 @@ def test_ledger_of_before_clocks_were_noted_goes_on() -> None:
     spender.spend()
     assert spender.total == EPSILON_PER_DAY
     ledger = Ledger(spender.log, BudgetLimits(), spender.clock)
-    assert ledger.spent().thirty_days == 2 * EPSILON_PER_DAY
+    assert ledger.spending().thirty_days == 2 * EPSILON_PER_DAY
 
 
 @pytest.mark.parametrize(("per_day", "per_30_days"), [(10**6, 8), (2, 10**6), (3, 8), (2, 9), (-1, 8), (2, -1)])

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
-from alcove.privacy import RandomisedResponse
+from alcove.privacy import RandomizedResponse
 from alcove.privacy.report import report_from_bytes
 from alcove.sdk import Client
 from alcove.sdk.testing import SeededEntropy
@@ -69,7 +69,7 @@ def test_no_series_of_edges_shows_a_share_or_passes_the_budget(
 @pytest.mark.parametrize("bins", [1, 2, 5, 9])
 def test_bin_of_the_share_costs_no_more_than_the_reports_epsilon(bins: int) -> None:
     """Exact, for every pair of true cells: arm, outcome, latency and share together are within it."""
-    mechanism = RandomisedResponse(2 * 4 * bins, EPSILON)
+    mechanism = RandomizedResponse(2 * 4 * bins, EPSILON)
     keep, other = mechanism.keep_probability, mechanism.other_probability
     euler = Fraction(27182818284590452353602874713526624977572, 10**40)  # below e
     assert keep / other <= euler

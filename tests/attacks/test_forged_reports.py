@@ -35,7 +35,7 @@ from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import add_version, set_default
 from alcove.platform.testing import Served, ServerWorld
 from alcove.privacy.entropy import OsEntropy
-from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import Outcome, TaskPolicy
 
 FORGED = 6 * 1024  # what six bodies of 38 912 bytes held
@@ -59,12 +59,12 @@ def _spread(task: TaskPolicy, number: int) -> int:
 def _like_devices(task: TaskPolicy, number: int) -> int:
     """As many devices would: half of them in the control and content, half treated and crashed; randomised."""
     cell = _plain(task, number) if number % 2 else task.cell_index(CONTROL, Outcome.ACCEPTED, 0.0)
-    return _mechanism(task.cell_count, task.epsilon_fraction).randomise(cell, OsEntropy())
+    return _mechanism(task.cell_count, task.epsilon_fraction).randomize(cell, OsEntropy())
 
 
 @functools.cache
-def _mechanism(cell_count: int, epsilon: Fraction) -> RandomisedResponse:
-    return RandomisedResponse(cell_count, epsilon)
+def _mechanism(cell_count: int, epsilon: Fraction) -> RandomizedResponse:
+    return RandomizedResponse(cell_count, epsilon)
 
 
 FORGERS = {"plain": _plain, "spread": _spread, "like devices": _like_devices}
@@ -161,7 +161,7 @@ def _honest(task: TaskPolicy) -> Counter[int]:
     """Two equal groups in which all is well."""
     mechanism, entropy = _mechanism(task.cell_count, task.epsilon_fraction), OsEntropy()
     cells = [task.cell_index(number % 2, Outcome.ACCEPTED, 0.0) for number in range(HONEST)]
-    return Counter(mechanism.randomise(cell, entropy) for cell in cells)
+    return Counter(mechanism.randomize(cell, entropy) for cell in cells)
 
 
 @pytest.mark.parametrize("action", [PlanAction.PAUSE, PlanAction.ROLL_BACK, PlanAction.HALT])

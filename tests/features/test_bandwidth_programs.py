@@ -12,8 +12,8 @@ from alcove.features.bandwidth.call import CALL_TICKS, compare, latest_observati
 from alcove.features.bandwidth.card import certainty_picture, figures, mean_of_sources
 from alcove.features.bandwidth.config import DEFAULT_VERSION, STATISTICS
 from alcove.features.bandwidth.contract import MISSING, PROGRAMS, program_path
-from alcove.features.bandwidth.dataset import made_capacities, made_recording
-from alcove.features.bandwidth.evaluate import chosen_segments, evaluate
+from alcove.features.bandwidth.dataset import make_capacities, make_recording
+from alcove.features.bandwidth.evaluate import choose_segments, evaluate
 from alcove.features.bandwidth.harness import ProgramEstimator, estimates_of, score
 from alcove.features.bandwidth.link import LinkModel
 from alcove.features.bandwidth.observation import observations_of, statistics_of
@@ -41,7 +41,7 @@ def models() -> dict[str, Model]:
 @pytest.fixture(scope="module")
 def observations() -> np.ndarray:
     """What three simulated calls show, f32 [3, 120, 150]."""
-    return observations_of(made_recording(3, 120, 77).statistics)
+    return observations_of(make_recording(3, 120, 77).statistics)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -192,7 +192,7 @@ def test_command_answers_every_line_of_standard_input_with_one_line(observations
 
 def test_estimate_is_nearer_than_every_baseline_on_made_up_calls(models: dict[str, Model]) -> None:
     """On calls that no training saw: a fifth less error and over-estimation than the best of them in each."""
-    calls = made_recording(64, 200, 31_337)
+    calls = make_recording(64, 200, 31_337)
     ours = score(estimates_of(lambda n: ProgramEstimator(models["int8"], n), calls.statistics), calls)
     theirs = [score(estimates_of(make, calls.statistics), calls) for make in BASELINES.values()]
     assert ours.relative_error < 0.8 * min(found.relative_error for found in theirs)
@@ -202,7 +202,7 @@ def test_estimate_is_nearer_than_every_baseline_on_made_up_calls(models: dict[st
 @pytest.mark.skipif(not DATA.is_file(), reason=f"the recorded traces are not beside the checkout ({DATA})")
 def test_error_on_recorded_traces_has_a_ceiling(models: dict[str, Model]) -> None:
     """Two sources that training never saw, a few segments of each."""
-    segments = chosen_segments(read_traces(DATA), "dev", 8)
+    segments = choose_segments(read_traces(DATA), "dev", 8)
     for source in ("norway-hsdpa", "oboe-conviva"):
         calls = record_segments(segments[source], 500, 3)
         ours = score(estimates_of(lambda n: ProgramEstimator(models["int8"], n), calls.statistics), calls)
@@ -249,7 +249,7 @@ def test_any_file_of_traces_is_scored_with_all_baselines(tmp_path: Path) -> None
 
 def test_observation_of_a_running_call_is_that_of_its_recording() -> None:
     """What the app computes tick by tick from what it counted, against the whole at the end."""
-    paths = random_paths(made_capacities(3, 90, np.random.default_rng(8)), 8)
+    paths = random_paths(make_capacities(3, 90, np.random.default_rng(8)), 8)
     link, sender = LinkModel(paths, 8), Sender(random_streams(3, np.random.default_rng(8)), 9)
     live = []
     for tick in range(90):

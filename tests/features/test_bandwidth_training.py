@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="training needs torch: install alcove[export]")
 
 from alcove.features.bandwidth.config import MAX_CAPACITY_BPS, ModelConfig  # noqa: E402 (after the skip)
-from alcove.features.bandwidth.dataset import made_capacities, made_recording  # noqa: E402
+from alcove.features.bandwidth.dataset import make_capacities, make_recording  # noqa: E402
 from alcove.features.bandwidth.model import BandwidthModule, BandwidthNetwork  # noqa: E402
 from alcove.features.bandwidth.observation import observations_of  # noqa: E402
 from alcove.features.bandwidth.train import (  # noqa: E402
@@ -20,7 +20,7 @@ from alcove.features.bandwidth.train import (  # noqa: E402
     Training,
     TrainingPlan,
     loss_of,
-    penalised,
+    penalize,
     pinball,
     record_of,
 )
@@ -99,7 +99,7 @@ def _best(truth: Any, penalty: float) -> float:
     tried = torch.linspace(0.3, 1.5, 241)
     log_estimates = torch.log(tried).expand(len(truth), 1, -1)
     costs = [
-        penalised(log_estimates[..., n : n + 1], truth[:, None], torch.ones(len(truth), 1), torch.tensor([penalty]))
+        penalize(log_estimates[..., n : n + 1], truth[:, None], torch.ones(len(truth), 1), torch.tensor([penalty]))
         for n in range(len(tried))
     ]
     return float((truth < tried[int(torch.stack(costs).argmin())]).float().mean())
@@ -114,7 +114,7 @@ def test_penalised_estimate_is_careful_where_the_capacity_is_known_and_bolder_wh
     assert 0.15 < _best(wide, 0.5) < 0.45
     assert _best(wide, 3.0) < 0.1
     edge = torch.tensor([[[-5 * CLOSE, 5 * CLOSE]]])
-    below, above = (penalised(edge[..., n : n + 1], torch.ones(1, 1), torch.ones(1, 1), torch.ones(1)) for n in (0, 1))
+    below, above = (penalize(edge[..., n : n + 1], torch.ones(1, 1), torch.ones(1, 1), torch.ones(1)) for n in (0, 1))
     assert above.item() - below.item() == pytest.approx(1.0, abs=0.02)
 
 
@@ -123,7 +123,7 @@ def test_loss_does_not_depend_on_the_scale_of_a_call() -> None:
     truth = torch.rand(4, 20) * 1e6 + 1e5
     guess = torch.log(truth)[..., None] + torch.randn(4, 20, 2) * 0.3
     levels = torch.tensor([0.25, 0.5])
-    for loss in (loss_of, penalised):
+    for loss in (loss_of, penalize):
         one, ten = (loss(guess + np.log(k), truth * k, truth.mean(1, keepdim=True) * k, levels) for k in (1, 10))
         assert one.item() == pytest.approx(ten.item(), rel=1e-4)
 
@@ -132,7 +132,7 @@ def test_tick_by_tick_is_the_same_as_the_whole_sequence(folder: Path) -> None:
     """The module that is exported and the network that is trained: the estimate, and the distance of two quantiles."""
     network = BandwidthNetwork(SMALL)
     network.load_state_dict(torch.load(folder / "checkpoint.pt", weights_only=True)["network"])
-    calls = made_recording(2, 40, 5)
+    calls = make_recording(2, 40, 5)
     given = torch.from_numpy(observations_of(calls.statistics))
     with torch.no_grad():
         quantiles, _ = network(given)
@@ -150,7 +150,7 @@ def test_tick_by_tick_is_the_same_as_the_whole_sequence(folder: Path) -> None:
 
 def test_made_up_capacities_have_every_scale_and_change() -> None:
     """From 50 kbps to the most, some constant, some with outages, none negative; the same for the same seed."""
-    made = made_capacities(400, 300, np.random.default_rng(3))
+    made = make_capacities(400, 300, np.random.default_rng(3))
     assert made.min() >= 0
     assert made.max() <= MAX_CAPACITY_BPS
     means = made.mean(axis=1)
@@ -158,14 +158,14 @@ def test_made_up_capacities_have_every_scale_and_change() -> None:
     assert means.max() > 3e7
     assert 0.02 < (made.std(axis=1) < 1e-6 * means).mean() < 0.4
     assert 0.02 < (made.min(axis=1) < 0.05 * means).mean() < 0.5
-    assert (made == made_capacities(400, 300, np.random.default_rng(3))).all()
-    one, two = made_recording(3, 40, 9), made_recording(3, 40, 9)
+    assert (made == make_capacities(400, 300, np.random.default_rng(3))).all()
+    one, two = make_recording(3, 40, 9), make_recording(3, 40, 9)
     assert (one.statistics == two.statistics).all()
     assert (one.capacity_bps == two.capacity_bps).all()
 
 
 def test_some_made_up_capacities_are_like_logs_of_throughput() -> None:
     """Held for half a second to seconds, then another value; and some of them collapse for a bin."""
-    changes = made_capacities(400, 300, np.random.default_rng(3))
+    changes = make_capacities(400, 300, np.random.default_rng(3))
     moves = np.less(1e-9, np.abs(np.diff(np.log(changes + 1.0), axis=1))).mean(axis=1)
     assert 0.15 < ((moves > 1 / 100) & (moves < 1 / 8)).mean() < 0.7

@@ -145,7 +145,7 @@ def test_loss_is_the_softmax_of_the_next_item_among_those_drawn(lines: Lines) ->
     torch.manual_seed(1)
     network = make(lines).eval()
     state, target, drawn = torch.randn(1, 16), torch.tensor([4]), torch.tensor([9, 4, 30])
-    table = network.items.folded()
+    table = network.items.fold()
     scores = table[[4, 9, 30], :-1] @ state[0] + table[[4, 9, 30], -1]
     expected = torch.logsumexp(scores, 0) - scores[0]
     assert loss_of(state, target, drawn, network).item() == pytest.approx(expected.item(), rel=1e-5)
@@ -156,7 +156,7 @@ def test_items_share_the_vectors_of_their_attributes() -> None:
     torch.manual_seed(2)
     network = FeedRankingNetwork(CONFIG, np.ones(4), {1: [0, 2], 3: [1]}, 0.0)
     own, shared = network.items.own, network.items.shared
-    table = network.items.folded()
+    table = network.items.fold()
     torch.testing.assert_close(table[1], own[1] + (shared[0] + shared[2]) / 2**0.5)
     torch.testing.assert_close(table[2], own[2])
     torch.testing.assert_close(table[3], own[3] + shared[1])

@@ -141,12 +141,12 @@ def test_accuracy_on_development_texts_has_a_floor(models: dict[str, Model]) -> 
 def test_demo_sentences_are_common_voice_and_left_out_of_training() -> None:
     """Each one is in the training file under that source alone, and the reader is told to leave it out."""
     from alcove.features.language_id.dataset import read_rows
-    from alcove.features.language_id.train import excluded_sentences
+    from alcove.features.language_id.train import read_excluded_sentences
 
     wanted = {text: language for language, text in texts_of_tsv(SENTENCES)}
     found = {row[2]: (row[0], row[1]) for row in read_rows(DATA / "lid_train.tsv.xz") if row[2] in wanted}
     assert {text: (language, "commonvoice") for text, language in wanted.items()} == found
-    assert excluded_sentences() == set(wanted)
+    assert read_excluded_sentences() == set(wanted)
 
 
 def test_demo_sentences_are_small_short_and_in_many_languages() -> None:

@@ -16,8 +16,8 @@ from alcove.features.language_id.dataset import (
     Corpus,
     CorpusReader,
     Sampler,
-    separator_table,
-    without_marks,
+    make_separator_table,
+    strip_marks,
 )
 from alcove.runtime import _native
 
@@ -122,11 +122,11 @@ def test_texts_of_a_source_are_its_lines_and_words_and_pairs_cut_from_them(data:
 
 def test_a_run_is_not_measured_on_a_source_that_it_saw(tmp_path: Path) -> None:
     """Its own record says what was read."""
-    from alcove.features.language_id.evaluate import held_out
+    from alcove.features.language_id.evaluate import evaluate_held_out
 
     (tmp_path / "run.json").write_text(json.dumps({"rows_read": {"ntrex": 5}}), encoding="utf-8")
     with pytest.raises(ValueError, match="trained on ntrex"):
-        held_out(tmp_path, "ntrex", {})
+        evaluate_held_out(tmp_path, "ntrex", {})
 
 
 def test_batches_are_balanced_and_repeatable(corpus: Corpus) -> None:
@@ -158,7 +158,7 @@ def test_samples_hold_words_of_their_language_alone(corpus: Corpus) -> None:
 def test_words_lose_their_marks_only_in_latin_script() -> None:
     """As people type in a hurry; what has no marks, and other scripts, stay."""
     pairs = {"ọ̀rọ̀": "oro", "đường": "duong", "łódź": "lodz", "été": "ete", "ёлка": "ёлка", "abc": "abc", "हाँ": "हाँ"}
-    assert {word: without_marks(word) for word in pairs} == pairs
+    assert {word: strip_marks(word) for word in pairs} == pairs
 
 
 def test_plain_texts_are_the_same_texts_without_marks(corpus: Corpus) -> None:
@@ -185,7 +185,7 @@ def test_bags_of_a_batch_equal_the_hash_of_the_texts(corpus: Corpus) -> None:
 
 def test_words_are_cut_as_the_kernel_cuts_them() -> None:
     """Hashing the cut words gives the ids of the whole text, in many scripts."""
-    separators = separator_table()
+    separators = make_separator_table()
     for text in [
         "Don't stop, O’Neill – 24/7!",
         "col·lecció 3½ «ñandú»",

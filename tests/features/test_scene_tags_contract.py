@@ -159,18 +159,18 @@ def test_five_pictures_make_a_tag_that_fits_their_like() -> None:
     made = Vocabulary().with_tag("mascot", [look(seed, near=1) for seed in range(10, 15)])
     made = made.with_tag("logo", [look(seed, near=2) for seed in range(20, 25)])
     for vocabulary in (made, Vocabulary.from_bytes(made.to_bytes())):
-        mascot, logo = vocabulary.ranked(look(99, near=1, spread=0.2))
+        mascot, logo = vocabulary.rank(look(99, near=1, spread=0.2))
         assert (mascot.tag, mascot.fits, logo.tag, logo.fits) == ("mascot", True, "logo", False)
         assert mascot.margin > 0.8
-        assert not any(each.fits for each in vocabulary.ranked(look(3)))
-    assert Vocabulary().ranked(look(3)) == ()
+        assert not any(each.fits for each in vocabulary.rank(look(3)))
+    assert Vocabulary().rank(look(3)) == ()
     assert made.to_bytes() == Vocabulary.from_bytes(made.to_bytes()).to_bytes()
 
 
 def test_picture_near_to_everything_has_less_margin() -> None:
     """The same embedding: what is common is near to the tag for no reason of the tag's."""
     vocabulary = Vocabulary().with_tag("mascot", [look(seed, near=1) for seed in range(10, 15)])
-    (rare,), (common,) = (vocabulary.ranked(look(99, near=1, spread=0.2, commonness=each)) for each in (0.1, 0.6))
+    (rare,), (common,) = (vocabulary.rank(look(99, near=1, spread=0.2, commonness=each)) for each in (0.1, 0.6))
     assert rare.margin - common.margin == pytest.approx(0.5)
     assert (rare.fits, common.fits) == (True, False)
 
@@ -246,7 +246,7 @@ def test_embedding_that_cannot_be_is_refused() -> None:
     vocabulary = Vocabulary().with_tag("taken", [look(1)])
     for wrong in (unit(1)[:5], [0.0] * EMBEDDING, [float("inf")] * EMBEDDING):
         with pytest.raises(VocabularyError, match="128 finite numbers of length 1"):
-            vocabulary.ranked(Look(wrong))
+            vocabulary.rank(Look(wrong))
 
 
 def test_average_precision_is_that_of_the_definition() -> None:

@@ -27,10 +27,10 @@ from alcove.features.scene_tags.dataset import (  # noqa: E402
     CALIBRATION_EACH,
     Corpus,
     Sampler,
-    mixed,
+    jitter_color,
+    mix_batch,
     pieces,
     read,
-    recoloured,
     summary,
 )
 from alcove.features.scene_tags.network import SceneNetwork, multiply_adds  # noqa: E402
@@ -163,7 +163,7 @@ def test_pieces_show_parts_of_their_picture_some_mirrored() -> None:
 
 def test_colours_change_within_a_third_and_mixing_keeps_targets_true() -> None:
     """A picture mixed with another has so much of its tags as of its pixels."""
-    grey = recoloured(torch.full((50, 3, 4, 4), 100.0), np.random.default_rng(0))
+    grey = jitter_color(torch.full((50, 3, 4, 4), 100.0), np.random.default_rng(0))
     assert float(grey.min()) >= 66
     assert float(grey.max()) <= 134
     kinds = set()
@@ -171,7 +171,7 @@ def test_colours_change_within_a_third_and_mixing_keeps_targets_true() -> None:
         x = torch.zeros(2, 3, 16, 16)
         x[1] = 1.0
         tags, classes = torch.tensor([[0.0], [1.0]]), torch.eye(2)
-        out = mixed(x, tags, classes, np.random.default_rng(seed))
+        out = mix_batch(x, tags, classes, np.random.default_rng(seed))
         share = out.pictures.mean(dim=(1, 2, 3))
         assert torch.allclose(share, out.tags[:, 0], atol=1e-6)
         assert torch.allclose(share, out.classes[:, 1], atol=1e-6)

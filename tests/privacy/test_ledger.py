@@ -140,8 +140,8 @@ def test_caps_of_a_day_and_of_30_days_hold(tmp_path: Path) -> None:
     assert (caught.value.period, caught.value.cap, caught.value.spent, caught.value.cost) == ("30 days", "8", "8", "1")
     clock.pass_s(26 * DAY)
     ledger.debit(TASK, next(window), Fraction(2))
-    assert ledger.spent().total == 10
-    assert ledger.spent().reports == 9
+    assert ledger.spending().total == 10
+    assert ledger.spending().reports == 9
 
 
 def test_refusal_writes_nothing() -> None:
@@ -188,7 +188,7 @@ def test_torn_line_counts_as_spent_for_a_day_and_then_no_more() -> None:
     ledger.debit(TASK, 0, ONE)
     with pytest.raises(CrashError):
         ledger.debit(TASK, 1, ONE)
-    assert ledger.spent().day == 3
+    assert ledger.spending().day == 3
     clock.pass_s(DAY // 2)
     with pytest.raises(BudgetExceededError):
         ledger.debit(TASK, 1, ONE)
@@ -197,7 +197,7 @@ def test_torn_line_counts_as_spent_for_a_day_and_then_no_more() -> None:
         ledger.debit(TASK, 1, ONE)
     clock.pass_s(DAY // 2)
     assert ledger.debit(TASK, 1, ONE).epsilon == 1
-    assert ledger.spent().thirty_days == 4
+    assert ledger.spending().thirty_days == 4
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_damaged_line_counts_as_spent(line: bytes) -> None:
         ledger_of(last).debit(TASK, 0, ONE)
     middle = CrashingLog(line + b"\n" + b'{"at_s": %d}\n' % (NOON - 2 * DAY))
     ledger = ledger_of(middle)
-    assert ledger.spent().thirty_days == 2
+    assert ledger.spending().thirty_days == 2
     ledger.debit(TASK, 0, ONE)
 
 
@@ -266,7 +266,7 @@ def test_short_write_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     write = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:1]))
     ledger_of(tmp_path / "ledger").debit(TASK, 0, ONE)
-    assert ledger_of(tmp_path / "ledger").spent().reports == 1
+    assert ledger_of(tmp_path / "ledger").spending().reports == 1
 
 
 def test_unreadable_ledger_gives_no_budget(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_unreadable_ledger_gives_no_budget(tmp_path: Path) -> None:
     with pytest.raises(LedgerStorageError, match="ledger: lock failed"):
         ledger_of(tmp_path / "ledger").debit(TASK, 0, ONE)
     with pytest.raises(LedgerStorageError, match="read failed"):
-        ledger_of(tmp_path / "ledger").spent()
+        ledger_of(tmp_path / "ledger").spending()
 
 
 @settings(max_examples=200)

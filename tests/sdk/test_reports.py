@@ -11,7 +11,7 @@ import pytest
 from alcove.privacy import (
     BudgetExceededError,
     BudgetLimits,
-    RandomisedResponse,
+    RandomizedResponse,
     Report,
     report_from_bytes,
     report_to_bytes,
@@ -258,7 +258,7 @@ def test_true_cell_leaves_only_through_the_randomiser(released: World, make_devi
     told = Counter(report_from_bytes(body).cell for body in device.transport.reports)
     task = task_of(released)
     true_cell = task.cell_index(1, 1, 1.0)
-    keep = float(RandomisedResponse(task.cell_count, Fraction(2)).keep_probability)
+    keep = float(RandomizedResponse(task.cell_count, Fraction(2)).keep_probability)
     expected, spread = devices * keep, (devices * keep * (1 - keep)) ** 0.5
     assert abs(told[true_cell] - expected) < 4 * spread
     assert len(told) == task.cell_count

@@ -21,7 +21,7 @@ from alcove.platform.cli.demo.people import Person
 from alcove.platform.cli.demo.world import DemoError
 from alcove.privacy.entropy import OsEntropy
 from alcove.privacy.ledger import BudgetLimits, Ledger
-from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.privacy.report import Report, report_to_bytes
 from alcove.registry.policy import resolve
 from alcove.registry.policy.assignment import SECRET_BYTES
@@ -103,7 +103,7 @@ def run_fleet(
     feature = catalogue()[FEATURE]
     entropy, clock = OsEntropy(), SystemClock()
     sessions = {version: model.session() for version, model in models.items()}
-    mechanism: RandomisedResponse | None = None
+    mechanism: RandomizedResponse | None = None
     outgoing: list[bytes] = []
     sent = 0
 
@@ -128,10 +128,10 @@ def run_fleet(
         if window is None:
             continue
         task_id, epsilon = bytes.fromhex(task.task_id), task.epsilon_fraction
-        mechanism = mechanism or RandomisedResponse(task.cell_count, epsilon)
+        mechanism = mechanism or RandomizedResponse(task.cell_count, epsilon)
         cell = task.cell_index(arm, int(answer.language == typing.language), latency_ms)
         Ledger(MemoryLogFile(), BudgetLimits(), clock).debit(task_id, window, epsilon)
-        outgoing.append(report_to_bytes(Report(task_id, window, mechanism.randomise(cell, entropy))))
+        outgoing.append(report_to_bytes(Report(task_id, window, mechanism.randomize(cell, entropy))))
         if len(outgoing) == SENT_AT_ONCE or number == count - 1:
             send()
             progress(number + 1)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from alcove.features import catalogue
 from alcove.features.bandwidth.config import STATISTICS
-from alcove.features.bandwidth.dataset import made_recording
+from alcove.features.bandwidth.dataset import make_recording
 from alcove.features.bandwidth.observation import observations_of
 from alcove.platform.cli.feature import answers
 from alcove.platform.cli.main import app_of
@@ -19,7 +19,7 @@ BAD = [b"", b"\n", b"[1, 2, 3]\n", b"{}\n", b"\xff\xfe\n", b"not JSON\n", b"[" *
 def observed() -> list[list[float]]:
     """Return the ticks of a simulated call."""
     return [
-        [round(float(value), 3) for value in row] for row in observations_of(made_recording(1, 60, 4).statistics)[0]
+        [round(float(value), 3) for value in row] for row in observations_of(make_recording(1, 60, 4).statistics)[0]
     ]
 
 

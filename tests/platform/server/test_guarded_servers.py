@@ -12,7 +12,7 @@ from alcove.platform.services.experiments import monitor as experiments
 from alcove.platform.services.rollouts.monitor import PRINCIPAL
 from alcove.platform.testing import Served, ServerWorld
 from alcove.platform.testing.postgres import PostgresServer
-from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.privacy.report import Report, report_to_bytes
 from alcove.registry.policy import Outcome, TaskPolicy
 
@@ -33,7 +33,7 @@ def send(served: Served, task: TaskPolicy, crashed: tuple[float, float], devices
     Once the version is halted its task is over, and what comes then is refused.
     """
     rng = np.random.default_rng(7)
-    keep = float(RandomisedResponse(task.cell_count, task.epsilon_fraction).keep_probability)
+    keep = float(RandomizedResponse(task.cell_count, task.epsilon_fraction).keep_probability)
     cells = []
     for arm, share in enumerate(crashed):
         outcome = np.where(rng.random(devices) < share, Outcome.FALLBACK, Outcome.ACCEPTED)

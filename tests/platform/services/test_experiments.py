@@ -30,7 +30,7 @@ from alcove.platform.store.experiments import add_experiment, running_experiment
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import add_version
 from alcove.platform.testing import Served, ServerWorld
-from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.privacy.report import Report, report_to_bytes
 from alcove.registry.policy import TaskPolicy
 
@@ -76,7 +76,7 @@ def post(served: Served, body: bytes) -> int:
 def send_reports(served: Served, task: TaskPolicy, accepted: tuple[float, float], per_arm: int, seed: int) -> None:
     """Report as `per_arm` devices of each arm would, whose users accept with the given probabilities."""
     choice = np.random.default_rng(seed)
-    keep = float(RandomisedResponse(task.cell_count, Fraction(task.epsilon)).keep_probability)
+    keep = float(RandomizedResponse(task.cell_count, Fraction(task.epsilon)).keep_probability)
     bodies = []
     for arm, probability in enumerate(accepted):
         for _ in range(per_arm):

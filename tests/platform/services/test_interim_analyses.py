@@ -33,7 +33,7 @@ from alcove.platform.store.experiments import add_experiment, get_experiment, sa
 from alcove.platform.store.reports import add_counts
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import add_version, set_default
-from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.randomized_response import RandomizedResponse
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -63,7 +63,7 @@ def told(record: ExperimentRecord, reports: int, accepted: Sequence[float], cras
         if task.outcome_count == 4:
             true[arm] *= 1.0 - crashed[arm]
             true[arm, 3] = crashed[arm]
-    mechanism = RandomisedResponse(task.cell_count, task.epsilon_fraction)
+    mechanism = RandomizedResponse(task.cell_count, task.epsilon_fraction)
     keep, other = float(mechanism.keep_probability), float(mechanism.other_probability)
     expected = reports * (other + (keep - other) * true.ravel() / 2.0)
     counts = [int(count) for count in expected]

@@ -16,7 +16,7 @@ from alcove.platform.simulation.run import simulate
 from alcove.platform.simulation.scenario import Behaviour, Mechanism, Scenario
 from alcove.platform.simulation.summary import share_part, summarise
 from alcove.privacy.entropy import OsEntropy
-from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import Outcome, RolloutPolicy, TaskPolicy, VersionRef, bucket
 from pydantic import ValidationError
 
@@ -89,7 +89,7 @@ def test_the_budget_of_a_device_holds_for_virtual_ones(epsilon: str, day: int, m
 def test_randomised_sums_are_distributed_as_randomised_devices_are() -> None:
     """Mean and spread of the told counts over many draws are those of devices that randomise one by one."""
     task = task_of("ro-1", RolloutPlan(), 10_000)
-    mechanism = RandomisedResponse(task.cell_count, task.epsilon_fraction)
+    mechanism = RandomizedResponse(task.cell_count, task.epsilon_fraction)
     true = np.array([300, 0, 50, 0, 0, 120, 0, 30])
     rng = np.random.default_rng(3)
     drawn = []
@@ -101,7 +101,7 @@ def test_randomised_sums_are_distributed_as_randomised_devices_are() -> None:
     cells = np.repeat(np.arange(8), true)
     singly = []
     for _ in range(100):
-        counts = np.bincount([mechanism.randomise(int(cell), entropy) for cell in cells], minlength=8)
+        counts = np.bincount([mechanism.randomize(int(cell), entropy) for cell in cells], minlength=8)
         singly.append(mechanism.estimate(counts))
     ours, theirs = np.array(drawn), np.array(singly)
     error = np.sqrt(ours.var(axis=0) / len(ours) + theirs.var(axis=0) / len(theirs))

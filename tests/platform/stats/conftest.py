@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from alcove.platform.stats import Aggregate
-from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.randomized_response import RandomizedResponse
 from numpy.typing import NDArray
 
 VALUES_MS = (1.0, 2.0, 4.0, 8.0)
@@ -29,11 +29,11 @@ class Fleet:
     latencies: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
     epsilon: Fraction | None = Fraction(2)
     shares: tuple[float, ...] = ()
-    mechanism: RandomisedResponse | None = field(init=False)
+    mechanism: RandomizedResponse | None = field(init=False)
 
     def __post_init__(self) -> None:
         cells = len(self.accuracies) * 2 * len(self.latencies)
-        object.__setattr__(self, "mechanism", self.epsilon and RandomisedResponse(cells, self.epsilon))
+        object.__setattr__(self, "mechanism", self.epsilon and RandomizedResponse(cells, self.epsilon))
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from alcove.platform.client import Arm, ExperimentPlan, PlatformClient
 from alcove.platform.testing import Served, ServerWorld
-from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import Outcome, Policy, resolve
 from alcove.registry.program_verification import ProgramVerifier
 from alcove.registry.testing import FakeVerifier
@@ -108,7 +108,7 @@ def test_devices_report_what_they_did_before_and_results_are_corrected_by_it(
     (primary,) = found.primary
     assert primary.adjustment is not None
     assert primary.adjustment.unadjusted == found.differences[0].accuracy
-    mechanism = RandomisedResponse(16, Fraction(2))
+    mechanism = RandomizedResponse(16, Fraction(2))
     counts = np.array(mechanism.estimate(list(found.cell_counts))).reshape(2, 2, 4)
     known = counts[:, :, 1:].sum(axis=(0, 1))
     mean = (known * (0.25, 0.65, 0.9)).sum() / known.sum()

@@ -14,7 +14,7 @@ from alcove.platform.stats import (
 from alcove.platform.stats.aggregator_noise import draw_noise
 from alcove.platform.stats.limits import ALARM_ALPHA
 from alcove.platform.stats.pre_period import split_pre_period
-from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import HistogramLayout
 
 ARMS, OUTCOMES, BINS = 2, 4, 2
@@ -23,7 +23,7 @@ CELLS = ARMS * OUTCOMES * BINS
 
 def randomised(true: np.ndarray, epsilon: Fraction, rng: np.random.Generator) -> np.ndarray:
     """Counts of told cells, given how many devices are in each cell."""
-    keep = float(RandomisedResponse(len(true), epsilon).keep_probability)
+    keep = float(RandomizedResponse(len(true), epsilon).keep_probability)
     told = np.zeros(len(true), np.int64)
     for cell, devices in enumerate(true.tolist()):
         kept = int(rng.binomial(devices, keep))

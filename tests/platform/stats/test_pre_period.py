@@ -26,7 +26,7 @@ from alcove.platform.stats.aggregator_noise import draw_noise
 from alcove.platform.stats.cuped_gain import joint_model
 from alcove.platform.stats.decision import Difference
 from alcove.platform.stats.pre_period import PrePeriod, corrected_pairs, pre_values
-from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import HistogramLayout
 from numpy.typing import NDArray
 
@@ -57,7 +57,7 @@ def drawn(rng: np.random.Generator, arms: FloatArray, devices: int, mechanism: M
     if mechanism is Mechanism.TWO_AGGREGATORS:
         noised = cells.reshape(shape) + draw_noise(rng, shape, Fraction(1))
         return aggregate_from_noised_histogram(noised, reports=devices, epsilon=Fraction(1))
-    response = RandomisedResponse(cells.size, Fraction(2))
+    response = RandomizedResponse(cells.size, Fraction(2))
     answers = np.full((cells.size, cells.size), float(response.other_probability))
     np.fill_diagonal(answers, float(response.keep_probability))
     told = np.sum([rng.multinomial(n, row / row.sum()) for n, row in zip(cells, answers, strict=True)], axis=0)

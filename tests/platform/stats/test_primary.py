@@ -21,7 +21,7 @@ from alcove.platform.stats import (
     share_model,
 )
 from alcove.platform.stats.multiplicity import adjusted
-from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import HistogramLayout, Outcome
 from numpy.typing import NDArray
 
@@ -65,7 +65,7 @@ def test_ratio_intervals_cover_the_truth_under_randomised_response() -> None:
     rng = np.random.default_rng(20_270_501)
     cells = np.array([[0.15, 0.25, 0.05, 0.05], [0.1, 0.3, 0.07, 0.03]])
     truth = 0.3 / 0.4 - 0.25 / 0.4
-    mechanism = RandomisedResponse(8, Fraction(2))
+    mechanism = RandomizedResponse(8, Fraction(2))
     keep, other = float(mechanism.keep_probability), float(mechanism.other_probability)
     scores, covered = [], 0
     for told in rng.multinomial(40_000, other + (keep - other) * cells.ravel(), size=400):
@@ -97,7 +97,7 @@ def test_a_planned_ratio_is_found_as_often_as_planned() -> None:
         [share * (1.0 - rate), share * rate, (1.0 - share) / 2.0, (1.0 - share) / 2.0]
         for rate in (0.5 - effect / 2.0, 0.5 + effect / 2.0)
     ]) / 2.0  # fmt: skip
-    mechanism = RandomisedResponse(8, epsilon)
+    mechanism = RandomizedResponse(8, epsilon)
     keep, other = float(mechanism.keep_probability), float(mechanism.other_probability)
     won = 0
     for told in rng.multinomial(devices, other + (keep - other) * cells.ravel(), size=300):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from alcove.platform.stats import AggregateError, ArgumentError, aggregate_from_randomised_response
-from alcove.privacy.randomised_response import RandomisedResponse
+from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import HistogramLayout
 
 LAYOUT = HistogramLayout(2, 2, 2)
@@ -14,7 +14,7 @@ EPSILON = Fraction(2)
 TRUE_CELLS = np.array([500, 400, 300, 800, 50, 950, 600, 400])
 
 
-def told_probabilities(mechanism: RandomisedResponse) -> tuple[float, float]:
+def told_probabilities(mechanism: RandomizedResponse) -> tuple[float, float]:
     """Return p and q."""
     return float(mechanism.keep_probability), float(mechanism.other_probability)
 
@@ -25,7 +25,7 @@ def test_noise_and_sampling_add_up_to_what_varies_over_new_devices() -> None:
     The told counts are their expectations, rounded, so the identity holds up to that rounding. Had the noise contained
     the sampling of the devices already, the left side would exceed the right by it.
     """
-    keep, other = told_probabilities(RandomisedResponse(8, EPSILON))
+    keep, other = told_probabilities(RandomizedResponse(8, EPSILON))
     scale = 10**6
     reports = int(TRUE_CELLS.sum()) * scale
     told = np.rint(other * reports + (keep - other) * TRUE_CELLS * scale).astype(np.int64)
@@ -43,7 +43,7 @@ def test_noise_and_sampling_add_up_to_what_varies_over_new_devices() -> None:
 def test_noise_covariance_equals_the_spread_of_repeated_answers_of_the_same_devices() -> None:
     """With the devices' cells held fixed, repeated answers vary as the covariance says, and are unbiased."""
     rng = np.random.default_rng(20_260_102)
-    keep, other = told_probabilities(RandomisedResponse(8, EPSILON))
+    keep, other = told_probabilities(RandomizedResponse(8, EPSILON))
     repeats = 4_000
     told = np.zeros((repeats, 8), dtype=np.int64)
     for cell, devices in enumerate(TRUE_CELLS):

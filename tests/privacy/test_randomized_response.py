@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from alcove.privacy import Entropy, OsEntropy, ParameterError, RandomisedResponse
+from alcove.privacy import Entropy, OsEntropy, ParameterError, RandomizedResponse
 from alcove.privacy.entropy import uniform_below
-from alcove.privacy.randomised_response import exp_lower_bound
+from alcove.privacy.randomized_response import exp_lower_bound
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,15 +38,15 @@ class SeededEntropy:
         return self.random.randbytes(size_bytes)
 
 
-class NoNoise(RandomisedResponse):
+class NoNoise(RandomizedResponse):
     """A wrong implementation: tells the truth."""
 
-    def randomise(self, cell: int, entropy: Entropy) -> int:
+    def randomize(self, cell: int, entropy: Entropy) -> int:
         """Return the true cell."""
         return cell
 
 
-class RoundedUp(RandomisedResponse):
+class RoundedUp(RandomizedResponse):
     """A wrong implementation: the threshold is rounded to the wrong side."""
 
     def __init__(self, cell_count: int, epsilon: Fraction) -> None:
@@ -54,17 +54,17 @@ class RoundedUp(RandomisedResponse):
         self.keep_threshold += 1
 
 
-class UniformOverAll(RandomisedResponse):
+class UniformOverAll(RandomizedResponse):
     """A wrong implementation: the other cell may be the true one, so it is kept too often."""
 
-    def randomise(self, cell: int, entropy: Entropy) -> int:
+    def randomize(self, cell: int, entropy: Entropy) -> int:
         """Return the cell, or any of all."""
         word = int.from_bytes(entropy.random_bytes(8), "little")
         other = uniform_below(self.cell_count, entropy)
         return cell if word < self.keep_threshold else other
 
 
-def told_distribution(mechanism: RandomisedResponse, cell: int) -> list[Fraction]:
+def told_distribution(mechanism: RandomizedResponse, cell: int) -> list[Fraction]:
     """Return the exact probabilities of the told cells, found by asking the sampler, not its attributes.
 
     The threshold is found by bisection over the first word; above it every other word's residue is tried.
@@ -73,7 +73,7 @@ def told_distribution(mechanism: RandomisedResponse, cell: int) -> list[Fraction
     others = range(size)  # residues beyond the mechanism's own bound repeat its answers
 
     def told(word: int, other: int) -> int:
-        return mechanism.randomise(cell, ScriptedEntropy(word, other))
+        return mechanism.randomize(cell, ScriptedEntropy(word, other))
 
     def answers(word: int) -> list[int]:
         return [told(word, other) for other in others]
@@ -103,7 +103,7 @@ def is_within(ratio: Fraction, epsilon: Fraction) -> bool:
         return Decimal(ratio.numerator) / Decimal(ratio.denominator) <= bound
 
 
-def is_private(mechanism: RandomisedResponse) -> bool:
+def is_private(mechanism: RandomizedResponse) -> bool:
     """Whether any two true cells give any told cell with likelihoods within e ** epsilon of each other."""
     rows = [told_distribution(mechanism, cell) for cell in range(mechanism.cell_count)]
     columns = list(zip(*rows, strict=True))
@@ -116,7 +116,7 @@ def is_private(mechanism: RandomisedResponse) -> bool:
 @pytest.mark.parametrize("cells", [2, 3, 12])
 def test_likelihood_ratio_of_any_two_cells_is_within_epsilon(cells: int, epsilon: Fraction) -> None:
     """The stated epsilon is a bound in exact arithmetic, measured through the sampler."""
-    mechanism = RandomisedResponse(cells, epsilon)
+    mechanism = RandomizedResponse(cells, epsilon)
     assert is_private(mechanism)
     for cell in range(cells):
         row = told_distribution(mechanism, cell)
@@ -126,7 +126,7 @@ def test_likelihood_ratio_of_any_two_cells_is_within_epsilon(cells: int, epsilon
 
 
 @pytest.mark.parametrize("wrong", [NoNoise, RoundedUp, UniformOverAll])
-def test_wrong_implementation_is_caught(wrong: type[RandomisedResponse]) -> None:
+def test_wrong_implementation_is_caught(wrong: type[RandomizedResponse]) -> None:
     """The check above sees missing noise, a threshold one step too high, and a cell kept too often."""
     assert not is_private(wrong(3, Fraction(2)))
 
@@ -135,7 +135,7 @@ def test_wrong_implementation_is_caught(wrong: type[RandomisedResponse]) -> None
 @pytest.mark.parametrize("cells", CELLS)
 def test_threshold_is_the_largest_within_epsilon(cells: int, epsilon: Fraction) -> None:
     """No budget is given away: one step more would break the bound, in either direction the ratio is within it."""
-    mechanism = RandomisedResponse(cells, epsilon)
+    mechanism = RandomizedResponse(cells, epsilon)
     ratio = mechanism.keep_probability / mechanism.other_probability
     assert is_within(ratio, epsilon)
     assert is_within(1 / ratio, epsilon)
@@ -153,7 +153,7 @@ def test_series_is_below_the_exponential_and_close(exponent: Fraction) -> None:
 
 def test_estimates_are_unbiased_and_intervals_cover() -> None:
     """Over repeated surveys through the real sampler the mean error is within its own standard error."""
-    mechanism = RandomisedResponse(6, Fraction(2))
+    mechanism = RandomizedResponse(6, Fraction(2))
     true = np.array([400, 100, 0, 250, 50, 0])
     entropy = SeededEntropy(11)
     runs = []
@@ -161,7 +161,7 @@ def test_estimates_are_unbiased_and_intervals_cover() -> None:
         counts = np.zeros(6, dtype=np.int64)
         for cell, devices in enumerate(true):
             for _ in range(devices):
-                counts[mechanism.randomise(cell, entropy)] += 1
+                counts[mechanism.randomize(cell, entropy)] += 1
         runs.append((mechanism.estimate(counts), mechanism.covariance(counts)))
     estimates = np.array([estimate for estimate, _ in runs])
     spread = np.array([covariance for _, covariance in runs]).mean(axis=0)
@@ -175,7 +175,7 @@ def test_estimates_are_unbiased_and_intervals_cover() -> None:
 
 def test_covariance_matches_simulation() -> None:
     """Against 200 000 simulated surveys the matrix agrees in every entry to 2 % of its largest."""
-    mechanism = RandomisedResponse(5, Fraction(3, 2))
+    mechanism = RandomizedResponse(5, Fraction(3, 2))
     true = np.array([900, 0, 40, 300, 7])
     generator = np.random.default_rng(5)
     other = float(mechanism.other_probability)
@@ -195,7 +195,7 @@ def test_covariance_matches_simulation() -> None:
 @given(st.lists(st.integers(0, 10**6), min_size=2, max_size=20), st.sampled_from(EPSILONS))
 def test_covariance_is_symmetric_and_never_negative(counts: list[int], epsilon: Fraction) -> None:
     """Whatever was told: symmetric, positive semi-definite, rows that sum to zero."""
-    mechanism = RandomisedResponse(len(counts), epsilon)
+    mechanism = RandomizedResponse(len(counts), epsilon)
     matrix = mechanism.covariance(counts)
     scale = max(float(np.abs(matrix).max()), 1.0)
     assert np.allclose(matrix, matrix.T)
@@ -206,10 +206,10 @@ def test_covariance_is_symmetric_and_never_negative(counts: list[int], epsilon: 
 
 def test_sampler_draws_as_often_when_it_keeps() -> None:
     """The number of draws does not say whether the true cell was told."""
-    mechanism = RandomisedResponse(4, Fraction(2))
+    mechanism = RandomizedResponse(4, Fraction(2))
     for word in (0, (1 << 64) - 1):
         entropy = ScriptedEntropy(word, 1)
-        mechanism.randomise(2, entropy)
+        mechanism.randomize(2, entropy)
         assert entropy.words == []
 
 
@@ -226,7 +226,7 @@ def test_system_entropy_is_the_default_kind() -> None:
     source = OsEntropy()
     assert len(source.random_bytes(33)) == 33
     assert source.random_bytes(32) != source.random_bytes(32)
-    assert RandomisedResponse(2, Fraction(1)).randomise(1, source) in (0, 1)
+    assert RandomizedResponse(2, Fraction(1)).randomize(1, source) in (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -236,15 +236,15 @@ def test_system_entropy_is_the_default_kind() -> None:
 def test_parameter_out_of_bound_is_refused(cells: int, epsilon: Fraction) -> None:
     """The error names the parameter, the bound and the value."""
     with pytest.raises(ParameterError, match=r"must be in \["):
-        RandomisedResponse(cells, epsilon)
+        RandomizedResponse(cells, epsilon)
 
 
 def test_wrong_use_is_refused() -> None:
     """Cells and counts out of bounds give typed errors."""
-    mechanism = RandomisedResponse(3, Fraction(1))
+    mechanism = RandomizedResponse(3, Fraction(1))
     for cell in (-1, 3):
         with pytest.raises(ParameterError, match="cell must be in"):
-            mechanism.randomise(cell, OsEntropy())
+            mechanism.randomize(cell, OsEntropy())
     for counts in ([1, 2], [1, 2, -1]):
         with pytest.raises(ParameterError, match="counts must be"):
             mechanism.estimate(counts)

@@ -29,7 +29,7 @@ _PRECISION: Final = Fraction(1, 1 << 96)
 Counts = Sequence[int] | NDArray[np.int64]
 
 
-class RandomisedResponse:
+class RandomizedResponse:
     """The mechanism for one number of cells and one epsilon; immutable.
 
     Attributes:
@@ -61,7 +61,7 @@ class RandomisedResponse:
         """The probability q of each other cell, exact."""
         return (1 - self.keep_probability) / (self.cell_count - 1)
 
-    def randomise(self, cell: int, entropy: Entropy) -> int:
+    def randomize(self, cell: int, entropy: Entropy) -> int:
         """Return the cell to tell in place of the true `cell`.
 
         Both numbers are drawn every time, so that the time taken does not say whether the true cell was kept.
