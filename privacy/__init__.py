@@ -53,7 +53,7 @@ _HOMES = {
         "ReportFormatError",
     ),
     "ledger": ("BudgetLimits", "Clock", "Debit", "Ledger", "LogFile", "Spending"),
-    "randomised_response": ("RandomizedResponse",),
+    "randomized_response": ("RandomizedResponse",),
     "report": ("Report", "report_from_bytes", "report_to_bytes"),
 }
 

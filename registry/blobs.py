@@ -69,7 +69,7 @@ class BlobStore(Protocol):
         """Return the blob's size and date, or None if it is absent."""
         ...
 
-    def stored(self) -> Iterator[StoredBlob]:
+    def list_blobs(self) -> Iterator[StoredBlob]:
         """Give every blob, in no order."""
         ...
 
@@ -185,7 +185,7 @@ class ObjectBlobStore:
         except (OSError, _backend_error()) as error:
             raise StorageError(f"blob {sha256}", str(error)) from error
 
-    def stored(self) -> Iterator[StoredBlob]:
+    def list_blobs(self) -> Iterator[StoredBlob]:
         """Give every blob, in no order; objects with other names are none of ours and are passed over.
 
         Raises:

@@ -134,7 +134,7 @@ class RepositoryClient:
             if error.role == "timestamp":
                 self._remember_expired(updater)
             raise
-        version = updater.trusted("timestamp").version
+        version = updater.get_trusted("timestamp").version
         if version <= self._read_expired_version(updater):
             raise ExpiredMetadataError("timestamp", version=version)
         self._updater = updater

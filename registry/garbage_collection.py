@@ -48,7 +48,7 @@ def find_garbage(tree: Repository, *, before_s: int, also_named: Set[str] = froz
     Raises:
         MetadataError, DocumentError, StorageError: the tree is damaged, or the store fails.
     """
-    old = [blob for blob in tree.blobs.stored() if blob.stored_at_s < before_s]
+    old = [blob for blob in tree.blobs.list_blobs() if blob.stored_at_s < before_s]
     named = list_referenced_blobs(tree)  # after the blobs: what is published in between is named here
     found = [blob for blob in old if blob.sha256 not in named and blob.sha256 not in also_named]
     return sorted(found, key=lambda blob: (-blob.size_bytes, blob.sha256))

@@ -103,7 +103,7 @@ class MetadataWriter:
         metadata = Metadata(
             Snapshot(version=version, expires=utc(self.now_s + layout.LIFETIMES_S["snapshot"]), meta=meta)
         )
-        data = self._signed("snapshot", metadata, self.keys.snapshot)
+        data = self._sign("snapshot", metadata, self.keys.snapshot)
         if len(data) > limits.SNAPSHOT_METADATA_MAX_BYTES:
             # Published, it would be refused by every device: better refuse the publication.
             raise DocumentTooLargeError(
@@ -116,9 +116,9 @@ class MetadataWriter:
         version = 1 if current is None else current.version + 1
         expires = utc(self.now_s + layout.LIFETIMES_S["timestamp"])
         metadata = Metadata(Timestamp(version=version, expires=expires, snapshot_meta=snapshot_meta))
-        self._write(layout.metadata_file("timestamp"), self._signed("timestamp", metadata, self.keys.timestamp))
+        self._write(layout.metadata_file("timestamp"), self._sign("timestamp", metadata, self.keys.timestamp))
 
-    def _signed(self, role: str, metadata: Metadata[Snapshot] | Metadata[Timestamp], signer: Signer) -> bytes:
+    def _sign(self, role: str, metadata: Metadata[Snapshot] | Metadata[Timestamp], signer: Signer) -> bytes:
         for one in (signer, *self.cosigners.get(role, ())):
             sign_metadata(role, metadata, one, append=True)
         return metadata.to_bytes()

@@ -285,7 +285,7 @@ class Repository:
         role, changed = check_team_metadata(state, signed, now_s=self._clock.now_s(), team=team)
         return check_manifests(state, role, changed, manifests, self.blobs) if changed else ()
 
-    def accept_change(
+    def accept_request(
         self, change: SigningRequest, keys: OnlineKeys, *, old_keys: Sequence[Signer] = ()
     ) -> tuple[str, ...]:
         """Apply a signed change of keys, teams, minimum versions or reinstatements; return the changed roles.

@@ -123,31 +123,31 @@ class SigningRequest:
         """Return the targets that will be trusted, or None where the change holds none."""
         return self._next("targets")
 
-    def judges(self, role: str) -> Iterator[tuple[str, Root | Targets]]:
+    def delegators(self, role: str) -> Iterator[tuple[str, Root | Targets]]:
         """Give who has a say in the signatures of `role`, each with its rule: "before" and "after".
 
         The root needs both thresholds, as TUF says.  Every other role needs what will be trusted; where the keys of
         the targets change, signatures by those before too let the tree move over without a moment of refusal.
         """
         if role == "root":
-            judges = [("before", self._current("root")), ("after", self.root())]
+            delegators = [("before", self._current("root")), ("after", self.root())]
         elif role == "targets":
-            judges = [("after", self.root() or self._current("root"))]
+            delegators = [("after", self.root() or self._current("root"))]
         elif is_team(role):
-            judges = [("after", self.targets() or self._current("targets"))]
+            delegators = [("after", self.targets() or self._current("targets"))]
         else:
             owner = bin_owner(role)
-            judges = [("after", self._next(owner) or self._current(owner))]
-        yield from ((rule, judge) for rule, judge in judges if judge is not None)
+            delegators = [("after", self._next(owner) or self._current(owner))]
+        yield from ((rule, judge) for rule, judge in delegators if judge is not None)
 
-    def needs(self) -> tuple[SignatureStatus, ...]:
+    def signature_status(self) -> tuple[SignatureStatus, ...]:
         """Return for each role and rule how far it is.
 
         Raises:
             DocumentError: the change names a role that nobody delegates to.
         """
         return tuple(
-            self._signature_status(role, rule, judge) for role in self.roles for rule, judge in self.judges(role)
+            self._signature_status(role, rule, judge) for role in self.roles for rule, judge in self.delegators(role)
         )
 
     def sign(self, signer: Signer) -> tuple[SigningRequest, tuple[str, ...]]:
@@ -159,7 +159,7 @@ class SigningRequest:
             SignatureError: what came back is not a signature by this key.
         """
         key = signer.public_key
-        mine = [role for role in self.roles if key.keyid in self._wanted(role)]
+        mine = [role for role in self.roles if key.keyid in self._accepted_keyids(role)]
         if not mine:
             msg = f"no role of this change names the key {key.keyid}"
             raise PublishError(msg)
@@ -198,7 +198,7 @@ class SigningRequest:
                         mine.signatures[keyid] = signature
         return replace(self, roles=roles)
 
-    def added(self) -> dict[str, str]:
+    def find_added(self) -> dict[str, str]:
         """Return the SHA-256 of each manifest that teams would sign and, by the change's own word, do not sign yet."""
         before, after = (
             {path: digest for one in part.values() for path, digest in _versions(one)}
@@ -214,13 +214,13 @@ class SigningRequest:
             raise DocumentError(_KIND, role, str(error)) from None
         return SignatureStatus(role, rule, len(result.signed), result.threshold, tuple(sorted(result.unsigned)))
 
-    def _wanted(self, role: str) -> set[str]:
+    def _accepted_keyids(self, role: str) -> set[str]:
         wanted: set[str] = set()
         before = self._current("root")
-        judges = [judge for _, judge in self.judges(role)]
+        delegators = [judge for _, judge in self.delegators(role)]
         if role == "targets" and before is not None:
-            judges.append(before)
-        for judge in judges:
+            delegators.append(before)
+        for judge in delegators:
             try:
                 wanted.update(judge.get_delegated_role(role).keyids)
             except ValueError as error:
@@ -228,7 +228,7 @@ class SigningRequest:
         return wanted
 
     def _is_by(self, role: str, keyid: str, metadata: Anything) -> bool:
-        for _, judge in self.judges(role):
+        for _, judge in self.delegators(role):
             try:
                 key: Key = judge.get_key(keyid)
                 key.verify_signature(metadata.signatures[keyid], metadata.signed_bytes)

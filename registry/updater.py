@@ -81,7 +81,7 @@ class BoundedUpdater(Updater):
 
     def signed_time(self) -> SignedTime:
         """Return what the trusted timestamp and snapshot say of time; after a whole refresh."""
-        timestamp, snapshot = self.trusted(Timestamp.type), self.trusted(Snapshot.type)
+        timestamp, snapshot = self.get_trusted(Timestamp.type), self.get_trusted(Snapshot.type)
         expires_s = int(timestamp.expires.timestamp())
         return SignedTime(
             version=timestamp.version,
@@ -116,7 +116,7 @@ class BoundedUpdater(Updater):
         if targets.delegations is not None:
             rules.check_keys(Targets.type, rules.delegations(targets), targets.delegations.keys)
 
-    def trusted(self, role: str) -> Signed:
+    def get_trusted(self, role: str) -> Signed:
         """Return what is trusted of `role`; KeyError before it was loaded."""
         return self._trusted_set[role]
 
@@ -146,11 +146,11 @@ class BoundedUpdater(Updater):
     def _require_checked(self) -> None:
         """Raise where something is trusted that was not checked; a tree of any kind has nothing to check."""
 
-    def expired(self, role: str) -> ExpiredMetadataError:
+    def expired_error(self, role: str) -> ExpiredMetadataError:
         """Return the error that says which version of `role` expired when, as far as it was loaded."""
         if role not in self._trusted_set:
             return ExpiredMetadataError(role)
-        signed = self.trusted(role)
+        signed = self.get_trusted(role)
         return ExpiredMetadataError(role, version=signed.version, expired_at_s=int(signed.expires.timestamp()))
 
 
@@ -306,7 +306,7 @@ def typed_errors(updater: BoundedUpdater | None) -> Iterator[None]:
         raise SignatureError(str(error).partition(" ")[0], str(error)) from error
     except exceptions.ExpiredMetadataError as error:
         role = _expired_role(str(error))
-        raise (ExpiredMetadataError(role) if updater is None else updater.expired(role)) from error
+        raise (ExpiredMetadataError(role) if updater is None else updater.expired_error(role)) from error
     except exceptions.BadVersionNumberError as error:
         raise RollbackError("", str(error)) from error
     except exceptions.LengthOrHashMismatchError as error:

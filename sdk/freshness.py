@@ -183,7 +183,7 @@ class Freshness:
     def accept_time(self, said: "SignedTime") -> None:
         """Note that tree, halt and floors were read, if they are newer than those heard before (F5)."""
 
-        def renewed(record: Record) -> Record:
+        def renew_record(record: Record) -> Record:
             is_same_key = not set(record.keys).isdisjoint(said.keys)
             # A thief of the key may write any number; one that could not be kept would be news at every start.
             version = min(said.version, _MAX_NUMBER - 1)
@@ -201,7 +201,7 @@ class Freshness:
                 wall_s=self._clock.now_s(),
             )
 
-        self._change(renewed, begins=True)
+        self._change(renew_record, begins=True)
 
     def expire(self) -> None:
         """Note that what the server repeats has expired (F4)."""

@@ -91,10 +91,10 @@ def _show(path: Path, *, as_json: bool) -> None:
             "signed": f"{need.have} of {need.threshold}",
             "may_still_sign": " ".join(need.waiting) or "-",
         }
-        for need in change.needs()
+        for need in change.signature_status()
     ]
     if as_json:
-        is_ready = all(need.is_met for need in change.needs())
+        is_ready = all(need.is_met for need in change.signature_status())
         more = {"adds": _adds(change)} if change.manifests else {}
         print_json({"change": str(path), "is_ready": is_ready, "roles": rows, "trusts": _trusts(change), **more})
         return
@@ -107,7 +107,7 @@ def _show(path: Path, *, as_json: bool) -> None:
 def _adds(change: SigningRequest) -> list[dict[str, object]]:
     """Return the versions that would be new, as their manifests say; what is signed is the digest."""
     rows: list[dict[str, object]] = []
-    for path, digest in change.added().items():
+    for path, digest in change.find_added().items():
         text = change.manifests.get(path, "").encode()
         is_signed = hashlib.sha256(text).hexdigest() == digest
         variants = Manifest.from_bytes(text).variants if is_signed else ()

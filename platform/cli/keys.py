@@ -162,7 +162,7 @@ def accept(
             from alcove.platform.server.settings import Settings  # noqa: PLC0415
 
             stack.enter_context(hold_data_folder(Settings(data_dir=data_dir, online_keys=keys)))
-        changed = tree.accept_change(merged, online_keys_trusted(keys, trusted), old_keys=candidates)
+        changed = tree.accept_request(merged, online_keys_trusted(keys, trusted), old_keys=candidates)
         settled = settle_online_keys(keys, trusted)
     if as_json:
         print_json({"changed": changed, "keys_in_use": settled})

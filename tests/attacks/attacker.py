@@ -58,10 +58,10 @@ def replace_keys(world: RepositoryFixture, roles: Iterable[str]) -> None:
         draft.rotate(role, add=[signer.public_key], remove=[getattr(world.keys.online, role).public_key.keyid])
     change = draft.draft()
     for signer in (world.keys.root, world.keys.targets):
-        if any(signer.public_key.keyid in need.waiting for need in change.needs()):
+        if any(signer.public_key.keyid in need.waiting for need in change.signature_status()):
             change, _ = change.sign(signer)
     keys = dataclasses.replace(world.keys.online, **fresh)
-    world.tree.accept_change(change, keys)
+    world.tree.accept_request(change, keys)
     world.keys = dataclasses.replace(world.keys, online=keys)
     world.tree = Repository(world.tree.folder, keys=keys, clock=world.clock)
 

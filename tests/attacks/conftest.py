@@ -13,9 +13,9 @@ from alcove.platform.server.settings import Settings
 from alcove.platform.testing import Served, ServerWorld
 from alcove.registry.testing import RepositoryFixture
 
-from tests.sdk.conftest import closing, device, make_device, released, server, template
+from tests.sdk.conftest import client_stack, device, make_device, released_world, server, template
 
-__all__ = ["closing", "device", "make_device", "released", "server", "template"]
+__all__ = ["client_stack", "device", "make_device", "released_world", "server", "template"]
 
 FEATURES = tuple(f"text_{number:02d}" for number in range(8))
 Serving = Callable[..., AbstractAsyncContextManager[Running]]
@@ -34,7 +34,7 @@ def tree_world(tmp_path: Path, unsynced: None) -> RepositoryFixture:
 
 
 @pytest.fixture
-def published(tree_world: RepositoryFixture) -> RepositoryFixture:
+def published_repository(tree_world: RepositoryFixture) -> RepositoryFixture:
     """The same with language_id 1.0.0 and policy 1 of the app "messenger"."""
     tree_world.push(tree_world.package())
     tree_world.tree.publish_policy("messenger", tree_world.policy(1).to_bytes())

@@ -36,12 +36,12 @@ def take_part(device: Device, client: Client) -> list[tuple[str, str, bytes]]:
 
 
 def test_no_series_of_edges_shows_a_share_or_passes_the_budget(
-    released: World, make_device: MakeDevice, unsynced: None
+    released_world: World, make_device: MakeDevice, unsynced: None
 ) -> None:
     """Nine histories, twelve experiments that halve the range: the same requests, and no more than the day's budget."""
     fleet = []
     for accepted in range(ANSWERS + 1):
-        device = make_device(released, f"of {accepted}")
+        device = make_device(released_world, f"of {accepted}")
         client = device.client(entropy=SeededEntropy(7))
         client.sync()
         handle = client.feature(FEATURE)
@@ -50,7 +50,7 @@ def test_no_series_of_edges_shows_a_share_or_passes_the_budget(
         fleet.append((device, client))
     for number in range(12):
         edge = (number % 8 + 1) / 10
-        released.set_policy(
+        released_world.set_policy(
             "1.0.0", arms=("1.0.0", "2.0.0"), epsilon="1", pre_edges=(edge,), experiment_id=f"ex-{number:02d}"
         )
         seen = [take_part(device, client) for device, client in fleet]
@@ -77,17 +77,17 @@ def test_bin_of_the_share_costs_no_more_than_the_reports_epsilon(bins: int) -> N
 
 
 def test_reports_of_one_share_look_like_those_of_any_other(
-    released: World, make_device: MakeDevice, unsynced: None
+    released_world: World, make_device: MakeDevice, unsynced: None
 ) -> None:
     """Every cell is told by devices of every history: no told cell rules a share out."""
     told: Counter[int] = Counter()
-    device = make_device(released)
+    device = make_device(released_world)
     client = device.client(entropy=SeededEntropy(7))
-    released.set_policy("1.0.0", arms=("1.0.0", "2.0.0"), epsilon="1", pre_edges=(0.5,))
+    released_world.set_policy("1.0.0", arms=("1.0.0", "2.0.0"), epsilon="1", pre_edges=(0.5,))
     client.sync()
     handle = client.feature(FEATURE)
     handle.predict("hi")
-    policy = released.tree.policy("messenger")
+    policy = released_world.tree.policy("messenger")
     assert policy is not None
     (experiment,) = policy.features[FEATURE].experiments
     for _ in range(250):

@@ -102,11 +102,11 @@ def live(device: Device, client: Client, begin: int) -> Seen:
 
 
 @pytest.fixture
-def fleet(released: World, make_device: MakeDevice, unsynced: None) -> list[tuple[Device, Client]]:
+def fleet(released_world: World, make_device: MakeDevice, unsynced: None) -> list[tuple[Device, Client]]:
     """Devices that differ in attributes alone: one secret, one history."""
     made = []
     for number, attributes in enumerate(DEVICES):
-        device = make_device(released, f"device{number}")
+        device = make_device(released_world, f"device{number}")
         made.append((device, device.client(device=attributes, entropy=SeededEntropy(SECRET_SEED))))
         made[-1][1].sync()
     return made
@@ -127,12 +127,12 @@ def ask(world: World, number: int, text: str, *, is_rollout: bool) -> None:
 
 @pytest.mark.parametrize("is_rollout", [True, False])
 def test_no_series_of_audiences_shows_in_what_devices_fetch(
-    released: World, fleet: list[tuple[Device, Client]], is_rollout: bool
+    released_world: World, fleet: list[tuple[Device, Client]], is_rollout: bool
 ) -> None:
     """Many questions, a policy each: all devices send the same requests to the byte, before and after the bound."""
     answers = set()
     for number, text in enumerate(QUESTIONS):
-        ask(released, number, text, is_rollout=is_rollout)
+        ask(released_world, number, text, is_rollout=is_rollout)
         begins = [len(device.transport.requests) for device, _ in fleet]
         seen = [live(device, client, begin).requests for (device, client), begin in zip(fleet, begins, strict=True)]
         assert len(seen[0]) > 3
@@ -141,15 +141,15 @@ def test_no_series_of_audiences_shows_in_what_devices_fetch(
     assert len(answers) > 4  # audiences were obeyed, and nothing of it was seen
 
 
-def test_many_audiences_in_one_policy_show_no_more(released: World, fleet: list[tuple[Device, Client]]) -> None:
+def test_many_audiences_in_one_policy_show_no_more(released_world: World, fleet: list[tuple[Device, Client]]) -> None:
     """Thirteen experiments with an audience for each step of memory, all at once: one trace, at most four answers."""
-    default = released.ref("1.0.0")
-    ref = released.push("3.0.0", fake_program("three"))
+    default = released_world.ref("1.0.0")
+    ref = released_world.push("3.0.0", fake_program("three"))
     bands = zip(MEMORY_STEPS_MB, (*MEMORY_STEPS_MB[1:], None), strict=True)
     texts = [f"memory_mb >= {low}" + (f" and memory_mb < {high}" if high else "") for low, high in bands if low]
     parts = tuple(experiment(number, (default, ref), parse_audience(text)) for number, text in enumerate(texts))
     rules = FeaturePolicy(min_version="0.0.1", default=default, experiments=parts)
-    released._publish({FEATURE: rules})
+    released_world._publish({FEATURE: rules})
     begins = [len(device.transport.requests) for device, _ in fleet]
     seen = [live(device, client, begin) for (device, client), begin in zip(fleet, begins, strict=True)]
     assert all(one.requests == seen[0].requests for one in seen)
@@ -159,26 +159,26 @@ def test_many_audiences_in_one_policy_show_no_more(released: World, fleet: list[
         assert client.privacy_summary().answers_30_days <= MAX_QUESTIONS
 
 
-def test_reports_tell_at_most_four_audiences_in_any_thirty_days(released: World, make_device: MakeDevice) -> None:
+def test_reports_tell_at_most_four_audiences_in_any_thirty_days(released_world: World, make_device: MakeDevice) -> None:
     """A device that is in every audience, asked a new one each day for 34 days: its reports name four tasks a month."""
-    device = make_device(released)
+    device = make_device(released_world)
     attributes = DeviceAttributes(app_version="9.9")
     client = device.client(device=attributes, entropy=SeededEntropy(SECRET_SEED))
     client.sync()
     told: list[int] = []
     for day in range(34):
         text = f"app_version >= 1.{day}"
-        default = released.ref("1.0.0")
-        part = experiment(day, (default, released.ref("2.0.0")), parse_audience(text))
-        released._publish({FEATURE: FeaturePolicy(min_version="0.0.1", default=default, experiments=(part,))})
+        default = released_world.ref("1.0.0")
+        part = experiment(day, (default, released_world.ref("2.0.0")), parse_audience(text))
+        released_world._publish({FEATURE: FeaturePolicy(min_version="0.0.1", default=default, experiments=(part,))})
         seen = live(device, client, len(device.transport.requests))
         assert client.last_sync is not None
         assert client.last_sync.error is None
         assert set(seen.tasks) <= {part.task.task_id}
         told += [day] * len(seen.tasks)
         device.clock.pass_s(DAY)
-        released.clock.pass_s(DAY)
-        released.tree.refresh()
+        released_world.clock.pass_s(DAY)
+        released_world.tree.refresh()
     assert told[:MAX_QUESTIONS] == list(range(MAX_QUESTIONS))
     for first in range(34):
         assert sum(first <= day < first + 30 for day in told) <= MAX_QUESTIONS
@@ -187,20 +187,20 @@ def test_reports_tell_at_most_four_audiences_in_any_thirty_days(released: World,
 
 @pytest.mark.parametrize("memory_mb", [700, 3_000, 7_683, 15_999, 100_000])
 def test_binary_search_by_sizes_ends_after_four_answers(
-    released: World, make_device: MakeDevice, memory_mb: int, monkeypatch: pytest.MonkeyPatch
+    released_world: World, make_device: MakeDevice, memory_mb: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Versions too large for everybody: the search halves the range by each download, twelve times, and learns four."""
     monkeypatch.setattr(fetching, "ALL_VERSIONS_BYTES", 10)
-    device = make_device(released)
+    device = make_device(released_world)
     client = device.client(device=DeviceAttributes(memory_mb=memory_mb), entropy=SeededEntropy(SECRET_SEED))
     client.sync()
     low, high, informative = 0, 1 << 17, 0
     for number in range(12):
         middle = (low + high) // 2
-        ask(released, number, f"memory_mb >= {middle}", is_rollout=True)
+        ask(released_world, number, f"memory_mb >= {middle}", is_rollout=True)
         begin = len(device.transport.requests)
         client.sync()
-        fetched = f"/blobs/{released.manifests[f'3.0.{number}'].variants[0].sha256}"
+        fetched = f"/blobs/{released_world.manifests[f'3.0.{number}'].variants[0].sha256}"
         if fetched in [one.path for one in device.transport.requests[begin:]]:
             low, informative = middle, number
         else:
@@ -213,16 +213,16 @@ def test_binary_search_by_sizes_ends_after_four_answers(
 
 
 def test_devices_of_one_step_of_memory_are_never_told_apart(
-    released: World, make_device: MakeDevice, monkeypatch: pytest.MonkeyPatch
+    released_world: World, make_device: MakeDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor by versions that are too large, nor by reports, whatever is asked: 6 144 MB and 8 191 MB are one."""
     monkeypatch.setattr(fetching, "ALL_VERSIONS_BYTES", 10)
     devices = []
     for memory_mb in (6144, 7683, 8191):
-        device = make_device(released, f"of {memory_mb}")
+        device = make_device(released_world, f"of {memory_mb}")
         devices.append((device, device.client(device=DeviceAttributes(memory_mb=memory_mb), entropy=SeededEntropy(3))))
     for number, text in enumerate(QUESTIONS):
-        ask(released, number, text, is_rollout=True)
+        ask(released_world, number, text, is_rollout=True)
         seen = [live(device, client, len(device.transport.requests)) for device, client in devices]
         assert seen[0] == seen[1] == seen[2], text
 
@@ -234,14 +234,14 @@ def arm_flagged(world: World, versions: tuple[str, str], number: int = 0) -> Non
     world._publish({FEATURE: rules})
 
 
-def test_small_arms_are_fetched_by_all_whatever_the_policy_says(released: World, make_device: MakeDevice) -> None:
+def test_small_arms_are_fetched_by_all_whatever_the_policy_says(released_world: World, make_device: MakeDevice) -> None:
     """Two arms of 87 kB and `own_arm`: eight devices, in both arms, make the same requests to the byte."""
     for version in ("3.0.0", "4.0.0"):
-        released.push(version, fake_program(version, size_bytes=87_000))
-    arm_flagged(released, ("3.0.0", "4.0.0"))
+        released_world.push(version, fake_program(version, size_bytes=87_000))
+    arm_flagged(released_world, ("3.0.0", "4.0.0"))
     seen, answers = [], set()
     for seed in range(8):
-        device = make_device(released, f"device{seed}")
+        device = make_device(released_world, f"device{seed}")
         client = device.client(entropy=SeededEntropy(seed))
         client.sync()
         answers.add(device.answer(client))
@@ -251,21 +251,21 @@ def test_small_arms_are_fetched_by_all_whatever_the_policy_says(released: World,
 
 
 def test_arms_that_are_too_large_are_told_four_times_and_no_more(
-    released: World, make_device: MakeDevice, monkeypatch: pytest.MonkeyPatch
+    released_world: World, make_device: MakeDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Above the bound by the signed manifests an arm shows, and counts; then the device stays on its default."""
     monkeypatch.setattr(fetching, "ALL_VERSIONS_BYTES", 20_000)
-    device = make_device(released)
+    device = make_device(released_world)
     client = device.client(entropy=SeededEntropy(SECRET_SEED))
     for number in range(MAX_QUESTIONS + 2):
         names = f"3.0.{number}", f"4.0.{number}"
         for name in names:
-            released.push(name, fake_program(name, size_bytes=10_001))
-        arm_flagged(released, names, number)
+            released_world.push(name, fake_program(name, size_bytes=10_001))
+        arm_flagged(released_world, names, number)
         begin = len(device.transport.requests)
         assert client.sync().error is None
         blobs = [one.path for one in device.transport.requests[begin:] if one.path.startswith("/blobs")]
-        own = {f"/blobs/{released.manifests[name].variants[0].sha256}" for name in names}
+        own = {f"/blobs/{released_world.manifests[name].variants[0].sha256}" for name in names}
         assert len(own & set(blobs)) == (1 if number < MAX_QUESTIONS else 0)
     assert device.answer(client) == "one 1.0.0 default"
 

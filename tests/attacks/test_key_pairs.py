@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.attacks.attacker import SERVER, possible
-from tests.registry.policies import everything, experiment, policy, ref, rollout, rules, secret
+from tests.registry.policies import experiment, make_full_policy, policy, ref, rollout, rules, secret
 
 SHARES = [(5000, 5000), (100, 9000), (0, 0), (2000, 3000, 4000)]
 DOCUMENTS = [
-    everything(),
+    make_full_policy(),
     *(
         policy(language_id=rules(experiment("one", *arms), moving=rollout(share, has_task=share > 0)))
         for arms in SHARES
@@ -59,6 +59,8 @@ WITH_SERVER = {
 
 
 @pytest.mark.parametrize("role", WITH_SERVER)
-def test_key_compromise_with_the_server_gives_what_the_table_says(published: RepositoryFixture, role: str) -> None:
+def test_key_compromise_with_the_server_gives_what_the_table_says(
+    published_repository: RepositoryFixture, role: str
+) -> None:
     """Besides the keys that date a tree: only the team's or an offline key makes a version."""
-    assert possible(published, [role, *SERVER]) == WITH_SERVER[role]
+    assert possible(published_repository, [role, *SERVER]) == WITH_SERVER[role]

@@ -12,29 +12,31 @@ from alcove.registry.testing import RepositoryFixture
 
 
 @pytest.fixture
-def backups(published: RepositoryFixture, tmp_path: Path) -> list[Path]:
+def backups(published_repository: RepositoryFixture, tmp_path: Path) -> list[Path]:
     """The tree after each of five publications, the oldest first; the world goes on from the last."""
-    noting(published, tmp_path / "published.json")
+    noting(published_repository, tmp_path / "published.json")
 
     def step(number: int) -> object:
         match number:
             case 0:
-                return published.tree.refresh()
+                return published_repository.tree.refresh()
             case 1:
-                return published.push(published.package("2.0.0"))
+                return published_repository.push(published_repository.package("2.0.0"))
             case 2:
-                return published.tree.publish_policy("messenger", published.policy(2, "2.0.0").to_bytes())
+                return published_repository.tree.publish_policy(
+                    "messenger", published_repository.policy(2, "2.0.0").to_bytes()
+                )
             case 3:
-                return published.tree.publish_halt("messenger", Halt(app="messenger", serial=1).to_bytes())
+                return published_repository.tree.publish_halt("messenger", Halt(app="messenger", serial=1).to_bytes())
             case _:
-                return published.push(published.package("3.0.0"))
+                return published_repository.push(published_repository.package("3.0.0"))
 
     copies = []
     for number in range(5):
-        published.clock.time_s += 20 * 3600
+        published_repository.clock.time_s += 20 * 3600
         step(number)
         copies.append(tmp_path / f"backup {number}")
-        shutil.copytree(published.tree.folder, copies[-1])
+        shutil.copytree(published_repository.tree.folder, copies[-1])
     return copies
 
 
@@ -49,75 +51,77 @@ def restore(world: RepositoryFixture, backup: Path) -> None:
     shutil.copytree(backup, world.tree.folder)
 
 
-def test_restored_backup_cannot_roll_a_device_back_silently(published: RepositoryFixture, backups: list[Path]) -> None:
+def test_restored_backup_cannot_roll_a_device_back_silently(
+    published_repository: RepositoryFixture, backups: list[Path]
+) -> None:
     """Every older back-up: the device that saw more says so and keeps its policy, its halt and the newest version."""
-    client = published.client()
+    client = published_repository.client()
     policy, halt = client.policy("messenger"), client.halt("messenger")
     client.manifest("language_id", "3.0.0")
     for backup in backups[:-1]:
-        restore(published, backup)
-        again = published.client()
+        restore(published_repository, backup)
+        again = published_repository.client()
         with pytest.raises(RollbackError):
             again.refresh()
         assert again.read_stored_policy("messenger") == policy
         assert again.read_stored_halt("messenger") == halt
-    restore(published, backups[-1])
-    assert published.client().manifest("language_id", "3.0.0").version == "3.0.0"
+    restore(published_repository, backups[-1])
+    assert published_repository.client().manifest("language_id", "3.0.0").version == "3.0.0"
 
 
 def test_server_publishes_nothing_on_top_of_a_restored_backup(
-    published: RepositoryFixture, backups: list[Path]
+    published_repository: RepositoryFixture, backups: list[Path]
 ) -> None:
     """Every older back-up and every publication: a typed error with both numbers, and the tree stays as it is."""
-    package = published.package("4.0.0")
+    package = published_repository.package("4.0.0")
     for backup in backups[:-1]:
-        restore(published, backup)
-        before = {path: path.read_bytes() for path in published.tree.folder.rglob("*.json")}
-        published.upload(package)
-        signed = published.sign(package)
+        restore(published_repository, backup)
+        before = {path: path.read_bytes() for path in published_repository.tree.folder.rglob("*.json")}
+        published_repository.upload(package)
+        signed = published_repository.sign(package)
         manifests = {package.manifest.path: package.manifest.to_bytes()}
         for call in (
-            published.tree.refresh,
-            lambda: published.tree.publish_policy("messenger", published.policy(9).to_bytes()),
-            lambda: published.tree.publish_halt("messenger", Halt(app="messenger", serial=9).to_bytes()),
-            partial(published.tree.accept_team_metadata, signed, manifests),
+            published_repository.tree.refresh,
+            lambda: published_repository.tree.publish_policy("messenger", published_repository.policy(9).to_bytes()),
+            lambda: published_repository.tree.publish_halt("messenger", Halt(app="messenger", serial=9).to_bytes()),
+            partial(published_repository.tree.accept_team_metadata, signed, manifests),
         ):
             with pytest.raises(RollbackError, match=r"says \d+, but \d+ was published from here.*mirror") as caught:
                 call()
             assert caught.value.role in ("snapshot", "timestamp")
-        assert {path: path.read_bytes() for path in published.tree.folder.rglob("*.json")} == before
+        assert {path: path.read_bytes() for path in published_repository.tree.folder.rglob("*.json")} == before
 
 
-def test_newer_files_from_a_mirror_end_the_state(published: RepositoryFixture, backups: list[Path]) -> None:
+def test_newer_files_from_a_mirror_end_the_state(published_repository: RepositoryFixture, backups: list[Path]) -> None:
     """They are public and prove themselves: copied into the tree, the server goes on and devices follow."""
-    published.client().manifest("language_id", "3.0.0")
-    restore(published, backups[0])
+    published_repository.client().manifest("language_id", "3.0.0")
+    restore(published_repository, backups[0])
     with pytest.raises(RollbackError):
-        published.tree.refresh()
+        published_repository.tree.refresh()
     mirror = backups[-1]
     for part in ("metadata", "targets"):
-        shutil.copytree(mirror / part, published.tree.folder / part, dirs_exist_ok=True)
+        shutil.copytree(mirror / part, published_repository.tree.folder / part, dirs_exist_ok=True)
     for blob in (mirror / "blobs").iterdir():
-        shutil.copy(blob, published.tree.folder / "blobs" / blob.name)
-    published.tree.refresh()
-    assert published.tree.check().is_sound
-    published.push(published.package("4.0.0"))
-    assert published.client().manifest("language_id", "4.0.0").version == "4.0.0"
+        shutil.copy(blob, published_repository.tree.folder / "blobs" / blob.name)
+    published_repository.tree.refresh()
+    assert published_repository.tree.check().is_sound
+    published_repository.push(published_repository.package("4.0.0"))
+    assert published_repository.client().manifest("language_id", "4.0.0").version == "4.0.0"
 
 
 def test_loss_is_accepted_only_by_deleting_the_note(
-    published: RepositoryFixture, backups: list[Path], tmp_path: Path
+    published_repository: RepositoryFixture, backups: list[Path], tmp_path: Path
 ) -> None:
     """A damaged note is no note: it stops the server too; without one it goes on, and devices that saw more refuse."""
-    published.client().manifest("language_id", "3.0.0")
-    restore(published, backups[1])
+    published_repository.client().manifest("language_id", "3.0.0")
+    restore(published_repository, backups[1])
     for damage in (b"", b"[]", b"{", b'{"snapshot":"x"}'):
         (tmp_path / "published.json").write_bytes(damage)
         with pytest.raises(StorageError, match="delete it only"):
-            published.tree.refresh()
+            published_repository.tree.refresh()
     (tmp_path / "published.json").unlink()
-    published.clock.time_s += 20 * 3600
-    published.tree.refresh()
-    assert published.client("new device").manifest("language_id", "2.0.0").version == "2.0.0"
+    published_repository.clock.time_s += 20 * 3600
+    published_repository.tree.refresh()
+    assert published_repository.client("new device").manifest("language_id", "2.0.0").version == "2.0.0"
     with pytest.raises(RollbackError):
-        published.client().refresh()
+        published_repository.client().refresh()

@@ -150,8 +150,10 @@ def new_root(thief: Thief, signer: Signer) -> None:
 
 def swapped_bytes(thief: Thief, signer: Signer) -> None:
     """The forged manifest in the place of the published one."""
-    published = thief.world.package().manifest
-    thief.world.fetcher.replaced[layout.target_file(published.path, published.sha256)] = thief.evil.to_bytes()
+    published_repository = thief.world.package().manifest
+    thief.world.fetcher.replaced[layout.target_file(published_repository.path, published_repository.sha256)] = (
+        thief.evil.to_bytes()
+    )
 
 
 ATTACKS = [own_role, team_metadata, relabelled_signature, top_targets, new_delegation, new_root, swapped_bytes]
@@ -171,34 +173,36 @@ def attempt(world: RepositoryFixture, name: str) -> Manifest | None:
 
 
 @pytest.mark.parametrize("stolen", SETS, ids="+".join)
-def test_server_keys_cannot_add_a_version(published: RepositoryFixture, stolen: tuple[str, ...]) -> None:
+def test_server_keys_cannot_add_a_version(published_repository: RepositoryFixture, stolen: tuple[str, ...]) -> None:
     """Each key, some, all; every attack, every stolen key as the signer, old devices and new ones."""
-    keys = {name: getattr(published.keys.online, name) for name in stolen}
-    published.client("old device").manifest("language_id", "1.0.0")
+    keys = {name: getattr(published_repository.keys.online, name) for name in stolen}
+    published_repository.client("old device").manifest("language_id", "1.0.0")
     for attack in ATTACKS:
-        for number, signer in enumerate(Thief(published, keys).keys()):
-            thief = Thief(published, keys)
+        for number, signer in enumerate(Thief(published_repository, keys).keys()):
+            thief = Thief(published_repository, keys)
             attack(thief, signer)
-            assert attempt(published, f"new {attack.__name__} {number}") is None
-            assert attempt(published, "old device") is None
-    published.fetcher.replaced = {}
-    digest = hashlib.sha256(published.package().manifest.to_bytes()).hexdigest()
-    assert published.client("new device").manifest("language_id", "1.0.0").sha256 == digest
+            assert attempt(published_repository, f"new {attack.__name__} {number}") is None
+            assert attempt(published_repository, "old device") is None
+    published_repository.fetcher.replaced = {}
+    digest = hashlib.sha256(published_repository.package().manifest.to_bytes()).hexdigest()
+    assert published_repository.client("new device").manifest("language_id", "1.0.0").sha256 == digest
 
 
 @pytest.mark.parametrize(
     ("attack", "name"),
     [(team_metadata, "team"), (new_delegation, "targets"), (new_root, "root")],
 )
-def test_attacks_succeed_with_the_keys_that_may(published: RepositoryFixture, attack: object, name: str) -> None:
+def test_attacks_succeed_with_the_keys_that_may(
+    published_repository: RepositoryFixture, attack: object, name: str
+) -> None:
     """The control: the same bytes, signed by team, targets or root, are accepted."""
-    ring = published.keys
+    ring = published_repository.keys
     keys = {"snapshot": ring.online.snapshot, "timestamp": ring.online.timestamp}
     signer = {"team": ring.teams["text"], "targets": ring.targets, "root": ring.root}[name]
-    thief = Thief(published, keys if name != "root" else {"snapshot": signer, "timestamp": signer})
+    thief = Thief(published_repository, keys if name != "root" else {"snapshot": signer, "timestamp": signer})
     assert callable(attack)
     attack(thief, signer)
-    assert attempt(published, "new device") == thief.evil
+    assert attempt(published_repository, "new device") == thief.evil
 
 
 FEATURE = "tagging"

@@ -36,9 +36,9 @@ def use(client: Client) -> None:
 
 
 @pytest.fixture
-def in_experiment(released: World, device: Device) -> Client:
+def in_experiment(released_world: World, device: Device) -> Client:
     """A device in an experiment, with a report in its outbox and an outcome of a later window."""
-    released.set_policy("1.0.0", arms=("1.0.0", "2.0.0"), epsilon="0.25", pre_edges=(0.5,))
+    released_world.set_policy("1.0.0", arms=("1.0.0", "2.0.0"), epsilon="0.25", pre_edges=(0.5,))
     client = device.client(entropy=SeededEntropy(1))
     assert client.sync().error is None
     use(client)
@@ -99,11 +99,13 @@ def test_yes_after_no_reports_again_and_spent_budget_stays_spent(device: Device,
     assert in_experiment.privacy_summary().epsilon_total > spent
 
 
-def test_who_said_no_is_in_no_experiment_and_answers_no_audience(released: World, make_device: MakeDevice) -> None:
+def test_who_said_no_is_in_no_experiment_and_answers_no_audience(
+    released_world: World, make_device: MakeDevice
+) -> None:
     """No version of an experiment is fetched, no assignment names one; a rollout's version comes as an update."""
-    released.push("3.0.0", fake_program("three"))
-    released.set_policy("1.0.0", arms=("3.0.0", "2.0.0"))
-    device = make_device(released)
+    released_world.push("3.0.0", fake_program("three"))
+    released_world.set_policy("1.0.0", arms=("3.0.0", "2.0.0"))
+    device = make_device(released_world)
     client = device.client(entropy=SeededEntropy(device.seed_for_arm(1)), device=DeviceAttributes(os="ios"))
     client.set_reports(False)
     assert client.sync().error is None
@@ -114,9 +116,9 @@ def test_who_said_no_is_in_no_experiment_and_answers_no_audience(released: World
     assert resolution is not None
     assert resolution.experiment_id is None
     blobs = {sent.path for sent in device.transport.requests if sent.path.startswith("/blobs")}
-    assert blobs == {f"/blobs/{released.manifests['1.0.0'].variants[0].sha256}"}
+    assert blobs == {f"/blobs/{released_world.manifests['1.0.0'].variants[0].sha256}"}
     assert client.privacy_summary().answers_30_days == 0
-    released.set_policy("1.0.0", rollout=("3.0.0", 9_999), control=1)
+    released_world.set_policy("1.0.0", rollout=("3.0.0", 9_999), control=1)
     client.sync()
     assert device.answer(client) == "three 3.0.0 rollout"
     use(client)

@@ -5,6 +5,6 @@ from alcove.registry.testing import RepositoryFixture
 from tests.attacks.attacker import possible
 
 
-def test_root_key_alone_gives_everything(published: RepositoryFixture) -> None:
+def test_root_key_alone_gives_everything(published_repository: RepositoryFixture) -> None:
     """The control of all tests beside: with this key every attack succeeds."""
-    assert possible(published, ["root"]) == {"forge", "choose", "halt", "freeze"}
+    assert possible(published_repository, ["root"]) == {"forge", "choose", "halt", "freeze"}

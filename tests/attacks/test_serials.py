@@ -17,12 +17,12 @@ def item(world: RepositoryFixture, version: str = "1.0.0") -> HaltedVersion:
 
 
 @pytest.fixture
-def halted(published: RepositoryFixture) -> RepositoryFixture:
+def halted(published_repository: RepositoryFixture) -> RepositoryFixture:
     """Halt 1 takes 1.0.0 away and freezes the feature; a device has seen it."""
-    halt = Halt(app="messenger", serial=1, halted=(item(published),), frozen=("language_id",))
-    published.tree.publish_halt("messenger", halt.to_bytes())
-    assert published.client().halt("messenger").serial == 1
-    return published
+    halt = Halt(app="messenger", serial=1, halted=(item(published_repository),), frozen=("language_id",))
+    published_repository.tree.publish_halt("messenger", halt.to_bytes())
+    assert published_repository.client().halt("messenger").serial == 1
+    return published_repository
 
 
 @pytest.mark.parametrize("kind", ["policy", "halt"])
@@ -58,7 +58,7 @@ def test_serials_that_a_thief_ran_up_count_no_longer_under_new_keys(halted: Repo
     for signer in (halted.keys.root, halted.keys.targets):
         change, _ = change.sign(signer)
     keys = dataclasses.replace(halted.keys.online, **fresh)
-    halted.tree.accept_change(change, keys)
+    halted.tree.accept_request(change, keys)
     halted.tree = Repository(halted.tree.folder, keys=keys, clock=halted.clock)
     client = halted.client("device")
     client.refresh()

@@ -25,12 +25,12 @@ DAMAGES: dict[str, Callable[[bytes, bytes], bytes | None]] = {
 }
 
 
-def test_every_damage_to_every_file_is_refused_or_changes_nothing(published: RepositoryFixture) -> None:
+def test_every_damage_to_every_file_is_refused_or_changes_nothing(published_repository: RepositoryFixture) -> None:
     """Each file of the tree, each kind of damage, on a device that knows the tree and on a new one."""
-    published.push(published.package("2.0.0"))
-    published.tree.publish_policy("messenger", published.policy(2, "2.0.0").to_bytes())
-    truth = read_everything(published, "known")
-    everything = published.tree.folder.rglob("*.json")
+    published_repository.push(published_repository.package("2.0.0"))
+    published_repository.tree.publish_policy("messenger", published_repository.policy(2, "2.0.0").to_bytes())
+    truth = read_everything(published_repository, "known")
+    everything = published_repository.tree.folder.rglob("*.json")
     files = sorted(path for path in everything if path.name != "1.root.json")  # that one the app has
     refused = 0
     for number, path in enumerate(files):
@@ -38,13 +38,13 @@ def test_every_damage_to_every_file_is_refused_or_changes_nothing(published: Rep
         for kind, damage in DAMAGES.items():
             bad = damage(data, other)
             path.unlink() if bad is None else path.write_bytes(bad)
-            shutil.copytree(published.folder / "known", published.folder / "old", symlinks=True)
+            shutil.copytree(published_repository.folder / "known", published_repository.folder / "old", symlinks=True)
             for device in ("old", "new"):
                 try:
-                    assert read_everything(published, device) == truth, (path, kind)
+                    assert read_everything(published_repository, device) == truth, (path, kind)
                 except RegistryError:
                     refused += 1
-                shutil.rmtree(published.folder / device, ignore_errors=True)
+                shutil.rmtree(published_repository.folder / device, ignore_errors=True)
             path.write_bytes(data)
     assert refused > len(files)
-    assert read_everything(published, "known") == truth
+    assert read_everything(published_repository, "known") == truth

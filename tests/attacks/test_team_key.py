@@ -23,15 +23,15 @@ from alcove.sdk.testing import FakeEngine, HandClock, fake_program
 from tests.sdk.conftest import APP, FEATURE, NOW, TEAM, YEAR, Device, World
 
 
-def test_team_cannot_speak_for_another_team_or_the_policy(published: RepositoryFixture) -> None:
+def test_team_cannot_speak_for_another_team_or_the_policy(published_repository: RepositoryFixture) -> None:
     """Even if the server let it pass: nobody asks a role about a path that was not delegated to it."""
-    stolen = published.package("9.9.9", team="speech")
+    stolen = published_repository.package("9.9.9", team="speech")
     policy = Policy(app="keyboard", serial=1, features={})
-    published.misuse(
+    published_repository.misuse(
         "team-speech",
         {stolen.manifest.path: stolen.manifest.to_bytes(), "policy/keyboard.json": policy.to_bytes()},
     )
-    client = published.client()
+    client = published_repository.client()
     with pytest.raises(MissingTargetError):
         client.manifest("language_id", "9.9.9")
     with pytest.raises(MissingTargetError):
@@ -52,38 +52,42 @@ def delegations(world: RepositoryFixture) -> list[Delegations]:
     return found + [Delegations(keys, None, SuccinctRoles(list(signers), n, bits, name)) for name, bits, n in bins]
 
 
-def test_team_hands_nothing_on_but_to_bins_of_its_own(published: RepositoryFixture) -> None:
+def test_team_hands_nothing_on_but_to_bins_of_its_own(published_repository: RepositoryFixture) -> None:
     """The tree refuses it, and so does a device that is shown it by a stolen server; the honest tree goes on."""
-    for number, delegation in enumerate(delegations(published)):
-        metadata = next_team_metadata(published.tree.state(), "speech", expires_s=published.clock.now_s() + 86_400)
+    for number, delegation in enumerate(delegations(published_repository)):
+        metadata = next_team_metadata(
+            published_repository.tree.state(), "speech", expires_s=published_repository.clock.now_s() + 86_400
+        )
         metadata.signed.delegations = delegation
-        metadata.sign(published.keys.teams["speech"])
+        metadata.sign(published_repository.keys.teams["speech"])
         with pytest.raises(RegistryError) as refused:
-            published.tree.accept_team_metadata(metadata.to_bytes(), {})
+            published_repository.tree.accept_team_metadata(metadata.to_bytes(), {})
         assert isinstance(refused.value, (PublishError, MetadataError))
-        honest = {path: path.read_bytes() for path in published.tree.folder.rglob("*.json")}
-        published.publish_anyway("team-speech", metadata)
-        client = published.client(f"device {number}")
+        honest = {path: path.read_bytes() for path in published_repository.tree.folder.rglob("*.json")}
+        published_repository.publish_anyway("team-speech", metadata)
+        client = published_repository.client(f"device {number}")
         with pytest.raises(MetadataError):
             client.min_version("bandwidth")
-        for path in list(published.tree.folder.rglob("*.json")):
+        for path in list(published_repository.tree.folder.rglob("*.json")):
             path.unlink()
         for path, data in honest.items():
             path.write_bytes(data)
-    assert published.client("honest").manifest("language_id", "1.0.0").version == "1.0.0"
+    assert published_repository.client("honest").manifest("language_id", "1.0.0").version == "1.0.0"
 
 
 STRANGE = (manifest_path("language_id", "9.9.9"), "policy/messenger.json", "halt/messenger.json", "x", "a/b/c.json")
 
 
 @pytest.mark.parametrize("path", STRANGE)
-def test_team_adds_nothing_to_another_teams_paths(published: RepositoryFixture, path: str) -> None:
+def test_team_adds_nothing_to_another_teams_paths(published_repository: RepositoryFixture, path: str) -> None:
     """Any path that is not the team's own is refused by the tree."""
-    metadata = next_team_metadata(published.tree.state(), "speech", expires_s=published.clock.now_s() + 86_400)
+    metadata = next_team_metadata(
+        published_repository.tree.state(), "speech", expires_s=published_repository.clock.now_s() + 86_400
+    )
     metadata.signed.targets[path] = TargetFile.from_data(path, b"{}", ["sha256"])
-    metadata.sign(published.keys.teams["speech"])
+    metadata.sign(published_repository.keys.teams["speech"])
     with pytest.raises(PublishError, match="may not publish"):
-        published.tree.accept_team_metadata(metadata.to_bytes(), {path: b"{}"})
+        published_repository.tree.accept_team_metadata(metadata.to_bytes(), {path: b"{}"})
 
 
 OTHER_TEAM, OTHER = "weather", "forecast"

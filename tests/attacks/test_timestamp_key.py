@@ -20,17 +20,21 @@ from tests.attacks.attacker import DAY_S, SERVER, Attacker, possible, read_every
 from tests.sdk.conftest import Device
 
 
-def test_timestamp_key_alone_freezes_and_no_more(published: RepositoryFixture) -> None:
+def test_timestamp_key_alone_freezes_and_no_more(published_repository: RepositoryFixture) -> None:
     """It forges, chooses and halts nothing."""
-    assert possible(published, ["timestamp"]) == {"freeze"}
+    assert possible(published_repository, ["timestamp"]) == {"freeze"}
 
 
 @pytest.mark.parametrize("forwarded", ["timestamp", "snapshot", "policy", "halt"])
-def test_fast_forward_attack_is_recovered_from_by_new_keys(published: RepositoryFixture, forwarded: str) -> None:
+def test_fast_forward_attack_is_recovered_from_by_new_keys(
+    published_repository: RepositoryFixture, forwarded: str
+) -> None:
     """A thief of the server runs a number up to where none follows; new keys leave it behind, and devices follow."""
-    assert read_everything(published, "device") == (1, 0, "1.0.0")
-    attacker = Attacker(published, {role: getattr(published.keys.online, role) for role in ONLINE_ROLES})
-    state = published.tree.state()
+    assert read_everything(published_repository, "device") == (1, 0, "1.0.0")
+    attacker = Attacker(
+        published_repository, {role: getattr(published_repository.keys.online, role) for role in ONLINE_ROLES}
+    )
+    state = published_repository.tree.state()
     roles: dict[str, Targets] = {}
     if forwarded in ("policy", "halt"):
         roles[forwarded] = Targets(
@@ -38,30 +42,32 @@ def test_fast_forward_attack_is_recovered_from_by_new_keys(published: Repository
         )
     numbers = {role: 2**40 if role == forwarded else None for role in SERVER}
     attacker.publish(roles, snapshot=numbers["snapshot"], timestamp=numbers["timestamp"])
-    assert read_everything(published, "device") == (1, 0, "1.0.0")
-    published.fetcher.replaced = {}
+    assert read_everything(published_repository, "device") == (1, 0, "1.0.0")
+    published_repository.fetcher.replaced = {}
     with pytest.raises(RollbackError):
-        published.client("device").refresh()
-    replace_keys(published, {"timestamp", "snapshot", forwarded})
-    assert read_everything(published, "device") == (1, 0, "1.0.0")
-    published.tree.publish_policy("messenger", published.policy(2).to_bytes())
-    assert read_everything(published, "device")[0] == 2
+        published_repository.client("device").refresh()
+    replace_keys(published_repository, {"timestamp", "snapshot", forwarded})
+    assert read_everything(published_repository, "device") == (1, 0, "1.0.0")
+    published_repository.tree.publish_policy("messenger", published_repository.policy(2).to_bytes())
+    assert read_everything(published_repository, "device")[0] == 2
 
 
-def test_stolen_timestamp_key_freezes_for_as_long_as_the_snapshot_lives(published: RepositoryFixture) -> None:
+def test_stolen_timestamp_key_freezes_for_as_long_as_the_snapshot_lives(
+    published_repository: RepositoryFixture,
+) -> None:
     """Seven days; a new key of the root's naming ends it at once."""
-    attacker = Attacker(published, {"timestamp": published.keys.online.timestamp})
+    attacker = Attacker(published_repository, {"timestamp": published_repository.keys.online.timestamp})
     attacker.publish({})
-    published.clock.time_s += layout.LIFETIMES_S["snapshot"] - 1
-    assert read_everything(published, "device") == (1, 0, "1.0.0")
-    published.clock.time_s += 1
+    published_repository.clock.time_s += layout.LIFETIMES_S["snapshot"] - 1
+    assert read_everything(published_repository, "device") == (1, 0, "1.0.0")
+    published_repository.clock.time_s += 1
     with pytest.raises(ExpiredMetadataError) as caught:
-        read_everything(published, "device")
+        read_everything(published_repository, "device")
     assert caught.value.role == "snapshot"
-    published.fetcher.replaced = {}
-    replace_keys(published, {"timestamp"})
-    published.tree.refresh()
-    assert read_everything(published, "device") == (1, 0, "1.0.0")
+    published_repository.fetcher.replaced = {}
+    replace_keys(published_repository, {"timestamp"})
+    published_repository.tree.refresh()
+    assert read_everything(published_repository, "device") == (1, 0, "1.0.0")
 
 
 def sign_timestamp(device: Device, version: int, expires: datetime) -> None:

@@ -21,7 +21,7 @@ def assert_exported_again(made: bytes, committed: bytes) -> None:
     for kind in (SectionKind.PROGRAM, SectionKind.WEIGHTS):
         assert _section(made, kind) == _section(committed, kind)
     one, other = (json.loads(_section(program, SectionKind.CERTIFICATE)) for program in (made, committed))
-    for answer, expected in zip(_taken_answers(one), _taken_answers(other), strict=True):
+    for answer, expected in zip(_read_answers(one), _read_answers(other), strict=True):
         bound = RELATIVE * np.abs(expected) + OF_THE_GREATEST * np.abs(expected).max(initial=0.0)
         assert (np.abs(answer - expected) <= bound).all()
     assert one == other
@@ -32,7 +32,7 @@ def _section(program: bytes, kind: SectionKind) -> bytes:
     return program[offset : offset + size]
 
 
-def _taken_answers(certificate: dict[str, Any]) -> list[np.ndarray[Any, np.dtype[np.float64]]]:
+def _read_answers(certificate: dict[str, Any]) -> list[np.ndarray[Any, np.dtype[np.float64]]]:
     """Take torch's float32 answers out of a certificate."""
     outputs = [output["torch"] for sample in certificate["samples"] for output in sample["outputs"]]
     floats = [answer for answer in outputs if answer.get("dtype") == "f32"]

@@ -25,7 +25,7 @@ from alcove.features.bandwidth.replay import Recording
 NAMES = [known.name for known in STATISTICS]
 
 
-def told(ticks: int, **changes: float | np.ndarray) -> np.ndarray:
+def make_statistics(ticks: int, **changes: float | np.ndarray) -> np.ndarray:
     """Return statistics f32 [1, ticks, 2, 15] of a steady call at 1 Mbps and 50 ms, but for `changes` by name."""
     steady: dict[str, float | np.ndarray] = {
         "receiving_rate_bps": 1e6,
@@ -44,7 +44,7 @@ def told(ticks: int, **changes: float | np.ndarray) -> np.ndarray:
 
 def test_gcc_rises_by_8_percent_a_second_and_stops_at_half_more_than_arrives() -> None:
     """Without overuse: first the growth, then the bound of 1.5 times the received rate and 10 kbps."""
-    given = estimates_of(GoogCc, told(2000, receiving_rate_bps=250e3))[0]
+    given = estimates_of(GoogCc, make_statistics(2000, receiving_rate_bps=250e3))[0]
     second = 1000 / 60
     assert given[0] == pytest.approx(START_BPS * 1.08 ** (1 / second), rel=1e-3)
     assert given[10] / given[5] == pytest.approx(1.08 ** (5 / second), rel=1e-3)
@@ -54,7 +54,7 @@ def test_gcc_rises_by_8_percent_a_second_and_stops_at_half_more_than_arrives() -
 def test_gcc_falls_to_85_percent_of_what_arrives_when_delay_grows() -> None:
     """Overuse: a queue that grows by 10 ms a tick."""
     delay = np.concatenate([np.full(100, -150.0), -150 + 10.0 * np.arange(60)])
-    given = estimates_of(GoogCc, told(160, delay_ms=delay))[0]
+    given = estimates_of(GoogCc, make_statistics(160, delay_ms=delay))[0]
     assert given[99] >= 1e6
     assert given[110] == pytest.approx(0.85e6, rel=0.01)
 
@@ -62,14 +62,14 @@ def test_gcc_falls_to_85_percent_of_what_arrives_when_delay_grows() -> None:
 def test_gcc_threshold_adapts_so_that_jitter_is_no_overuse() -> None:
     """Delay that only trembles, by 8 ms, leaves the estimate at what arrives or more."""
     delay = -150 + np.random.default_rng(0).normal(0, 8, 400)
-    given = estimates_of(GoogCc, told(400, delay_ms=delay))[0]
+    given = estimates_of(GoogCc, make_statistics(400, delay_ms=delay))[0]
     assert np.median(given[100:]) >= 0.85e6
 
 
 def test_gcc_falls_with_loss_above_ten_percent_and_not_with_a_little() -> None:
     """Loss-based control: 1 - loss / 2 a second, 17 ticks."""
     little, much = (
-        estimates_of(GoogCc, told(200, packet_loss_ratio=np.where(np.arange(200) < 100, 0, loss)))[0]
+        estimates_of(GoogCc, make_statistics(200, packet_loss_ratio=np.where(np.arange(200) < 100, 0, loss)))[0]
         for loss in (0.05, 0.3)
     )
     assert little[-1] >= 0.99 * little[99]
@@ -79,8 +79,8 @@ def test_gcc_falls_with_loss_above_ten_percent_and_not_with_a_little() -> None:
 def test_kalman_filter_follows_the_received_rate_down_only_with_a_queue() -> None:
     """A sender that sends less says nothing of the link; a queue says that the link is full."""
     rate = np.where(np.arange(200) < 100, 2e6, 5e5)
-    idle = estimates_of(RateKalman, told(200, receiving_rate_bps=rate))[0]
-    full = estimates_of(RateKalman, told(200, receiving_rate_bps=rate, queuing_delay_ms=100.0))[0]
+    idle = estimates_of(RateKalman, make_statistics(200, receiving_rate_bps=rate))[0]
+    full = estimates_of(RateKalman, make_statistics(200, receiving_rate_bps=rate, queuing_delay_ms=100.0))[0]
     assert idle[99] == pytest.approx(2e6, rel=0.02)
     assert idle[199] == pytest.approx(2e6, rel=0.02)
     assert full[199] == pytest.approx(5e5, rel=0.02)
@@ -89,7 +89,7 @@ def test_kalman_filter_follows_the_received_rate_down_only_with_a_queue() -> Non
 def test_windowed_maximum_remembers_three_seconds() -> None:
     """50 ticks after the last high rate it is forgotten."""
     rate = np.where(np.arange(200) < 100, 2e6, 5e5)
-    given = estimates_of(WindowMax, told(200, receiving_rate_bps=rate))[0]
+    given = estimates_of(WindowMax, make_statistics(200, receiving_rate_bps=rate))[0]
     assert given[148] == pytest.approx(2e6)
     assert given[149] == pytest.approx(5e5)
 
@@ -99,7 +99,7 @@ def test_baseline_stays_within_bounds_without_packets_and_with_huge_rates(name: 
     """Finite, within what an estimate may be."""
     rate = np.where(np.arange(300) < 100, 0.0, 1e10)
     packets = np.where(np.arange(300) < 100, 0.0, 1e3)
-    given = estimates_of(BASELINES[name], told(300, receiving_rate_bps=rate, received_packets=packets))
+    given = estimates_of(BASELINES[name], make_statistics(300, receiving_rate_bps=rate, received_packets=packets))
     assert np.isfinite(given).all()
     assert given.min() >= MIN_CAPACITY_BPS
     assert given.max() <= MAX_CAPACITY_BPS

@@ -13,7 +13,7 @@ from alcove.features.bandwidth.replay import Trace, random_paths, read_traces, r
 from alcove.features.bandwidth.sender import CONTROLLER, Sender, random_streams
 
 
-def counted(arrivals: list[tuple[float, float, float, int, int]], ticks: int) -> TickSums:
+def count_arrivals(arrivals: list[tuple[float, float, float, int, int]], ticks: int) -> TickSums:
     """Return what a receiver counts of (arrival ms, delay ms, bits, kind, packets lost just before), one by one."""
     sums, last = TickSums(1, ticks), None
     for arrival, delay, bits, kind, lost in arrivals:
@@ -38,7 +38,10 @@ ARRIVALS = [
 
 def test_statistics_of_a_window_are_those_of_its_packets() -> None:
     """Tick 0 by hand, and the long window that covers all."""
-    short, long = statistics_of(counted(ARRIVALS, 5))[0, 0, 0], statistics_of(counted(ARRIVALS, 5))[0, 4, 1]
+    short, long = (
+        statistics_of(count_arrivals(ARRIVALS, 5))[0, 0, 0],
+        statistics_of(count_arrivals(ARRIVALS, 5))[0, 4, 1],
+    )
     delay = (30 + 32 + 25) / 3
     expected = [
         16800 / 0.06,
@@ -67,7 +70,7 @@ def test_statistics_of_a_window_are_those_of_its_packets() -> None:
 
 def test_window_without_packets_is_zero_but_for_the_minimum_seen_delay() -> None:
     """Tick 2 has no packet; the least delay so far stays known."""
-    empty = statistics_of(counted(ARRIVALS, 5))[0, 2, 0]
+    empty = statistics_of(count_arrivals(ARRIVALS, 5))[0, 2, 0]
     assert np.flatnonzero(empty).tolist() == [5]
     assert empty[5] == 25
 

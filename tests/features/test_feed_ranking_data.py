@@ -30,15 +30,15 @@ def lines_of(*rows: list[int]) -> Lines:
 def test_lines_and_questions_are_read_plain_and_compressed(suffix: str, tmp_path: Path) -> None:
     """Blanks, tabs and commas; empty lines are none; a user without a line has no history."""
 
-    def written(name: str, text: str) -> Path:
+    def write_file(name: str, text: str) -> Path:
         path = tmp_path / f"{name}.{suffix}"
         path.write_bytes(lzma.compress(text.encode()) if suffix.endswith("xz") else text.encode())
         return path
 
-    lines = read_lines(written("train", "ann 5 6 7\n\nbob 6\n"))
+    lines = read_lines(write_file("train", "ann 5 6 7\n\nbob 6\n"))
     assert lines.users == ("ann", "bob")
     assert [row.tolist() for row in lines.items] == [[5, 6, 7], [6]]
-    questions = read_questions(written("test", "bob\t9\t1 2 3\nann\t8\t1,2,3\neve\t8\t4\t5\t6\n"), lines)
+    questions = read_questions(write_file("test", "bob\t9\t1 2 3\nann\t8\t1,2,3\neve\t8\t4\t5\t6\n"), lines)
     assert questions.rows.tolist() == [1, 0, -1]
     assert [history.tolist() for history in questions.histories] == [[6], [5, 6, 7], []]
     assert questions.candidates.tolist() == [[9, 1, 2, 3], [8, 1, 2, 3], [8, 4, 5, 6]]

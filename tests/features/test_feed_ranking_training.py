@@ -54,7 +54,7 @@ def make(lines: Lines) -> Any:
 
 
 @pytest.fixture(scope="module")
-def trained(lines: Lines, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def trained_network(lines: Lines, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A network that learned all but the last items."""
     known = lines.without_last()
     training = Training(lambda: make(known), known, ROWS, plan=PLAN, folder=tmp_path_factory.mktemp("run"))
@@ -69,9 +69,9 @@ def questions(lines: Lines) -> Questions:
     return questions_of_last(lines, 50, 1)
 
 
-def test_training_finds_what_comes_next(trained: Any, lines: Lines, questions: Questions) -> None:
+def test_training_finds_what_comes_next(trained_network: Any, lines: Lines, questions: Questions) -> None:
     """The next on the ring is first of 51 nearly always; popularity knows nothing of it."""
-    found = score_of(scores_of(trained, questions))
+    found = score_of(scores_of(trained_network, questions))
     assert found.hit_rate > 0.95
     assert found.first_rate > 0.7
     assert score_of(popularity(lines.without_last(), ROWS)(questions)).hit_rate < 0.5
@@ -183,26 +183,30 @@ def inputs_for(history: list[int], candidates: list[int], **more: np.ndarray) ->
 
 
 @pytest.fixture(scope="module")
-def programs(trained: Any) -> dict[str, Any]:
+def programs(trained_network: Any) -> dict[str, Any]:
     """Both variants of it, loaded, and the module."""
-    module = module_of_network(trained, CONFIG)
+    module = module_of_network(trained_network, CONFIG)
     return {variant: load(bytes(compile_module(module, variant))) for variant in ("f32", "int8")} | {"module": module}
 
 
-def test_program_gives_the_scores_of_the_network(programs: dict[str, Any], trained: Any, questions: Questions) -> None:
+def test_program_gives_the_scores_of_the_network(
+    programs: dict[str, Any], trained_network: Any, questions: Questions
+) -> None:
     """float32 to a thousandth; int8 orders as well."""
-    expected = scores_of(trained, questions)
+    expected = scores_of(trained_network, questions)
     np.testing.assert_allclose(program_scores(programs["f32"], questions), expected, rtol=1e-3, atol=1e-3)
     whole = score_of(program_scores(programs["int8"], questions))
     assert abs(whole.gain - score_of(expected).gain) < 0.02
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 17, 49, 50])
-def test_program_reads_histories_of_every_length(length: int, programs: dict[str, Any], trained: Any) -> None:
+def test_program_reads_histories_of_every_length(length: int, programs: dict[str, Any], trained_network: Any) -> None:
     """Compared with the network that was trained, which knows no padding."""
     history = np.random.default_rng(length).integers(1, ROWS, length)
     asked = Questions(np.array([0]), (history,), np.arange(1, 20)[None])
-    np.testing.assert_allclose(program_scores(programs["f32"], asked), scores_of(trained, asked), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(
+        program_scores(programs["f32"], asked), scores_of(trained_network, asked), rtol=1e-3, atol=1e-3
+    )
 
 
 def test_unknown_items_of_a_history_are_as_if_they_had_not_been(programs: dict[str, Any]) -> None:

@@ -203,7 +203,7 @@ def test_tag_that_cannot_be_is_refused_by_name(name: str, pictures: list[Look], 
         vocabulary.with_tag(name, pictures)
 
 
-def changed(**changes: Any) -> bytes:
+def change_vocabulary(**changes: Any) -> bytes:
     """Return a vocabulary's file with something else in it, or in its tag."""
     document = json.loads(Vocabulary().with_tag("taken", [look(1)]).to_bytes())
     for key, value in changes.items():
@@ -218,25 +218,25 @@ def changed(**changes: Any) -> bytes:
         (b"[1, 2", "JSON"),
         (b"[]", "object"),
         (b"\xff", "JSON"),
-        (changed(format=3), "format: .* less than or equal to 2"),
-        (changed(format=1), "format: .* greater than or equal to 2"),
-        (changed(model="9.9.9"), "belongs to scene_tags 9.9.9"),
-        (changed(extra=1), "extra: Extra inputs"),
-        (changed(name=""), "tags.0.name"),
-        (changed(prototype=[1.0]), "tags.0.prototype"),
-        (changed(prototype=[0.5] * 128), "length is 1, not 5.657"),
-        (changed(prototype=[float("nan")] * 128), "tags.0.prototype"),
-        (changed(prototype=["a"] * 128), "tags.0.prototype"),
-        (changed(least_margin=2.5), "tags.0.least_margin"),
-        (changed(pictures=0), "tags.0.pictures"),
-        (changed(tags=[json.loads(changed())["tags"][0]] * 2), "twice or more: taken"),
-        (changed(tags=[json.loads(changed())["tags"][0]] * 1001), "at most 1000"),
+        (change_vocabulary(format=3), "format: .* less than or equal to 2"),
+        (change_vocabulary(format=1), "format: .* greater than or equal to 2"),
+        (change_vocabulary(model="9.9.9"), "belongs to scene_tags 9.9.9"),
+        (change_vocabulary(extra=1), "extra: Extra inputs"),
+        (change_vocabulary(name=""), "tags.0.name"),
+        (change_vocabulary(prototype=[1.0]), "tags.0.prototype"),
+        (change_vocabulary(prototype=[0.5] * 128), "length is 1, not 5.657"),
+        (change_vocabulary(prototype=[float("nan")] * 128), "tags.0.prototype"),
+        (change_vocabulary(prototype=["a"] * 128), "tags.0.prototype"),
+        (change_vocabulary(least_margin=2.5), "tags.0.least_margin"),
+        (change_vocabulary(pictures=0), "tags.0.pictures"),
+        (change_vocabulary(tags=[json.loads(change_vocabulary())["tags"][0]] * 2), "twice or more: taken"),
+        (change_vocabulary(tags=[json.loads(change_vocabulary())["tags"][0]] * 1001), "at most 1000"),
         (b" " * (MAX_BYTES + 1), "at most 8,388,608 bytes"),
     ],
 )
 def test_file_that_is_no_vocabulary_is_refused(data: bytes, why: str) -> None:
     """With where and why; the unchanged file is taken."""
-    assert len(Vocabulary.from_bytes(changed()).tags) == 1
+    assert len(Vocabulary.from_bytes(change_vocabulary()).tags) == 1
     with pytest.raises(VocabularyError, match=why):
         Vocabulary.from_bytes(data)
 

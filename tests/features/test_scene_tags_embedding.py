@@ -15,7 +15,7 @@ CHANNELS, TELLING = 24, 6
 """Of these channels the first ones differ between classes; the others only differ from picture to picture, and more."""
 
 
-def drawn(classes: int, each: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def draw_features(classes: int, each: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return features [n, CHANNELS] and classes of made-up pictures; channels are turned the same way for all seeds."""
     turned = np.linalg.qr(np.random.default_rng(0).normal(size=(CHANNELS, CHANNELS)))[0]
     rng = np.random.default_rng(seed)
@@ -37,8 +37,8 @@ def share_of_nearest_right(embeddings: np.ndarray, classes: np.ndarray) -> float
 
 def test_classes_never_seen_are_told_apart_better_than_by_the_features() -> None:
     """Fitted to some classes, tried on others; what only differs from picture to picture is left out."""
-    weight, bias = discriminants(*drawn(40, 30, seed=1), TELLING)
-    features, classes = drawn(20, 30, seed=2)
+    weight, bias = discriminants(*draw_features(40, 30, seed=1), TELLING)
+    features, classes = draw_features(20, 30, seed=2)
     before = share_of_nearest_right(features, classes)
     after = share_of_nearest_right(features @ weight.T + bias, classes)
     assert before < 0.6
@@ -47,7 +47,7 @@ def test_classes_never_seen_are_told_apart_better_than_by_the_features() -> None
 
 def test_pictures_of_the_fit_have_their_centre_at_nought_and_one_spread_in_every_direction() -> None:
     """What all pictures share is gone: an angle between embeddings then means something."""
-    features, classes = drawn(40, 50, seed=1)
+    features, classes = draw_features(40, 50, seed=1)
     weight, bias = discriminants(features, classes, TELLING)
     embeddings = features @ weight.T + bias
     assert np.abs(embeddings.mean(axis=0)).max() < 1e-3
@@ -60,7 +60,7 @@ def test_pictures_of_the_fit_have_their_centre_at_nought_and_one_spread_in_every
 
 def test_more_directions_than_channels_are_zero() -> None:
     """They add nothing to a length or an angle."""
-    weight, bias = discriminants(*drawn(40, 5, seed=1), CHANNELS + 8)
+    weight, bias = discriminants(*draw_features(40, 5, seed=1), CHANNELS + 8)
     assert weight.shape == (CHANNELS + 8, CHANNELS)
     assert not weight[CHANNELS:].any()
     assert not bias[CHANNELS:].any()

@@ -32,7 +32,7 @@ def model() -> Model:
 
 
 @pytest.fixture(scope="module")
-def said(model: Model) -> dict[str, SceneAnswer]:
+def answers_by_name(model: Model) -> dict[str, SceneAnswer]:
     """What it says of the drawn pictures."""
     feature, session = SceneTags(), model.session()
     return {name: feature.decode(session(feature.prepare(pixels))) for name, pixels in drawings().items()}
@@ -86,21 +86,21 @@ def test_figures_keep_what_the_card_promises() -> None:
     assert result["times_ms"]["all"] <= 2
 
 
-def test_contact_sheet_is_what_the_program_says_of_drawn_pictures(said: dict[str, SceneAnswer]) -> None:
+def test_contact_sheet_is_what_the_program_says_of_drawn_pictures(answers_by_name: dict[str, SceneAnswer]) -> None:
     """The same text again; pictures may differ in how they are packed."""
     committed = (FOLDER / "contact_sheet.svg").read_text(encoding="utf-8").splitlines()
     assert [line for line in committed if "<text" in line] == [
-        line for line in sheet(said).splitlines() if "<text" in line
+        line for line in sheet(answers_by_name).splitlines() if "<text" in line
     ]
 
 
-def test_answers_of_different_pictures_differ_and_hold_together(said: dict[str, SceneAnswer]) -> None:
+def test_answers_of_different_pictures_differ_and_hold_together(answers_by_name: dict[str, SceneAnswer]) -> None:
     """Embeddings of length 1; two drawings of fruit are more alike than fruit and a forest."""
-    rows = {name: np.array(answer.embedding) for name, answer in said.items()}
+    rows = {name: np.array(answer.embedding) for name, answer in answers_by_name.items()}
     assert all(np.linalg.norm(row) == pytest.approx(1, abs=0.02) for row in rows.values())
     assert rows["lemon"] @ rows["oranges"] > rows["lemon"] @ rows["forest"]
-    assert len({answer.tags[0].tag for answer in said.values()}) >= 3
-    assert all(np.array(answer.saliency).sum() > 0 for answer in said.values())
+    assert len({answer.tags[0].tag for answer in answers_by_name.values()}) >= 3
+    assert all(np.array(answer.saliency).sum() > 0 for answer in answers_by_name.values())
 
 
 def test_picture_of_one_pixel_and_of_one_colour_are_answered(model: Model) -> None:
@@ -168,11 +168,11 @@ def test_own_tag_is_found_and_a_second_of_its_name_refused(album: Album) -> None
         album.teach("fruit bowl", ["lemon"])
 
 
-def test_feature_tags_find_what_counts_as_having_them(album: Album, said: dict[str, SceneAnswer]) -> None:
+def test_feature_tags_find_what_counts_as_having_them(album: Album, answers_by_name: dict[str, SceneAnswer]) -> None:
     """Those that are named in the answers, the surest first."""
     for tag in TAGS:
         found = album.find(tag)
-        assert set(found) == {name for name, answer in said.items() if tag in answer.named}
+        assert set(found) == {name for name, answer in answers_by_name.items() if tag in answer.named}
 
 
 def test_what_is_no_picture_never_enters_the_album(album: Album) -> None:

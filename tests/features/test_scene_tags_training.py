@@ -54,7 +54,7 @@ PLAN = TrainingPlan(
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "tagging"
 
 
-def packed(path: Path, rows: Sequence[dict[str, Any]], size: int, *, compressed: bool = False) -> None:
+def pack_set(path: Path, rows: Sequence[dict[str, Any]], size: int, *, compressed: bool = False) -> None:
     """Write a set in the data folder's form: pictures of one colour, which its row names."""
     data = b""
     for row in rows:
@@ -86,13 +86,13 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
         {"label": n % 6, "split": "dev" if n < 12 else "train", "tags": "landscape", "colour": n} for n in range(150)
     ]
     cifar = [{"label": n % 10, "colour": 200 + n % 10} for n in range(30)]
-    packed(folder / "tiny_imagenet_train", tiny, 64)
-    packed(folder / "intel_scenes_train", scenes, 150)
-    packed(folder / "cifar10_train", cifar, 32, compressed=True)
+    pack_set(folder / "tiny_imagenet_train", tiny, 64)
+    pack_set(folder / "intel_scenes_train", scenes, 150)
+    pack_set(folder / "cifar10_train", cifar, 32, compressed=True)
     return read(folder, folder / "cache")
 
 
-def trained(corpus: Corpus, folder: Path, *, until: int | None = None, kind: str = "scene_tags") -> Training:
+def train_some(corpus: Corpus, folder: Path, *, until: int | None = None, kind: str = "scene_tags") -> Training:
     """Return a small training, run to a step."""
     training = Training(CONFIG, PLAN, corpus.train, folder, kind)
     training.run(until=until)
@@ -182,9 +182,9 @@ def test_colours_change_within_a_third_and_mixing_keeps_targets_true() -> None:
 
 def test_training_that_was_cut_off_goes_on_to_the_same_weights(corpus: Corpus, tmp_path: Path) -> None:
     """Stopped after five steps of eight; weights, average and loss of the rest are the same bits."""
-    whole = trained(corpus, tmp_path / "whole")
-    trained(corpus, tmp_path / "cut", until=5)
-    rest = trained(corpus, tmp_path / "cut")
+    whole = train_some(corpus, tmp_path / "whole")
+    train_some(corpus, tmp_path / "cut", until=5)
+    rest = train_some(corpus, tmp_path / "cut")
     assert rest.step == whole.step == 8
     for name, value in whole.model.state_dict().items():
         assert torch.equal(value, rest.model.state_dict()[name]), name
@@ -243,7 +243,7 @@ def test_fitted_scores_are_as_sure_as_they_may_be() -> None:
 
 def test_programs_answer_as_the_module_they_are_made_of(corpus: Corpus, tmp_path: Path) -> None:
     """f32 within 1e-4 on pictures that are not in the certificate; int8 near."""
-    trained(corpus, tmp_path)
+    train_some(corpus, tmp_path)
     module = module_of_run(tmp_path, CONFIG, "scene_tags", corpus)
     ranges = ranges_of(corpus, CONFIG.size)[::16]
     programs = {variant: compile_module(module, CONFIG.size, variant, ranges) for variant in ("f32", "int8")}

@@ -64,7 +64,7 @@ class UniformOverAll(RandomizedResponse):
         return cell if word < self.keep_threshold else other
 
 
-def told_distribution(mechanism: RandomizedResponse, cell: int) -> list[Fraction]:
+def exact_distribution(mechanism: RandomizedResponse, cell: int) -> list[Fraction]:
     """Return the exact probabilities of the told cells, found by asking the sampler, not its attributes.
 
     The threshold is found by bisection over the first word; above it every other word's residue is tried.
@@ -72,11 +72,11 @@ def told_distribution(mechanism: RandomizedResponse, cell: int) -> list[Fraction
     size = mechanism.cell_count
     others = range(size)  # residues beyond the mechanism's own bound repeat its answers
 
-    def told(word: int, other: int) -> int:
+    def randomize_word(word: int, other: int) -> int:
         return mechanism.randomize(cell, ScriptedEntropy(word, other))
 
     def answers(word: int) -> list[int]:
-        return [told(word, other) for other in others]
+        return [randomize_word(word, other) for other in others]
 
     low, high = 0, 1 << 64
     kept = [cell] * size
@@ -89,9 +89,9 @@ def told_distribution(mechanism: RandomizedResponse, cell: int) -> list[Fraction
     chances = [Fraction(0)] * size
     chances[cell] += Fraction(low, 1 << 64)
     if low < 1 << 64:
-        period = size - 1 if told((1 << 64) - 1, size - 1) == told((1 << 64) - 1, 0) else size
+        period = size - 1 if randomize_word((1 << 64) - 1, size - 1) == randomize_word((1 << 64) - 1, 0) else size
         for other in range(period):
-            chances[told((1 << 64) - 1, other)] += (1 - Fraction(low, 1 << 64)) / period
+            chances[randomize_word((1 << 64) - 1, other)] += (1 - Fraction(low, 1 << 64)) / period
     return chances
 
 
@@ -105,7 +105,7 @@ def is_within(ratio: Fraction, epsilon: Fraction) -> bool:
 
 def is_private(mechanism: RandomizedResponse) -> bool:
     """Whether any two true cells give any told cell with likelihoods within e ** epsilon of each other."""
-    rows = [told_distribution(mechanism, cell) for cell in range(mechanism.cell_count)]
+    rows = [exact_distribution(mechanism, cell) for cell in range(mechanism.cell_count)]
     columns = list(zip(*rows, strict=True))
     if any(min(column) == 0 for column in columns):
         return False
@@ -119,7 +119,7 @@ def test_likelihood_ratio_of_any_two_cells_is_within_epsilon(cells: int, epsilon
     mechanism = RandomizedResponse(cells, epsilon)
     assert is_private(mechanism)
     for cell in range(cells):
-        row = told_distribution(mechanism, cell)
+        row = exact_distribution(mechanism, cell)
         assert sum(row) == 1
         assert row[cell] == mechanism.keep_probability
         assert all(row[other] == mechanism.other_probability for other in range(cells) if other != cell)
@@ -179,16 +179,18 @@ def test_covariance_matches_simulation() -> None:
     true = np.array([900, 0, 40, 300, 7])
     generator = np.random.default_rng(5)
     other = float(mechanism.other_probability)
-    told = np.zeros((200_000, 5), dtype=np.int64)
+    randomize_word = np.zeros((200_000, 5), dtype=np.int64)
     for cell, devices in enumerate(true):
         row = np.full(5, other)
         row[cell] = 1 - other * 4
-        told += generator.multinomial(devices, row, size=len(told))
+        randomize_word += generator.multinomial(devices, row, size=len(randomize_word))
     gap = float(mechanism.keep_probability) - other
-    simulated = np.cov(((told - true.sum() * other) / gap).T)
-    expected = np.mean([mechanism.covariance(counts) for counts in told[:2000]], axis=0)
+    simulated = np.cov(((randomize_word - true.sum() * other) / gap).T)
+    expected = np.mean([mechanism.covariance(counts) for counts in randomize_word[:2000]], axis=0)
     assert np.abs(simulated - expected).max() < 0.02 * expected.max()
-    assert np.allclose(np.mean([mechanism.estimate(counts) for counts in told[:20_000]], axis=0), true, atol=2)
+    assert np.allclose(
+        np.mean([mechanism.estimate(counts) for counts in randomize_word[:20_000]], axis=0), true, atol=2
+    )
 
 
 @settings(max_examples=60)

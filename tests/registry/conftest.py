@@ -20,7 +20,7 @@ def world(tmp_path: Path) -> RepositoryFixture:
 
 
 @pytest.fixture
-def published(world: RepositoryFixture) -> RepositoryFixture:
+def published_repository(world: RepositoryFixture) -> RepositoryFixture:
     """The same with language_id 1.0.0 and policy 1 of the app "messenger"."""
     world.push(world.package())
     world.tree.publish_policy("messenger", world.policy(1).to_bytes())

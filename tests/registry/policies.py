@@ -100,7 +100,7 @@ def policy(holdout: int = 0, **features: FeaturePolicy) -> Policy:
     )
 
 
-def everything() -> Policy:
+def make_full_policy() -> Policy:
     """A policy with a rollout, a compared one, layers over two features, audiences side by side and a holdout."""
 
     def part(first: int, count: int) -> Segment:

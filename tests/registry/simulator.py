@@ -41,7 +41,7 @@ class Repository:
     Attributes:
         roles: what each role signs at its next `publish`, by name.
         signers: who signs it.
-        served: bytes by path, "metadata/1.root.json" among them; a test may put others in their place.
+        serve: bytes by path, "metadata/1.root.json" among them; a test may put others in their place.
         requests: (role, version or None) of each request for metadata, in order.
         artifacts: paths of each request for a target, in order.
         has_hashes: snapshot and timestamp say digests and lengths of what they name.
@@ -136,9 +136,9 @@ class Repository:
             signed = self.roles[role]
             signed.version += bump
             if update and role == "snapshot":
-                signed.meta = {f"{name}.json": self._described(name) for name in self.delegated}
+                signed.meta = {f"{name}.json": self._describe(name) for name in self.delegated}
             if update and role == "timestamp":
-                signed.snapshot_meta = self._described("snapshot")
+                signed.snapshot_meta = self._describe("snapshot")
             metadata: Metadata[Any] = Metadata(signed)
             for signer in self.signers[role]:
                 metadata.sign(signer, append=True)
@@ -165,7 +165,7 @@ class Repository:
             self.artifacts.append(path)
         return self.served.get(path)
 
-    def _described(self, role: str) -> MetaFile:
+    def _describe(self, role: str) -> MetaFile:
         version = self.roles[role].version
         if not self.has_hashes:
             return MetaFile(version)
@@ -224,7 +224,7 @@ class Subject:
 
 
 @contextmanager
-def served(repository: Repository) -> Iterator[str]:
+def serve(repository: Repository) -> Iterator[str]:
     """Serve a repository on loopback; yields its address."""
     server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), partial(_Handler, repository))
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)

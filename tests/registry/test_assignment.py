@@ -27,7 +27,7 @@ from alcove.registry.policy import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.registry.policies import everything
+from tests.registry.policies import make_full_policy
 
 VECTORS = Path(__file__).parent / "vectors" / "assignment.json"
 
@@ -213,7 +213,7 @@ def test_unknown_feature_is_named() -> None:
     assert (caught.value.app, caught.value.feature) == ("messenger", "bandwidth")
 
 
-def compared(share: int, control: int) -> Policy:
+def make_compared_policy(share: int, control: int) -> Policy:
     """A policy with a rollout of 3.0.0 that has a control group and a task."""
     task = make_task(
         experiment_id="r1",
@@ -240,7 +240,7 @@ def compared(share: int, control: int) -> Policy:
 def test_control_of_a_rollout_stays_on_the_default_and_reports(share: int, control: int, device: int) -> None:
     """Treatment from bucket 0 up, control from the top down, the rest in no arm."""
     control = min(control, 10_000 - share)
-    document = compared(share, control)
+    document = make_compared_policy(share, control)
     rollout = document.features["language_id"].rollout
     assert rollout is not None
     answer = resolve(document, "language_id", secret(device))
@@ -258,7 +258,7 @@ def test_control_of_a_rollout_stays_on_the_default_and_reports(share: int, contr
 
 def test_halted_default_ends_the_comparison_of_a_rollout_not_the_rollout() -> None:
     """The treatment goes on in no arm; the control has nothing to run, like everybody else."""
-    document = compared(5000, 5000)
+    document = make_compared_policy(5000, 5000)
     halted = frozenset({ref("0.9.0").manifest_sha256})
     seen = set()
     for device in range(50):
@@ -281,7 +281,7 @@ def test_first_candidate_whose_audience_has_the_device_is_what_it_runs(device: i
         DeviceAttributes(device_class="phone", app_version="3.0", locale="en-GB"),
         DeviceAttributes(os="web", memory_mb=1024),
     )[kind]
-    document = everything()
+    document = make_full_policy()
     for feature, rules in document.features.items():
         halted = frozenset({rules.default.manifest_sha256}) if is_halted else frozenset()
         found = candidates(document, feature, secret(device), halted=halted)

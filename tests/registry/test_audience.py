@@ -56,7 +56,7 @@ def conditions(draw: st.DrawFn) -> Condition:
 lists = st.lists(conditions(), min_size=1, max_size=5)
 
 
-def written(parts: list[Condition]) -> str:
+def write_audience(parts: list[Condition]) -> str:
     """The text of a conjunction."""
     texts = []
     for name, sign, value in parts:
@@ -89,7 +89,7 @@ def devices(names: set[str]) -> list[dict[str, Any]]:
 def test_an_audience_holds_the_devices_that_meet_every_condition(parts: list[Condition]) -> None:
     """Against brute force over every device of a small world; an audience refused as empty holds none of them."""
     try:
-        audience = parse_audience(written(parts))
+        audience = parse_audience(write_audience(parts))
     except EmptyAudienceError:
         audience = None
     for values in devices({name for name, _, _ in parts}):
@@ -101,7 +101,7 @@ def test_an_audience_holds_the_devices_that_meet_every_condition(parts: list[Con
 def test_a_witness_is_in_its_audience(parts: list[Condition]) -> None:
     """No audience is empty (A2)."""
     try:
-        audience = parse_audience(written(parts))
+        audience = parse_audience(write_audience(parts))
     except EmptyAudienceError:
         return
     assert audience.matches(audience.witness())
@@ -114,12 +114,12 @@ def test_one_meaning_has_one_form(parts: list[Condition], random: Any) -> None:
     shuffled = [*parts, random.choice(parts)]
     random.shuffle(shuffled)
     try:
-        audience = parse_audience(written(parts))
+        audience = parse_audience(write_audience(parts))
     except EmptyAudienceError:
         with pytest.raises(EmptyAudienceError):
-            parse_audience(written(shuffled))
+            parse_audience(write_audience(shuffled))
         return
-    assert parse_audience(written(shuffled)) == audience
+    assert parse_audience(write_audience(shuffled)) == audience
     assert parse_audience(str(audience)) == audience
     assert Audience.from_json(audience.to_json()) == audience
 
@@ -128,7 +128,7 @@ def test_one_meaning_has_one_form(parts: list[Condition], random: Any) -> None:
 def test_audiences_of_the_same_devices_are_equal(one: list[Condition], other: list[Condition]) -> None:
     """If neither holds a device without the other, they are the same; so their forms are (A1)."""
     try:
-        first, second = parse_audience(written(one)), parse_audience(written(other))
+        first, second = parse_audience(write_audience(one)), parse_audience(write_audience(other))
     except EmptyAudienceError:
         return
     if first != second:
@@ -147,7 +147,7 @@ def edges(audience: Audience) -> list[DeviceAttributes]:
         if "low" in dir(constraint):
             low, high = constraint.low, constraint.high  # type: ignore[union-attr]
             numbers = [number for number in (low - 1, low, high - 1, high) if number >= 0]
-            candidates += [_number(name, number) for number in numbers if number < _bound(name)]
+            candidates += [_number(name, number) for number in numbers if number < _attribute_bound(name)]
         found += [DeviceAttributes(**(known | {name: value})) for value in candidates]
     return found
 
@@ -156,7 +156,7 @@ def _number(name: str, number: int) -> str | int:
     return app_version_text(number) if name == "app_version" else number
 
 
-def _bound(name: str) -> int:
+def _attribute_bound(name: str) -> int:
     return VERSION_NUMBERS if name == "app_version" else limits.MEMORY_MAX_MB + 1
 
 
@@ -164,7 +164,7 @@ def _bound(name: str) -> int:
 def test_overlap_means_that_a_device_is_in_both(one: list[Condition], other: list[Condition]) -> None:
     """`overlaps` is true exactly if there is a witness; a witness is in both; without one no device of the world is."""
     try:
-        first, second = parse_audience(written(one)), parse_audience(written(other))
+        first, second = parse_audience(write_audience(one)), parse_audience(write_audience(other))
     except EmptyAudienceError:
         return
     witness = overlap_witness(first, second)

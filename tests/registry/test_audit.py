@@ -15,11 +15,13 @@ from alcove.registry.testing import RepositoryFixture
 
 
 @pytest.fixture
-def full(published: RepositoryFixture) -> RepositoryFixture:
+def full(published_repository: RepositoryFixture) -> RepositoryFixture:
     """Two versions, a policy and a halt."""
-    published.push(published.package("2.0.0"))
-    published.tree.publish_halt("messenger", Halt(app="messenger", serial=1, frozen=("language_id",)).to_bytes())
-    return published
+    published_repository.push(published_repository.package("2.0.0"))
+    published_repository.tree.publish_halt(
+        "messenger", Halt(app="messenger", serial=1, frozen=("language_id",)).to_bytes()
+    )
+    return published_repository
 
 
 def test_sound_tree_is_proved_file_by_file(full: RepositoryFixture) -> None:

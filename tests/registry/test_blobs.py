@@ -55,13 +55,13 @@ def test_bytes_with_another_digest_store_nothing(store: ObjectBlobStore) -> None
 def test_stream_that_breaks_off_stores_nothing(store: ObjectBlobStore) -> None:
     """The source's own error comes through, and the upload can be repeated."""
 
-    def broken() -> Iterator[bytes]:
+    def raise_error() -> Iterator[bytes]:
         yield DATA[:8_000_000]
         msg = "peer went away"
         raise ConnectionResetError(msg)
 
     with pytest.raises((StorageError, ConnectionResetError), match="peer went away"):
-        store.put(NAME, broken())
+        store.put(NAME, raise_error())
     assert not store.has(NAME)
     store.put(NAME, DATA)
     assert store.get(NAME) == DATA
@@ -94,18 +94,18 @@ def test_rotten_blob_is_refused(tmp_path: Path) -> None:
 def test_stored_blobs_are_listed_and_removed(store: ObjectBlobStore) -> None:
     """Each with its size and date; what is put again is young again; removing twice is harmless."""
     small = hashlib.sha256(b"small").hexdigest()
-    assert list(store.stored()) == []
+    assert list(store.list_blobs()) == []
     store.put(NAME, DATA)
     store.put(small, b"small")
-    assert {(blob.sha256, blob.size_bytes) for blob in store.stored()} == {(NAME, len(DATA)), (small, 5)}
+    assert {(blob.sha256, blob.size_bytes) for blob in store.list_blobs()} == {(NAME, len(DATA)), (small, 5)}
     found = store.find(small)
     assert found is not None
-    assert found in list(store.stored())
+    assert found in list(store.list_blobs())
     assert abs(found.stored_at_s - time.time()) < 3600
     for _ in range(2):
         store.remove(small)
         assert store.find(small) is None
-    assert [blob.sha256 for blob in store.stored()] == [NAME]
+    assert [blob.sha256 for blob in store.list_blobs()] == [NAME]
     assert store.get(NAME) == DATA
 
 
@@ -126,7 +126,7 @@ def test_what_a_killed_put_left_is_no_blob_and_is_removed(tmp_path: Path) -> Non
     store.put(NAME, DATA)
     for name in (f"{NAME}#1", f"{'0' * 64}#23", "README"):
         (tmp_path / name).write_bytes(b"half")
-    assert [blob.sha256 for blob in store.stored()] == [NAME]
+    assert [blob.sha256 for blob in store.list_blobs()] == [NAME]
     assert store.remove_remains(int(time.time()) - 3600) == 0
     assert store.remove_remains(int(time.time()) + 3600) == 2
     assert {path.name for path in tmp_path.iterdir()} == {NAME, "README"}
@@ -142,7 +142,7 @@ def test_remote_store_that_refuses_or_is_gone_is_named(s3: S3Server, monkeypatch
             lambda store: store.put(NAME, DATA[:10]),
             lambda store: store.put(NAME, DATA),
             lambda store: store.get(NAME),
-            lambda store: list(store.stored()),
+            lambda store: list(store.list_blobs()),
         ):
             with pytest.raises((StorageError, MissingTargetError, IntegrityError)) as caught:
                 call(store)

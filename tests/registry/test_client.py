@@ -28,12 +28,12 @@ def read_everything(client: RepositoryClient, version: str = "1.0.0") -> None:
     client.manifest("language_id", version)
 
 
-def test_device_reads_what_was_published(published: RepositoryFixture) -> None:
+def test_device_reads_what_was_published(published_repository: RepositoryFixture) -> None:
     """Policy, manifest, and an empty halt where none was published."""
-    client = published.client()
+    client = published_repository.client()
     client.refresh()
-    assert client.policy("messenger") == published.policy(1)
-    assert client.manifest("language_id", "1.0.0") == published.package().manifest
+    assert client.policy("messenger") == published_repository.policy(1)
+    assert client.manifest("language_id", "1.0.0") == published_repository.package().manifest
     assert client.halt("messenger") == Halt(app="messenger", serial=0)
     with pytest.raises(MissingTargetError) as caught:
         client.manifest("language_id", "9.9.9")
@@ -42,44 +42,46 @@ def test_device_reads_what_was_published(published: RepositoryFixture) -> None:
         client.policy("keyboard")
 
 
-def test_second_check_in_moves_only_the_timestamp(published: RepositoryFixture) -> None:
+def test_second_check_in_moves_only_the_timestamp(published_repository: RepositoryFixture) -> None:
     """Nothing is fetched twice, also by another process on the same folder."""
-    client = published.client()
+    client = published_repository.client()
     client.policy("messenger")
     client.manifest("language_id", "1.0.0")
-    published.fetcher.requests.clear()
-    again = published.client()
-    assert again.policy("messenger") == published.policy(1)
+    published_repository.fetcher.requests.clear()
+    again = published_repository.client()
+    assert again.policy("messenger") == published_repository.policy(1)
     again.manifest("language_id", "1.0.0")
-    assert published.fetcher.requests == ["metadata/2.root.json", TIMESTAMP]
+    assert published_repository.fetcher.requests == ["metadata/2.root.json", TIMESTAMP]
 
 
-def test_devices_ask_for_the_same_paths_whatever_they_are(published: RepositoryFixture) -> None:
+def test_devices_ask_for_the_same_paths_whatever_they_are(published_repository: RepositoryFixture) -> None:
     """A request trace tells nothing about the device."""
     traces = []
     for name in ("one", "two"):
-        published.fetcher.requests.clear()
-        client = published.client(name)
+        published_repository.fetcher.requests.clear()
+        client = published_repository.client(name)
         client.policy("messenger")
         client.manifest("language_id", "1.0.0")
-        traces.append(list(published.fetcher.requests))
+        traces.append(list(published_repository.fetcher.requests))
     assert traces[0] == traces[1]
 
 
-def test_stored_documents_answer_without_a_request(published: RepositoryFixture) -> None:
+def test_stored_documents_answer_without_a_request(published_repository: RepositoryFixture) -> None:
     """What was accepted last, also in the next process; None before that and after damage."""
-    assert published.client().read_stored_policy("messenger") is None
-    published.tree.publish_halt("messenger", Halt(app="messenger", serial=3, frozen=("language_id",)).to_bytes())
-    client = published.client()
+    assert published_repository.client().read_stored_policy("messenger") is None
+    published_repository.tree.publish_halt(
+        "messenger", Halt(app="messenger", serial=3, frozen=("language_id",)).to_bytes()
+    )
+    client = published_repository.client()
     client.policy("messenger")
     client.halt("messenger")
-    published.fetcher.failing = ConnectionError("no network")
-    offline = published.client()
-    assert offline.read_stored_policy("messenger") == published.policy(1)
+    published_repository.fetcher.failing = ConnectionError("no network")
+    offline = published_repository.client()
+    assert offline.read_stored_policy("messenger") == published_repository.policy(1)
     stored = offline.read_stored_halt("messenger")
     assert stored is not None
     assert stored.serial == 3
-    for path in (published.folder / "device" / "documents").iterdir():
+    for path in (published_repository.folder / "device" / "documents").iterdir():
         path.write_bytes(path.read_bytes()[:-1])
     assert offline.read_stored_policy("messenger") is None
     assert offline.read_stored_halt("messenger") is None
@@ -87,7 +89,7 @@ def test_stored_documents_answer_without_a_request(published: RepositoryFixture)
 
 @pytest.mark.parametrize("role", ["root", "timestamp", "snapshot", "targets", "policy", "team-text"])
 def test_expired_role_is_named(
-    published: RepositoryFixture, role: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    published_repository: RepositoryFixture, role: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Each role in turn is the only one that has expired."""
     lifetimes = dict.fromkeys(layout.LIFETIMES_S, 1000 * DAY_S) | ({role: 2 * DAY_S} if role != "team-text" else {})
@@ -108,31 +110,33 @@ def test_expired_role_is_named(
         assert not world.tree.check().is_sound
 
 
-def test_expired_timestamp_stays_expired_but_a_newer_one_is_judged_anew(published: RepositoryFixture) -> None:
+def test_expired_timestamp_stays_expired_but_a_newer_one_is_judged_anew(
+    published_repository: RepositoryFixture,
+) -> None:
     """Turning the clock back revives nothing."""
-    client = published.client()
+    client = published_repository.client()
     client.refresh()
-    published.clock.time_s += DAY_S
+    published_repository.clock.time_s += DAY_S
     with pytest.raises(ExpiredMetadataError) as caught:
         client.refresh()
-    assert (caught.value.role, caught.value.expired_at_s) == ("timestamp", published.clock.time_s)
-    published.clock.time_s -= DAY_S // 2
-    for again in (client, published.client()):
+    assert (caught.value.role, caught.value.expired_at_s) == ("timestamp", published_repository.clock.time_s)
+    published_repository.clock.time_s -= DAY_S // 2
+    for again in (client, published_repository.client()):
         with pytest.raises(ExpiredMetadataError) as caught:
             again.policy("messenger")
         assert caught.value.role == "timestamp"
-    published.client("another device").refresh()
-    published.clock.time_s += 60
-    published.tree.refresh()
+    published_repository.client("another device").refresh()
+    published_repository.clock.time_s += 60
+    published_repository.tree.refresh()
     client.refresh()
     assert client.policy("messenger").serial == 1
 
 
 @pytest.mark.parametrize("jump_s", [10 * 365 * DAY_S, 2 * DAY_S, -10 * 365 * DAY_S])
-def test_one_jump_of_the_clock_bricks_nothing(published: RepositoryFixture, jump_s: int) -> None:
+def test_one_jump_of_the_clock_bricks_nothing(published_repository: RepositoryFixture, jump_s: int) -> None:
     """A wrong clock for one check-in; right again, the device follows the next timestamp."""
-    clock = ManualClock(published.clock.now_s())
-    client = published.client(clock=clock)
+    clock = ManualClock(published_repository.clock.now_s())
+    client = published_repository.client(clock=clock)
     client.refresh()
     clock.time_s += jump_s
     if jump_s > 0:
@@ -140,25 +144,25 @@ def test_one_jump_of_the_clock_bricks_nothing(published: RepositoryFixture, jump
             client.refresh()
     else:
         client.refresh()
-    published.clock.time_s += DAY_S // 2 + 1
-    clock.time_s = published.clock.time_s
-    published.tree.refresh()
+    published_repository.clock.time_s += DAY_S // 2 + 1
+    clock.time_s = published_repository.clock.time_s
+    published_repository.tree.refresh()
     client.refresh()
     assert client.policy("messenger").serial == 1
 
 
-def test_damaged_verdict_is_no_verdict(published: RepositoryFixture) -> None:
+def test_damaged_verdict_is_no_verdict(published_repository: RepositoryFixture) -> None:
     """Garbage in the file blocks nothing."""
     for garbage in (b"", b"{", b'{"timestamp":"x"}', b"[]", b'{"timestamp":null}', b"x" * 500):
-        client = published.client()
+        client = published_repository.client()
         client.refresh()
-        (published.folder / "device" / "expired.json").write_bytes(garbage)
+        (published_repository.folder / "device" / "expired.json").write_bytes(garbage)
         client.refresh()
 
 
-def test_weather_is_a_fetch_error_and_what_was_known_stands(published: RepositoryFixture) -> None:
+def test_weather_is_a_fetch_error_and_what_was_known_stands(published_repository: RepositoryFixture) -> None:
     """HTTP errors, broken transfers, anything a fetcher may raise: before and in the middle of a transfer."""
-    client = published.client()
+    client = published_repository.client()
     client.policy("messenger")
     for error in (
         ConnectionResetError("gone"),
@@ -166,28 +170,28 @@ def test_weather_is_a_fetch_error_and_what_was_known_stands(published: Repositor
         RuntimeError("strange"),
         DownloadHTTPError("no", 500),
     ):
-        published.fetcher.failing = error
-        for again in (client, published.client("new")):
+        published_repository.fetcher.failing = error
+        for again in (client, published_repository.client("new")):
             with pytest.raises(FetchError) as caught:
                 again.refresh()
             assert caught.value.status == (500 if isinstance(error, DownloadHTTPError) else None)
-        assert published.client().read_stored_policy("messenger") == published.policy(1)
-    published.fetcher.failing = None
-    published.fetcher.replaced[TIMESTAMP] = None
+        assert published_repository.client().read_stored_policy("messenger") == published_repository.policy(1)
+    published_repository.fetcher.failing = None
+    published_repository.fetcher.replaced[TIMESTAMP] = None
     with pytest.raises(FetchError) as caught:
         client.refresh()
     assert caught.value.status == 404
-    published.fetcher.replaced.clear()
+    published_repository.fetcher.replaced.clear()
     assert client.policy("messenger").serial == 1
 
 
-def test_damaged_cache_is_fetched_again(published: RepositoryFixture) -> None:
+def test_damaged_cache_is_fetched_again(published_repository: RepositoryFixture) -> None:
     """Each stored file truncated, garbled or deleted."""
-    client = published.client()
+    client = published_repository.client()
     client.policy("messenger")
     client.manifest("language_id", "1.0.0")
     client.halt("messenger")
-    files = [path for path in (published.folder / "device").rglob("*.json") if not path.is_symlink()]
+    files = [path for path in (published_repository.folder / "device").rglob("*.json") if not path.is_symlink()]
     assert len(files) >= 8
     for path in files:
         whole = path.read_bytes()
@@ -196,52 +200,52 @@ def test_damaged_cache_is_fetched_again(published: RepositoryFixture) -> None:
                 path.unlink()
             else:
                 path.write_bytes(damage)
-            again = published.client()
+            again = published_repository.client()
             assert again.policy("messenger").serial == 1
             assert again.manifest("language_id", "1.0.0").version == "1.0.0"
             again.halt("messenger")
 
 
-def test_folder_that_cannot_be_written_is_a_storage_error(published: RepositoryFixture) -> None:
+def test_folder_that_cannot_be_written_is_a_storage_error(published_repository: RepositoryFixture) -> None:
     """A file stands where the folder should be."""
-    (published.folder / "blocked").write_bytes(b"")
+    (published_repository.folder / "blocked").write_bytes(b"")
     with pytest.raises(StorageError):
-        published.client("blocked").refresh()
-    client = published.client("half blocked")
+        published_repository.client("blocked").refresh()
+    client = published_repository.client("half blocked")
     client.refresh()
-    (published.folder / "half blocked" / "documents").write_bytes(b"")
+    (published_repository.folder / "half blocked" / "documents").write_bytes(b"")
     with pytest.raises(StorageError):
         client.policy("messenger")
 
 
-def test_rotated_root_is_followed_and_remembered(published: RepositoryFixture) -> None:
+def test_rotated_root_is_followed_and_remembered(published_repository: RepositoryFixture) -> None:
     """Root 2 names a new timestamp key; signed by root 1, the device follows, the old key is refused."""
     from alcove.registry._tuf import CryptoSigner, Root
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    client = published.client()
+    client = published_repository.client()
     client.refresh()
-    root: Metadata[Root] = Metadata.from_bytes(published.tree.root_bytes())
+    root: Metadata[Root] = Metadata.from_bytes(published_repository.tree.root_bytes())
     new_key = CryptoSigner(Ed25519PrivateKey.generate())
-    root.signed.revoke_key(published.keys.online.timestamp.public_key.keyid, "timestamp")
+    root.signed.revoke_key(published_repository.keys.online.timestamp.public_key.keyid, "timestamp")
     root.signed.add_key(new_key.public_key, "timestamp")
     root.signed.version = 2
-    root.sign(published.keys.root)
-    (published.tree.folder / "metadata" / "2.root.json").write_bytes(root.to_bytes())
+    root.sign(published_repository.keys.root)
+    (published_repository.tree.folder / "metadata" / "2.root.json").write_bytes(root.to_bytes())
     with pytest.raises(SignatureError):
         client.refresh()
-    timestamp: Metadata[Timestamp] = Metadata.from_bytes((published.tree.folder / TIMESTAMP).read_bytes())
+    timestamp: Metadata[Timestamp] = Metadata.from_bytes((published_repository.tree.folder / TIMESTAMP).read_bytes())
     timestamp.signed.version += 1
     timestamp.sign(new_key)
-    (published.tree.folder / TIMESTAMP).write_bytes(timestamp.to_bytes())
+    (published_repository.tree.folder / TIMESTAMP).write_bytes(timestamp.to_bytes())
     client.refresh()
     assert client.policy("messenger").serial == 1
-    assert published.tree.check().is_sound
-    assert json.loads(published.tree.root_bytes())["signed"]["version"] == 2
+    assert published_repository.tree.check().is_sound
+    assert json.loads(published_repository.tree.root_bytes())["signed"]["version"] == 2
 
 
-def test_policy_below_nothing_signed_still_reads(published: RepositoryFixture) -> None:
+def test_policy_below_nothing_signed_still_reads(published_repository: RepositoryFixture) -> None:
     """A policy of no feature is a policy: every feature stays on its baseline."""
-    published.tree.publish_policy("messenger", Policy(app="messenger", serial=2, features={}).to_bytes())
-    assert published.client().policy("messenger").features == {}
+    published_repository.tree.publish_policy("messenger", Policy(app="messenger", serial=2, features={}).to_bytes())
+    assert published_repository.client().policy("messenger").features == {}
     assert FeaturePolicy.model_fields.keys() >= {"min_version", "default"}

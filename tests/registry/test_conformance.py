@@ -18,7 +18,7 @@ import pytest
 from alcove.registry._tuf import CryptoSigner, Key, Metadata, MetaFile, Timestamp
 
 from tests.registry import conformance_client
-from tests.registry.simulator import DAY_S, TOP, Repository, Subject, served
+from tests.registry.simulator import DAY_S, TOP, Repository, Subject, serve
 
 FRESH = dict.fromkeys(TOP, 1)
 
@@ -32,7 +32,7 @@ def repository() -> Repository:
 @pytest.fixture
 def client(repository: Repository, tmp_path: Path) -> Iterator[Subject]:
     """A client that began with the repository's first root."""
-    with served(repository) as url:
+    with serve(repository) as url:
         subject = Subject(tmp_path, url, repository)
         assert subject.init() == 0
         yield subject
@@ -67,7 +67,7 @@ def test_initial_root_that_is_wrong_asks_for_nothing(damage: str, repository: Re
     elif damage == "another signature":
         root["signatures"][0]["sig"] = "ab" * 64
     data = b"{" if damage == "no JSON" else json.dumps(root).encode()
-    with served(repository) as url:
+    with serve(repository) as url:
         subject = Subject(tmp_path, url, repository)
         subject.init(data)
         assert subject.refresh() == 1
@@ -425,7 +425,7 @@ def test_root_rotation_needs_the_old_keys_and_the_new_ones(name: str, repository
         trusted = [keys[int(number)] for number in version.keys]
         repository.set_keys("root", trusted, version.threshold, [keys[int(number)] for number in version.signers])
         repository.publish("root")
-    with served(repository) as url:
+    with serve(repository) as url:
         subject = Subject(tmp_path, url, repository)
         subject.init()
         taken = [version.is_taken for version in ROOTS[name]].count(True)

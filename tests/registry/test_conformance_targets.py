@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from alcove.registry._tuf import Key
 
-from tests.registry.simulator import DAY_S, Repository, Subject, served
+from tests.registry.simulator import DAY_S, Repository, Subject, serve
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def repository() -> Repository:
 @pytest.fixture
 def client(repository: Repository, tmp_path: Path) -> Iterator[Subject]:
     """A client that began with the repository's first root."""
-    with served(repository) as url:
+    with serve(repository) as url:
         subject = Subject(tmp_path, url, repository)
         assert subject.init() == 0
         yield subject

@@ -57,77 +57,77 @@ def each_failure(
     assert fail_at >= steps_at_least
 
 
-def test_version_killed_at_any_step_is_published_by_repeating(published: RepositoryFixture) -> None:
+def test_version_killed_at_any_step_is_published_by_repeating(published_repository: RepositoryFixture) -> None:
     """Manifest, team metadata, snapshot, timestamp: four steps each."""
-    package = published.package("2.0.0")
-    published.upload(package)
-    signed = published.sign(package)
+    package = published_repository.package("2.0.0")
+    published_repository.upload(package)
+    signed = published_repository.sign(package)
     each_failure(
-        published,
-        lambda disk: push(published, disk, package, signed),
-        lambda: published.tree.versions("language_id"),
+        published_repository,
+        lambda disk: push(published_repository, disk, package, signed),
+        lambda: published_repository.tree.versions("language_id"),
         16,
     )
 
 
-def test_policy_killed_at_any_step_is_published_by_repeating(published: RepositoryFixture) -> None:
+def test_policy_killed_at_any_step_is_published_by_repeating(published_repository: RepositoryFixture) -> None:
     """A client sees serial 1 or serial 2, never anything between."""
-    data = published.policy(2).to_bytes()
+    data = published_repository.policy(2).to_bytes()
     each_failure(
-        published,
-        lambda disk: on(published, disk).publish_policy("messenger", data),
-        lambda: published.tree.policy("messenger"),
+        published_repository,
+        lambda disk: on(published_repository, disk).publish_policy("messenger", data),
+        lambda: published_repository.tree.policy("messenger"),
         16,
     )
 
 
-def test_halt_killed_at_any_step_is_published_by_repeating(published: RepositoryFixture) -> None:
+def test_halt_killed_at_any_step_is_published_by_repeating(published_repository: RepositoryFixture) -> None:
     """No halt, or the whole halt."""
     data = Halt(app="messenger", serial=1, frozen=("language_id",)).to_bytes()
     each_failure(
-        published,
-        lambda disk: on(published, disk).publish_halt("messenger", data),
-        lambda: published.tree.halt("messenger"),
+        published_repository,
+        lambda disk: on(published_repository, disk).publish_halt("messenger", data),
+        lambda: published_repository.tree.halt("messenger"),
         16,
     )
 
 
-def test_refresh_killed_at_any_step_is_completed_by_repeating(published: RepositoryFixture) -> None:
+def test_refresh_killed_at_any_step_is_completed_by_repeating(published_repository: RepositoryFixture) -> None:
     """Policy, halt, snapshot and timestamp signed anew."""
-    published.clock.time_s += 3600
-    published.tree.refresh()
-    later_s = published.clock.time_s + 16 * 86_400
+    published_repository.clock.time_s += 3600
+    published_repository.tree.refresh()
+    later_s = published_repository.clock.time_s + 16 * 86_400
 
     def refresh(disk: FailingDisk) -> None:
-        now_s, published.clock.time_s = published.clock.time_s, later_s
+        now_s, published_repository.clock.time_s = published_repository.clock.time_s, later_s
         try:
-            on(published, disk).refresh()
+            on(published_repository, disk).refresh()
         finally:
-            published.clock.time_s = now_s
+            published_repository.clock.time_s = now_s
 
-    each_failure(published, refresh, lambda: published.tree.state().roles["policy"].version, 16)
+    each_failure(published_repository, refresh, lambda: published_repository.tree.state().roles["policy"].version, 16)
 
 
-def test_failed_publication_leaves_the_tree_open_to_another(published: RepositoryFixture) -> None:
+def test_failed_publication_leaves_the_tree_open_to_another(published_repository: RepositoryFixture) -> None:
     """Half of version 2.0.0 is on the disk; 3.0.0 goes in instead, and then 2.0.0 after all."""
-    first, second = published.package("2.0.0"), published.package("3.0.0")
+    first, second = published_repository.package("2.0.0"), published_repository.package("3.0.0")
     for package in (first, second):
-        published.upload(package)
-    signed = published.sign(first)
+        published_repository.upload(package)
+    signed = published_repository.sign(first)
     for fail_at in range(16):
         with pytest.raises(StorageError):
-            push(published, FailingDisk(fail_at), first, signed)
-        if published.tree.team_metadata("text") == signed:
+            push(published_repository, FailingDisk(fail_at), first, signed)
+        if published_repository.tree.team_metadata("text") == signed:
             break
-        assert [ref.version for ref in published.tree.versions("language_id")] == ["1.0.0"]
+        assert [ref.version for ref in published_repository.tree.versions("language_id")] == ["1.0.0"]
     else:
         fail_at = 16
     # The last step fails after the timestamp was replaced: published, though the writer was told otherwise.
     assert fail_at == 15
-    published.push(second)
-    published.push(first)
-    assert [ref.version for ref in published.tree.versions("language_id")] == ["1.0.0", "2.0.0", "3.0.0"]
-    assert published.client().manifest("language_id", "3.0.0") == second.manifest
+    published_repository.push(second)
+    published_repository.push(first)
+    assert [ref.version for ref in published_repository.tree.versions("language_id")] == ["1.0.0", "2.0.0", "3.0.0"]
+    assert published_repository.client().manifest("language_id", "3.0.0") == second.manifest
 
 
 def test_ceremony_killed_at_any_step_can_be_repeated(world: RepositoryFixture, tmp_path: Path) -> None:
@@ -167,25 +167,27 @@ def test_package_folder_killed_at_any_step_has_no_manifest_or_everything(
         verify_package(read_package(folder), verifier=FakeVerifier())
 
 
-def test_device_whose_disk_fails_keeps_what_it_had(published: RepositoryFixture) -> None:
+def test_device_whose_disk_fails_keeps_what_it_had(published_repository: RepositoryFixture) -> None:
     """Every step of storing a policy and a manifest fails in turn; the next check-in completes."""
-    published.client().policy("messenger")
-    published.push(published.package("2.0.0"))
-    published.tree.publish_policy("messenger", published.policy(2, "2.0.0").to_bytes())
-    shutil.copytree(published.folder / "device", published.folder / "device before")
+    published_repository.client().policy("messenger")
+    published_repository.push(published_repository.package("2.0.0"))
+    published_repository.tree.publish_policy("messenger", published_repository.policy(2, "2.0.0").to_bytes())
+    shutil.copytree(published_repository.folder / "device", published_repository.folder / "device before")
     for fail_at in range(4):  # folder, write, rename, sync
-        shutil.rmtree(published.folder / "device")
-        shutil.copytree(published.folder / "device before", published.folder / "device", symlinks=True)
-        device = published.client()
+        shutil.rmtree(published_repository.folder / "device")
+        shutil.copytree(
+            published_repository.folder / "device before", published_repository.folder / "device", symlinks=True
+        )
+        device = published_repository.client()
         device._files = FailingDisk(fail_at)
         with pytest.raises(StorageError, match="on purpose"):
             device.policy("messenger")
         device._files = FailingDisk(fail_at)
         with pytest.raises(StorageError, match="on purpose"):
             device.manifest("language_id", "2.0.0")
-        stored = published.client().read_stored_policy("messenger")
+        stored = published_repository.client().read_stored_policy("messenger")
         assert stored is not None
         assert stored.serial == (2 if fail_at == 3 else 1)
-        again = published.client()
+        again = published_repository.client()
         assert again.policy("messenger").serial == 2
         assert again.manifest("language_id", "2.0.0").version == "2.0.0"

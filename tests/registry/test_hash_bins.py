@@ -234,7 +234,7 @@ def wrong_bin(owner: Metadata[Targets], parts: dict[str, Metadata[Targets]]) -> 
     parts["bin-text-1"].signed.targets[path] = target
 
 
-def dropped(owner: Metadata[Targets], parts: dict[str, Metadata[Targets]]) -> None:
+def drop_version(owner: Metadata[Targets], parts: dict[str, Metadata[Targets]]) -> None:
     """A version that is in no bin."""
     parts["bin-text-0"].signed.targets.popitem()
 
@@ -265,7 +265,7 @@ def named_roles(owner: Metadata[Targets], parts: dict[str, Metadata[Targets]]) -
     owner.signed.delegations = Delegations(keys=owner.signed.delegations.keys, roles={})
 
 
-def jumped(owner: Metadata[Targets], parts: dict[str, Metadata[Targets]]) -> None:
+def jump_number(owner: Metadata[Targets], parts: dict[str, Metadata[Targets]]) -> None:
     """A bin that begins at 2."""
     parts["bin-text-0"].signed.version = 2
 
@@ -283,12 +283,12 @@ def other_team(owner: Metadata[Targets], parts: dict[str, Metadata[Targets]]) ->
         (too_many, RegistryError),
         (missing_bin, PublishError),
         (wrong_bin, PublishError),
-        (dropped, PublishError),
+        (drop_version, PublishError),
         (beside, PublishError),
         (delegating_bin, PublishError),
         (strange_key, PublishError),
         (named_roles, PublishError),
-        (jumped, StaleMetadataError),
+        (jump_number, StaleMetadataError),
         (other_team, DocumentError),
     ],
 )
@@ -369,38 +369,42 @@ def test_two_members_at_once_meet_only_in_the_same_bin(spread: RepositoryFixture
         assert spread.client().manifest("language_id", version).version == version
 
 
-def test_members_with_keys_of_their_own_sign_on_top_of_each_other(published: RepositoryFixture) -> None:
+def test_members_with_keys_of_their_own_sign_on_top_of_each_other(published_repository: RepositoryFixture) -> None:
     """Two keys, either of which signs; both sign on the same metadata, and the second has to sign again."""
     other = CryptoSigner(Ed25519PrivateKey.generate())
-    first = published.keys.teams["text"]
-    draft = Draft(published.tree.state(), now_s=published.clock.now_s())
+    first = published_repository.keys.teams["text"]
+    draft = Draft(published_repository.tree.state(), now_s=published_repository.clock.now_s())
     draft.rotate("team-text", add=[other.public_key])
     change = draft.draft()
-    for signer in (published.keys.targets, first):
+    for signer in (published_repository.keys.targets, first):
         change, _ = change.sign(signer)
-    published.tree.accept_change(change, published.keys.online)
-    expires_s = published.clock.now_s() + YEAR_S
-    packages = [published.package("2.0.0"), published.package("3.0.0")]
+    published_repository.tree.accept_request(change, published_repository.keys.online)
+    expires_s = published_repository.clock.now_s() + YEAR_S
+    packages = [published_repository.package("2.0.0"), published_repository.package("3.0.0")]
     for package in packages:
-        published.upload(package)
-    current = published.tree.team_metadata("text")
+        published_repository.upload(package)
+    current = published_repository.tree.team_metadata("text")
     members = [(first, other), (other, first)]
     signed = [
         sign_version(current, package.manifest, mine, expires_s, colleagues=[theirs.public_key])
         for package, (mine, theirs) in zip(packages, members, strict=True)
     ]
     documents = [{package.manifest.path: package.manifest.to_bytes()} for package in packages]
-    published.tree.accept_team_metadata(signed[0], documents[0])
+    published_repository.tree.accept_team_metadata(signed[0], documents[0])
     with pytest.raises((StaleMetadataError, PublishError)):
-        published.tree.accept_team_metadata(signed[1], documents[1])
+        published_repository.tree.accept_team_metadata(signed[1], documents[1])
     with pytest.raises(SignatureError):
-        sign_version(published.tree.team_metadata("text"), packages[1].manifest, other, expires_s)
+        sign_version(published_repository.tree.team_metadata("text"), packages[1].manifest, other, expires_s)
     again = sign_version(
-        published.tree.team_metadata("text"), packages[1].manifest, other, expires_s, colleagues=[first.public_key]
+        published_repository.tree.team_metadata("text"),
+        packages[1].manifest,
+        other,
+        expires_s,
+        colleagues=[first.public_key],
     )
-    published.tree.accept_team_metadata(again, documents[1])
-    assert [ref.version for ref in published.tree.versions("language_id")] == ["1.0.0", "2.0.0", "3.0.0"]
-    assert published.client().manifest("language_id", "3.0.0") == packages[1].manifest
+    published_repository.tree.accept_team_metadata(again, documents[1])
+    assert [ref.version for ref in published_repository.tree.versions("language_id")] == ["1.0.0", "2.0.0", "3.0.0"]
+    assert published_repository.client().manifest("language_id", "3.0.0") == packages[1].manifest
 
 
 def test_key_of_a_team_with_bins_is_replaced(spread: RepositoryFixture) -> None:
@@ -414,7 +418,7 @@ def test_key_of_a_team_with_bins_is_replaced(spread: RepositoryFixture) -> None:
     assert set(change.roles) == {"targets", "team-text", *bins(spread)}
     for signer in (spread.keys.targets, new):
         change, _ = SigningRequest.parse(change.to_bytes()).sign(signer)
-    spread.tree.accept_change(change, spread.keys.online)
+    spread.tree.accept_request(change, spread.keys.online)
     package = spread.package("3.0.0")
     with pytest.raises(SignatureError):
         spread.push(package)
@@ -456,7 +460,7 @@ def test_bins_warn_before_they_expire_and_are_renewed_with_the_team(spread: Repo
     draft = Draft(spread.tree.state(), now_s=spread.clock.now_s())
     draft.renew("team-text")
     change, _ = draft.draft().sign(spread.keys.teams["text"])
-    spread.tree.accept_change(change, spread.keys.online)
+    spread.tree.accept_request(change, spread.keys.online)
     assert not {"team-text", *bins(spread)} & spread.tree.refresh().expiring.keys()
     spread.clock.time_s += 200 * 86_400
     spread.push(spread.package("3.0.0"))

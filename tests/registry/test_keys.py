@@ -92,14 +92,14 @@ def test_interrupted_ceremony_leaves_no_keys_and_can_be_repeated(
     for fail_at in range(len(FILES)):
         count = 0
 
-        def failing(descriptor: int, limit: int = fail_at) -> None:
+        def fail(descriptor: int, limit: int = fail_at) -> None:
             nonlocal count
             count += 1
             if count > limit:
                 raise OSError(28, "No space left on device")
             real(descriptor)
 
-        monkeypatch.setattr(os, "fsync", failing)
+        monkeypatch.setattr(os, "fsync", fail)
         with pytest.raises(KeyFileError, match="No space"):
             create_keys(tmp_path / "keys", teams=TEAMS)
         assert not (tmp_path / "keys").exists()

@@ -16,7 +16,7 @@ from tests.registry.test_rotation import (
     online_with,
     read_everything,
     replacement,
-    signed,
+    sign_by,
     signer_of,
     signers_of_replacement,
 )
@@ -39,7 +39,7 @@ class KillingDisk(FailingDisk):
         super()._step(path)
 
 
-def ended_by(work: Callable[[], None]) -> int:
+def run_until_killed(work: Callable[[], None]) -> int:
     """Do something in a process of its own; return the signal that ended it, 0 where it came to its end.
 
     Raises:
@@ -59,32 +59,34 @@ def ended_by(work: Callable[[], None]) -> int:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_kill_at_every_disk_call_of_a_rotation(published: RepositoryFixture, role: str) -> None:
+def test_kill_at_every_disk_call_of_a_rotation(published_repository: RepositoryFixture, role: str) -> None:
     """Devices old and new read everything at once; repeating completes it, whatever was half-written."""
     new = new_signer()
-    change = signed(replacement(published, role, new), *signers_of_replacement(published, role, new))
-    keys, old = online_with(published, role, new), [signer_of(published, role)]
-    origin, folder = published.folder / "origin", published.tree.folder
+    change = sign_by(
+        replacement(published_repository, role, new), *signers_of_replacement(published_repository, role, new)
+    )
+    keys, old = online_with(published_repository, role, new), [signer_of(published_repository, role)]
+    origin, folder = published_repository.folder / "origin", published_repository.tree.folder
     shutil.copytree(folder, origin)
-    read_everything(published, "known")
+    read_everything(published_repository, "known")
     kills = 0
     while True:
         shutil.rmtree(folder)
         shutil.copytree(origin, folder)
         device = f"device {kills}"
-        shutil.copytree(published.folder / "known", published.folder / device, symlinks=True)
-        tree = Repository(folder, clock=published.clock, files=KillingDisk(kills))
-        if not ended_by(lambda tree=tree: tree.accept_change(change, keys, old_keys=old)):  # type: ignore[misc]
+        shutil.copytree(published_repository.folder / "known", published_repository.folder / device, symlinks=True)
+        tree = Repository(folder, clock=published_repository.clock, files=KillingDisk(kills))
+        if not run_until_killed(lambda tree=tree: tree.accept_request(change, keys, old_keys=old)):  # type: ignore[misc]
             break
         for name in (device, f"new {device}"):
-            client = published.client(name)
+            client = published_repository.client(name)
             client.policy("messenger")
             client.manifest("language_id", "1.0.0")
-        completed = Repository(folder, clock=published.clock)
-        completed.accept_change(change, keys, old_keys=old)
+        completed = Repository(folder, clock=published_repository.clock)
+        completed.accept_request(change, keys, old_keys=old)
         assert completed.check().is_sound
         assert not [path for path in folder.rglob("*") if path.suffix == ".tmp"]
-        read_everything(published, device)
+        read_everything(published_repository, device)
         kills += 1
     assert kills >= 4
-    assert Repository(folder, clock=published.clock).check().is_sound
+    assert Repository(folder, clock=published_repository.clock).check().is_sound

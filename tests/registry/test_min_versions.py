@@ -23,10 +23,10 @@ def floor(world: RepositoryFixture, min_version: str, *, team: str = "text", fea
 
 
 @pytest.fixture
-def two(published: RepositoryFixture) -> RepositoryFixture:
+def two(published_repository: RepositoryFixture) -> RepositoryFixture:
     """Versions 1.0.0 and 2.0.0; policy 1 runs 1.0.0."""
-    published.push(published.package("2.0.0"))
-    return published
+    published_repository.push(published_repository.package("2.0.0"))
+    return published_repository
 
 
 def test_device_refuses_a_version_below_the_floor(two: RepositoryFixture) -> None:

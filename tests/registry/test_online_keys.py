@@ -112,7 +112,9 @@ def publish_all(world: RepositoryFixture, tree: Repository, number: int) -> None
 
 
 @pytest.mark.parametrize("scheme", ["file", "file2"])
-def test_keys_in_files_elsewhere_sign_as_those_beside(published: RepositoryFixture, folder: Path, scheme: str) -> None:
+def test_keys_in_files_elsewhere_sign_as_those_beside(
+    published_repository: RepositoryFixture, folder: Path, scheme: str
+) -> None:
     """All four; they are the same keys, devices read what they sign, and the server counts the files as its own."""
     before = load_online_keys(folder)
     places = {to_file(folder, role, scheme) for role in ONLINE_ROLES}
@@ -121,18 +123,26 @@ def test_keys_in_files_elsewhere_sign_as_those_beside(published: RepositoryFixtu
         assert getattr(after, role).public_key == getattr(before, role).public_key
         assert key_file(folder, role) == folder / f"{role}.uri"
     assert places <= own_private_files(folder)
-    publish_all(published, Repository(published.tree.folder, keys=after, clock=published.clock), 2)
+    publish_all(
+        published_repository,
+        Repository(published_repository.tree.folder, keys=after, clock=published_repository.clock),
+        2,
+    )
 
 
 def test_keys_in_a_service_sign_with_its_secret(
-    published: RepositoryFixture, folder: Path, token: type[TokenSigner]
+    published_repository: RepositoryFixture, folder: Path, token: type[TokenSigner]
 ) -> None:
     """All four, by securesystemslib's own register of schemes; the PIN comes from the environment."""
     for role in ONLINE_ROLES:
         to_token(folder, role, token)
     keys = load_online_keys(folder)
     assert all(isinstance(getattr(keys, role), TokenSigner) for role in ONLINE_ROLES)
-    publish_all(published, Repository(published.tree.folder, keys=keys, clock=published.clock), 2)
+    publish_all(
+        published_repository,
+        Repository(published_repository.tree.folder, keys=keys, clock=published_repository.clock),
+        2,
+    )
 
 
 @pytest.mark.parametrize("role", ONLINE_ROLES)
@@ -145,22 +155,22 @@ def test_what_is_wrong_with_a_key_is_told_when_it_is_loaded(
     good = path.read_bytes()
     key = token.keys[role].public_key
 
-    def refused(words: str) -> None:
+    def expect_refusal(words: str) -> None:
         for load in (load_online_keys, online_candidates):
             with pytest.raises(KeyFileError, match=words) as caught:
                 load(folder)
             assert caught.value.path == str(path)
 
     monkeypatch.delenv(SECRET_VARIABLE + "PIN")
-    refused(f"needs its pin: set {SECRET_VARIABLE}PIN")
+    expect_refusal(f"needs its pin: set {SECRET_VARIABLE}PIN")
     monkeypatch.setenv(SECRET_VARIABLE + "PIN", "0000")
-    refused("wrong PIN")
+    expect_refusal("wrong PIN")
     monkeypatch.setenv(SECRET_VARIABLE + "PIN", PIN)
     monkeypatch.setattr(token, "is_unplugged", True)
-    refused("does not sign: the token was pulled out")
+    expect_refusal("does not sign: the token was pulled out")
     monkeypatch.setattr(token, "is_unplugged", False)
     monkeypatch.setitem(token.keys, role, CryptoSigner(Ed25519PrivateKey.generate()))
-    refused("the key behind its URI is another one")
+    expect_refusal("the key behind its URI is another one")
     for content, words in (
         (key_to_bytes(key), "names no private key"),
         (key_to_bytes(key, uri="nowhere:1"), "nowhere:1: Unsupported private key scheme"),
@@ -169,10 +179,10 @@ def test_what_is_wrong_with_a_key_is_told_when_it_is_loaded(
         (b"{" + b" " * 5000, "more than 4096 bytes"),
     ):
         path.write_bytes(content)
-        refused(words)
+        expect_refusal(words)
     path.write_bytes(good)
     (folder / f"{role}.pem").touch(mode=0o600)
-    refused("a key has one place")
+    expect_refusal("a key has one place")
 
 
 def test_a_uri_to_another_file_than_its_key_is_refused(folder: Path) -> None:
@@ -195,24 +205,24 @@ def test_a_uri_to_another_file_than_its_key_is_refused(folder: Path) -> None:
     ("fault", "words"), [("is_unplugged", "the token was pulled out"), ("is_wrong", "no signature by it")]
 )
 def test_a_service_that_fails_later_publishes_nothing_and_repeating_does(  # noqa: PLR0917 - fixtures
-    published: RepositoryFixture, folder: Path, token: type[TokenSigner], role: str, fault: str, words: str
+    published_repository: RepositoryFixture, folder: Path, token: type[TokenSigner], role: str, fault: str, words: str
 ) -> None:
     """The error names role and key; devices read the old policy; the same call works when the service is back."""
     to_token(folder, role, token)
-    tree = Repository(published.tree.folder, keys=load_online_keys(folder), clock=published.clock)
-    publish_all(published, tree, 2)
+    tree = Repository(published_repository.tree.folder, keys=load_online_keys(folder), clock=published_repository.clock)
+    publish_all(published_repository, tree, 2)
     setattr(token, fault, True)
-    document = published.policy(3, "1.0.0").to_bytes()
+    document = published_repository.policy(3, "1.0.0").to_bytes()
     with pytest.raises(SigningError, match=words) as caught:
         tree.publish_policy("messenger", document)
     assert (caught.value.role, caught.value.keyid) == (role, token.keys[role].public_key.keyid)
-    old = published.client("meanwhile").policy("messenger")
+    old = published_repository.client("meanwhile").policy("messenger")
     assert old is not None
     assert old.serial == 2
     setattr(token, fault, False)
     tree.publish_policy("messenger", document)
     assert tree.check().is_sound
-    publish_all(published, tree, 4)
+    publish_all(published_repository, tree, 4)
 
 
 @pytest.mark.parametrize("is_to_token", [True, False], ids=["file to service", "service to file"])

@@ -9,7 +9,7 @@ from alcove.registry.testing import ManualClock, RepositoryFixture
 from tuf.api.exceptions import RepositoryError
 from tuf.ngclient.updater import Updater
 
-from tests.registry.simulator import Repository, served
+from tests.registry.simulator import Repository, serve
 
 
 class Folder(Repository):
@@ -30,7 +30,7 @@ def test_plain_updater_finds_and_downloads_a_manifest(tmp_path: Path) -> None:
     world = RepositoryFixture(tmp_path, clock=ManualClock(int(time.time())))
     for version in ("1.0.0", "1.1.0"):
         world.push(world.package(version))
-    with served(Folder(tmp_path / "tree")) as url:
+    with serve(Folder(tmp_path / "tree")) as url:
         (tmp_path / "targets").mkdir()
         updater = Updater(
             str(tmp_path / "plain"),
@@ -55,7 +55,7 @@ def test_plain_updater_refuses_a_tree_of_other_keys(tmp_path: Path) -> None:
     clock = ManualClock(int(time.time()))
     RepositoryFixture(tmp_path / "ours", clock=clock)
     RepositoryFixture(tmp_path / "other", clock=clock)
-    with served(Folder(tmp_path / "ours" / "tree")) as url:
+    with serve(Folder(tmp_path / "ours" / "tree")) as url:
         root = (tmp_path / "other" / "tree" / "metadata" / "1.root.json").read_bytes()
         with pytest.raises(RepositoryError):
             Updater(str(tmp_path / "plain"), f"{url}/metadata", bootstrap=root).refresh()

@@ -58,13 +58,15 @@ def each_cut(world: RepositoryFixture, tmp_path: Path, publish: Publish, view: C
     raise AssertionError
 
 
-def test_first_version_of_a_feature_survives_every_power_cut(published: RepositoryFixture, tmp_path: Path) -> None:
+def test_first_version_of_a_feature_survives_every_power_cut(
+    published_repository: RepositoryFixture, tmp_path: Path
+) -> None:
     """Its folder is new: the folder's own name must last, too."""
-    package = published.package("1.0.0", feature="tagging", team="speech")
-    published.upload(package)
-    signed, documents = published.sign(package), {package.manifest.path: package.manifest.to_bytes()}
+    package = published_repository.package("1.0.0", feature="tagging", team="speech")
+    published_repository.upload(package)
+    signed, documents = published_repository.sign(package), {package.manifest.path: package.manifest.to_bytes()}
     steps = each_cut(
-        published,
+        published_repository,
         tmp_path,
         lambda tree: tree.accept_team_metadata(signed, documents),
         lambda tree: tree.versions("tagging"),
@@ -72,18 +74,18 @@ def test_first_version_of_a_feature_survives_every_power_cut(published: Reposito
     assert steps >= 16
 
 
-def test_halt_survives_every_power_cut(published: RepositoryFixture, tmp_path: Path) -> None:
+def test_halt_survives_every_power_cut(published_repository: RepositoryFixture, tmp_path: Path) -> None:
     """The first of its kind, in a new folder."""
     data = Halt(app="messenger", serial=1, frozen=("language_id",)).to_bytes()
     publish: Publish = lambda tree: tree.publish_halt("messenger", data)  # noqa: E731 - a name for its type
-    assert each_cut(published, tmp_path, publish, lambda tree: tree.halt("messenger")) >= 16
+    assert each_cut(published_repository, tmp_path, publish, lambda tree: tree.halt("messenger")) >= 16
 
 
-def test_policy_survives_every_power_cut(published: RepositoryFixture, tmp_path: Path) -> None:
+def test_policy_survives_every_power_cut(published_repository: RepositoryFixture, tmp_path: Path) -> None:
     """The second of its app."""
-    data = published.policy(2).to_bytes()
+    data = published_repository.policy(2).to_bytes()
     publish: Publish = lambda tree: tree.publish_policy("messenger", data)  # noqa: E731
-    assert each_cut(published, tmp_path, publish, lambda tree: tree.policy("messenger")) >= 16
+    assert each_cut(published_repository, tmp_path, publish, lambda tree: tree.policy("messenger")) >= 16
 
 
 def test_new_tree_survives_every_power_cut(world: RepositoryFixture, tmp_path: Path) -> None:
@@ -115,12 +117,12 @@ def test_new_tree_survives_every_power_cut(world: RepositoryFixture, tmp_path: P
 
 @pytest.mark.parametrize("careless", ["write", "rename", "make_folder"])
 def test_a_publisher_that_forgets_to_sync_is_caught(
-    published: RepositoryFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, careless: str
+    published_repository: RepositoryFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, careless: str
 ) -> None:
     """The test's own test: without the sync of a folder's names, or of a new folder, some cut breaks a promise."""
-    package = published.package("1.0.0", feature="tagging", team="speech")
-    published.upload(package)
-    signed, documents = published.sign(package), {package.manifest.path: package.manifest.to_bytes()}
+    package = published_repository.package("1.0.0", feature="tagging", team="speech")
+    published_repository.upload(package)
+    signed, documents = published_repository.sign(package), {package.manifest.path: package.manifest.to_bytes()}
     sync, make, write = ForgetfulDisk.sync_folder, ForgetfulDisk.make_folder, ForgetfulDisk.write
     inside = [False]
 
@@ -147,7 +149,7 @@ def test_a_publisher_that_forgets_to_sync_is_caught(
         monkeypatch.setattr(ForgetfulDisk, "sync_folder", lazy_sync)
     with pytest.raises(AssertionError):
         each_cut(
-            published,
+            published_repository,
             tmp_path,
             lambda tree: tree.accept_team_metadata(signed, documents),
             lambda tree: tree.versions("tagging"),

@@ -127,7 +127,7 @@ def with_float(world: RepositoryFixture, package: Package) -> bytes:
     return team_metadata(world, manifest_of(package)).replace(b'"signed":{', b'"signed":{"x":0.5,')
 
 
-def signed_by(role: str) -> object:
+def sign_as(role: str) -> object:
     """Metadata of team "text" signed with another key."""
 
     def make(world: RepositoryFixture, package: Package) -> bytes:
@@ -150,7 +150,7 @@ def signed_by(role: str) -> object:
     [
         (bad_signature, SignatureError),
         *[
-            (signed_by(role), SignatureError)
+            (sign_as(role), SignatureError)
             for role in ("speech", "root", "targets", "policy", "halt", "snapshot", "timestamp")
         ],
         (lambda world, package: team_metadata(world, manifest_of(package), version=1), StaleMetadataError),
@@ -196,13 +196,13 @@ def test_refused_team_metadata_changes_nothing(
     world.push(package)
 
 
-def test_published_version_cannot_be_dropped(published: RepositoryFixture) -> None:
+def test_published_version_cannot_be_dropped(published_repository: RepositoryFixture) -> None:
     """Not even by its own team."""
-    package = published.package("2.0.0")
-    published.upload(package)
+    package = published_repository.package("2.0.0")
+    published_repository.upload(package)
     with pytest.raises(PublishError, match="what was published stays"):
-        published.tree.accept_team_metadata(
-            team_metadata(published, manifest_of(package), version=3), manifest_of(package)
+        published_repository.tree.accept_team_metadata(
+            team_metadata(published_repository, manifest_of(package), version=3), manifest_of(package)
         )
 
 

@@ -30,56 +30,56 @@ def signed_files(world: RepositoryFixture) -> dict[Path, bytes]:
     }
 
 
-def test_policy_is_published_once_and_its_serial_only_rises(published: RepositoryFixture) -> None:
+def test_policy_is_published_once_and_its_serial_only_rises(published_repository: RepositoryFixture) -> None:
     """The same bytes change nothing; an equal or lower serial is refused."""
-    tree = published.tree
-    before = signed_files(published)
-    assert not tree.publish_policy("messenger", published.policy(1).to_bytes())
-    assert signed_files(published) == before
-    assert tree.publish_policy("messenger", published.policy(5).to_bytes())
-    changed = published.policy(5).model_copy(update={"features": {}})
-    for document in (changed, published.policy(4)):
+    tree = published_repository.tree
+    before = signed_files(published_repository)
+    assert not tree.publish_policy("messenger", published_repository.policy(1).to_bytes())
+    assert signed_files(published_repository) == before
+    assert tree.publish_policy("messenger", published_repository.policy(5).to_bytes())
+    changed = published_repository.policy(5).model_copy(update={"features": {}})
+    for document in (changed, published_repository.policy(4)):
         with pytest.raises(StaleMetadataError) as caught:
             tree.publish_policy("messenger", document.to_bytes())
         assert caught.value.expected_version == 6
-    assert tree.policy("messenger") == published.policy(5)
+    assert tree.policy("messenger") == published_repository.policy(5)
     assert tree.policy("keyboard") is None
-    assert tree.publish_policy("keyboard", published.policy(1, app="keyboard").to_bytes())
-    assert tree.policy("messenger") == published.policy(5)
+    assert tree.publish_policy("keyboard", published_repository.policy(1, app="keyboard").to_bytes())
+    assert tree.policy("messenger") == published_repository.policy(5)
 
 
-def test_policy_that_names_an_unsigned_version_is_refused(published: RepositoryFixture) -> None:
+def test_policy_that_names_an_unsigned_version_is_refused(published_repository: RepositoryFixture) -> None:
     """Unknown number, other digest, other feature, other app, malformed or oversize."""
-    good = published.policy(2)
+    good = published_repository.policy(2)
     digest = good.features["language_id"].default.manifest_sha256
 
-    def naming(feature: str, version: str, manifest_sha256: str) -> bytes:
+    def make_policy_naming(feature: str, version: str, manifest_sha256: str) -> bytes:
         default = VersionRef(version=version, manifest_sha256=manifest_sha256)
         rules = FeaturePolicy(min_version="0.0.1", default=default)
         return Policy(app="messenger", serial=2, features={feature: rules}).to_bytes()
 
-    before = signed_files(published)
+    before = signed_files(published_repository)
     for data in (
-        naming("language_id", "2.0.0", digest),
-        naming("language_id", "1.0.0", "0" * 64),
-        naming("bandwidth", "1.0.0", digest),
+        make_policy_naming("language_id", "2.0.0", digest),
+        make_policy_naming("language_id", "1.0.0", "0" * 64),
+        make_policy_naming("bandwidth", "1.0.0", digest),
     ):
         with pytest.raises(PublishError, match="no team has signed"):
-            published.tree.publish_policy("messenger", data)
+            published_repository.tree.publish_policy("messenger", data)
     with pytest.raises(PublishError, match="'messenger', not 'keyboard'"):
-        published.tree.publish_policy("keyboard", good.to_bytes())
+        published_repository.tree.publish_policy("keyboard", good.to_bytes())
     with pytest.raises(DocumentError):
-        published.tree.publish_policy("messenger", good.to_bytes() + b" ")
+        published_repository.tree.publish_policy("messenger", good.to_bytes() + b" ")
     with pytest.raises(DocumentTooLargeError):
-        published.tree.publish_policy("messenger", b" " * (limits.POLICY_MAX_BYTES + 1))
-    assert signed_files(published) == before
+        published_repository.tree.publish_policy("messenger", b" " * (limits.POLICY_MAX_BYTES + 1))
+    assert signed_files(published_repository) == before
 
 
-def test_halt_cannot_be_lifted_by_its_own_key(published: RepositoryFixture) -> None:
+def test_halt_cannot_be_lifted_by_its_own_key(published_repository: RepositoryFixture) -> None:
     """Each halt names all that the one before took away."""
-    ref = published.policy(1).features["language_id"].default
+    ref = published_repository.policy(1).features["language_id"].default
     item = HaltedVersion(feature="language_id", version=ref)
-    tree = published.tree
+    tree = published_repository.tree
     assert tree.halt("messenger") is None
     halt = Halt(app="messenger", serial=1, halted=(item,))
     assert tree.publish_halt("messenger", halt.to_bytes())
@@ -95,9 +95,9 @@ def test_halt_cannot_be_lifted_by_its_own_key(published: RepositoryFixture) -> N
     assert tree.halt("messenger") == wider
 
 
-def test_refresh_renews_what_is_half_spent_and_warns_of_the_rest(published: RepositoryFixture) -> None:
+def test_refresh_renews_what_is_half_spent_and_warns_of_the_rest(published_repository: RepositoryFixture) -> None:
     """Timestamp after half a day, snapshot after 3.5 days, policy and halt after 15; a warning 30 days ahead."""
-    tree, clock = published.tree, published.clock
+    tree, clock = published_repository.tree, published_repository.clock
     assert tree.refresh().renewed == ()
     seen: dict[str, int] = {}
     for hour in range(6, 16 * 24, 6):
@@ -111,10 +111,10 @@ def test_refresh_renews_what_is_half_spent_and_warns_of_the_rest(published: Repo
     assert set(tree.refresh().expiring) == {"root", "targets", "team-text", "team-speech"}
 
 
-def test_tree_without_keys_publishes_nothing(published: RepositoryFixture) -> None:
+def test_tree_without_keys_publishes_nothing(published_repository: RepositoryFixture) -> None:
     """Reading works; every publication names the missing key."""
-    tree = Repository(published.tree.folder, clock=published.clock)
-    assert tree.policy("messenger") == published.policy(1)
+    tree = Repository(published_repository.tree.folder, clock=published_repository.clock)
+    assert tree.policy("messenger") == published_repository.policy(1)
     for call in (
         tree.refresh,
         lambda: tree.publish_policy("messenger", b""),
@@ -146,29 +146,29 @@ def test_unknown_team_and_absent_tree_are_named(world: RepositoryFixture) -> Non
         absent.refresh()
 
 
-def test_publications_at_once_happen_one_after_another(published: RepositoryFixture) -> None:
+def test_publications_at_once_happen_one_after_another(published_repository: RepositoryFixture) -> None:
     """Eight threads with the same eight policies: each serial is published at most once and the last one stands."""
     errors: list[BaseException] = []
 
     def publish(serials: range) -> None:
         for serial in serials:
             try:
-                Repository(published.tree.folder, keys=published.keys.online, clock=ManualClock()).publish_policy(
-                    "messenger", documents[serial]
-                )
+                Repository(
+                    published_repository.tree.folder, keys=published_repository.keys.online, clock=ManualClock()
+                ).publish_policy("messenger", documents[serial])
             except StaleMetadataError:
                 pass
             except BaseException as error:  # noqa: BLE001 - shown by the assertion below
                 errors.append(error)
 
-    documents = {serial: published.policy(serial).to_bytes() for serial in range(2, 10)}
+    documents = {serial: published_repository.policy(serial).to_bytes() for serial in range(2, 10)}
     threads = [threading.Thread(target=publish, args=(range(2, 10),)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert errors == []
-    state = published.tree.state()
+    state = published_repository.tree.state()
     assert state.roles["policy"].version == 2 + 8
-    assert published.tree.policy("messenger") == published.policy(9)
-    assert published.tree.check().is_sound
+    assert published_repository.tree.policy("messenger") == published_repository.policy(9)
+    assert published_repository.tree.check().is_sound

@@ -64,7 +64,7 @@ def package(program: bytes) -> Package:
 
 
 def test_compiled_program_is_packed_verified_published_and_read(
-    program: bytes, published: RepositoryFixture, tmp_path: Path
+    program: bytes, published_repository: RepositoryFixture, tmp_path: Path
 ) -> None:
     """From torch to a device's manifest; the signature is the program's own."""
     packed = create_package(
@@ -79,9 +79,9 @@ def test_compiled_program_is_packed_verified_published_and_read(
     write_package(packed, tmp_path / "package")
     report = verify_package(read_package(tmp_path / "package"))
     assert report.manifest_sha256 == packed.manifest.sha256
-    published.push(packed)
-    assert published.client().manifest("language_id", "2.0.0") == packed.manifest
-    assert published.tree.check().is_sound
+    published_repository.push(packed)
+    assert published_repository.client().manifest("language_id", "2.0.0") == packed.manifest
+    assert published_repository.tree.check().is_sound
 
 
 def test_program_without_certificate_is_refused(bare_program: bytes) -> None:

@@ -48,7 +48,7 @@ def draft(world: RepositoryFixture) -> Draft:
     return Draft(world.tree.state(), now_s=world.clock.now_s())
 
 
-def signed(change: SigningRequest, *signers: CryptoSigner) -> SigningRequest:
+def sign_by(change: SigningRequest, *signers: CryptoSigner) -> SigningRequest:
     """The change as it comes back from signers who pass it round as a file."""
     for signer in signers:
         change, _ = SigningRequest.parse(change.to_bytes()).sign(signer)
@@ -74,7 +74,7 @@ def accept(
     """Make a change part of the tree; the world's tree goes on with the keys given."""
     keys = keys or world.keys.online
     old = [getattr(world.keys.online, role) for role in ONLINE_ROLES] if has_old else []
-    world.tree.accept_change(change, keys, old_keys=old)
+    world.tree.accept_request(change, keys, old_keys=old)
     world.tree = Repository(world.tree.folder, keys=keys, clock=world.clock)
 
 
@@ -108,75 +108,83 @@ def signers_of_replacement(world: RepositoryFixture, role: str, new: CryptoSigne
 @pytest.mark.parametrize("has_old", [True, False], ids=["old key at hand", "old key lost"])
 @pytest.mark.parametrize("role", ROLES)
 def test_key_of_each_role_is_replaced_and_devices_follow(
-    published: RepositoryFixture, role: str, has_old: bool
+    published_repository: RepositoryFixture, role: str, has_old: bool
 ) -> None:
     """A device that knew the old key and one that is new; then everything is published with the new key."""
-    read_everything(published, "old device")
+    read_everything(published_repository, "old device")
     new = new_signer()
-    signers = signers_of_replacement(published, role, new)
+    signers = signers_of_replacement(published_repository, role, new)
     if not has_old and role == "targets":
-        signers.remove(published.keys.targets)
-    keys = online_with(published, role, new)
-    accept(published, signed(replacement(published, role, new), *signers), keys, has_old=has_old)
+        signers.remove(published_repository.keys.targets)
+    keys = online_with(published_repository, role, new)
+    accept(published_repository, sign_by(replacement(published_repository, role, new), *signers), keys, has_old=has_old)
     for name in ("old device", "new device"):
-        read_everything(published, name)
-    assert published.tree.check().is_sound
-    published.keys = dataclasses.replace(
-        published.keys, online=keys, teams=dict(published.keys.teams) | ({"text": new} if role == "team-text" else {})
+        read_everything(published_repository, name)
+    assert published_repository.tree.check().is_sound
+    published_repository.keys = dataclasses.replace(
+        published_repository.keys,
+        online=keys,
+        teams=dict(published_repository.keys.teams) | ({"text": new} if role == "team-text" else {}),
     )
-    published.push(published.package("2.0.0"))
-    published.tree.publish_policy("messenger", published.policy(2, "2.0.0").to_bytes())
-    published.clock.time_s += 20 * 3600
-    assert "timestamp" in published.tree.refresh().renewed
+    published_repository.push(published_repository.package("2.0.0"))
+    published_repository.tree.publish_policy("messenger", published_repository.policy(2, "2.0.0").to_bytes())
+    published_repository.clock.time_s += 20 * 3600
+    assert "timestamp" in published_repository.tree.refresh().renewed
     for name in ("old device", "new device"):
-        assert published.client(name).manifest("language_id", "2.0.0").version == "2.0.0"
-    assert published.tree.check().is_sound
+        assert published_repository.client(name).manifest("language_id", "2.0.0").version == "2.0.0"
+    assert published_repository.tree.check().is_sound
 
 
 @pytest.mark.parametrize("role", ["snapshot", "timestamp", "policy", "halt"])
-def test_server_that_still_holds_a_rotated_key_publishes_nothing(published: RepositoryFixture, role: str) -> None:
+def test_server_that_still_holds_a_rotated_key_publishes_nothing(
+    published_repository: RepositoryFixture, role: str
+) -> None:
     """What it would sign, devices would refuse; so it is refused here, and the tree stays as it is."""
     new = new_signer()
-    change = signed(replacement(published, role, new), *signers_of_replacement(published, role, new))
-    stale = published.tree
-    published.tree.accept_change(change, online_with(published, role, new), old_keys=[signer_of(published, role)])
-    before = tree_files(published)
-    package = published.package("2.0.0")
-    published.upload(package)
+    change = sign_by(
+        replacement(published_repository, role, new), *signers_of_replacement(published_repository, role, new)
+    )
+    stale = published_repository.tree
+    published_repository.tree.accept_request(
+        change, online_with(published_repository, role, new), old_keys=[signer_of(published_repository, role)]
+    )
+    before = tree_files(published_repository)
+    package = published_repository.package("2.0.0")
+    published_repository.upload(package)
     for call in (
         stale.refresh,
-        lambda: stale.publish_policy("messenger", published.policy(2).to_bytes()),
+        lambda: stale.publish_policy("messenger", published_repository.policy(2).to_bytes()),
         lambda: stale.accept_team_metadata(
-            published.sign(package), {package.manifest.path: package.manifest.to_bytes()}
+            published_repository.sign(package), {package.manifest.path: package.manifest.to_bytes()}
         ),
     ):
         with pytest.raises(PublishError, match=f"key of {role}"):
             call()
-    assert tree_files(published) == before
+    assert tree_files(published_repository) == before
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_every_signature_of_a_replacement_is_needed(published: RepositoryFixture, role: str) -> None:
+def test_every_signature_of_a_replacement_is_needed(published_repository: RepositoryFixture, role: str) -> None:
     """Without any one of them nothing changes; a stranger's counts for nothing."""
     new = new_signer()
-    whole = replacement(published, role, new)
+    whole = replacement(published_repository, role, new)
     needed = [
         one
-        for one in signers_of_replacement(published, role, new)
-        if (role, one) != ("targets", published.keys.targets)
+        for one in signers_of_replacement(published_repository, role, new)
+        if (role, one) != ("targets", published_repository.keys.targets)
     ]
-    keys = online_with(published, role, new)
-    before = tree_files(published)
+    keys = online_with(published_repository, role, new)
+    before = tree_files(published_repository)
     for missing in needed:
-        change = signed(whole, *(one for one in needed if one is not missing))
-        assert not all(need.is_met for need in change.needs())
-        assert any(missing.public_key.keyid in need.waiting for need in change.needs())
+        change = sign_by(whole, *(one for one in needed if one is not missing))
+        assert not all(need.is_met for need in change.signature_status())
+        assert any(missing.public_key.keyid in need.waiting for need in change.signature_status())
         with pytest.raises(SignatureError):
-            published.tree.accept_change(change, keys)
+            published_repository.tree.accept_request(change, keys)
         with pytest.raises(PublishError, match="no role of this change"):
             change.sign(new_signer())
-    assert tree_files(published) == before
-    assert all(need.is_met for need in signed(whole, *needed).needs())
+    assert tree_files(published_repository) == before
+    assert all(need.is_met for need in sign_by(whole, *needed).signature_status())
 
 
 def with_thresholds(world: RepositoryFixture, role: str, count: int, threshold: int) -> list[CryptoSigner]:
@@ -185,167 +193,187 @@ def with_thresholds(world: RepositoryFixture, role: str, count: int, threshold: 
     more = [new_signer() for _ in range(count - 1)]
     begun = draft(world)
     begun.rotate(role, add=[one.public_key for one in more], threshold=threshold)
-    accept(world, signed(begun.draft(), world.keys.root, *([first] if role == "targets" else []), *more))
+    accept(world, sign_by(begun.draft(), world.keys.root, *([first] if role == "targets" else []), *more))
     return [first, *more]
 
 
 @pytest.mark.parametrize("role", ["root", "targets"])
-def test_two_of_three_sign_on_copies_and_one_alone_is_refused(published: RepositoryFixture, role: str) -> None:
+def test_two_of_three_sign_on_copies_and_one_alone_is_refused(
+    published_repository: RepositoryFixture, role: str
+) -> None:
     """Each on a machine of its own; the copies are merged; any two suffice, none alone does."""
-    three = with_thresholds(published, role, 3, 2)
-    read_everything(published, "device")
-    begun = draft(published)
+    three = with_thresholds(published_repository, role, 3, 2)
+    read_everything(published_repository, "device")
+    begun = draft(published_repository)
     begun.renew(role)
     change = begun.draft()
-    before = tree_files(published)
+    before = tree_files(published_repository)
     for one in three:
         with pytest.raises(SignatureError, match=f"{role} was signed by 1/2"):
-            published.tree.accept_change(signed(change, one), published.keys.online)
-    assert tree_files(published) == before
-    copies = [signed(change, one) for one in three[1:]]
+            published_repository.tree.accept_request(sign_by(change, one), published_repository.keys.online)
+    assert tree_files(published_repository) == before
+    copies = [sign_by(change, one) for one in three[1:]]
     merged = copies[0].merge(copies[1:])
-    assert [need.have for need in merged.needs() if need.role == role] == [2] * (2 if role == "root" else 1)
-    accept(published, merged)
-    read_everything(published, "device")
-    assert published.tree.check().is_sound
+    assert [need.have for need in merged.signature_status() if need.role == role] == [2] * (2 if role == "root" else 1)
+    accept(published_repository, merged)
+    read_everything(published_repository, "device")
+    assert published_repository.tree.check().is_sound
 
 
-def test_root_needs_the_thresholds_of_before_and_after(published: RepositoryFixture) -> None:
+def test_root_needs_the_thresholds_of_before_and_after(published_repository: RepositoryFixture) -> None:
     """From 2 of 3 to 2 of 2 others: two of the old alone, or the new alone, are not enough."""
-    old = with_thresholds(published, "root", 3, 2)
+    old = with_thresholds(published_repository, "root", 3, 2)
     new = [new_signer(), new_signer()]
-    begun = draft(published)
+    begun = draft(published_repository)
     begun.rotate("root", add=[one.public_key for one in new], remove=[one.public_key.keyid for one in old], threshold=2)
     change = begun.draft()
     for signers in (old, new, [*old, new[0]], [old[0], *new]):
         with pytest.raises(SignatureError):
-            published.tree.accept_change(signed(change, *signers), published.keys.online)
-    accept(published, signed(change, *old[1:], *new))
-    read_everything(published, "device")
-    again = draft(published)
+            published_repository.tree.accept_request(sign_by(change, *signers), published_repository.keys.online)
+    accept(published_repository, sign_by(change, *old[1:], *new))
+    read_everything(published_repository, "device")
+    again = draft(published_repository)
     again.renew("root")
     with pytest.raises(PublishError, match="no role of this change"):
-        signed(again.draft(), old[0])
-    accept(published, signed(again.draft(), *new))
+        sign_by(again.draft(), old[0])
+    accept(published_repository, sign_by(again.draft(), *new))
 
 
-def test_merging_drops_no_good_signature_for_a_bad_one(published: RepositoryFixture) -> None:
+def test_merging_drops_no_good_signature_for_a_bad_one(published_repository: RepositoryFixture) -> None:
     """A copy whose signature was damaged on the way; and copies of different changes are no copies."""
-    change = replacement(published, "root", new := new_signer())
-    good, other = signed(change, published.keys.root), signed(change, new)
+    change = replacement(published_repository, "root", new := new_signer())
+    good, other = sign_by(change, published_repository.keys.root), sign_by(change, new)
     broken = SigningRequest.parse(good.to_bytes())
     (signature,) = broken.roles["root"].signatures.values()
     signature.signature = "00" + signature.signature[2:]
     for first, second in ((good, broken), (broken, good)):
         accepted = first.merge([second, other])
-        assert all(need.is_met for need in accepted.needs())
+        assert all(need.is_met for need in accepted.signature_status())
     with pytest.raises(PublishError, match="different changes"):
-        good.merge([replacement(published, "root", new_signer())])
+        good.merge([replacement(published_repository, "root", new_signer())])
     with pytest.raises(PublishError, match="different changes"):
-        good.merge([replacement(published, "targets", new_signer())])
+        good.merge([replacement(published_repository, "targets", new_signer())])
 
 
 @pytest.mark.parametrize("role", ["root", "targets", "timestamp", "team-text"])
-def test_change_killed_at_any_step_is_completed_by_repeating(published: RepositoryFixture, role: str) -> None:
+def test_change_killed_at_any_step_is_completed_by_repeating(
+    published_repository: RepositoryFixture, role: str
+) -> None:
     """Where the old key is at hand no device is refused anything, whenever it comes."""
     new = new_signer()
-    change = signed(replacement(published, role, new), *signers_of_replacement(published, role, new))
-    keys = online_with(published, role, new)
-    old = [signer_of(published, role)]
-    origin = published.folder / "origin"
-    shutil.copytree(published.tree.folder, origin)
-    read_everything(published, "known")
+    change = sign_by(
+        replacement(published_repository, role, new), *signers_of_replacement(published_repository, role, new)
+    )
+    keys = online_with(published_repository, role, new)
+    old = [signer_of(published_repository, role)]
+    origin = published_repository.folder / "origin"
+    shutil.copytree(published_repository.tree.folder, origin)
+    read_everything(published_repository, "known")
     fail_at = 0
     while True:
-        shutil.rmtree(published.tree.folder)
-        shutil.copytree(origin, published.tree.folder)
-        shutil.copytree(published.folder / "known", published.folder / f"device {fail_at}", symlinks=True)
-        tree = Repository(published.tree.folder, clock=published.clock, files=FailingDisk(fail_at))
+        shutil.rmtree(published_repository.tree.folder)
+        shutil.copytree(origin, published_repository.tree.folder)
+        shutil.copytree(
+            published_repository.folder / "known", published_repository.folder / f"device {fail_at}", symlinks=True
+        )
+        tree = Repository(
+            published_repository.tree.folder, clock=published_repository.clock, files=FailingDisk(fail_at)
+        )
         try:
-            tree.accept_change(change, keys, old_keys=old)
+            tree.accept_request(change, keys, old_keys=old)
         except StorageError:
             for name in (f"device {fail_at}", f"new device {fail_at}"):
-                client = published.client(name)
+                client = published_repository.client(name)
                 client.policy("messenger")
                 client.manifest("language_id", "1.0.0")
         else:
             break
-        completed = Repository(published.tree.folder, clock=published.clock)
-        completed.accept_change(change, keys, old_keys=old)
+        completed = Repository(published_repository.tree.folder, clock=published_repository.clock)
+        completed.accept_request(change, keys, old_keys=old)
         assert completed.check().is_sound
-        read_everything(published, f"device {fail_at}")
+        read_everything(published_repository, f"device {fail_at}")
         fail_at += 1
     assert fail_at >= 4
 
 
 @pytest.mark.parametrize("role", ["targets", "snapshot", "timestamp"])
-def test_change_without_the_old_key_killed_at_any_step_is_completed(published: RepositoryFixture, role: str) -> None:
+def test_change_without_the_old_key_killed_at_any_step_is_completed(
+    published_repository: RepositoryFixture, role: str
+) -> None:
     """A device that comes in the middle refuses, keeps what it has, and is right afterwards."""
     new = new_signer()
-    signers = [one for one in signers_of_replacement(published, role, new) if one is not published.keys.targets]
-    change = signed(replacement(published, role, new), *signers)
-    keys = online_with(published, role, new)
-    origin = published.folder / "origin"
-    shutil.copytree(published.tree.folder, origin)
+    signers = [
+        one
+        for one in signers_of_replacement(published_repository, role, new)
+        if one is not published_repository.keys.targets
+    ]
+    change = sign_by(replacement(published_repository, role, new), *signers)
+    keys = online_with(published_repository, role, new)
+    origin = published_repository.folder / "origin"
+    shutil.copytree(published_repository.tree.folder, origin)
     refused = 0
-    read_everything(published, "known")
+    read_everything(published_repository, "known")
     for fail_at in range(40):
-        shutil.rmtree(published.tree.folder)
-        shutil.copytree(origin, published.tree.folder)
-        shutil.copytree(published.folder / "known", published.folder / f"device {fail_at}", symlinks=True)
+        shutil.rmtree(published_repository.tree.folder)
+        shutil.copytree(origin, published_repository.tree.folder)
+        shutil.copytree(
+            published_repository.folder / "known", published_repository.folder / f"device {fail_at}", symlinks=True
+        )
         try:
-            Repository(published.tree.folder, clock=published.clock, files=FailingDisk(fail_at)).accept_change(
-                change, keys
-            )
+            Repository(
+                published_repository.tree.folder, clock=published_repository.clock, files=FailingDisk(fail_at)
+            ).accept_request(change, keys)
         except StorageError:
             try:
-                published.client(f"device {fail_at}").refresh()
+                published_repository.client(f"device {fail_at}").refresh()
             except SignatureError:
                 refused += 1
-            Repository(published.tree.folder, clock=published.clock).accept_change(change, keys)
-            read_everything(published, f"device {fail_at}")
+            Repository(published_repository.tree.folder, clock=published_repository.clock).accept_request(change, keys)
+            read_everything(published_repository, f"device {fail_at}")
             continue
         break
     assert refused > 0
-    assert Repository(published.tree.folder, clock=published.clock).check().is_sound
+    assert Repository(published_repository.tree.folder, clock=published_repository.clock).check().is_sound
 
 
-def test_accepting_again_changes_nothing(published: RepositoryFixture) -> None:
+def test_accepting_again_changes_nothing(published_repository: RepositoryFixture) -> None:
     """Each kind of change, twice."""
     for role in ROLES:
         new = new_signer()
-        change = signed(replacement(published, role, new), *signers_of_replacement(published, role, new))
-        keys = online_with(published, role, new)
-        accept(published, change, keys)
-        published.keys = dataclasses.replace(
-            published.keys,
-            online=keys,
-            root=new if role == "root" else published.keys.root,
-            targets=new if role == "targets" else published.keys.targets,
-            teams=dict(published.keys.teams) | ({"text": new} if role == "team-text" else {}),
+        change = sign_by(
+            replacement(published_repository, role, new), *signers_of_replacement(published_repository, role, new)
         )
-        before = tree_files(published)
-        assert published.tree.accept_change(change, keys) == ()
-        assert tree_files(published) == before
+        keys = online_with(published_repository, role, new)
+        accept(published_repository, change, keys)
+        published_repository.keys = dataclasses.replace(
+            published_repository.keys,
+            online=keys,
+            root=new if role == "root" else published_repository.keys.root,
+            targets=new if role == "targets" else published_repository.keys.targets,
+            teams=dict(published_repository.keys.teams) | ({"text": new} if role == "team-text" else {}),
+        )
+        before = tree_files(published_repository)
+        assert published_repository.tree.accept_request(change, keys) == ()
+        assert tree_files(published_repository) == before
 
 
-def test_change_of_a_tree_that_moved_on_is_refused(published: RepositoryFixture) -> None:
+def test_change_of_a_tree_that_moved_on_is_refused(published_repository: RepositoryFixture) -> None:
     """Drafted before another was accepted; before a push, where the team's own list is in it; or a year ago."""
     new = new_signer()
-    first = signed(replacement(published, "policy", new), published.keys.targets)
-    second = signed(replacement(published, "halt", new), published.keys.targets)
-    team = signed(replacement(published, "team-text", new), published.keys.targets, new)
-    published.push(published.package("2.0.0"))
+    first = sign_by(replacement(published_repository, "policy", new), published_repository.keys.targets)
+    second = sign_by(replacement(published_repository, "halt", new), published_repository.keys.targets)
+    team = sign_by(replacement(published_repository, "team-text", new), published_repository.keys.targets, new)
+    published_repository.push(published_repository.package("2.0.0"))
     with pytest.raises(StaleMetadataError) as caught:
-        published.tree.accept_change(team, published.keys.online)
+        published_repository.tree.accept_request(team, published_repository.keys.online)
     assert (caught.value.role, caught.value.expected_version) == ("team-text", 4)
-    accept(published, first, online_with(published, "policy", new))
+    accept(published_repository, first, online_with(published_repository, "policy", new))
     with pytest.raises(StaleMetadataError):
-        published.tree.accept_change(second, published.keys.online)
-    late = signed(replacement(published, "root", new), published.keys.root, new)
-    published.clock.time_s += layout.LIFETIMES_S["root"]
+        published_repository.tree.accept_request(second, published_repository.keys.online)
+    late = sign_by(replacement(published_repository, "root", new), published_repository.keys.root, new)
+    published_repository.clock.time_s += layout.LIFETIMES_S["root"]
     with pytest.raises(ExpiredMetadataError):
-        published.tree.accept_change(late, published.keys.online)
+        published_repository.tree.accept_request(late, published_repository.keys.online)
 
 
 def a_key() -> list[Key]:
@@ -377,13 +405,13 @@ def a_key() -> list[Key]:
     ],
 )
 def test_impossible_changes_are_not_drafted(
-    published: RepositoryFixture, step: object, error: type[Exception], words: str
+    published_repository: RepositoryFixture, step: object, error: type[Exception], words: str
 ) -> None:
     """Each names the role, the bound and the value."""
     assert callable(step)
-    begun = draft(published)
+    begun = draft(published_repository)
     with pytest.raises(error, match=words):  # noqa: PT012 - either the step or the draft refuses
-        step(begun, published)
+        step(begun, published_repository)
         begun.draft()
 
 
@@ -432,36 +460,42 @@ def other_order(targets: Targets) -> None:
 
 
 @pytest.mark.parametrize("edit", [top_target, without_team, moved_feature, wide_policy, open_end, other_order])
-def test_targets_that_break_a_rule_are_refused_though_signed(published: RepositoryFixture, edit: object) -> None:
+def test_targets_that_break_a_rule_are_refused_though_signed(
+    published_repository: RepositoryFixture, edit: object
+) -> None:
     """The tree is not asked to trust whoever drafts."""
-    begun = draft(published)
+    begun = draft(published_repository)
     begun.renew("targets")
     change = begun.draft()
     assert callable(edit)
     edit(change.roles["targets"].signed)
-    before = tree_files(published)
+    before = tree_files(published_repository)
     with pytest.raises(PublishError):
-        published.tree.accept_change(signed(change, published.keys.targets), published.keys.online)
-    assert tree_files(published) == before
+        published_repository.tree.accept_request(
+            sign_by(change, published_repository.keys.targets), published_repository.keys.online
+        )
+    assert tree_files(published_repository) == before
 
 
-def test_change_that_forgets_who_must_sign_anew_is_refused(published: RepositoryFixture) -> None:
+def test_change_that_forgets_who_must_sign_anew_is_refused(published_repository: RepositoryFixture) -> None:
     """New keys of the targets without targets, a team's without its list: nobody could read them afterwards."""
     new = new_signer()
-    root_alone = replacement(published, "targets", new)
+    root_alone = replacement(published_repository, "targets", new)
     with pytest.raises(PublishError, match="signed anew"):
-        published.tree.accept_change(
-            signed(SigningRequest({"root": root_alone.roles["root"]}, root_alone.current), published.keys.root),
-            published.keys.online,
-        )
-    targets_alone = replacement(published, "team-text", new)
-    with pytest.raises(SignatureError):
-        published.tree.accept_change(
-            signed(
-                SigningRequest({"targets": targets_alone.roles["targets"]}, targets_alone.current),
-                published.keys.targets,
+        published_repository.tree.accept_request(
+            sign_by(
+                SigningRequest({"root": root_alone.roles["root"]}, root_alone.current), published_repository.keys.root
             ),
-            published.keys.online,
+            published_repository.keys.online,
+        )
+    targets_alone = replacement(published_repository, "team-text", new)
+    with pytest.raises(SignatureError):
+        published_repository.tree.accept_request(
+            sign_by(
+                SigningRequest({"targets": targets_alone.roles["targets"]}, targets_alone.current),
+                published_repository.keys.targets,
+            ),
+            published_repository.keys.online,
         )
 
 
@@ -482,41 +516,47 @@ def test_files_that_are_no_change_are_typed(data: bytes, error: type[RegistryErr
         SigningRequest.parse(data)
 
 
-def test_metadata_under_the_name_of_another_role_is_refused(published: RepositoryFixture) -> None:
+def test_metadata_under_the_name_of_another_role_is_refused(published_repository: RepositoryFixture) -> None:
     """Root metadata as targets, and a team nobody delegates to."""
-    change = replacement(published, "root", new_signer())
+    change = replacement(published_repository, "root", new_signer())
     renamed = change.to_bytes().replace(b'"roles":{"root":{"sig', b'"roles":{"targets":{"sig')
     with pytest.raises(DocumentError, match="no metadata of this role"):
         SigningRequest.parse(renamed)
-    stranger: Metadata[Targets] = Metadata(Targets(expires=utc(published.clock.now_s() + 1000)))
+    stranger: Metadata[Targets] = Metadata(Targets(expires=utc(published_repository.clock.now_s() + 1000)))
     with pytest.raises(DocumentError, match="team-vision"):
-        SigningRequest({"team-vision": stranger}, change.current).needs()
+        SigningRequest({"team-vision": stranger}, change.current).signature_status()
     with pytest.raises((MissingTargetError, MetadataError)):
-        published.tree.accept_change(SigningRequest({"team-vision": stranger}, change.current), published.keys.online)
+        published_repository.tree.accept_request(
+            SigningRequest({"team-vision": stranger}, change.current), published_repository.keys.online
+        )
 
 
-def test_new_team_publishes_and_devices_find_its_versions(published: RepositoryFixture) -> None:
+def test_new_team_publishes_and_devices_find_its_versions(published_repository: RepositoryFixture) -> None:
     """Added after the ceremony, with two features and later a third; others are untouched."""
-    read_everything(published, "device")
+    read_everything(published_repository, "device")
     team = new_signer()
-    begun = draft(published)
+    begun = draft(published_repository)
     begun.add_team("vision", ["segment", "caption"], [team.public_key])
     change = begun.draft()
     with pytest.raises(SignatureError, match="team-vision"):
-        published.tree.accept_change(signed(change, published.keys.targets), published.keys.online)
-    accept(published, signed(change, published.keys.targets, team))
-    published.keys = dataclasses.replace(published.keys, teams=dict(published.keys.teams) | {"vision": team})
-    published.push(published.package(feature="segment", team="vision"))
-    assert published.client("device").manifest("segment", "1.0.0").team == "vision"
+        published_repository.tree.accept_request(
+            sign_by(change, published_repository.keys.targets), published_repository.keys.online
+        )
+    accept(published_repository, sign_by(change, published_repository.keys.targets, team))
+    published_repository.keys = dataclasses.replace(
+        published_repository.keys, teams=dict(published_repository.keys.teams) | {"vision": team}
+    )
+    published_repository.push(published_repository.package(feature="segment", team="vision"))
+    assert published_repository.client("device").manifest("segment", "1.0.0").team == "vision"
     with pytest.raises(PublishError, match="may not publish"):
-        published.push(published.package(feature="depth", team="vision"))
-    begun = draft(published)
+        published_repository.push(published_repository.package(feature="depth", team="vision"))
+    begun = draft(published_repository)
     begun.own("vision", ["depth"])
-    accept(published, signed(begun.draft(), published.keys.targets))
-    published.push(published.package(feature="depth", team="vision"))
-    read_everything(published, "device")
-    assert published.client("device").manifest("depth", "1.0.0").team == "vision"
-    assert published.tree.check().is_sound
+    accept(published_repository, sign_by(begun.draft(), published_repository.keys.targets))
+    published_repository.push(published_repository.package(feature="depth", team="vision"))
+    read_everything(published_repository, "device")
+    assert published_repository.client("device").manifest("depth", "1.0.0").team == "vision"
+    assert published_repository.tree.check().is_sound
 
 
 def test_ceremony_by_file_exchange_needs_every_threshold(world: RepositoryFixture, tmp_path: Path) -> None:
@@ -539,12 +579,12 @@ def test_ceremony_by_file_exchange_needs_every_threshold(world: RepositoryFixtur
     folder.mkdir()
     tree = Repository(folder, keys=online, clock=world.clock)
     for missing in needed:
-        copies = [signed(change, one) for one in needed if one is not missing]
+        copies = [sign_by(change, one) for one in needed if one is not missing]
         with pytest.raises(SignatureError):
-            tree.accept_change(copies[0].merge(copies[1:]), online)
+            tree.accept_request(copies[0].merge(copies[1:]), online)
         assert not list(folder.rglob("*.json"))
-    copies = [signed(change, one) for one in needed]
-    tree.accept_change(copies[0].merge(copies[1:]), online)
+    copies = [sign_by(change, one) for one in needed]
+    tree.accept_request(copies[0].merge(copies[1:]), online)
     assert tree.check().is_sound
     with pytest.raises(PublishError, match="would have to sign"):
         make_first_request(dataclasses.replace(public, root_threshold=4), features, now_s=0)
@@ -552,23 +592,25 @@ def test_ceremony_by_file_exchange_needs_every_threshold(world: RepositoryFixtur
         make_first_request(public, features | {"vision": ["segment"]}, now_s=0)
 
 
-def test_fast_forwarded_versions_are_left_behind_by_new_keys(published: RepositoryFixture) -> None:
+def test_fast_forwarded_versions_are_left_behind_by_new_keys(published_repository: RepositoryFixture) -> None:
     """A thief of timestamp and snapshot runs their numbers up; new keys begin again below, and devices follow."""
-    fetcher = published.fetcher
+    fetcher = published_repository.fetcher
     assert isinstance(fetcher, FolderFetcher)
-    state = published.tree.state()
+    state = published_repository.tree.state()
     timestamp = Metadata(
         Timestamp(
-            version=2**40, expires=utc(published.clock.now_s() + 86_400), snapshot_meta=state.timestamp.snapshot_meta
+            version=2**40,
+            expires=utc(published_repository.clock.now_s() + 86_400),
+            snapshot_meta=state.timestamp.snapshot_meta,
         )
     )
-    timestamp.sign(published.keys.online.timestamp)
+    timestamp.sign(published_repository.keys.online.timestamp)
     fetcher.replaced["metadata/timestamp.json"] = timestamp.to_bytes()
-    published.client("device").refresh()
+    published_repository.client("device").refresh()
     fetcher.replaced.clear()
     with pytest.raises(RegistryError):
-        published.client("device").refresh()
+        published_repository.client("device").refresh()
     new = new_signer()
-    change = signed(replacement(published, "timestamp", new), published.keys.root)
-    accept(published, change, online_with(published, "timestamp", new), has_old=False)
-    read_everything(published, "device")
+    change = sign_by(replacement(published_repository, "timestamp", new), published_repository.keys.root)
+    accept(published_repository, change, online_with(published_repository, "timestamp", new), has_old=False)
+    read_everything(published_repository, "device")

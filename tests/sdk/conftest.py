@@ -218,7 +218,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 @pytest.fixture
-def released(template: World, tmp_path: Path) -> World:
+def released_world(template: World, tmp_path: Path) -> World:
     """A copy of the template for one test."""
     shutil.copytree(template.folder, tmp_path / "tree")
     world = World(tmp_path / "tree", template.keyring, HandClock(NOW))
@@ -230,12 +230,12 @@ def released(template: World, tmp_path: Path) -> World:
 class Device:
     """One installation: a folder, and clients made over it."""
 
-    def __init__(self, folder: Path, world: World, closing: contextlib.ExitStack) -> None:
+    def __init__(self, folder: Path, world: World, client_stack: contextlib.ExitStack) -> None:
         self.folder = folder
         self.world = world
         self.clock = HandClock(NOW)
         self.transport = FolderTransport(world.folder)
-        self._closing = closing
+        self._closing = client_stack
         baseline = folder.with_name(folder.name + "-baseline.alc")
         baseline.write_bytes(fake_program("shipped"))
         self.options: dict[str, Any] = {
@@ -270,22 +270,22 @@ class Device:
 
 
 @pytest.fixture
-def closing() -> Iterator[contextlib.ExitStack]:
+def client_stack() -> Iterator[contextlib.ExitStack]:
     """Closes what a test opened."""
     with contextlib.ExitStack() as stack:
         yield stack
 
 
 @pytest.fixture
-def make_device(tmp_path: Path, closing: contextlib.ExitStack) -> Callable[..., Device]:
+def make_device(tmp_path: Path, client_stack: contextlib.ExitStack) -> Callable[..., Device]:
     """Makes devices of a world, each in a folder of its own."""
-    return lambda world, name="device": Device(tmp_path / name, world, closing)
+    return lambda world, name="device": Device(tmp_path / name, world, client_stack)
 
 
 @pytest.fixture
-def device(released: World, make_device: Callable[..., Device]) -> Device:
+def device(released_world: World, make_device: Callable[..., Device]) -> Device:
     """A device of the released world."""
-    return make_device(released)
+    return make_device(released_world)
 
 
 class TreeServer:
@@ -402,8 +402,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def server(released: World) -> Iterator[TreeServer]:
+def server(released_world: World) -> Iterator[TreeServer]:
     """A loopback server of the released tree."""
-    server = TreeServer(released.folder)
+    server = TreeServer(released_world.folder)
     yield server
     server.close()

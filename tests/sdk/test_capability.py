@@ -45,21 +45,23 @@ KINDS = [
 
 @pytest.mark.parametrize(("capability", "variant"), KINDS)
 def test_variant_that_needs_most_of_those_that_fit_is_taken(
-    released: World, capability: Capability, variant: str
+    released_world: World, capability: Capability, variant: str
 ) -> None:
     """Memory first, then cores, then instruction sets; a bound that is met to the byte is met."""
     others = {name: PROGRAMS[name] for name in ("large", "quick", "wide")}
-    released.push("3.0.0", PROGRAMS["small"], others=others, needs=NEEDS)
-    chosen = choose_variant(released.manifests["3.0.0"], capability)
+    released_world.push("3.0.0", PROGRAMS["small"], others=others, needs=NEEDS)
+    chosen = choose_variant(released_world.manifests["3.0.0"], capability)
     assert chosen.name == {"small": "fake"}.get(variant, variant)
 
 
-def test_devices_fetch_and_run_their_own_variant(released: World, make_device: MakeDevice) -> None:
+def test_devices_fetch_and_run_their_own_variant(released_world: World, make_device: MakeDevice) -> None:
     """A phone with much memory and one with little, of one version."""
-    released.push("3.0.0", PROGRAMS["small"], others={"large": PROGRAMS["large"]}, needs={"large": NEEDS["large"]})
-    released.set_policy("3.0.0")
+    released_world.push(
+        "3.0.0", PROGRAMS["small"], others={"large": PROGRAMS["large"]}, needs={"large": NEEDS["large"]}
+    )
+    released_world.set_policy("3.0.0")
     for capability, label in ((device_with("avx2", 8 * GIB, 2), "large"), (device_with("avx2", GIB, 2), "small")):
-        device = make_device(released, label)
+        device = make_device(released_world, label)
         engine = FakeEngine()
         engine.capability = capability
         client = device.client(engine=engine)
@@ -69,24 +71,30 @@ def test_devices_fetch_and_run_their_own_variant(released: World, make_device: M
         assert len(asked) == 1
 
 
-def test_version_without_a_variant_for_a_device_leaves_it_what_it_has(released: World, make_device: MakeDevice) -> None:
+def test_version_without_a_variant_for_a_device_leaves_it_what_it_has(
+    released_world: World, make_device: MakeDevice
+) -> None:
     """With an error that says what each variant needs."""
-    released.push("3.0.0", PROGRAMS["large"], needs={"fake": Requirements(memory_bytes=4 * GIB, isa="neon")})
-    device = make_device(released)
+    released_world.push("3.0.0", PROGRAMS["large"], needs={"fake": Requirements(memory_bytes=4 * GIB, isa="neon")})
+    device = make_device(released_world)
     client = device.client()
     assert client.sync().error is None
-    released.set_policy("3.0.0")
+    released_world.set_policy("3.0.0")
     error = client.sync().error
     assert isinstance(error, NoVariantError)
     assert error.variants == ("fake (neon, 4294967296 bytes of memory)",)
     assert device.answer(client) == "one 1.0.0 default"
 
 
-def test_device_that_grew_takes_the_other_variant_after_a_restart(released: World, make_device: MakeDevice) -> None:
+def test_device_that_grew_takes_the_other_variant_after_a_restart(
+    released_world: World, make_device: MakeDevice
+) -> None:
     """What is installed is not what it would choose now: it is fetched anew."""
-    released.push("3.0.0", PROGRAMS["small"], others={"large": PROGRAMS["large"]}, needs={"large": NEEDS["large"]})
-    released.set_policy("3.0.0")
-    device = make_device(released)
+    released_world.push(
+        "3.0.0", PROGRAMS["small"], others={"large": PROGRAMS["large"]}, needs={"large": NEEDS["large"]}
+    )
+    released_world.set_policy("3.0.0")
+    device = make_device(released_world)
     client = device.client()
     client.sync()
     assert device.answer(client) == "small 3.0.0 default"
@@ -110,13 +118,13 @@ def test_machine_says_what_it_has() -> None:
 
 
 @pytest.mark.parametrize("memory_bytes", [4 * GIB, 5 * GIB, 6 * GIB - 1])
-def test_devices_of_one_step_choose_alike_whatever_a_team_signs(released: World, memory_bytes: int) -> None:
+def test_devices_of_one_step_choose_alike_whatever_a_team_signs(released_world: World, memory_bytes: int) -> None:
     """A need between two steps is met from the next step on: no need tells two devices of one step apart."""
     for need in range(4 * GIB, 6 * GIB, GIB // 4):
         version = f"3.0.{need * 4 // GIB}"
         needs = {"large": Requirements(memory_bytes=need), "wide": Requirements(cores=5)}
         others = {name: PROGRAMS[name] for name in needs}
-        released.push(version, PROGRAMS["small"], others=others, needs=needs)
+        released_world.push(version, PROGRAMS["small"], others=others, needs=needs)
         for cores in (4, 5):
-            chosen = choose_variant(released.manifests[version], device_with("avx2", memory_bytes, cores))
+            chosen = choose_variant(released_world.manifests[version], device_with("avx2", memory_bytes, cores))
             assert chosen.name == ("large" if need == 4 * GIB else "fake"), need

@@ -26,7 +26,7 @@ OLD, NEW = "one 1.0.0 default", "two 2.0.0 default"
 
 
 @pytest.fixture
-def updating(device: Device) -> Device:
+def updating_device(device: Device) -> Device:
     """A device on 1.0.0 whose policy now says 2.0.0."""
     device.client().sync()
     device.world.set_policy("2.0.0")
@@ -70,25 +70,25 @@ def run_and_die(action: Callable[[Files], object], at: int) -> int:
     return os.waitpid(process, 0)[1]
 
 
-def test_kill_at_every_disk_step_of_a_sync_leaves_old_or_new(updating: Device) -> None:
+def test_kill_at_every_disk_step_of_a_sync_leaves_old_or_new(updating_device: Device) -> None:
     """SIGKILL before each step in turn: the next process answers, and its sync completes the update."""
-    copy = keep(updating)
-    count = len(steps_of(lambda files: updating.client(files=files).sync()))
+    copy = keep(updating_device)
+    count = len(steps_of(lambda files: updating_device.client(files=files).sync()))
     assert count > 25
     answers = set()
     for at in range(count):
-        restore(updating, copy)
-        status = run_and_die(lambda files: updating.client(files=files).sync(), at)
+        restore(updating_device, copy)
+        status = run_and_die(lambda files: updating_device.client(files=files).sync(), at)
         assert os.WTERMSIG(status) == signal.SIGKILL
-        client = updating.client()
-        answer = updating.answer(client)
+        client = updating_device.client()
+        answer = updating_device.answer(client)
         assert answer in (OLD, NEW), at
         answers.add(answer)
         assert client.sync().error is None, at
-        assert updating.answer(client) == NEW
-        assert not list((updating.folder / "staging").iterdir()), at
-        assert not list(updating.folder.glob("*.partial")), at
-        assert len(list((updating.folder / "versions" / FEATURE).iterdir())) == 2
+        assert updating_device.answer(client) == NEW
+        assert not list((updating_device.folder / "staging").iterdir()), at
+        assert not list(updating_device.folder.glob("*.partial")), at
+        assert len(list((updating_device.folder / "versions" / FEATURE).iterdir())) == 2
     assert answers == {OLD, NEW}
 
 
@@ -108,13 +108,13 @@ def test_kill_at_every_disk_step_of_the_first_start_leaves_a_fresh_device(device
         assert identity.stat().st_mode & 0o777 == 0o600
 
 
-def test_disk_full_at_every_step_of_a_sync_leaves_the_old_version(updating: Device) -> None:
+def test_disk_full_at_every_step_of_a_sync_leaves_the_old_version(updating_device: Device) -> None:
     """No space at each step in turn: a typed result naming the step, the old version, then with space the new one."""
-    copy = keep(updating)
-    count = len(steps_of(lambda files: updating.client(files=files).sync()))
+    copy = keep(updating_device)
+    count = len(steps_of(lambda files: updating_device.client(files=files).sync()))
     failed = 0
     for at in range(count):
-        restore(updating, copy)
+        restore(updating_device, copy)
         taken = 0
 
         def fill(_: str, __: Path, at: int = at) -> None:
@@ -123,24 +123,24 @@ def test_disk_full_at_every_step_of_a_sync_leaves_the_old_version(updating: Devi
             if taken == at + 1:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-        client = updating.client(files=Files(fill))
+        client = updating_device.client(files=Files(fill))
         result = client.sync()
         if result.error is not None:
             failed += 1
             assert isinstance(result.error, DeviceStorageError | StorageError), at
             assert "No space left" in str(result.error)
-        assert updating.answer(client) in (OLD, NEW)
+        assert updating_device.answer(client) in (OLD, NEW)
         assert client.sync().error is None, at
-        assert updating.answer(client) == NEW
+        assert updating_device.answer(client) == NEW
     assert failed > 20
 
 
-def test_disk_that_stays_full_never_takes_the_answer_away(updating: Device) -> None:
+def test_disk_that_stays_full_never_takes_the_answer_away(updating_device: Device) -> None:
     """From each step on nothing can be written: predictions go on, in this process and the next."""
-    copy = keep(updating)
-    count = len(steps_of(lambda files: updating.client(files=files).sync()))
+    copy = keep(updating_device)
+    count = len(steps_of(lambda files: updating_device.client(files=files).sync()))
     for at in range(0, count, 3):
-        restore(updating, copy)
+        restore(updating_device, copy)
         taken = 0
 
         def fill(_: str, __: Path, at: int = at) -> None:
@@ -149,16 +149,16 @@ def test_disk_that_stays_full_never_takes_the_answer_away(updating: Device) -> N
             if taken > at:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-        client = updating.client(files=Files(fill))
+        client = updating_device.client(files=Files(fill))
         for _ in range(2):
             client.sync()
-            assert updating.answer(client) in (OLD, NEW), at
-        assert updating.answer(updating.client(files=Files(fill))) in (OLD, NEW)
+            assert updating_device.answer(client) in (OLD, NEW), at
+        assert updating_device.answer(updating_device.client(files=Files(fill))) in (OLD, NEW)
 
 
-def test_everything_is_synced_before_it_gets_its_name(updating: Device) -> None:
+def test_everything_is_synced_before_it_gets_its_name(updating_device: Device) -> None:
     """After a power cut a name never leads to bytes that were not on the disk: sync, rename, sync the folder."""
-    steps = steps_of(lambda files: updating.client(files=files).sync())
+    steps = steps_of(lambda files: updating_device.client(files=files).sync())
     unsynced: set[str] = set()
     for index, (step, path) in enumerate(steps):
         if step == "append":
@@ -166,12 +166,12 @@ def test_everything_is_synced_before_it_gets_its_name(updating: Device) -> None:
         elif step == "sync file":
             unsynced.discard(path.name)
         elif step == "rename":
-            source = {"program.alc": f"{updating.world.blob('2.0.0').name}.part"}.get(path.name, path.name)
+            source = {"program.alc": f"{updating_device.world.blob('2.0.0').name}.part"}.get(path.name, path.name)
             assert not {name for name in unsynced if name.startswith(source)}, path
             following = [entry for entry in steps[index + 1 :] if entry[0] in ("sync folder", "remove")]
             assert following[0][1] in (path.parent, path), path
     names = [path.name for step, path in steps if step == "rename"]
-    assert names.index(updating.world.ref("2.0.0").manifest_sha256) < names.index("state.json")
+    assert names.index(updating_device.world.ref("2.0.0").manifest_sha256) < names.index("state.json")
 
 
 KILLED_DEVICE = """
@@ -193,19 +193,19 @@ client.sync()
 
 
 def test_device_process_killed_between_download_and_activation(
-    updating: Device, server: TreeServer, tmp_path: Path
+    updating_device: Device, server: TreeServer, tmp_path: Path
 ) -> None:
     """Kill -9 of a separate process over real HTTP: the old version, then no second download, then the new one."""
     root = tmp_path / "root.json"
-    root.write_bytes(updating.world.root)
-    command = [sys.executable, "-c", KILLED_DEVICE, str(updating.folder), server.url, str(root)]
+    root.write_bytes(updating_device.world.root)
+    command = [sys.executable, "-c", KILLED_DEVICE, str(updating_device.folder), server.url, str(root)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (-signal.SIGKILL, "downloaded, not active\n"), done.stderr
-    client = updating.client(server.url, transport=None)
-    assert updating.answer(client) == OLD
+    client = updating_device.client(server.url, transport=None)
+    assert updating_device.answer(client) == OLD
     fetched = [path for _, path, _ in server.seen if path.startswith("/blobs")]
     assert client.sync().error is None
-    assert updating.answer(client) == NEW
+    assert updating_device.answer(client) == NEW
     assert [path for _, path, _ in server.seen if path.startswith("/blobs")] == fetched
 
 

@@ -35,14 +35,14 @@ def blobs_asked_for(device: Device, before: int = 0) -> list[str]:
 
 
 @pytest.fixture
-def behind(released: World, make_device: MakeDevice) -> Device:
+def behind(released_world: World, make_device: MakeDevice) -> Device:
     """A device that runs 3.0.0, while everybody is to run 4.0.0, of which there is a delta."""
-    released.push("3.0.0", THIRD)
-    released.push("4.0.0", FOURTH, bases=(THIRD,))
-    released.set_policy("3.0.0")
-    device = make_device(released)
+    released_world.push("3.0.0", THIRD)
+    released_world.push("4.0.0", FOURTH, bases=(THIRD,))
+    released_world.set_policy("3.0.0")
+    device = make_device(released_world)
     assert device.client().sync().error is None
-    released.set_policy("4.0.0")
+    released_world.set_policy("4.0.0")
     return device
 
 
@@ -81,7 +81,7 @@ def test_smallest_delta_of_several_installed_bases_is_taken(behind: Device) -> N
     assert sizes[asked.removeprefix("/blobs/")] == min(sizes.values())
 
 
-def damaged(path: Path, kind: str) -> None:
+def damage_file(path: Path, kind: str) -> None:
     """Do something to a file of the server."""
     data = path.read_bytes()
     if kind == "absent":
@@ -96,7 +96,7 @@ def damaged(path: Path, kind: str) -> None:
 def test_delta_that_the_server_has_lost_or_spoilt_costs_one_request(behind: Device, kind: str) -> None:
     """The whole program is fetched instead."""
     world = behind.world
-    damaged(world.folder / delta_path(world, "4.0.0").lstrip("/"), kind)
+    damage_file(world.folder / delta_path(world, "4.0.0").lstrip("/"), kind)
     before = len(behind.transport.requests)
     client = behind.client()
     assert client.sync().error is None
@@ -105,24 +105,24 @@ def test_delta_that_the_server_has_lost_or_spoilt_costs_one_request(behind: Devi
 
 
 def test_signed_delta_that_makes_something_else_costs_one_request(
-    released: World, make_device: MakeDevice, monkeypatch: pytest.MonkeyPatch
+    released_world: World, make_device: MakeDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A team's mistake, or its server's: the digest of the result decides."""
     for number, wrong in enumerate((make_delta(THIRD, FIFTH), b"no delta at all")):
         with monkeypatch.context() as patched:
             patched.setattr("alcove.registry.delta.make_delta", lambda base, program, wrong=wrong: wrong)
-            released.push(f"{6 + number}.0.0", fake_program(f"v{number}", size_bytes=SIZE), bases=(THIRD,))
-    released.push("3.0.0", THIRD)
+            released_world.push(f"{6 + number}.0.0", fake_program(f"v{number}", size_bytes=SIZE), bases=(THIRD,))
+    released_world.push("3.0.0", THIRD)
     for number in (0, 1):
-        device = make_device(released, f"device{number}")
-        released.set_policy("3.0.0")
+        device = make_device(released_world, f"device{number}")
+        released_world.set_policy("3.0.0")
         assert device.client().sync().error is None
-        released.set_policy(f"{6 + number}.0.0")
+        released_world.set_policy(f"{6 + number}.0.0")
         before = len(device.transport.requests)
         client = device.client()
         assert client.sync().error is None
         assert device.answer(client) == f"v{number} {6 + number}.0.0 default"
-        wanted = [path(released, f"{6 + number}.0.0") for path in (delta_path, program_path)]
+        wanted = [path(released_world, f"{6 + number}.0.0") for path in (delta_path, program_path)]
         assert blobs_asked_for(device, before) == wanted
 
 

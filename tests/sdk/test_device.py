@@ -113,7 +113,7 @@ def test_activating_keeps_what_was_current_as_previous(state: State, feature: st
     assert state.activate(feature, slot).activate(feature, slot) == state.activate(feature, slot)
 
 
-def slotted(state: State) -> set[str]:
+def list_slotted(state: State) -> set[str]:
     """Return the digests that are current or previous somewhere."""
     slots = [slot for entry in state.features.values() for slot in (entry.current, entry.previous)]
     return {slot.manifest_sha256 for slot in slots if slot is not None}
@@ -122,10 +122,10 @@ def slotted(state: State) -> set[str]:
 @given(STATES, st.data())
 def test_withdrawn_versions_are_in_no_slot(state: State, data: st.DataObject) -> None:
     """After a halt no slot names the version, what is left has moved up, and a second halt changes nothing."""
-    digests = sorted(slotted(state))
+    digests = sorted(list_slotted(state))
     halted = frozenset(data.draw(st.sets(st.sampled_from(digests)))) if digests else frozenset()
     after = state.withdraw(halted)
-    assert slotted(after) == set(digests) - halted
+    assert list_slotted(after) == set(digests) - halted
     assert all(slots.current is not None or slots.previous is None for slots in after.features.values())
     assert after.withdraw(halted) == after
 

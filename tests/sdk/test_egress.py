@@ -242,7 +242,7 @@ def test_answer_that_drips_is_given_up(server: TreeServer) -> None:
     egress.close()
 
 
-def fetched(fetcher: TufFetcher, url: str) -> bytes:
+def fetch_all(fetcher: TufFetcher, url: str) -> bytes:
     """Return all bytes of a URL."""
     return b"".join(fetcher.fetch(url))
 
@@ -250,16 +250,16 @@ def fetched(fetcher: TufFetcher, url: str) -> bytes:
 def test_tree_fetcher_gives_bytes_or_the_errors_that_tuf_expects(egress: Egress, server: TreeServer) -> None:
     """404 is raised with its status at the call, other failures as download errors, other servers never asked."""
     fetcher = TufFetcher(egress, server.url)
-    assert fetched(fetcher, f"{server.url}/metadata/timestamp.json").startswith(b"{")
+    assert fetch_all(fetcher, f"{server.url}/metadata/timestamp.json").startswith(b"{")
     with pytest.raises(DownloadHTTPError) as caught:
         fetcher.fetch(f"{server.url}/metadata/2.root.json")
     assert caught.value.status_code == 404
     server.budget = 10
     with pytest.raises(DownloadError):
-        fetched(fetcher, f"{server.url}/metadata/timestamp.json")
+        fetch_all(fetcher, f"{server.url}/metadata/timestamp.json")
     for url in ("http://127.0.0.1:1/metadata/x", f"{server.url}.example.com/x", f"{server.url[:-1]}"):
         with pytest.raises(DownloadError, match="not on this client's server"):
-            fetched(fetcher, url)
+            fetch_all(fetcher, url)
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:

@@ -37,7 +37,7 @@ def begin(world: World, **options: Any) -> None:
     world.set_policy("1.0.0", arms=("1.0.0", "2.0.0"), pre_edges=EDGES, window_s=WINDOW, **options)
 
 
-def told(device: Device) -> list[tuple[int, int, int]]:
+def read_recorded(device: Device) -> list[tuple[int, int, int]]:
     """Return arm, outcome and bin of the earlier share of each outcome that waits on the device."""
     found = []
     for entry in json.loads((device.folder / "reports" / "pending.json").read_bytes()):
@@ -72,7 +72,7 @@ def test_earlier_share_is_part_of_the_cell(device: Device, arm: int, accepted: i
     begin(device.world)
     client.sync()
     use(client, 1)
-    assert told(device) == [(arm, Outcome.ACCEPTED, pre_bin)]
+    assert read_recorded(device) == [(arm, Outcome.ACCEPTED, pre_bin)]
 
 
 def test_nothing_after_the_exposure_enters(device: Device) -> None:
@@ -84,7 +84,7 @@ def test_nothing_after_the_exposure_enters(device: Device) -> None:
     client.sync()
     for _ in range(3):
         use(client, 0, 20)
-        assert told(device) == [(1, Outcome.REFUSED, 3)]
+        assert read_recorded(device) == [(1, Outcome.REFUSED, 3)]
         assert client.report().sent == 1
         device.clock.time_s += WINDOW
         client = device.client()
@@ -100,7 +100,7 @@ def test_answers_between_the_policy_and_the_first_use_do_not_enter(device: Devic
     quick.sync()
     use(slow, 0, 20)
     use(quick, 1)
-    assert told(device) == [(1, Outcome.ACCEPTED, 3)]
+    assert read_recorded(device) == [(1, Outcome.ACCEPTED, 3)]
 
 
 def test_answers_of_two_processes_count_together(device: Device) -> None:
@@ -113,7 +113,7 @@ def test_answers_of_two_processes_count_together(device: Device) -> None:
     begin(device.world)
     clients[0].sync()
     use(clients[0], 1)
-    assert told(device) == [(1, Outcome.ACCEPTED, 3)]
+    assert read_recorded(device) == [(1, Outcome.ACCEPTED, 3)]
 
 
 def test_only_what_the_app_records_is_remembered(device: Device) -> None:
@@ -136,7 +136,7 @@ def test_device_that_leaves_and_returns_keeps_its_bin(device: Device) -> None:
     client = device.client()
     assert isinstance(client.sync().error, QuarantinedError)
     use(client, 0, 9)
-    assert told(device) == [(1, Outcome.FALLBACK, 3)]
+    assert read_recorded(device) == [(1, Outcome.FALLBACK, 3)]
 
 
 def test_device_that_cannot_enter_its_arm_has_its_bin_all_the_same(device: Device) -> None:
@@ -150,7 +150,7 @@ def test_device_that_cannot_enter_its_arm_has_its_bin_all_the_same(device: Devic
     client = device.client()
     assert isinstance(client.sync().error, QuarantinedError)
     use(client, 1)
-    assert told(device) == [(1, Outcome.FALLBACK, 3)]
+    assert read_recorded(device) == [(1, Outcome.FALLBACK, 3)]
 
 
 def test_bin_goes_with_its_task_and_the_next_task_has_its_own(device: Device) -> None:
@@ -163,10 +163,10 @@ def test_bin_goes_with_its_task_and_the_next_task_has_its_own(device: Device) ->
     use(client, 0, 20)
     device.world.set_policy("1.0.0")
     client.sync()
-    assert met(device) == {}
+    assert read_covariates(device) == {}
     begin(device.world, experiment_id="exp-2")
     client.sync()
-    assert list(met(device).values()) == [1]
+    assert list(read_covariates(device).values()) == [1]
 
 
 def test_opting_out_forgets_and_counts_as_unknown_from_then_on(device: Device) -> None:
@@ -181,7 +181,7 @@ def test_opting_out_forgets_and_counts_as_unknown_from_then_on(device: Device) -
     use(client, 20)
     client.sync()
     use(client, 1)
-    assert told(device) == [(1, Outcome.ACCEPTED, 0)]
+    assert read_recorded(device) == [(1, Outcome.ACCEPTED, 0)]
 
 
 @pytest.mark.parametrize("name", ["history.json", "met.json"])
@@ -200,7 +200,7 @@ def test_damaged_file_counts_as_unknown(device: Device, name: str) -> None:
     client = device.client()
     assert client.sync().error is None
     use(client, 1)
-    assert told(device) == [(1, Outcome.ACCEPTED, 0)]
+    assert read_recorded(device) == [(1, Outcome.ACCEPTED, 0)]
     assert client.report().sent == 1
 
 
@@ -299,7 +299,7 @@ def test_full_disk_keeps_the_old_version_until_the_task_can_be_met(device: Devic
     broken.clear()
     assert client.sync().error is None
     use(client, 1)
-    assert told(device) == [(1, Outcome.ACCEPTED, 3)]
+    assert read_recorded(device) == [(1, Outcome.ACCEPTED, 3)]
 
 
 def history(device: Device) -> object:
@@ -307,7 +307,7 @@ def history(device: Device) -> object:
     return json.loads((device.folder / "reports" / "history.json").read_bytes())
 
 
-def met(device: Device) -> dict[str, int]:
+def read_covariates(device: Device) -> dict[str, int]:
     """Return the bins that the device settled."""
     found: dict[str, int] = json.loads((device.folder / "reports" / "met.json").read_bytes())
     return found

@@ -118,7 +118,7 @@ def answer_with(device: Device, engine: FakeEngine, kind: str = "app") -> int:
 
 
 @pytest.fixture
-def updated(device: Device) -> Device:
+def updated_device(device: Device) -> Device:
     """A device that has answered with 1.0.0 and has 2.0.0 since."""
     client = device.client()
     client.sync()
@@ -131,20 +131,20 @@ def updated(device: Device) -> Device:
 
 @pytest.mark.parametrize("how", [signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT, signal.SIGBUS])
 @pytest.mark.parametrize("where", ["load", "run"])
-def test_three_crashes_lead_to_previous_then_to_the_baseline(updated: Device, where: str, how: int) -> None:
+def test_three_crashes_lead_to_previous_then_to_the_baseline(updated_device: Device, where: str, how: int) -> None:
     """Each start dies of the new version, three times; then of the old one; then the app's own answers, for good."""
     engine = DeadlyEngine("two", where, die(how))
     for crash in range(3):
-        assert os.WTERMSIG(answer_with(updated, engine)) == how, crash
-    assert answer_with(updated, engine) == 0
-    client = updated.client(engine=engine)
-    assert updated.answer(client) == BACK
+        assert os.WTERMSIG(answer_with(updated_device, engine)) == how, crash
+    assert answer_with(updated_device, engine) == 0
+    client = updated_device.client(engine=engine)
+    assert updated_device.answer(client) == BACK
     both = DeadlyEngine("any", where, die(how))
-    both_but_baseline = _SparingEngine(both, updated.options["baselines"][FEATURE])
+    both_but_baseline = _SparingEngine(both, updated_device.options["baselines"][FEATURE])
     for crash in range(3):
-        assert os.WTERMSIG(answer_with(updated, both_but_baseline)) == how, crash
-    assert answer_with(updated, both_but_baseline) == 0
-    assert updated.answer(updated.client(engine=both_but_baseline)) == SHIPPED
+        assert os.WTERMSIG(answer_with(updated_device, both_but_baseline)) == how, crash
+    assert answer_with(updated_device, both_but_baseline) == 0
+    assert updated_device.answer(updated_device.client(engine=both_but_baseline)) == SHIPPED
 
 
 class _SparingEngine(FakeEngine):
@@ -159,45 +159,47 @@ class _SparingEngine(FakeEngine):
         return super().load(path) if path == self.spared else self.deadly.load(path)
 
 
-def test_quarantined_version_is_refused_until_the_team_publishes_another(updated: Device) -> None:
+def test_quarantined_version_is_refused_until_the_team_publishes_another(updated_device: Device) -> None:
     """The sync says so by a typed error, asks for nothing of it, and the next version is installed as ever."""
     engine = DeadlyEngine("two", "run", die(signal.SIGSEGV))
     for _ in range(3):
-        answer_with(updated, engine)
-    client = updated.client(engine=engine)
-    assert updated.answer(client) == BACK
+        answer_with(updated_device, engine)
+    client = updated_device.client(engine=engine)
+    assert updated_device.answer(client) == BACK
     for _ in range(2):
-        updated.transport.requests.clear()
+        updated_device.transport.requests.clear()
         result = client.sync()
         assert isinstance(result.error, QuarantinedError)
         assert (result.error.feature, result.error.version, result.error.crashes) == (FEATURE, "2.0.0", 3)
-        assert result.error.manifest_sha256 == updated.world.ref("2.0.0").manifest_sha256
-        assert not [sent for sent in updated.transport.requests if sent.path.startswith("/blobs")]
-        assert updated.answer(client) == BACK
-    updated.world.push("2.0.1", fake_program("two repaired"))
-    updated.world.set_policy("2.0.1")
+        assert result.error.manifest_sha256 == updated_device.world.ref("2.0.0").manifest_sha256
+        assert not [sent for sent in updated_device.transport.requests if sent.path.startswith("/blobs")]
+        assert updated_device.answer(client) == BACK
+    updated_device.world.push("2.0.1", fake_program("two repaired"))
+    updated_device.world.set_policy("2.0.1")
     assert client.sync().error is None
-    assert updated.answer(client) == "two repaired 2.0.1 default"
-    updated.world.set_policy("2.0.0")
+    assert updated_device.answer(client) == "two repaired 2.0.1 default"
+    updated_device.world.set_policy("2.0.0")
     assert isinstance(client.sync().error, QuarantinedError)
-    assert updated.answer(client) == "two repaired 2.0.1 default"
+    assert updated_device.answer(client) == "two repaired 2.0.1 default"
 
 
-def test_version_that_crashes_while_it_is_verified_is_quarantined_before_it_is_installed(updated: Device) -> None:
+def test_version_that_crashes_while_it_is_verified_is_quarantined_before_it_is_installed(
+    updated_device: Device,
+) -> None:
     """Verifying runs the program: three syncs die of it, the fourth refuses it."""
-    updated.world.push("3.0.0", fake_program("three"))
-    updated.world.set_policy("3.0.0")
+    updated_device.world.push("3.0.0", fake_program("three"))
+    updated_device.world.set_policy("3.0.0")
     engine = DeadlyEngine("three", "verify", die(signal.SIGSEGV))
     for _ in range(3):
-        status = in_process(lambda: updated.client(engine=engine).sync())
+        status = in_process(lambda: updated_device.client(engine=engine).sync())
         assert os.WTERMSIG(status) == signal.SIGSEGV
-        assert updated.answer(updated.client()) == TWO
-    client = updated.client(engine=engine)
+        assert updated_device.answer(updated_device.client()) == TWO
+    client = updated_device.client(engine=engine)
     assert isinstance(client.sync().error, QuarantinedError)
-    assert updated.answer(client) == TWO
+    assert updated_device.answer(client) == TWO
 
 
-def killed_after(device: Device, label: str, where: str, seconds: float) -> int:
+def kill_after(device: Device, label: str, where: str, seconds: float) -> int:
     """Sync or predict in a process that ends when its try says that it was so long in its run; return the status.
 
     Time goes a thousand times as fast there.
@@ -224,28 +226,28 @@ def killed_after(device: Device, label: str, where: str, seconds: float) -> int:
 
 @pytest.mark.parametrize(("where", "label"), [("verify", "three"), ("run", "two")])
 def test_app_that_is_killed_at_several_moments_of_a_long_check_or_run_keeps_its_version(
-    updated: Device, where: str, label: str
+    updated_device: Device, where: str, label: str
 ) -> None:
     """Six kills, each farther or less far into it; then three as far, which is what a program does."""
     if where == "verify":
-        updated.world.push("3.0.0", fake_program("three"))
-        updated.world.set_policy("3.0.0")
-    attempts = AttemptLog(updated.folder / "tries", Files())
+        updated_device.world.push("3.0.0", fake_program("three"))
+        updated_device.world.set_policy("3.0.0")
+    attempts = AttemptLog(updated_device.folder / "tries", Files())
     for seconds in (2, 30, 5, 60, 3, 20):
-        assert os.WTERMSIG(killed_after(updated, label, where, seconds)) == signal.SIGKILL
+        assert os.WTERMSIG(kill_after(updated_device, label, where, seconds)) == signal.SIGKILL
         assert not attempts.list_quarantined(), seconds
     attempts.keep_only(frozenset())
     for _ in range(3):
         assert not attempts.list_quarantined()
-        assert os.WTERMSIG(killed_after(updated, label, where, 1000)) == signal.SIGKILL
+        assert os.WTERMSIG(kill_after(updated_device, label, where, 1000)) == signal.SIGKILL
     assert attempts.list_quarantined()
 
 
-def test_pulse_of_a_quick_run_ends_with_it(updated: Device) -> None:
+def test_pulse_of_a_quick_run_ends_with_it(updated_device: Device) -> None:
     """Nothing beats between runs, nor in quick ones after the first answer."""
-    client = updated.client()
+    client = updated_device.client()
     handle = client.feature(FEATURE)
-    assert updated.answer(client) == TWO
+    assert updated_device.answer(client) == TWO
     attempt = handle._model_ref.active.attempt
     assert (attempt.is_slow, attempt._pulse) == (False, None)
     beating = []
@@ -257,35 +259,35 @@ def test_pulse_of_a_quick_run_ends_with_it(updated: Device) -> None:
     assert attempt._pulse is None
 
 
-def test_process_that_answers_and_ends_at_rest_forgives_the_crashes_before_it(updated: Device) -> None:
+def test_process_that_answers_and_ends_at_rest_forgives_the_crashes_before_it(updated_device: Device) -> None:
     """Two crashes, an answer, two crashes: that is not three in a row."""
     deadly = DeadlyEngine("two", "run", die(signal.SIGSEGV))
     for _ in range(3):
         for _ in range(2):
-            assert os.WTERMSIG(answer_with(updated, deadly)) == signal.SIGSEGV
-        assert answer_with(updated, FakeEngine()) == 0
-    assert updated.answer(updated.client()) == TWO
+            assert os.WTERMSIG(answer_with(updated_device, deadly)) == signal.SIGSEGV
+        assert answer_with(updated_device, FakeEngine()) == 0
+    assert updated_device.answer(updated_device.client()) == TWO
 
 
-def test_app_that_is_killed_while_its_version_is_at_rest_has_not_crashed_of_it(updated: Device) -> None:
+def test_app_that_is_killed_while_its_version_is_at_rest_has_not_crashed_of_it(updated_device: Device) -> None:
     """Between the load and the first prediction nothing of the version runs: a system that ends apps is no crash."""
 
     def load_and_die() -> None:
-        updated.client().feature(FEATURE)
+        updated_device.client().feature(FEATURE)
         os.kill(os.getpid(), signal.SIGKILL)
 
     for _ in range(5):
         assert os.WTERMSIG(in_process(load_and_die)) == signal.SIGKILL
-    assert updated.answer(updated.client()) == TWO
-    assert not list((updated.folder / "tries").glob("*.crash"))
+    assert updated_device.answer(updated_device.client()) == TWO
+    assert not list((updated_device.folder / "tries").glob("*.crash"))
 
 
-def test_prediction_that_is_refused_is_neither_a_crash_nor_health(updated: Device) -> None:
+def test_prediction_that_is_refused_is_neither_a_crash_nor_health(updated_device: Device) -> None:
     """Bad input of the app's says nothing about the version: it stays watched, and is caught later."""
     deadly = DeadlyEngine("two", "run", die(signal.SIGSEGV))
 
     def refuse_and_crash() -> None:
-        handle = updated.client(engine=deadly).feature(FEATURE)
+        handle = updated_device.client(engine=deadly).feature(FEATURE)
         handle._run = lambda *_: (None, "invalid_text")  # type: ignore[method-assign, assignment]
         handle.predict(b"\xff")
         del handle._run
@@ -293,27 +295,27 @@ def test_prediction_that_is_refused_is_neither_a_crash_nor_health(updated: Devic
 
     for _ in range(3):
         assert os.WTERMSIG(in_process(refuse_and_crash)) == signal.SIGSEGV
-    assert updated.answer(updated.client(engine=deadly)) == BACK
+    assert updated_device.answer(updated_device.client(engine=deadly)) == BACK
 
 
-def test_crash_loop_beside_a_healthy_process_is_caught_and_leaves_that_one_alone(updated: Device) -> None:
+def test_crash_loop_beside_a_healthy_process_is_caught_and_leaves_that_one_alone(updated_device: Device) -> None:
     """Two programs of one app: one is well with the new version, at each start anew; the other dies of it."""
     deadly = DeadlyEngine("two", "run", die(signal.SIGSEGV))
-    alive = updated.client()
-    assert updated.answer(alive) == TWO
+    alive = updated_device.client()
+    assert updated_device.answer(alive) == TWO
     for _ in range(3):
-        assert answer_with(updated, FakeEngine(), kind="service") == 0
-        assert os.WTERMSIG(answer_with(updated, deadly, kind="keyboard")) == signal.SIGSEGV
-        assert updated.answer(alive) == TWO
-    assert answer_with(updated, deadly, kind="keyboard") == 0
-    assert updated.answer(alive) == TWO
+        assert answer_with(updated_device, FakeEngine(), kind="service") == 0
+        assert os.WTERMSIG(answer_with(updated_device, deadly, kind="keyboard")) == signal.SIGSEGV
+        assert updated_device.answer(alive) == TWO
+    assert answer_with(updated_device, deadly, kind="keyboard") == 0
+    assert updated_device.answer(alive) == TWO
     assert isinstance(alive.sync().error, QuarantinedError)
-    assert updated.answer(alive) == BACK
+    assert updated_device.answer(alive) == BACK
 
 
-def test_processes_in_the_middle_of_their_first_run_are_no_crashes(updated: Device) -> None:
+def test_processes_in_the_middle_of_their_first_run_are_no_crashes(updated_device: Device) -> None:
     """Three slow first predictions at a time, while others start and end: nobody takes the living for dead."""
-    entered, go_on, before = os.pipe(), os.pipe(), len(list_living(updated))
+    entered, go_on, before = os.pipe(), os.pipe(), len(list_living(updated_device))
 
     def wait() -> None:
         os.write(entered[1], b"x")
@@ -327,8 +329,8 @@ def test_processes_in_the_middle_of_their_first_run_are_no_crashes(updated: Devi
             signal.alarm(60)  # should the test fail, nobody is left waiting
             try:
                 sys.argv[:] = ["app"]
-                client = updated.client(engine=DeadlyEngine("two", "run", wait))
-                code = 0 if updated.answer(client) == TWO else 2
+                client = updated_device.client(engine=DeadlyEngine("two", "run", wait))
+                code = 0 if updated_device.answer(client) == TWO else 2
             finally:
                 os._exit(code)
         slow.append(process)
@@ -336,15 +338,15 @@ def test_processes_in_the_middle_of_their_first_run_are_no_crashes(updated: Devi
     for _ in slow:
         assert os.read(entered[0], 1) == b"x"
     for _ in range(3):
-        assert answer_with(updated, FakeEngine()) == 0
-    attempts = AttemptLog(updated.folder / "tries", Files())
-    assert len(list_living(updated)) == 3 + before
+        assert answer_with(updated_device, FakeEngine()) == 0
+    attempts = AttemptLog(updated_device.folder / "tries", Files())
+    assert len(list_living(updated_device)) == 3 + before
     assert not attempts.list_quarantined()
     os.write(go_on[1], b"xxx")
     assert [os.waitpid(process, 0)[1] for process in slow] == [0, 0, 0]
     assert not attempts.list_quarantined()
-    assert not list((updated.folder / "tries").glob("*.crash"))
-    assert updated.answer(updated.client()) == TWO
+    assert not list((updated_device.folder / "tries").glob("*.crash"))
+    assert updated_device.answer(updated_device.client()) == TWO
 
 
 def test_what_a_device_can_go_back_to_changes_only_for_what_has_answered(device: Device) -> None:
@@ -378,7 +380,7 @@ def test_previous_is_the_last_one_when_it_has_answered(device: Device) -> None:
     assert device.answer(device.client(engine=deadly)) == "two 2.0.0 fallback"
 
 
-def test_try_is_on_the_disk_before_the_program_is_loaded(updated: Device) -> None:
+def test_try_is_on_the_disk_before_the_program_is_loaded(updated_device: Device) -> None:
     """Written, synced, named, its name synced: then the first byte is read (load_attempts.py, T1)."""
     order: list[str] = []
 
@@ -388,7 +390,7 @@ def test_try_is_on_the_disk_before_the_program_is_loaded(updated: Device) -> Non
             return super().load(path)
 
     files = Files(lambda step, path: order.append(step) if "tries" in str(path) else None)
-    client = updated.client(engine=Watching(), files=files)
+    client = updated_device.client(engine=Watching(), files=files)
     order.clear()
     handle = client.feature(FEATURE)
     assert order == ["append", "sync file", "rename", "sync folder", "load"]
@@ -401,7 +403,9 @@ def test_try_is_on_the_disk_before_the_program_is_loaded(updated: Device) -> Non
     assert order == []
 
 
-def test_kill_at_every_disk_step_of_load_and_first_prediction_leaves_a_device_that_answers(updated: Device) -> None:
+def test_kill_at_every_disk_step_of_load_and_first_prediction_leaves_a_device_that_answers(
+    updated_device: Device,
+) -> None:
     """SIGKILL before each step in turn, three times each: whatever that looks like, the next process answers."""
 
     def predict(at: int) -> int:
@@ -413,29 +417,29 @@ def test_kill_at_every_disk_step_of_load_and_first_prediction_leaves_a_device_th
                 os.kill(os.getpid(), signal.SIGKILL)
             count += 1
 
-        return in_process(lambda: updated.client(files=Files(step)).feature(FEATURE).predict("hello"))
+        return in_process(lambda: updated_device.client(files=Files(step)).feature(FEATURE).predict("hello"))
 
-    copy = keep(updated)
+    copy = keep(updated_device)
     answers: list[str] = []
     while True:
-        restore(updated, copy)
+        restore(updated_device, copy)
         statuses = [predict(len(answers)) for _ in range(3)]
         if statuses[0] == 0:
             break
         assert [os.WTERMSIG(status) for status in statuses] == [signal.SIGKILL] * 3
-        client = updated.client()
-        answers.append(updated.answer(client))
+        client = updated_device.client()
+        answers.append(updated_device.answer(client))
         assert client.sync().error is None or answers[-1] == BACK
-        assert len(list_living(updated)) == len(list((updated.folder / "tries").glob("*.running"))), (
+        assert len(list_living(updated_device)) == len(list((updated_device.folder / "tries").glob("*.running"))), (
             "others are settled"
         )
-        assert not list((updated.folder / "tries").glob("*.partial"))
+        assert not list((updated_device.folder / "tries").glob("*.partial"))
     # Counted once it has its name; not before, and not when the marker is made after the first answer, at rest.
     assert set(answers[:-1]) == {TWO, BACK}
     assert answers[0] == answers[-1] == TWO
 
 
-def test_disk_full_at_every_step_of_load_and_first_prediction_answers_all_the_same(updated: Device) -> None:
+def test_disk_full_at_every_step_of_load_and_first_prediction_answers_all_the_same(updated_device: Device) -> None:
     """What cannot be counted is loaded: an answer comes before a count (load_attempts.py, T1)."""
     for lasting in (False, True):
         failed, at = True, 0
@@ -449,71 +453,73 @@ def test_disk_full_at_every_step_of_load_and_first_prediction_answers_all_the_sa
                     failed = True
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-            client = updated.client(files=Files(lambda _, __: None))
+            client = updated_device.client(files=Files(lambda _, __: None))
             client._slots.attempts._files = Files(fill)
-            assert updated.answer(client) == TWO, at
-            assert updated.answer(client) == TWO, at
+            assert updated_device.answer(client) == TWO, at
+            assert updated_device.answer(client) == TWO, at
             at += 1
         assert at >= 4
-    assert not AttemptLog(updated.folder / "tries", Files()).list_quarantined()
+    assert not AttemptLog(updated_device.folder / "tries", Files()).list_quarantined()
 
 
-def test_quarantine_holds_where_it_cannot_be_written_down(updated: Device) -> None:
+def test_quarantine_holds_where_it_cannot_be_written_down(updated_device: Device) -> None:
     """Three crashes are on the disk; that the marker finds no place on it changes nothing."""
     deadly = DeadlyEngine("two", "run", die(signal.SIGSEGV))
     for _ in range(3):
-        answer_with(updated, deadly)
+        answer_with(updated_device, deadly)
 
     def full(_: str, __: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     for _ in range(2):
-        client = updated.client(engine=deadly)
+        client = updated_device.client(engine=deadly)
         client._slots.attempts._files = Files(full)
-        assert updated.answer(client) == BACK
+        assert updated_device.answer(client) == BACK
 
 
-def test_state_file_is_what_an_older_app_reads(updated: Device) -> None:
+def test_state_file_is_what_an_older_app_reads(updated_device: Device) -> None:
     """Nothing of this is in state.json, so an app that goes back to an older release keeps its versions."""
     import json
 
-    updated.answer(updated.client())
-    document = json.loads((updated.folder / "state.json").read_bytes())
+    updated_device.answer(updated_device.client())
+    document = json.loads((updated_device.folder / "state.json").read_bytes())
     assert document["format"] == 1
     assert document.keys() == {"format", "features"}
     assert document["features"][FEATURE].keys() == {"current", "previous", "recent"}
     assert document["features"][FEATURE]["current"].keys() == {"version", "manifest_sha256", "reason", "arm", "task"}
 
 
-def test_what_is_known_of_versions_that_are_gone_is_forgotten_but_for_quarantines(updated: Device) -> None:
+def test_what_is_known_of_versions_that_are_gone_is_forgotten_but_for_quarantines(updated_device: Device) -> None:
     """The folder does not grow with the number of versions ever seen."""
     deadly = DeadlyEngine("two", "run", die(signal.SIGSEGV))
     for _ in range(3):
-        answer_with(updated, deadly)
-    client = updated.client()
+        answer_with(updated_device, deadly)
+    client = updated_device.client()
     for number in range(6):
-        updated.world.push(f"4.0.{number}", fake_program(f"four {number}"))
-        updated.world.set_policy(f"4.0.{number}")
+        updated_device.world.push(f"4.0.{number}", fake_program(f"four {number}"))
+        updated_device.world.set_policy(f"4.0.{number}")
         assert client.sync().error is None
-        updated.answer(client)
-    living = set(list_living(updated))
-    names = sorted(path.name.partition(".")[2] for path in (updated.folder / "tries").iterdir() if path not in living)
+        updated_device.answer(client)
+    living = set(list_living(updated_device))
+    names = sorted(
+        path.name.partition(".")[2] for path in (updated_device.folder / "tries").iterdir() if path not in living
+    )
     assert names.count("quarantined") == 1
     assert names.count("proven") <= 4
     assert len(names) <= 5
 
 
 def test_device_in_an_experiment_asks_for_the_same_after_a_crash_loop(
-    released: World, make_device: Callable[..., Device]
+    released_world: World, make_device: Callable[..., Device]
 ) -> None:
     """Which arm crashed is not to be seen: both devices fetch the experiment's new arm, and nothing else of it."""
     from alcove.sdk.testing import SeededEntropy
 
-    released.push("3.0.0", fake_program("three"))
+    released_world.push("3.0.0", fake_program("three"))
     traces = []
     for arm, label in ((0, "one"), (1, "two")):
-        device = make_device(released, f"arm{arm}")
-        released.set_policy("1.0.0", arms=("1.0.0", "2.0.0"))
+        device = make_device(released_world, f"arm{arm}")
+        released_world.set_policy("1.0.0", arms=("1.0.0", "2.0.0"))
         entropy = SeededEntropy(device.seed_for_arm(arm))
         device.client(entropy=entropy).sync()
         deadly = DeadlyEngine(label, "run", die(signal.SIGSEGV))
@@ -522,7 +528,7 @@ def test_device_in_an_experiment_asks_for_the_same_after_a_crash_loop(
         client = device.client()
         device.answer(client)
         device.transport.requests.clear()
-        released.set_policy("1.0.0", arms=("1.0.0", "2.0.0", "3.0.0"))
+        released_world.set_policy("1.0.0", arms=("1.0.0", "2.0.0", "3.0.0"))
         assert isinstance(client.sync().error, QuarantinedError)
         traces.append([sent.path for sent in device.transport.requests if sent.path.startswith("/blobs")])
     assert traces[0] == traces[1] != []

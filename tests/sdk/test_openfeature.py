@@ -32,13 +32,13 @@ def no_provider() -> Iterator[None]:
     api.clear_providers()
 
 
-def provided(client: Client) -> OpenFeatureClient:
+def make_provider(client: Client) -> OpenFeatureClient:
     """The app's OpenFeature client over a client of ours that has a policy."""
     api.set_provider_and_wait(AlcoveProvider(client), DOMAIN)
     return api.get_client(DOMAIN)
 
 
-def told(details: FlagEvaluationDetails[Any]) -> tuple[Any, Any, Any, Any]:
+def summarize(details: FlagEvaluationDetails[Any]) -> tuple[Any, Any, Any, Any]:
     """Value, reason, variant and code."""
     return details.value, details.reason, details.variant, details.error_code
 
@@ -71,13 +71,13 @@ def test_arm_of_an_experiment_is_a_split(device: Device, arm: int, version: str,
     device.world.set_policy("1.0.0", arms=("1.0.0", "2.0.0"))
     client = device.client(entropy=SeededEntropy(device.seed_for_arm(arm)))
     client.sync()
-    flags = provided(client)
-    assert told(flags.get_string_details(FEATURE, "none")) == (version, Reason.SPLIT, name, None)
-    assert told(flags.get_string_details(f"{FEATURE}.arm", "none")) == (name, Reason.SPLIT, name, None)
-    assert told(flags.get_boolean_details(f"{FEATURE}.rollout", True)) == (False, Reason.SPLIT, "off", None)
+    flags = make_provider(client)
+    assert summarize(flags.get_string_details(FEATURE, "none")) == (version, Reason.SPLIT, name, None)
+    assert summarize(flags.get_string_details(f"{FEATURE}.arm", "none")) == (name, Reason.SPLIT, name, None)
+    assert summarize(flags.get_boolean_details(f"{FEATURE}.rollout", True)) == (False, Reason.SPLIT, "off", None)
     everything = {"version": version, "reason": "experiment", "arm": name, "experiment": "exp"}
     details = flags.get_object_details(FEATURE, {})
-    assert told(details) == (everything, Reason.SPLIT, name, None)
+    assert summarize(details) == (everything, Reason.SPLIT, name, None)
     assert details.flag_metadata == {
         "policy_serial": device.world.serial,
         "version": version,
@@ -107,8 +107,8 @@ def test_reason_says_what_decided(
     device.world.set_policy("1.0.0", **policy)
     client = device.client(device=DeviceAttributes(os="ios"), entropy=SeededEntropy(1))
     client.sync()
-    flags = provided(client)
-    assert told(flags.get_string_details(FEATURE, "none")) == (version, reason, variant, None)
+    flags = make_provider(client)
+    assert summarize(flags.get_string_details(FEATURE, "none")) == (version, reason, variant, None)
     is_moved = version == "2.0.0"
     moved = flags.get_boolean_details(f"{FEATURE}.rollout", not is_moved)
     assert (moved.value, moved.variant) == (is_moved, "on" if is_moved else "off")
@@ -126,7 +126,7 @@ def test_before_the_first_policy_nothing_is_ready(device: Device) -> None:
     flags = api.get_client(DOMAIN)
     heard = Heard(flags)
     details = flags.get_string_details(FEATURE, "mine")
-    assert told(details) == ("mine", Reason.ERROR, None, ErrorCode.PROVIDER_NOT_READY)
+    assert summarize(details) == ("mine", Reason.ERROR, None, ErrorCode.PROVIDER_NOT_READY)
     client.sync()
     assert heard.next() == (ProviderEvent.PROVIDER_READY, None)
     assert heard.is_empty()
@@ -139,7 +139,7 @@ def test_unknown_flag_is_not_found(device: Device, key: str) -> None:
     """A feature or an aspect that the policy does not know."""
     client = device.client()
     client.sync()
-    details = provided(client).get_string_details(key, "mine")
+    details = make_provider(client).get_string_details(key, "mine")
     expected = ("1.0.0", None) if key == f"{FEATURE}." else ("mine", ErrorCode.FLAG_NOT_FOUND)
     assert (details.value, details.error_code) == expected
 
@@ -148,7 +148,7 @@ def test_flag_of_another_type_is_a_mismatch(device: Device) -> None:
     """Every type against every flag that has another."""
     client = device.client()
     client.sync()
-    flags = provided(client)
+    flags = make_provider(client)
     asked: list[FlagEvaluationDetails[Any]] = [
         flags.get_boolean_details(FEATURE, True),
         flags.get_integer_details(FEATURE, 3),
@@ -166,7 +166,7 @@ def test_syncs_are_heard_with_the_flags_that_changed(device: Device) -> None:
     """Configuration changed only where an assignment did: a sync without news, and one that leaves it, are silent."""
     client = device.client()
     client.sync()
-    flags = provided(client)
+    flags = make_provider(client)
     heard = Heard(flags)
     client.sync()
     device.world.set_policy("2.0.0")
@@ -187,9 +187,9 @@ def test_policy_of_an_earlier_process_is_cached_until_a_sync_confirms_it(device:
     """It is there at once, without network; a sync that fails makes it stale, one that works current."""
     device.client().sync()
     client = device.client()
-    flags = provided(client)
+    flags = make_provider(client)
     before = len(device.transport.requests)
-    assert told(flags.get_string_details(FEATURE, "none")) == ("1.0.0", Reason.CACHED, "default", None)
+    assert summarize(flags.get_string_details(FEATURE, "none")) == ("1.0.0", Reason.CACHED, "default", None)
     assert len(device.transport.requests) == before
     heard = Heard(flags)
     tree = device.world.folder.rename(device.world.folder.with_name("away"))
@@ -208,9 +208,9 @@ def test_feature_whose_every_version_is_halted_is_disabled(device: Device) -> No
     client = device.client()
     device.world.halt("1.0.0")
     client.sync()
-    flags = provided(client)
-    assert told(flags.get_string_details(FEATURE, "mine")) == ("mine", Reason.DISABLED, None, None)
-    assert told(flags.get_boolean_details(f"{FEATURE}.rollout", False)) == (False, Reason.DISABLED, None, None)
+    flags = make_provider(client)
+    assert summarize(flags.get_string_details(FEATURE, "mine")) == ("mine", Reason.DISABLED, None, None)
+    assert summarize(flags.get_boolean_details(f"{FEATURE}.rollout", False)) == (False, Reason.DISABLED, None, None)
 
 
 def test_provider_that_was_shut_down_hears_nothing(device: Device) -> None:
@@ -230,7 +230,7 @@ def test_evaluation_and_tracking_send_nothing(device: Device) -> None:
     """Not one request, whatever the app asks or tracks, and in whatever context."""
     client = device.client()
     client.sync()
-    flags = provided(client)
+    flags = make_provider(client)
     before = len(device.transport.requests)
     context = EvaluationContext("user-17", {"os": "web"})
     assert flags.get_string_value(FEATURE, "none", context) == "1.0.0"

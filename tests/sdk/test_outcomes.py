@@ -39,10 +39,10 @@ class FailingEngine(FakeEngine):
 def in_rollout(device: Device, arm: int, **options: Any) -> Client:
     """Return a client on one side of a running rollout from 1.0.0 to 2.0.0."""
     device.world.set_policy("1.0.0", rollout=("2.0.0", 5000), control=5000, window_s=WINDOW)
-    return synced(device, arm, **options)
+    return sync_client(device, arm, **options)
 
 
-def synced(device: Device, arm: int, **options: Any) -> Client:
+def sync_client(device: Device, arm: int, **options: Any) -> Client:
     """Return a client of this installation after a sync."""
     client = device.client(entropy=SeededEntropy(device.seed_for_arm(arm, salt="roll-salt")), **options)
     client.sync()
@@ -116,7 +116,7 @@ def test_task_that_counts_two_outcomes_hears_of_no_error(device: Device) -> None
 @pytest.mark.parametrize("is_synced_before", [True, False])
 def test_device_that_left_a_crashing_version_reports_it_in_its_arm(device: Device, is_synced_before: bool) -> None:
     """Before the next sync and after it, in this process and the next, in each window."""
-    use(synced(device, 1))
+    use(sync_client(device, 1))
     use(in_rollout(device, 1))
     (device.folder / "reports" / "pending.json").unlink()
     crash_three_times(device, "2.0.0")
@@ -149,7 +149,7 @@ def test_fallback_ends_with_the_rollout(device: Device) -> None:
     """When the policy gives the device another version, or the rollout another version, it is in no arm it left."""
     in_rollout(device, 1)
     crash_three_times(device, "2.0.0")
-    client = synced(device, 1)
+    client = sync_client(device, 1)
     use(client)
     assert cells(device) == [(1, Outcome.FALLBACK, 0)]
     (device.folder / "reports" / "pending.json").unlink()
@@ -168,7 +168,7 @@ def test_fallback_ends_with_the_rollout(device: Device) -> None:
 def test_device_that_cannot_enter_its_arm_reports_it(device: Device) -> None:
     """The version crashed here before the rollout chose it: the treatment counts this device too."""
     device.world.set_policy("2.0.0")
-    synced(device, 1)
+    sync_client(device, 1)
     crash_three_times(device, "2.0.0")
     client = in_rollout(device, 1)
     use(client)
@@ -178,7 +178,7 @@ def test_device_that_cannot_enter_its_arm_reports_it(device: Device) -> None:
 def test_control_is_not_blamed_for_a_version_that_it_never_ran(device: Device) -> None:
     """The new version is quarantined here, but this device is on the other side: it reports nothing of it."""
     device.world.set_policy("2.0.0")
-    synced(device, 0)
+    sync_client(device, 0)
     crash_three_times(device, "2.0.0")
     client = in_rollout(device, 0)
     use(client)

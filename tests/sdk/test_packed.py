@@ -16,7 +16,7 @@ WHOLE = bytes(range(256)) * 400
 
 
 @contextlib.contextmanager
-def answering(body: bytes, *, encoding: str = "gzip", status: str = "200 OK", extra: str = "") -> Iterator[str]:
+def serve_answer(body: bytes, *, encoding: str = "gzip", status: str = "200 OK", extra: str = "") -> Iterator[str]:
     """A server that gives every connection the same answer."""
     head = f"HTTP/1.1 {status}\r\nContent-Encoding: {encoding}\r\n{extra}Content-Length: {len(body)}\r\n\r\n"
     listener = socket.create_server(("127.0.0.1", 0))
@@ -55,14 +55,14 @@ def test_packed_file_arrives_as_it_is_and_counts_as_it_was_sent() -> None:
     """The bytes that moved are counted, not those that they became."""
     packed = gzip.compress(WHOLE)
     traffic = TrafficStats()
-    with answering(packed) as url:
+    with serve_answer(packed) as url:
         assert read(url, traffic=traffic) == WHOLE
     assert traffic.received_bytes == len(packed) < len(WHOLE)
 
 
 def test_packed_bytes_that_become_too_many_are_cut_off() -> None:
     """A thousandfold: reading stops at the bound, whatever the answer would unpack to."""
-    with answering(gzip.compress(b"\0" * (64 << 20))) as url:
+    with serve_answer(gzip.compress(b"\0" * (64 << 20))) as url:
         with pytest.raises(ResponseTooLargeError):
             read(url, max_bytes=100_000)
         assert len(read(url, max_bytes=64 << 20)) == 64 << 20
@@ -83,7 +83,7 @@ def test_packed_bytes_that_become_too_many_are_cut_off() -> None:
 )
 def test_what_is_no_one_packed_file_is_a_typed_error(body: bytes, options: dict[str, str]) -> None:
     """Nothing, garbage, two files, another packing."""
-    with answering(body, **options) as url, pytest.raises(TransportError):
+    with serve_answer(body, **options) as url, pytest.raises(TransportError):
         read(url)
 
 
@@ -92,12 +92,12 @@ def test_packed_file_cut_or_flipped_anywhere_is_never_taken_for_whole() -> None:
     small = bytes(range(64))
     packed = gzip.compress(small)
     for end in range(len(packed)):
-        with answering(packed[:end]) as url, pytest.raises(TransportError):
+        with serve_answer(packed[:end]) as url, pytest.raises(TransportError):
             read(url)
     for position in range(len(packed)):
         altered = bytearray(packed)
         altered[position] ^= 1
-        with answering(bytes(altered)) as url:
+        with serve_answer(bytes(altered)) as url:
             try:
                 assert read(url) == small
             except TransportError:
@@ -107,5 +107,5 @@ def test_packed_file_cut_or_flipped_anywhere_is_never_taken_for_whole() -> None:
 def test_packed_part_of_a_file_is_refused() -> None:
     """A range of a packed file is no range of the file."""
     options = {"status": "206 Partial Content", "extra": "Content-Range: bytes 5-9/10\r\n"}
-    with answering(gzip.compress(b"56789"), **options) as url, pytest.raises(TransportError, match="packed"):
+    with serve_answer(gzip.compress(b"56789"), **options) as url, pytest.raises(TransportError, match="packed"):
         read(url, start=5)

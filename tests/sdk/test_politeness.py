@@ -19,7 +19,7 @@ OLD, NEW = "one 1.0.0 default", "three 3.0.0 default"
 
 
 @pytest.fixture
-def updating(device: Device) -> Device:
+def updating_device(device: Device) -> Device:
     """A device on 1.0.0 whose policy now says 3.0.0, a version of many chunks."""
     device.client().sync()
     device.world.push("3.0.0", fake_program("three", size_bytes=BIG))
@@ -35,15 +35,15 @@ def updating(device: Device) -> Device:
     [("120", 120), ("0", 0), ("999999999", MAX_RETRY_AFTER_S), ("-5", 0), ("soon", 0), ("9" * 40, 0), ("٣", 0)],
 )
 def test_wait_that_a_server_asks_for_is_told_and_bounded(
-    updating: Device, server: TreeServer, said: str, taken: int
+    updating_device: Device, server: TreeServer, said: str, taken: int
 ) -> None:
     """Seconds are taken up to half a day; anything else is no wait, and nothing that a server says breaks a sync."""
-    client = updating.client(server.url, transport=None)
+    client = updating_device.client(server.url, transport=None)
     server.unavailable = said if said.isascii() else "3e5"
     result = client.sync()
     assert result.error is not None
     assert result.retry_after_s == taken
-    assert updating.answer(client) == OLD
+    assert updating_device.answer(client) == OLD
     server.unavailable = None
     result = client.sync()
     assert (result.error, result.retry_after_s) == (None, 0)
@@ -115,9 +115,9 @@ def test_background_sync_backs_off_while_turns_fail_and_comes_back_after_one_tha
         assert low <= seconds < high
 
 
-def test_background_turn_tells_failure_and_wait(updating: Device, server: TreeServer) -> None:
+def test_background_turn_tells_failure_and_wait(updating_device: Device, server: TreeServer) -> None:
     """What the thread of a real client makes of a server that is unavailable, gone, and well again."""
-    client = updating.client(server.url, transport=None)
+    client = updating_device.client(server.url, transport=None)
     server.unavailable = "77"
     assert client._sync_turn() == Turn(is_failed=True, asked_wait_s=77.0)
     server.unavailable = None
@@ -167,11 +167,11 @@ class CountingProxy:
 
 
 def test_check_that_finds_nothing_new_moves_at_most_a_kilobyte(
-    updating: Device, server: TreeServer, capsys: pytest.CaptureFixture[str]
+    updating_device: Device, server: TreeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Requests, answers, and all their headers, as they pass a socket (without TCP's and TLS's own)."""
     proxy = CountingProxy(server.server.server_port)
-    client = updating.client(proxy.url, transport=None)
+    client = updating_device.client(proxy.url, transport=None)
     first = client.sync()
     assert first.error is None
     proxy.total_bytes = 0
@@ -201,50 +201,52 @@ class SmallDisk(Files):
         return self.free
 
 
-def test_download_that_would_fill_the_disk_is_not_begun(updating: Device) -> None:
+def test_download_that_would_fill_the_disk_is_not_begun(updating_device: Device) -> None:
     """A typed error with need and free bytes, no request for the program, the old version; with room it goes on."""
-    size = updating.world.blob("3.0.0").stat().st_size
+    size = updating_device.world.blob("3.0.0").stat().st_size
     disk = SmallDisk(size + DISK_RESERVE_BYTES - 1)
-    client = updating.client(files=disk)
+    client = updating_device.client(files=disk)
     result = client.sync()
     assert isinstance(result.error, NoSpaceError)
     assert isinstance(result.error, DeviceStorageError)
     assert (result.error.needed_bytes, result.error.free_bytes) == (size + DISK_RESERVE_BYTES, disk.free)
     assert f"{disk.free} are free" in str(result.error)
     assert not [
-        sent for sent in updating.transport.requests if sent.path == f"/blobs/{updating.world.blob('3.0.0').name}"
+        sent
+        for sent in updating_device.transport.requests
+        if sent.path == f"/blobs/{updating_device.world.blob('3.0.0').name}"
     ]
-    assert updating.answer(client) == OLD
+    assert updating_device.answer(client) == OLD
     disk.free += 1
     assert client.sync().error is None
-    assert updating.answer(client) == NEW
+    assert updating_device.answer(client) == NEW
 
 
-def test_what_was_downloaded_already_needs_no_room_again(updating: Device) -> None:
+def test_what_was_downloaded_already_needs_no_room_again(updating_device: Device) -> None:
     """After a cut only the rest has to fit."""
-    updating.transport.truncate_at = 15 * CHUNK_BYTES
-    assert updating.client().sync().error is not None
-    updating.transport.truncate_at = None
-    rest = updating.world.blob("3.0.0").stat().st_size - 15 * CHUNK_BYTES
-    client = updating.client(files=SmallDisk(rest + DISK_RESERVE_BYTES))
+    updating_device.transport.truncate_at = 15 * CHUNK_BYTES
+    assert updating_device.client().sync().error is not None
+    updating_device.transport.truncate_at = None
+    rest = updating_device.world.blob("3.0.0").stat().st_size - 15 * CHUNK_BYTES
+    client = updating_device.client(files=SmallDisk(rest + DISK_RESERVE_BYTES))
     assert client.sync().error is None
-    assert updating.answer(client) == NEW
+    assert updating_device.answer(client) == NEW
 
 
-def test_update_takes_no_more_room_than_the_new_program_beside_the_old(updating: Device) -> None:
+def test_update_takes_no_more_room_than_the_new_program_beside_the_old(updating_device: Device) -> None:
     """At every step of it, counted on the disk: never two copies of what is downloaded."""
-    folder = updating.folder
+    folder = updating_device.folder
 
-    def used() -> int:
+    def measure_bytes() -> int:
         return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
 
-    before, most = used(), 0
+    before, most = measure_bytes(), 0
 
     def measure(_: str, __: Path) -> None:
         nonlocal most
-        most = max(most, used())
+        most = max(most, measure_bytes())
 
-    assert updating.client(files=Files(measure)).sync().error is None
-    size = updating.world.blob("3.0.0").stat().st_size
-    assert size <= used() - before
+    assert updating_device.client(files=Files(measure)).sync().error is None
+    size = updating_device.world.blob("3.0.0").stat().st_size
+    assert size <= measure_bytes() - before
     assert most - before < size + 50_000

@@ -223,10 +223,10 @@ class SlowEngine(FakeEngine):
         return super().load(path)
 
 
-async def test_nothing_waits_for_a_sync_that_loads_a_program(released: World, make_device: MakeDevice) -> None:
+async def test_nothing_waits_for_a_sync_that_loads_a_program(released_world: World, make_device: MakeDevice) -> None:
     """Meanwhile handles are made, predictions answer, here and on the loop, and outcomes are recorded."""
-    released.set_policy("1.0.0", arms=("1.0.0", "2.0.0"))
-    device = make_device(released)
+    released_world.set_policy("1.0.0", arms=("1.0.0", "2.0.0"))
+    device = make_device(released_world)
     engine = SlowEngine()
     baselines = device.options["baselines"] | {"other": device.options["baselines"][FEATURE]}
     seed = device.seed_for_arm(0)
@@ -234,7 +234,7 @@ async def test_nothing_waits_for_a_sync_that_loads_a_program(released: World, ma
     client.sync()
     handle = client.feature(FEATURE)
     engine.is_slow = True
-    released.set_policy("2.0.0")
+    released_world.set_policy("2.0.0")
     syncing = threading.Thread(target=client.sync)
     syncing.start()
     assert engine.entered.wait(20)

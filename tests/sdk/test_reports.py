@@ -26,7 +26,7 @@ MakeDevice = Callable[..., Device]
 WINDOW = 3600
 
 
-def enrolled(device: Device, arm: int = 1, *, epsilon: str = "2", **options: Any) -> Client:
+def enroll(device: Device, arm: int = 1, *, epsilon: str = "2", **options: Any) -> Client:
     """Return a client that is in an arm of a running experiment."""
     device.world.set_policy("1.0.0", arms=("1.0.0", "2.0.0"), epsilon=epsilon, window_s=WINDOW)
     client = device.client(entropy=SeededEntropy(device.seed_for_arm(arm)), **options)
@@ -52,7 +52,7 @@ def use(client: Client, *, accepted: bool = True, times: int = 1) -> None:
 
 def test_outcome_becomes_one_report_of_38_bytes(device: Device) -> None:
     """Task, window and a cell below the task's count; the ledger paid before."""
-    client = enrolled(device)
+    client = enroll(device)
     use(client)
     result = client.report()
     assert (result.sent, result.waiting, result.dropped, result.error) == (1, 0, 0, None)
@@ -71,7 +71,7 @@ def test_outcome_becomes_one_report_of_38_bytes(device: Device) -> None:
 
 def test_window_is_reported_once(device: Device) -> None:
     """More outcomes in a window that had its report are dropped, by this process and the next."""
-    client = enrolled(device, epsilon="1")
+    client = enroll(device, epsilon="1")
     use(client)
     assert client.report().sent == 1
     for again in (client, device.client()):
@@ -87,7 +87,7 @@ def test_window_is_reported_once(device: Device) -> None:
 
 def test_previous_window_is_still_reported_older_ones_are_dropped(device: Device) -> None:
     """A device that wakes up an hour later reports; a day later it does not."""
-    client = enrolled(device)
+    client = enroll(device)
     use(client)
     device.clock.time_s += WINDOW
     assert client.report().sent == 1
@@ -99,7 +99,7 @@ def test_previous_window_is_still_reported_older_ones_are_dropped(device: Device
 
 def test_failed_upload_is_repeated_with_the_same_bytes_and_no_new_debit(device: Device, server: TreeServer) -> None:
     """Weather and busy servers: the outbox keeps the randomised bytes, over a restart too."""
-    enrolled(device)
+    enroll(device)
     client = device.client(server.url, transport=None)
     use(client)
     server.statuses = [503, 429, 500]
@@ -120,7 +120,7 @@ def test_failed_upload_is_repeated_with_the_same_bytes_and_no_new_debit(device: 
 
 def test_repeated_bytes_are_the_same(device: Device) -> None:
     """What is sent again is byte for byte what was sent: repeating tells nothing more."""
-    client = enrolled(device)
+    client = enroll(device)
     use(client)
 
     def fail(method: str, path: str) -> None:
@@ -139,7 +139,7 @@ def test_repeated_bytes_are_the_same(device: Device) -> None:
 @pytest.mark.parametrize("status", [400, 404, 413])
 def test_report_that_the_server_will_never_take_is_given_up(device: Device, status: int) -> None:
     """A refusal for good is said once; the budget stays spent."""
-    client = enrolled(device)
+    client = enroll(device)
     use(client)
 
     def fail(method: str, path: str) -> None:
@@ -157,7 +157,7 @@ def test_report_that_the_server_will_never_take_is_given_up(device: Device, stat
 
 def test_spent_budget_is_a_typed_result_and_sends_nothing(device: Device) -> None:
     """At the cap the outcome waits for the next window of budget, within its window and the next."""
-    client = enrolled(device)
+    client = enroll(device)
     use(client)
     assert client.report().sent == 1
     device.clock.time_s += WINDOW
@@ -169,7 +169,7 @@ def test_spent_budget_is_a_typed_result_and_sends_nothing(device: Device) -> Non
 
 def test_app_may_lower_the_caps(device: Device) -> None:
     """With less budget than a report costs nothing is ever reported."""
-    client = enrolled(device, limits=BudgetLimits(Fraction(1), Fraction(4)))
+    client = enroll(device, limits=BudgetLimits(Fraction(1), Fraction(4)))
     use(client)
     assert isinstance(client.report().error, BudgetExceededError)
     assert device.transport.reports == []
@@ -206,7 +206,7 @@ def test_outcome_of_a_version_that_is_gone_is_left_out(device: Device) -> None:
 
 def test_answer_with_an_error_is_no_outcome(device: Device) -> None:
     """Where there was no value the user can have accepted none."""
-    client = enrolled(device)
+    client = enroll(device)
     handle = client.feature(FEATURE)
     handle.predict("hi")
     handle.record_outcome(True, handle.predict("\ud800"))
@@ -218,7 +218,7 @@ def test_answer_with_an_error_is_no_outcome(device: Device) -> None:
 )
 def test_cell_is_arm_outcome_and_latency(device: Device, arm: int, accepted: bool, tick_ms: float, cell: int) -> None:
     """The true cell, on the device before it is randomised, is the one of the task's table."""
-    client = enrolled(device, arm)
+    client = enroll(device, arm)
     device.clock.tick_ns = int(tick_ms * 1e6)
     use(client, accepted=accepted)
     (entry,) = json.loads((device.folder / "reports" / "pending.json").read_bytes())
@@ -227,7 +227,7 @@ def test_cell_is_arm_outcome_and_latency(device: Device, arm: int, accepted: boo
 
 def test_every_outcome_of_a_window_is_equally_likely_to_be_drawn(device: Device) -> None:
     """Of four outcomes each is the one kept in a quarter of the windows: late and early ones alike."""
-    client = enrolled(device)
+    client = enroll(device)
     drawn: Counter[int] = Counter()
     handle = client.feature(FEATURE)
     for _ in range(200):
@@ -243,10 +243,10 @@ def test_every_outcome_of_a_window_is_equally_likely_to_be_drawn(device: Device)
     assert all(25 < count < 80 for count in drawn.values()), drawn
 
 
-def test_true_cell_leaves_only_through_the_randomiser(released: World, make_device: MakeDevice) -> None:
+def test_true_cell_leaves_only_through_the_randomiser(released_world: World, make_device: MakeDevice) -> None:
     """Over many devices the told cells have the mechanism's distribution, not the truth's."""
-    device = make_device(released)
-    client = enrolled(device, epsilon="2")
+    device = make_device(released_world)
+    client = enroll(device, epsilon="2")
     handle = client.feature(FEATURE)
     handle.predict("hi")
     devices = 120
@@ -256,7 +256,7 @@ def test_true_cell_leaves_only_through_the_randomiser(released: World, make_devi
         device.clock.pass_s(WINDOW)
         (device.folder / "reports" / "ledger.jsonl").unlink()  # the next one is another device
     told = Counter(report_from_bytes(body).cell for body in device.transport.reports)
-    task = task_of(released)
+    task = task_of(released_world)
     true_cell = task.cell_index(1, 1, 1.0)
     keep = float(RandomizedResponse(task.cell_count, Fraction(2)).keep_probability)
     expected, spread = devices * keep, (devices * keep * (1 - keep)) ** 0.5
@@ -266,7 +266,7 @@ def test_true_cell_leaves_only_through_the_randomiser(released: World, make_devi
 
 def test_outcome_is_recorded_while_an_upload_hangs(device: Device) -> None:
     """The app's call never waits for the network; what it records belongs to the next report."""
-    client = enrolled(device, epsilon="1")
+    client = enroll(device, epsilon="1")
     use(client)
     recorded: list[int] = []
 
@@ -290,7 +290,7 @@ def test_outcome_is_recorded_while_an_upload_hangs(device: Device) -> None:
 
 def test_opting_out_while_an_upload_hangs_leaves_nothing(device: Device) -> None:
     """What was on its way is gone, and nothing comes after it."""
-    client = enrolled(device)
+    client = enroll(device)
     outbox = device.folder / "reports" / "outbox.json"
     outbox.write_text(json.dumps([bytes(38).hex()] * 30), encoding="utf-8")
 
@@ -305,7 +305,7 @@ def test_opting_out_while_an_upload_hangs_leaves_nothing(device: Device) -> None
 
 def test_opting_out_forgets_what_was_not_sent(device: Device) -> None:
     """Outcomes and waiting reports go; the spent budget does not come back."""
-    client = enrolled(device, epsilon="1")
+    client = enroll(device, epsilon="1")
     use(client)
 
     def fail(method: str, path: str) -> None:
@@ -336,7 +336,7 @@ def test_opting_out_forgets_what_was_not_sent(device: Device) -> None:
 )
 def test_damaged_files_lose_reports_not_privacy(device: Device, name: str, content: bytes) -> None:
     """What cannot be read is dropped; nothing is sent that was not randomised and paid for."""
-    client = enrolled(device)
+    client = enroll(device)
     use(client)
     (device.folder / "reports" / name).write_bytes(content)
     result = client.report()
@@ -347,7 +347,7 @@ def test_damaged_files_lose_reports_not_privacy(device: Device, name: str, conte
 
 def test_each_waiting_report_goes_in_a_body_of_its_own(device: Device) -> None:
     """A long outage ends in one upload for each: no body ties two tasks together."""
-    client = enrolled(device)
+    client = enroll(device)
     waiting = some_reports(40)
     outbox = device.folder / "reports" / "outbox.json"
     outbox.write_text(json.dumps([report.hex() for report in waiting]), encoding="utf-8")
@@ -359,7 +359,7 @@ def test_each_waiting_report_goes_in_a_body_of_its_own(device: Device) -> None:
 @pytest.mark.parametrize("place", range(3))
 def test_refused_report_takes_no_other_with_it(device: Device, place: int) -> None:
     """The server forgot one task: that report is dropped, wherever it waits, and the others arrive."""
-    client = enrolled(device)
+    client = enroll(device)
     waiting = some_reports(3)
     outbox = device.folder / "reports" / "outbox.json"
     outbox.write_text(json.dumps([report.hex() for report in waiting]), encoding="utf-8")

@@ -56,39 +56,39 @@ def test_installed_files_are_read_only(device: Device) -> None:
     assert all(path.stat().st_mode & 0o777 == 0o444 for path in files)
 
 
-def test_rollout_reaches_exactly_its_devices(released: World, make_device: MakeDevice) -> None:
+def test_rollout_reaches_exactly_its_devices(released_world: World, make_device: MakeDevice) -> None:
     """At 0 nobody, at 10 000 permyriad everybody runs the new version; going back works without a download."""
-    device = make_device(released)
-    released.set_policy("1.0.0", rollout=("2.0.0", 0))
+    device = make_device(released_world)
+    released_world.set_policy("1.0.0", rollout=("2.0.0", 0))
     client = device.client()
     assert client.sync().changed[0].after == "1.0.0"
-    released.set_policy("1.0.0", rollout=("2.0.0", 10_000))
+    released_world.set_policy("1.0.0", rollout=("2.0.0", 10_000))
     assert client.sync().changed == (VersionChange(FEATURE, "1.0.0", "2.0.0", "rollout"),)
-    released.set_policy("1.0.0")
+    released_world.set_policy("1.0.0")
     before = len(device.transport.requests)
     assert client.sync().changed == (VersionChange(FEATURE, "2.0.0", "1.0.0", "default"),)
     assert not [sent for sent in device.transport.requests[before:] if sent.path.startswith("/blobs")]
 
 
 @pytest.mark.parametrize("arm", [0, 1])
-def test_device_runs_the_arm_that_its_secret_says(released: World, make_device: MakeDevice, arm: int) -> None:
+def test_device_runs_the_arm_that_its_secret_says(released_world: World, make_device: MakeDevice, arm: int) -> None:
     """Assignment happens on the device; all arms are installed, its own answers."""
-    released.set_policy("1.0.0", arms=("1.0.0", "2.0.0"))
-    device = make_device(released)
+    released_world.set_policy("1.0.0", arms=("1.0.0", "2.0.0"))
+    device = make_device(released_world)
     client = device.client(entropy=SeededEntropy(device.seed_for_arm(arm)))
     assert client.sync().error is None
     assert device.answer(client) == ["one 1.0.0 experiment", "two 2.0.0 experiment"][arm]
     assert len(list((device.folder / "versions" / FEATURE).iterdir())) == 2
 
 
-def test_devices_in_different_arms_make_identical_requests(released: World, make_device: MakeDevice) -> None:
+def test_devices_in_different_arms_make_identical_requests(released_world: World, make_device: MakeDevice) -> None:
     """From installation through experiment, report and its end, every byte but the report's cell is the same."""
-    devices = [make_device(released, f"device{arm}") for arm in (0, 1)]
+    devices = [make_device(released_world, f"device{arm}") for arm in (0, 1)]
     clients = [device.client(entropy=SeededEntropy(device.seed_for_arm(arm))) for arm, device in enumerate(devices)]
-    released.push("3.0.0", fake_program("three"))
+    released_world.push("3.0.0", fake_program("three"))
     for client in clients:
         client.sync()
-    released.set_policy("1.0.0", arms=("3.0.0", "2.0.0"))
+    released_world.set_policy("1.0.0", arms=("3.0.0", "2.0.0"))
     versions = []
     for client in clients:
         assert client.sync().error is None
@@ -96,7 +96,7 @@ def test_devices_in_different_arms_make_identical_requests(released: World, make
         versions.append(handle.predict("hi").version)
         handle.record_outcome(accepted=True)
         assert client.report().sent == 1
-    released.set_policy("3.0.0")
+    released_world.set_policy("3.0.0")
     for client in clients:
         assert client.sync().error is None
     assert versions == ["3.0.0", "2.0.0"]
@@ -108,17 +108,19 @@ def test_devices_in_different_arms_make_identical_requests(released: World, make
     assert len(traces[0]) > 10
 
 
-def test_devices_on_both_sides_of_a_rollout_make_identical_requests(released: World, make_device: MakeDevice) -> None:
+def test_devices_on_both_sides_of_a_rollout_make_identical_requests(
+    released_world: World, make_device: MakeDevice
+) -> None:
     """Treatment and control fetch both versions, report alike, and follow the rollout's end with the same requests."""
-    released.push("3.0.0", fake_program("three"))
-    devices = [make_device(released, f"device{arm}") for arm in (0, 1)]
+    released_world.push("3.0.0", fake_program("three"))
+    devices = [make_device(released_world, f"device{arm}") for arm in (0, 1)]
     seeds = [device.seed_for_arm(arm, salt="roll-salt") for arm, device in enumerate(devices)]
     clients = [device.client(entropy=SeededEntropy(seed)) for seed, device in zip(seeds, devices, strict=True)]
     answers: list[tuple[str, str]] = []
     for client in clients:
         client.sync()
     for share in (5000, 5000):
-        released.set_policy("1.0.0", rollout=("3.0.0", share), control=share)
+        released_world.set_policy("1.0.0", rollout=("3.0.0", share), control=share)
         for client in clients:
             assert client.sync().error is None
             handle = client.feature(FEATURE)
@@ -126,7 +128,7 @@ def test_devices_on_both_sides_of_a_rollout_make_identical_requests(released: Wo
             answers.append((answer.version, answer.reason))
             handle.record_outcome(accepted=True)
             client.report()
-    released.set_policy("3.0.0")
+    released_world.set_policy("3.0.0")
     for client in clients:
         assert client.sync().error is None
     assert answers[:2] == [("1.0.0", "rollout"), ("3.0.0", "rollout")]
@@ -139,13 +141,13 @@ def test_devices_on_both_sides_of_a_rollout_make_identical_requests(released: Wo
     assert len(traces[0]) > 10
 
 
-def test_own_arm_of_a_large_rollout_is_all_that_is_fetched(released: World, make_device: MakeDevice) -> None:
+def test_own_arm_of_a_large_rollout_is_all_that_is_fetched(released_world: World, make_device: MakeDevice) -> None:
     """Where the policy says so and the signed sizes force it: the downloads tell the arm, as the reader is told."""
     for version in ("3.0.0", "4.0.0"):
-        released.push(version, fake_program(version, size_bytes=ALL_VERSIONS_BYTES // 2 + 1))
-    released.set_policy("3.0.0", rollout=("4.0.0", 5000), control=5000, own_arm=True)
+        released_world.push(version, fake_program(version, size_bytes=ALL_VERSIONS_BYTES // 2 + 1))
+    released_world.set_policy("3.0.0", rollout=("4.0.0", 5000), control=5000, own_arm=True)
     for arm in (0, 1):
-        device = make_device(released, f"device{arm}")
+        device = make_device(released_world, f"device{arm}")
         client = device.client(entropy=SeededEntropy(device.seed_for_arm(arm, salt="roll-salt")))
         assert client.sync().error is None
         assert device.answer(client) == ["3.0.0 3.0.0 rollout", "4.0.0 4.0.0 rollout"][arm]
@@ -153,14 +155,16 @@ def test_own_arm_of_a_large_rollout_is_all_that_is_fetched(released: World, make
 
 
 @pytest.mark.parametrize("broken", ["2.0.0", "3.0.0"])
-def test_what_another_audience_needs_keeps_nothing_back(released: World, make_device: MakeDevice, broken: str) -> None:
+def test_what_another_audience_needs_keeps_nothing_back(
+    released_world: World, make_device: MakeDevice, broken: str
+) -> None:
     """A version that only others run is fetched too; one that fails is told, and the device's own comes anyway."""
-    released.push("3.0.0", fake_program("three"))
-    released.set_policy("3.0.0", rollout=("2.0.0", 10_000), audience="os in (ios)")
-    released.blob(broken).write_bytes(b"x" * released.blob(broken).stat().st_size)
+    released_world.push("3.0.0", fake_program("three"))
+    released_world.set_policy("3.0.0", rollout=("2.0.0", 10_000), audience="os in (ios)")
+    released_world.blob(broken).write_bytes(b"x" * released_world.blob(broken).stat().st_size)
     traces = []
     for name, own in (("ios", "2.0.0"), ("android", "3.0.0")):
-        device = make_device(released, name)
+        device = make_device(released_world, name)
         client = device.client(device=DeviceAttributes(os=name), entropy=SeededEntropy(0))
         result = client.sync()
         assert [(refusal.version, type(refusal.error)) for refusal in result.refused] == [(broken, IntegrityError)]
@@ -223,14 +227,14 @@ def walk_of_policies(world: World, make_device: MakeDevice, seed: int) -> bool:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_no_sequence_of_policies_tells_the_arm_by_downloads(
-    released: World, make_device: MakeDevice, seed: int
+    released_world: World, make_device: MakeDevice, seed: int
 ) -> None:
     """Through defaults and experiments in any order, halts too, two devices in opposite arms request the same."""
-    assert walk_of_policies(released, make_device, seed)
+    assert walk_of_policies(released_world, make_device, seed)
 
 
 def test_keeping_only_the_slots_would_tell_the_arm(
-    released: World, make_device: MakeDevice, monkeypatch: pytest.MonkeyPatch
+    released_world: World, make_device: MakeDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The walk above catches a device that keeps current and previous alone, as one would first write it."""
 
@@ -238,20 +242,20 @@ def test_keeping_only_the_slots_would_tell_the_arm(
         return frozenset(slot.manifest_sha256 for slot in (slots.current, slots.previous) if slot is not None)
 
     monkeypatch.setattr(FeatureSlots, "installed_digests", slots_only)
-    assert not walk_of_policies(released, make_device, 1)
+    assert not walk_of_policies(released_world, make_device, 1)
 
 
 @pytest.mark.parametrize("broken", ["2.0.0", "3.0.0"])
 def test_experiment_with_a_broken_arm_is_entered_by_nobody(
-    released: World, make_device: MakeDevice, broken: str
+    released_world: World, make_device: MakeDevice, broken: str
 ) -> None:
     """Both arms make the same requests and keep what they have: a failure does not tell the arm."""
-    released.push("3.0.0", fake_program("three"))
-    released.set_policy("1.0.0", arms=("3.0.0", "2.0.0"))
-    released.blob(broken).write_bytes(b"x" * released.blob(broken).stat().st_size)
+    released_world.push("3.0.0", fake_program("three"))
+    released_world.set_policy("1.0.0", arms=("3.0.0", "2.0.0"))
+    released_world.blob(broken).write_bytes(b"x" * released_world.blob(broken).stat().st_size)
     traces = []
     for arm in (0, 1):
-        device = make_device(released, f"device{arm}")
+        device = make_device(released_world, f"device{arm}")
         client = device.client(entropy=SeededEntropy(device.seed_for_arm(arm)))
         assert isinstance(client.sync().error, IntegrityError)
         assert device.answer(client) == "shipped baseline baseline"
@@ -345,15 +349,15 @@ def test_floor_holds_even_if_the_policy_cannot_be_read(device: Device) -> None:
 
 @pytest.mark.parametrize("is_frozen", [False, True])
 def test_feature_that_the_policy_leaves_out_keeps_its_version_and_reports_nothing(
-    released: World, make_device: MakeDevice, is_frozen: bool
+    released_world: World, make_device: MakeDevice, is_frozen: bool
 ) -> None:
     """Its experiment is over: the version answers on, and an outcome under it becomes no report."""
-    released.set_policy("1.0.0", arms=("1.0.0", "2.0.0"))
-    device = make_device(released)
+    released_world.set_policy("1.0.0", arms=("1.0.0", "2.0.0"))
+    device = make_device(released_world)
     client = device.client(entropy=SeededEntropy(device.seed_for_arm(1)))
     client.sync()
-    released.drop_from_policy()
-    released.halt(is_frozen=is_frozen)
+    released_world.drop_from_policy()
+    released_world.halt(is_frozen=is_frozen)
     result = client.sync()
     assert (result.changed, result.error) == ((), None)
     for each in (client, device.client()):

@@ -163,4 +163,4 @@ def test_uploads_to_the_bucket_are_repeated_in_vain_and_harmless(remote: ServerW
     with remote.client(server, "team:text") as team:
         assert isinstance(team, PlatformClient)
         assert len({team.upload_blob(LARGE) for _ in range(2)}) == 1
-    assert [blob.size_bytes for blob in open_blob_store(url).stored()] == [len(LARGE)]
+    assert [blob.size_bytes for blob in open_blob_store(url).list_blobs()] == [len(LARGE)]

@@ -200,10 +200,10 @@ async def test_a_collection_leaves_the_store_whole(whole: Whole) -> None:
     assert (await collect(whole.store, whole.tree, lock, now_s=now_s, grace_s=GRACE_MIN_S)).removed == ()
     told = await collect(whole.store, whole.tree, lock, now_s=2**40, grace_s=GRACE_MIN_S, is_dry=True)
     assert {blob.sha256 for blob in told.removed} == names
-    assert len(list(blobs.stored())) == 106
+    assert len(list(blobs.list_blobs())) == 106
     done = await collect(whole.store, whole.tree, lock, now_s=2**40, grace_s=GRACE_MIN_S)
     assert (done.removed, done.freed_bytes) == (told.removed, told.freed_bytes)
-    assert {blob.sha256 for blob in blobs.stored()} == list_referenced_blobs(whole.tree)
+    assert {blob.sha256 for blob in blobs.list_blobs()} == list_referenced_blobs(whole.tree)
     assert (await whole.check()).is_sound
 
 

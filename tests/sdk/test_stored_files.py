@@ -26,7 +26,7 @@ def is_in(rows: set[str], path: str) -> bool:
 
 
 @pytest.fixture
-def written(device: Device) -> set[str]:
+def state_files(device: Device) -> set[str]:
     """Every file that was there at some step of a life with all that a policy can ask for."""
     seen: set[str] = set()
     unfinished = re.compile(rf"(\.\d+)?({re.escape(PARTIAL)})?$")  # the beginning of a name: process, mark
@@ -53,12 +53,12 @@ def written(device: Device) -> set[str]:
     return seen
 
 
-def test_every_file_that_a_device_writes_is_told_of(repository: Path, written: set[str]) -> None:
+def test_every_file_that_a_device_writes_is_told_of(repository: Path, state_files: set[str]) -> None:
     """No file without its row; and enough was written that this says something."""
     told = rows(repository)
-    empty = {path for path in written if path.endswith("lock")} | {"alcove.folder"}
-    assert not {path for path in written - empty if not is_in(told, path)}
-    untouched = {row for row in told if not any(path == row or path.startswith(row) for path in written)}
+    empty = {path for path in state_files if path.endswith("lock")} | {"alcove.folder"}
+    assert not {path for path in state_files - empty if not is_in(told, path)}
+    untouched = {row for row in told if not any(path == row or path.startswith(row) for path in state_files)}
     # Questions are noted of versions above 8 MB alone.
     assert untouched <= {"reports/outbox.json", "downloads/", "reports/questions.jsonl"}, "a row that nothing writes"
 
