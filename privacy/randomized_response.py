@@ -1,8 +1,8 @@
 """Randomizes one cell under local differential privacy, and estimates the true cells from the randomized ones.
 
 k-ary randomised response: with probability p a device tells its true cell, else one of the k - 1 others, each with
-probability q = (1 - p) / (k - 1).  Any two true cells then give any told cell with likelihoods whose ratio is at most
-p / q, and epsilon = ln(p / q) is the privacy loss of the report, whatever the servers do with it.
+probability q = (1 - p) / (k - 1).  Any two true cells then give any reported cell with likelihoods whose ratio is at
+most p / q, and epsilon = ln(p / q) is the privacy loss of the report, whatever the servers do with it.
 
 p is an integer threshold out of 2 ** 64, rounded so that p / q never exceeds e ** epsilon: the stated epsilon is a
 bound, exactly, not up to rounding.  The sampler computes with integers alone.
@@ -35,7 +35,7 @@ class RandomizedResponse:
     Attributes:
         cell_count: number of cells, k.
         epsilon: the stated bound of the privacy loss, exact.
-        keep_threshold: the true cell is told when a uniform 64-bit word is below this.
+        keep_threshold: the true cell is reported when a uniform 64-bit word is below this.
 
     Raises:
         ParameterError: a parameter is out of its bound.
@@ -53,7 +53,7 @@ class RandomizedResponse:
 
     @property
     def keep_probability(self) -> Fraction:
-        """The probability p that the true cell is told, exact."""
+        """The probability p that the true cell is reported, exact."""
         return Fraction(self.keep_threshold, WORD)
 
     @property
@@ -85,7 +85,7 @@ class RandomizedResponse:
         """Return unbiased estimates of how many devices were truly in each cell.
 
         Args:
-            counts: how often each cell was told, shape (cell_count,), each >= 0.
+            counts: how often each cell was reported, shape (cell_count,), each >= 0.
 
         Returns:
             Shape (cell_count,); sums to the number of reports; single values may be negative.
@@ -93,20 +93,20 @@ class RandomizedResponse:
         Raises:
             ParameterError: `counts` has another shape or a negative number.
         """
-        told = self._check_cells(counts)
+        observed = self._check_cells(counts)
         other = float(self.other_probability)
-        estimates: NDArray[np.float64] = (told - told.sum() * other) / (float(self.keep_probability) - other)
+        estimates: NDArray[np.float64] = (observed - observed.sum() * other) / (float(self.keep_probability) - other)
         return estimates
 
     def covariance(self, counts: Counts) -> NDArray[np.float64]:
         """Return the covariance of `estimate(counts)` that the randomisation adds, the true cells held fixed.
 
-        With t the true counts and P_x the distribution told by cell x, Cov(counts) = sum_x t_x (diag(P_x) - P_x P_x^T).
-        It is linear in t; the estimates stand in for t, moved to the nearest non-negative scale (negative ones set to
-        0, the rest rescaled to the number of reports), so the matrix is always positive semi-definite.
+        With t the true counts and P_x the distribution reported for cell x, Cov(counts) = sum_x t_x (diag(P_x) - P_x
+        P_x^T). It is linear in t; the estimates stand in for t, moved to the nearest non-negative scale (negative ones
+        set to 0, the rest rescaled to the number of reports), so the matrix is always positive semi-definite.
 
         Args:
-            counts: how often each cell was told, shape (cell_count,), each >= 0.
+            counts: how often each cell was reported, shape (cell_count,), each >= 0.
 
         Returns:
             Shape (cell_count, cell_count); rows sum to 0, because the number of reports is known.
@@ -114,8 +114,8 @@ class RandomizedResponse:
         Raises:
             ParameterError: `counts` has another shape or a negative number.
         """
-        told = self._check_cells(counts)
-        total = float(told.sum())
+        observed = self._check_cells(counts)
+        total = float(observed.sum())
         true = np.maximum(self.estimate(counts), 0.0)
         if total:
             true *= total / true.sum()
@@ -128,12 +128,12 @@ class RandomizedResponse:
         return result
 
     def _check_cells(self, counts: Counts) -> NDArray[np.float64]:
-        told = np.asarray(counts, dtype=np.float64)
-        if told.shape != (self.cell_count,):
-            raise ParameterError(name="counts", bound=f"of shape ({self.cell_count},)", value=told.shape)
-        if not np.all(told >= 0):
-            raise ParameterError(name="counts", bound="at least 0 in every cell", value=float(told.min()))
-        return told
+        observed = np.asarray(counts, dtype=np.float64)
+        if observed.shape != (self.cell_count,):
+            raise ParameterError(name="counts", bound=f"of shape ({self.cell_count},)", value=observed.shape)
+        if not np.all(observed >= 0):
+            raise ParameterError(name="counts", bound="at least 0 in every cell", value=float(observed.min()))
+        return observed
 
 
 def exp_lower_bound(exponent: Fraction) -> Fraction:

@@ -267,9 +267,9 @@ def _paths(known: Mapping[str, DelegatedRole], team: str, features: Sequence[str
     (checked,) = check_teams({team: tuple(features)}).values()
     paths = [f"{feature}/*.json" for feature in checked]
     for role, delegated in known.items():
-        taken = sorted(set(paths) & set(delegated.paths or ()))
-        if taken:
-            msg = f"{role} owns {taken[0].partition('/')[0]}; a feature belongs to one team"
+        owned_paths = sorted(set(paths) & set(delegated.paths or ()))
+        if owned_paths:
+            msg = f"{role} owns {owned_paths[0].partition('/')[0]}; a feature belongs to one team"
             raise PublishError(msg)
     return paths
 

@@ -138,7 +138,7 @@ class SigningRequest:
         else:
             owner = bin_owner(role)
             delegators = [("after", self._next(owner) or self._current(owner))]
-        yield from ((rule, judge) for rule, judge in delegators if judge is not None)
+        yield from ((rule, delegator) for rule, delegator in delegators if delegator is not None)
 
     def signature_status(self) -> tuple[SignatureStatus, ...]:
         """Return for each role and rule how far it is.
@@ -147,7 +147,9 @@ class SigningRequest:
             DocumentError: the change names a role that nobody delegates to.
         """
         return tuple(
-            self._signature_status(role, rule, judge) for role in self.roles for rule, judge in self.delegators(role)
+            self._signature_status(role, rule, delegator)
+            for role in self.roles
+            for rule, delegator in self.delegators(role)
         )
 
     def sign(self, signer: Signer) -> tuple[SigningRequest, tuple[str, ...]]:
@@ -206,10 +208,10 @@ class SigningRequest:
         )
         return {path: digest for path, digest in sorted(after.items()) if before.get(path) != digest}
 
-    def _signature_status(self, role: str, rule: str, judge: Root | Targets) -> SignatureStatus:
+    def _signature_status(self, role: str, rule: str, delegator: Root | Targets) -> SignatureStatus:
         metadata = self.roles[role]
         try:
-            result = judge.get_verification_result(role, metadata.signed_bytes, metadata.signatures)
+            result = delegator.get_verification_result(role, metadata.signed_bytes, metadata.signatures)
         except ValueError as error:
             raise DocumentError(_KIND, role, str(error)) from None
         return SignatureStatus(role, rule, len(result.signed), result.threshold, tuple(sorted(result.unsigned)))
@@ -217,20 +219,20 @@ class SigningRequest:
     def _accepted_keyids(self, role: str) -> set[str]:
         wanted: set[str] = set()
         before = self._current("root")
-        delegators = [judge for _, judge in self.delegators(role)]
+        delegators = [delegator for _, delegator in self.delegators(role)]
         if role == "targets" and before is not None:
             delegators.append(before)
-        for judge in delegators:
+        for delegator in delegators:
             try:
-                wanted.update(judge.get_delegated_role(role).keyids)
+                wanted.update(delegator.get_delegated_role(role).keyids)
             except ValueError as error:
                 raise DocumentError(_KIND, role, str(error)) from None
         return wanted
 
     def _is_by(self, role: str, keyid: str, metadata: Anything) -> bool:
-        for _, judge in self.delegators(role):
+        for _, delegator in self.delegators(role):
             try:
-                key: Key = judge.get_key(keyid)
+                key: Key = delegator.get_key(keyid)
                 key.verify_signature(metadata.signatures[keyid], metadata.signed_bytes)
             except (ValueError, UnverifiedSignatureError):
                 continue

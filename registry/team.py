@@ -49,7 +49,7 @@ def sign_version(
     signer: Signer,
     expires_s: int,
     *,
-    colleagues: Sequence[Key] = (),
+    other_members: Sequence[Key] = (),
     cosigners: Sequence[Signer] = (),
     threshold: int = 1,
 ) -> bytes:
@@ -63,7 +63,7 @@ def sign_version(
         manifest: of the new version.
         signer: the team's key, or this member's.
         expires_s: seconds since 1970 up to which the signature holds; a year ahead is usual.
-        colleagues: public keys of the team's other members, whose signatures are as good.
+        other_members: public keys of the team's other members, whose signatures are as good.
         cosigners: further keys of the team that are at hand; each signs.
         threshold: how many of the team's keys have to sign.
 
@@ -74,7 +74,7 @@ def sign_version(
         DocumentTooLargeError: the team has more versions than its bins hold.
     """
     role = team_role(manifest.team)
-    signed = _with_version(current_team_metadata, manifest, (signer, *cosigners), expires_s, colleagues, threshold)
+    signed = _with_version(current_team_metadata, manifest, (signer, *cosigners), expires_s, other_members, threshold)
     # Pushed before: the same bytes again, so that a push that lost its answer can be repeated.
     return current_team_metadata if signed is None else _pack(role, signed)
 
@@ -86,7 +86,7 @@ def draft_version(
     signers: Sequence[Signer],
     expires_s: int,
     *,
-    colleagues: Sequence[Key] = (),
+    other_members: Sequence[Key] = (),
     threshold: int = 1,
 ) -> SigningRequest | None:
     """Return what `sign_version` would, for colleagues to sign before it is published; None where it is published.
@@ -97,14 +97,14 @@ def draft_version(
         manifest: of the new version.
         signers: the keys that are at hand, at least one.
         expires_s: seconds since 1970 up to which the signatures hold.
-        colleagues: public keys of the team's other members.
+        other_members: public keys of the team's other members.
         threshold: how many of the team's keys have to sign.
 
     Raises:
         RegistryError: as `sign_version`; or `targets` is not metadata.
     """
     role = team_role(manifest.team)
-    signed = _with_version(current_team_metadata, manifest, signers, expires_s, colleagues, threshold)
+    signed = _with_version(current_team_metadata, manifest, signers, expires_s, other_members, threshold)
     if signed is None:
         return None
     known = parse(Targets, "targets", targets, limits.TARGETS_METADATA_MAX_BYTES)
@@ -132,13 +132,13 @@ def _with_version(  # noqa: PLR0917 - what is signed, by whom, until when, and w
     manifest: Manifest,
     signers: Sequence[Signer],
     expires_s: int,
-    colleagues: Sequence[Key],
+    other_members: Sequence[Key],
     threshold: int,
 ) -> dict[str, _Metadata] | None:
     """Return the next metadata of each role that changes; None where the version is there already."""
     role = team_role(manifest.team)
     current = TeamMetadata.parse(current_team_metadata, role)
-    owner, keys = _own(current, role, [*(one.public_key for one in signers), *colleagues], threshold)
+    owner, keys = _own(current, role, [*(one.public_key for one in signers), *other_members], threshold)
     target = TargetFile.from_data(manifest.path, manifest.to_bytes(), ["sha256"])
     # Copied, so that a role that is not spread or renewed keeps the bytes it has.
     held = {name: copy.deepcopy(part.signed) for name, part in current.bins.items()}
@@ -168,7 +168,7 @@ def sign_min_version(
     min_version: str,
     signer: Signer,
     expires_s: int,
-    colleagues: Sequence[Key] = (),
+    other_members: Sequence[Key] = (),
 ) -> bytes:
     """Return the team's next metadata with one feature's minimum version raised: no device runs an older one again.
 
@@ -179,7 +179,7 @@ def sign_min_version(
         min_version: lowest version that may still run.
         signer: the team's key, or this member's.
         expires_s: seconds since 1970 up to which the signature holds; a year ahead is usual.
-        colleagues: public keys of the team's other members, whose signatures are as good.
+        other_members: public keys of the team's other members, whose signatures are as good.
 
     Raises:
         PublishError: the minimum version is higher already; it only rises.
@@ -188,7 +188,7 @@ def sign_min_version(
     """
     role = team_role(team)
     current = TeamMetadata.parse(current_team_metadata, role)
-    owner, _ = _own(current, role, [signer.public_key, *colleagues], 1)
+    owner, _ = _own(current, role, [signer.public_key, *other_members], 1)
     signed = copy.deepcopy(owner.signed)
     if not raise_min_version(role, signed, feature, min_version):
         return current_team_metadata

@@ -267,8 +267,8 @@ class FeatureHandle(Generic[T]):
 
     def _measure(self, active: ActiveModel, outcome: Outcome, latency_ms: float) -> None:
         """Record what came of a prediction; of a device that left its arm's version, only that it did."""
-        told = (Outcome.FALLBACK, 0.0) if active.has_abandoned_arm else (outcome, latency_ms)
-        self._record(Measurement(self.name, active, *told))
+        recorded = (Outcome.FALLBACK, 0.0) if active.has_abandoned_arm else (outcome, latency_ms)
+        self._record(Measurement(self.name, active, *recorded))
 
     def _run(
         self, active: ActiveModel, inputs: tuple[Any, ...], cancellation: Cancellation | None

@@ -158,7 +158,7 @@ class Updater:
         on_withdrawn: called when a version has left its slot, before anything is fetched.
         freshness: how long ago the server was heard.
         history: how answers fared until an experiment is met.
-        questions: what may be told of the device's attributes.
+        questions: what a device may reveal of its attributes.
         consent: whether the device takes part in experiments.
     """
 
@@ -222,7 +222,7 @@ class Updater:
         """Follow a halt that came since this sync began.
 
         Raises:
-            _NewsError: there is one; what it takes away is gone.
+            _HaltArrivedError: there is one; what it takes away is gone.
             DeviceStorageError: the disk failed.
         """
         tree = self._open_repository()
@@ -316,8 +316,10 @@ class Updater:
         task = resolution.task
         if task is not None and task.pre_edges:
             slots = state.slots(feature)
-            told = {slot.task for slot in (slots.current, slots.previous, slots.abandoned_arm) if slot is not None}
-            self._history.settle_covariate(feature, task, is_in_it=task.model_dump_json() in told)
+            known_tasks = {
+                slot.task for slot in (slots.current, slots.previous, slots.abandoned_arm) if slot is not None
+            }
+            self._history.settle_covariate(feature, task, is_in_it=task.model_dump_json() in known_tasks)
 
     def _install_all(self, progress: _Progress, feature: str, choice: Choice, tree: SignedRepository) -> None:
         """Install every version that is fetched; all are tried, so that a failure does not show in the requests.

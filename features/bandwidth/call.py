@@ -64,13 +64,13 @@ def run_calls(make: Callable[[int], Estimator], paths: Paths, seed: int) -> Tick
     n, ticks = paths.capacity_bps.shape
     link, estimator = LinkModel(paths, seed), make(n)
     sender = Sender(random_streams(n, np.random.default_rng(seed)), seed + 1)
-    told = np.full((n, ticks + 1), START_BPS)  # estimates by the tick in which they were made
+    estimates_bps = np.full((n, ticks + 1), START_BPS)  # estimates by the tick in which they were made
     back = 1 + np.ceil(paths.base_delay_ms / TICK_MS).astype(np.int64)  # the estimate travels back to the sender
     rows = np.arange(n)
     for tick in range(ticks):
-        rate = told[rows, np.maximum(tick - back + 1, 0)]
+        rate = estimates_bps[rows, np.maximum(tick - back + 1, 0)]
         link.step(sender.packets(tick, np.clip(rate, MIN_RATE_BPS, MAX_VIDEO_BPS)))
-        told[:, tick + 1] = estimator.update(latest_observation(link.received, tick))
+        estimates_bps[:, tick + 1] = estimator.update(latest_observation(link.received, tick))
     return link.received
 
 

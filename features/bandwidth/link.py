@@ -149,8 +149,8 @@ class LinkModel:
         served = np.concatenate([np.zeros((n, 1)), np.cumsum(self._per_tick, axis=1)], axis=1)
         self._served = served  # V at the ticks' borders, [n, ticks + 1]
         # One ascending array of all rows, so that one search inverts V for all packets: each row above the last.
-        self._floors = np.concatenate([[0.0], np.cumsum(served[:, -1] + 1.0)[:-1]])
-        self._flat = (served + self._floors[:, None]).reshape(-1)
+        self._offsets = np.concatenate([[0.0], np.cumsum(served[:, -1] + 1.0)[:-1]])
+        self._flat = (served + self._offsets[:, None]).reshape(-1)
         self._work = np.zeros(n)  # D of the last packet
         self._tokens = paths.police_bits.copy()
         self._tokens_ms = np.zeros(n)
@@ -175,7 +175,7 @@ class LinkModel:
     def _left_ms(self, row: NDArray[np.int64], work: Floats) -> tuple[Floats, Floats]:
         """Return V^-1 at `work`, ms, and the capacity then, bits per ms; inf where the call ends before."""
         ticks = self.received.ticks
-        place = np.searchsorted(self._flat, work + self._floors[row], side="left") - 1
+        place = np.searchsorted(self._flat, work + self._offsets[row], side="left") - 1
         tick = np.clip(place - row * (ticks + 1), 0, ticks)
         is_late = work > self._served[row, -1]
         tick = np.minimum(tick, ticks - 1)

@@ -50,12 +50,12 @@ class Adapter:
         """Whether nothing was learned since the beginning or the last `reset`."""
         return not self._offset.any()
 
-    def learn(self, outputs: list[np.ndarray[Any, Any]], taken: int) -> None:
-        """Take a step: of the candidates of one run of the program, the user took item `taken`.
+    def learn(self, outputs: list[np.ndarray[Any, Any]], chosen_item: int) -> None:
+        """Take a step: of the candidates of one run of the program, the user took item `chosen_item`.
 
         Args:
             outputs: of the program, as they came.
-            taken: id of the item.
+            chosen_item: id of the item.
 
         Raises:
             ValueError: the item was no candidate or is unknown, or the outputs are of another program or not finite.
@@ -65,7 +65,7 @@ class Adapter:
         if users.shape[1:] != self._offset.shape[1:] or rows.shape[1:] != (self._offset.shape[1] + 1,):
             raise ValueError(f"outputs for vectors of {self._offset.shape[1]} numbers expected")
         known = rows.any(axis=1)
-        places = np.flatnonzero((outputs[5][0] == taken) & known)
+        places = np.flatnonzero((outputs[5][0] == chosen_item) & known)
         if not len(places):
             raise ValueError("the item that was taken is none of the candidates that the program knows")
         if not (np.isfinite(scores).all() and np.isfinite(rows).all() and np.isfinite(users[0]).all()):

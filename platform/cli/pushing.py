@@ -37,12 +37,12 @@ class TeamKeys:
 
     Attributes:
         signing: key files that sign here, at least one.
-        colleagues: key files of others, whose signatures on what is current count.
+        other_members: key files of others, whose signatures on what is current count.
         threshold: how many of the team have to sign.
     """
 
     signing: Sequence[Path]
-    colleagues: Sequence[Path] = ()
+    other_members: Sequence[Path] = ()
     threshold: int = 1
 
 
@@ -83,7 +83,7 @@ def push_programs(
     if out is not None and out.exists():
         raise typer.BadParameter(f"{out} exists; a change is drafted once", param_hint="--out")
     signers = [load_any_signer(path, secrets=_asked) for path in keys.signing]
-    colleagues = [load_key(path) for path in keys.colleagues]
+    other_members = [load_key(path) for path in keys.other_members]
     console = make_console(err=True, quiet=is_quiet)
     with console.status("packaging") as status:
         bases = recent_programs(client, feature, files, but=version, versions=deltas_from, progress=status.update)
@@ -98,7 +98,7 @@ def push_programs(
             bases=bases,
             needs=dict(read_needs(text) for text in needs),
         )
-        given: dict[str, Any] = {"colleagues": colleagues, "threshold": keys.threshold, "progress": status.update}
+        given: dict[str, Any] = {"other_members": other_members, "threshold": keys.threshold, "progress": status.update}
         if out is None:
             return push_package(client, package, signers[0], cosigners=signers[1:], **given)
         change = draft_push(client, package, signers, **given)

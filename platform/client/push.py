@@ -26,7 +26,7 @@ def push_package(
     signer: Signer,
     *,
     cosigners: Sequence[Signer] = (),
-    colleagues: Sequence[Key] = (),
+    other_members: Sequence[Key] = (),
     threshold: int = 1,
     clock: Clock = SYSTEM_CLOCK,
     progress: Callable[[str], None] = lambda _step: None,
@@ -38,7 +38,7 @@ def push_package(
         package: as `create_package` or `read_package` returned it.
         signer: the team's key; its private part never leaves this process.
         cosigners: further keys of the team that are at hand.
-        colleagues: public keys of the team's other members, whose signatures on what is current are as good.
+        other_members: public keys of the team's other members, whose signatures on what is current are as good.
         threshold: how many of the team's keys have to sign.
         clock: dates the signature.
         progress: told each step, for people.
@@ -56,7 +56,7 @@ def push_package(
             package.manifest,
             signer,
             clock.now_s() + TEAM_LIFETIME_S,
-            colleagues=colleagues,
+            other_members=other_members,
             cosigners=cosigners,
             threshold=threshold,
         )
@@ -75,7 +75,7 @@ def draft_push(
     package: Package,
     signers: Sequence[Signer],
     *,
-    colleagues: Sequence[Key] = (),
+    other_members: Sequence[Key] = (),
     threshold: int,
     clock: Clock = SYSTEM_CLOCK,
     progress: Callable[[str], None] = lambda _step: None,
@@ -93,7 +93,7 @@ def draft_push(
     current, targets = client.team_metadata_and_signers(package.manifest.team)
     expires_s = clock.now_s() + TEAM_LIFETIME_S
     return draft_version(
-        current, targets, package.manifest, signers, expires_s, colleagues=colleagues, threshold=threshold
+        current, targets, package.manifest, signers, expires_s, other_members=other_members, threshold=threshold
     )
 
 

@@ -45,7 +45,7 @@ class Maker:
         self.trees = trees
         self.chance = chance
         self.seed = seed
-        self.stolen = self._stolen()
+        self.stolen = self._choose_stolen_keys()
         self.base = chance.choice((0, 1, 1, 1, 1))
         # How often what names a document says less than an honest server would, or something else.
         self.carelessness = chance.choice((0.0, 0.0, 0.02, 0.3))
@@ -77,7 +77,7 @@ class Maker:
             chance.random() < 0.2,
         )
 
-    def _stolen(self) -> frozenset[str]:
+    def _choose_stolen_keys(self) -> frozenset[str]:
         chance = self.chance
         kind = chance.random()
         online = set(chance.sample(ONLINE_ROLES, k=chance.randint(1, 4)))

@@ -186,13 +186,13 @@ def test_order_agrees_with_its_definition_on_drawn_candidates(limit: int) -> Non
     none = np.full(40, -1.0)
     order = rerank(relevance, none, none, vectors, recency=1, freshness=1, diversity=0.8, limit=limit)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    taken: list[int] = []
+    chosen: list[int] = []
     for turn in range(limit):
-        cost = [max([0.0, *(float(unit[i] @ unit[j]) for j in taken)]) for i in range(40)]
-        value = [-np.inf if i in taken else relevance[i] - 0.8 * cost[i] for i in range(40)]
-        taken.append(int(np.argmax(value)))
-        assert order.score[turn] == pytest.approx(value[taken[-1]], abs=1e-6)
-    assert order.places.tolist() == taken
+        cost = [max([0.0, *(float(unit[i] @ unit[j]) for j in chosen)]) for i in range(40)]
+        value = [-np.inf if i in chosen else relevance[i] - 0.8 * cost[i] for i in range(40)]
+        chosen.append(int(np.argmax(value)))
+        assert order.score[turn] == pytest.approx(value[chosen[-1]], abs=1e-6)
+    assert order.places.tolist() == chosen
 
 
 @pytest.mark.parametrize("place", [0, 1])

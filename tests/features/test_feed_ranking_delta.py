@@ -162,8 +162,8 @@ def test_first_step_is_the_gradient_of_the_log_likelihood() -> None:
     np.testing.assert_allclose(adapter.offset[0], slope, atol=1e-5)
 
 
-@pytest.mark.parametrize(("taken", "broken"), [(9, None), (4, None), (2, 0), (2, 1), (2, 2)])
-def test_feedback_that_makes_no_sense_changes_nothing(taken: int, broken: int | None) -> None:
+@pytest.mark.parametrize(("chosen_item", "broken"), [(9, None), (4, None), (2, 0), (2, 1), (2, 2)])
+def test_feedback_that_makes_no_sense_changes_nothing(chosen_item: int, broken: int | None) -> None:
     """No candidate, one without a row, numbers that are none: an error, and what was learned stays."""
     adapter = Adapter(3)
     adapter.learn(outputs_for(adapter, SHOWN), 3)
@@ -173,7 +173,7 @@ def test_feedback_that_makes_no_sense_changes_nothing(taken: int, broken: int | 
         outputs[broken] = outputs[broken].copy()
         outputs[broken][0, 0] = np.nan
     with pytest.raises(ValueError, match=r"none of the candidates|not finite"):
-        adapter.learn(outputs, taken)
+        adapter.learn(outputs, chosen_item)
     np.testing.assert_array_equal(adapter.offset, before)
     with pytest.raises(ValueError, match="vectors of 2 numbers"):
         Adapter(2).learn(outputs_for(adapter, SHOWN), 2)

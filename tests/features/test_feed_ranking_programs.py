@@ -154,10 +154,10 @@ def test_adapter_learns_from_answers_and_forgets(models: dict[str, Model]) -> No
         return [entry.item for entry in answer.ranked].index(item)
 
     first = [place_of(item) for item in range(100, 160)]
-    taken = 100 + first.index(30)
+    chosen_item = 100 + first.index(30)
     for _ in range(20):
-        adapter.learn(model(*feature.inputs(request, adapter=adapter)), taken)
-    assert place_of(taken) < 30
+        adapter.learn(model(*feature.inputs(request, adapter=adapter)), chosen_item)
+    assert place_of(chosen_item) < 30
     adapter.reset()
     assert [place_of(item) for item in range(100, 160)] == first
 

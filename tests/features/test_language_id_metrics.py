@@ -91,13 +91,13 @@ def test_a_library_is_scored_on_all_languages_and_on_those_it_names() -> None:
     assert row["kinds"]["sentences"]["accuracy"] == 0
     assert (row["languages"], row["mean_accuracy"], row["mean_accuracy_known"]) == (1, 0.25, 0.5)
     peers = {"per_language": 9, "rows": [row, {"name": "other", "error": "no wheel"}]}
-    told = "| some 9 | 50.0 | 0.0 | **25.0** | 1 | 50.0 | 5 | 4 |"
+    line = "| some 9 | 50.0 | 0.0 | **25.0** | 1 | 50.0 | 5 | 4 |"
     text = figures([result("1.0.0")], peers=peers)
-    assert told in text
+    assert line in text
     assert "- other: no wheel" in text
     text = figures([result("1.0.0")], held_out=held_out("1.0.0") | {"peers": peers})
     assert "Beside other libraries, at most 9 of these texts" in text
-    assert told in text
+    assert line in text
 
 
 def test_the_sample_is_balanced_and_the_same_each_time() -> None:

@@ -210,9 +210,9 @@ def test_files_too_large_missing_or_unreadable_are_told_by_name(
 ) -> None:
     """A folder, a name that cannot be, a long one in part."""
     for path in (tmp_path / "none.png", tmp_path, Path("a\0b"), Path("x" * 5000)):
-        with pytest.raises(MissingPictureError) as told:
+        with pytest.raises(MissingPictureError) as refusal:
             read_picture(path)
-        assert len(str(told.value)) < 500
+        assert len(str(refusal.value)) < 500
     monkeypatch.setattr(picture, "MAX_FILE_BYTES", 100)
     (tmp_path / "big.png").write_bytes(bytes(101))
     with pytest.raises(PictureTooLargeError, match=r"big\.png"):

@@ -122,9 +122,9 @@ def test_each_arm_has_exactly_its_share_and_no_bucket_two_arms(shares: list[int]
     """Over all 10 000 buckets."""
     ranges = arm_ranges(experiment(*shares))
     assert [len(buckets) for buckets in ranges] == shares
-    taken = [number for buckets in ranges for number in buckets]
-    assert len(taken) == len(set(taken)) == sum(shares)
-    assert all(0 <= number < 10_000 for number in taken)
+    numbers = [number for buckets in ranges for number in buckets]
+    assert len(numbers) == len(set(numbers)) == sum(shares)
+    assert all(0 <= number < 10_000 for number in numbers)
 
 
 def test_control_comes_from_the_top_and_treatment_from_zero() -> None:

@@ -428,9 +428,9 @@ def test_root_rotation_needs_the_old_keys_and_the_new_ones(name: str, repository
     with serve(repository) as url:
         subject = Subject(tmp_path, url, repository)
         subject.init()
-        taken = [version.is_taken for version in ROOTS[name]].count(True)
-        assert (subject.refresh() == 0) == (taken == len(ROOTS[name]))
-        assert (subject.metadata / "root.json").read_bytes() == repository.served[f"metadata/{taken}.root.json"]
+        accepted = [version.is_taken for version in ROOTS[name]].count(True)
+        assert (subject.refresh() == 0) == (accepted == len(ROOTS[name]))
+        assert (subject.metadata / "root.json").read_bytes() == repository.served[f"metadata/{accepted}.root.json"]
 
 
 ONLINE = {

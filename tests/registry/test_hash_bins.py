@@ -386,7 +386,7 @@ def test_members_with_keys_of_their_own_sign_on_top_of_each_other(published_repo
     current = published_repository.tree.team_metadata("text")
     members = [(first, other), (other, first)]
     signed = [
-        sign_version(current, package.manifest, mine, expires_s, colleagues=[theirs.public_key])
+        sign_version(current, package.manifest, mine, expires_s, other_members=[theirs.public_key])
         for package, (mine, theirs) in zip(packages, members, strict=True)
     ]
     documents = [{package.manifest.path: package.manifest.to_bytes()} for package in packages]
@@ -400,7 +400,7 @@ def test_members_with_keys_of_their_own_sign_on_top_of_each_other(published_repo
         packages[1].manifest,
         other,
         expires_s,
-        colleagues=[first.public_key],
+        other_members=[first.public_key],
     )
     published_repository.tree.accept_team_metadata(again, documents[1])
     assert [ref.version for ref in published_repository.tree.versions("language_id")] == ["1.0.0", "2.0.0", "3.0.0"]

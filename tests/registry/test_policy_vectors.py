@@ -89,16 +89,16 @@ def test_explanation_ends_where_the_resolution_does(
     """The last step is the one that chose; before it every part of the policy was left at a step that did not pass."""
     digests = frozenset(DIGESTS[version] for version in halted)
     attributes = DeviceAttributes(**known)
-    told = explain(DOCUMENT, feature, secret(device), attributes=attributes, halted=digests)
+    explanation = explain(DOCUMENT, feature, secret(device), attributes=attributes, halted=digests)
     expected = answer(DOCUMENT, feature, device, known, halted)
-    found = told.resolution
+    found = explanation.resolution
     assert ([] if found is None else [found.version.version, found.reason.value, found.arm]) == expected
-    last = told.steps[-1]
+    last = explanation.steps[-1]
     assert last.passed is (found is not None)
     assert last.check is (Check.DEFAULT if found is None or found.reason is Reason.DEFAULT else Check.BUCKET)
-    subjects = [step.subject for step in told.steps]
+    subjects = [step.subject for step in explanation.steps]
     assert subjects == sorted(subjects, key=subjects.index), "each part is asked about once, its questions together"
-    left = {step.subject for step in told.steps if not step.passed}
+    left = {step.subject for step in explanation.steps if not step.passed}
     assert {subject for subject in subjects if subject != last.subject and "holdout" not in subject} <= left
 
 
@@ -113,17 +113,17 @@ def test_explanation_names_numbers_and_what_the_device_says() -> None:
         i for i in range(1000) if bucket(secret(i), "salt-h") >= 500 and bucket(secret(i), "salt-top") >= 5000
     )
     key = secret(device)
-    told = explain(document, "tags", key)
-    assert [(step.subject, step.check, step.passed) for step in told.steps[:2]] == [
+    explanation = explain(document, "tags", key)
+    assert [(step.subject, step.check, step.passed) for step in explanation.steps[:2]] == [
         ("holdout of messenger", Check.HOLDOUT, True),
         ("experiment ex-a", Check.LAYER, False),
     ]
-    assert told.steps[0].detail == f"bucket {bucket(key, 'salt-h')} is not in [0, 500)"
-    assert told.steps[1].detail == f"bucket {bucket(key, 'salt-top')} of layer top is not in [0, 5000)"
-    told = explain(document, "typing", key, attributes=DeviceAttributes(os="web"))
-    assert told.steps[0].detail == "os in (ios); os is web"
-    told = explain(document, "typing", key)
-    assert told.steps[0].detail == "os in (ios); os is not stated"
+    assert explanation.steps[0].detail == f"bucket {bucket(key, 'salt-h')} is not in [0, 500)"
+    assert explanation.steps[1].detail == f"bucket {bucket(key, 'salt-top')} of layer top is not in [0, 5000)"
+    explanation = explain(document, "typing", key, attributes=DeviceAttributes(os="web"))
+    assert explanation.steps[0].detail == "os in (ios); os is web"
+    explanation = explain(document, "typing", key)
+    assert explanation.steps[0].detail == "os in (ios); os is not stated"
 
 
 parts = st.lists(st.integers(1, 2500), min_size=2, max_size=4)

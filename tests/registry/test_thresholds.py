@@ -47,7 +47,7 @@ def sign_by(world: RepositoryFixture, package: Package, signers: tuple[CryptoSig
         package.manifest,
         signers[0],
         world.clock.now_s() + YEAR_S,
-        colleagues=[one.public_key for one in members],
+        other_members=[one.public_key for one in members],
         cosigners=signers[1:],
         threshold=2,
     )
@@ -67,7 +67,7 @@ def draft_request(world: RepositoryFixture, package: Package, signer: CryptoSign
         package.manifest,
         [signer],
         world.clock.now_s() + YEAR_S,
-        colleagues=[one.public_key for one in members],
+        other_members=[one.public_key for one in members],
         threshold=2,
     )
     assert change is not None
@@ -136,17 +136,17 @@ def test_nobody_signs_on_top_of_what_too_few_have_signed(
         published_repository.package("6.6.6").manifest,
         first,
         published_repository.clock.now_s() + YEAR_S,
-        colleagues=[one.public_key for one in members],
+        other_members=[one.public_key for one in members],
         threshold=2,
     )
-    for colleagues, known in ((members, 3), ((first,), 3)):
+    for other_members, known in ((members, 3), ((first,), 3)):
         with pytest.raises(SignatureError, match=f"1 of the {known} keys that are named, 2 have to"):
             sign_version(
                 slipped,
                 published_repository.package("2.0.0").manifest,
                 second,
                 published_repository.clock.now_s() + YEAR_S,
-                colleagues=[one.public_key for one in colleagues],
+                other_members=[one.public_key for one in other_members],
                 cosigners=[third],
                 threshold=2,
             )
@@ -199,14 +199,14 @@ def test_bins_with_a_lower_threshold_are_refused(world: RepositoryFixture, monke
         package = world.package(f"{number}.0.0")
         publish(world, sign_by(world, package, members[:2], members), package)
     package = world.package("3.0.0")
-    colleagues = [one.public_key for one in members]
+    other_members = [one.public_key for one in members]
     expires_s = world.clock.now_s() + YEAR_S
     weak = sign_version(
         world.tree.team_metadata("text"),
         package.manifest,
         members[0],
         expires_s,
-        colleagues=colleagues,
+        other_members=other_members,
         cosigners=members[1:],
     )
     with pytest.raises(RegistryError, match="its keys and its threshold"):

@@ -115,12 +115,12 @@ def test_disk_full_at_every_step_of_a_sync_leaves_the_old_version(updating_devic
     failed = 0
     for at in range(count):
         restore(updating_device, copy)
-        taken = 0
+        steps = 0
 
         def fill(_: str, __: Path, at: int = at) -> None:
-            nonlocal taken
-            taken += 1
-            if taken == at + 1:
+            nonlocal steps
+            steps += 1
+            if steps == at + 1:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         client = updating_device.client(files=Files(fill))
@@ -141,12 +141,12 @@ def test_disk_that_stays_full_never_takes_the_answer_away(updating_device: Devic
     count = len(steps_of(lambda files: updating_device.client(files=files).sync()))
     for at in range(0, count, 3):
         restore(updating_device, copy)
-        taken = 0
+        steps = 0
 
         def fill(_: str, __: Path, at: int = at) -> None:
-            nonlocal taken
-            taken += 1
-            if taken > at:
+            nonlocal steps
+            steps += 1
+            if steps > at:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         client = updating_device.client(files=Files(fill))
@@ -250,12 +250,12 @@ def test_disk_full_at_every_step_of_a_report_is_a_typed_result(device: Device) -
     for at in range(count):
         restore(device, copy)
         device.transport.reports.clear()
-        taken = 0
+        steps = 0
 
         def fill(_: str, __: Path, at: int = at) -> None:
-            nonlocal taken
-            taken += 1
-            if taken == at + 1:
+            nonlocal steps
+            steps += 1
+            if steps == at + 1:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         client = device.client(files=Files(fill))

@@ -444,12 +444,12 @@ def test_disk_full_at_every_step_of_load_and_first_prediction_answers_all_the_sa
     for lasting in (False, True):
         failed, at = True, 0
         while failed:
-            failed, taken = False, 0
+            failed, steps = False, 0
 
             def fill(_: str, __: Path, at: int = at, lasting: bool = lasting) -> None:
-                nonlocal taken, failed
-                taken += 1
-                if taken == at + 1 or (lasting and taken > at):
+                nonlocal steps, failed
+                steps += 1
+                if steps == at + 1 or (lasting and steps > at):
                     failed = True
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -31,18 +31,18 @@ def updating_device(device: Device) -> Device:
 
 
 @pytest.mark.parametrize(
-    ("said", "taken"),
+    ("said", "expected_wait_s"),
     [("120", 120), ("0", 0), ("999999999", MAX_RETRY_AFTER_S), ("-5", 0), ("soon", 0), ("9" * 40, 0), ("٣", 0)],
 )
 def test_wait_that_a_server_asks_for_is_told_and_bounded(
-    updating_device: Device, server: TreeServer, said: str, taken: int
+    updating_device: Device, server: TreeServer, said: str, expected_wait_s: int
 ) -> None:
     """Seconds are taken up to half a day; anything else is no wait, and nothing that a server says breaks a sync."""
     client = updating_device.client(server.url, transport=None)
     server.unavailable = said if said.isascii() else "3e5"
     result = client.sync()
     assert result.error is not None
-    assert result.retry_after_s == taken
+    assert result.retry_after_s == expected_wait_s
     assert updating_device.answer(client) == OLD
     server.unavailable = None
     result = client.sync()

@@ -255,13 +255,13 @@ def test_true_cell_leaves_only_through_the_randomiser(released_world: World, mak
         assert client.report().sent == 1
         device.clock.pass_s(WINDOW)
         (device.folder / "reports" / "ledger.jsonl").unlink()  # the next one is another device
-    told = Counter(report_from_bytes(body).cell for body in device.transport.reports)
+    reported = Counter(report_from_bytes(body).cell for body in device.transport.reports)
     task = task_of(released_world)
     true_cell = task.cell_index(1, 1, 1.0)
     keep = float(RandomizedResponse(task.cell_count, Fraction(2)).keep_probability)
     expected, spread = devices * keep, (devices * keep * (1 - keep)) ** 0.5
-    assert abs(told[true_cell] - expected) < 4 * spread
-    assert len(told) == task.cell_count
+    assert abs(reported[true_cell] - expected) < 4 * spread
+    assert len(reported) == task.cell_count
 
 
 def test_outcome_is_recorded_while_an_upload_hangs(device: Device) -> None:

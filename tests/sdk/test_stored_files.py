@@ -55,10 +55,10 @@ def state_files(device: Device) -> set[str]:
 
 def test_every_file_that_a_device_writes_is_told_of(repository: Path, state_files: set[str]) -> None:
     """No file without its row; and enough was written that this says something."""
-    told = rows(repository)
+    documented = rows(repository)
     empty = {path for path in state_files if path.endswith("lock")} | {"alcove.folder"}
-    assert not {path for path in state_files - empty if not is_in(told, path)}
-    untouched = {row for row in told if not any(path == row or path.startswith(row) for path in state_files)}
+    assert not {path for path in state_files - empty if not is_in(documented, path)}
+    untouched = {row for row in documented if not any(path == row or path.startswith(row) for path in state_files)}
     # Questions are noted of versions above 8 MB alone.
     assert untouched <= {"reports/outbox.json", "downloads/", "reports/questions.jsonl"}, "a row that nothing writes"
 
