@@ -51,5 +51,5 @@ def _flatten(function: Callable[..., None]) -> Callable[..., None]:
 
     call.__name__, call.__doc__ = function.__name__, function.__doc__
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    call.__signature__ = inspect.ModelSignature(parameters)  # type: ignore[attr-defined]  # inspect reads it
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # inspect reads it
     return call
