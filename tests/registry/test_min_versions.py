@@ -67,7 +67,7 @@ def test_floor_only_rises(two: RepositoryFixture) -> None:
         metadata.signed.version += 1
         metadata.signed.unrecognized_fields[FIELD] = parse_min_versions
         metadata.sign(two.keys.teams["text"])
-        with pytest.raises(PublishError, match="lowers the floor"):
+        with pytest.raises(PublishError, match="lowers the minimum version"):
             two.tree.accept_team_metadata(metadata.to_bytes(), {})
     two.tree.accept_team_metadata(floor(two, "2.0.0"), {})
 

@@ -37,7 +37,7 @@ def package(**changes: object) -> Package:
         "version": "1.2.3",
         "programs": {"int8": b"program small", "f32": b"program large"},
         "card": "# Sprachen: äöü",
-        "inspector": INSPECTOR,
+        "verifier": INSPECTOR,
     }
     return create_package(**{**fields, **changes})  # type: ignore[arg-type]
 
