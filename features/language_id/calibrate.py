@@ -18,7 +18,13 @@ import numpy.typing as npt
 import torch
 from alcove.features.language_id.config import LANGUAGES, ModelConfig
 from alcove.features.language_id.dataset import SPACELESS, HashBatch, HeldOut
-from alcove.features.language_id.network import TEMPERATURE, LanguageIdNetwork, compress_scores, log_known, quantized
+from alcove.features.language_id.network import (
+    TEMPERATURE,
+    LanguageIdNetwork,
+    compress_scores,
+    fake_quantize,
+    log_known,
+)
 from torch import Tensor
 from torch.nn import functional
 
@@ -88,7 +94,7 @@ def fit(
     with torch.no_grad():
         for name in TEMPERATURE:
             network.get_parameter(name).zero_()
-        table = quantized(network.table.weight)
+        table = fake_quantize(network.table.weight)
         parts = [_scores(network, config, table, kind, hash_batch) for kind in kinds]
         weights = torch.cat([torch.full((len(kind.texts),), 1 / len(kind.texts)) for kind in kinds]) / len(kinds)
     scores = torch.cat([part[0] for part in parts])

@@ -101,7 +101,7 @@ def log_known(bag: Tensor) -> Tensor:
     return torch.log(functional.relu(bag[:, -1:]) / COUNTED_FROM + 1)
 
 
-def quantized(table: Tensor) -> Tensor:
+def fake_quantize(table: Tensor) -> Tensor:
     """Return `table` as the program stores it: int8, one symmetric scale per column; the gradient passes through."""
     with torch.no_grad():
         scale = table.abs().amax(dim=0).clamp_min(1e-12) / 127

@@ -24,7 +24,7 @@ from alcove.features.language_id.calibrate import fit, samples
 from alcove.features.language_id.config import CONFIGS, LANGUAGES, ModelConfig
 from alcove.features.language_id.contract import SENTENCES
 from alcove.features.language_id.dataset import BagTable, Corpus, CorpusReader, HeldOut, Sampler
-from alcove.features.language_id.network import LanguageIdNetwork, quantized
+from alcove.features.language_id.network import LanguageIdNetwork, fake_quantize
 from alcove.runtime import _native
 from rich.progress import Progress, TextColumn
 from torch import Tensor
@@ -135,7 +135,7 @@ class Training(checkpoint.ResumableTraining):
         batch = self.sampler.batch(self.step, plan.batch_size)
         ids, offsets = drop_some(*self.bags.bags(batch), plan.dropped, (plan.seed, self.step, 1))
         is_quantized = self.step >= plan.quantised_from * plan.steps
-        table = quantized(self.network.table.weight) if is_quantized else None
+        table = fake_quantize(self.network.table.weight) if is_quantized else None
         scores = self.network.learn(torch.from_numpy(ids), torch.from_numpy(offsets.astype(np.int32)), table)
         loss = loss_of(scores, torch.from_numpy(batch.languages))
         self.optimiser.zero_grad()

@@ -296,10 +296,10 @@ def test_a_network_without_a_temperature_is_not_calibrated() -> None:
 
 def test_quantized_table_is_what_the_program_stores() -> None:
     """Training with rounding sees int8 multiples of one scale a column, and passes the gradient through."""
-    from alcove.features.language_id.network import quantized
+    from alcove.features.language_id.network import fake_quantize
 
     table = torch.randn(64, 4, generator=torch.Generator().manual_seed(1), requires_grad=True)
-    rounded = quantized(table)
+    rounded = fake_quantize(table)
     integers = rounded.detach() / (table.detach().abs().amax(dim=0) / 127)
     assert torch.allclose(integers, integers.round(), atol=1e-4)
     assert integers.abs().max() <= 127.001
