@@ -73,7 +73,7 @@ class ResumableTraining:
         """
         last = self._plan.steps if until is None else min(until, self._plan.steps)
 
-        def shown() -> float:
+        def train_and_show() -> float:
             for group in self.optimiser.param_groups:
                 group["lr"] = self._plan.learning_rate_at(self.step)
             loss = train_batch()
@@ -81,7 +81,7 @@ class ResumableTraining:
                 show(self.step, loss)
             return loss
 
-        return run_steps(range(self.step, last), self._plan, self.folder, shown, self.save)
+        return run_steps(range(self.step, last), self._plan, self.folder, train_and_show, self.save)
 
 
 def write_record(folder: Path, record: dict[str, Any]) -> None:
