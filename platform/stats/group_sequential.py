@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 from alcove.platform.stats.aggregate import FloatArray
@@ -234,7 +234,8 @@ class _Uncalled:
 
         if excess(0.0) <= 0.0:
             return 0.0
-        return float(brentq(excess, 0.0, 1.0 - NormalDist().inv_cdf(mass), xtol=_BOUND_PRECISION))
+        highest = 1.0 - NormalDist().inv_cdf(mass)
+        return cast("float", brentq(excess, 0.0, highest, xtol=_BOUND_PRECISION))  # without `full_output` it is one
 
     def after(self, information: float, bound: float, *, following: float, drift_rate: float = 0.0) -> "_Uncalled":
         """Return what is left after a look, on a grid fine enough for the step to the one `following`."""
