@@ -3,7 +3,8 @@
 Differences are those of docs/coverage.md and no other: each allowed one names its line of that page.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ SPECIAL: Final = np.array(
     np.float32,
 )
 RELATIVE: Final = 4e-6
+TOGETHER: Final = 24  # functions of one program
 UNARY: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     **{
         name: getattr(torch, name)
@@ -148,23 +150,34 @@ ALLOWED: Final[dict[str, str]] = {
 
 
 class Of(nn.Module):
-    """A module of one function."""
+    """A module of some functions of the same inputs, an output each."""
 
-    def __init__(self, function: Callable[..., Tensor]) -> None:
+    def __init__(self, functions: Sequence[Callable[..., Tensor]]) -> None:
         super().__init__()
-        self.function = function
+        self.functions = functions
 
-    def forward(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, y: Tensor | None = None) -> tuple[Tensor, ...]:
         """Run."""
-        return self.function(x) if y is None else self.function(x, y)
+        return tuple(each(x) if y is None else each(x, y) for each in self.functions)
 
 
-def differences(function: Callable[..., Tensor], *inputs: Any) -> list[str]:
-    """Return where a program and eager differ: values, or the sign of a zero."""
+def differences(functions: Sequence[Callable[..., Tensor]], *inputs: Any) -> list[list[str]]:
+    """Return where a program and eager differ, for each function: values, or the sign of a zero.
+
+    One export for many of them: it takes longer than any of the functions.
+    """
     tensors = tuple(torch.from_numpy(np.ascontiguousarray(each)) for each in inputs)
+    outputs: list[Any] = []
+    for start in range(0, len(functions), TOGETHER):
+        program = load(bytes(export(Of(functions[start : start + TOGETHER]).eval(), tensors)))
+        outputs += program(*(each.numpy() for each in tensors))
     with torch.no_grad():
-        theirs = function(*(each.clone() for each in tensors)).numpy()
-    ours = load(bytes(export(Of(function).eval(), tensors)))(*(each.numpy() for each in tensors))[0]
+        eager = [function(*(each.clone() for each in tensors)).numpy() for function in functions]
+    return [differing(ours, theirs) for ours, theirs in zip(outputs, eager, strict=True)]
+
+
+def differing(ours: Any, theirs: Any) -> list[str]:
+    """Return where two arrays differ."""
     assert ours.dtype == theirs.dtype
     a, b = ours.astype(np.float64), theirs.astype(np.float64)
     with np.errstate(all="ignore"):
@@ -175,18 +188,30 @@ def differences(function: Callable[..., Tensor], *inputs: Any) -> list[str]:
     return [f"{tuple(place)}: {ours[tuple(place)]!r}, eager {theirs[tuple(place)]!r}" for place in np.argwhere(~same)]
 
 
+@cache
+def of_one() -> dict[str, list[str]]:
+    """Return the differences of every function of one value."""
+    return dict(zip(UNARY, differences(list(UNARY.values()), np.tile(SPECIAL, 4)), strict=True))
+
+
+@cache
+def of_two() -> dict[str, list[str]]:
+    """Return the differences of every function of two values, of every pair."""
+    a, b = np.meshgrid(SPECIAL, SPECIAL, indexing="ij")
+    return dict(zip(BINARY, differences(list(BINARY.values()), a.reshape(-1), b.reshape(-1)), strict=True))
+
+
 @pytest.mark.parametrize("name", UNARY)
 def test_functions_of_one_special_value_are_as_eager(name: str) -> None:
     """By vectors and by what is left behind them."""
-    found = differences(UNARY[name], np.tile(SPECIAL, 4))
+    found = of_one()[name]
     assert bool(found) is (name in ALLOWED), found[:5]
 
 
 @pytest.mark.parametrize("name", BINARY)
 def test_functions_of_two_special_values_are_as_eager(name: str) -> None:
     """Every pair."""
-    a, b = np.meshgrid(SPECIAL, SPECIAL, indexing="ij")
-    found = differences(BINARY[name], a.reshape(-1), b.reshape(-1))
+    found = of_two()[name]
     assert bool(found) is (name in ALLOWED), found[:5]
 
 
@@ -199,7 +224,7 @@ def test_what_is_fused_into_a_product_keeps_the_sign_of_zero(function: Callable[
         layer.bias.copy_(torch.tensor([-0.0, -0.0, -0.0]))
     module = nn.Sequential(layer)
     x = SPECIAL[np.isfinite(SPECIAL) & (SPECIAL != 0)][:, None]
-    assert not differences(lambda t: function(module(t)), x)
+    assert differences([lambda t: function(module(t))], x) == [[]]
 
 
 def test_the_page_says_where_values_differ() -> None:
