@@ -30,7 +30,7 @@ class Plan(Protocol):
 
 
 class ResumableTraining:
-    """Trains in steps, and goes on from the folder's checkpoint if there is one.
+    """Trains in steps, and continues from the folder's checkpoint if there is one.
 
     Args:
         plan: how often progress is written and a checkpoint is made, and the learning rate of each step.
@@ -126,7 +126,7 @@ def read_last_loss(folder: Path) -> float:
 
 
 def save(path: Path, network: nn.Module, optimiser: torch.optim.Optimizer, step: int) -> None:
-    """Write a checkpoint; whoever reads meanwhile sees the one before."""
+    """Write a checkpoint; a concurrent reader sees the one before."""
     new = path.with_suffix(".new")
     torch.save({"network": network.state_dict(), "optimiser": optimiser.state_dict(), "step": step}, new)
     new.replace(path)

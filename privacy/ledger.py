@@ -21,7 +21,7 @@ Invariants:
   I5  Within one start of the device the ledger's time is never faster than the time that passes, whatever the wall
       clock shows; each start adds a day at most.  A clock that is set forward, or back, gives nothing.
   I6  A clock that was wrong and is set right stops nothing for long: a mark notes it when it is seen, and the ledger's
-      time goes on from there.
+      time continues from there.
   I7  Two processes that share the file take turns; each sees the other's lines.
 
 The ledger is as old as its file: deleting it, or restoring an old copy, is outside of what a device can notice.
@@ -208,9 +208,9 @@ class Ledger:
             return Debit(now.at_s, epsilon, task_id, window)
 
     def note_time(self) -> None:
-        """Write a mark where a day has passed since the last line, or a clock began anew; else do nothing.
+        """Write a mark where a day has passed since the last line, or a clock restarted; else do nothing.
 
-        Time that no line notes before the device is started again is lost but for a day (I5): call it now and then.
+        Time that no line notes before the device is started again is lost except for a day (I5): call it now and then.
 
         Raises:
             LedgerStorageError: the file could not be read, written or synced.
@@ -276,7 +276,7 @@ class OsLogFile:
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold the file's lock; each call opens the file anew, so threads of one process exclude each other too.
+        """Hold the file's lock; each call opens the file again, so threads of one process exclude each other too.
 
         Raises:
             LedgerStorageError: the file could not be made or locked.

@@ -55,7 +55,7 @@ class AuditReport:
 
 
 class _Audit:
-    """Goes on after a fault, so that one report names them all."""
+    """Continues after a fault, so that one report names them all."""
 
     def __init__(self, folder: Path, blobs: BlobStore, state: TrustedState) -> None:
         self.folder = folder

@@ -74,7 +74,7 @@ class BlobStore(Protocol):
         ...
 
     def renew(self, sha256: str) -> bool:
-        """Date a blob anew; return False where it is absent."""
+        """Date a blob again; return False where it is absent."""
         ...
 
     def remove(self, sha256: str) -> None:
@@ -198,7 +198,7 @@ class ObjectBlobStore:
             raise StorageError("blobs", str(error)) from error
 
     def renew(self, sha256: str) -> bool:
-        """Date a blob anew, as a put of the same bytes would; return False where it is absent.
+        """Date a blob again, as a put of the same bytes would; return False where it is absent.
 
         Raises:
             IntegrityError: the stored bytes have another digest.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PublicKeys:
-    """Everybody's public keys, brought together by whoever drafts the first change; no private key is among them.
+    """Everybody's public keys, collected by the person who drafts the first change; no private key is among them.
 
     Attributes:
         root, targets: of those who sign offline.

@@ -173,7 +173,7 @@ class RepositoryClient:
         """Return the published halt of `app`, and keep it; an empty one (serial 0) where none was ever published.
 
         What it gives back of a team whose role has expired stays halted, and the halt of before is kept, until the team
-        has signed anew: so a team that lifts its halts and lets its role expire stops no halts of others.
+        has signed again: so a team that lifts its halts and lets its role expire stops no halts of others.
 
         Raises:
             RollbackError: it is older than one seen before, or gives back what that one took away and no team lifted.

@@ -12,7 +12,7 @@
 `make_delta` tries both and keeps the smaller.  A binary diff of the kind of Percival ("Naive differences of executable
 code", 2003) never won on our pairs (`python -m benchmarks.deltas`).
 
-Digests of base, delta and program are in the signed manifest and are checked by whoever calls; the bounds here hold for
+Digests of base, delta and program are in the signed manifest and are checked by the caller; the bounds here hold for
 any bytes.
 """
 
@@ -36,7 +36,7 @@ WORTH: Final = 0.5
 
 _HEAD: Final = struct.Struct("<4sHHQ")
 _WINDOW_LOG_MIN: Final = zstandard.WINDOWLOG_MIN
-_WINDOW_LOG_MAX: Final = 27  # 128 MiB, what readers of Zstandard accept unless told otherwise
+_WINDOW_LOG_MAX: Final = 27  # 128 MiB, what readers of Zstandard accept by default
 
 
 def make_delta(base: bytes, program: bytes) -> bytes:

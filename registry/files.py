@@ -21,7 +21,7 @@ class Files(Protocol):
         ...
 
     def write(self, path: Path, data: bytes) -> None:
-        """Write a file from its beginning and sync it; whoever fails here may leave a part behind."""
+        """Write a file from its beginning and sync it; a failure here may leave a part behind."""
         ...
 
     def rename(self, source: Path, target: Path) -> None:

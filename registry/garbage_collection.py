@@ -6,9 +6,9 @@
 
 - C1  What the tree names is never removed: both are looked at while nothing can be published.
 - C2  What was put within the grace is never removed: a push uploads first and publishes last.
-- C3  A blob that is put or asked for again before a push is dated anew, if it is older than `RENEW_S`.
+- C3  A blob that is put or asked for again before a push is dated again, if it is older than `RENEW_S`.
 - C4  Publishing looks for its blobs under the same lock.  So in the worst case a push that takes longer than the grace,
-      or whose blob is dated anew in the very moment of its removal, is refused for a missing blob and repeated; it is
+      or whose blob is dated again in the very moment of its removal, is refused for a missing blob and repeated; it is
       never published without it.
 - C5  Each blob goes at once or stays: killed anywhere, the next collection carries on.
 """

@@ -158,7 +158,7 @@ class HashBins:
         succinct = SuccinctRoles(list(keys), threshold, bits, bin_prefix(self.role))
         self.owner.targets.clear()
         self.owner.delegations = Delegations(keys=dict(keys), roles=None, succinct_roles=succinct)
-        # A name that goes on keeps its number; one that is new begins at 1 when it is signed.
+        # A name that stays keeps its number; one that is new begins at 1 when it is signed.
         before = self.bins
         self.bins = {name: before.get(name) or Targets() for name in succinct.get_roles()}
         for name, holder in self.bins.items():

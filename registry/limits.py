@@ -19,7 +19,7 @@ BIN_BITS_STEP: Final = 2  # four times as many bins at each spreading, so that f
 BIN_BITS_MAX: Final = 8  # 256 bins; each costs every device an entry of the snapshot
 SIGNING_REQUEST_MAX_BYTES: Final = (
     8 * 1024 * 1024
-)  # all bins of a team with 20 000 versions, as a change of its key signs anew
+)  # all bins of a team with 20 000 versions, as a change of its key signs again
 KEYS_MAX: Final = 16  # of one role; more signers than any ceremony brings together
 
 FEATURES_MAX: Final = 64  # features that one app may use

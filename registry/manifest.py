@@ -142,7 +142,7 @@ class PrivacyManifest(Part):
 
 
 class Lineage(Part):
-    """Where a version comes from, as far as its team tells; "" stands for what is not told.
+    """Where a version comes from, as far as its team states; "" stands for what is not stated.
 
     Attributes:
         training_run: id of the run that made the weights.

@@ -76,7 +76,7 @@ class MetadataWriter:
             raise StorageError(str(error.filename or self.folder), error.strerror or str(error)) from error
 
     def restamp(self, timestamp: Timestamp) -> None:
-        """Sign the timestamp anew; nothing else changes.
+        """Sign the timestamp again; nothing else changes.
 
         Raises:
             StorageError: a step failed; the old timestamp stands.
@@ -97,7 +97,7 @@ class MetadataWriter:
     def _write_snapshot(self, roles: Mapping[str, SignedRole], current: Snapshot | None) -> tuple[int, bytes]:
         meta = {} if current is None else dict(current.meta)
         for role, signed in roles.items():
-            # Digests as well as versions: a file of another state never fits, whoever holds the role's key.
+            # Digests as well as versions: a file of another state never fits, no matter who holds the role's key.
             meta[f"{role}.json"] = MetaFile.from_data(signed.version, signed.data, ["sha256"])
         version = 1 if current is None else current.version + 1
         metadata = Metadata(

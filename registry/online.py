@@ -33,7 +33,7 @@ class RefreshResult:
     """What `refresh` did.
 
     Attributes:
-        renewed: roles signed anew.
+        renewed: roles signed again.
         expiring: roles that a person has to renew within 30 days, and when they expire (seconds since 1970).
     """
 
@@ -115,7 +115,7 @@ def check_serial(path: str, current: Policy | Halt | None, new: Policy | Halt) -
 
 
 def check_halted(current: Halt | None, new: Halt, state: TrustedState) -> None:
-    """Check that a halt takes away all that the one before it did, but for what teams have lifted.
+    """Check that a halt takes away all that the one before it did, except for what teams have lifted.
 
     Raises:
         PublishError: it gives something back.
@@ -127,7 +127,7 @@ def check_halted(current: Halt | None, new: Halt, state: TrustedState) -> None:
 
 
 def renew(state: TrustedState, writer: MetadataWriter) -> tuple[str, ...]:
-    """Sign anew what the online keys sign and what has less than half of its life left; return those roles.
+    """Sign again what the online keys sign and what has less than half of its life left; return those roles.
 
     Raises:
         StorageError, SigningError, DocumentTooLargeError: as `MetadataWriter.publish`; repeating is safe.

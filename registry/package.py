@@ -91,12 +91,12 @@ def create_package(
         card: the model card, Markdown.
         min_runtime: oldest runtime that can run every variant.
         privacy: what may leave the device; the default is the three parts of a report.
-        lineage: where the version comes from; None: not told.
+        lineage: where the version comes from; None: not stated.
         bases: programs that devices may have, by the name of the variant that comes after them, the likeliest first;
             a delta is made from each of the first `limits.DELTAS_MAX` and kept where it is much smaller than the
             program.
         needs: what a device must have for a variant, by the variant's name.
-        verifier: reads programs; the runtime unless told otherwise.
+        verifier: reads programs; the runtime by default.
 
     Raises:
         ProgramRefusedError: the runtime does not load a program.
@@ -212,7 +212,7 @@ def verify_package(
 
     Args:
         package: what is to be published.
-        verifier: reads programs; the runtime unless told otherwise.
+        verifier: reads programs; the runtime by default.
         base: returns the program that a delta starts from, or None where it is not at hand: the delta is then taken
             as it is, and a device that it fails fetches the whole program.
 

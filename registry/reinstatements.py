@@ -79,7 +79,7 @@ def find_withdrawn(before: Iterable[Reinstatement], after: Iterable[Reinstatemen
 
 
 def restores_only_reinstated(earlier: Halt, later: Halt, lifted: Mapping[str, Iterable[Reinstatement]]) -> bool:
-    """Tell whether a halt takes away what an earlier one did, but for what teams have lifted since.
+    """Tell whether a halt takes away what an earlier one did, except for what teams have lifted since.
 
     Args:
         earlier: known before.

@@ -93,7 +93,7 @@ class Repository:
         Args:
             folder: where the tree lies.
             keys: needed to publish.
-            blobs: where programs lie; `folder/blobs` unless told otherwise.
+            blobs: where programs lie; `folder/blobs` by default.
             clock: dates signatures and judges theirs.
             files: writes.
             rollback_note: where it is noted how far this server has published, outside of `folder`; a tree that says
@@ -242,7 +242,7 @@ class Repository:
         Args:
             signed: the team's next metadata, signed on top of the current one.
             manifests: canonical bytes of every new manifest, by path; known ones may be given again.
-            team: the team that must have signed; any team of the tree unless told otherwise.
+            team: the team that must have signed; any team of the tree by default.
 
         Raises:
             SignatureError: not signed by the team's key.
@@ -356,7 +356,7 @@ class Repository:
         return True
 
     def refresh(self) -> RefreshResult:
-        """Sign anew what the online keys sign and what has less than half of its life left.
+        """Sign again what the online keys sign and what has less than half of its life left.
 
         Call it at least every six hours: the timestamp lives for a day.
 

@@ -1,9 +1,9 @@
 """Detects a tree restored from an old copy: notes how far this server has published, and refuses a tree with less.
 
 Devices that saw more refuse an older tree by themselves, each with a typed error, and keep what they have; nobody is
-rolled back silently.  But a server that goes on from an old copy would give used numbers to other content, and devices
-would follow once the numbers have caught up.  So the server notes, beside its keys and not beside the tree, how far it
-has published, and publishes nothing on top of less::
+rolled back silently.  But a server that continues from an old copy would give used numbers to other content, and
+devices would follow once the numbers have caught up.  So the server notes, beside its keys and not beside the tree, how
+far it has published, and publishes nothing on top of less::
 
     published N ─▶ noted N ─▶ tree at M < N: RollbackError until the newer files are back
 

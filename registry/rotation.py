@@ -5,7 +5,7 @@
     begin(state) ─▶ rotate(role, add, remove, threshold) … ─▶ add_team(…) ─▶ renew(role) ─▶ draft()
 
 Every role whose signatures a step touches is drafted with it: new keys of the targets mean that the targets are
-signed anew, those of a team that its list of versions and all its bins are.  What the online keys sign (policy, halt,
+signed again, those of a team that its list of versions and all its bins are.  What the online keys sign (policy, halt,
 snapshot, timestamp) the server signs when it accepts the change.
 """
 
@@ -121,7 +121,7 @@ class Draft:
         self._delegate(self._next_targets(), role, [key], [f"{role}/*.json"])
 
     def renew(self, role: str) -> None:
-        """Have a role signed anew, for another year; nothing else of it changes.
+        """Have a role signed again, for another year; nothing else of it changes.
 
         Raises:
             MissingTargetError: the tree has no such role, or it is one that the server renews.

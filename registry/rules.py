@@ -217,7 +217,9 @@ def shared_keys(groups: Iterable[tuple[str, Mapping[str, Key], Iterable[str]]]) 
 def _check_link(role: str, name: str, link: MetaFile) -> None:
     digest = (link.hashes or {}).get("sha256", "")
     if len(digest) != _SHA256_LENGTH or not _HEX.issuperset(digest):
-        raise MetadataError(role, f"{role} gives no SHA-256 of {name}; whoever holds its key could have it be anything")
+        raise MetadataError(
+            role, f"{role} gives no SHA-256 of {name}; anyone who holds its key could have it be anything"
+        )
     if not link.length:
         raise MetadataError(role, f"{role} gives no length of {name}")
 

@@ -1,6 +1,6 @@
 """Signs a team's own metadata, on its own machine, to add a version, raise a minimum version or reinstate a version.
 
-Members of a team share its key or have one each; whoever signs takes as current what as many of the keys that the
+Members of a team share its key or have one each; the signer takes as current what as many of the keys that the
 caller names (its own, those of colleagues) have signed as the team's threshold asks for.  Where that is above 1 and the
 keys are not all at hand, `draft_version` makes a change that is passed round.  Two who sign on top of the same metadata
 cannot both be right: the tree takes the first, the second reads again and signs again (`StaleMetadataError`).
@@ -93,7 +93,7 @@ def draft_version(
 
     Args:
         current_team_metadata: as the server keeps it.
-        targets: who may sign for the team, as the server says; it is told to those who sign, and judged by the tree.
+        targets: who may sign for the team, as the server says; it is shown to those who sign, and judged by the tree.
         manifest: of the new version.
         signers: the keys that are at hand, at least one.
         expires_s: seconds since 1970 up to which the signatures hold.

@@ -3,9 +3,9 @@
 `client.py` says what a device reads and keeps; here is how python-tuf is asked: never for more bytes than a document
 may have, judged by the clock that is given, and never with an error that is not a `RegistryError`.
 
-python-tuf keeps delegated metadata by the role's name alone, whoever delegated to it (docs/decisions/0024): what was
-proved for one delegator is overwritten by what another one says under the same name.  So `RepositoryUpdater` holds each
-role to one delegator and to `rules.py` before it is stored or read, and answers nothing while python-tuf trusts an
+python-tuf keeps delegated metadata by the role's name alone, no matter who delegated to it (docs/decisions/0024): what
+was proved for one delegator is overwritten by what another one says under the same name.  So `RepositoryUpdater` holds
+each role to one delegator and to `rules.py` before it is stored or read, and answers nothing while python-tuf trusts an
 object that was not held to them.
 """
 
@@ -54,7 +54,7 @@ _DIGEST_LENGTHS: Final = {"sha256": 64, "sha512": 128}
 
 
 class BoundedUpdater(Updater):
-    """python-tuf's client for any tree, told the time and asked what it trusts."""
+    """python-tuf's client for any repository, with an injected time and access to what it trusts."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ class Assignments:
 
     Attributes:
         policy_serial: number of the policy.
-        halt_serial: number of the halt that was held against it; 0: none.
+        halt_serial: number of the halt that it was compared with; 0: none.
         rules: what the policy says of each feature.
         resolutions: what it assigns, by feature; None where nothing that it names may run.
         is_current: the policy was confirmed by the last sync of this process; else it is what was last seen.

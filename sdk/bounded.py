@@ -4,8 +4,8 @@
                   │ between two of them: cancelled? ─▶ ClosedError       late? ─▶ TooSlowError
                   └ of a blob, each HALT_RECHECK_S: is there news?  (sync.py asks for the halt)
 
-What came before an end stays where it was written, so that the next sync goes on from there.  The pace of one answer is
-`egress.py`'s matter; a server that keeps to it could still hold a device up for days.
+What came before an end stays where it was written, so that the next sync continues from there.  The pace of one answer
+is `egress.py`'s matter; a server that keeps to it could still hold a device up for days.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ class BoundedTransport:
         self._cancelled.set()
 
     def check(self) -> None:
-        """Return while the sync may go on.
+        """Return while the sync may continue.
 
         Raises:
             ClosedError: it was cancelled.
@@ -111,7 +111,7 @@ class BoundedTransport:
     def _pause(self, path: str) -> None:
         self.check()
         ask = self._ask
-        # Not between chunks of metadata: whoever asks reads metadata.
+        # Not between chunks of metadata: the caller reads metadata.
         if ask is None or not path.startswith("/blobs/"):
             return
         if self._clock.monotonic_ns() - self._asked_ns > HALT_RECHECK_S * _NS:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 CORE_STEPS: Final = (1, 2, 4, 6, 8, 12, 16, 32, 64, 128)
-"""Numbers of cores between which devices are not told apart."""
+"""Numbers of cores between which devices are not distinguished."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ class Client:
             in 30 days.
         max_stale_s: longest time, in seconds, for which what was installed answers without word from the server; then
             the app's own models do, with the reason "stale", until the next sync that goes well.  At least a day; None:
-            for ever, so that whoever holds the network can hide a halt for ever.
+            for ever, so that anyone who holds the network can hide a halt for ever.
         clock: the device's clocks.
         entropy: source of unpredictable bytes.
         limits: the caps of the privacy budget; the defaults if omitted.
@@ -237,9 +237,9 @@ class Client:
     def is_stale(self) -> bool:
         """Tell whether what this device knows of the server has expired; False before anything was ever installed.
 
-        A tree is fresh for a day.  While this is True a halt may have been missed: whoever holds the network can hide
-        one.  After `max_stale_s` the app's own models answer.  It is kept on the disk, and no clock that is held or set
-        back makes it False; one that is set forward makes it True.
+        A tree is fresh for a day.  While this is True a halt may have been missed: anyone who holds the network can
+        hide one.  After `max_stale_s` the app's own models answer.  It is kept on the disk, and no clock that is held
+        or set back makes it False; one that is set forward makes it True.
         """
         return self._freshness.is_stale
 
@@ -295,7 +295,7 @@ class Client:
         return stop
 
     def report(self) -> "ReportResult":
-        """Send what is due of the recorded outcomes: one randomised cell a task and window, paid for beforehand.
+        """Send what is due of the recorded outcomes: one randomized cell a task and window, paid for beforehand.
 
         All at once, each on a connection of its own.  Where a device takes part in several comparisons, the background
         (`start_background_sync`) sends them one at a time at random, so that their moment does not tie them together.
@@ -376,8 +376,8 @@ class Client:
         Reports go one at a time, at times drawn at random over the interval.
 
         While the server cannot be reached or refuses, the interval doubles each time, up to 16 hours; where it says
-        how long it wants to be left alone, no sync comes before, but for at most 12 hours.  With the jitter two syncs
-        are a day apart at most, unless the interval is longer.
+        how long it wants to be left alone, no sync comes before, except for at most 12 hours.  With the jitter two
+        syncs are a day apart at most, unless the interval is longer.
 
         Raises:
             OutOfBoundError: the interval is shorter than a second.
@@ -474,7 +474,7 @@ class Client:
 
     def _sync_turn(self) -> "Turn":
         from alcove.registry.errors import FetchError  # noqa: PLC0415 - loaded by the sync
-        from alcove.sdk.background import Turn  # noqa: PLC0415 - loaded by whoever started it
+        from alcove.sdk.background import Turn  # noqa: PLC0415 - loaded by the caller that started it
 
         with suppress(ClosedError):
             result = self.sync()
@@ -488,7 +488,7 @@ class Client:
 
     def _report_turn(self) -> "Turn":
         """Send one of the reports that wait."""
-        from alcove.sdk.background import Turn  # noqa: PLC0415 - loaded by whoever started it
+        from alcove.sdk.background import Turn  # noqa: PLC0415 - loaded by the caller that started it
 
         with suppress(ClosedError):
             self._check_open()

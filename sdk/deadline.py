@@ -5,7 +5,7 @@
                  └─▶ `DeadlineExceededError`, nothing begun            the run is cancelled; nobody sees its answer
 
 The caller never waits for a run to notice that it was cancelled: that takes it until its next operator, or some
-milliseconds within a long one (docs/robustness.md).  A runtime that cannot stop a run lets it go on by itself.  So
+milliseconds within a long one (docs/robustness.md).  A runtime that cannot stop a run lets it run to its end.  So
 there is one thread for each handle and no queue: runs that are late do not pile up, and while one is, further calls
 fail without beginning another.
 """

@@ -4,8 +4,8 @@
       └─ no base, no such file, another result ─▶ the whole program downloaded, resumed ─▶ digest ─▶ downloads/
 
 Which base is taken follows from what is installed, which is the same in all arms of an experiment: a request for a
-delta tells of an arm no more than a request for a program does.  A download goes on at a multiple of 64 KiB: the exact
-byte at which it broke would name the device that comes back.
+delta tells of an arm no more than a request for a program does.  A download continues at a multiple of 64 KiB: the
+exact byte at which it broke would name the device that comes back.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ class Downloader:
 
         Raises:
             IntegrityError: what came differs from what was signed.
-            RemoteError: the download broke; it goes on from there next time.
+            RemoteError: the download broke; it continues from there next time.
             DeviceStorageError: the disk failed; `NoSpaceError` where the download would fill it.
         """
         part = self._slots.part_path(variant.sha256)
@@ -105,7 +105,7 @@ class Downloader:
             self._files.remove(part)
             size = 0
         if size % CHUNK_BYTES and size < size_bytes:
-            # The exact place where a download broke would tie it to the request that goes on from there.
+            # The exact place where a download broke would tie it to the request that continues from there.
             size -= size % CHUNK_BYTES
             self._files.truncate(part, size)
         digest = _file_digest(part) if size else hashlib.sha256()

@@ -68,7 +68,7 @@ class _Call:
         self.wire += data
 
     def shut(self) -> None:
-        """Wake whoever waits for the socket; they get an error."""
+        """Wake the thread that waits for the socket; it gets an error."""
         with self._lock:
             self._is_shut = True
             if self._socket is not None:

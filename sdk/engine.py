@@ -38,7 +38,7 @@ class Runnable(Protocol):
 
 
 def call(model: Runnable, inputs: Sequence[Any], cancellation: "Cancellation | None") -> list[Any]:
-    """Return the outputs for one set of inputs; the run of a runtime that cannot stop one goes on to its end.
+    """Return the outputs for one set of inputs; the run of a runtime that cannot stop one continues to its end.
 
     Args:
         model: a loaded program.

@@ -49,7 +49,7 @@ class TransportError(RemoteError):
 
 
 class TooSlowError(TransportError):
-    """A file or a whole sync took longer than it may; what came stays, and the next sync goes on from there.
+    """A file or a whole sync took longer than it may; what came stays, and the next sync continues from there.
 
     Attributes:
         path: the file; "" for the whole sync.
@@ -59,7 +59,7 @@ class TooSlowError(TransportError):
     def __init__(self, *, path: str, limit_s: float) -> None:
         self.limit_s = limit_s
         super().__init__(
-            method="GET", path=path or "(sync)", reason=f"not within {limit_s:.0f} s; it goes on next time"
+            method="GET", path=path or "(sync)", reason=f"not within {limit_s:.0f} s; it continues next time"
         )
         self.path = path
 
@@ -86,7 +86,7 @@ class ResponseTooLargeError(RemoteError):
 
 
 class IncompatibleError(RemoteError):
-    """A version is in order, but not for this device; what the device has goes on."""
+    """A version is in order, but not for this device; what the device has stays."""
 
 
 class RuntimeTooOldError(IncompatibleError):

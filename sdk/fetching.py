@@ -2,7 +2,7 @@
 
     candidates (by buckets, audiences aside) ─▶ all their versions within ALL_VERSIONS_BYTES?
          ├─ yes: every device with these candidates fetches all of them, and runs its own
-         └─ no:  it fetches what its own candidate needs; the audiences on the way are told, and counted (questions.py)
+         └─ no:  it fetches what its own needs; the audiences on the way are revealed and counted (questions.py)
 
 A candidate's versions are its arms, all of them; a device fetches its own alone where the policy says `own_arm`, the
 arms are above the bound by their signed manifests, whatever the policy says, and its budget of questions allows it.
@@ -60,7 +60,7 @@ def choose(
         rules: what the policy says of it.
         found: parts of the policy that the device can be in, audiences aside.
         tree: gives manifests, whose sizes their team has signed.
-        questions: what may be told.
+        questions: what the device may reveal.
         halted: manifest digests that must not run.
 
     Raises:

@@ -7,8 +7,8 @@
                                      age > max_stale_s ─▶ overdue: the app's own models answer until the next hear
     the accepted signatures have expired by the wall clock or the floor, or age is above a day ─▶ stale
 
-Two clocks are read, and neither is enough.  The monotonic one cannot be set, but begins anew when the device starts and
-says nothing of the time for which it was off.  The wall clock goes on meanwhile, but may be held, set back, or wrong.
+Two clocks are read, and neither is enough.  The monotonic one cannot be set, but restarts when the device starts and
+says nothing of the time for which it was off.  The wall clock runs meanwhile, but may be held, set back, or wrong.
 
 Invariants:
   F1  Within one start of the device, age grows by all of the monotonic time, asleep or not: no wall clock shortens it.
@@ -22,8 +22,8 @@ Invariants:
       one, or holds the halt back, lets age grow.
   F6  Nothing here raises: a disk that fails loses at most what this process has counted.
 
-What is not noticed: time for which the device was switched off while its wall clock was held, and a record that whoever
-can write the data folder has changed.
+What is not noticed: time for which the device was switched off while its wall clock was held, and a record that someone
+who can write the data folder has changed.
 """
 
 import json

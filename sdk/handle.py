@@ -182,7 +182,8 @@ class FeatureHandle(Generic[T]):
             InputError: the number, type or shape of the inputs is not the feature's.  Bad data, such as text that is
                 not UTF-8, is no wrong use: it answers with an error code.
         """
-        # After close() a handle goes on; what it runs on a thread of its own is then stopped by its deadline alone.
+        # After close() a handle still answers; what it runs on a thread of its own is then stopped by its deadline
+        # alone.
         is_stopped = self._runner is None or self._closing.is_cancelled
         return self._predict(inputs, None if is_stopped else self._closing)
 

@@ -54,7 +54,8 @@ class Installer:
     def install(self, feature: str, ref: "VersionRef", tree: ManifestSource) -> None:
         """Make `ref` an installed version, if it is none and its team still lets it run.
 
-        The first time in each process an installed program's digest is compared again; a damaged one is installed anew.
+        The first time in each process an installed program's digest is compared again; a damaged one is installed
+        again.
 
         Raises:
             IntegrityError: manifest or program differs from what was signed.
@@ -62,7 +63,7 @@ class Installer:
             ProgramRefusedError: the runtime, a weight's digest or the certificate refuses the program, or the manifest
                 says something else than it.
             IncompatibleError: the version is not for this device; `QuarantinedError` for one that crashed here.
-            RemoteError: the download broke; it goes on from there next time.
+            RemoteError: the download broke; it continues from there next time.
             ClosedError: the client was closed while the program was checked.
             DeviceStorageError: the disk failed; `NoSpaceError` where a download would fill it.
             MetadataError: the tree has no acceptable manifest; `RollbackError` for one below its team's minimum

@@ -18,10 +18,10 @@ HEAD_TIMEOUT_S: Final = 60.0
 """Longest wait for the whole head of an answer, connection included: as long as its body may be silent, twice."""
 
 MAX_FILE_S: Final = 600.0
-"""Longest time for one file in one sync, so that a slow one leaves time for others; the next sync goes on with it."""
+"""Longest time for one file in one sync, so that a slow one leaves time for others; the next sync continues with it."""
 
 MAX_SYNC_S: Final = 1_800.0
-"""Longest time for a whole sync: half an hour, 90 MB at 50 kB/s; the next one goes on where it ended."""
+"""Longest time for a whole sync: half an hour, 90 MB at 50 kB/s; the next one continues where it ended."""
 
 HALT_RECHECK_S: Final = 60
 """Longest time in which blobs are fetched without asking for the halt again: a check costs about a kilobyte."""
@@ -110,7 +110,7 @@ DISK_RESERVE_BYTES: Final = 1_000_000
 """What a download leaves free for state, metadata and ledger, which are written when it is installed."""
 
 MAX_DEADLINE_MS: Final = 600_000.0
-"""Longest deadline of a prediction: ten minutes; whoever would wait longer wants none."""
+"""Longest deadline of a prediction: ten minutes; an app that would wait longer wants none."""
 
 MAX_STALE_S: Final = 14 * 86_400.0
 """Age above which what was installed answers no more, unless the app says otherwise: a halt can be hidden for two weeks

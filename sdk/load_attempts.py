@@ -202,7 +202,7 @@ class LoadAttempt:
 
     def forget(self) -> None:
         """Leave the attempt to the process that this one was forked from."""
-        self._lock = threading.Lock()  # whoever held it is not here
+        self._lock = threading.Lock()  # its holder is not in this process
         self.is_over = True
         self._record = self._pulse = None
 

@@ -1,12 +1,12 @@
-"""Counts how often a device lets itself be told from others by what its policy asks, and refuses beyond a bound.
+"""Counts how often a device reveals an attribute by what its policy asks, and refuses beyond a bound.
 
-    a policy's audience ─▶ compared here ─▶ answer known before? ─ yes ─▶ act on it: nothing new is told
+    a policy's audience ─▶ compared here ─▶ answer known before? ─ yes ─▶ act on it: nothing new is revealed
                                                   └─ no ─▶ debit ─ paid ─▶ act on it
                                                              └─ budget spent ─▶ as a device that is not in it
 
 Where versions are small every device fetches all that any audience of its policy could need, so downloads tell nothing.
 But a report names its task, so that it tells whom the task is for; and versions above `ALL_VERSIONS_BYTES` are fetched
-by those alone who run them.  Whoever writes the policies could then ask for one attribute after the other.  So every
+by those alone who run them.  The author of the policies could then ask for one attribute after the other.  So every
 audience is a question, whatever would show the answer, and so is every arm that is fetched alone.
 
 Q1  In any 30 days, by the ledger's clock, at most `MAX_QUESTIONS` new answers are acted on; yes and no cost alike.
@@ -38,7 +38,7 @@ _CAPS: Final = BudgetLimits(per_day=_COST * MAX_QUESTIONS, per_30_days=_COST * M
 
 
 class Questions:
-    """What one device has let itself be told.
+    """What one device has revealed.
 
     Args:
         path: of the ledger of answers, in a folder that exists.

@@ -14,7 +14,7 @@ Invariants:
   I4  A body holds one report, and has a connection of its own (`egress.py`): neither ties two tasks of a device
       together, nor a report to a sync, and a refusal costs that report alone.  In the background one is sent at a time,
       at times drawn at random; what an app sends by `Client.report` goes at once, so that the moment ties it.  The
-      device's address is not hidden from whoever takes the report.
+      device's address is not hidden from the server that takes the report.
   I5  Whether there is a report tells that the app recorded an outcome or that a run failed; not the arm, the outcome or
       the version.
   I6  Whatever a crash interrupts: at most one report for a task and window; perhaps none, with its budget spent.

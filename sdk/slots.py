@@ -3,7 +3,7 @@
     data_dir/
       alcove.folder                             says that the folder is ours; see `owned.py`
       identity                                  the installation's secret
-      lock                                      held by whoever changes what is below
+      lock                                      held by the process that changes what is below
       freshness.json, freshness.lock            when the server was last heard; see `freshness.py`
       state.json                                which version is current and previous, per feature
       metadata/                                 the signed tree, as far as it was read
@@ -21,7 +21,7 @@ Invariants:
   I1  A folder under versions/ is whole, verified and on the disk: it came there by one rename after the syncs.
   I2  Files under versions/ are read-only and never written again; a version is removed only when no slot names it.
   I3  state.json is the old or the new one; it names a version only after I1 holds for it.
-  I4  What is under staging/, or ends in .partial, is nobody's: whoever holds the lock may remove it.
+  I4  What is under staging/, or ends in .partial, is nobody's: the holder of the lock may remove it.
   I5  downloads/ are trusted for nothing: their bytes are hashed again before they count.
   I6  Only the holder of the lock changes anything here, reports/, tries/ and identity aside; readers need no lock.
   I7  Nothing is removed, or written, through a link: a part of the folder that is one is refused.

@@ -16,7 +16,7 @@ FORMAT: Final = 1
 _VERSION: Final = re.compile(r"[0-9]{1,6}\.[0-9]{1,6}\.[0-9]{1,6}")
 
 RECENT_SETS: Final = 3
-"""How many different sets of versions a device keeps: what it was told to have lately, so that going back is local."""
+"""How many different sets of versions a device keeps: what policies had it fetch lately, for going back locally."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class State:
         return self.with_slots(feature, replace(old, previous=old.previous if is_kept else None, recent=recent))
 
     def release(self, feature: str) -> "State":
-        """Return the state after the policy ceased to name a feature: its version goes on, in no experiment."""
+        """Return the state after the policy ceased to name a feature: its version stays, in no experiment."""
         slots = replace(self.slots(feature), abandoned_arm=None)
         if slots.current is None:
             return self.with_slots(feature, slots)

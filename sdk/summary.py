@@ -10,7 +10,7 @@ from alcove.sdk.limits import MAX_QUESTIONS
 from alcove.sdk.transport import OutboundRequest
 
 PROMISE = (
-    "Inputs and answers never leave this device. A report is one randomised cell of arm x outcome x latency: whatever"
+    "Inputs and answers never leave this device. A report is one randomized cell of arm x outcome x latency: whatever"
     " the servers do, its cell changes what anyone can infer about this device by at most a factor e^epsilon. That"
     " there is a report, or a download of a version too large for everybody, tells that the device takes part: it is"
     " in the audience that the policy names, and where arms are too large to hide, in which arm. A device gives at"

@@ -9,9 +9,9 @@ policy says or leaves out.  A feature that the policy does not name any more kee
 experiment.
 
 While blobs come the halt is asked for again (`bounded.py`).  One that is new takes effect at once, and the sync begins
-anew with it; started downloads stay.
+again with it; started downloads stay.
 
-Every refusal and every transient failures is a value in the result; nothing is raised, and the old version goes on.
+Every refusal and every transient failure is a value in the result; nothing is raised, and the old version stays.
 
 A device in an experiment, or in a rollout with a control group, fetches all arms before it activates its own, and
 activates none when one cannot be had: neither downloads nor failures tell which arm it is in.  What audiences keep it
@@ -294,7 +294,7 @@ class Updater:
         self._remove_unneeded(progress, halt)
 
     def _remove_unneeded(self, progress: _Progress, halt: "Halt") -> None:
-        """Remove what is not needed any more; a feature that goes on trying keeps what it has begun, and no other."""
+        """Remove what is not needed any more; a feature that keeps trying keeps what it has begun, and no other."""
         wanted = progress.state.versions()
         unsettled = {refusal.feature for refusal in progress.refused} | set(halt.frozen)
         if not unsettled:

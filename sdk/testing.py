@@ -2,7 +2,7 @@
 
 HandClock          shows what it is set to
 SeededEntropy      repeatable "random" bytes
-FolderTransport    serves a tree from a folder, remembers requests and reports, and fails when told to
+FolderTransport    serves a tree from a folder, remembers requests and reports, and fails on request
 FakeEngine         runs `fake_program(...)`: text in, one label out
 """
 
@@ -65,7 +65,7 @@ class HandClock:
             self.time_s += int(seconds)
 
     def restart(self, off_s: float = 0.0, *, is_held: bool = False) -> None:
-        """Start the device again: the monotonic clock begins anew, the wall clock has gone on unless it is held."""
+        """Start the device again: the monotonic clock restarts, the wall clock has run unless it is held."""
         self.starts += 1
         self._elapsed_ns = 0
         if not is_held:
@@ -156,7 +156,7 @@ def fake_program(label: str, *, size_bytes: int = 0, version: str = "", padding:
         label: the answer.
         size_bytes: least size; padded with repeatable bytes that differ everywhere.
         version: goes into the bytes, so that two programs with one label differ.
-        padding: programs with the same one have nearly the same bytes; each its own unless told otherwise.
+        padding: programs with the same one have nearly the same bytes; each its own by default.
     """
     head = json.dumps({"label": label, "version": version}, sort_keys=True).encode() + _PADDING_MARK
     seed = label + version if padding is None else padding

@@ -59,7 +59,7 @@ class Transport(Protocol):
         Args:
             path: from the server's root, beginning with "/".
             max_bytes: reading stops with an error after that many bytes of the whole file.
-            start: offset to go on from.
+            start: offset to continue from.
 
         Raises:
             TransportError: no answer.

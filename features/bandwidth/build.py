@@ -94,7 +94,7 @@ class _Fresh(torch.nn.Module):
 
 
 def build(version: str, variant: str) -> Program:
-    """Return a program of a committed version, exported anew from its float32 program: the same bytes.
+    """Return a program of a committed version, exported again from its float32 program: the same bytes.
 
     Raises:
         KeyError: there is no such version or variant.

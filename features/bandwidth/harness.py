@@ -109,7 +109,7 @@ def score(estimates: Floats, recording: Recording) -> Score:
 
 
 def select_scored_ticks(recording: Recording) -> NDArray[np.bool_]:
-    """Return which ticks count, bool [n, ticks]: those of the trace but for the first second.
+    """Return which ticks count, bool [n, ticks]: those of the trace except for the first second.
 
     Raises:
         ValueError: none is left.

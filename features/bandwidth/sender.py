@@ -1,7 +1,7 @@
 """Simulates senders of calls: video frames, audio and probes, and the policies that choose the rate.
 
 The rate follows a policy that knows what the receiver counts and never the capacity, nor an estimator under test: so
-every estimator sees the same packets, and none can read the capacity off a sender that was told it.  Policies differ
+every estimator sees the same packets, and none can read the capacity off a sender that knows it.  Policies differ
 from call to call: a careful controller of random temper, a rate that wanders, a constant, steps.
 """
 

@@ -9,14 +9,14 @@ from alcove.runtime import Model
 from numpy.typing import NDArray
 
 FORGET_AFTER_MS: Final = 5000.0
-"""A pause beyond which the path may be any other one: the stream begins anew."""
+"""A pause beyond which the path may be any other one: the stream restarts."""
 
 
 class BandwidthStream:
     """One call: give it each tick's observation with its time, get the estimate.
 
     A tick that did not come counts as missing (`contract.MISSING`): nothing is forgotten, and a bad observation right
-    after it is less certain.  A pause of more than `FORGET_AFTER_MS`, 10 s for example, begins anew, as a call does.
+    after it is less certain.  A pause of more than `FORGET_AFTER_MS`, 10 s for example, restarts, as a call does.
 
     Args:
         model: a loaded program of the feature.
@@ -36,7 +36,7 @@ class BandwidthStream:
 
         Raises:
             ValueError: the time is not after the last one, or not finite, or the observation has another shape; the
-                stream goes on as if it had not been.
+                stream continues as if it had not been.
         """
         if not np.isfinite(time_ms) or (self._last_ms is not None and time_ms <= self._last_ms):
             raise ValueError(f"time must be after the last one, {self._last_ms} ms, not {time_ms} ms")

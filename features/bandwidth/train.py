@@ -3,9 +3,9 @@
     python -m alcove.features.bandwidth.train --version 1.1.0 --run runs/bandwidth-1.1.0
 
 The same arguments give the same weights on the same machine: every batch depends on the seed and its step alone, so a
-run that was cut off goes on from its last checkpoint as if nothing had happened.  The folder of the run holds
+run that was cut off continues from its last checkpoint as if nothing had happened.  The folder of the run holds
 
-    calls-*.npz     the made-up calls, kept so that a run that goes on need not make them again
+    calls-*.npz     the made-up calls, kept so that a run that continues need not make them again
     checkpoint.pt   weights, optimiser, step; replaced whole
     progress.jsonl  a line every 50 steps: step, loss, seconds
     run.json        arguments, shape, versions, final loss
@@ -44,7 +44,7 @@ class TrainingPlan:
         calls: made-up calls, a multiple of `PART`.
         call_ticks: length of each.
         batch_size: calls in a batch.
-        batch_ticks: consecutive ticks of each; the memory before them is not known but for `warm_ticks`.
+        batch_ticks: consecutive ticks of each; the memory before them is not known except for `warm_ticks`.
         warm_ticks: of those, at the beginning, without a loss; a third of the batches begins with the call instead.
         learning_rate: of AdamW, at its peak; it falls to zero by a half cosine.
         warmup_steps: rising in a straight line before that.

@@ -95,7 +95,7 @@ def compile_module(module: FeedRankingModule, variant: str = "int8", given: Sequ
 
 
 def build(version: str, variant: str = "int8") -> Program:
-    """Return a program of a committed version, exported anew from its int8 program: the same bytes.
+    """Return a program of a committed version, exported again from its int8 program: the same bytes.
 
     Raises:
         KeyError: there is no such version or variant.

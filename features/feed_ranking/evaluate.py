@@ -231,7 +231,7 @@ def main() -> None:
     parser.add_argument("--negatives", type=int, default=NEGATIVES, help="drawn where there is no test")
     parser.add_argument("--epochs", type=int, help="at most, instead of the plan's")
     parser.add_argument("--baselines", nargs="*", choices=NETWORKS, default=list(NETWORKS), help="that are trained")
-    parser.add_argument("--run", type=Path, help="folder for checkpoints: what was cut off goes on from there")
+    parser.add_argument("--run", type=Path, help="folder for checkpoints: what was cut off continues from there")
     parser.add_argument("--threads", type=int, default=1, help="of torch")
     parser.add_argument("--json", type=Path, help="also write the figures there")
     parser.add_argument("--write", type=Path, metavar="CARD.md", help="write figures and picture to a card")

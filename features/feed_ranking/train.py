@@ -4,7 +4,7 @@
 
 Twice: once with the last item of every line kept back, which says after how many epochs to stop; then as many epochs
 with every item.  The same arguments give the same weights on the same machine: every epoch depends on the seed and its
-number alone, so a run that was cut off goes on from its last checkpoint as if nothing had happened.  The folder holds
+number alone, so a run that was cut off continues from its last checkpoint as if nothing had happened.  The folder holds
 
     choose/ and final/   checkpoint.pt (weights, their running mean, the best of those, optimiser, epoch), replaced
                          whole, and progress.jsonl, a line an epoch
@@ -79,7 +79,7 @@ class TrainingPlan:
         warmup_steps: rising in a straight line before that.
         weight_decay: of AdamW.
         dropout: of the encoder.
-        shuffled: share of lines whose order is drawn anew: many orders are of one day, and so chance.
+        shuffled: share of lines whose order is drawn again: many orders are of one day, and so chance.
         averaging: of the running mean of the weights, which is what counts.
         seed: of everything random.
     """

@@ -74,7 +74,7 @@ def compile_module(
 ) -> Program:
     """Return the certified program of a module; `texts` are the samples of its certificate.
 
-    Variant "int8" is what is committed; "f32" takes four times the bytes and gives the same answers but for the last
+    Variant "int8" is what is committed; "f32" takes four times the bytes and gives the same answers except for the last
     bits, as training rounds the table too.  The certificate compares with the module that comes back from the program,
     so it promises the arithmetic, not the rounding of the weights.
 
@@ -92,7 +92,7 @@ def compile_module(
 
 
 def build(version: str, texts: Sequence[str] = CERTIFICATE_TEXTS) -> Program:
-    """Return the program of a committed version, exported anew from the weights that it holds: the same bytes.
+    """Return the program of a committed version, exported again from the weights that it holds: the same bytes.
 
     With other `texts` it is another program that computes the same.
 

@@ -41,7 +41,7 @@ class LanguageAnswer(BaseModel):
     Attributes:
         language: the most likely one; a guess like any other where `is_unknown`.
         ranked: the most likely ones, best first; never empty.
-        is_unknown: nothing can be told: no letters, too little text, or a language outside the 75.
+        is_unknown: nothing can be said: no letters, too little text, or a language outside the 75.
     """
 
     model_config = ConfigDict(frozen=True)

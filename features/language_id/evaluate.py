@@ -237,7 +237,7 @@ def evaluate(version: str, kinds: dict[str, Texts], others: dict[str, Texts]) ->
 
 
 def rejection(known: Sequence[float], unknown: Sequence[Prediction]) -> dict[str, Any]:
-    """Return how well texts outside the 75 languages are told from sentences of the 75, as JSON values.
+    """Return how well texts outside the 75 languages are distinguished from sentences of the 75, as JSON values.
 
     Args:
         known: probabilities of the best language, of sentences in the 75.

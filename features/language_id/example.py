@@ -3,7 +3,7 @@
     handle = Client(app="messenger", …).feature(LanguageId)
     offer = TranslationOffer(handle, reads={"de", "en"})
     language = offer.translate_from("Où est la gare ?")       # "fr": show the button
-    offer.was_used(True)                                      # stays here, but for one randomised cell of it
+    offer.was_used(True)                                      # stays here, except for one randomized cell of it
 
 Short messages are right in several languages at once, so what counts is not the first guess but how likely it is that
 the reader reads none of those in question.

@@ -4,7 +4,8 @@ Three sets of `shared/data/tagging` (its DATA.md has sources and terms): Tiny Im
 `config.LEFT_OUT`, the Intel scenes, CIFAR-10.  Five pictures of each class of the first and one in twenty of the second
 are kept from training: scores are calibrated on them.  Decoding needs Pillow (the `dev` extra).
 
-A batch depends on the seed and its step alone, so that a training that was cut off goes on as if nothing had happened.
+A batch depends on the seed and its step alone, so that a training that was cut off continues as if nothing had
+happened.
 """
 
 import csv

@@ -4,7 +4,7 @@
     python -m alcove.features.scene_tags.train … --kind plain --run runs/scene_tags-1.1.0-plain
 
 The second is the plain network of the comparison: the same data, steps, losses and rates, nothing chosen for either.
-The same arguments give the same weights on the same machine; a run that was cut off goes on from its last checkpoint.
+The same arguments give the same weights on the same machine; a run that was cut off continues from its last checkpoint.
 The folder of the run holds
 
     checkpoint.pt   weights, their running average, optimiser, step; replaced whole, last with embedding.py's layer
