@@ -63,7 +63,8 @@ def test_calls_of_strangers_that_never_send_their_message_hold_up_nobody(
 ) -> None:
     """Three hundred of them, more than all callers together may have under way: an operator's change passes."""
     for _ in range(6):
-        opened(held, attacked.grpc_address, method, None, 50)
+        with contextlib.suppress(ConnectionError):  # the server may cut one while it still begins calls
+            opened(held, attacked.grpc_address, method, None, 50)
     for _ in range(3):
         assert operator.set_holdout(f"slow-{method.rpartition('/')[2].lower()}", 100).share_permyriad == 100
 
