@@ -17,7 +17,6 @@ from alcove.registry._tuf import Metadata, TargetFile, Targets
 from alcove.registry.clock import utc
 from alcove.registry.errors import (
     DocumentTooLargeError,
-    MissingTargetError,
     PublishError,
     SignatureError,
     VersionExistsError,
@@ -27,7 +26,7 @@ from alcove.registry.layout import team_role
 from alcove.registry.min_versions import FIELD, is_below, parse_min_versions
 from alcove.registry.reinstatements import FIELD as LIFTS_FIELD
 from alcove.registry.reinstatements import Reinstatement, parse_reinstatements
-from alcove.registry.rules import delegations, succinct_of
+from alcove.registry.rules import succinct_of
 from alcove.registry.signers import sign_metadata
 from alcove.registry.signing_request import SigningRequest
 from alcove.registry.trust import parse
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
     from alcove.registry._tuf import Key, Signer
     from alcove.registry.manifest import Manifest
-    from alcove.registry.trust import TrustedState
 
 _Metadata = Metadata[Targets]
 
@@ -224,21 +222,6 @@ def reinstate(role: str, team: Targets, lift: Reinstatement) -> bool:
     team.unrecognized_fields[LIFTS_FIELD] = [item.model_dump(mode="json", exclude_none=True) for item in after]
     parse_reinstatements(role, team)
     return True
-
-
-def next_team_metadata(state: TrustedState, team: str, *, expires_s: int) -> _Metadata:
-    """Return a copy of what a team says now, with the next number and no signature.
-
-    Raises:
-        MissingTargetError: the tree has no such team.
-    """
-    role = team_role(team)
-    if role not in delegations(state.targets):
-        raise MissingTargetError(role)
-    signed = copy.deepcopy(state.roles[role].metadata.signed)
-    signed.version += 1
-    signed.expires = utc(expires_s)
-    return Metadata(signed)
 
 
 def _own(current: TeamMetadata, role: str, members: Iterable[Key], threshold: int) -> tuple[_Metadata, dict[str, Key]]:

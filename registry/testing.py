@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -11,7 +12,7 @@ from alcove.registry import layout
 from alcove.registry._tuf import Metadata, TargetFile, Targets
 from alcove.registry.client import RepositoryClient
 from alcove.registry.clock import utc
-from alcove.registry.errors import ProgramRefusedError
+from alcove.registry.errors import MissingTargetError, ProgramRefusedError
 from alcove.registry.files import DISK, Disk
 from alcove.registry.keys import create_keys
 from alcove.registry.manifest import ModelSignature, PortSignature
@@ -21,6 +22,7 @@ from alcove.registry.policy.document import FeaturePolicy, Policy, VersionRef
 from alcove.registry.program_validation import Parity, ProgramSummary
 from alcove.registry.program_verification import ProgramFacts
 from alcove.registry.repository import Repository, initialize_repository
+from alcove.registry.rules import delegations
 from alcove.registry.team import sign_version
 from alcove.registry.trust import SignedRole
 from tuf.api.exceptions import DownloadHTTPError
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from alcove.registry.clock import Clock
     from alcove.registry.program_verification import ProgramVerifier
     from alcove.registry.repository import TeamPublication
+    from alcove.registry.trust import TrustedState
 
 
 class ManualClock:
@@ -367,3 +370,18 @@ class RepositoryFixture:
             (self.folder / "tree" / layout.metadata_file("root", 1)).read_bytes(),
             clock=clock or self.clock,
         )
+
+
+def next_team_metadata(state: TrustedState, team: str, *, expires_s: int) -> Metadata[Targets]:
+    """Return a copy of what a team says now, with the next number and no signature.
+
+    Raises:
+        MissingTargetError: the tree has no such team.
+    """
+    role = layout.team_role(team)
+    if role not in delegations(state.targets):
+        raise MissingTargetError(role)
+    signed = copy.deepcopy(state.roles[role].metadata.signed)
+    signed.version += 1
+    signed.expires = utc(expires_s)
+    return Metadata(signed)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         arm_ranges,
         bucket,
         candidates,
-        keeps_devices,
         resolve,
         rollout_ranges,
     )
@@ -91,7 +90,6 @@ _HOME: Final = {
     "explain": "explanation",
     "halt_from_bytes": "document",
     "halt_to_bytes": "document",
-    "keeps_devices": "assignment",
     "make_task": "document",
     "overlap_witness": "audience",
     "overlaps": "audience",
@@ -132,7 +130,6 @@ __all__ = [
     "explain",
     "halt_from_bytes",
     "halt_to_bytes",
-    "keeps_devices",
     "make_task",
     "overlap_witness",
     "overlaps",

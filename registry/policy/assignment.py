@@ -49,7 +49,6 @@ __all__ = [
     "arm_ranges",
     "bucket",
     "candidates",
-    "keeps_devices",
     "resolve",
     "rollout_ranges",
 ]
@@ -144,29 +143,6 @@ def rollout_ranges(rollout: RolloutPolicy) -> tuple[range, range]:
     """Return the buckets of control and treatment: the control at the top, the treatment from 0."""
     top = range(POLICY_BUCKETS - rollout.control_permyriad, POLICY_BUCKETS)
     return top, range(rollout.share_permyriad)
-
-
-def keeps_devices(before: ExperimentPolicy, after: ExperimentPolicy) -> bool:
-    """Tell whether every device in an arm of `before` is in the same arm of `after`.
-
-    With two arms that is so whenever no share falls.  With more, a treatment's neighbours move when it is widened, so
-    only the last may be; whoever changes a running experiment asks this first.  Its audience may only be dropped, its
-    segment only be widened or dropped.
-    """
-    if before.salt != after.salt or len(before.arms) != len(after.arms):
-        return False
-    if after.audience is not None and after.audience != before.audience:
-        return False
-    if after.segment is not None:
-        if before.segment is None or before.segment.layer != after.segment.layer:
-            return False
-        if not _holds(after.segment.buckets, before.segment.buckets):
-            return False
-    return all(_holds(new, old) for old, new in zip(arm_ranges(before), arm_ranges(after), strict=True))
-
-
-def _holds(wide: range, narrow: range) -> bool:
-    return not narrow or (wide.start <= narrow.start and narrow.stop <= wide.stop)
 
 
 def resolve(

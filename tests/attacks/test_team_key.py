@@ -14,8 +14,8 @@ from alcove.registry.package import create_package
 from alcove.registry.policy import FeaturePolicy, Halt, HaltedVersion, Policy, VersionRef
 from alcove.registry.policy.document import halt_to_bytes
 from alcove.registry.reinstatements import Reinstatement
-from alcove.registry.team import next_team_metadata, reinstate, sign_version
-from alcove.registry.testing import RepositoryFixture
+from alcove.registry.team import reinstate, sign_version
+from alcove.registry.testing import RepositoryFixture, next_team_metadata
 from alcove.sdk import RuntimeTooOldError
 from alcove.sdk.limits import MAX_STALE_S
 from alcove.sdk.testing import FakeEngine, HandClock, fake_program

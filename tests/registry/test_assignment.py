@@ -18,7 +18,6 @@ from alcove.registry.policy import (
     arm_ranges,
     bucket,
     candidates,
-    keeps_devices,
     make_task,
     policy_from_bytes,
     resolve,
@@ -148,20 +147,6 @@ def test_widening_a_rollout_never_removes_a_device(share: int, wider: int, devic
     low, high = sorted((share, wider))
     if resolve(policy(rollout=low), "language_id", secret(device)).reason is Reason.ROLLOUT:
         assert resolve(policy(rollout=high), "language_id", secret(device)).reason is Reason.ROLLOUT
-
-
-@given(st.lists(st.integers(0, 30), min_size=3, max_size=3), st.lists(st.integers(0, 30), min_size=3, max_size=3))
-def test_keeps_devices_agrees_with_a_count_of_all_buckets(before: list[int], after: list[int]) -> None:
-    """Three arms, where widening the middle one would move the last."""
-    old, new = arm_ranges(experiment(*before)), arm_ranges(experiment(*after))
-    moved = any(number not in new[arm] for arm, buckets in enumerate(old) for number in buckets)
-    assert keeps_devices(experiment(*before), experiment(*after)) is not moved
-
-
-def test_another_salt_or_number_of_arms_moves_devices() -> None:
-    """`keeps_devices` says so."""
-    assert not keeps_devices(experiment(10, 10), experiment(10, 10, salt="other"))
-    assert not keeps_devices(experiment(10, 10), experiment(10, 10, 10))
 
 
 def test_experiment_comes_before_rollout_before_default() -> None:

@@ -15,7 +15,6 @@ from alcove.registry.policy import (
     Segment,
     bucket,
     explain,
-    keeps_devices,
     parse_audience,
     policy_from_bytes,
     resolve,
@@ -176,7 +175,6 @@ def test_widening_never_moves_a_device(
     end = min(10_000, first + count + more[1])
     old = experiment("ex-a", *shares, segment=Segment(layer="l", first=first, count=count))
     new = experiment("ex-a", *wider, segment=Segment(layer="l", first=start, count=end - start))
-    assert keeps_devices(old, new)
     before, after = policy(holdout=1000, f=rules(old)), policy(holdout=500, f=rules(new))
     was = resolve(before, "f", secret(device))
     if was.reason is Reason.EXPERIMENT:
@@ -192,23 +190,6 @@ def test_a_rollout_that_widens_both_groups_never_moves_a_device(share: int, more
     was = resolve(before, "f", secret(device))
     if was.arm is not None:
         assert resolve(after, "f", secret(device)).arm == was.arm
-
-
-def test_what_moves_devices_is_told() -> None:
-    """A narrower segment, another layer, an audience that is new or another."""
-    ios, web = "os == ios", "os == web"
-    inside = Segment(layer="l", first=100, count=100)
-    plain = experiment("ex-a", 10, 10)
-    placed = experiment("ex-a", 10, 10, segment=inside)
-    for first, count, is_kept in ((100, 99, False), (101, 99, False), (100, 100, True), (0, 200, True)):
-        other = experiment("ex-a", 10, 10, segment=Segment(layer="l", first=first, count=count))
-        assert keeps_devices(placed, other) is is_kept
-    assert not keeps_devices(plain, placed)
-    assert keeps_devices(placed, plain)
-    assert not keeps_devices(placed, experiment("ex-a", 10, 10, segment=Segment(layer="k", first=0, count=10_000)))
-    assert keeps_devices(experiment("ex-a", 10, 10, audience=ios), plain)
-    assert not keeps_devices(plain, experiment("ex-a", 10, 10, audience=ios))
-    assert not keeps_devices(experiment("ex-a", 10, 10, audience=web), experiment("ex-a", 10, 10, audience=ios))
 
 
 def part(layer: str, first: int, count: int) -> Segment:

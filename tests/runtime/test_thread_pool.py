@@ -147,17 +147,30 @@ def test_a_session_with_threads_still_belongs_to_one_caller() -> None:
     assert session(*inputs)[0].tobytes() == expected
 
 
-def test_sessions_come_and_go_without_leaving_threads() -> None:
-    """As many threads as before, whether they ran or not."""
-    model = load(linear(64, 64, 64))
-    inputs = made(model)
-    before = len(list(Path("/proc/self/task").iterdir()))
-    for count in range(50):
-        session = model._native.session(threads=4, part_work=1)
-        if count % 2 == 0:
-            session(*inputs)
-        del session
-    assert len(list(Path("/proc/self/task").iterdir())) == before
+SESSIONS_COME_AND_GO = """
+import os, sys
+import numpy as np
+from alcove.runtime import load
+
+model = load(open(sys.argv[1], "rb").read())
+inputs = [np.zeros(port.shape, np.float32) for port in model.inputs]
+before = len(os.listdir("/proc/self/task"))
+for count in range(50):
+    session = model._native.session(threads=4, part_work=1)
+    if count % 2 == 0:
+        session(*inputs)
+    del session
+print(before, len(os.listdir("/proc/self/task")))
+"""
+
+
+def test_sessions_come_and_go_without_leaving_threads(tmp_path: Path) -> None:
+    """As many threads as before, whether they ran or not; in a process of its own, where no other test has threads."""
+    program = tmp_path / "program.alcv"
+    program.write_bytes(linear(64, 64, 64))
+    command = [sys.executable, "-c", SESSIONS_COME_AND_GO, str(program)]
+    before, after = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert after == before
 
 
 def _in_child(session: Any, inputs: list[Any], pipe: Any) -> None:

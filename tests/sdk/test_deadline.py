@@ -138,7 +138,7 @@ def test_thread_ends_with_its_handle(device: Device) -> None:
     """No thread before the first prediction, one after it, none when the handle is gone."""
     before = {thread.ident for thread in threading.enumerate()}
     handle = device.client().feature(FEATURE, deadline_ms=LONG_MS)
-    assert {thread.ident for thread in threading.enumerate()} == before
+    assert {thread.ident for thread in threading.enumerate()} <= before
     handle.predict("hello")
     (thread,) = (thread for thread in threading.enumerate() if thread.ident not in before)
     assert thread.daemon

@@ -12,8 +12,8 @@ from alcove.registry._tuf import Metadata
 from alcove.registry.manifest import Manifest
 from alcove.registry.policy import Halt, Policy
 from alcove.registry.reinstatements import Reinstatement
-from alcove.registry.team import next_team_metadata, raise_min_version, reinstate
-from alcove.registry.testing import RepositoryFixture
+from alcove.registry.team import raise_min_version, reinstate
+from alcove.registry.testing import RepositoryFixture, next_team_metadata
 from pydantic import BaseModel
 
 ROLES = ("root", "targets", "snapshot", "timestamp", "policy", "halt", "team-NAME", "bin-NAME-HEX")

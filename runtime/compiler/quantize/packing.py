@@ -50,12 +50,6 @@ def dynamic_panels_i8(rows: Int8s, bias: Floats, scales: Floats) -> Int8s:
     return np.concatenate([packed.reshape(-1), _bytes(padded, "<f4")])
 
 
-def undynamic_panels_i8(packed: Int8s, n: int, k: int) -> tuple[Int8s, Floats]:
-    """Return the `panels_i8` and the biases [n] of `dynamic_panels_i8`, for k inputs."""
-    end = _panels(n) * (128 + 64 * -(-k // 4))
-    return packed[:end].reshape(_panels(n), -1), np.ascontiguousarray(packed[end:]).view("<f4")[:n]
-
-
 def unpanel_i8(packed: Int8s, n: int, k: int) -> tuple[Int8s, NDArray[np.int32], Floats]:
     """Return rows, words and scales of `panels_i8`."""
     words, scales, weights = _heads(packed, n)

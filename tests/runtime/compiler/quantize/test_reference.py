@@ -12,8 +12,8 @@ import pytest
 import torch
 from alcove.runtime import _native, export, load
 from alcove.runtime.compiler import reference
-from alcove.runtime.compiler.quantize import packing
 from alcove.runtime.format.reader import read_spec
+from numpy.typing import NDArray
 from torch import nn
 
 from tests.runtime.compiler.quantize.cases import Case, cases
@@ -72,6 +72,13 @@ def test_recurrent_layers_with_int8_weights_give_the_same_bits_everywhere(mode: 
     assert all(other == scalar for other in others)
 
 
+def panels_and_biases(packed: NDArray[np.int8], n: int, k: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Return the `panels_i8` and the biases [n] of `dynamic_panels_i8`, for k inputs."""
+    panels = -(-n // 16)
+    end = panels * (128 + 64 * -(-k // 4))
+    return packed[:end].reshape(panels, -1), np.ascontiguousarray(packed[end:]).view("<f4")[:n]
+
+
 def test_a_gru_with_quantized_rows_gives_the_bits_of_the_reference() -> None:
     """Its two products by the reference in numpy, its gates by the runtime's own sigmoid and tanh."""
     torch.manual_seed(8)
@@ -80,7 +87,7 @@ def test_a_gru_with_quantized_rows_gives_the_bits_of_the_reference() -> None:
     (gru,) = [op for op in program.spec.ops if op.name == "gru"]
     product = reference.OPERATORS["linear_dynamic_i8"]
     constants = [np.frombuffer(program.spec.tensors[index].data, np.int8) for index in gru.inputs[2:]]
-    weights = [packing.undynamic_panels_i8(flat, 57, k) for flat, k in zip(constants, (11, 19), strict=True)]
+    weights = [panels_and_biases(flat, 57, k) for flat, k in zip(constants, (11, 19), strict=True)]
     sigmoid, tanh = (load(bytes(export(make(), (torch.zeros(3, 19),)))) for make in (nn.Sigmoid, nn.Tanh))
     state = np.zeros((3, 19), np.float32)
     rows = []
