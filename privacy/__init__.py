@@ -14,7 +14,7 @@ if TYPE_CHECKING:
         ParameterError,
         ReportFormatError,
     )
-    from alcove.privacy.ledger import BudgetLimits, Clock, Debit, Ledger, LogFile, Spending
+    from alcove.privacy.ledger import BudgetLimits, Debit, Ledger, LogFile, Spending
     from alcove.privacy.randomized_response import RandomizedResponse
     from alcove.privacy.report import Report, report_from_bytes, report_to_bytes
 
@@ -23,7 +23,6 @@ __all__ = [
     "AlreadyReportedError",
     "BudgetExceededError",
     "BudgetLimits",
-    "Clock",
     "Debit",
     "Entropy",
     "Ledger",
@@ -52,7 +51,7 @@ _HOMES = {
         "ParameterError",
         "ReportFormatError",
     ),
-    "ledger": ("BudgetLimits", "Clock", "Debit", "Ledger", "LogFile", "Spending"),
+    "ledger": ("BudgetLimits", "Debit", "Ledger", "LogFile", "Spending"),
     "randomized_response": ("RandomizedResponse",),
     "report": ("Report", "report_from_bytes", "report_to_bytes"),
 }

@@ -37,7 +37,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from alcove.privacy.errors import AlreadyReportedError, BudgetExceededError, LedgerStorageError, ParameterError
 from alcove.privacy.limits import (
@@ -52,28 +52,12 @@ from alcove.privacy.limits import (
     TASK_ID_BYTES,
 )
 
+if TYPE_CHECKING:
+    from alcove.runtime.clock import Clock
+
 _RATIONAL = re.compile(r"[0-9]{1,40}(/[0-9]{1,40})?")
 _HEX_TASK = re.compile(r"[0-9a-f]{64}")
 _MAX_TIME_S = 1 << 53
-
-
-class Clock(Protocol):
-    """The device's two clocks."""
-
-    def now_s(self) -> int:
-        """Return seconds since 1970, by whatever the device believes; it may jump."""
-        ...
-
-    def monotonic_ns(self) -> int:
-        """Return nanoseconds since the device started, asleep or not; it only rises until the next start."""
-        ...
-
-
-@runtime_checkable
-class _StartAware(Protocol):
-    """A clock that names the device's present start."""
-
-    def boot_id(self) -> str: ...
 
 
 class LogFile(Protocol):
@@ -174,7 +158,7 @@ class Ledger:
         clock: the device's clocks; the wall clock is not trusted either way.
     """
 
-    def __init__(self, path: Path | LogFile, limits: BudgetLimits, clock: Clock) -> None:
+    def __init__(self, path: Path | LogFile, limits: BudgetLimits, clock: "Clock") -> None:
         self._file = OsLogFile(path) if isinstance(path, Path) else path
         self._limits = limits
         self._clock = clock
@@ -252,7 +236,7 @@ class Ledger:
     def _now(self, data: bytes) -> _Moment:
         wall_s = min(max(self._clock.now_s(), 0), _MAX_TIME_S)
         up_s = self._clock.monotonic_ns() // 1_000_000_000
-        boot = self._clock.boot_id()[:MAX_BOOT_CHARACTERS] if isinstance(self._clock, _StartAware) else ""
+        boot = self._clock.boot_id()[:MAX_BOOT_CHARACTERS]
         clocks, last = _Moment(wall_s, wall_s, up_s, boot), _last_moment(data)
         return clocks if last is None else last.then(clocks)
 

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from alcove.registry.blobs import BlobStore, ObjectBlobStore, open_blob_store
     from alcove.registry.ceremony import initialize_repository
     from alcove.registry.client import RepositoryClient
-    from alcove.registry.clock import Clock
     from alcove.registry.keys import KeyRing, OnlineKeys, create_keys, load_keys, load_signer
     from alcove.registry.manifest import Manifest, ModelSignature, PortSignature, PrivacyManifest, Variant
     from alcove.registry.online_keys import load_online_keys
@@ -30,7 +29,6 @@ _HOME: Final = {
     "AuditProblem": "audit",
     "AuditReport": "audit",
     "BlobStore": "blobs",
-    "Clock": "clock",
     "KeyRing": "keys",
     "Manifest": "manifest",
     "ModelSignature": "manifest",
@@ -63,7 +61,6 @@ __all__ = [
     "AuditProblem",
     "AuditReport",
     "BlobStore",
-    "Clock",
     "KeyRing",
     "Manifest",
     "ModelSignature",

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from alcove.registry import layout, limits
-from alcove.registry.clock import utc
 from alcove.registry.errors import ExpiredMetadataError, PublishError, RegistryError, WrongSubjectError
 from alcove.registry.policy.document import halt_from_bytes, policy_from_bytes
 from alcove.registry.rules import delegations
+from alcove.registry.signed_time import utc
 from alcove.registry.team_verification import check_policy_versions, read_manifest
 from alcove.registry.trust import read_state, read_target
 

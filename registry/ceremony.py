@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from alcove.registry import layout, request_verification
-from alcove.registry.clock import SYSTEM_CLOCK, Clock
 from alcove.registry.errors import PublishError
 from alcove.registry.files import DISK, Files
 from alcove.registry.keys import ONLINE_ROLES
 from alcove.registry.rotation import Draft
 from alcove.registry.rules import check_teams
+from alcove.runtime.clock import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

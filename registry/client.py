@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 from urllib.parse import quote
 
 from alcove.registry import layout, limits
-from alcove.registry.clock import SYSTEM_CLOCK, Clock
 from alcove.registry.errors import (
     DocumentError,
     DocumentTooLargeError,
@@ -49,6 +48,7 @@ from alcove.registry.updater import (
     signed_sha256,
     typed_errors,
 )
+from alcove.runtime.clock import SYSTEM_CLOCK, Clock
 from tuf.api.exceptions import LengthOrHashMismatchError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from alcove.registry._tuf import TargetFile
-    from alcove.registry.clock import Floor, SignedTime
+    from alcove.registry.signed_time import Floor, SignedTime
     from tuf.ngclient.fetcher import FetcherInterface
 
 _Dated = TypeVar("_Dated", Policy, Halt)

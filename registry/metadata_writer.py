@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from alcove.registry import layout, limits
 from alcove.registry._tuf import Metadata, MetaFile, Snapshot, TargetFile, Targets, Timestamp
-from alcove.registry.clock import utc
 from alcove.registry.errors import DocumentTooLargeError, StorageError
 from alcove.registry.files import replace_file
+from alcove.registry.signed_time import utc
 from alcove.registry.signers import sign_metadata
 from alcove.registry.trust import SignedRole
 

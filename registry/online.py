@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from alcove.registry import layout
 from alcove.registry._tuf import TargetFile
-from alcove.registry.clock import utc
 from alcove.registry.errors import PublishError, StaleMetadataError
 from alcove.registry.reinstatements import parse_reinstatements, restores_only_reinstated
 from alcove.registry.rules import delegations
+from alcove.registry.signed_time import utc
 from alcove.registry.trust import online_trust
 
 if TYPE_CHECKING:

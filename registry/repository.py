@@ -26,7 +26,6 @@ from alcove.registry._tuf import Metadata
 from alcove.registry.audit import AuditReport, audit_repository
 from alcove.registry.canonical import version_key
 from alcove.registry.ceremony import initialize_repository
-from alcove.registry.clock import SYSTEM_CLOCK, Clock
 from alcove.registry.errors import MissingTargetError, ReadOnlyRepositoryError, StorageError
 from alcove.registry.files import DISK, Files
 from alcove.registry.hash_bins import TeamMetadata, team_bytes
@@ -47,6 +46,7 @@ from alcove.registry.policy.document import Halt, Policy, VersionRef, halt_from_
 from alcove.registry.rollback_guard import check_rollback, record_published
 from alcove.registry.team_verification import check_manifests, check_policy_versions, check_team_metadata
 from alcove.registry.trust import TrustedState, VerifiedCache, read_state, read_target
+from alcove.runtime.clock import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from alcove.registry import layout
 from alcove.registry._tuf import Metadata, Root, Targets
-from alcove.registry.clock import utc
 from alcove.registry.errors import (
     ExpiredMetadataError,
     MetadataError,
@@ -41,6 +40,7 @@ from alcove.registry.keys import ONLINE_ROLES
 from alcove.registry.metadata_writer import MetadataWriter
 from alcove.registry.rotation import TOP_ROLES
 from alcove.registry.rules import ONLINE_PATHS, check_root, check_targets, delegations, shared_keys
+from alcove.registry.signed_time import utc
 from alcove.registry.signers import sign_metadata
 from alcove.registry.team_verification import check_growth, check_layout, check_numbers
 from alcove.registry.trust import SignedRole, bins_of, online_trust, read_state, verify

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 from alcove.registry import layout, limits
 from alcove.registry._tuf import DelegatedRole, Delegations, Metadata, Root, SSlibKey, Targets
-from alcove.registry.clock import utc
 from alcove.registry.errors import MissingTargetError, PublishError
 from alcove.registry.rules import check_teams, delegations
+from alcove.registry.signed_time import utc
 from alcove.registry.signing_request import SigningRequest
 from alcove.registry.team import raise_min_version, reinstate
 from alcove.registry.trust import bins_of

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from alcove.registry import layout, limits
 from alcove.registry._tuf import Metadata, TargetFile, Targets
-from alcove.registry.clock import utc
 from alcove.registry.errors import (
     DocumentTooLargeError,
     PublishError,
@@ -27,6 +26,7 @@ from alcove.registry.min_versions import FIELD, is_below, parse_min_versions
 from alcove.registry.reinstatements import FIELD as LIFTS_FIELD
 from alcove.registry.reinstatements import Reinstatement, parse_reinstatements
 from alcove.registry.rules import succinct_of
+from alcove.registry.signed_time import utc
 from alcove.registry.signers import sign_metadata
 from alcove.registry.signing_request import SigningRequest
 from alcove.registry.trust import parse

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from alcove.registry.clock import utc
 from alcove.registry.errors import (
     ExpiredMetadataError,
     IntegrityError,
@@ -32,6 +31,7 @@ from alcove.registry.manifest import Manifest, manifest_path
 from alcove.registry.min_versions import find_lowered, is_below, parse_min_versions
 from alcove.registry.reinstatements import find_withdrawn, parse_reinstatements
 from alcove.registry.rules import check_role, delegations
+from alcove.registry.signed_time import utc
 from alcove.registry.trust import SignedRole, bins_of, verify
 from tuf.api.exceptions import LengthOrHashMismatchError
 

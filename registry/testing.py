@@ -11,7 +11,6 @@ from urllib.parse import unquote, urlsplit
 from alcove.registry import layout
 from alcove.registry._tuf import Metadata, TargetFile, Targets
 from alcove.registry.client import RepositoryClient
-from alcove.registry.clock import utc
 from alcove.registry.errors import MissingTargetError, ProgramRefusedError
 from alcove.registry.files import DISK, Disk
 from alcove.registry.keys import create_keys
@@ -23,8 +22,10 @@ from alcove.registry.program_validation import Parity, ProgramSummary
 from alcove.registry.program_verification import ProgramFacts
 from alcove.registry.repository import Repository, initialize_repository
 from alcove.registry.rules import delegations
+from alcove.registry.signed_time import utc
 from alcove.registry.team import sign_version
 from alcove.registry.trust import SignedRole
+from alcove.runtime.testing_seams import ManualClock
 from tuf.api.exceptions import DownloadHTTPError
 from tuf.ngclient.fetcher import FetcherInterface
 
@@ -32,25 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from alcove.registry.clock import Clock
     from alcove.registry.program_verification import ProgramVerifier
     from alcove.registry.repository import TeamPublication
     from alcove.registry.trust import TrustedState
-
-
-class ManualClock:
-    """A clock that stands still until it is moved.
-
-    Attributes:
-        time_s: seconds since 1970.
-    """
-
-    def __init__(self, time_s: int = 1_800_000_000) -> None:
-        self.time_s = time_s
-
-    def now_s(self) -> int:
-        """Return the time it was set to."""
-        return self.time_s
+    from alcove.runtime.clock import Clock
 
 
 class FolderFetcher(FetcherInterface):

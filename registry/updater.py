@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from alcove.registry import layout, limits, rules
 from alcove.registry._tuf import Metadata, Root, Snapshot, Targets, Timestamp
-from alcove.registry.clock import SignedTime, utc
 from alcove.registry.errors import (
     DocumentTooLargeError,
     ExpiredMetadataError,
@@ -30,6 +29,7 @@ from alcove.registry.errors import (
 from alcove.registry.manifest import manifest_path
 from alcove.registry.min_versions import parse_min_versions
 from alcove.registry.reinstatements import Reinstatement, parse_reinstatements
+from alcove.registry.signed_time import SignedTime, utc
 from tuf.api import exceptions
 from tuf.ngclient.config import UpdaterConfig
 from tuf.ngclient.fetcher import FetcherInterface
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from alcove.registry._tuf import Signed, TargetFile
-    from alcove.registry.clock import Floor
+    from alcove.registry.signed_time import Floor
 
 _CONFIG: Final = UpdaterConfig(
     max_root_rotations=64,

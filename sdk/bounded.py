@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from alcove.sdk.clock import Clock
+from alcove.runtime.clock import Clock
 from alcove.sdk.errors import AlcoveSdkError, ClosedError, TooSlowError
 from alcove.sdk.limits import HALT_RECHECK_S, MAX_FILE_S, MAX_SYNC_S
 from alcove.sdk.transport import Download, Transport

@@ -28,8 +28,8 @@ from alcove.privacy.entropy import Entropy, OsEntropy
 from alcove.registry.policy.attributes import NO_ATTRIBUTES, DeviceAttributes, coarse
 from alcove.registry.policy.outcome import Outcome
 from alcove.runtime.cancellation import Cancellation
+from alcove.runtime.clock import Clock, SystemClock
 from alcove.sdk.active_models import ActiveModels
-from alcove.sdk.clock import Clock, SystemClock
 from alcove.sdk.consent import Consent
 from alcove.sdk.contract import Contract, generic_value
 from alcove.sdk.engine import Engine, NativeEngine, Runnable

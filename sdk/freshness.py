@@ -34,13 +34,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from alcove.sdk.clock import Clock, boot_of
+from alcove.runtime.clock import Clock
 from alcove.sdk.errors import DeviceStorageError, OutOfBoundError
 from alcove.sdk.limits import FRESH_S, LOOK_STORE_S, MAX_FRESHNESS_BYTES, MIN_MAX_STALE_S
 from alcove.sdk.storage import FileLock, Files
 
 if TYPE_CHECKING:
-    from alcove.registry.clock import SignedTime
+    from alcove.registry.signed_time import SignedTime
 
 FORMAT: Final = 1
 NEVER_NS: Final = 1 << 62
@@ -224,7 +224,7 @@ class Freshness:
             if not begins and not self._state_path.exists():
                 return
             before = Record(
-                wall_s=self._clock.now_s(), monotonic_ns=self._clock.monotonic_ns(), boot=boot_of(self._clock)
+                wall_s=self._clock.now_s(), monotonic_ns=self._clock.monotonic_ns(), boot=self._clock.boot_id()
             )
         record = change(self._advance(before))
         self._record = record
@@ -240,7 +240,7 @@ class Freshness:
             record,
             wall_s=self._clock.now_s(),
             monotonic_ns=self._clock.monotonic_ns(),
-            boot=boot_of(self._clock),
+            boot=self._clock.boot_id(),
             jump_ns=0 if self._limit_ns == NEVER_NS else self._limit_ns // 2,
         )
 

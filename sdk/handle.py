@@ -19,8 +19,8 @@ from typing import Any, Generic, TypeVar
 
 from alcove.registry.policy.outcome import Outcome
 from alcove.runtime.cancellation import Cancellation
+from alcove.runtime.clock import Clock
 from alcove.runtime.errors import AlcoveRuntimeError, InputError, InvalidTextError, RunCancelledError
-from alcove.sdk.clock import Clock
 from alcove.sdk.deadline import DeadlineExceededError, DeadlineRunner
 from alcove.sdk.engine import Runnable, call
 from alcove.sdk.errors import NoPredictionError

@@ -25,7 +25,7 @@ from alcove.privacy.errors import AlcovePrivacyError
 from alcove.privacy.ledger import BudgetLimits, Ledger
 from alcove.privacy.limits import EPSILON_PER_DAY
 from alcove.registry.policy.attributes import DeviceAttributes
-from alcove.sdk.clock import Clock
+from alcove.runtime.clock import Clock
 from alcove.sdk.limits import MAX_QUESTIONS
 
 if TYPE_CHECKING:

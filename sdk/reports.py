@@ -38,7 +38,7 @@ from alcove.registry.errors import DocumentError
 from alcove.registry.limits import WINDOW_MIN_S
 from alcove.registry.policy.document import TaskPolicy
 from alcove.registry.policy.outcome import Outcome
-from alcove.sdk.clock import Clock
+from alcove.runtime.clock import Clock
 from alcove.sdk.consent import Consent
 from alcove.sdk.errors import AlcoveSdkError, DeviceStorageError, RemoteError, StatusError
 from alcove.sdk.history import History

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from alcove.registry.client import RepositoryClient
-from alcove.registry.clock import Floor
 from alcove.registry.files import Disk
-from alcove.sdk.clock import Clock
+from alcove.registry.signed_time import Floor
+from alcove.runtime.clock import Clock
 from alcove.sdk.egress import TufFetcher
 from alcove.sdk.storage import Files
 from alcove.sdk.transport import Transport

@@ -51,8 +51,8 @@ from alcove.sdk.slots import SlotStore
 from alcove.sdk.state import Slot, State
 
 if TYPE_CHECKING:
-    from alcove.registry.clock import SignedTime
     from alcove.registry.policy import Halt, Policy, Resolution
+    from alcove.registry.signed_time import SignedTime
 
 Problem = AlcoveSdkError | RegistryError | AlcoveRuntimeError
 """What a sync may answer with."""

@@ -1,6 +1,6 @@
 """Provides fakes of the clocks, entropy, network and native runtime, for an app's own tests.
 
-HandClock          shows what it is set to
+ManualClock        shows what it is set to
 SeededEntropy      repeatable "random" bytes
 FolderTransport    serves a tree from a folder, remembers requests and reports, and fails on request
 FakeEngine         runs `fake_program(...)`: text in, one label out
@@ -20,56 +20,15 @@ from alcove.registry.errors import ProgramRefusedError
 from alcove.registry.manifest import ModelSignature, PortSignature
 from alcove.registry.program_verification import ProgramFacts, ProgramVerifier
 from alcove.runtime.errors import InputError, InvalidTextError, ProgramError
+from alcove.runtime.testing_seams import ManualClock
 from alcove.sdk.capability import Capability
 from alcove.sdk.errors import ResponseTooLargeError, StatusError, TransportError
 from alcove.sdk.limits import CHUNK_BYTES
 from alcove.sdk.transport import Download, OutboundRequest, RequestObserver, TrafficStats
 
-__all__ = ["FakeEngine", "FakeProgram", "FolderTransport", "HandClock", "SeededEntropy", "fake_program"]
+__all__ = ["FakeEngine", "FakeProgram", "FolderTransport", "ManualClock", "SeededEntropy", "fake_program"]
 
 _PADDING_MARK = b"\n"
-
-
-class HandClock:
-    """Both clocks of a device, moved by hand.
-
-    Attributes:
-        time_s: what the wall clock shows, seconds since 1970.
-        tick_ns: what each reading of the monotonic clock adds, so that a prediction takes that long.
-        starts: how often the device was started.
-    """
-
-    def __init__(self, time_s: int = 1_800_000_000, tick_ns: int = 1_000_000) -> None:
-        self.time_s = time_s
-        self.tick_ns = tick_ns
-        self.starts = 1
-        self._elapsed_ns = 0
-
-    def now_s(self) -> int:
-        """Return `time_s`."""
-        return self.time_s
-
-    def monotonic_ns(self) -> int:
-        """Return the last reading and `tick_ns` more."""
-        self._elapsed_ns += self.tick_ns
-        return self._elapsed_ns
-
-    def boot_id(self) -> str:
-        """Return the number of the start."""
-        return f"by hand {self.starts}"
-
-    def pass_s(self, seconds: float, *, is_held: bool = False) -> None:
-        """Let time pass, by both clocks; where the wall clock is held, by the monotonic one alone."""
-        self._elapsed_ns += int(seconds * 1e9)
-        if not is_held:
-            self.time_s += int(seconds)
-
-    def restart(self, off_s: float = 0.0, *, is_held: bool = False) -> None:
-        """Start the device again: the monotonic clock restarts, the wall clock has run unless it is held."""
-        self.starts += 1
-        self._elapsed_ns = 0
-        if not is_held:
-            self.time_s += int(off_s)
 
 
 class SeededEntropy:

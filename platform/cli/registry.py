@@ -8,8 +8,8 @@ import typer
 from alcove.platform.cli.connection import Blobs, Database
 from alcove.platform.cli.failures import FAILED
 from alcove.platform.cli.output import AsJson, print_json, print_rows, say, when
-from alcove.registry.clock import SYSTEM_CLOCK
 from alcove.registry.repository import Repository
+from alcove.runtime.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

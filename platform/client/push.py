@@ -8,11 +8,11 @@ from alcove.platform.client.client import PlatformClient
 from alcove.platform.client.errors import ConflictError, FailedPreconditionError
 from alcove.platform.client.models import Version
 from alcove.registry import limits
-from alcove.registry.clock import SYSTEM_CLOCK, Clock
 from alcove.registry.layout import TEAM_LIFETIME_S
 from alcove.registry.package import Package, verify_package
 from alcove.registry.signing_request import SigningRequest
 from alcove.registry.team import draft_version, sign_version, split_signed
+from alcove.runtime.clock import SYSTEM_CLOCK, Clock
 from securesystemslib.signer import Key, Signer  # type: ignore[attr-defined]  # list no public names
 
 __all__ = ["draft_push", "publish_signed", "push_package", "recent_programs"]

@@ -34,8 +34,8 @@ from alcove.platform.store.reports import add_counts
 from alcove.platform.store.rollouts import live_rollouts
 from alcove.privacy.errors import ReportFormatError
 from alcove.privacy.report import Report, report_from_bytes
-from alcove.registry.clock import Clock
 from alcove.registry.policy import TaskPolicy
+from alcove.runtime.clock import Clock
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = ["ReportCollector"]

@@ -31,8 +31,8 @@ from alcove.platform.ingress.reports import ReportCollector
 from alcove.platform.ingress.settings import IngressSettings
 from alcove.platform.store import Store
 from alcove.registry.blobs import BlobStore, open_blob_store
-from alcove.registry.clock import SYSTEM_CLOCK, Clock
 from alcove.registry.keys import check_private_file
+from alcove.runtime.clock import SYSTEM_CLOCK, Clock
 
 __all__ = ["Ingress", "listen_http", "reach_blobs", "run_ingress", "serve_ingress", "start_http"]
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     import grpc
     from alcove.platform.store import Store
-    from alcove.registry.clock import Clock
+    from alcove.runtime.clock import Clock
 
 __all__ = ["CertificateList", "Identity", "names_of"]
 

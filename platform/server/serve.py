@@ -53,10 +53,10 @@ from alcove.platform.services.rollouts.monitor import analyze_all as analyze_rol
 from alcove.platform.services.rollouts.reports import RandomisedReports
 from alcove.platform.store import Store
 from alcove.platform.store.rollouts import watched_rollouts
-from alcove.registry.clock import SYSTEM_CLOCK, Clock
 from alcove.registry.garbage_collection import GRACE_S
 from alcove.registry.keys import OnlineKeys
 from alcove.registry.repository import Repository
+from alcove.runtime.clock import SYSTEM_CLOCK, Clock
 from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha.reflection import SERVICE_NAME, enable_server_reflection
 

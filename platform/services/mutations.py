@@ -21,13 +21,13 @@ from alcove.platform.services.scope import check_scope
 from alcove.platform.store import Store
 from alcove.platform.store.requests import find_response, keep_response
 from alcove.platform.store.unit_of_work import UnitOfWork
-from alcove.registry.clock import Clock
 from alcove.registry.layout import TEAM_PREFIX, is_team
 from alcove.registry.manifest import manifest_path
 from alcove.registry.min_versions import parse_min_versions
 from alcove.registry.online import reinstatements_by_feature
 from alcove.registry.reinstatements import Reinstatement
 from alcove.registry.repository import Repository
+from alcove.runtime.clock import Clock
 from google.protobuf.message import Message
 
 __all__ = ["Mutations"]

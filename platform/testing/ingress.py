@@ -17,8 +17,8 @@ from alcove.platform.store import Store
 from alcove.platform.store.experiments import add_experiment, save_experiment
 from alcove.platform.store.reports import cell_counts
 from alcove.platform.store.versions import add_version, find_version
-from alcove.registry.clock import SYSTEM_CLOCK, Clock
 from alcove.registry.policy import TaskPolicy
+from alcove.runtime.clock import SYSTEM_CLOCK, Clock
 
 __all__ = ["RunningIngress", "ask", "post", "record", "run_experiment", "running_ingress"]
 

@@ -14,13 +14,13 @@ from typing import Final
 from alcove.platform.client import PlatformClient, Version
 from alcove.platform.services.auth.local import create_local_token
 from alcove.registry.ceremony import initialize_repository
-from alcove.registry.clock import SYSTEM_CLOCK
 from alcove.registry.keys import create_keys
 from alcove.registry.layout import TEAM_LIFETIME_S
 from alcove.registry.package import Package, create_package
 from alcove.registry.repository import Repository
 from alcove.registry.team import sign_version
 from alcove.registry.testing import FakeVerifier
+from alcove.runtime.clock import SYSTEM_CLOCK
 
 __all__ = ["Served", "ServerWorld"]
 

@@ -14,7 +14,6 @@ from alcove.registry._tuf import (
     Signer,
 )
 from alcove.registry.client import RepositoryClient
-from alcove.registry.clock import utc
 from alcove.registry.errors import RegistryError
 from alcove.registry.files import Disk
 from alcove.registry.hostile_trees.case import APP, DATERS, EVIL, FEATURE, TOP, Case, Outcome
@@ -25,7 +24,8 @@ from alcove.registry.manifest import manifest_path
 from alcove.registry.min_versions import is_below
 from alcove.registry.policy.document import Halt
 from alcove.registry.reinstatements import Reinstatement, restores_only_reinstated
-from alcove.registry.testing import ManualClock
+from alcove.registry.signed_time import utc
+from alcove.runtime.testing_seams import ManualClock
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tuf.api.exceptions import DownloadHTTPError
 from tuf.ngclient.fetcher import FetcherInterface

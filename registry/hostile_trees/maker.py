@@ -8,7 +8,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from alcove.registry import layout
-from alcove.registry.clock import utc
 from alcove.registry.hostile_trees.case import (
     APP,
     DATERS,
@@ -26,6 +25,7 @@ from alcove.registry.keys import ONLINE_ROLES
 from alcove.registry.manifest import manifest_path
 from alcove.registry.min_versions import FIELD as FLOORS
 from alcove.registry.reinstatements import FIELD as LIFTS
+from alcove.registry.signed_time import utc
 from securesystemslib.formats import encode_canonical
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from alcove.registry._tuf import (
 from alcove.registry.hostile_trees.case import APP, FEATURE, TOP, Json
 from alcove.registry.min_versions import FIELD as FLOORS
 from alcove.registry.policy.document import Halt, HaltedVersion, VersionRef
-from alcove.registry.testing import ManualClock, RepositoryFixture
+from alcove.registry.testing import RepositoryFixture
+from alcove.runtime.testing_seams import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,8 +18,8 @@ from alcove.registry._tuf import (
     Targets,
     Timestamp,
 )
-from alcove.registry.clock import utc
 from alcove.registry.hostile_trees.case import DAY_S
+from alcove.registry.signed_time import utc
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ from alcove.registry._tuf import (
     Targets,
     Timestamp,
 )
-from alcove.registry.clock import utc
 from alcove.registry.errors import (
     RegistryError,
 )
 from alcove.registry.policy import Halt
 from alcove.registry.repository import Repository
 from alcove.registry.rotation import Draft
+from alcove.registry.signed_time import utc
 from alcove.registry.testing import RepositoryFixture
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 

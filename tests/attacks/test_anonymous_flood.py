@@ -22,7 +22,7 @@ from alcove.platform.store.reports import add_counts
 from alcove.platform.testing import Served, ServerWorld
 from alcove.platform.testing.floods import HTTP_KINDS, command
 from alcove.platform.testing.ingress import record, run_experiment
-from alcove.registry.clock import SYSTEM_CLOCK
+from alcove.runtime.clock import SYSTEM_CLOCK
 from sqlalchemy import text
 
 TEAMS = {"text": ("text_00",)}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from alcove.privacy import BudgetExceededError, BudgetLimits, Ledger, ParameterError
 from alcove.privacy.limits import DAY_S, EPSILON_PER_30_DAYS, EPSILON_PER_DAY
-from alcove.sdk.testing import HandClock
+from alcove.sdk.testing import ManualClock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +25,7 @@ class Spender:
     """Takes whatever the ledger gives, and notes when it did by the time that really passed."""
 
     def __init__(self) -> None:
-        self.clock = HandClock()
+        self.clock = ManualClock()
         self.log = CrashingLog()
         self.real_s = 0
         self.starts = 0
@@ -158,7 +158,7 @@ def test_caps_above_what_is_promised_are_refused(per_day: int, per_30_days: int)
 
 def test_marks_keep_the_file_small(tmp_path: Path) -> None:
     """Noting the time each hour of a year writes a line a day."""
-    clock = HandClock()
+    clock = ManualClock()
     ledger = Ledger(tmp_path / "ledger", BudgetLimits(), clock)
     ledger.note_time()
     assert not (tmp_path / "ledger").exists()

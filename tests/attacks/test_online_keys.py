@@ -25,16 +25,16 @@ from alcove.registry._tuf import (
     Timestamp,
 )
 from alcove.registry.client import RepositoryClient
-from alcove.registry.clock import utc
 from alcove.registry.errors import RegistryError
 from alcove.registry.hostile_trees import HostileTrees, Shadow, run_cases
 from alcove.registry.keys import ONLINE_ROLES
 from alcove.registry.manifest import Manifest
 from alcove.registry.policy import FeaturePolicy, Halt, Policy, VersionRef
+from alcove.registry.signed_time import utc
 from alcove.registry.testing import RepositoryFixture
 from alcove.registry.updater import BoundedUpdater
 from alcove.sdk import Client
-from alcove.sdk.testing import FakeEngine, FolderTransport, HandClock, fake_program
+from alcove.sdk.testing import FakeEngine, FolderTransport, ManualClock, fake_program
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 ONLINE = ("policy", "halt", "snapshot", "timestamp")
@@ -258,7 +258,7 @@ class Phone:
             "http://127.0.0.1:1",
             self.world.tree.root_bytes(),
             baselines={FEATURE: baseline},
-            clock=HandClock(self.world.clock.now_s()),
+            clock=ManualClock(self.world.clock.now_s()),
             engine=FakeEngine(),
             transport=FolderTransport(server).connect,
         ) as client:

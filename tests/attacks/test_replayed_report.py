@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from alcove.platform.domain import limits
 from alcove.platform.testing.ingress import ask, post, record, run_experiment, running_ingress
-from alcove.registry.clock import SYSTEM_CLOCK
-from alcove.registry.testing import ManualClock
+from alcove.runtime.clock import SYSTEM_CLOCK
+from alcove.runtime.testing_seams import ManualClock
 
 WINDOW_S = 3600
 OPEN = 1 + limits.WINDOWS_OPEN + limits.WINDOW_OPEN_S // WINDOW_S

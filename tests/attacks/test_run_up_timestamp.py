@@ -2,8 +2,8 @@
 
 import pytest
 from alcove.registry import layout
-from alcove.registry.clock import utc
 from alcove.registry.errors import RegistryError
+from alcove.registry.signed_time import utc
 from alcove.registry.testing import RepositoryFixture
 
 from tests.attacks.attacker import Attacker, read_everything, replace_keys

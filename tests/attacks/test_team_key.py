@@ -18,7 +18,7 @@ from alcove.registry.team import reinstate, sign_version
 from alcove.registry.testing import RepositoryFixture, next_team_metadata
 from alcove.sdk import RuntimeTooOldError
 from alcove.sdk.limits import MAX_STALE_S
-from alcove.sdk.testing import FakeEngine, HandClock, fake_program
+from alcove.sdk.testing import FakeEngine, ManualClock, fake_program
 
 from tests.sdk.conftest import APP, FEATURE, NOW, TEAM, YEAR, Device, World
 
@@ -98,7 +98,7 @@ class Neighbours:
 
     def __init__(self, folder: Path, make_device: Callable[..., Device]) -> None:
         teams = {TEAM: [FEATURE], OTHER_TEAM: [OTHER]}
-        self.clock = HandClock(NOW)
+        self.clock = ManualClock(NOW)
         keys = create_keys(folder / "keys", teams=teams)
         initialize_repository(folder / "tree", keys, teams, clock=self.clock)
         self.world = World(folder / "tree", keys, self.clock)

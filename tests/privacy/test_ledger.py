@@ -21,6 +21,7 @@ from alcove.privacy import (
     LogFile,
     ParameterError,
 )
+from alcove.runtime.testing_seams import ManualClock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,32 +29,6 @@ DAY = 86_400
 NOON = 1_800_000_000
 TASK = bytes(range(32))
 ONE = Fraction(1)
-
-
-class HandClock:
-    """Shows what it is set to; time passes by `pass_s` and by nothing else."""
-
-    def __init__(self, now_s: int = NOON) -> None:
-        self.time_s = now_s
-        self.up_s = now_s - NOON + 40 * DAY
-
-    def now_s(self) -> int:
-        """Return the set time."""
-        return self.time_s
-
-    def monotonic_ns(self) -> int:
-        """Return how long the device has run."""
-        return self.up_s * 1_000_000_000
-
-    def pass_s(self, seconds: int) -> None:
-        """Let time pass, by both clocks."""
-        self.time_s += seconds
-        self.up_s += seconds
-
-    def restart(self, off_s: int = 0) -> None:
-        """Start the device again after some time."""
-        self.time_s += off_s
-        self.up_s = 0
 
 
 class CrashError(BaseException):
@@ -87,9 +62,14 @@ class CrashingLog:
         self.data += data
 
 
-def ledger_of(log: Path | LogFile, clock: HandClock | None = None) -> Ledger:
+def clock_at(time_s: int = NOON) -> ManualClock:
+    """Return the clocks of a device that has run for 40 days at noon, and whose starts have no names."""
+    return ManualClock(time_s, 0, up_s=time_s - NOON + 40 * DAY, names_starts=False)
+
+
+def ledger_of(log: Path | LogFile, clock: ManualClock | None = None) -> Ledger:
     """Return a ledger over a log."""
-    return Ledger(log, BudgetLimits(), clock or HandClock())
+    return Ledger(log, BudgetLimits(), clock or clock_at())
 
 
 def test_debit_is_on_disk_before_it_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +94,7 @@ def test_debit_is_on_disk_before_it_returns(tmp_path: Path, monkeypatch: pytest.
 
 def test_window_has_one_report_ever(tmp_path: Path) -> None:
     """A second debit of a (task, window) is refused, by a new ledger of the same file too (I2)."""
-    clock = HandClock()
+    clock = clock_at()
     ledger_of(tmp_path / "ledger", clock).debit(TASK, 7, ONE)
     clock.pass_s(400 * DAY)
     with pytest.raises(AlreadyReportedError) as caught:
@@ -125,7 +105,7 @@ def test_window_has_one_report_ever(tmp_path: Path) -> None:
 
 def test_caps_of_a_day_and_of_30_days_hold(tmp_path: Path) -> None:
     """2 a day, 8 in 30 days; the error names period, cap, spent and cost (I3)."""
-    clock = HandClock()
+    clock = clock_at()
     ledger = ledger_of(tmp_path / "ledger", clock)
     window = iter(range(100))
     for day in range(4):
@@ -176,13 +156,13 @@ def test_crash_after_each_byte_of_each_write_never_gives_budget() -> None:
                     made += 1
             torn_cost = 2 if data else 0
             assert made + torn_cost <= 2, (first_cut, second_cut)
-            later = ledger_of(CrashingLog(log.data), HandClock(NOON + 31 * DAY))
+            later = ledger_of(CrashingLog(log.data), clock_at(NOON + 31 * DAY))
             assert later.debit(TASK, 99, ONE).window == 99
 
 
 def test_torn_line_counts_as_spent_for_a_day_and_then_no_more() -> None:
     """The line that a crash tore costs a day's cap from when it is found, not for ever (I4)."""
-    clock = HandClock()
+    clock = clock_at()
     log = CrashingLog(crash_at=2, keep_bytes=20)
     ledger = ledger_of(log, clock)
     ledger.debit(TASK, 0, ONE)
@@ -282,7 +262,7 @@ def test_unreadable_ledger_gives_no_budget(tmp_path: Path) -> None:
 @given(st.lists(st.tuples(st.integers(-40 * DAY, 40 * DAY), st.sampled_from(["1/2", "1", "2"])), max_size=25))
 def test_no_walk_of_the_clock_passes_the_caps(steps: list[tuple[int, str]]) -> None:
     """However the clock jumps, in any period of the times written down no more than the caps is spent (I3, I5)."""
-    clock = HandClock()
+    clock = clock_at()
     log = CrashingLog()
     made = []
     for window, (step, epsilon) in enumerate(steps):
@@ -298,7 +278,7 @@ def test_no_walk_of_the_clock_passes_the_caps(steps: list[tuple[int, str]]) -> N
 
 def test_clock_going_back_gives_nothing() -> None:
     """Spent now, refused yesterday, last year and at the clock's beginning (I5)."""
-    clock = HandClock()
+    clock = clock_at()
     log = CrashingLog()
     ledger_of(log, clock).debit(TASK, 0, Fraction(2))
     for earlier in (NOON - 1, NOON - 2 * DAY, NOON - 400 * DAY, 0):
@@ -329,15 +309,9 @@ import sys
 from fractions import Fraction
 from pathlib import Path
 from alcove.privacy import AlreadyReportedError, BudgetExceededError, BudgetLimits, Ledger
+from alcove.runtime.testing_seams import ManualClock
 
-class Clock:
-    def now_s(self):
-        return 1800000000
-
-    def monotonic_ns(self):
-        return 5_000_000_000
-
-ledger = Ledger(Path(sys.argv[1]), BudgetLimits(), Clock())
+ledger = Ledger(Path(sys.argv[1]), BudgetLimits(), ManualClock())
 made = []
 for window in range(40):
     try:

@@ -20,9 +20,9 @@ from urllib.parse import quote, urlsplit
 
 from alcove.registry import limits
 from alcove.registry.client import RepositoryClient
-from alcove.registry.clock import SYSTEM_CLOCK, Clock
 from alcove.registry.errors import RegistryError
 from alcove.registry.updater import BoundedUpdater
+from alcove.runtime.clock import SYSTEM_CLOCK, Clock
 from alcove.sdk.egress import Egress, TufFetcher
 
 OWN = ".alcove"

@@ -27,7 +27,7 @@ from alcove.registry._tuf import (
     Targets,
     Timestamp,
 )
-from alcove.registry.testing import ManualClock
+from alcove.runtime.testing_seams import ManualClock
 
 from tests.registry.conformance_client import main
 

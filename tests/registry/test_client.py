@@ -15,7 +15,8 @@ from alcove.registry.errors import (
     StorageError,
 )
 from alcove.registry.policy import FeaturePolicy, Halt, Policy
-from alcove.registry.testing import ManualClock, RepositoryFixture
+from alcove.registry.testing import RepositoryFixture
+from alcove.runtime.testing_seams import ManualClock
 from tuf.api.exceptions import DownloadHTTPError
 
 DAY_S = 86_400

@@ -6,7 +6,6 @@ import pytest
 from alcove.registry import layout, limits
 from alcove.registry._tuf import Metadata, MetaFile, Snapshot, Timestamp
 from alcove.registry.client import RepositoryClient
-from alcove.registry.clock import utc
 from alcove.registry.errors import (
     DocumentError,
     DocumentTooLargeError,
@@ -19,6 +18,7 @@ from alcove.registry.errors import (
     WrongSubjectError,
 )
 from alcove.registry.policy import Halt, HaltedVersion
+from alcove.registry.signed_time import utc
 from alcove.registry.testing import RepositoryFixture
 
 DAY_S = 86_400

@@ -14,7 +14,6 @@ from alcove.registry._tuf import (
     TargetFile,
     Targets,
 )
-from alcove.registry.clock import utc
 from alcove.registry.errors import (
     DocumentError,
     PublishError,
@@ -27,6 +26,7 @@ from alcove.registry.errors import (
 from alcove.registry.hash_bins import TeamMetadata
 from alcove.registry.repository import Repository
 from alcove.registry.rotation import Draft
+from alcove.registry.signed_time import utc
 from alcove.registry.signing_request import SigningRequest
 from alcove.registry.team import sign_min_version, sign_version
 from alcove.registry.testing import FailingDisk, FolderFetcher, RepositoryFixture

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 from alcove.registry.manifest import manifest_path
-from alcove.registry.testing import ManualClock, RepositoryFixture
+from alcove.registry.testing import RepositoryFixture
+from alcove.runtime.testing_seams import ManualClock
 from tuf.api.exceptions import RepositoryError
 from tuf.ngclient.updater import Updater
 

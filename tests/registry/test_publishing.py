@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from alcove.registry import layout, limits
 from alcove.registry._tuf import Metadata, Signer, TargetFile, Targets
-from alcove.registry.clock import utc
 from alcove.registry.errors import (
     DocumentError,
     DocumentTooLargeError,
@@ -23,6 +22,7 @@ from alcove.registry.errors import (
     WrongSubjectError,
 )
 from alcove.registry.package import Package
+from alcove.registry.signed_time import utc
 from alcove.registry.team import sign_version
 from alcove.registry.testing import RepositoryFixture
 

@@ -16,7 +16,8 @@ from alcove.registry.errors import (
 )
 from alcove.registry.policy import FeaturePolicy, Halt, HaltedVersion, Policy, VersionRef
 from alcove.registry.repository import Repository, initialize_repository
-from alcove.registry.testing import ManualClock, RepositoryFixture
+from alcove.registry.testing import RepositoryFixture
+from alcove.runtime.testing_seams import ManualClock
 
 
 def signed_files(world: RepositoryFixture) -> dict[Path, bytes]:

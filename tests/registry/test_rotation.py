@@ -8,7 +8,6 @@ import pytest
 from alcove.registry import layout
 from alcove.registry._tuf import CryptoSigner, Key, Metadata, Targets, Timestamp
 from alcove.registry.ceremony import PublicKeys, make_first_request
-from alcove.registry.clock import utc
 from alcove.registry.errors import (
     DocumentError,
     DocumentTooLargeError,
@@ -24,6 +23,7 @@ from alcove.registry.errors import (
 from alcove.registry.keys import ONLINE_ROLES, OnlineKeys
 from alcove.registry.repository import Repository
 from alcove.registry.rotation import Draft
+from alcove.registry.signed_time import utc
 from alcove.registry.signing_request import SigningRequest
 from alcove.registry.testing import FailingDisk, FolderFetcher, RepositoryFixture
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -33,7 +33,7 @@ from alcove.registry.policy.document import halt_to_bytes
 from alcove.registry.repository import Repository
 from alcove.registry.team import sign_min_version, sign_version
 from alcove.sdk import Client
-from alcove.sdk.testing import FakeEngine, FolderTransport, HandClock, SeededEntropy, fake_program
+from alcove.sdk.testing import FakeEngine, FolderTransport, ManualClock, SeededEntropy, fake_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +50,7 @@ TEAM = "hello"
 class World:
     """One tree with all its keys, as the ceremony, the team and the server see it."""
 
-    def __init__(self, folder: Path, keyring: KeyRing, clock: HandClock) -> None:
+    def __init__(self, folder: Path, keyring: KeyRing, clock: ManualClock) -> None:
         self.folder = folder
         self.keyring = keyring
         self.clock = clock
@@ -201,7 +201,7 @@ class World:
 
 def make_world(folder: Path) -> World:
     """Make a tree in `folder`."""
-    clock = HandClock(NOW)
+    clock = ManualClock(NOW)
     keyring = create_keys(folder / "keys", teams={TEAM: [FEATURE]})
     initialize_repository(folder / "tree", keyring, {TEAM: [FEATURE]}, clock=clock)
     return World(folder / "tree", keyring, clock)
@@ -221,7 +221,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> World:
 def released_world(template: World, tmp_path: Path) -> World:
     """A copy of the template for one test."""
     shutil.copytree(template.folder, tmp_path / "tree")
-    world = World(tmp_path / "tree", template.keyring, HandClock(NOW))
+    world = World(tmp_path / "tree", template.keyring, ManualClock(NOW))
     world.manifests = dict(template.manifests)
     world.serial = template.serial
     return world
@@ -233,7 +233,7 @@ class Device:
     def __init__(self, folder: Path, world: World, client_stack: contextlib.ExitStack) -> None:
         self.folder = folder
         self.world = world
-        self.clock = HandClock(NOW)
+        self.clock = ManualClock(NOW)
         self.transport = FolderTransport(world.folder)
         self._closing = client_stack
         baseline = folder.with_name(folder.name + "-baseline.alc")

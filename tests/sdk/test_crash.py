@@ -179,7 +179,7 @@ import os, signal, sys
 from pathlib import Path
 from alcove.sdk import Client
 from alcove.sdk.storage import Files
-from alcove.sdk.testing import FakeEngine, HandClock
+from alcove.sdk.testing import FakeEngine, ManualClock
 
 def step(name, path):
     if name == "rename" and path.name == "state.json":
@@ -187,7 +187,7 @@ def step(name, path):
         os.kill(os.getpid(), signal.SIGKILL)
 
 folder, server, root = sys.argv[1:]
-client = Client("messenger", folder, server, root, clock=HandClock(), engine=FakeEngine(), files=Files(step))
+client = Client("messenger", folder, server, root, clock=ManualClock(), engine=FakeEngine(), files=Files(step))
 client.sync()
 """
 

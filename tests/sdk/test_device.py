@@ -11,9 +11,9 @@ from pathlib import Path
 
 import alcove.sdk
 import pytest
+from alcove.runtime.clock import SystemClock
 from alcove.sdk import DeviceStorageError, InstallationIdentityError, OutOfBoundError
 from alcove.sdk.background import BackgroundSync, Turn, next_wait_s
-from alcove.sdk.clock import SystemClock
 from alcove.sdk.engine import NativeEngine
 from alcove.sdk.identity import installation_secret
 from alcove.sdk.state import FeatureSlots, Slot, State, state_from_bytes, state_to_bytes

@@ -21,7 +21,7 @@ from alcove.registry.repository import Repository
 from alcove.registry.team import sign_version
 from alcove.runtime.errors import InputError, ProgramError
 from alcove.sdk import AnswerError, Client, IntegrityError
-from alcove.sdk.testing import FolderTransport, HandClock
+from alcove.sdk.testing import FolderTransport, ManualClock
 
 from tests.sdk.conftest import NOW, YEAR
 
@@ -32,7 +32,7 @@ class Released:
     """A tree with both committed versions of language_id, and a policy that gives everybody the update."""
 
     def __init__(self, folder: Path) -> None:
-        clock = HandClock(NOW)
+        clock = ManualClock(NOW)
         keyring = create_keys(folder / "keys", teams={"text": ["language_id"]})
         self.folder = folder / "tree"
         initialize_repository(self.folder, keyring, {"text": ["language_id"]}, clock=clock)
@@ -71,7 +71,7 @@ def client(template: Released, tmp_path: Path) -> Iterator[Client]:
             "http://127.0.0.1:1",
             template.root,
             baselines={"language_id": program_path(BASELINE)},
-            clock=HandClock(NOW),
+            clock=ManualClock(NOW),
             transport=FolderTransport(template.folder).connect,
         )
     ) as client:
@@ -163,7 +163,7 @@ def test_weight_that_rotted_on_the_disk_is_repaired_under_the_same_handle(client
     program.chmod(0o600)
     program.write_bytes(data[:-5000] + bytes([data[-5000] ^ 0x40]) + data[-4999:])
     program.chmod(0o444)
-    options: dict[str, Any] = {"clock": HandClock(NOW), "transport": client._make_transport}
+    options: dict[str, Any] = {"clock": ManualClock(NOW), "transport": client._make_transport}
     with Client("reader", tmp_path / "device", client.server, client._trusted_root, **options) as later:
         handle = later.feature("language_id")
         assert handle.version == UPDATE

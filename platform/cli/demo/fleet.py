@@ -25,7 +25,7 @@ from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.privacy.report import Report, report_to_bytes
 from alcove.registry.policy import resolve
 from alcove.registry.policy.assignment import SECRET_BYTES
-from alcove.sdk.clock import SystemClock
+from alcove.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

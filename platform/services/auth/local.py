@@ -15,7 +15,7 @@ from alcove.platform.store.audit import AuditEntry, list_audit
 from alcove.platform.store.database import database_of
 from alcove.platform.store.tokens import TokenRecord, add_token, list_tokens, revoke_token
 from alcove.platform.store.unit_of_work import UnitOfWork
-from alcove.registry.clock import SYSTEM_CLOCK, Clock
+from alcove.runtime.clock import SYSTEM_CLOCK, Clock
 
 __all__ = ["create_local_token", "list_local_audit", "list_local_tokens", "revoke_local_token"]
 

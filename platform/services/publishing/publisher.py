@@ -19,10 +19,10 @@ from alcove.platform.services.checking import ProgramChecks, Supplies
 from alcove.platform.store import Store
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import add_version, find_version
-from alcove.registry.clock import Clock
 from alcove.registry.errors import MissingBlobError, PublishError, VersionExistsError
 from alcove.registry.manifest import Manifest, Variant
 from alcove.registry.repository import Repository
+from alcove.runtime.clock import Clock
 
 __all__ = ["VersionPublisher"]
 

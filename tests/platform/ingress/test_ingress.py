@@ -28,8 +28,8 @@ from alcove.platform.store import Store
 from alcove.platform.testing import Served, ServerWorld
 from alcove.platform.testing.ingress import record, run_experiment
 from alcove.privacy.limits import REPORT_BYTES
-from alcove.registry.clock import SYSTEM_CLOCK
 from alcove.registry.policy import TaskPolicy
+from alcove.runtime.clock import SYSTEM_CLOCK
 from sqlalchemy.ext.asyncio import AsyncSession
 
 

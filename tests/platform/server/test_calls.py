@@ -37,7 +37,7 @@ from alcove.platform.services.auth.tokens import issue_token
 from alcove.platform.store import Store
 from alcove.platform.store.tokens import add_token, revoke_token
 from alcove.platform.testing import ServerWorld
-from alcove.registry.clock import SYSTEM_CLOCK
+from alcove.runtime.clock import SYSTEM_CLOCK
 from grpc_reflection.v1alpha import reflection_pb2
 from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter

@@ -17,8 +17,8 @@ from alcove.platform.services.checking import InThisProcess
 from alcove.platform.testing import ServerWorld
 from alcove.registry import program_verification
 from alcove.registry.client import RepositoryClient
-from alcove.registry.clock import SYSTEM_CLOCK
 from alcove.registry.testing import FakeVerifier, FolderFetcher
+from alcove.runtime.clock import SYSTEM_CLOCK
 from pydantic import SecretStr
 
 if TYPE_CHECKING:

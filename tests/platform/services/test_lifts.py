@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from alcove.platform.client.errors import FailedPreconditionError
 from alcove.platform.testing import Served, ServerWorld
-from alcove.registry.clock import SYSTEM_CLOCK
 from alcove.registry.reinstatements import Reinstatement
 from alcove.registry.repository import Repository
 from alcove.registry.rotation import Draft
+from alcove.runtime.clock import SYSTEM_CLOCK
 
 FEATURE = "text_00"
 WHY = "the crash was another library's"

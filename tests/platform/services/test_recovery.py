@@ -19,13 +19,14 @@ from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import find_version
 from alcove.platform.testing import ServerWorld
 from alcove.registry import program_verification
-from alcove.registry.clock import SYSTEM_CLOCK
 from alcove.registry.errors import PublishError, StorageError
 from alcove.registry.manifest import Manifest
 from alcove.registry.policy import FeaturePolicy, Halt, HaltedVersion, Policy, VersionRef
 from alcove.registry.program_verification import ProgramFacts
 from alcove.registry.repository import Repository
-from alcove.registry.testing import FakeVerifier, ManualClock
+from alcove.registry.testing import FakeVerifier
+from alcove.runtime.clock import SYSTEM_CLOCK
+from alcove.runtime.testing_seams import ManualClock
 
 TEAMS = {"text": ("text_00", "text_01")}
 

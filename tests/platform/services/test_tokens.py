@@ -18,7 +18,7 @@ from alcove.platform.services.auth.local import create_local_token, list_local_t
 from alcove.platform.services.auth.tokens import MAX_LIFETIME_S, authenticate, issue_token, token_id_of
 from alcove.platform.store import Store
 from alcove.platform.store.tokens import add_token
-from alcove.registry.testing import ManualClock
+from alcove.runtime.testing_seams import ManualClock
 
 NOW_S = 1_800_000_000
 

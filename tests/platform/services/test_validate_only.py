@@ -19,8 +19,8 @@ from alcove.platform.store.publications import Publication, add_publication, unp
 from alcove.platform.store.tokens import TokenRecord, add_token, find_token
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.testing import ServerWorld
-from alcove.registry.clock import SYSTEM_CLOCK
 from alcove.registry.repository import Repository
+from alcove.runtime.clock import SYSTEM_CLOCK
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 TOKEN = TokenRecord("ab" * 8, "0" * 64, "reader", 0, 1, None)

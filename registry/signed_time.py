@@ -1,31 +1,11 @@
-"""Tells the time to everything in the registry that asks, so that a test may set it."""
+"""Names the moments that a signed tree proves, and writes dates as TUF does."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Protocol
-
-
-class Clock(Protocol):
-    """Tells the time."""
-
-    def now_s(self) -> int:
-        """Return whole seconds since 1970."""
-        ...
-
-
-class SystemClock:
-    """The machine's clock."""
-
-    def now_s(self) -> int:
-        """Return whole seconds since 1970."""
-        return int(time.time())
-
-
-SYSTEM_CLOCK: Final = SystemClock()
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,13 @@
-"""Tells a device what time it is, and how much time has passed."""
+"""Provides the one clock of devices and servers, a protocol so that tests can set the time.
+
+The module lies in the lowest package, because registry, SDK and platform all read it.
+"""
 
 import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol
 
 # Time asleep counts: a phone sleeps most of the day.  Darwin's CLOCK_MONOTONIC counts it, Linux has a clock for it.
 _SINCE_START: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -13,20 +16,15 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Clock(Protocol):
-    """The device's two clocks."""
+    """The wall clock, the monotonic clock, and the name of the present start."""
 
     def now_s(self) -> int:
-        """Return seconds since 1970, by whatever the device believes; it may jump."""
+        """Return whole seconds since 1970, as the machine believes; it may jump."""
         ...
 
     def monotonic_ns(self) -> int:
-        """Return nanoseconds since some moment; it only rises, until the device starts again."""
+        """Return nanoseconds since the machine started, asleep or not; it only rises until the next start."""
         ...
-
-
-@runtime_checkable
-class StartAware(Protocol):
-    """A clock that also knows one start of the device from the next."""
 
     def boot_id(self) -> str:
         """Return what names the present start; "" where the system does not say."""
@@ -41,7 +39,7 @@ class SystemClock:
         return int(time.time())
 
     def monotonic_ns(self) -> int:
-        """Return the time since the device was started, asleep or not."""
+        """Return the time since the machine was started, asleep or not."""
         return time.clock_gettime_ns(_SINCE_START)
 
     def boot_id(self) -> str:
@@ -49,9 +47,7 @@ class SystemClock:
         return _system_boot_id()
 
 
-def boot_of(clock: Clock) -> str:
-    """Return which start of the device `clock` counts from; "" where it does not say."""
-    return clock.boot_id() if isinstance(clock, StartAware) else ""
+SYSTEM_CLOCK: Final = SystemClock()
 
 
 @cache
