@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from alcove.runtime.format import records
 from alcove.runtime.format.reader import read_spec
-from alcove.runtime.format.records import aligned
+from alcove.runtime.format.records import align_up
 from alcove.runtime.format.spec import DType, PortSpec, ProgramSpec, Storage
 from alcove.runtime.format.writer import write_program
 from alcove.runtime.testing import samples
@@ -46,7 +46,7 @@ def alone(spec: ProgramSpec, op: OpSpec) -> bytes:
                 outputs.append(PortSpec(f"o{len(outputs)}", places[index]))
             is_text = tensor.dtype is DType.TEXT
             tensor = replace(tensor, storage=Storage.ARENA, offset=0 if is_text else end)
-            end = aligned(end + tensor.size_bytes, records.TENSOR_ALIGNMENT)
+            end = align_up(end + tensor.size_bytes, records.TENSOR_ALIGNMENT)
         tensors.append(replace(tensor, name=f"t{places[index]}"))
     one = replace(
         op, inputs=tuple(places[i] for i in op.inputs), outputs=tuple(places[i] for i in op.outputs), source=""

@@ -37,7 +37,7 @@ from alcove.runtime.format.attributes import (
     UnaryAttributes,
 )
 from alcove.runtime.format.named_attributes import Attributes
-from alcove.runtime.format.records import SectionKind, aligned
+from alcove.runtime.format.records import SectionKind, align_up
 from alcove.runtime.format.spec import (
     DType,
     ExpressionKind,
@@ -96,7 +96,7 @@ class Assembly:
     def panels(self, name: str, weight: "NDArray[np.float32]", bias: "NDArray[np.float32]") -> int:
         """Add the weight [n, k] and bias [n] of a linear in panels of 16."""
         n, k = weight.shape
-        padded = np.zeros((aligned(n, 16), k + 1), np.float32)
+        padded = np.zeros((align_up(n, 16), k + 1), np.float32)
         padded[:n, 0] = bias
         padded[:n, 1:] = weight
         data = padded.reshape(-1, 16, k + 1).transpose(0, 2, 1).tobytes()
@@ -169,7 +169,7 @@ class Assembly:
         offset = 0 if dtype is DType.TEXT else self._arena_bytes
         dims, mask = split(shape)
         tensor = TensorSpec(name, dtype, dims, Storage.ARENA, is_ragged=is_ragged, offset=offset, dynamic_dims=mask)
-        self._arena_bytes = aligned(self._arena_bytes + tensor.size_bytes, records.TENSOR_ALIGNMENT)
+        self._arena_bytes = align_up(self._arena_bytes + tensor.size_bytes, records.TENSOR_ALIGNMENT)
         return self._add(tensor)
 
     def _add(self, tensor: TensorSpec) -> int:

@@ -51,7 +51,7 @@ class _Program(Assembly):
         return self.panels(name, self.random.standard_normal((n, k), np.float32), np.ones(n, np.float32))
 
 
-def _strided(offset: int, *strides: int) -> tuple[int, ...]:
+def _strided_attributes(offset: int, *strides: int) -> tuple[int, ...]:
     return (offset, *strides, *(0,) * (STRIDES - len(strides)))
 
 
@@ -82,9 +82,9 @@ def movement() -> bytes:
     build = _Program()
     x = build.input("x", F32, (2, 3, 4))
     small = build.input("small", F32, (2, 2))
-    build.show("strided_copy", [x], (F32, (4, 3, 2)), attributes=_strided(0, 1, 4, 12))
-    build.show("strided_copy", [x], (F32, (3, 5)), attributes=_strided(8, -4, 0))
-    build.show("strided_scatter", [x, small], (F32, (2, 3, 4)), attributes=_strided(1, 12, 2))
+    build.show("strided_copy", [x], (F32, (4, 3, 2)), attributes=_strided_attributes(0, 1, 4, 12))
+    build.show("strided_copy", [x], (F32, (3, 5)), attributes=_strided_attributes(8, -4, 0))
+    build.show("strided_scatter", [x, small], (F32, (2, 3, 4)), attributes=_strided_attributes(1, 12, 2))
     build.show("concat", [x, x, x], (F32, (2, 9, 4)), attributes=(1,))
     for mode in range(4):
         margins = (0, 1, 2, *(0,) * 5, 0, 2, 1, *(0,) * 5)
@@ -268,7 +268,7 @@ def images() -> bytes:
     return build.program()
 
 
-def quantized() -> bytes:
+def quantization() -> bytes:
     """Return a program of int8 and int4 operators."""
     build = _Program()
     x = build.input("x", F32, (1, 6, 7, 4))
@@ -308,7 +308,7 @@ FAMILIES: Final[tuple[Callable[[], bytes], ...]] = (
     products,
     recurrent,
     images,
-    quantized,
+    quantization,
 )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from alcove.runtime.format import records
-from alcove.runtime.format.records import aligned
+from alcove.runtime.format.records import align_up
 from alcove.runtime.format.spec import (
     DTYPE_BYTES,
     BucketSpec,
@@ -75,7 +75,7 @@ class Sizes:
                 continue
             dims = [values[size] if tensor.dynamic_dims >> d & 1 else size for d, size in enumerate(tensor.shape)]
             places.append((end, math.prod(dims) * DTYPE_BYTES[tensor.dtype]))
-            end = aligned(sum(places[-1]), records.TENSOR_ALIGNMENT)
+            end = align_up(sum(places[-1]), records.TENSOR_ALIGNMENT)
         return BucketSpec(bounds, end, tuple(places))
 
     def _values(self, bounds: tuple[int, ...]) -> list[int]:
@@ -87,7 +87,7 @@ class Sizes:
             elif expression.kind is ExpressionKind.SYMBOL:
                 values.append(bounds[a])
             else:
-                values.append(_combined(expression.kind, values[a], values[b]))
+                values.append(_combine(expression.kind, values[a], values[b]))
         return values
 
     def _index(self, size: "Size | int") -> int:
@@ -100,7 +100,7 @@ class Sizes:
         return Size(self.expressions.index(expression))
 
 
-def _combined(kind: ExpressionKind, a: int, b: int) -> int:
+def _combine(kind: ExpressionKind, a: int, b: int) -> int:
     return {
         ExpressionKind.ADD: lambda: a + b,
         ExpressionKind.SUB: lambda: a - b,

@@ -222,7 +222,7 @@ def decode_input(index: int, value: Input) -> str | NDArray[Any]:
     if isinstance(value, Rule):
         rule = Procedural(value.rule, value.dtype, tuple(value.shape), value.seed, value.low, value.high)
         return rule.elements()
-    return _filled(index, bytes.fromhex(value.hex), value.dtype, value.shape)
+    return _decode(index, bytes.fromhex(value.hex), value.dtype, value.shape)
 
 
 def decode_expected(index: int, value: Tensor | Picked | Labels) -> NDArray[Any]:
@@ -232,22 +232,22 @@ def decode_expected(index: int, value: Tensor | Picked | Labels) -> NDArray[Any]
         CertificateError: its elements don't fill its shape.
     """
     if isinstance(value, Labels):
-        return _shaped(index, np.array(value.labels, dtype=np.str_), value.shape)
+        return _reshape(index, np.array(value.labels, dtype=np.str_), value.shape)
     if isinstance(value, Picked):
-        return _filled(index, bytes.fromhex(value.picked), value.dtype, [PICKED])
-    return _filled(index, bytes.fromhex(value.hex), value.dtype, value.shape)
+        return _decode(index, bytes.fromhex(value.picked), value.dtype, [PICKED])
+    return _decode(index, bytes.fromhex(value.hex), value.dtype, value.shape)
 
 
-def _filled(index: int, data: bytes, dtype: str, shape: Sequence[int]) -> NDArray[Any]:
+def _decode(index: int, data: bytes, dtype: str, shape: Sequence[int]) -> NDArray[Any]:
     kind = DTYPES[dtype]
     if len(data) % kind.itemsize:
         raise CertificateError(
             f"sample {index}: {len(data)} bytes are no elements of {kind.itemsize} bytes", sample=index
         )
-    return _shaped(index, np.frombuffer(data, kind), shape)
+    return _reshape(index, np.frombuffer(data, kind), shape)
 
 
-def _shaped(index: int, array: NDArray[Any], shape: Sequence[int]) -> NDArray[Any]:
+def _reshape(index: int, array: NDArray[Any], shape: Sequence[int]) -> NDArray[Any]:
     count = math.prod(shape)
     if array.size != count:
         raise CertificateError(

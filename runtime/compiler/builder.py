@@ -161,7 +161,7 @@ class Builder:
         """Add a node with one output and return it."""
         return self.ops(op, inputs, [(dtype, shape)], attributes)[0]
 
-    def refused(
+    def add_refused(
         self,
         target: str,
         inputs: Sequence[Value],
@@ -185,7 +185,7 @@ class Builder:
             return self.constant(x.constant.reshape(target))
         return self.op("reshape", [x], x.dtype, target)
 
-    def strided(self, x: Value, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Value:
+    def copy_strided(self, x: Value, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Value:
         """Return `out[i...] = x.flat[offset + sum(i * stride)]`; strides in elements of row-major `x`, any sign."""
         target = tuple(int(size) for size in shape)
         if x.constant is not None:
@@ -210,7 +210,7 @@ class Builder:
         if [axis for axis in order if x.shape[axis] != 1] == [axis for axis in range(len(order)) if x.shape[axis] != 1]:
             return self.reshape(x, target)
         strides = row_major_strides(x.shape)
-        return self.strided(x, target, [strides[axis] for axis in order])
+        return self.copy_strided(x, target, [strides[axis] for axis in order])
 
     def expand(self, x: Value, shape: Sequence[int]) -> Value:
         """Return `x` broadcast to `shape`, as torch does."""
@@ -221,7 +221,7 @@ class Builder:
         if math.prod(target) == math.prod(x.shape):
             return self.reshape(x, target)
         strides = row_major_strides(padded)
-        return self.strided(
+        return self.copy_strided(
             x, target, [0 if size == 1 else stride for size, stride in zip(padded, strides, strict=True)]
         )
 
@@ -233,7 +233,7 @@ class Builder:
         strides = list(row_major_strides(x.shape))
         offset = start * strides[axis]
         strides[axis] *= step
-        return self.strided(x, (*x.shape[:axis], size, *x.shape[axis + 1 :]), strides, offset)
+        return self.copy_strided(x, (*x.shape[:axis], size, *x.shape[axis + 1 :]), strides, offset)
 
     def concat(self, parts: Sequence[Value], axis: int) -> Value:
         """Return parts of one type one after the other along `axis`; more than 16 become a tree."""

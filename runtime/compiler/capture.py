@@ -130,7 +130,7 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
     examples = examples_of(module, pytree.tree_map(_example, tuple(args)))
     shapes = _dynamic_shapes(module, len(examples), texts, dynamic_shapes)
     check_dims(shapes, args)
-    examples = tuple(_varied(value, given) for value, given in zip(examples, shapes, strict=True))
+    examples = tuple(_vary_example(value, given) for value, given in zip(examples, shapes, strict=True))
     names = {
         (places[index], axis): dim.__name__
         for index, given in enumerate(shapes)
@@ -141,9 +141,9 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
     try:
         with _TRACING, _calm_torch(said), keep_composite_ops(), refuse_python_state(module, examples):
             # Not a tuple of Nones where nothing varies: the arguments of `forward(*args)` count as one.
-            varying = _bound(module, shapes) if any(entry is not None for entry in shapes) else None
+            varying = _bind_shapes(module, shapes) if any(entry is not None for entry in shapes) else None
             exported = trace_with_constant_buffers(
-                lambda: _exported(module, examples, varying, names).run_decompositions(dict(_decompositions()))
+                lambda: _export_graph(module, examples, varying, names).run_decompositions(dict(_decompositions()))
             )
     except ExportError:
         raise
@@ -154,7 +154,7 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
     return Captured(exported, module, text_inputs, _output_names(exported), symbols)
 
 
-def _exported(
+def _export_graph(
     module: nn.Module, examples: tuple[object, ...], varying: Any, names: Mapping[tuple[int, int], str]
 ) -> torch.export.ExportedProgram:
     """Return torch's graph; what torch cannot prove of sizes is tried for all of them."""
@@ -186,7 +186,7 @@ def _example(value: object) -> object:
     return value
 
 
-def _bound(module: nn.Module, shapes: tuple[Any, ...]) -> tuple[Any, ...]:
+def _bind_shapes(module: nn.Module, shapes: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return `shapes` as `forward` has its parameters: those of `*args` are one entry."""
     parameters = inspect.signature(module.forward).parameters.values()
     kinds = [parameter.kind for parameter in parameters]
@@ -196,7 +196,7 @@ def _bound(module: nn.Module, shapes: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*shapes[:first], tuple(shapes[first:])) if len(shapes) > first else shapes
 
 
-def _varied(value: Any, given: Any) -> Any:
+def _vary_example(value: Any, given: Any) -> Any:
     """Return an example of 2 along every dimension that varies where it has 1: torch takes a 1 as fixed."""
     if isinstance(value, torch.Tensor):
         for axis, dim in _given_dims(given):
@@ -204,9 +204,9 @@ def _varied(value: Any, given: Any) -> Any:
                 value = torch.cat([value, value], dim=axis) if dim.max >= 2 else value
         return value
     if type(value) is dict and isinstance(given, Mapping):
-        return {key: _varied(part, given.get(key)) for key, part in value.items()}
+        return {key: _vary_example(part, given.get(key)) for key, part in value.items()}
     if type(value) in {list, tuple} and isinstance(given, Sequence) and len(given) == len(value):
-        return type(value)(_varied(part, entry) for part, entry in zip(value, given, strict=True))
+        return type(value)(_vary_example(part, entry) for part, entry in zip(value, given, strict=True))
     return value
 
 
@@ -375,8 +375,8 @@ def _finding(error: Exception, said: str, module: nn.Module) -> Finding:
         if f"{TEXT_DIM}_" in first_line:
             nearest = TEXT_ONLY
     elif nearest is None:
-        told = f"forward stops with {type(error).__name__}" if source else "torch cannot trace it"
-        nearest = f"{told}: {first_line}"
+        summary = f"forward stops with {type(error).__name__}" if source else "torch cannot trace it"
+        nearest = f"{summary}: {first_line}"
     return Finding(op=op, module_path=path, source=source, nearest=nearest)
 
 

@@ -131,10 +131,10 @@ def unwritable(error: Exception) -> str | None:
     names = [frame.f_code.co_name for frame, _ in walk_tb(error.__traceback__) if "torch" in frame.f_code.co_filename]
     if any(_has_packed_input(frame) for frame, _ in walk_tb(error.__traceback__)):
         return _PACKED
-    told = next((_HELPERS[name] for name in names if name in _HELPERS), None)
-    if told is None and ".numpy() is not supported" in str(error):
-        told = "numpy inside forward cannot be traced: use torch's functions"
-    return told
+    advice = next((_HELPERS[name] for name in names if name in _HELPERS), None)
+    if advice is None and ".numpy() is not supported" in str(error):
+        advice = "numpy inside forward cannot be traced: use torch's functions"
+    return advice
 
 
 def _has_packed_input(frame: FrameType) -> bool:

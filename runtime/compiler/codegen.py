@@ -17,26 +17,26 @@ from alcove.runtime.format.spec import ProgramSpec
 from alcove.runtime.format.writer import write_program
 from alcove.runtime.model import load
 
-Seen = Callable[[str, str], None]
+RecordText = Callable[[str, str], None]
 """Takes the name of a pass and the graph after it, as text."""
 
 
-def generate_program(graph: Graph, seen: Seen = lambda _name, _text: None) -> bytes:
+def generate_program(graph: Graph, record: RecordText = lambda _name, _text: None) -> bytes:
     """Return the program of a legal graph.
 
     Raises:
         ExportError: it is beyond a cap of the format, such as the steps of one run.
     """
     graph = pack(graph)
-    seen("pack", render(graph))
+    record("pack", render(graph))
     planned = plan(graph)
-    seen("plan", _render_plan(graph, planned))
+    record("plan", _render_plan(graph, planned))
     spec = emit(graph, [planned])
     check_plan(spec)
-    return _verified(spec, graph.nodes)
+    return _write_verified(spec, graph.nodes)
 
 
-def generate_dynamic_program(dynamic: Dynamic, seen: Seen = lambda _name, _text: None) -> bytes:
+def generate_dynamic_program(dynamic: Dynamic, record: RecordText = lambda _name, _text: None) -> bytes:
     """Return the program of a packed graph whose sizes vary.
 
     Raises:
@@ -52,11 +52,11 @@ def generate_dynamic_program(dynamic: Dynamic, seen: Seen = lambda _name, _text:
     dynamic = replace(dynamic, buckets=tuple(dynamic.buckets[place] for place in order))
     for (bounds, graph), planned in zip(dynamic.buckets, plans, strict=True):
         names = ", ".join(f"{s.name} <= {bound}" for s, bound in zip(dynamic.symbols, bounds, strict=True))
-        seen(f"plan, {names}", _render_plan(graph, planned))
-    return _verified(emit(dynamic.graph, plans, dynamic), dynamic.graph.nodes)
+        record(f"plan, {names}", _render_plan(graph, planned))
+    return _write_verified(emit(dynamic.graph, plans, dynamic), dynamic.graph.nodes)
 
 
-def _verified(spec: ProgramSpec, nodes: Sequence[Node]) -> bytes:
+def _write_verified(spec: ProgramSpec, nodes: Sequence[Node]) -> bytes:
     """Return the bytes of a program that the verifier of the devices accepts."""
     try:
         data = write_program(spec)

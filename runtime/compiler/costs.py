@@ -61,12 +61,12 @@ class Convolution:
     @property
     def direct_ns(self) -> float:
         """Expected time of the direct kernel."""
-        return _priced(self.direct_counts(), DIRECT_NS)
+        return _price(self.direct_counts(), DIRECT_NS)
 
     @property
     def winograd_ns(self) -> float:
         """Expected time of winograd_conv2d."""
-        return _priced(self.winograd_counts(), WINOGRAD_NS)
+        return _price(self.winograd_counts(), WINOGRAD_NS)
 
 
 @dataclass(frozen=True)
@@ -134,23 +134,23 @@ class Separable:
         adds = above * _columns(self.channels) * self.inputs + pixels * _columns(self.outputs) * self.channels
         taps = tiles * DEPTHWISE_ROWS * self.columns * self.channels * self.kernel[0] * self.kernel[1]
         images = [self.rows * self.row_bytes] + ([self.in_rows * self.line_bytes] if self.inputs else [])
-        far = sum(image * _missed(self.held_bytes(rows) if rows else image) for image in images)
+        far = sum(image * _miss_share(self.held_bytes(rows) if rows else image) for image in images)
         counts = (adds, taps, bands + (1 if rest else 0), far)
         return tuple(float(self.images * count) for count in counts)
 
     def ns(self, rows: int) -> float:
         """Return the expected time, as `counts`."""
-        return _priced(self.counts(rows), SEPARABLE_NS)
+        return _price(self.counts(rows), SEPARABLE_NS)
 
 
 def _columns(channels: int) -> int:
     return -(-channels // PANEL_COLUMNS) * PANEL_COLUMNS
 
 
-def _missed(held_bytes: int) -> float:
+def _miss_share(held_bytes: int) -> float:
     """Return which share of an image is no longer in the cache when it is read, if so much is written in between."""
     return max(0.0, 1 - CACHE_BYTES / held_bytes)
 
 
-def _priced(counts: tuple[float, ...], costs: tuple[float, ...]) -> float:
+def _price(counts: tuple[float, ...], costs: tuple[float, ...]) -> float:
     return sum(count * cost for count, cost in zip(counts, costs, strict=True))

@@ -192,9 +192,9 @@ def _check_structure(samples: Sequence[Sizes], graphs: Sequence[Graph]) -> None:
             if same != (other.op, other.inputs, other.outputs, len(other.attributes.numbers())):
                 what = f"{one.op} of other tensors" if one.op == other.op else other.op
                 reason = f"the steps change with the sizes: {one.op} at {dict(samples[0])}, {what} at {dict(sizes)}"
-                raise _refused(one, f"{reason}; fix the size, or export a program for each")
+                raise _make_error(one, f"{reason}; fix the size, or export a program for each")
         if len(first.nodes) != len(graph.nodes):
-            raise _refused(first.nodes[-1], f"the number of steps changes with the sizes: another at {dict(sizes)}")
+            raise _make_error(first.nodes[-1], f"the number of steps changes with the sizes: another at {dict(sizes)}")
 
 
 def _with_slices(samples: Sequence[Sizes], graphs: Sequence[Graph]) -> list[Graph]:
@@ -214,19 +214,19 @@ def _with_slices(samples: Sequence[Sizes], graphs: Sequence[Graph]) -> list[Grap
             is_part = value.layout is Layout.ROW_MAJOR and part.ndim == value.array.ndim
             if not is_part or not _same(value.array[tuple(slice(0, size) for size in part.shape)], part):
                 reader = first.consumers(key)[0]
-                raise _refused(
+                raise _make_error(
                     reader,
                     f"a constant {list(value.shape)} that it reads follows from a size, another at {dict(sizes)}; "
                     "compute it from tensors, or fix the size",
                 )
-    return [_sliced(graph, grown) for graph in graphs]
+    return [_slice_constants(graph, grown) for graph in graphs]
 
 
 def _same(one: Array, other: Array) -> bool:
     return one.shape == other.shape and one.tobytes() == other.tobytes()
 
 
-def _sliced(graph: Graph, grown: Mapping[str, Value]) -> Graph:
+def _slice_constants(graph: Graph, grown: Mapping[str, Value]) -> Graph:
     values = dict(graph.values)
     nodes: list[Node] = []
     for node in graph.nodes:
@@ -258,7 +258,9 @@ def _dims(
             expression = fitter.fit(numbers)
             if expression is None and key not in scratch:
                 writer = graphs[0].producer(key)
-                raise _refused(writer, f"dimension {axis} of its result has no rule: {_shown(samples, numbers)}")
+                raise _make_error(
+                    writer, f"dimension {axis} of its result has no rule: {_format_samples(samples, numbers)}"
+                )
             if expression is not None:
                 found[key, axis] = expression
     return found
@@ -275,10 +277,12 @@ def _attributes(
             if all(number == value for number in numbers):
                 continue
             if any(isinstance(number, float) for number in numbers):
-                raise _refused(node, f"a number that it uses changes with the sizes: {_shown(samples, numbers)}")
+                raise _make_error(
+                    node, f"a number that it uses changes with the sizes: {_format_samples(samples, numbers)}"
+                )
             expression = fitter.fit([int(number) for number in numbers])
             if expression is None:
-                raise _refused(node, f"{name} of {node.op} has no rule: {_shown(samples, numbers)}")
+                raise _make_error(node, f"{name} of {node.op} has no rule: {_format_samples(samples, numbers)}")
             found[index, name] = expression
     return found
 
@@ -301,11 +305,11 @@ def _with_room(graph: Graph, room: Mapping[str, tuple[int, ...]]) -> Graph:
     return replace(graph, values=values)
 
 
-def _shown(samples: Sequence[Sizes], numbers: Sequence[int | float]) -> str:
+def _format_samples(samples: Sequence[Sizes], numbers: Sequence[int | float]) -> str:
     return ", ".join(f"{number} at {dict(sizes)}" for sizes, number in list(zip(samples, numbers, strict=True))[:3])
 
 
-def _refused(node: Node | None, reason: str) -> ExportError:
+def _make_error(node: Node | None, reason: str) -> ExportError:
     if node is None:
         return ExportError([Finding(op="dynamic_shapes", module_path="", source="", nearest=reason)])
     origin = node.origin

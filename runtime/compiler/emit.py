@@ -152,7 +152,7 @@ def _tensor(value: Value, name: str, states: set[str], offsets: Mapping[str, int
             shape=value.shape,
             storage=Storage.CONSTANT,
             layout=value.layout,
-            data=_stored(value.constant, value.dtype),
+            data=_encode_constant(value.constant, value.dtype),
         )
     if value.key in states:
         return TensorSpec(name=name, dtype=value.dtype, shape=value.shape, storage=Storage.STATE)
@@ -179,6 +179,6 @@ def _buckets(keys: Sequence[str], plans: Sequence[Plan], dynamic: Dynamic) -> tu
     )
 
 
-def _stored(constant: Array, dtype: DType) -> bytes:
+def _encode_constant(constant: Array, dtype: DType) -> bytes:
     """Return the bytes of a constant as they lie in a program: little-endian, row-major or packed."""
     return constant.astype(_STORED[dtype]).tobytes()

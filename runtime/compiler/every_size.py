@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from alcove.runtime import _native
 from alcove.runtime.compiler.capture import Captured
-from alcove.runtime.compiler.codegen import Seen, generate_dynamic_program
+from alcove.runtime.compiler.codegen import RecordText, generate_dynamic_program
 from alcove.runtime.compiler.dynamic_shapes import Dynamic, Sizes, infer_symbolic_shapes
 from alcove.runtime.compiler.emit import order_of
 from alcove.runtime.compiler.graph import Graph, Origin
@@ -57,14 +57,14 @@ class Failure:
 
 
 def program_at_every_size(
-    captured: Captured, compile_at: Callable[[Sizes], Graph], seen: Seen, *, has_constants: bool
+    captured: Captured, compile_at: Callable[[Sizes], Graph], record: RecordText, *, has_constants: bool
 ) -> bytes:
     """Return the program of `captured` for all sizes within its symbols' bounds.
 
     Args:
         captured: with at least one symbol.
         compile_at: all passes up to the memory plan, at given sizes.
-        seen: takes the names of the passes after these, and their graphs as text.
+        record: takes the names of the passes after these, and their graphs as text.
         has_constants: whether what torch computes from sizes is a constant, and not computed on the device.
 
     Raises:
@@ -91,7 +91,7 @@ def program_at_every_size(
             finished = _Finished(with_room(dynamic, rows))
             failure = first_refused(finished.data, dynamic, rows)
             if failure is None:
-                finished.show(seen)
+                finished.show(record)
                 return finished.data
         is_known = tuple(failure.sizes.values()) in dynamic.samples
         if failure.scratch and failure.scratch not in constant and (is_known or len(more) >= _ROUNDS_OF_SCRATCH):
@@ -109,10 +109,10 @@ class _Finished:
         self._texts: list[tuple[str, str]] = []
         self.data = generate_dynamic_program(dynamic, lambda name, text: self._texts.append((name, text)))
 
-    def show(self, seen: Seen) -> None:
+    def show(self, record: RecordText) -> None:
         """Tell what the passes gave."""
         for name, text in self._texts:
-            seen(name, text)
+            record(name, text)
 
 
 def first_refused(data: bytes, dynamic: Dynamic, rows: Rows) -> Failure | None:
@@ -127,7 +127,7 @@ def first_refused(data: bytes, dynamic: Dynamic, rows: Rows) -> Failure | None:
     is_scratch = writer is not None and "its scratch has" in message
     scratch = writer.outputs[-1] if writer is not None and is_scratch else ""
     origin = Origin("dynamic_shapes") if writer is None else writer.origin
-    return Failure(_named(dynamic, rows[row]), origin, message, scratch)
+    return Failure(_name_sizes(dynamic, rows[row]), origin, message, scratch)
 
 
 def with_room(dynamic: Dynamic, rows: Rows) -> Dynamic:
@@ -186,7 +186,7 @@ def first_wrong_shape(captured: Captured, dynamic: Dynamic, rows: Rows) -> Failu
     if first is None:
         return None
     row, node, reason = first
-    return Failure(_named(dynamic, rows[row]), origin_of(node), reason)
+    return Failure(_name_sizes(dynamic, rows[row]), origin_of(node), reason)
 
 
 def first_wrong_constant(constants: GrownConstants, dynamic: Dynamic, rows: Rows) -> Failure | None:
@@ -195,7 +195,7 @@ def first_wrong_constant(constants: GrownConstants, dynamic: Dynamic, rows: Rows
     if wrong is None:
         return None
     row, origin = wrong
-    return Failure(_named(dynamic, rows[row]), origin, "a constant that it reads follows another rule there")
+    return Failure(_name_sizes(dynamic, rows[row]), origin, "a constant that it reads follows another rule there")
 
 
 def _torch_values(captured: Captured, graph: Graph) -> Iterator[tuple[fx.Node, str]]:
@@ -218,5 +218,5 @@ def _column(dynamic: Dynamic, key: str, axis: int, columns: list[Numbers]) -> Nu
     return evaluate_all(expression, columns)
 
 
-def _named(dynamic: Dynamic, row: Rows) -> dict[str, int]:
+def _name_sizes(dynamic: Dynamic, row: Rows) -> dict[str, int]:
     return {symbol.name: int(size) for symbol, size in zip(dynamic.symbols, row, strict=True)}

@@ -76,10 +76,10 @@ class _Fusion:
             if self._is_bound(node) or self._is_scale_or_shift(node) or self._is_sum(node):
                 continue
             self.nodes.append(node)
-            self._opened(node)
+            self._open_node(node)
         return replace(self.graph, values=self.values, nodes=tuple(node for node in self.nodes if node is not None))
 
-    def _opened(self, node: Node) -> None:
+    def _open_node(self, node: Node) -> None:
         """Remember a product whose output is read once, and a reshape of one."""
         here = len(self.nodes) - 1
         out = node.outputs[0]
@@ -108,7 +108,7 @@ class _Fusion:
         is_unbounded = not isinstance(attributes, _Bounding) or attributes.activation == 0
         return is_unbounded and not (before_sum and isinstance(attributes, _Adding) and attributes.has_residual)
 
-    def _taken(self, opened: _Open, product: Node, by: Node) -> None:
+    def _take_over(self, opened: _Open, product: Node, by: Node) -> None:
         """Let the changed product, or the reshape after it, write what `by` would have written; it stays open."""
         out = by.outputs[0]
         last = product
@@ -134,7 +134,7 @@ class _Fusion:
             return False
         low, high = bounds
         bounded = replace(attributes, activation=1, low=low, high=high)
-        self._taken(opened, replace(product, attributes=bounded), node)
+        self._take_over(opened, replace(product, attributes=bounded), node)
         return True
 
     def _bounds(self, node: Node) -> tuple[float, float] | None:
@@ -166,13 +166,13 @@ class _Fusion:
             return False  # another product has this weight too: it would be stored twice
         bias = self.values[product.inputs[2]]
         if is_scale:
-            changed = self._scaled(product, numbers)
+            changed = self._scale(product, numbers)
         elif function == "add" and not bias.name and self.values[second].shape == bias.shape:
             # There was no bias: the parameter is one, and keeps its name.
             changed = replace(product, inputs=(*product.inputs[:2], second, *product.inputs[3:]))
         else:
-            changed = self._shifted(product, -numbers if function == "sub" else numbers)
-        self._taken(opened, changed, node)
+            changed = self._shift(product, -numbers if function == "sub" else numbers)
+        self._take_over(opened, changed, node)
         return True
 
     def _by_channel(self, product: str, other: str, out: str) -> Doubles | None:
@@ -185,7 +185,7 @@ class _Fusion:
             return None
         return np.broadcast_to(value.constant.reshape(-1).astype(np.float64), (shape[-1],)).copy()
 
-    def _scaled(self, product: Node, scale: Doubles) -> Node:
+    def _scale(self, product: Node, scale: Doubles) -> Node:
         weight = self.values[product.inputs[1]].array.astype(np.float64)
         if product.op == "conv_transpose2d":
             groups = product.read(ConvTranspose2dAttributes).groups
@@ -200,7 +200,7 @@ class _Fusion:
         )
         return replace(product, inputs=(product.inputs[0], *keys, *product.inputs[3:]))
 
-    def _shifted(self, product: Node, shift: Doubles) -> Node:
+    def _shift(self, product: Node, shift: Doubles) -> Node:
         bias = self._constant(product.inputs[2], self.values[product.inputs[2]].array + shift)
         return replace(product, inputs=(*product.inputs[:2], bias, *product.inputs[3:]))
 
@@ -237,10 +237,10 @@ class _Fusion:
             raise TypeError("only a product that can add is asked to")
         shape = self.values[product.outputs[0]].shape
         if self.values[other].shape != shape:
-            other = self._reshaped(other, shape, opened.product, node)
+            other = self._reshape(other, shape, opened.product, node)
             opened = self.open[mine] = self._after(opened)
         adding = replace(attributes, has_residual=1)
-        self._taken(opened, replace(product, inputs=(*product.inputs, other), attributes=adding), node)
+        self._take_over(opened, replace(product, inputs=(*product.inputs, other), attributes=adding), node)
         return True
 
     def _takes_sum(self, key: str) -> bool:
@@ -259,7 +259,7 @@ class _Fusion:
         now = _Open(moved, None if opened.reshape is None else moved + 1)
         self.open = {key: now if found == opened else found for key, found in self.open.items()}
 
-    def _reshaped(self, key: str, shape: tuple[int, ...], place: int, node: Node) -> str:
+    def _reshape(self, key: str, shape: tuple[int, ...], place: int, node: Node) -> str:
         """Add a reshape of `key` before the node at `place`; return its key."""
         out = f"{node.outputs[0]}:residual"
         self.values[out] = Value(out, out, DType.F32, shape)

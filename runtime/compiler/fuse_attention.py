@@ -58,7 +58,7 @@ def fuse_attention(graph: Graph) -> Graph:
 def _attention(scene: Scene, node: Node) -> list[Node] | None:
     if node.op != "matmul":
         return None
-    shares = _unshaped(scene, node.inputs[0])
+    shares = _skip_reshapes(scene, node.inputs[0])
     if shares is None or shares.op != "softmax" or shares.read(SoftmaxAttributes).is_log:
         return None
     scores = _scores(scene, shares.inputs[0])
@@ -68,28 +68,28 @@ def _attention(scene: Scene, node: Node) -> list[Node] | None:
     first = scores.product
     query, key = first.inputs
     if not first.read(MatmulAttributes).is_transposed:
-        key = _swapped(scene, nodes, key)
+        key = _swap(scene, nodes, key)
     is_transposed = node.read(MatmulAttributes).is_transposed == 1
-    value = _swapped(scene, nodes, node.inputs[1]) if is_transposed else node.inputs[1]
-    query, query_scale = _unscaled(scene, nodes, query)
-    key, key_scale = _unscaled(scene, nodes, key)
+    value = _swap(scene, nodes, node.inputs[1]) if is_transposed else node.inputs[1]
+    query, query_scale = _remove_scale(scene, nodes, query)
+    key, key_scale = _remove_scale(scene, nodes, key)
     scale = scores.scale * query_scale * key_scale
     if not 0 < abs(scale) < _LARGEST:
         return None
-    placed = _placed(scene, nodes, scores, node, (query, key, value))
+    placed = _place(scene, nodes, scores, node, (query, key, value))
     if placed is None:
         return None
     query, key, value = placed
-    key, value = _ungrouped(scene, nodes, query, key, value)
+    key, value = _ungroup(scene, nodes, query, key, value)
     inputs = [query, key, value]
     if scores.mask is not None:
-        inputs.append(_inverted(scene, nodes, scores.mask) if scores.is_inverted else scores.mask)
+        inputs.append(_invert(scene, nodes, scores.mask) if scores.is_inverted else scores.mask)
     attributes = AttentionAttributes(scale=scale, is_causal=0, masked=scores.masked, empty_is_nan=_EMPTY_IS_NAN)
-    nodes += _made(scene, node, inputs, attributes)
+    nodes += _make_nodes(scene, node, inputs, attributes)
     return nodes
 
 
-def _made(scene: Scene, node: Node, inputs: Sequence[str], attributes: AttentionAttributes) -> list[Node]:
+def _make_nodes(scene: Scene, node: Node, inputs: Sequence[str], attributes: AttentionAttributes) -> list[Node]:
     """Return the `attention`, and a reshape where the second product had another batch."""
     out = node.outputs[0]
     length, width = scene.shape(inputs[0])[-2:]
@@ -117,7 +117,7 @@ def _batch(scene: Scene, inputs: Sequence[str]) -> tuple[int, ...]:
 # -- from the softmax back to the product -----------------------------------------------------------------------------
 
 
-def _unshaped(scene: Scene, key: str) -> Node | None:
+def _skip_reshapes(scene: Scene, key: str) -> Node | None:
     """Return what writes `key`, read once, before a reshape of its batch."""
     node = scene.only(key)
     if node is not None and node.op == "reshape" and _keeps_matrices(scene, node):
@@ -141,11 +141,11 @@ def _scores(scene: Scene, key: str) -> _Scores | None:
         found = _scores(scene, node.inputs[0])
         return found if found is None or found.mask is not None else replace(found, shape=scene.shape(key))
     if node.op == "where":
-        return _filled(scene, node)
-    return _added(scene, node) if scene.is_a(node, "binary", "add") else _scaled(scene, node)
+        return _match_fill(scene, node)
+    return _match_sum(scene, node) if scene.is_a(node, "binary", "add") else _match_scale(scene, node)
 
 
-def _scaled(scene: Scene, node: Node) -> _Scores | None:
+def _match_scale(scene: Scene, node: Node) -> _Scores | None:
     """Return scores times a number; a mask that has been added is not scaled with them."""
     scaled = scene.with_number(node, "mul", "div")
     if scaled is None:
@@ -161,7 +161,7 @@ def _scaled(scene: Scene, node: Node) -> _Scores | None:
     return replace(found, masked=found.masked * factor) if found.masked * factor <= _LARGEST else None
 
 
-def _added(scene: Scene, node: Node) -> _Scores | None:
+def _match_sum(scene: Scene, node: Node) -> _Scores | None:
     """Return scores with a mask that is added."""
     for key, mask in (node.inputs, node.inputs[::-1]):
         if scene.shape(key) != scene.shape(node.outputs[0]):
@@ -172,7 +172,7 @@ def _added(scene: Scene, node: Node) -> _Scores | None:
     return None
 
 
-def _filled(scene: Scene, node: Node) -> _Scores | None:
+def _match_fill(scene: Scene, node: Node) -> _Scores | None:
     """Return scores with a number in the place of some."""
     mask, *branches = node.inputs
     for key, other in (branches, branches[::-1]):
@@ -187,7 +187,7 @@ def _filled(scene: Scene, node: Node) -> _Scores | None:
     return None
 
 
-def _inverted(scene: Scene, nodes: list[Node], mask: str) -> str:
+def _invert(scene: Scene, nodes: list[Node], mask: str) -> str:
     """Return a mask that is true where `mask` is false."""
     writer = scene.writers.get(mask)
     if writer is not None and scene.is_a(writer, "unary", "logical_not"):
@@ -207,7 +207,7 @@ def _inverted(scene: Scene, nodes: list[Node], mask: str) -> str:
 # -- operands ---------------------------------------------------------------------------------------------------------
 
 
-def _swapped(scene: Scene, nodes: list[Node], key: str) -> str:
+def _swap(scene: Scene, nodes: list[Node], key: str) -> str:
     """Return `key` with its last two dimensions swapped; of a copy, what it copied."""
     value, writer = scene.values[key], scene.writers.get(key)
     rank = len(value.shape)
@@ -217,14 +217,14 @@ def _swapped(scene: Scene, nodes: list[Node], key: str) -> str:
         return scene.constant(key, value.constant.transpose(order))
     if writer is not None and writer.op == "strided_copy":
         copy = writer.read(StridedCopyAttributes)
-        return scene.strided(nodes, writer.inputs[0], shape, [copy.strides[axis] for axis in order], copy.offset)
+        return scene.copy_strided(nodes, writer.inputs[0], shape, [copy.strides[axis] for axis in order], copy.offset)
     if writer is not None and writer.op == "reshape" and _keeps_matrices(scene, writer):
-        return scene.reshape(nodes, _swapped(scene, nodes, writer.inputs[0]), shape)
+        return scene.reshape(nodes, _swap(scene, nodes, writer.inputs[0]), shape)
     strides = list(row_major_strides(value.shape))
-    return scene.strided(nodes, key, shape, [strides[axis] for axis in order], 0)
+    return scene.copy_strided(nodes, key, shape, [strides[axis] for axis in order], 0)
 
 
-def _unscaled(scene: Scene, nodes: list[Node], key: str) -> tuple[str, float]:
+def _remove_scale(scene: Scene, nodes: list[Node], key: str) -> tuple[str, float]:
     """Return `key` before it was multiplied by a number, and the number; movements after that are made anew."""
     node = scene.only(key)
     if node is None:
@@ -237,14 +237,14 @@ def _unscaled(scene: Scene, nodes: list[Node], key: str) -> tuple[str, float]:
         return source, number if scene.is_a(node, "binary", "mul") else 1 / number
     if node.op not in {"reshape", "strided_copy"}:
         return key, 1.0
-    source, factor = _unscaled(scene, nodes, node.inputs[0])
+    source, factor = _remove_scale(scene, nodes, node.inputs[0])
     if factor == 1.0:
         return key, 1.0
     moved = scene.new(f"{key}:unscaled", DType.F32, scene.shape(key))
     return scene.add(nodes, replace(node, inputs=(source,), outputs=(moved,))), factor
 
 
-def _placed(
+def _place(
     scene: Scene, nodes: list[Node], scores: _Scores, last: Node, operands: tuple[str, str, str]
 ) -> tuple[str, str, str] | None:
     """Return query, key and value with the batch in which the mask is applied, or None if they have no such form."""
@@ -270,7 +270,7 @@ class _Repeated:
     group: int
 
 
-def _repeated(scene: Scene, key: str) -> _Repeated | None:
+def _match_repeat(scene: Scene, key: str) -> _Repeated | None:
     """Return what `key` [..., heads * group, rows, columns] repeats, or None."""
     merged = scene.writers.get(key)
     copy = scene.writers.get(merged.inputs[0]) if merged is not None and merged.op == "reshape" else None
@@ -288,14 +288,14 @@ def _repeated(scene: Scene, key: str) -> _Repeated | None:
     )
 
 
-def _ungrouped(scene: Scene, nodes: list[Node], query: str, key: str, value: str) -> tuple[str, str]:
+def _ungroup(scene: Scene, nodes: list[Node], query: str, key: str, value: str) -> tuple[str, str]:
     """Return key and value as they were before each of their heads was repeated for a group of queries."""
     heads = {scene.shape(x)[-3:-2] for x in (query, key, value)}
-    repeated = [_repeated(scene, x) for x in (key, value)]
+    repeated = [_match_repeat(scene, x) for x in (key, value)]
     if len(heads) > 1 or len({None if found is None else (found.group, found.shape[-3]) for found in repeated}) > 1:
         return key, value
     key, value = (
-        x if found is None else scene.strided(nodes, found.source, found.shape, found.strides, found.offset)
+        x if found is None else scene.copy_strided(nodes, found.source, found.shape, found.strides, found.offset)
         for x, found in zip((key, value), repeated, strict=True)
     )
     return key, value

@@ -13,7 +13,7 @@ from typing import Final
 
 from alcove.runtime.compiler.costs import DEPTHWISE_ROWS, Separable
 from alcove.runtime.compiler.graph import Graph, Node, Value
-from alcove.runtime.compiler.pack import packed
+from alcove.runtime.compiler.pack import pack_node
 from alcove.runtime.format.attributes import Conv2dAttributes, DepthwiseConv2dAttributes, SeparableConv2dAttributes
 from alcove.runtime.format.spec import DType
 
@@ -63,7 +63,7 @@ def fuse_depthwise_separable(graph: Graph, chosen: Mapping[int, int]) -> Graph:
     """Return the graph with the chosen chains, by place and rows at a time, as separable_conv2d."""
     values = dict(graph.values)
     chains = {place: chain for place, chain in _chains(graph).items() if place in chosen}
-    made = {id(chain.project): _joined(values, chain, chosen[place]) for place, chain in chains.items()}
+    made = {id(chain.project): _join(values, chain, chosen[place]) for place, chain in chains.items()}
     gone = {id(node) for chain in chains.values() for node in (chain.expand, chain.depthwise)}
     nodes = [made.get(id(node), node) for node in graph.nodes if id(node) not in gone]
     return replace(graph, values=values, nodes=tuple(nodes))
@@ -77,7 +77,7 @@ def _chains(graph: Graph) -> dict[int, _Chain]:
     projects = {node.inputs[0]: node for node in graph.nodes if is_pointwise(graph, node)}
     places = count()
     found = {}
-    taken: set[int] = set()
+    used: set[int] = set()
     for node in graph.nodes:
         if node.op != "depthwise_conv2d":
             continue
@@ -86,13 +86,13 @@ def _chains(graph: Graph) -> dict[int, _Chain]:
         if project is None or readers[node.outputs[0]] > 1 or not _fits(graph, node):
             continue
         before = makers.get(node.inputs[0])
-        is_free = before is not None and id(before) not in taken  # a 1x1 convolution belongs to one chain
+        is_free = before is not None and id(before) not in used  # a 1x1 convolution belongs to one chain
         is_expanded = before is not None and is_free and readers[node.inputs[0]] == 1 and is_pointwise(graph, before)
         expand = None
         if is_expanded and before is not None and not before.read(Conv2dAttributes).has_residual:
             expand = before
         found[place] = _Chain(expand, node, project)
-        taken.add(id(project))
+        used.add(id(project))
     return found
 
 
@@ -119,9 +119,9 @@ def _fits(graph: Graph, node: Node) -> bool:
     return is_plain and is_known and channels[0] == channels[1]
 
 
-def _joined(values: dict[str, Value], chain: _Chain, rows: int) -> Node:
+def _join(values: dict[str, Value], chain: _Chain, rows: int) -> Node:
     """Return one node for a chain; its scratch is that of the last convolution, with another size."""
-    parts = [packed(values, node) for node in (chain.expand, chain.depthwise, chain.project) if node is not None]
+    parts = [pack_node(values, node) for node in (chain.expand, chain.depthwise, chain.project) if node is not None]
     project, depthwise = parts[-1], parts[-2]
     has_expand = chain.expand is not None
     scratch = _sizes(values, chain).held_bytes(rows)

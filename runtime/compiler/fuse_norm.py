@@ -42,7 +42,7 @@ def _written_norm(scene: Scene, node: Node) -> tuple[Node, ...] | None:
     if norm is None:
         return None
     sizes = scene.shape(norm.x)[-norm.axis_count :]
-    affine = [_shaped(scene, key, sizes) for key in (norm.weight, norm.bias) if key is not None]
+    affine = [_reshape(scene, key, sizes) for key in (norm.weight, norm.bias) if key is not None]
     mask = (_WEIGHT if norm.weight is not None else 0) | (_BIAS if norm.bias is not None else 0)
     attributes = LayerNormAttributes(
         is_rms=int(norm.is_rms), axis_count=norm.axis_count, mask=mask, eps=norm.eps, activation=0, low=0.0, high=0.0
@@ -82,7 +82,7 @@ def _rank(scene: Scene, norm: _Norm) -> int:
     return len(scene.shape(norm.x))
 
 
-def _shaped(scene: Scene, key: str, sizes: tuple[int, ...]) -> str:
+def _reshape(scene: Scene, key: str, sizes: tuple[int, ...]) -> str:
     value = scene.values[key]
     if value.shape == sizes:
         return key
@@ -110,7 +110,7 @@ def _plain(scene: Scene, node: Node) -> _Norm | None:
         squared, count = mean
         if scene.shape(scale) != (*scene.shape(x)[:-count], *(1 for _ in range(count))):
             continue
-        centred, other = _centred(scene, x, count), _centred(scene, squared, count)
+        centred, other = _match_centered(scene, x, count), _match_centered(scene, squared, count)
         if centred is not None and (x == squared or centred == other):
             return _Norm(centred, is_rms=False, axis_count=count, eps=eps)
         if x == squared:
@@ -120,16 +120,16 @@ def _plain(scene: Scene, node: Node) -> _Norm | None:
 
 def _eps_of_scale(scene: Scene, key: str, *, is_division: bool) -> tuple[str, float] | None:
     """Return m and eps where `key`, which nothing else reads, is rsqrt(m + eps), or sqrt(m + eps) to divide by."""
-    node = _computed(scene, key)
+    node = _find_writer(scene, key)
     if not is_division and node is not None and scene.is_a(node, "unary", "reciprocal"):
-        node, is_division = _computed(scene, node.inputs[0]), True
+        node, is_division = _find_writer(scene, node.inputs[0]), True
     if node is None or not scene.is_a(node, "unary", "sqrt" if is_division else "rsqrt"):
         return None
-    total = _computed(scene, node.inputs[0])
+    total = _find_writer(scene, node.inputs[0])
     return None if total is None else scene.with_number(total, "add")
 
 
-def _computed(scene: Scene, key: str) -> Node | None:
+def _find_writer(scene: Scene, key: str) -> Node | None:
     """Return what writes the numbers of `key`, one a row, before reshapes and products with 1; others read none."""
     node = scene.only(key)
     while node is not None and (node.op == "reshape" or scene.with_number(node, "mul") == (*node.inputs[:1], 1.0)):
@@ -139,7 +139,7 @@ def _computed(scene: Scene, key: str) -> Node | None:
 
 def _mean_square(scene: Scene, key: str) -> tuple[str, int] | None:
     """Return y and over how many of its last dimensions `key` is the mean of its squares, which nothing else reads."""
-    node = _computed(scene, key)
+    node = _find_writer(scene, key)
     if node is None:
         return None
     function = "mean"
@@ -148,8 +148,8 @@ def _mean_square(scene: Scene, key: str) -> tuple[str, int] | None:
         function, count = "sum", _count(scene, node.inputs[1])
         if count is None:
             return None
-        node = _computed(scene, node.inputs[0])
-    folded = None if node is None else _folded(scene, node, function)
+        node = _find_writer(scene, node.inputs[0])
+    folded = None if node is None else _match_fold(scene, node, function)
     squares = None if folded is None else scene.only(folded[0])
     if folded is None or squares is None:
         return None
@@ -179,7 +179,7 @@ def _count(scene: Scene, key: str) -> int | None:
     return index.read(LinearIndexAttributes).bounds[0] if at is not None and at.tolist() == -1 else None
 
 
-def _folded(scene: Scene, node: Node, function: str) -> tuple[str, int] | None:
+def _match_fold(scene: Scene, node: Node, function: str) -> tuple[str, int] | None:
     """Return what a fold over the last dimensions reads, and how many they are."""
     attributes = node.attributes
     if not isinstance(attributes, ReduceAttributes) or attributes.function != FOLDS[function]:
@@ -188,7 +188,7 @@ def _folded(scene: Scene, node: Node, function: str) -> tuple[str, int] | None:
     return (node.inputs[0], attributes.axis_count) if is_last else None
 
 
-def _centred(scene: Scene, key: str, count: int) -> str | None:
+def _match_centered(scene: Scene, key: str, count: int) -> str | None:
     """Return y where `key` is y - mean(y) over the last `count` dimensions."""
     node = scene.writers.get(key)
     if node is None or not scene.is_a(node, "binary", "sub"):

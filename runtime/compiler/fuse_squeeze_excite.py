@@ -12,7 +12,7 @@ from alcove.runtime import _native
 from alcove.runtime.compiler.builder import has_function
 from alcove.runtime.compiler.fuse_depthwise_separable import is_pointwise
 from alcove.runtime.compiler.graph import Graph, Node, Value
-from alcove.runtime.compiler.pack import packed
+from alcove.runtime.compiler.pack import pack_node
 from alcove.runtime.compiler.quantize.quantizable_ops import layer_attributes
 from alcove.runtime.compiler.rules.reduction import FOLDS
 from alcove.runtime.format.attributes import (
@@ -122,16 +122,16 @@ def fuse_squeeze_excite(graph: Graph) -> Graph:
     search = _Search(graph)
     units = [unit for node in graph.nodes if is_pointwise(graph, node) and (unit := search.unit(node)) is not None]
     values = dict(graph.values)
-    made = {id(unit.project): _joined(values, unit) for unit in units}
+    made = {id(unit.project): _join(values, unit) for unit in units}
     gone = {id(node) for unit in units for node in unit.between}
     nodes = [made.get(id(node), node) for node in graph.nodes if id(node) not in gone]
     return replace(graph, values=values, nodes=tuple(nodes))
 
 
-def _joined(values: dict[str, Value], unit: _Unit) -> Node:
+def _join(values: dict[str, Value], unit: _Unit) -> Node:
     """Return one node for a unit; its scratch is that of the last convolution, with another size."""
     squeeze, excite, project = (
-        packed(values, node) for node in (unit.squeeze.product, unit.excite.product, unit.project)
+        pack_node(values, node) for node in (unit.squeeze.product, unit.excite.product, unit.project)
     )
     channels, squeezed = values[unit.image].shape[3], values[unit.squeeze.product.outputs[0]].shape[-1]
     scratch = _native.scratch_bytes("squeeze_excite_conv2d", channels=channels, squeezed=squeezed)

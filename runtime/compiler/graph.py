@@ -178,16 +178,16 @@ def as_f32(array: Array) -> NDArray[np.float32]:
 
 def render(graph: Graph) -> str:
     """Return the graph as text, one line a port and a node; the same graph gives the same text."""
-    lines = [f"input  {port.name}: {_typed(graph.values[port.value])}" for port in graph.inputs]
+    lines = [f"input  {port.name}: {_render_type(graph.values[port.value])}" for port in graph.inputs]
     for node in graph.nodes:
-        outputs = ", ".join(_typed(graph.values[key]) for key in node.outputs)
+        outputs = ", ".join(_render_type(graph.values[key]) for key in node.outputs)
         inputs = ", ".join(_operand(graph.values[key]) for key in node.inputs)
         attributes = "".join(f", {value}" for value in node.attributes.numbers())
         note = f"   # {node.origin.source}" if node.origin.source else ""
         lines.append(f"{outputs} = {node.op}({inputs}{attributes}){note}")
     for state in graph.states:
         update = graph.values[state.update].name
-        lines += [f"state  {state.name}: {_typed(graph.values[state.value])} becomes %{update}"]
+        lines += [f"state  {state.name}: {_render_type(graph.values[state.value])} becomes %{update}"]
     for port in graph.outputs:
         labels = f", {len(port.labels)} labels" if port.labels else ""
         value = f"%{graph.values[port.value].name}" if port.value in graph.values else "nothing"
@@ -196,7 +196,7 @@ def render(graph: Graph) -> str:
     return "\n".join(lines)
 
 
-def _typed(value: Value) -> str:
+def _render_type(value: Value) -> str:
     shape = ", ".join(str(size) for size in value.shape)
     bound = "≤" if value.is_ragged else ""
     return f"%{value.name}: {value.dtype.name.lower()}[{bound}{shape}]"
@@ -206,4 +206,4 @@ def _operand(value: Value) -> str:
     if value.constant is None:
         return f"%{value.name}"
     layout = "" if value.layout is Layout.ROW_MAJOR else f" {value.layout.name.lower()}"
-    return f"{_typed(value)[1:]}{layout}"
+    return f"{_render_type(value)[1:]}{layout}"

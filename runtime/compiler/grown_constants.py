@@ -29,7 +29,7 @@ class GrownConstants:
     def __init__(self, captured: Captured) -> None:
         """Find them."""
         self._captured = captured
-        self._stored = _stored(captured)
+        self._stored = _list_stored(captured)
         self._kept: dict[fx.Node, Any] = {}  # and what follows from these alone
         self._symbols = [symbol.expression for symbol in captured.symbols]
         constant: set[fx.Node] = set(self._stored)
@@ -71,7 +71,10 @@ class GrownConstants:
     def _distinct(self, rows: Rows) -> list[int]:
         """Return the first of the rows that are alike in all symbols that the constants follow from."""
         free = {
-            symbol for part in self._followed() for size in _numbers_of(part) for symbol in size.node.expr.free_symbols
+            symbol
+            for part in self._list_size_nodes()
+            for size in _numbers_of(part)
+            for symbol in size.node.expr.free_symbols
         }
         columns = [place for place, symbol in enumerate(self._symbols) if symbol in free]
         if not columns:
@@ -79,7 +82,7 @@ class GrownConstants:
         _, first = np.unique(rows[:, columns], axis=0, return_index=True)
         return sorted(first.tolist())
 
-    def _followed(self) -> list[fx.Node]:
+    def _list_size_nodes(self) -> list[fx.Node]:
         """Return the nodes whose sizes the constants follow from."""
         return list(dict.fromkeys(part for node in self._varying for part in (node, *node.all_input_nodes)))
 
@@ -91,12 +94,12 @@ class GrownConstants:
             for node in self._fixed:
                 if node not in self._kept:
                     with torch.no_grad():
-                        self._kept[node] = _computed(node, self._kept, {}, 0)
+                        self._kept[node] = _compute(node, self._kept, {}, 0)
         for index in range(len(rows)):
             known = dict(self._kept)
             with torch.no_grad():
                 for node in self._varying:
-                    known[node] = _computed(node, known, numbers, index)
+                    known[node] = _compute(node, known, numbers, index)
             yield {node: known[node] for node in self._varying}
 
     def _numbers(self, rows: Rows) -> dict[Any, Sequence[float]]:
@@ -108,7 +111,7 @@ class GrownConstants:
             if symbol not in columns
         }
         found: dict[Any, Sequence[float]] = {}
-        for size in (size for part in self._followed() for size in _numbers_of(part)):
+        for size in (size for part in self._list_size_nodes() for size in _numbers_of(part)):
             expression = size.node.expr
             if expression in found:
                 continue
@@ -121,7 +124,7 @@ class GrownConstants:
         return [float(expression.subs(dict(zip(symbols, row, strict=True)))) for row in rows.tolist()]
 
 
-def _stored(captured: Captured) -> dict[fx.Node, Any]:
+def _list_stored(captured: Captured) -> dict[fx.Node, Any]:
     """Return the parameters and the buffers that the module does not change, by their node."""
     program = captured.program
     changed = set(program.graph_signature.buffers_to_mutate.values())
@@ -167,7 +170,7 @@ def _is_varying(node: fx.Node) -> bool:
     return bool(_numbers_of(node))
 
 
-def _computed(node: fx.Node, known: dict[fx.Node, Any], numbers: dict[Any, Sequence[float]], index: int) -> Any:
+def _compute(node: fx.Node, known: dict[fx.Node, Any], numbers: dict[Any, Sequence[float]], index: int) -> Any:
     """Return what a node gives, from what is known of its arguments."""
 
     def number(size: Any) -> Any:

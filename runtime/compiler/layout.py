@@ -4,7 +4,7 @@ Rules of images permute to channels-last before their operator and back after it
 the operators that follow, as long as those can work on the other order, until it meets its inverse and both are gone.
 What is left permutes where an operator insists, at inputs and at outputs.
 
-A value that a permute would make is only *seen* at first: as an order of another value, its base.  An operator with a
+A value that a permute would make is only a *view* at first: an order of another value, its base.  An operator with a
 way here works on the bases and hands an order on; for any other the permute is made, once.
 """
 
@@ -26,7 +26,7 @@ from alcove.runtime.compiler.permutations import (
     keeps_elements,
     order_of_ones,
     order_of_strides,
-    reshaped,
+    reshape_view,
     steps_of_strides,
 )
 from alcove.runtime.compiler.weights import COMPUTED
@@ -54,9 +54,9 @@ class _Layout:
         self.graph = graph
         self.values: dict[str, Value] = dict(graph.values)
         self.nodes: list[Node] = []
-        self.seen: dict[str, tuple[str, Permutation, Origin]] = {}  # view -> its base, its order, who asked for it
-        self.views: dict[tuple[str, Permutation], str] = {}  # the first view of a base by an order
-        self.made: set[str] = set()  # views that are values by now
+        self.views: dict[str, tuple[str, Permutation, Origin]] = {}  # view -> its base, its order, who asked for it
+        self.view_of: dict[tuple[str, Permutation], str] = {}  # the first view of a base by an order
+        self.materialized: set[str] = set()  # views that are values by now
         self.arranged: dict[tuple[str, Permutation], str] = {}  # (value, order) -> base with that order
         self.copied: dict[str, tuple[str, Copy]] = {}  # result of a strided copy -> what it reads
 
@@ -66,7 +66,7 @@ class _Layout:
             if way is None or not way(self, node):
                 self.keep(node)
         for key in [port.value for port in self.graph.outputs] + [state.update for state in self.graph.states]:
-            self.make(key)
+            self.materialize(key)
         return replace(self.graph, values=self.values, nodes=tuple(self.nodes))
 
     # -- views ----------------------------------------------------------------------------------------------------
@@ -74,34 +74,34 @@ class _Layout:
     def shape(self, key: str) -> tuple[int, ...]:
         return self.values[key].shape
 
-    def see(self, key: str, base: str, order: Permutation, origin: Origin) -> None:
+    def add_view(self, key: str, base: str, order: Permutation, origin: Origin) -> None:
         """Let `key` be a view."""
-        self.seen[key] = (base, order, origin)
-        self.views.setdefault((base, order), key)
+        self.views[key] = (base, order, origin)
+        self.view_of.setdefault((base, order), key)
 
     def order(self, key: str) -> Permutation | None:
         """Return the order of a view, or None."""
-        return self.seen[key][1] if key in self.seen else None
+        return self.views[key][1] if key in self.views else None
 
-    def make(self, key: str) -> str:
+    def materialize(self, key: str) -> str:
         """Make a view a value, for an operator that insists; return its key."""
-        if key not in self.seen or key in self.made:
+        if key not in self.views or key in self.materialized:
             return key
-        self.made.add(key)
-        base, order, origin = self.seen[key]
+        self.materialized.add(key)
+        base, order, origin = self.views[key]
         self._permute(base, order, key, origin)
         return key
 
     def keep(self, node: Node) -> None:
         """Add a node that insists on the order of its inputs."""
         for key in node.inputs:
-            self.make(key)
+            self.materialize(key)
         self.nodes.append(node)
 
     def base(self, key: str, order: Permutation) -> str:
         """Return a value whose view by `order` is `key`."""
-        if key in self.seen and self.seen[key][1] == order:
-            return self.seen[key][0]
+        if key in self.views and self.views[key][1] == order:
+            return self.views[key][0]
         if (key, order) in self.arranged:
             return self.arranged[key, order]
         back = inverse(order)
@@ -112,10 +112,10 @@ class _Layout:
             array = value.constant.transpose(back).copy()
             self.values[moved] = replace(self.values[moved], name=computed, constant=array)
         else:
-            source, own, origin = self.seen.get(key, (key, tuple(range(len(order))), Origin("layout")))
+            source, own, origin = self.views.get(key, (key, tuple(range(len(order))), Origin("layout")))
             own = compose(own, back)
-            if (source, own) in self.views:
-                return self.make(self.views[source, own])
+            if (source, own) in self.view_of:
+                return self.materialize(self.view_of[source, own])
             moved = self.new(key, value, apply(back, value.shape))
             self._permute(source, own, moved, origin)
         self.arranged[key, order] = moved
@@ -123,11 +123,11 @@ class _Layout:
 
     def cost(self, key: str, order: Permutation) -> int:
         """Return how many elements `base` would have to move."""
-        if key in self.seen:
-            base, own, _ = self.seen[key]
+        if key in self.views:
+            base, own, _ = self.views[key]
             return 0 if keeps_elements(compose(own, inverse(order)), self.shape(base)) else math.prod(self.shape(key))
         is_free = self.values[key].constant is not None or keeps_elements(inverse(order), self.shape(key))
-        is_there = (key, order) in self.arranged or (key, inverse(order)) in self.views
+        is_there = (key, order) in self.arranged or (key, inverse(order)) in self.view_of
         return 0 if is_free or is_there else math.prod(self.shape(key))
 
     def new(self, key: str, like: Value, shape: Sequence[int]) -> str:
@@ -138,17 +138,15 @@ class _Layout:
         self.values[name] = replace(like, key=name, name=name, shape=tuple(shape), constant=None)
         return name
 
-    def hand_on(
-        self, node: Node, inputs: Sequence[str], order: Permutation, attributes: Attributes | None = None
-    ) -> bool:
-        """Add `node` working on bases; what it gives is seen by `order`."""
+    def sink(self, node: Node, inputs: Sequence[str], order: Permutation, attributes: Attributes | None = None) -> bool:
+        """Add `node` working on bases; its result has a view by `order`."""
         attributes = node.attributes if attributes is None else attributes
         view = node.outputs[0]
         base = view
         if not is_identity(order):
             value = self.values[view]
             base = self.new(view, value, apply(inverse(order), value.shape))
-            self.see(view, base, order, node.origin)
+            self.add_view(view, base, order, node.origin)
         self.nodes.append(replace(node, inputs=tuple(inputs), outputs=(base, *node.outputs[1:]), attributes=attributes))
         return True
 
@@ -189,29 +187,31 @@ Way = Callable[[_Layout, Node], bool]
 
 def _elementwise(walk: _Layout, node: Node) -> bool:
     order = walk.order(node.inputs[0])
-    return order is not None and walk.hand_on(node, [walk.base(node.inputs[0], order)], order)
+    return order is not None and walk.sink(node, [walk.base(node.inputs[0], order)], order)
 
 
-def _chosen(walk: _Layout, keys: Sequence[str], rank: int) -> Permutation | None:
+def _choose_order(walk: _Layout, keys: Sequence[str], rank: int) -> Permutation | None:
     """Return the order in which operands of one node are best joined, None for their own."""
     found = {order: None for key in keys if len(walk.shape(key)) == rank and (order := walk.order(key)) is not None}
     if not found:
         return None
     best = min(found, key=lambda order: sum(walk.cost(key, order) for key in keys if len(walk.shape(key)) == rank))
     sinking = sum(walk.cost(key, best) for key in keys if len(walk.shape(key)) == rank)
-    staying = sum(math.prod(walk.shape(key)) for key in keys if walk.order(key) is not None and key not in walk.made)
+    staying = sum(
+        math.prod(walk.shape(key)) for key in keys if walk.order(key) is not None and key not in walk.materialized
+    )
     return best if sinking <= staying else None
 
 
 def _broadcast(walk: _Layout, node: Node) -> bool:
     rank = len(walk.shape(node.outputs[0]))
-    order = _chosen(walk, node.inputs, rank)
+    order = _choose_order(walk, node.inputs, rank)
     if order is None:
         return False
-    return walk.hand_on(node, [walk.base(_widened(walk, key, rank), order) for key in node.inputs], order)
+    return walk.sink(node, [walk.base(_widen(walk, key, rank), order) for key in node.inputs], order)
 
 
-def _widened(walk: _Layout, key: str, rank: int) -> str:
+def _widen(walk: _Layout, key: str, rank: int) -> str:
     """Return operand `key` with ones before its shape, so that it has `rank`."""
     value = walk.values[key]
     missing = rank - len(value.shape)
@@ -222,16 +222,16 @@ def _widened(walk: _Layout, key: str, rank: int) -> str:
     if value.constant is not None:
         walk.values[wide] = replace(walk.values[wide], name=value.name, constant=value.constant.reshape(shape))
     else:
-        walk.reshape(walk.make(key), wide, Origin("layout"))
+        walk.reshape(walk.materialize(key), wide, Origin("layout"))
     return wide
 
 
 def _concat(walk: _Layout, node: Node) -> bool:
-    order = _chosen(walk, node.inputs, len(walk.shape(node.outputs[0])))
+    order = _choose_order(walk, node.inputs, len(walk.shape(node.outputs[0])))
     if order is None:
         return False
     attributes = ConcatAttributes(axis=order[node.read(ConcatAttributes).axis])
-    return walk.hand_on(node, [walk.base(key, order) for key in node.inputs], order, attributes)
+    return walk.sink(node, [walk.base(key, order) for key in node.inputs], order, attributes)
 
 
 def _pad(walk: _Layout, node: Node) -> bool:
@@ -241,7 +241,7 @@ def _pad(walk: _Layout, node: Node) -> bool:
     given = node.read(PadAttributes)
     back = inverse(order)
     attributes = replace(given, before=apply(back, given.before), after=apply(back, given.after))
-    return walk.hand_on(node, [walk.base(node.inputs[0], order)], order, attributes)
+    return walk.sink(node, [walk.base(node.inputs[0], order)], order, attributes)
 
 
 def _reduce(walk: _Layout, node: Node) -> bool:
@@ -254,7 +254,7 @@ def _reduce(walk: _Layout, node: Node) -> bool:
         return False
     kept = [axis for axis in range(len(order)) if axis not in axes]
     left = tuple(kept.index(axis) for axis in order if axis not in axes)
-    return walk.hand_on(node, [walk.base(node.inputs[0], order)], left, replace(given, first_axis=axes[0]))
+    return walk.sink(node, [walk.base(node.inputs[0], order)], left, replace(given, first_axis=axes[0]))
 
 
 def _last_axes(count: Callable[[Node], int]) -> Way:
@@ -267,23 +267,23 @@ def _last_axes(count: Callable[[Node], int]) -> Way:
         rank, last = len(order), count(node)
         if order[rank - last :] != tuple(range(rank - last, rank)):
             return False
-        rest = [walk.make(key) for key in node.inputs[1:]]
-        return walk.hand_on(node, [walk.base(node.inputs[0], order), *rest], order)
+        rest = [walk.materialize(key) for key in node.inputs[1:]]
+        return walk.sink(node, [walk.base(node.inputs[0], order), *rest], order)
 
     return way
 
 
 def _reshape(walk: _Layout, node: Node) -> bool:
     key, view = node.inputs[0], node.outputs[0]
-    if key not in walk.seen:
+    if key not in walk.views:
         moved_ones = order_of_ones(walk.shape(key), walk.shape(view))
         if moved_ones is None or walk.values[key].constant is not None:
             walk.reshape(key, view, node.origin)
             return True
-        walk.see(view, key, moved_ones, node.origin)
+        walk.add_view(view, key, moved_ones, node.origin)
         return True
-    base, order, _ = walk.seen[key]
-    found = reshaped(order, walk.shape(base), walk.shape(view))
+    base, order, _ = walk.views[key]
+    found = reshape_view(order, walk.shape(base), walk.shape(view))
     if found is None:
         return False
     left, shape = found
@@ -294,7 +294,7 @@ def _reshape(walk: _Layout, node: Node) -> bool:
     if shape != walk.shape(base):
         moved = walk.new(view, walk.values[view], shape)
         walk.reshape(base, moved, node.origin)
-    walk.see(view, moved, left, node.origin)
+    walk.add_view(view, moved, left, node.origin)
     return True
 
 
@@ -306,18 +306,18 @@ def _strided_copy(walk: _Layout, node: Node) -> bool:
     shape, out = walk.shape(key), walk.shape(view)
     order = order_of_strides(shape, out, offset, strides)
     if order is not None:
-        base, own, _ = walk.seen.get(key, (key, tuple(range(len(shape))), node.origin))
+        base, own, _ = walk.views.get(key, (key, tuple(range(len(shape))), node.origin))
         both = compose(own, order)
         if is_identity(both):
             walk.reshape(base, view, node.origin)
         else:
-            walk.see(view, base, both, node.origin)
+            walk.add_view(view, base, both, node.origin)
         return True
     copy = Copy(offset, tuple(strides[: len(out)]))
     own_order = walk.order(key)
     steps = steps_of_strides(shape, out, offset, strides)
     if own_order is None or steps is None:
-        return _copied(walk, node, copy)
+        return _sink_copy(walk, node, copy)
     base = walk.base(key, own_order)
     back = inverse(own_order)
     sizes = row_major_strides(walk.shape(base))
@@ -326,21 +326,21 @@ def _strided_copy(walk: _Layout, node: Node) -> bool:
     start = sum(int(first) * size for first, size in zip(starts, sizes, strict=True))
     sliced = walk.new(view, walk.values[view], apply(back, out))
     walk.copy(base, Copy(start, moved), sliced, node.origin)
-    walk.see(view, sliced, own_order, node.origin)
+    walk.add_view(view, sliced, own_order, node.origin)
     return True
 
 
-def _copied(walk: _Layout, node: Node, copy: Copy) -> bool:
+def _sink_copy(walk: _Layout, node: Node, copy: Copy) -> bool:
     """Copy a value, or what a view sees."""
     key, view = node.inputs[0], node.outputs[0]
-    if key in walk.seen:
-        base, order, _ = walk.seen[key]
-        seen = Copy(0, apply(order, row_major_strides(walk.shape(base))))
-        both = seen.then(walk.shape(key), walk.shape(view), copy)
+    if key in walk.views:
+        base, order, _ = walk.views[key]
+        views = Copy(0, apply(order, row_major_strides(walk.shape(base))))
+        both = views.then(walk.shape(key), walk.shape(view), copy)
         if both is not None and math.prod(walk.shape(view)) <= math.prod(walk.shape(key)):
             walk.copy(base, both, view, node.origin)
             return True
-    walk.copy(walk.make(key), copy, view, node.origin)
+    walk.copy(walk.materialize(key), copy, view, node.origin)
     return True
 
 

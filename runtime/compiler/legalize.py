@@ -9,7 +9,7 @@ from typing import Final
 from alcove.runtime import _native
 from alcove.runtime.compiler.builder import FOLLOWER
 from alcove.runtime.compiler.graph import Graph, Node, Port, Value
-from alcove.runtime.compiler.pack import PACKERS, packed_name
+from alcove.runtime.compiler.pack import PACKERS, joined_name
 from alcove.runtime.compiler.rules import TEXT_ONLY
 from alcove.runtime.compiler.suggestions import suggest_form
 from alcove.runtime.errors import ExportError, Finding
@@ -97,7 +97,7 @@ def _refused_constants(node: Node, values: list[Value]) -> str:
     constants = [value for value in values if value.constant is not None]
     names = [value.name for value in constants]
     if node.op in PACKERS and len(constants) > 1:
-        names.append(packed_name(constants[0], constants[1]))
+        names.append(joined_name(constants[0], constants[1]))
     if any(len(name.encode()) > MAX_NAME_BYTES for name in names):
         return f"the names of its parameters are longer than {MAX_NAME_BYTES} bytes; nest modules less deeply"
     empty = next((value for value in values if 0 in value.shape), None)

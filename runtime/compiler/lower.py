@@ -17,7 +17,7 @@ from alcove.runtime.compiler.rules import DTYPES, RULES, Call, Refused, Result
 from alcove.runtime.compiler.rules.complex_numbers import COMPLEX_RULES, Pair, pair_of
 from alcove.runtime.compiler.source import source_of_stack
 from alcove.runtime.compiler.suggestions import is_listed
-from alcove.runtime.compiler.symint_lowering import Origins, SizedBuilder, computed
+from alcove.runtime.compiler.symint_lowering import Origins, SizedBuilder, with_origins
 from alcove.runtime.compiler.weights import COMPUTED, toggle_transposed
 from alcove.runtime.format.spec import DType
 from alcove.runtime.ops import LabelledTopK
@@ -120,16 +120,16 @@ class _Lowering:
             refusal = _input_refusal(fake)
             try:
                 shape = self._shape(fake)
-            except Refused as refused:
-                shape, refusal = (1,), str(refused)
+            except Refused as add_refused:
+                shape, refusal = (1,), str(add_refused)
             value = Value(node.name, node.name, DTYPES.get(fake.dtype, DType.F32), shape)
         self.results[node] = (self.builder.add(value),)
         self.inputs.append(Port(node.name, value.key, refusal=refusal))
 
     def _parameter(self, node: fx.Node, target: str) -> None:
-        self._constant(node, target, self._stored(target))
+        self._constant(node, target, self._read_tensor(target))
 
-    def _stored(self, target: str) -> Tensor:
+    def _read_tensor(self, target: str) -> Tensor:
         program = self.captured.program
         tensor = program.state_dict.get(target)
         if tensor is None:
@@ -140,7 +140,7 @@ class _Lowering:
 
     def _state(self, node: fx.Node, target: str) -> None:
         """Add a buffer that the module changes: the nodes read what a session keeps."""
-        tensor = self._stored(target)
+        tensor = self._read_tensor(target)
         start = self._as_value(tensor, target)
         value = self.builder.add(Value(node.name + ":state", target + ":state", start.dtype, start.shape))
         self.results[node] = (value,)
@@ -161,8 +161,8 @@ class _Lowering:
         try:
             if not (self._fold(node) or self._nothing(node, fakes) or self._complex(node, fakes)):
                 self._apply_rule(node, fakes)
-        except Refused as refused:
-            self._opaque(node, str(refused))
+        except Refused as add_refused:
+            self._opaque(node, str(add_refused))
 
     def _apply_rule(self, node: fx.Node, fakes: list[Tensor]) -> None:
         rule = RULES.get(str(node.target))
@@ -217,7 +217,7 @@ class _Lowering:
             return False
         if self.computes_sizes and any(isinstance(part, torch.SymInt | torch.SymFloat) for part in _sizes(node)):
             return False
-        args, kwargs = fx.node.map_arg((node.args, node.kwargs), self._known)
+        args, kwargs = fx.node.map_arg((node.args, node.kwargs), self._resolve)
         with torch.no_grad():
             result = target(*args, **kwargs)
             if str(target).startswith(UNWRITTEN):
@@ -240,7 +240,7 @@ class _Lowering:
             self._constants(node, parts)
         return True
 
-    def _known(self, node: fx.Node) -> Any:
+    def _resolve(self, node: fx.Node) -> Any:
         """Return a constant's elements, a size, or for what a factory imitates any tensor of its shape and type."""
         fake = node.meta["val"]
         if not isinstance(fake, Tensor):
@@ -285,10 +285,10 @@ class _Lowering:
         for fake in _tensors(node):
             try:
                 shape = self._shape(fake)
-            except Refused as refused:
+            except Refused as add_refused:
                 shape = (1,)
                 if not is_listed(str(node.target)):
-                    refusal = refusal or str(refused)
+                    refusal = refusal or str(add_refused)
             outputs.append((DTYPES.get(fake.dtype, DType.F32), shape))
         if any(self._is_ragged(fake) for fake in _tensors(node)):
             self.unsized.add(node)
@@ -296,7 +296,7 @@ class _Lowering:
         numbers = tuple(
             argument for argument in (*node.args, *node.kwargs.values()) if isinstance(argument, int | float)
         )
-        self.results[node] = self.builder.refused(str(node.target), inputs, outputs, numbers, refusal)
+        self.results[node] = self.builder.add_refused(str(node.target), inputs, outputs, numbers, refusal)
 
     def _follow(self, node: fx.Node, fakes: list[Tensor]) -> None:
         """Keep a node for the sake of the refused one whose results it takes."""
@@ -436,12 +436,12 @@ class _Lowering:
         if not isinstance(fake, Tensor):
             number = self._number(fake)
             if self.computes_sizes and isinstance(fake, torch.SymInt | torch.SymFloat):
-                return computed(fake, number, Origins(fake.node.expr, self.captured.symbols, self.sizes))
+                return with_origins(fake, number, Origins(fake.node.expr, self.captured.symbols, self.sizes))
             return number
         if node in self.pairs:
             return self.pairs[node][0]
         (value,) = self.results[node]
-        return self.builder.kept(value) if self.keeps else value
+        return self.builder.hide_constant(value) if self.keeps else value
 
     def _shape(self, fake: Tensor) -> tuple[int, ...]:
         return tuple(int(self._number(size, is_shape=True)) for size in fake.shape)

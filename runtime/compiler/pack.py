@@ -12,7 +12,7 @@ from typing import Final
 from alcove.runtime.compiler.dead_code_elimination import remove_unused
 from alcove.runtime.compiler.graph import Graph, Node, Value
 from alcove.runtime.compiler.panels import panels
-from alcove.runtime.compiler.weights import COMPUTED, JOIN, joined
+from alcove.runtime.compiler.weights import COMPUTED, JOIN, join_names
 from alcove.runtime.format.spec import DType, Layout
 
 Packer = Callable[[Value, Value, Node], Value]
@@ -43,7 +43,7 @@ def packer(*ops: str, reads_attributes: bool = False) -> Callable[[Packer], Pack
 def pack(graph: Graph) -> Graph:
     """Return the graph with every product reading packed constants."""
     values = dict(graph.values)
-    nodes = tuple(packed(values, node) if _has_constants(graph, node) else node for node in graph.nodes)
+    nodes = tuple(pack_node(values, node) if _has_constants(graph, node) else node for node in graph.nodes)
     return remove_unused(replace(graph, values=values, nodes=nodes))
 
 
@@ -52,23 +52,23 @@ def _has_constants(graph: Graph, node: Node) -> bool:
     return node.op in PACKERS and graph.values[node.inputs[1]].constant is not None
 
 
-def packed(values: dict[str, Value], node: Node) -> Node:
+def pack_node(values: dict[str, Value], node: Node) -> Node:
     """Return a product, of a constant weight and bias, reading them as one constant, which is added to `values`."""
     x, weight_key, bias_key, *rest = node.inputs
     weight, bias = values[weight_key], values[bias_key]
     key = f"{weight_key}{JOIN}{bias_key}:{node.op}{node.attributes.numbers() if node.op in _READS_ATTRIBUTES else ''}"
     if key not in values:
         made = PACKERS[node.op](weight, bias, node)
-        values[key] = replace(made, key=key, name=packed_name(weight, bias) + made.name)
+        values[key] = replace(made, key=key, name=joined_name(weight, bias) + made.name)
     return replace(node, inputs=(x, key, *rest))
 
 
-def packed_name(weight: Value, bias: Value) -> str:
+def joined_name(weight: Value, bias: Value) -> str:
     """Return the name of a weight packed with its bias: both names, for `load_state`, if both are parameters."""
     if bias.name.startswith(COMPUTED) or weight.name.startswith(COMPUTED):
         computed = weight.name if weight.name.startswith(COMPUTED) else f"{COMPUTED}bias"
         return computed if weight.name.startswith(COMPUTED) else weight.name + JOIN + computed
-    return joined(weight.name, bias.name) if bias.name else weight.name
+    return join_names(weight.name, bias.name) if bias.name else weight.name
 
 
 @packer("linear")

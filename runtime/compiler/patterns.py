@@ -95,7 +95,9 @@ class Scene:
         made = self.new(f"{key}:shaped", value.dtype, shape)
         return self.add(nodes, Node("reshape", (key,), (made,), NONE, self.origin(key)))
 
-    def strided(self, nodes: list[Node], key: str, shape: Sequence[int], strides: Sequence[int], offset: int) -> str:
+    def copy_strided(
+        self, nodes: list[Node], key: str, shape: Sequence[int], strides: Sequence[int], offset: int
+    ) -> str:
         """Return a strided copy of `key`, or a reshape where the elements stay in their order."""
         sizes = tuple(shape)
         own = row_major_strides(sizes)

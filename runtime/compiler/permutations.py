@@ -138,7 +138,7 @@ class Copy:
         return Copy(offset, tuple(strides))
 
 
-def reshaped(
+def reshape_view(
     order: Permutation, shape: Sequence[int], out: Sequence[int]
 ) -> tuple[Permutation, tuple[int, ...]] | None:
     """Return the order and the base's shape after the view is reshaped to `out`, without moving an element.

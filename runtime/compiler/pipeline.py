@@ -26,7 +26,7 @@ from alcove.runtime.errors import ExportError
 from alcove.runtime.program import Program
 from torch import nn
 
-Seen = Callable[[str, Graph], Graph]
+Record = Callable[[str, Graph], Graph]
 
 
 def export(
@@ -76,32 +76,32 @@ def export(
         raise ValueError(f"growth_bytes must be 0 or more, not {growth_bytes}")
     passes: list[tuple[str, str]] = []
 
-    def seen(name: str, graph: Graph) -> Graph:
+    def record(name: str, graph: Graph) -> Graph:
         passes.append((name, render(graph)))
         return graph
 
     captured = capture(module, args, dynamic_shapes)
     passes.append(("capture", str(captured.program.graph)))
 
-    def program_of(*, computes_sizes: bool) -> Program:
-        def fused_at(sizes: Mapping[str, int], seen: Seen = _unseen) -> Graph:
-            graph = seen("lower", lower(captured, sizes, computes_sizes=computes_sizes))
-            graph = seen("eliminate_dead_code", eliminate_dead_code(graph))
+    def compile_program(*, computes_sizes: bool) -> Program:
+        def fused_at(sizes: Mapping[str, int], record: Record = _ignore) -> Graph:
+            graph = record("lower", lower(captured, sizes, computes_sizes=computes_sizes))
+            graph = record("eliminate_dead_code", eliminate_dead_code(graph))
             graph = legalize(graph)
-            graph = seen("layout", layout(graph))
-            return seen("fuse", fuse(graph))
+            graph = record("layout", layout(graph))
+            return record("fuse", fuse(graph))
 
         quantizer = Quantizer(options)
         if options is not None and calibration is not None:
             largest = fused_at(captured.largest())
-            quantizer = Quantizer.calibrated(options, largest, calibration, Budget(max_drop, metric))
+            quantizer = Quantizer.calibrate(options, largest, calibration, Budget(max_drop, metric))
 
-        def gated_at(sizes: Mapping[str, int], seen: Seen = _unseen) -> Graph:
-            return seen(
-                "fuse_gated_activations", fuse_gated_activations(seen("quantize", quantizer(fused_at(sizes, seen))))
+        def gated_at(sizes: Mapping[str, int], record: Record = _ignore) -> Graph:
+            return record(
+                "fuse_gated_activations", fuse_gated_activations(record("quantize", quantizer(fused_at(sizes, record))))
             )
 
-        largest_graph = gated_at(captured.largest(), seen)
+        largest_graph = gated_at(captured.largest(), record)
         # Chosen once, so that a program has the same operators at all sizes.
         in_form = choose_winograd(largest_graph, growth_bytes)
         by_rows = choose_separable(largest_graph)
@@ -109,30 +109,30 @@ def export(
         def compile_at(sizes: Mapping[str, int]) -> Graph:
             return fuse_squeeze_excite(fuse_depthwise_separable(winograd(gated_at(sizes), in_form), by_rows))
 
-        first = seen("winograd", winograd(largest_graph, in_form))
-        first = seen("fuse_depthwise_separable", fuse_depthwise_separable(first, by_rows))
-        first = seen("fuse_squeeze_excite", fuse_squeeze_excite(first))
+        first = record("winograd", winograd(largest_graph, in_form))
+        first = record("fuse_depthwise_separable", fuse_depthwise_separable(first, by_rows))
+        first = record("fuse_squeeze_excite", fuse_squeeze_excite(first))
         if not captured.symbols:
-            return Program(generate_program(first, seen_text), passes, quantizer.report)
+            return Program(generate_program(first, record_text), passes, quantizer.report)
         data = program_at_every_size(
-            captured, lambda sizes: pack(compile_at(sizes)), seen_text, has_constants=not computes_sizes
+            captured, lambda sizes: pack(compile_at(sizes)), record_text, has_constants=not computes_sizes
         )
         return Program(data, passes, quantizer.report)
 
-    def seen_text(name: str, text: str) -> None:
+    def record_text(name: str, text: str) -> None:
         passes.append((name, text))
 
     captures = len(passes)
     try:
-        return program_of(computes_sizes=False)
+        return compile_program(computes_sizes=False)
     except ExportError:
         if not captured.symbols:
             raise
         del passes[captures:]  # a program may compute with sizes what cannot be a constant for all of them
         with contextlib.suppress(ExportError):
-            return program_of(computes_sizes=True)
+            return compile_program(computes_sizes=True)
         raise
 
 
-def _unseen(_name: str, graph: Graph) -> Graph:
+def _ignore(_name: str, graph: Graph) -> Graph:
     return graph

@@ -144,18 +144,18 @@ def _live_bytes(buffers: Sequence[Buffer], step: int) -> int:
 def _place_in_order(order: Sequence[Buffer], fit: Callable[[list[tuple[int, int]], int], int]) -> Plan:
     placed: list[tuple[Buffer, int, int]] = []
     for buffer in order:
-        size = aligned(buffer.size_bytes)
-        taken = sorted((start, end) for other, start, end in placed if other.lives_with(buffer))
-        start = fit(_gaps(taken), size)
+        size = align_size(buffer.size_bytes)
+        occupied = sorted((start, end) for other, start, end in placed if other.lives_with(buffer))
+        start = fit(_gaps(occupied), size)
         placed.append((buffer, start, start + size))
     offsets = {buffer.key: start for buffer, start, _ in placed}
     return Plan(offsets, max((end for _, _, end in placed), default=0))
 
 
-def _gaps(taken: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the free ranges between `taken`, by rising start; the last one has no end (-1)."""
+def _gaps(occupied: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the free ranges between `occupied`, by rising start; the last one has no end (-1)."""
     gaps, position = [], 0
-    for start, end in taken:
+    for start, end in occupied:
         if start > position:
             gaps.append((position, start))
         position = max(position, end)
@@ -177,6 +177,6 @@ def size_bytes(graph: Graph, key: str) -> int:
     return DTYPE_BYTES[value.dtype] * math.prod(value.shape)
 
 
-def aligned(size_bytes: int) -> int:
+def align_size(size_bytes: int) -> int:
     """Return `size_bytes` rounded up to a multiple of 64."""
     return -(-size_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES

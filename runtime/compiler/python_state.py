@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 import torch
 import torch.utils._pytree as pytree
-from alcove.runtime.compiler.kept import Kept, Place, is_users_class, kept_by
+from alcove.runtime.compiler.python_snapshot import Place, PythonSnapshot, is_users_class, take_snapshot
 from alcove.runtime.errors import ExportError, Finding
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -50,8 +50,8 @@ def refuse_python_state(module: nn.Module, examples: Sequence[object]) -> Iterat
     Raises:
         ExportError: the module keeps something from one call to the next; a finding for each place.
     """
-    before = kept_by(module)
-    after: list[Kept] = []
+    before = take_snapshot(module)
+    after: list[PythonSnapshot] = []
     drawn: list[bytes] = []
 
     def begin(called: nn.Module, _args: object) -> None:
@@ -60,7 +60,7 @@ def refuse_python_state(module: nn.Module, examples: Sequence[object]) -> Iterat
 
     def look(called: nn.Module, _args: object, _result: object) -> None:
         if called is module:
-            after.append(kept_by(module))
+            after.append(take_snapshot(module))
             drawn.append(_random_state())
 
     handles = register_module_forward_pre_hook(begin), register_module_forward_hook(look)
@@ -72,7 +72,7 @@ def refuse_python_state(module: nn.Module, examples: Sequence[object]) -> Iterat
         before.restore()
     if len(set(drawn)) > 1:
         raise ExportError([Finding("random numbers", "", _source(module, Place("global", "", "random")), _DRAWN)])
-    changed = before.changed(after[-1]) if after else []
+    changed = before.list_changes(after[-1]) if after else []
     if changed and not _forgets(module, examples, before, changed):
         raise ExportError(
             [
@@ -87,22 +87,22 @@ def _random_state() -> bytes:
     return pickle.dumps((random.getstate(), state))
 
 
-def _forgets(module: nn.Module, examples: Sequence[object], before: Kept, changed: Sequence[Place]) -> bool:
+def _forgets(module: nn.Module, examples: Sequence[object], before: PythonSnapshot, changed: Sequence[Place]) -> bool:
     """Return whether a call leaves the same and answers the same, alone and after another one; tried on copies."""
     others = pytree.tree_map(_other, tuple(examples))
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             alone = copy.deepcopy(module)
             answers = _answers(alone, others)
-            left = kept_by(alone, by_value=True), kept_by(module, by_value=True)
+            left = take_snapshot(alone, by_value=True), take_snapshot(module, by_value=True)
             before.restore()
             second = copy.deepcopy(module)
             _answers(second, tuple(examples))
             _reset_buffers(second, module)
             same = _alike(answers, _answers(second, others))
             # What a closure holds, copies share with their original.
-            now = kept_by(second, by_value=True), kept_by(module, by_value=True)
-            differing = {place for one, other in zip(left, now, strict=True) for place in one.changed(other)}
+            now = take_snapshot(second, by_value=True), take_snapshot(module, by_value=True)
+            differing = {place for one, other in zip(left, now, strict=True) for place in one.list_changes(other)}
     except Exception:  # noqa: BLE001 - whatever stops it, nothing shows that it forgets
         return False
     finally:
@@ -112,7 +112,7 @@ def _forgets(module: nn.Module, examples: Sequence[object], before: Kept, change
 
 def _answers(module: nn.Module, args: tuple[object, ...]) -> list[object]:
     torch.manual_seed(0)
-    return pytree.tree_leaves(module(*pytree.tree_map(_copied, args)))
+    return pytree.tree_leaves(module(*pytree.tree_map(_copy_example, args)))
 
 
 def _reset_buffers(changed: nn.Module, original: nn.Module) -> None:
@@ -122,7 +122,7 @@ def _reset_buffers(changed: nn.Module, original: nn.Module) -> None:
             changed.get_submodule(path).register_buffer(name, buffer.clone())
 
 
-def _copied(value: object) -> object:
+def _copy_example(value: object) -> object:
     return value.clone() if isinstance(value, Tensor) else value
 
 

@@ -38,11 +38,11 @@ def rows_of(
     if len(ladders) == 1:
         return ladders[0][:, None]
     if np.prod([float(len(ladder)) for ladder in ladders]) <= ALL_TOGETHER:
-        return _combined(ladders)
+        return _combine(ladders)
     corners = ([ladder[0] for ladder in ladders], [lad[len(lad) // 2] for lad in ladders], [lad[-1] for lad in ladders])
     parts = [_one_by_one(ladders, corner) for corner in corners]
     few = int(ALL_TOGETHER ** (1 / len(ladders)))
-    parts.append(_combined([_spread(ladder, few) for ladder in ladders]))
+    parts.append(_combine([_spread(ladder, few) for ladder in ladders]))
     random = np.random.default_rng(_SEED)
     parts.append(np.stack([random.choice(ladder, ALL_TOGETHER // 4) for ladder in ladders], 1))
     return np.unique(np.concatenate(parts), axis=0)
@@ -69,7 +69,7 @@ def _spread(ladder: Rows, count: int) -> Rows:
     return np.unique(np.concatenate([ladder[:quarter], between, ladder[-quarter:] if quarter else between]))
 
 
-def _combined(ladders: Sequence[Rows]) -> Rows:
+def _combine(ladders: Sequence[Rows]) -> Rows:
     return np.array(list(product(*(ladder.tolist() for ladder in ladders))), dtype=np.int64)
 
 

@@ -71,12 +71,12 @@ def _canonical(x: Array) -> Array:
     return np.where(np.isnan(x), np.uint32(0x7FC00000).view(np.float32), x).astype(np.float32)
 
 
-def _wrapped(x: Array) -> Array:
+def _wrap(x: Array) -> Array:
     """Return int64 as the int32 that it is modulo 2**32."""
     return x.astype(np.int64).astype(np.uint32).view(np.int32)
 
 
-def _requantized(value: Array, a: Attributes) -> Array:
+def _requantize(value: Array, a: Attributes) -> Array:
     return requantize(value.astype(np.float32), a["zero_point"], a["low"], a["high"])
 
 
@@ -91,8 +91,8 @@ def _dequantize(inputs: Sequence[Array], a: Attributes, _shape: tuple[int, ...])
 def _int8_products(x: Array, packed: Array, n: int, a: Attributes) -> Array:
     """Return requantized rows [m, n] of x int8 [m, k] and panels."""
     rows, words, scales = packing.unpanel_i8(packed, n, x.shape[1])
-    acc = _wrapped(x.astype(np.int64) @ rows.astype(np.int64).T + words.astype(np.int64))
-    return _requantized(acc.astype(np.float32) * scales, a)
+    acc = _wrap(x.astype(np.int64) @ rows.astype(np.int64).T + words.astype(np.int64))
+    return _requantize(acc.astype(np.float32) * scales, a)
 
 
 def _linear_i8(inputs: Sequence[Array], a: Attributes, shape: tuple[int, ...]) -> Array:
@@ -126,8 +126,8 @@ def _depthwise_conv2d_i8(inputs: Sequence[Array], a: Attributes, shape: tuple[in
     x, packed = inputs
     taps, words, scales = packing.depthwise_unpanel_i8(packed, shape[3])
     patches = _patches(x, a, shape).reshape(*shape[:3], -1, shape[3]).astype(np.int64)
-    acc = _wrapped((patches * taps.astype(np.int64)).sum(axis=3) + words.astype(np.int64))
-    return _requantized(acc.astype(np.float32) * scales, a)
+    acc = _wrap((patches * taps.astype(np.int64)).sum(axis=3) + words.astype(np.int64))
+    return _requantize(acc.astype(np.float32) * scales, a)
 
 
 def _add_i8(inputs: Sequence[Array], a: Attributes, _shape: tuple[int, ...]) -> Array:
@@ -135,12 +135,12 @@ def _add_i8(inputs: Sequence[Array], a: Attributes, _shape: tuple[int, ...]) -> 
         (x.astype(np.int32) - a[f"{side}_zero_point"]).astype(np.float32) * np.float32(a[f"{side}_ratio"])
         for x, side in zip(inputs, "ab", strict=True)
     ]
-    return _requantized(terms[0] + terms[1], a)
+    return _requantize(terms[0] + terms[1], a)
 
 
 def _mul_i8(inputs: Sequence[Array], a: Attributes, _shape: tuple[int, ...]) -> Array:
     left, right = (x.astype(np.int32) - a[f"{side}_zero_point"] for x, side in zip(inputs, "ab", strict=True))
-    return _requantized((left * right).astype(np.float32) * np.float32(a["ratio"]), a)
+    return _requantize((left * right).astype(np.float32) * np.float32(a["ratio"]), a)
 
 
 def _lookup_i8(inputs: Sequence[Array], _a: Attributes, _shape: tuple[int, ...]) -> Array:
@@ -153,7 +153,7 @@ def _mean_i8(inputs: Sequence[Array], a: Attributes, shape: tuple[int, ...]) -> 
     axes = tuple(range(a["first_axis"], a["first_axis"] + a["axis_count"]))
     count = math.prod(x.shape[axis] for axis in axes)
     acc = x.astype(np.int64).sum(axis=axes) - count * a["input_zero_point"]
-    return _requantized(acc.astype(np.float32) * np.float32(a["ratio"]), a).reshape(shape)
+    return _requantize(acc.astype(np.float32) * np.float32(a["ratio"]), a).reshape(shape)
 
 
 def _max_pool2d_i8(inputs: Sequence[Array], a: Attributes, shape: tuple[int, ...]) -> Array:
@@ -177,7 +177,7 @@ def _linear_dynamic_i8(inputs: Sequence[Array], _a: Attributes, shape: tuple[int
         inverse = np.float32(1) / scale
         zero = int(requantize(np.float32(-128) - low * inverse, 0))
         q = requantize(row * inverse, zero).astype(np.int64)
-        acc = _wrapped(rows.astype(np.int64) @ q - zero * sums.astype(np.int64))
+        acc = _wrap(rows.astype(np.int64) @ q - zero * sums.astype(np.int64))
         made.append(acc.astype(np.float32) * (scale * scales))
     y = np.stack(made)
     return _canonical(y + bias[0] if bias else y).reshape(shape)

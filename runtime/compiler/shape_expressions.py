@@ -16,7 +16,7 @@ import numpy as np
 import sympy
 from alcove.runtime import _native
 from alcove.runtime.compiler.capture import Captured
-from alcove.runtime.compiler.telling import expressions_of, telling
+from alcove.runtime.compiler.distinguishing_sizes import choose_distinguishing_sizes, expressions_of
 from numpy.typing import NDArray
 
 _MOST_SCORES: Final = (
@@ -118,7 +118,7 @@ class ExpressionFitter:
         if expression in self._symbols:
             return Expression("symbol", self._symbols.index(expression))
         if type(expression).__name__ in {"TruncToInt", "FloorToInt"}:
-            return self._scaled(expression.args[0])
+            return self._match_scale(expression.args[0])
         operands = [self._encode(argument) for argument in expression.args]
         if not operands or any(operand is None for operand in operands):
             return None
@@ -129,7 +129,7 @@ class ExpressionFitter:
         kind = _KINDS.get(type(expression).__name__)
         return None if kind is None else _chain(kind, known)
 
-    def _scaled(self, expression: Any) -> Expression | None:
+    def _match_scale(self, expression: Any) -> Expression | None:
         """Return a size times a fraction, rounded down, or None: what scale factors of images give."""
         factors = [part for part in expression.args if part.is_Number] if expression.is_Mul else []
         sizes = [part for part in expression.args if not part.is_Number]
@@ -155,7 +155,7 @@ class ExpressionFitter:
             if found is not None:
                 return found
         for terms in self._sums():
-            found = _combined(vector, terms)
+            found = _combine(vector, terms)
             if found is not None:
                 return found
         return None
@@ -206,7 +206,7 @@ def _affine(vector: Vector, base: Vector, expression: Expression) -> Expression 
     return result if offset == 0 else Expression("add", result, Expression("constant", offset))
 
 
-def _combined(vector: Vector, terms: Sequence[_Term]) -> Expression | None:
+def _combine(vector: Vector, terms: Sequence[_Term]) -> Expression | None:
     """Return a sum of whole multiples of `terms` and of 1 with the values of `vector`, or None."""
     matrix = np.stack([*(term.vector for term in terms), np.ones_like(vector)], axis=1)
     if len(vector) <= matrix.shape[1]:
@@ -284,7 +284,7 @@ def samples_of(captured: Captured) -> list[dict[str, int]]:
             }
         )
     samples = _unique(samples)
-    return samples + telling(captured, samples)
+    return samples + choose_distinguishing_sizes(captured, samples)
 
 
 def ones_of(captured: Captured) -> list[dict[str, int]]:

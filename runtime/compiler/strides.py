@@ -35,7 +35,7 @@ def examples_of(module: nn.Module, args: Sequence[object]) -> tuple[object, ...]
     expected = _answers(module, row_major)
     seen = _answers(module, pytree.tree_map(_as_it_lies, tuple(args)))
     if isinstance(seen, Exception) or isinstance(expected, Exception):
-        return cast("tuple[object, ...]", pytree.tree_map(_copied, tuple(args)))  # the trace says where it stops
+        return cast("tuple[object, ...]", pytree.tree_map(_copy_example, tuple(args)))  # the trace says where it stops
     if len(seen) != len(expected) or not all(map(_is_alike, seen, expected)):
         raise ExportError([Finding(op="strides", module_path="", source="", nearest=_TELLS)])
     return cast("tuple[object, ...]", row_major)
@@ -43,11 +43,11 @@ def examples_of(module: nn.Module, args: Sequence[object]) -> tuple[object, ...]
 
 def _row_major(value: object) -> object:
     if not isinstance(value, Tensor) or value.layout is not torch.strided:
-        return _copied(value)
+        return _copy_example(value)
     return value.detach().clone(memory_format=torch.contiguous_format).requires_grad_(value.requires_grad)
 
 
-def _copied(value: object) -> object:
+def _copy_example(value: object) -> object:
     return value.detach().clone().requires_grad_(value.requires_grad) if isinstance(value, Tensor) else value
 
 

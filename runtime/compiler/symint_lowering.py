@@ -66,7 +66,7 @@ class ComputedFloat(float):
     origins: Origins
 
 
-def computed(number: torch.SymInt | torch.SymFloat, value: float, origins: Origins) -> ComputedInt | ComputedFloat:
+def with_origins(number: torch.SymInt | torch.SymFloat, value: float, origins: Origins) -> ComputedInt | ComputedFloat:
     """Return `value` with where it comes from."""
     made = ComputedInt(value) if isinstance(number, torch.SymInt) else ComputedFloat(value)
     made.origins = origins
@@ -83,7 +83,7 @@ class SizedBuilder(Builder):
         kind = DType.I64 if isinstance(number, int) else DType.F32
         return self.expand(self.cast(self._tensor(number.origins, number.origins.expression, kind), dtype), shape)
 
-    def kept(self, x: Value) -> Value:
+    def hide_constant(self, x: Value) -> Value:
         """Return a constant as a tensor that no rule computes with now."""
         return x if x.constant is None else self.op("reshape", [x], x.dtype, x.shape)
 

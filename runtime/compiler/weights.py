@@ -53,7 +53,7 @@ def toggle_transposed(name: str) -> str:
     return name.removesuffix(TRANSPOSED) if name.endswith(TRANSPOSED) else name + TRANSPOSED
 
 
-def joined(weight: str, bias: str) -> str:
+def join_names(weight: str, bias: str) -> str:
     """Return the name of a weight packed with its bias."""
     module, dot, leaf = bias.rpartition(".")
     is_sibling = dot and weight.rpartition(".")[0] == module
@@ -62,8 +62,8 @@ def joined(weight: str, bias: str) -> str:
     return weight + JOIN + bias
 
 
-def _parted(name: str) -> tuple[str, str]:
-    """Return the names that `joined` has joined."""
+def _split_name(name: str) -> tuple[str, str]:
+    """Return the names that `join_names` has joined."""
     weight, _, bias = name.partition(JOIN)
     if bias.startswith(SIBLING):
         bias = weight.rpartition(".")[0] + bias
@@ -128,7 +128,7 @@ def load_state(spec: ProgramSpec) -> dict[str, NDArray[Any]]:
                 weight, bias = unpack_convolution(array, tensor, shape)
             else:
                 weight, bias = unpanel(array, *tensor.shape)
-            weight_name, bias_name = _parted(plain)
+            weight_name, bias_name = _split_name(plain)
             _put(state, weight_name, weight)
             _put(state, bias_name, bias)
         elif tensor.dtype is DType.I8 and name + SCALE in constants:

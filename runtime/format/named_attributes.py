@@ -44,11 +44,11 @@ class Attributes:
         values: dict[str, Any] = {}
         for each in fields(cls):
             length = cls.LENGTHS.get(each.name, 1)
-            taken = rest[:length]
+            part = rest[:length]
             del rest[:length]
-            if len(taken) != length:
+            if len(part) != length:
                 raise ValueError(f"{cls.__name__} of {len(numbers)} numbers")
-            values[each.name] = tuple(taken) if each.name in cls.LENGTHS else taken[0]
+            values[each.name] = tuple(part) if each.name in cls.LENGTHS else part[0]
         if rest:
             raise ValueError(f"{cls.__name__} of {len(numbers)} numbers")
         return cls(**values)

@@ -51,8 +51,8 @@ def read_spec(program: bytes) -> ProgramSpec:
     return ProgramSpec(
         tensors=tensors,
         ops=ops,
-        inputs=tuple(_labelled(port, labels) for port in inputs),
-        outputs=tuple(_labelled(port, labels) for port in outputs),
+        inputs=tuple(_attach_labels(port, labels) for port in inputs),
+        outputs=tuple(_attach_labels(port, labels) for port in outputs),
         arena_bytes=arena_bytes,
         certificate=sections.get(SectionKind.CERTIFICATE, b""),
         states=states,
@@ -133,7 +133,7 @@ def _port(cursor: _Cursor) -> tuple[str, int, int]:
     return cursor.string(name_bytes), tensor, label_count
 
 
-def _labelled(port: tuple[str, int, int], labels: Iterator[str]) -> PortSpec:
+def _attach_labels(port: tuple[str, int, int], labels: Iterator[str]) -> PortSpec:
     name, tensor, label_count = port
     return PortSpec(name, tensor, tuple(next(labels) for _ in range(label_count)))
 

@@ -50,6 +50,6 @@ class SectionKind(IntEnum):
     WEIGHTS = 3
 
 
-def aligned(offset: int, alignment: int) -> int:
+def align_up(offset: int, alignment: int) -> int:
     """Return the first multiple of `alignment` that is not below `offset`."""
     return -(-offset // alignment) * alignment

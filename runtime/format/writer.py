@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from alcove.runtime import _native
 from alcove.runtime.format import records
-from alcove.runtime.format.records import SectionKind, aligned
+from alcove.runtime.format.records import SectionKind, align_up
 from alcove.runtime.format.spec import OpSpec, PortSpec, ProgramSpec, Storage, TensorSpec
 
 
@@ -39,11 +39,11 @@ def memory_ceiling_bytes(spec: ProgramSpec) -> int:
         kept += len(spec.tensors) * records.BOUND_TENSOR_BYTES + len(spec.ops) * records.BOUND_OP_BYTES
         kept += len(spec.expressions) * records.BOUND_EXPRESSION_BYTES + len(spec.inputs) * records.BOUND_INPUT_BYTES
     states = sum(
-        aligned(tensor.size_bytes, records.TENSOR_ALIGNMENT)
+        align_up(tensor.size_bytes, records.TENSOR_ALIGNMENT)
         for tensor in spec.tensors
         if tensor.storage is Storage.STATE
     )
-    return aligned(kept, records.TENSOR_ALIGNMENT) + states + spec.arena_bytes
+    return align_up(kept, records.TENSOR_ALIGNMENT) + states + spec.arena_bytes
 
 
 def _weights(tensors: tuple[TensorSpec, ...]) -> tuple[dict[int, int], bytes]:
@@ -53,7 +53,7 @@ def _weights(tensors: tuple[TensorSpec, ...]) -> tuple[dict[int, int], bytes]:
     states_end = 0
     for index, tensor in enumerate(tensors):
         if tensor.storage is Storage.STATE:
-            offsets[index] = aligned(states_end, records.TENSOR_ALIGNMENT)
+            offsets[index] = align_up(states_end, records.TENSOR_ALIGNMENT)
             states_end = offsets[index] + tensor.size_bytes
         if tensor.storage is not Storage.CONSTANT:
             continue
@@ -62,7 +62,7 @@ def _weights(tensors: tuple[TensorSpec, ...]) -> tuple[dict[int, int], bytes]:
                 f"constant {tensor.name!r} of shape {tensor.shape} takes {tensor.size_bytes} bytes, "
                 f"got {len(tensor.data)}"
             )
-        weights.extend(bytes(aligned(len(weights), records.TENSOR_ALIGNMENT) - len(weights)))
+        weights.extend(bytes(align_up(len(weights), records.TENSOR_ALIGNMENT) - len(weights)))
         offsets[index] = len(weights)
         weights.extend(tensor.data)
     return offsets, bytes(weights)
@@ -183,7 +183,7 @@ def _file(sections: list[tuple[SectionKind, bytes]], memory_ceiling_bytes: int) 
     start = end
     for kind, data in sections:
         alignment = records.WEIGHTS_ALIGNMENT if kind is SectionKind.WEIGHTS else records.SECTION_ALIGNMENT
-        offset = aligned(end, alignment)
+        offset = align_up(end, alignment)
         flags = 0 if kind is SectionKind.CERTIFICATE else records.CRITICAL
         table += records.SECTION.pack(kind, flags, offset, len(data), hashlib.sha256(data).digest())
         body += bytes(offset - end) + data

@@ -125,7 +125,7 @@ def profile_program(
     whole = read_spec(program)
     for _ in range(WARM_UP):
         session(*inputs)
-    marks, call_us = _measured(session, inputs, runs)
+    marks, call_us = _measure(session, inputs, runs)
     sizes = sizes_of(whole, [np.shape(given) for given in inputs])
     spec = at_sizes(whole, sizes)
     steps = np.maximum(np.median(np.diff(marks, axis=1), axis=0) - machine.clock_ns, 0.0) / 1000
@@ -160,10 +160,10 @@ def module_of(spec: ProgramSpec, op: OpSpec) -> str:
 def shape_text(spec: ProgramSpec, indices: Sequence[int]) -> str:
     """Return types and shapes of tensors that are no constants, as "f32[1,8] i8[4]"."""
     tensors = [spec.tensors[index] for index in indices]
-    return " ".join(_typed(tensor) for tensor in tensors if tensor.storage is not Storage.CONSTANT)
+    return " ".join(_describe_type(tensor) for tensor in tensors if tensor.storage is not Storage.CONSTANT)
 
 
-def _typed(tensor: TensorSpec) -> str:
+def _describe_type(tensor: TensorSpec) -> str:
     if tensor.dtype is DType.TEXT:
         return "text"
     dims = ",".join(map(str, tensor.shape))
@@ -178,7 +178,7 @@ def _module_paths(tensor: TensorSpec) -> list[list[str]]:
     return [part[:-1] for part in parts if len(part) > 1]
 
 
-def _measured(session: Session, inputs: Sequence[Any], runs: int) -> "tuple[NDArray[np.int64], float]":
+def _measure(session: Session, inputs: Sequence[Any], runs: int) -> "tuple[NDArray[np.int64], float]":
     """Return the marks of all runs and the median of a call, by turns: what disturbs one disturbs the other as well."""
     start = time.perf_counter_ns()
     session(*inputs)

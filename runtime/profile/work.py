@@ -72,7 +72,7 @@ def work_of(spec: ProgramSpec, op: OpSpec, rows: Mapping[int, int] | None = None
         op: one of its operators.
         rows: of ragged tensors, how many rows are in use; a tensor that is absent has its greatest number.
     """
-    tensors = [_used(spec.tensors[index], (rows or {}).get(index)) for index in (*op.inputs, *op.outputs)]
+    tensors = [_with_rows(spec.tensors[index], (rows or {}).get(index)) for index in (*op.inputs, *op.outputs)]
     seen = _Seen(
         op,
         tuple(tensors[: len(op.inputs)]),
@@ -94,7 +94,7 @@ def has_scratch(op: str) -> bool:
     return op in _SCRATCH
 
 
-def _used(tensor: TensorSpec, rows: int | None) -> TensorSpec:
+def _with_rows(tensor: TensorSpec, rows: int | None) -> TensorSpec:
     if rows is None or not tensor.is_ragged:
         return tensor
     return TensorSpec(tensor.name, tensor.dtype, (rows, *tensor.shape[1:]), tensor.storage, tensor.layout)
@@ -136,7 +136,7 @@ def _depthwise(seen: _Seen) -> int:
     return _elements(seen.outputs[0]) * _taps(seen)
 
 
-def _transposed(seen: _Seen) -> int:
+def _conv_transpose2d(seen: _Seen) -> int:
     return _elements(seen.inputs[0]) * _taps(seen) * (seen.outputs[0].shape[-1] // seen.whole("groups"))
 
 
@@ -186,7 +186,7 @@ PRODUCTS: Final[dict[str, Callable[[_Seen], int]]] = {
     "conv2d_i8": _conv2d,
     "depthwise_conv2d": _depthwise,
     "depthwise_conv2d_i8": _depthwise,
-    "conv_transpose2d": _transposed,
+    "conv_transpose2d": _conv_transpose2d,
     "winograd_conv2d": _winograd,
     "separable_conv2d": _separable,
     "squeeze_excite_conv2d": _squeeze_excite,

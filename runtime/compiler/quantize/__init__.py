@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Final
 
 from alcove.runtime.compiler.graph import Graph
-from alcove.runtime.compiler.quantize.calibrate import checked_samples
+from alcove.runtime.compiler.quantize.calibrate import check_samples
 from alcove.runtime.compiler.quantize.calibration_free import quantize_without_calibration
 from alcove.runtime.compiler.quantize.embedding_quantization import quantize_embeddings, table_reports
 from alcove.runtime.compiler.quantize.options import MODES, Budget, Metric, Mode, Quantization
 from alcove.runtime.compiler.quantize.report import LayerReport, QuantizationReport
-from alcove.runtime.compiler.quantize.static import Recipe, calibrated
+from alcove.runtime.compiler.quantize.static import Recipe, calibrate
 from alcove.runtime.errors import QuantizationError
 
 __all__ = [
@@ -84,15 +84,15 @@ class Quantizer:
         self.report: QuantizationReport | None = None
 
     @staticmethod
-    def calibrated(options: Quantization, graph: Graph, calibration: object, budget: Budget) -> "Quantizer":
+    def calibrate(options: Quantization, graph: Graph, calibration: object, budget: Budget) -> "Quantizer":
         """Return one that quantizes activations, from samples for the inputs of a fused graph.
 
         Raises:
             CalibrationError: the samples do not fit, or make numbers that are not finite.
         """
-        samples = checked_samples(graph, calibration)
+        samples = check_samples(graph, calibration)
         exact, graph = graph, quantize_embeddings(graph)
-        recipe, report = calibrated(exact, graph, options, samples, budget)
+        recipe, report = calibrate(exact, graph, options, samples, budget)
         made = Quantizer(options, recipe)
         made.report = replace(report, layers=table_reports(graph) + report.layers)
         return made

@@ -36,7 +36,7 @@ _NUMPY: Final = {
 }
 
 
-def checked_samples(graph: Graph, calibration: object) -> list[Sample]:
+def check_samples(graph: Graph, calibration: object) -> list[Sample]:
     """Return calibration samples as a program takes them.
 
     Args:

@@ -83,7 +83,7 @@ def _reason(graph: Graph, node: Node) -> str:
 def _smaller(values: dict[str, Value], node: Node, options: Quantization) -> tuple[list[Node], LayerReport]:
     weight, bias = values[node.inputs[1]], values[node.inputs[2]]
     rows = weight.array.astype(np.float32)
-    packed, approximate = _packed(rows, options)
+    packed, approximate = _pack_rows(rows, options)
     key = f"{weight.key}:{options.mode}{options.group if options.mode == 'int4_weights' else ''}"
     values[key] = Value(key, COMPUTED + key, DType.I8, packed.shape, constant=packed)
     given = node.read(LinearAttributes)
@@ -154,7 +154,7 @@ def _dynamic_scratch_bytes(inputs: int) -> int:
     return _native.scratch_bytes("linear_dynamic_i8", inputs=inputs)
 
 
-def _packed(rows: NDArray[np.float32], options: Quantization) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
+def _pack_rows(rows: NDArray[np.float32], options: Quantization) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
     """Return packed weights and what they stand for."""
     if options.mode == "int4_weights":
         integers, scales = quantize_i4(rows, options.group)

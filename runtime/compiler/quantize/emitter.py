@@ -212,7 +212,7 @@ class Emitter:
 
 
 @dataclass(frozen=True)
-class Rounded:
+class RoundedWeights:
     """A layer's weights in int8.
 
     Attributes:
@@ -232,7 +232,7 @@ def rows_of(weight: Array) -> NDArray[np.float32]:
     return np.ascontiguousarray(rows, dtype=np.float32)
 
 
-def rounded(emitter: Emitter, node: Node, out: str) -> Rounded:
+def round_weights(emitter: Emitter, node: Node, out: str) -> RoundedWeights:
     """Return a layer's weights for the scales of its input and output."""
     weight, bias = (emitter.graph.values[key].array for key in node.inputs[1:3])
     source, target = emitter.settings.scale(node.inputs[0]), emitter.settings.scale(out)
@@ -249,7 +249,7 @@ def rounded(emitter: Emitter, node: Node, out: str) -> Rounded:
         biases = biases - ((integers * wide[:, None] - rows) * _inputs(node, rows.shape, means)).sum(axis=1)
     words = np.rint(biases / (source.scale * wide)) - source.zero_point * integers.astype(np.int64).sum(axis=1)
     factors = (source.scale * wide / target.scale).astype(np.float32)
-    return Rounded(integers, np.clip(words, -(2**31), 2**31 - 1).astype(np.int32), factors)
+    return RoundedWeights(integers, np.clip(words, -(2**31), 2**31 - 1).astype(np.int32), factors)
 
 
 def _inputs(node: Node, shape: tuple[int, ...], means: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -266,7 +266,7 @@ def _inputs(node: Node, shape: tuple[int, ...], means: NDArray[np.float64]) -> N
 
 def _layer(e: Emitter, node: Node, out: str, limits: tuple[float, float]) -> None:
     x = e.as_int8(node.inputs[0])
-    made = rounded(e, node, out)
+    made = round_weights(e, node, out)
     key = f"{out}:weights"
     numbers = e.output(out, limits)
     given = layer_attributes(node)

@@ -44,13 +44,13 @@ class Recipe:
     observers: Mapping[str, Observer]
     excluded: Set[int] = frozenset()
 
-    def prepared(self, graph: Graph) -> Graph:
+    def prepare(self, graph: Graph) -> Graph:
         """Return a fused graph as the indices of `excluded` see it: without residuals, equalized."""
-        return prepared(graph, self.options)
+        return prepare(graph, self.options)
 
     def apply(self, graph: Graph) -> Graph:
         """Return a fused graph with its int8 regions."""
-        base = self.prepared(graph)
+        base = self.prepare(graph)
         return emit(base, self.settings(base))
 
     def settings(self, base: Graph) -> Settings:
@@ -69,13 +69,13 @@ class Recipe:
         return Settings(regions, {root: scale_of(*limits) for root, limits in ranges.items()}, means)
 
 
-def prepared(graph: Graph, options: Quantization) -> Graph:
+def prepare(graph: Graph, options: Quantization) -> Graph:
     """Return a fused graph without residuals and, if the options say so, equalized."""
     base = without_residuals(graph)
     return equalize(base) if options.equalize else base
 
 
-def calibrated(
+def calibrate(
     exact: Graph, graph: Graph, options: Quantization, samples: Sequence[Sample], budget: Budget
 ) -> tuple[Recipe, QuantizationReport]:
     """Return how to quantize a fused graph, and what that does to it.
@@ -90,7 +90,7 @@ def calibrated(
     Raises:
         CalibrationError: a sample makes a number that is not finite.
     """
-    base = prepared(graph, options)
+    base = prepare(graph, options)
     regions = choose(base)
     recipe = Recipe(options, observe(base, tensors(base, regions), samples, options.clipping))
     noise = _noise(base, recipe.settings(base), samples)

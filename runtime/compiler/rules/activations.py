@@ -85,7 +85,7 @@ def log_sigmoid(call: Call, b: Builder) -> tuple[Value, ...]:
     """The logarithm; what torch keeps for training is refused if anything needs it."""
     y = b.unary("log_sigmoid", _float(call, "log_sigmoid"))
     kept = [(result.dtype, result.shape) for result in call.results[1:]]
-    return y, *b.refused(call.target, [y], kept, (), "log_sigmoid for inference")
+    return y, *b.add_refused(call.target, [y], kept, (), "log_sigmoid for inference")
 
 
 @rule("aten.softshrink.default", "aten.hardshrink.default", keep=True)

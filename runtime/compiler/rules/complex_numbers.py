@@ -290,7 +290,7 @@ def _scale(normalization: int, size: int) -> float:
     return (1.0, size**-0.5, 1.0 / size)[normalization]
 
 
-def _checked(size: int) -> int:
+def _check_size(size: int) -> int:
     if size > MAX_TRANSFORM:
         raise Refused(f"at most {MAX_TRANSFORM} points at once, not {size}: transform shorter frames (torch.stft)")
     return size
@@ -356,7 +356,7 @@ def _rows(b: Builder, x: Pair, scale: float, *, is_forward: bool) -> Pair:
 
 def _whole_transform(b: Builder, x: Pair, axis: int, normalization: int, *, is_forward: bool) -> Pair:
     """Return the transform of one dimension, complex to complex."""
-    size = _checked(x.shape[axis])
+    size = _check_size(x.shape[axis])
     order = [other for other in range(len(x.shape)) if other != axis] + [axis]
     rows = Pair(b.permute(x.re, order), b.permute(x.im, order))
     made = _rows(b, rows, _scale(normalization, size), is_forward=is_forward)
@@ -386,7 +386,7 @@ def _where_complex(b: Builder, part: Value, axis: int, size: int) -> Value:
     return b.constant(ones.reshape([-1 if other == axis else 1 for other in range(len(part.shape))]))
 
 
-def _mirrored(b: Builder, x: Pair, axis: int, size: int) -> Pair:
+def _mirror(b: Builder, x: Pair, axis: int, size: int) -> Pair:
     """Return all frequencies of a one-sided transform: the other half is the conjugate, backwards."""
     strides = [1] * len(x.shape)
     for other in range(len(x.shape) - 2, -1, -1):
@@ -394,7 +394,7 @@ def _mirrored(b: Builder, x: Pair, axis: int, size: int) -> Pair:
     kept = (size - 1) // 2
     shape = [kept if other == axis else length for other, length in enumerate(x.shape)]
     backwards = [-stride if other == axis else stride for other, stride in enumerate(strides)]
-    re, im = (b.strided(part, shape, backwards, kept * strides[axis]) for part in (x.re, x.im))
+    re, im = (b.copy_strided(part, shape, backwards, kept * strides[axis]) for part in (x.re, x.im))
     return Pair(b.concat([x.re, re], axis), b.concat([x.im, b.unary("neg", im)], axis))
 
 
@@ -403,7 +403,7 @@ def transform_of_real(call: Call, b: Builder) -> Pair:
     """The last of the dimensions is transformed from real numbers, and is one-sided if asked."""
     x = call.tensor("self")
     *others, axis = _dims(call, len(x.shape))
-    size, normalization = _checked(x.shape[axis]), call["normalization"]
+    size, normalization = _check_size(x.shape[axis]), call["normalization"]
     count = size // 2 + 1 if call["onesided"] else size
     if _factor(size) == 1:
         waves = _waves(size, count, _scale(normalization, size), is_forward=True)
@@ -411,7 +411,7 @@ def transform_of_real(call: Call, b: Builder) -> Pair:
     else:
         made = _of_real(b, x, axis, normalization)
         if count == size:
-            made = _mirrored(b, made, axis, size)
+            made = _mirror(b, made, axis, size)
     for other in reversed(others):
         made = _whole_transform(b, made, other, normalization, is_forward=True)
     return made
@@ -431,14 +431,14 @@ def transform_to_real(call: Call, b: Builder) -> Value:
     """The inverse; the last of the dimensions is one-sided and becomes real."""
     made: Pair = call["self"]
     *others, axis = _dims(call, len(made.shape))
-    size, normalization = _checked(int(call["last_dim_size"])), call["normalization"]
+    size, normalization = _check_size(int(call["last_dim_size"])), call["normalization"]
     for other in others:
         made = _whole_transform(b, made, other, normalization, is_forward=False)
     kept = size // 2 + 1
     parts = [b.slice(part, axis, 0, kept) for part in (made.re, made.im)]
     if _factor(size) > 1:
         im = b.binary("mul", parts[1], _where_complex(b, parts[1], axis, size))
-        whole = _mirrored(b, Pair(parts[0], im), axis, size)
+        whole = _mirror(b, Pair(parts[0], im), axis, size)
         return _whole_transform(b, whole, axis, normalization, is_forward=False).re
     cosine, sine = _waves(size, kept, _scale(normalization, size), is_forward=False)
     twice = np.full((kept, 1), 2.0)  # what is left out is the conjugate of what is there

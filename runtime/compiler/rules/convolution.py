@@ -48,7 +48,7 @@ def convolution(call: Call, b: Builder) -> Value:
     )
     window = Window(stride, padding, dilation, int(call["groups"]))
     operands = Operands(to_channels_last(b, x), weight, bias)
-    emit = _transposed if call["transposed"] else _forward
+    emit = _convolve_transposed if call["transposed"] else _forward
     return from_channels_last(b, emit(b, operands, image_shape(call.shape), window), call.shape)
 
 
@@ -143,7 +143,7 @@ def emit_conv2d(
     if not operands.are_known:
         rows = b.permute(b.reshape(operands.weight, operands.kernel), CHANNELS_LAST)
         rows = b.reshape(rows, (groups, outputs // groups, kernel_h * kernel_w * channels))
-        inputs = [_packed(b, rows, operands.bias)]
+        inputs = [_pack_constant(b, rows, operands.bias)]
     if residual is not None:
         inputs.append(residual)
     scratch = _native.scratch_bytes(
@@ -187,7 +187,7 @@ def _forward(b: Builder, operands: Operands, shape: Sequence[int], window: Windo
     return b.op("depthwise_conv2d", [operands.image, *inputs], DType.F32, shape, attributes)
 
 
-def _transposed(b: Builder, operands: Operands, shape: Sequence[int], window: Window) -> Value:
+def _convolve_transposed(b: Builder, operands: Operands, shape: Sequence[int], window: Window) -> Value:
     inputs, outputs, kernel_h, kernel_w = operands.kernel
     weights = [operands.weight, operands.bias]
     if not operands.are_known:
@@ -259,7 +259,7 @@ def _of_integers(call: Call, b: Builder, x: Value, weight: Value, bias: Value | 
         weight = b.reshape(swapped, (groups * outputs, inputs // groups, *kernel))
         strides = row_major_strides(weight.shape)
         turned = (*strides[:2], *(-step for step in strides[2:]))
-        weight = b.strided(weight, weight.shape, turned, math.prod(kernel) - 1)
+        weight = b.copy_strided(weight, weight.shape, turned, math.prod(kernel) - 1)
     of = windows.Windows(x.shape[2:], call.shape[2:], weight.shape[2:], tuple(stride), tuple(padding), tuple(dilation))
     made = windows.convolution(b, x, weight, of, groups)
     return made if bias is None else b.binary("add", made, b.reshape(bias, (bias.shape[0], *(1 for _ in range(rank)))))
@@ -280,7 +280,7 @@ def _many(given: Sequence[int], count: int) -> list[int]:
     return [int(given[0])] * count if len(given) == 1 else [int(size) for size in given]
 
 
-def _packed(b: Builder, rows: Value, bias: Value) -> Value:
+def _pack_constant(b: Builder, rows: Value, bias: Value) -> Value:
     """Return panels [groups, ceil(n/16), k + 1, 16] of rows [groups, n, k] and a bias [groups * n]."""
     groups, outputs, patch = rows.shape
     panels = -(-outputs // PANEL_COLUMNS)
@@ -310,7 +310,7 @@ def _packed_transposed(b: Builder, operands: Operands, window: Window) -> Value:
                 taps = b.slice(taps, 3, columns.start, columns[-1] + 1, columns.step)
                 patch = len(rows) * len(columns) * channels
                 line = b.reshape(b.permute(taps, (1, 2, 3, 0)), (1, outputs, patch))
-                packed = _packed(b, line, start)
+                packed = _pack_constant(b, line, start)
                 parts.append(b.reshape(packed, (math.prod(packed.shape),)))
     return b.concat(parts, 0)
 

@@ -27,7 +27,7 @@ _FLOAT_FUNCTIONS: Final = (
 )
 
 
-def _named(*names: str) -> list[str]:
+def _aten_names(*names: str) -> list[str]:
     return [f"aten.{name}.default" for name in names]
 
 
@@ -43,7 +43,7 @@ def operand(call: Call, b: Builder, name: str, dtype: DType) -> Value:
     return b.scalar(given, dtype)
 
 
-def promoted(call: Call, *names: str) -> DType:
+def promote(call: Call, *names: str) -> DType:
     """Return the type in which torch computes with these arguments.
 
     Raises:
@@ -70,7 +70,7 @@ def _result_type(given: list[Any]) -> torch.dtype:
     return torch.result_type(given[0], given[1])
 
 
-@rule(*_named(*_FLOAT_FUNCTIONS))
+@rule(*_aten_names(*_FLOAT_FUNCTIONS))
 @rule("aten.special_expit.default", keep=True)
 def float_function(call: Call, b: Builder) -> Value:
     """A function of a real number; integers are cast first."""
@@ -78,7 +78,7 @@ def float_function(call: Call, b: Builder) -> Value:
     return b.unary(name, b.cast(call.tensor("self"), DType.F32))
 
 
-@rule(*_named("ceil", "floor", "round", "trunc"))
+@rule(*_aten_names("ceil", "floor", "round", "trunc"))
 @rule("aten.frac.default", keep=True)
 def whole_function(call: Call, b: Builder) -> Value:
     """A rounding; of integers nothing changes."""
@@ -98,7 +98,7 @@ def round_decimals(call: Call, b: Builder) -> Value:
     return b.binary(down, b.unary("round", b.binary(up, x, scale)), scale)
 
 
-@rule(*_named("abs", "neg", "sign"))
+@rule(*_aten_names("abs", "neg", "sign"))
 @rule("aten.square.default", "aten.sgn.default", keep=True)
 def signed_function(call: Call, b: Builder) -> Value:
     """A function of any number; bools stay what they are."""
@@ -149,7 +149,7 @@ def nan_to_num(call: Call, b: Builder) -> Value:
 
 @rule("aten.bitwise_not.default")
 @rule("aten.logical_not.default")
-def inverted(call: Call, b: Builder) -> Value:
+def invert(call: Call, b: Builder) -> Value:
     """Bits inverted, or truth."""
     x = call.tensor("self")
     if call.dtype is DType.BOOL:
@@ -280,7 +280,7 @@ def scaled_by_power(call: Call, b: Builder) -> Value:
 )
 def comparison(call: Call, b: Builder) -> Value:
     """In the type that both operands are promoted to."""
-    dtype = promoted(call, "self", "other")
+    dtype = promote(call, "self", "other")
     return b.binary(_function(call), operand(call, b, "self", dtype), operand(call, b, "other", dtype), DType.BOOL)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
-from alcove.runtime.compiler.rules.movement import MAX_RANK, filled
+from alcove.runtime.compiler.rules.movement import MAX_RANK, fill_tensor
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule, usable
 from alcove.runtime.format.attributes import (
     GatherAttributes,
@@ -77,9 +77,9 @@ def _reduce(b: Builder, form: _Form, reduce: str, tensors: tuple[Value, Value, V
         return _combine(b, form, _MODES[reduce], tensors)
     x, indices, source = tensors
     total = _combine(b, form, ADD, tensors)
-    start, ones = filled(b, x.shape, form.includes_self, x.dtype), filled(b, source.shape, 1, x.dtype)
+    start, ones = fill_tensor(b, x.shape, form.includes_self, x.dtype), fill_tensor(b, source.shape, 1, x.dtype)
     count = _combine(b, replace(form, includes_self=True), ADD, (start, indices, ones))
-    count = b.binary("maximum", count, filled(b, (), 1, x.dtype))
+    count = b.binary("maximum", count, fill_tensor(b, (), 1, x.dtype))
     return b.binary("div" if x.dtype is DType.F32 else "floor_div", total, count)
 
 
@@ -138,7 +138,7 @@ def scatter(call: Call, b: Builder) -> Value:
     if "src" in call.arguments:
         source = _with_rank(b, call.tensor("src"))
     else:
-        source = filled(b, indices.shape, call["value"], x.dtype)
+        source = fill_tensor(b, indices.shape, call["value"], x.dtype)
     form = _Form("scatter", call.axis("dim", len(x.shape)), call.arguments.get("include_self", True))
     if "reduce" in call.arguments:
         result = _reduce(b, form, call["reduce"], (x, indices, source))
@@ -170,9 +170,9 @@ def index_write(call: Call, b: Builder) -> Value:
     elif isinstance(call["value"], Value):
         source = b.expand(b.cast(call.tensor("value"), x.dtype), shape)
     else:
-        source = filled(b, shape, call["value"], x.dtype)
+        source = fill_tensor(b, shape, call["value"], x.dtype)
     if (alpha := call.arguments.get("alpha", 1)) != 1:
-        source = b.binary("mul", source, filled(b, (), alpha, source.dtype))
+        source = b.binary("mul", source, fill_tensor(b, (), alpha, source.dtype))
     form = _Form("scatter_rows", axis, call.arguments.get("include_self", True), is_fill)
     if "reduce" in call.arguments:
         result = _reduce(b, form, call["reduce"], (x, indices, source))
@@ -200,7 +200,11 @@ def one_hot(call: Call, b: Builder) -> Value:
     if classes < 1:
         raise Refused("one_hot with num_classes: without it the size of the result depends on data")
     count = math.prod(x.shape)
-    inputs = [filled(b, (count, classes), 0, DType.I64), b.reshape(x, (count, 1)), filled(b, (count, 1), 1, DType.I64)]
+    inputs = [
+        fill_tensor(b, (count, classes), 0, DType.I64),
+        b.reshape(x, (count, 1)),
+        fill_tensor(b, (count, 1), 1, DType.I64),
+    ]
     attributes = ScatterAttributes(axis=1, mode=SET, includes_self=1)
     return b.reshape(b.op("scatter", inputs, DType.I64, (count, classes), attributes), call.shape)
 
@@ -294,7 +298,9 @@ def masked_scatter(call: Call, b: Builder) -> Value:
     mask, x = b.expand(b.cast(call.tensor("mask"), DType.BOOL), call.shape), b.expand(x, call.shape)
     flat = b.reshape(b.cast(mask, DType.I64), (math.prod(call.shape),))
     held = b.op("scan", [flat], DType.I64, flat.shape, ScanAttributes(function=RUNNING_SUM, axis=0))
-    which = b.binary("maximum", b.binary("sub", held, filled(b, (), 1, DType.I64)), filled(b, (), 0, DType.I64))
+    which = b.binary(
+        "maximum", b.binary("sub", held, fill_tensor(b, (), 1, DType.I64)), fill_tensor(b, (), 0, DType.I64)
+    )
     elements = take(b, b.reshape(source, (math.prod(source.shape),)), which, 0, wraps=False)
     return b.where(mask, b.reshape(b.cast(elements, x.dtype), x.shape), x)
 
@@ -308,7 +314,7 @@ def masked_scatter(call: Call, b: Builder) -> Value:
     "aten.searchsorted.Tensor",
     "aten.searchsorted.Scalar",
 )
-def searchsorted(call: Call, b: Builder) -> Value:
+def search_sorted(call: Call, b: Builder) -> Value:
     """The first boundary that a value doesn't exceed, or (right) the first that exceeds it."""
     boundaries = call.tensor("boundaries" if "boundaries" in call.arguments else "sorted_sequence")
     if (sorter := call.optional("sorter") if "sorter" in call.arguments else None) is not None:
@@ -319,7 +325,7 @@ def searchsorted(call: Call, b: Builder) -> Value:
         values = call.tensor("self")
     else:
         is_real = isinstance(given, float) or boundaries.dtype is DType.F32
-        values = filled(b, (), given, DType.F32 if is_real else boundaries.dtype)
+        values = fill_tensor(b, (), given, DType.F32 if is_real else boundaries.dtype)
     kinds = {boundaries.dtype, values.dtype}
     common = DType.F32 if DType.F32 in kinds else DType.I64
     boundaries, values = b.cast(boundaries, common), b.cast(values, common)

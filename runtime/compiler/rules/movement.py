@@ -39,12 +39,12 @@ def element_bits(number: float, dtype: DType) -> int:
     return int.from_bytes(np.array([number]).astype(NUMPY[dtype]).tobytes(), "little")
 
 
-def filled(b: Builder, shape: Sequence[int], number: float, dtype: DType) -> Value:
+def fill_tensor(b: Builder, shape: Sequence[int], number: float, dtype: DType) -> Value:
     """Return a tensor with every element `number`, made in the run: it takes no room in the file."""
     return b.op("fill", [], dtype, shape, FillAttributes(bits=element_bits(number, dtype)))
 
 
-def padded(
+def pad_with(
     b: Builder, x: Value, before: Sequence[int], after: Sequence[int], *, mode: int = CONSTANT, number: float = 0.0
 ) -> Value:
     """Return `x` with margins, numbers of elements >= 0 for each dimension; `number` is for CONSTANT alone."""
@@ -237,7 +237,7 @@ def flip(call: Call, b: Builder) -> Value:
     for axis in {int(axis) % max(len(x.shape), 1) for axis in call["dims"]} if x.shape else set():
         offset += (x.shape[axis] - 1) * strides[axis]
         strides[axis] = -strides[axis]
-    return b.strided(x, x.shape, strides, offset)
+    return b.copy_strided(x, x.shape, strides, offset)
 
 
 @rule("aten.unfold.default", "aten.unfold_copy.default")
@@ -250,13 +250,13 @@ def unfold(call: Call, b: Builder) -> Value:
     axis = call.axis("dimension", len(x.shape))
     step = strides[axis]
     strides[axis] = step * int(call["step"])
-    return b.strided(x, call.shape, [*strides, step])
+    return b.copy_strided(x, call.shape, [*strides, step])
 
 
 @rule("aten.as_strided.default", "aten.as_strided_copy.default")
 def as_strided(call: Call, b: Builder) -> Value:
     """Any view; `lower` has refused inputs that torch doesn't hold row-major."""
-    return b.strided(
+    return b.copy_strided(
         call.tensor("self"), call.shape, [int(s) for s in call["stride"]], int(call["storage_offset"] or 0)
     )
 
@@ -266,7 +266,7 @@ def diagonal(call: Call, b: Builder) -> Value:
     """A diagonal of two dimensions, which go, as the last one."""
     x = call.tensor("self")
     strides, offset = _diagonal(call, x)
-    return b.strided(x, call.shape, strides, offset)
+    return b.copy_strided(x, call.shape, strides, offset)
 
 
 def _diagonal(call: Call, x: Value) -> tuple[list[int], int]:
@@ -358,7 +358,7 @@ def _margins(numbers: Sequence[int], rank: int) -> tuple[list[int], list[int]]:
     return before, after
 
 
-def _cropped(b: Builder, x: Value, before: list[int], after: list[int]) -> Value:
+def _crop(b: Builder, x: Value, before: list[int], after: list[int]) -> Value:
     """Return `x` without what negative margins take away."""
     strides, offset = row_major_strides(x.shape), 0
     shape = list(x.shape)
@@ -368,16 +368,16 @@ def _cropped(b: Builder, x: Value, before: list[int], after: list[int]) -> Value
             raise Refused("margins that leave some of the input")
         shape[axis] = stop - start
         offset += start * strides[axis]
-    return x if tuple(shape) == x.shape else b.strided(x, shape, strides, offset)
+    return x if tuple(shape) == x.shape else b.copy_strided(x, shape, strides, offset)
 
 
 def _pad(call: Call, b: Builder, margins: str, mode: int, number: float = 0.0) -> Value:
     x = call.tensor("self")
     before, after = _margins(call[margins], len(x.shape))
     if 0 in x.shape:
-        return filled(b, call.shape, number, x.dtype)
-    x = _cropped(b, x, before, after)
-    return padded(b, x, [max(0, size) for size in before], [max(0, size) for size in after], mode=mode, number=number)
+        return fill_tensor(b, call.shape, number, x.dtype)
+    x = _crop(b, x, before, after)
+    return pad_with(b, x, [max(0, size) for size in before], [max(0, size) for size in after], mode=mode, number=number)
 
 
 @rule("aten.constant_pad_nd.default")
@@ -439,11 +439,11 @@ def im2col(call: Call, b: Builder) -> Value:
     batch = x.shape[:-3]
     (kh, kw), (dh, dw) = _pair(call, "kernel_size"), _pair(call, "dilation")
     (ph, pw), (sh, sw) = _pair(call, "padding"), _pair(call, "stride")
-    x = padded(b, b.reshape(x, (math.prod(batch), *x.shape[-3:])), (0, 0, ph, pw), (0, 0, ph, pw))
+    x = pad_with(b, b.reshape(x, (math.prod(batch), *x.shape[-3:])), (0, 0, ph, pw), (0, 0, ph, pw))
     n, channels, height, width = x.shape
     rows, columns = (height - dh * (kh - 1) - 1) // sh + 1, (width - dw * (kw - 1) - 1) // sw + 1
     strides = (channels * height * width, height * width, dh * width, dw, sh * width, sw)
-    return b.reshape(b.strided(x, (n, channels, kh, kw, rows, columns), strides), call.shape)
+    return b.reshape(b.copy_strided(x, (n, channels, kh, kw, rows, columns), strides), call.shape)
 
 
 @rule("aten.col2im.default", keep=True)
@@ -457,7 +457,7 @@ def col2im(call: Call, b: Builder) -> Value:
     columns = np.arange(kw)[:, None] * dw + np.arange((width - dw * (kw - 1) - 1) // sw + 1) * sw
     places = rows[:, None, :, None] * width + columns[None, :, None, :]  # [kh, kw, rows, columns]
     planes = math.prod(call.shape[:-2])
-    image = filled(b, (planes, height * width), 0, x.dtype)
+    image = fill_tensor(b, (planes, height * width), 0, x.dtype)
     patches = b.reshape(x, (planes, places.size))
     indices = b.constant(places.reshape(-1).astype(np.int32))
     attributes = ScatterRowsAttributes(axis=1, mode=_ADD, includes_self=1, wraps=0)
@@ -484,13 +484,13 @@ def arange(call: Call, b: Builder) -> Value:
 @rule("aten.full.default", "aten.full_like.default", "aten.new_full.default")
 def full(call: Call, b: Builder) -> Value:
     """One number everywhere; only where a size varies, else it is a constant."""
-    return filled(b, call.shape, call["fill_value"], call.dtype)
+    return fill_tensor(b, call.shape, call["fill_value"], call.dtype)
 
 
 @rule("aten.scalar_tensor.default")
 def scalar_tensor(call: Call, b: Builder) -> Value:
     """A size as a tensor."""
-    return filled(b, call.shape, call["s"], call.dtype)
+    return fill_tensor(b, call.shape, call["s"], call.dtype)
 
 
 @rule("aten.fill.Scalar", "aten.fill.Tensor")
@@ -498,13 +498,13 @@ def fill(call: Call, b: Builder) -> Value:
     """One number in place of every element."""
     if isinstance(call["value"], Value):
         return b.expand(b.cast(call.tensor("value"), call.dtype), call.shape)
-    return filled(b, call.shape, call["value"], call.dtype)
+    return fill_tensor(b, call.shape, call["value"], call.dtype)
 
 
 @rule("aten.ones.default", "aten.ones_like.default", "aten.new_ones.default")
 def ones(call: Call, b: Builder) -> Value:
     """One everywhere; only where a size varies, else it is a constant."""
-    return filled(b, call.shape, 1, call.dtype)
+    return fill_tensor(b, call.shape, 1, call.dtype)
 
 
 @rule(
@@ -518,4 +518,4 @@ def ones(call: Call, b: Builder) -> Value:
 )
 def zeros(call: Call, b: Builder) -> Value:
     """Zero everywhere, also where torch leaves open what there is."""
-    return filled(b, call.shape, 0, call.dtype)
+    return fill_tensor(b, call.shape, 0, call.dtype)

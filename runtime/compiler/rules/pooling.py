@@ -47,7 +47,7 @@ def max_pool(call: Call, b: Builder) -> tuple[Value, ...]:
     image = _image(call, b)
     rank = _rank(call)
     window = _window(call, rank, _many(call["dilation"], rank))
-    shape = image_shape(_batched(call.shape, rank))
+    shape = image_shape(_batch_shape(call.shape, rank))
     pool = Pool2dAttributes(mode=_MAX, **window, count_include_pad=0, divisor=0)
     values = b.op("pool2d", [image], DType.F32, shape, pool)
     indices = b.op("max_pool2d_indices", [image], DType.I64, shape, MaxPool2dIndicesAttributes(adaptive=0, **window))
@@ -64,7 +64,7 @@ def max_pool3d(call: Call, b: Builder) -> tuple[Value, ...]:
     try:
         _, places = windows.greatest(b, call.tensor("self"), _windows(call, dilation))
     except Refused as refused:
-        (places,) = b.refused(call.target, [values], [(DType.I64, call.shape)], (), str(refused))
+        (places,) = b.add_refused(call.target, [values], [(DType.I64, call.shape)], (), str(refused))
     return values, places
 
 
@@ -78,7 +78,7 @@ def average_pool(call: Call, b: Builder) -> Value:
         return _mean(call, b, divisor)
     image = _image(call, b)
     window = _window(call, rank, [1] * rank)
-    shape = image_shape(_batched(call.shape, rank))
+    shape = image_shape(_batch_shape(call.shape, rank))
     counts_padding = int(call["count_include_pad"])
     attributes = Pool2dAttributes(mode=_AVERAGE, **window, count_include_pad=counts_padding, divisor=divisor)
     return _back(call, b, b.op("pool2d", [image], DType.F32, shape, attributes))
@@ -99,7 +99,7 @@ def average_pool3d(call: Call, b: Builder) -> Value:
 def adaptive_average_pool(call: Call, b: Builder) -> Value:
     """Torch's windows, which overlap where sizes don't divide; one window is a mean like any other."""
     image = _image(call, b)
-    shape = image_shape(_batched(call.shape, _rank(call)))
+    shape = image_shape(_batch_shape(call.shape, _rank(call)))
     if shape[1:3] == (1, 1):
         pixels = ReduceAttributes(function=FOLDS["mean"], first_axis=1, axis_count=2)
         mean = b.op("reduce", [image], DType.F32, (shape[0], shape[3]), pixels)
@@ -112,7 +112,7 @@ def adaptive_average_pool(call: Call, b: Builder) -> Value:
 def adaptive_max_pool(call: Call, b: Builder) -> tuple[Value, ...]:
     """Values, and where each stood in its image."""
     image = _image(call, b)
-    shape = image_shape(_batched(call.shape, _rank(call)))
+    shape = image_shape(_batch_shape(call.shape, _rank(call)))
     values = b.op("adaptive_pool2d", [image], DType.F32, shape, AdaptivePool2dAttributes(mode=_MAX))
     indices = b.op(
         "max_pool2d_indices", [image], DType.I64, shape, MaxPool2dIndicesAttributes(adaptive=1, **_NO_WINDOW)
@@ -187,16 +187,16 @@ def _float(call: Call) -> Value:
 
 def _image(call: Call, b: Builder) -> Value:
     x = _float(call)
-    return to_channels_last(b, b.reshape(x, _batched(x.shape, _rank(call))))
+    return to_channels_last(b, b.reshape(x, _batch_shape(x.shape, _rank(call))))
 
 
-def _batched(shape: Sequence[int], rank: int) -> tuple[int, ...]:
+def _batch_shape(shape: Sequence[int], rank: int) -> tuple[int, ...]:
     """Return a shape with a batch of one if it has none."""
     return tuple(shape) if len(shape) == rank + 2 else (1, *shape)
 
 
 def _back(call: Call, b: Builder, image: Value) -> Value:
-    return b.reshape(from_channels_last(b, image, _batched(call.shape, _rank(call))), call.shape)
+    return b.reshape(from_channels_last(b, image, _batch_shape(call.shape, _rank(call))), call.shape)
 
 
 def _numbers(pairs: Sequence[Sequence[int]], ceil_mode: int) -> _WindowNumbers:

@@ -11,7 +11,7 @@ import numpy as np
 from alcove.runtime import _native
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
-from alcove.runtime.compiler.rules.movement import filled
+from alcove.runtime.compiler.rules.movement import fill_tensor
 from alcove.runtime.compiler.rules.reduction import fold
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
 from alcove.runtime.format.attributes import LinearAttributes, MatmulAttributes
@@ -39,7 +39,7 @@ def matmul(b: Builder, x: Value, y: Value, *, is_transposed: bool = False) -> Va
     k, n = y.shape[-2:] if not is_transposed else (y.shape[-1], y.shape[-2])
     shape = (*_broadcast(x.shape[:-2], y.shape[:-2]), x.shape[-2], n)
     if k == 0:
-        return filled(b, shape, 0.0, DType.F32)
+        return fill_tensor(b, shape, 0.0, DType.F32)
     if y.constant is not None and math.prod(y.shape) == n * k and len(y.shape) <= len(x.shape):
         right = b.reshape(y, y.shape[-2:])
         return emit_linear(b, x, right if is_transposed else b.permute(right, (1, 0)), b.zeros(n))
@@ -149,7 +149,7 @@ def dot(call: Call, b: Builder) -> Value:
 # -- products that are added ------------------------------------------------------------------------------------------
 
 
-def _added(call: Call, b: Builder, x: Value, y: Value) -> Value:
+def _add_scaled(call: Call, b: Builder, x: Value, y: Value) -> Value:
     """Return `beta * self + alpha * (x @ y)`."""
     base, beta, alpha = call.tensor("self"), call["beta"], call["alpha"]
     if _is_float(base, x, y) and beta == alpha == 1 and y.constant is not None and len(y.shape) == len(x.shape) == 2:
@@ -168,7 +168,7 @@ def addmm(call: Call, b: Builder) -> Value:
         batch, m, k = x.shape
         x = b.reshape(b.permute(x, (1, 0, 2)), (m, batch * k))
         y = b.reshape(y, (batch * k, y.shape[2]))
-    return _added(call, b, x, y)
+    return _add_scaled(call, b, x, y)
 
 
 @rule("aten.bilinear.default", keep=True)
@@ -187,7 +187,7 @@ def bilinear(call: Call, b: Builder) -> Value:
 
 
 @rule("transformers.grouped_mm_fallback.default")
-def grouped(call: Call, b: Builder) -> Value:
+def grouped_mm(call: Call, b: Builder) -> Value:
     """Rows sorted by group, each group with its own matrix: mixtures of experts in transformers.
 
     Every row meets every matrix, and keeps the product of its own group; rows after the last group are 0.

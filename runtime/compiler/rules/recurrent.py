@@ -10,7 +10,7 @@ from typing import TypeAlias
 from alcove.runtime import _native
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
-from alcove.runtime.compiler.pack import packed_name
+from alcove.runtime.compiler.pack import joined_name
 from alcove.runtime.compiler.panels import panels
 from alcove.runtime.compiler.rules.products import FLOAT_ONLY
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
@@ -39,7 +39,7 @@ def _panels(b: Builder, weight: Value, bias: Value | None) -> Value:
     key = f"{weight.key}+{'' if bias is None else bias.key}:panels"
     if key in b.values:
         return b.values[key]
-    name = packed_name(weight, b.zeros(weight.shape[0]) if bias is None else bias)
+    name = joined_name(weight, b.zeros(weight.shape[0]) if bias is None else bias)
     packed = panels(weight.array, None if bias is None else bias.array)
     return b.add(Value(key, name, DType.F32, weight.shape, constant=packed, layout=Layout.PANEL16))
 
@@ -83,7 +83,7 @@ def _attributes(call: Call, kind: str, direction: int) -> Recurrent:
     return RnnAttributes(is_reversed=direction, is_relu=int("rnn_relu" in call.target))
 
 
-def _grouped(call: Call, *, has_projection: bool) -> list[_Weights]:
+def _group_weights(call: Call, *, has_projection: bool) -> list[_Weights]:
     """Return the weights of each layer and direction, in torch's order."""
     count = 2 + 2 * int(call["has_biases"]) + int(has_projection)
     flat = call.tensors("params")
@@ -112,7 +112,7 @@ def _layers(call: Call, b: Builder, kind: str, states: Sequence[Value]) -> tuple
         raise Refused("sequences with elements")
     x = b.permute(call.tensor("input"), (1, 0, 2)) if call["batch_first"] else call.tensor("input")
     has_projection = kind == "lstm" and states[0].shape[2] != states[1].shape[2]
-    groups = _grouped(call, has_projection=has_projection)
+    groups = _group_weights(call, has_projection=has_projection)
     directions = 2 if call["bidirectional"] else 1
     last: list[list[Value]] = [[] for _ in states]
     for layer in range(call["num_layers"]):

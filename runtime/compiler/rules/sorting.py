@@ -46,14 +46,14 @@ def topk(call: Call, b: Builder) -> tuple[Value, ...]:
     if k == 0:
         raise Refused("topk with k of at least 1")
 
-    def ranked(x: Value) -> tuple[Value, Value]:
+    def rank(x: Value) -> tuple[Value, Value]:
         wide = x if x.dtype in _RANKED else b.cast(x, DType.I32)
         shape = (*x.shape[:-1], k)
         attributes = TopkAttributes(k=k, is_largest=is_largest)
         values, indices = b.ops("topk", [wide], [(wide.dtype, shape), (DType.I64, shape)], attributes)
         return b.cast(values, x.dtype), indices
 
-    return _along(call, b, ranked)
+    return _along(call, b, rank)
 
 
 @rule("aten.kthvalue.default")
@@ -113,24 +113,24 @@ def _of_all(call: Call, b: Builder, ranking: Callable[[Builder, Value], tuple[Va
     return b.reshape(ranking(b, b.reshape(x, (count,)))[0], ())
 
 
-def _pick(b: Builder, ranked: tuple[Value, Value], index: int) -> tuple[Value, Value]:
-    values, indices = ranked
+def _pick(b: Builder, rank: tuple[Value, Value], index: int) -> tuple[Value, Value]:
+    values, indices = rank
     axis = len(values.shape) - 1
     return b.slice(values, axis, index, index + 1), b.slice(indices, axis, index, index + 1)
 
 
 def _median(b: Builder, x: Value) -> tuple[Value, Value]:
-    ranked = sort_rows(b, x, descending=False)
+    rank = sort_rows(b, x, descending=False)
     count = x.shape[-1]
     middle = b.binary("floor_div", last_index(b, count), b.scalar(2, DType.I64))
     shape = (*x.shape[:-1], 1)
     axis = len(x.shape) - 1
     place = b.reshape(middle, (1,))
     row = TakeAttributes(axis=axis, wraps=0)
-    value, index = (b.op("take", [part, place], part.dtype, shape, row) for part in ranked)
+    value, index = (b.op("take", [part, place], part.dtype, shape, row) for part in rank)
     if x.dtype is not DType.F32:
         return value, index
-    greatest, _ = _pick(b, ranked, count - 1)
+    greatest, _ = _pick(b, rank, count - 1)
     has_nan = b.unary("isnan", greatest, dtype=DType.BOOL)
     first = fold(b, x, "argmax", [axis], keeps=True)
     return b.where(has_nan, greatest, value), b.where(has_nan, first, index)

@@ -59,7 +59,7 @@ class Windows:
         numbers = zip(self.out, self.stride, self.padding, tap, self.dilation, strict=True)
         return [np.arange(out) * s - p + t * d for out, s, p, t, d in numbers]
 
-    def padded(self, b: Builder, x: Value, bits: int) -> Value:
+    def pad(self, b: Builder, x: Value, bits: int) -> Value:
         """Return `x` with margins of elements `bits`, so that every tap lies within."""
         outer = len(x.shape) - len(self.sizes)
         after = [
@@ -79,13 +79,13 @@ class Windows:
         )
         return b.op("pad", [x], x.dtype, shape, attributes)
 
-    def picked(self, b: Builder, padded: Value, tap: Sequence[int]) -> Value:
+    def pick(self, b: Builder, padded: Value, tap: Sequence[int]) -> Value:
         """Return the elements under one tap of all windows."""
         outer = len(padded.shape) - len(self.sizes)
         strides = row_major_strides(padded.shape)
         offset = sum(t * d * stride for t, d, stride in zip(tap, self.dilation, strides[outer:], strict=True))
         steps = [s * stride for s, stride in zip(self.stride, strides[outer:], strict=True)]
-        return b.strided(padded, (*padded.shape[:outer], *self.out), (*strides[:outer], *steps), offset)
+        return b.copy_strided(padded, (*padded.shape[:outer], *self.out), (*strides[:outer], *steps), offset)
 
 
 def greatest(b: Builder, x: Value, windows: Windows) -> tuple[Value, Value]:
@@ -93,11 +93,11 @@ def greatest(b: Builder, x: Value, windows: Windows) -> tuple[Value, Value]:
     kind = NUMPY[x.dtype]
     lowest = -math.inf if x.dtype is DType.F32 else 0 if kind.kind == "u" else -(1 << (8 * kind.itemsize - 1))
     bits = int.from_bytes(np.array(lowest, kind).tobytes(), "little")
-    padded = windows.padded(b, x, bits)
+    padded = windows.pad(b, x, bits)
     shape = (*x.shape[: len(x.shape) - len(windows.sizes)], *windows.out)
     best, place = b.scalar(lowest, x.dtype, shape), b.expand(b.constant(_first_places(windows)), shape)
     for tap in windows.taps():
-        picked = windows.picked(b, padded, tap)
+        picked = windows.pick(b, padded, tap)
         is_better = b.binary("gt", picked, best, DType.BOOL)
         if x.dtype is DType.F32:
             is_better = b.binary("bitwise_or", is_better, b.unary("isnan", picked, dtype=DType.BOOL))
@@ -110,10 +110,10 @@ def mean(b: Builder, x: Value, windows: Windows, *, counts_padding: bool, diviso
     """Return the mean of each window of int64, rounded toward zero."""
     if x.dtype is not DType.I64:
         raise Refused("a mean of float32 or int64")
-    padded = windows.padded(b, x, 0)
+    padded = windows.pad(b, x, 0)
     total = None
     for tap in windows.taps():
-        picked = windows.picked(b, padded, tap)
+        picked = windows.pick(b, padded, tap)
         total = picked if total is None else b.binary("add", total, picked)
     if total is None:
         raise Refused("a window with elements")
@@ -128,11 +128,11 @@ def convolution(b: Builder, x: Value, weight: Value, windows: Windows, groups: i
     pixels = math.prod(windows.out)
     if n * outputs * channels * pixels > MAX_PRODUCTS:
         raise Refused("a convolution in float32; one of whole numbers must be small")
-    padded = windows.padded(b, x, 0)
+    padded = windows.pad(b, x, 0)
     kernel = b.reshape(weight, (1, groups, outputs // groups, channels, math.prod(windows.kernel)))
     total = None
     for index, tap in enumerate(windows.taps()):
-        picked = b.reshape(windows.picked(b, padded, tap), (n, groups, 1, channels, pixels))
+        picked = b.reshape(windows.pick(b, padded, tap), (n, groups, 1, channels, pixels))
         term = b.binary("mul", picked, b.slice(kernel, 4, index, index + 1))
         total = term if total is None else b.binary("add", total, term)
     if total is None:

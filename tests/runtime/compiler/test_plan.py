@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 from alcove.runtime.compiler.emit import emit
 from alcove.runtime.compiler.graph import NONE, Graph, Node, Port, Value
-from alcove.runtime.compiler.plan import Buffer, aligned, place, plan
+from alcove.runtime.compiler.plan import Buffer, align_size, place, plan
 from alcove.runtime.compiler.plan_check import PlanError, check_plan
 from alcove.runtime.format.attributes import TopkAttributes
 from alcove.runtime.format.spec import DType, OpSpec, PortSpec, ProgramSpec, Storage, TensorSpec
@@ -41,25 +41,25 @@ def test_buffers_that_live_together_never_overlap(drawn: list[tuple[int, int, in
     for buffer in buffers:
         assert placed.offsets[buffer.key] % 64 == 0
         assert placed.offsets[buffer.key] + buffer.size_bytes <= placed.arena_bytes
-    assert placed.arena_bytes <= sum(aligned(b.size_bytes) for b in buffers)
+    assert placed.arena_bytes <= sum(align_size(b.size_bytes) for b in buffers)
 
 
 def _optimum(buffers: list[Buffer]) -> int:
     """Return the smallest arena: every order, each buffer at the lowest offset that is free, found block by block."""
-    best = sum(aligned(b.size_bytes) for b in buffers)
+    best = sum(align_size(b.size_bytes) for b in buffers)
     for order in permutations(buffers):
         placed: list[tuple[Buffer, int]] = []
         for buffer in order:
             start = 0
             while any(
                 buffer.lives_with(other)
-                and start < at + aligned(other.size_bytes)
-                and at < start + aligned(buffer.size_bytes)
+                and start < at + align_size(other.size_bytes)
+                and at < start + align_size(buffer.size_bytes)
                 for other, at in placed
             ):
                 start += 64
             placed.append((buffer, start))
-        best = min(best, max((at + aligned(b.size_bytes) for b, at in placed), default=0))
+        best = min(best, max((at + align_size(b.size_bytes) for b, at in placed), default=0))
     return best
 
 

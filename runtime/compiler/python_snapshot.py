@@ -41,7 +41,7 @@ class Place:
 
 
 @dataclass
-class Kept:
+class PythonSnapshot:
     """What Python keeps for a module at one time.
 
     Attributes:
@@ -52,7 +52,7 @@ class Kept:
     values: dict[tuple[Place, str], object] = field(default_factory=dict)
     undo: list[Callable[[], None]] = field(default_factory=list)
 
-    def changed(self, other: "Kept") -> list[Place]:
+    def list_changes(self, other: "PythonSnapshot") -> list[Place]:
         """Return the places that differ, in order."""
         keys = dict.fromkeys([*self.values, *other.values])
         missing = object()
@@ -66,14 +66,14 @@ class Kept:
             put_back()
 
 
-def kept_by(module: nn.Module, *, by_value: bool = False) -> Kept:
+def take_snapshot(module: nn.Module, *, by_value: bool = False) -> PythonSnapshot:
     """Return what Python keeps for a module: attributes of all its modules, globals and closures of their code.
 
     Args:
         module: the root.
         by_value: whether tensors are equal where their elements are; else where they are one object.
     """
-    kept = Kept()
+    kept = PythonSnapshot()
     walk = _Walk(kept, by_value=by_value)
     for path, part in module.named_modules():
         walk.container(vars(part))
@@ -89,7 +89,7 @@ def kept_by(module: nn.Module, *, by_value: bool = False) -> Kept:
 class _Walk:
     """One walk over what a module keeps."""
 
-    def __init__(self, kept: Kept, *, by_value: bool) -> None:
+    def __init__(self, kept: PythonSnapshot, *, by_value: bool) -> None:
         self._kept = kept
         self._by_value = by_value
         self._seen: set[int] = set()
@@ -181,7 +181,7 @@ class _Walk:
                 value = cell.cell_contents
             except ValueError:  # empty
                 continue
-            self._named(Place("closure variable", path, name), value, partial(_rebind, cell, "cell_contents", value))
+            self._add_name(Place("closure variable", path, name), value, partial(_rebind, cell, "cell_contents", value))
         names = dict.fromkeys(_names(code))
         self._globals(path, names, function.__globals__)
         for name in names:
@@ -194,9 +194,9 @@ class _Walk:
         for name in names:
             if name in found:
                 value = found[name]
-                self._named(Place("global", path, name), value, partial(_rebind_global, found, name, value))
+                self._add_name(Place("global", path, name), value, partial(_rebind_global, found, name, value))
 
-    def _named(self, place: Place, value: Any, put_back: Callable[[], None]) -> None:
+    def _add_name(self, place: Place, value: Any, put_back: Callable[[], None]) -> None:
         if isinstance(value, FunctionType):
             self.function(place.module_path, value)
         elif isinstance(value, (*_WATCHED, Tensor)) or is_users_class(type(value)):

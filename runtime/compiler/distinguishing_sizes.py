@@ -1,4 +1,4 @@
-"""Chooses sizes that tell a graph's numbers apart.
+"""Chooses sizes that distinguish the numbers of a graph.
 
 What a rule computes from sizes is, but for the room that kernels work in, a sum of multiples of the graph's *features*:
 torch's own expressions, the strides and element counts that follow from its shapes, and products of the symbols.  Two
@@ -26,8 +26,8 @@ _MOST_NUMBERS: Final = 2**22
 _MOST_ROWS: Final = 2**17
 
 
-def telling(captured: Captured, samples: Sequence[Mapping[str, int]]) -> list[dict[str, int]]:
-    """Return sizes beyond `samples` that tell apart what these do not.
+def choose_distinguishing_sizes(captured: Captured, samples: Sequence[Mapping[str, int]]) -> list[dict[str, int]]:
+    """Return sizes beyond `samples` that distinguish what these do not.
 
     Sizes of 1 are left out where there are others: rules take shortcuts for them.
 
