@@ -167,7 +167,7 @@ def devices_pid(served: Served) -> int:
     return child
 
 
-def pinned(core: int) -> Callable[[], None]:
+def pin_to(core: int) -> Callable[[], None]:
     """Return what pins a process that is started to a core."""
     return lambda: os.sched_setaffinity(0, {core})
 
@@ -189,12 +189,12 @@ def flood(kind: str, world: ServerWorld, served: Served, *, named: dict[str, str
             stdout=subprocess.PIPE,
             text=True,
             env=os.environ | named,
-            preexec_fn=pinned(last),  # noqa: PLW1509 - before any thread of ours
+            preexec_fn=pin_to(last),  # noqa: PLW1509 - before any thread of ours
         )
         time.sleep(2 * WARM_S)
         take_turn(world, served, seconds, flooded)
-        told, _ = process.communicate(timeout=120)
-        for name, count in json.loads(told).items():
+        output, _ = process.communicate(timeout=120)
+        for name, count in json.loads(output).items():
             sent[name] = sent.get(name, 0) + count
         grew = [max(old, peak_mb(pid) - start) for old, pid, start in zip(grew, pids, before, strict=True)]
         time.sleep(WARM_S)

@@ -34,7 +34,7 @@ def measure() -> list[Figure]:
         path = program_path(DEFAULT_VERSION, variant)
         session, feature = load(path).session(), Bandwidth()
         tick = partial(next, cycle(ticks))
-        native_us, typed_us = median_us([partial(_answer, session, tick), partial(_typed, feature, session, tick)])
+        native_us, typed_us = median_us([partial(_answer, session, tick), partial(_predict, feature, session, tick)])
         what = f"bandwidth {DEFAULT_VERSION} {variant}"
         figures += [
             Figure(
@@ -50,5 +50,5 @@ def _answer(session: Session, tick: Callable[[], NDArray[np.float32]]) -> list[A
     return session(tick())
 
 
-def _typed(feature: Bandwidth, session: Session, tick: Callable[[], NDArray[np.float32]]) -> BandwidthAnswer:
+def _predict(feature: Bandwidth, session: Session, tick: Callable[[], NDArray[np.float32]]) -> BandwidthAnswer:
     return feature.decode(session(tick()))

@@ -44,12 +44,12 @@ class Device:
         asked = ((f"/metadata/{next_root}.root.json", b"404"), ("/metadata/timestamp.json", b"200"))
         self._steps = [(f"GET {path} HTTP/1.1\r\n{headers}".encode(), status) for path, status in asked]
         self._address = address
-        self.socket = self._connected()
+        self.socket = self._connect()
         self._seen = b""
         self._step = 0
         self.done = 0
 
-    def _connected(self) -> socket.socket:
+    def _connect(self) -> socket.socket:
         made = socket.create_connection(self._address)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return made
@@ -61,7 +61,7 @@ class Device:
     def again(self) -> None:
         """Open another connection and ask on it what was not answered."""
         self.socket.close()
-        self.socket = self._connected()
+        self.socket = self._connect()
         self._seen = b""
         self.ask()
 

@@ -136,20 +136,20 @@ def kinds(folder: Path) -> tuple[Kind, ...]:
     )
 
 
-def changed(choose: random.Random, example: bytes) -> bytes:
+def change(choose: random.Random, example: bytes) -> bytes:
     """Return a variant of a document."""
     if example[:1] == b"{" and choose.random() < 0.8:
         try:
             document = json.loads(example)
             for _ in range(choose.choice([1, 1, 2, 3])):
-                document = _changed_value(choose, document)
+                document = _change_value(choose, document)
             return canonical_json(document) if choose.random() < 0.8 else json.dumps(document).encode("utf-8")
         except (ValueError, TypeError, RecursionError, OverflowError):
             pass
-    return _changed_bytes(choose, example)
+    return _change_bytes(choose, example)
 
 
-def _changed_value(choose: random.Random, value: Any) -> Any:  # noqa: PLR0911 - one for each kind of change
+def _change_value(choose: random.Random, value: Any) -> Any:  # noqa: PLR0911 - one for each kind of change
     if isinstance(value, dict) and value and choose.random() < 0.92:
         key = choose.choice(list(value))
         action = choose.random()
@@ -157,12 +157,12 @@ def _changed_value(choose: random.Random, value: Any) -> Any:  # noqa: PLR0911 -
             return {k: v for k, v in value.items() if k != key}
         if action < 0.1:
             return {**value, choose.choice(["", "x", "é", key + "x"]): value[key]}
-        return {**value, key: _changed_value(choose, value[key])}
+        return {**value, key: _change_value(choose, value[key])}
     if isinstance(value, list) and value and choose.random() < 0.92:
         at = choose.randrange(len(value))
         if choose.random() < 0.15:
             return [*value, value[at]] if choose.random() < 0.5 else value[:at] + value[at + 1 :]
-        return [*value[:at], _changed_value(choose, value[at]), *value[at + 1 :]]
+        return [*value[:at], _change_value(choose, value[at]), *value[at + 1 :]]
     if isinstance(value, int) and choose.random() < 0.5:
         return value + choose.choice([-1, 1, 2**32])
     if isinstance(value, str) and value and choose.random() < 0.5:
@@ -173,7 +173,7 @@ def _changed_value(choose: random.Random, value: Any) -> Any:  # noqa: PLR0911 -
     return choose.choice(_VALUES)
 
 
-def _changed_bytes(choose: random.Random, example: bytes) -> bytes:
+def _change_bytes(choose: random.Random, example: bytes) -> bytes:
     data = bytearray(example)
     for _ in range(choose.choice([1, 1, 2, 4, 8])):
         at = choose.randrange(len(data) + 1)

@@ -35,7 +35,7 @@ def measure() -> list[Figure]:
             [
                 partial(session, *inputs[100]),
                 partial(session, *inputs[MAX_CANDIDATES]),
-                partial(_typed, feature, session, inputs[MAX_CANDIDATES]),
+                partial(_predict, feature, session, inputs[MAX_CANDIDATES]),
                 partial(_line, feature, session, given[MAX_CANDIDATES]),
             ]
         )
@@ -52,7 +52,7 @@ def measure() -> list[Figure]:
     return figures
 
 
-def _typed(feature: FeedRanking, session: Session, inputs: Inputs) -> FeedAnswer:
+def _predict(feature: FeedRanking, session: Session, inputs: Inputs) -> FeedAnswer:
     return feature.decode(session(*inputs))
 
 

@@ -108,14 +108,14 @@ def replay(driver: Path, isas: Sequence[str], files: Sequence[Path], seconds: fl
                 done = subprocess.run(
                     [driver, *batch], capture_output=True, check=False, timeout=limit_s, env=_driver_env(isa)
                 )
-                judged, failed = done.stdout.count(b"\n"), done.returncode != 0
+                done_count, failed = done.stdout.count(b"\n"), done.returncode != 0
                 print(done.stderr.decode("utf-8", "replace")[-4000:], file=sys.stderr, end="")
             except subprocess.TimeoutExpired as hung:
-                judged, failed = (hung.stdout or b"").count(b"\n"), True
-            inputs += judged
+                done_count, failed = (hung.stdout or b"").count(b"\n"), True
+            inputs += done_count
             if failed:  # leaks are found at the end, when no file is to blame
-                blamed = batch[judged : judged + 1]
-                return Outcome("driver", inputs, seconds, findings=_kept(blamed) or (KEPT,))
+                blamed = batch[done_count : done_count + 1]
+                return Outcome("driver", inputs, seconds, findings=_keep(blamed) or (KEPT,))
     return Outcome("driver", inputs, seconds)
 
 
@@ -124,7 +124,7 @@ def _driver_env(isa: str) -> dict[str, str]:
     return {**os.environ, **sanitizers, "ALCOVE_ISA": isa}
 
 
-def _kept(files: Sequence[Path]) -> tuple[Path, ...]:
+def _keep(files: Sequence[Path]) -> tuple[Path, ...]:
     KEPT.mkdir(parents=True, exist_ok=True)
     return tuple(Path(shutil.copy(file, KEPT / f"driver-{file.name}.alc")) for file in files)
 

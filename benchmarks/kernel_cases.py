@@ -40,7 +40,7 @@ class _Case(Assembly):
         weight = self.random.standard_normal((n, k), np.float32) / np.float32(k**0.5)
         return self.panels(f"layer {n}x{k} {self.random.integers(1 << 30)}", weight, np.zeros(n, np.float32))
 
-    def packed(self, n: int, k: int) -> int:
+    def add_packed(self, n: int, k: int) -> int:
         """Add panels of int8: an int32 and a scale of each of 16 outputs, then their weights, four inputs together."""
         head = np.concatenate([np.zeros(16, np.int32).view(np.int8), np.full(16, 1e-3, np.float32).view(np.int8)])
         rows = [np.concatenate([head, self.bytes_of(16 * -(-k // 4) * 4)]) for _ in range(-(-n // 16))]
@@ -99,9 +99,9 @@ def _linear(name: str) -> bytes:
     if name == "linear":
         return case.result(name, [x, case.layer(256, 256)], out, attributes=PLAIN_LINEAR)
     if name == "linear_dynamic_i8":
-        return case.result(name, [x, case.packed(256, 256)], out, SCRATCH)
+        return case.result(name, [x, case.add_packed(256, 256)], out, SCRATCH)
     if name == "linear_weight_i8":
-        return case.result(name, [x, case.packed(256, 256)], out)
+        return case.result(name, [x, case.add_packed(256, 256)], out)
     block = np.concatenate([np.full(16, 1e-3, np.float32).view(np.int8), case.bytes_of(256)])
     weight = case.constant("int4", np.tile(block, (16, 8)))
     return case.result(name, [x, weight], out, attributes=(32,))
@@ -110,7 +110,7 @@ def _linear(name: str) -> bytes:
 def _linear_i8() -> bytes:
     case = _Case()
     x = case.input("x", I8, (64, 256))
-    return case.result("linear_i8", [x, case.packed(256, 256)], (I8, (64, 256)), attributes=(1, -128, 127))
+    return case.result("linear_i8", [x, case.add_packed(256, 256)], (I8, (64, 256)), attributes=(1, -128, 127))
 
 
 def _matmul() -> bytes:
@@ -129,7 +129,7 @@ def _attention() -> bytes:
 def _recurrent(name: str, gates: int, *attributes: int, is_int8: bool = False) -> bytes:
     case = _Case()
     x, h = case.input("x", F32, (16, 1, 64)), case.input("h", F32, (1, 64))
-    make = case.packed if is_int8 else case.layer
+    make = case.add_packed if is_int8 else case.layer
     layers = [make(64 * gates, 64), make(64 * gates, 64)]
     state, last = [h], [(F32, (1, 64))]
     if name == "lstm":
@@ -181,7 +181,7 @@ def _int8(name: str, *attributes: float, outputs: int = 64, weight: str = "") ->
     elif weight == "table":
         inputs.append(case.constant("table", np.arange(-128, 128).astype(np.int8)))
     elif weight == "packed":
-        inputs.append(case.packed(outputs, 9 * (1 if name.startswith("depthwise") else 64)))
+        inputs.append(case.add_packed(outputs, 9 * (1 if name.startswith("depthwise") else 64)))
     out = {"mean_i8": (1, 64), "max_pool2d_i8": (1, 14, 14, 64)}.get(name, (1, 28, 28, outputs))
     return case.result(name, inputs, (I8, out), *scratch, attributes=attributes)
 
@@ -195,10 +195,10 @@ def _depthwise_i8() -> bytes:
     return case.result("depthwise_conv2d_i8", inputs, (I8, (1, 28, 28, 64)), attributes=attributes)
 
 
-def _between(name: str, given: DType, taken: DType) -> bytes:
+def _between(name: str, given: DType, result_dtype: DType) -> bytes:
     case = _Case()
     shape = (1, 28, 28, 64)
-    return case.result(name, [case.input("x", given, shape)], (taken, shape), attributes=(0.03125, 3))
+    return case.result(name, [case.input("x", given, shape)], (result_dtype, shape), attributes=(0.03125, 3))
 
 
 def _embedding_i8() -> bytes:

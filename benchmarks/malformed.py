@@ -247,14 +247,14 @@ def _unwritten() -> Iterator[Case]:
 
 
 def _float_traps() -> Iterator[Case]:
-    sample = _Sample("quantized")
+    sample = _Sample("quantization")
     for value in (float("nan"), float("inf"), float("-inf"), 0.0, -1.0, 1e-320, 1e300):
         yield f"scale is {value}", sample.attribute("quantize", "scale", value)
     for value in (-129, 128, 2**31, -(2**63)):
         yield f"zero point is {value}", sample.attribute("quantize", "zero_point", value)
 
 
-def _nested() -> Iterator[Case]:
+def _nested_cases() -> Iterator[Case]:
     sample = _Sample("classifier_int8")
     _, size = section(sample.bytes, SectionKind.PROGRAM)
     yield "text that is not UTF-8", sample.at(sample.start + size - 1, "B", 0xFF)
@@ -279,7 +279,7 @@ ROWS: Final = {
     "cwe_416_aliasing": _aliasing,
     "cwe_908_not_written": _unwritten,
     "cwe_617_float_traps": _float_traps,
-    "nested_blob": _nested,
+    "nested_blob": _nested_cases,
 }
 """Names of folders, and what makes their programs."""
 

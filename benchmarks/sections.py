@@ -27,7 +27,7 @@ class Section:
         """The mark behind it."""
         return f"<!-- end of {self.name} -->"
 
-    def written(self, page: str, text: str) -> str:
+    def replace_in(self, page: str, text: str) -> str:
         """Return a page with the text in this section, or in a new one at its end."""
         block = f"{self.begin}\n\n{text}\n{self.end}\n"
         if self.begin not in page:
@@ -38,7 +38,7 @@ class Section:
     def write(self, page: Path, text: str, plots: Mapping[str, str]) -> None:
         """Write the section into a page, which is begun if it is not there, and its plots into a folder beside it."""
         before = page.read_text(encoding="utf-8") if page.exists() else "# Performance\n"
-        page.write_text(self.written(before, text), encoding="utf-8")
+        page.write_text(self.replace_in(before, text), encoding="utf-8")
         for name, picture in plots.items():
             folder = page.parent / "plots"
             folder.mkdir(exist_ok=True)

@@ -26,11 +26,11 @@ def measure() -> list[Figure]:
     return [
         Figure("runtime library libalcove.so", stripped_bytes(module.parent / "libalcove.so"), "bytes", "stripped"),
         Figure("Python module of the runtime", stripped_bytes(module), "bytes", "stripped; statically holds the same"),
-        *(chosen(levels) for levels in CHOSEN_LEVELS),
+        *(selective_size(levels) for levels in CHOSEN_LEVELS),
     ]
 
 
-def chosen(levels: tuple[str, ...], program: Path = LANGUAGE_ID) -> Figure:
+def selective_size(levels: tuple[str, ...], program: Path = LANGUAGE_ID) -> Figure:
     """Return the size of a library with the operators of a program and kernels of these levels."""
     manifest = selective.MANIFEST.read_text(encoding="utf-8")
     parts = selective.choose(selective.operators_of([program]), levels, manifest)
@@ -52,7 +52,7 @@ def as_markdown() -> str:
     rows = [["all operators", "all", f"{whole:,}"]]
     for program, each in ((LANGUAGE_ID, CHOSEN_LEVELS), (SUCCESSOR, CHOSEN_LEVELS[1:2])):
         for levels in each:
-            size = int(chosen(levels, program).value)
+            size = int(selective_size(levels, program).value)
             rows.append([f"`{program.stem}` alone", " and ".join(dict.fromkeys(("scalar", *levels))), f"{size:,}"])
     return "\n".join(table_lines(("libalcove.so for", "kernels named", "bytes, stripped"), rows))
 

@@ -37,7 +37,7 @@ def _unary(number: int) -> Callable[[], bytes]:
     return build
 
 
-def _filled(made: Assembly, dtype: DType, shape: Shape, bits: int = 0) -> int:
+def _fill(made: Assembly, dtype: DType, shape: Shape, bits: int = 0) -> int:
     return made.op("fill", [], (dtype, shape), attributes=(bits,))[0]
 
 
@@ -48,7 +48,7 @@ def _one(
 
     def build() -> bytes:
         made = Assembly()
-        given = [_filled(made, dtype, shape) for dtype, shape in inputs]
+        given = [_fill(made, dtype, shape) for dtype, shape in inputs]
         results = made.op(name, given, *outputs, attributes=attributes)
         made.output("y", results[0])
         return made.program()
@@ -64,19 +64,19 @@ def _linear(rows: int, n: int, k: int) -> Callable[[], bytes]:
     def build() -> bytes:
         made = Assembly()
         weight = made.panels("w", RANDOM.standard_normal((n, k), np.float32), np.zeros(n, np.float32))
-        x = _filled(made, F32, (rows, k))
+        x = _fill(made, F32, (rows, k))
         made.output("y", made.op("linear", [x, weight], (F32, (rows, n)), attributes=PLAIN_LINEAR)[0])
         return made.program()
 
     return build
 
 
-def _gathered(name: str, rows: int, width: int, count: int) -> Callable[[], bytes]:
+def _gather(name: str, rows: int, width: int, count: int) -> Callable[[], bytes]:
     """Rows picked in a random order from a table that no cache holds."""
 
     def build() -> bytes:
         made = Assembly()
-        table = _filled(made, F32, (rows, width))
+        table = _fill(made, F32, (rows, width))
         ids = made.constant("ids", RANDOM.integers(0, rows, count, np.int64))
         made.output("y", made.op(name, [table, ids], (F32, (count, width)), attributes=(0, 0))[0])
         return made.program()
@@ -158,7 +158,7 @@ CASES: Final[dict[str, Callable[[], bytes]]] = {
         "resize2d", [(F32, (1, 512, 512, 1))], (F32, (1, 1024, 1024, 1)), attributes=(3, 0, 0.0, 0.0)
     ),
     "quantize": _one("quantize", [(F32, (1 << 22,))], (I8, (1 << 22,)), attributes=(0.03125, 3)),
-    "take, random rows of one": _gathered("take", 1 << 24, 1, 1 << 20),
+    "take, random rows of one": _gather("take", 1 << 24, 1, 1 << 20),
     **{f"unary, {name}": _unary(number) for name, number in _native.functions("unary").items() if name not in OTHERS},
 }  # fmt: skip
 
@@ -199,7 +199,7 @@ def main() -> None:
     print(table)
     if arguments.write:
         page = arguments.write.read_text(encoding="utf-8")
-        arguments.write.write_text(SECTION.written(page, table), encoding="utf-8")
+        arguments.write.write_text(SECTION.replace_in(page, table), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ def _measure(folder: Path) -> list[Figure]:
     teams_of = [role for role in state.roles if layout.is_team(role)]
     count = sum(1 for role in teams_of for _ in state.targets_of(role))
     bins = sum(len(bins_of(state.roles[role].metadata.signed)) for role in teams_of)
-    with _serving(folder / "tree") as url:
+    with _serve(folder / "tree") as url:
         device = _Device(folder / "device", url, cold.root_bytes())
         first = device.check_in()
         unchanged = device.check_in()
@@ -202,7 +202,7 @@ def _seconds(call: Callable[[], object]) -> float:
 
 
 @contextmanager
-def _serving(folder: Path) -> Iterator[str]:
+def _serve(folder: Path) -> Iterator[str]:
     """Serve a tree on loopback, with the routes of the built-in server, in a thread; give the address."""
     loop = asyncio.new_event_loop()
     app = web.Application()

@@ -42,7 +42,7 @@ def transforms(outputs: int, points: tuple[float, ...]) -> tuple[Doubles, Double
     return before, weights, after
 
 
-def rounded(value: Any) -> NDArray[np.float32]:
+def to_f32(value: Any) -> NDArray[np.float32]:
     """Return float32."""
     made: NDArray[np.float32] = np.asarray(value).astype(np.float32)
     return made
@@ -54,19 +54,19 @@ def errors(outputs: int, points: tuple[float, ...]) -> tuple[float, float]:
     random = np.random.default_rng(0)
     size, worst, direct_worst = outputs + 2, 0.0, 0.0
     for _ in range(TILES):
-        d = rounded(np.maximum(random.normal(size=(CHANNELS, size, size)), 0))
-        w = rounded(random.normal(size=(CHANNELS, 3, 3)) / sqrt(9 * CHANNELS))
-        u = rounded(np.einsum("ij,cjk,lk->cil", weights, w.astype(np.float64), weights))
-        v = rounded(before) @ d @ rounded(before).T
+        d = to_f32(np.maximum(random.normal(size=(CHANNELS, size, size)), 0))
+        w = to_f32(random.normal(size=(CHANNELS, 3, 3)) / sqrt(9 * CHANNELS))
+        u = to_f32(np.einsum("ij,cjk,lk->cil", weights, w.astype(np.float64), weights))
+        v = to_f32(before) @ d @ to_f32(before).T
         products = np.zeros((size, size), np.float32)
         direct = np.zeros((outputs, outputs), np.float32)
         exact = np.zeros((outputs, outputs))
         for c in range(CHANNELS):
-            products = rounded(products + u[c].astype(np.float64) * v[c])
+            products = to_f32(products + u[c].astype(np.float64) * v[c])
             for i, j in product(range(3), range(3)):
                 term = d[c, i : i + outputs, j : j + outputs].astype(np.float64) * w[c, i, j]
-                direct, exact = rounded(direct + term), exact + term
-        made = rounded(after) @ products @ rounded(after).T
+                direct, exact = to_f32(direct + term), exact + term
+        made = to_f32(after) @ products @ to_f32(after).T
         worst = max(worst, float(np.abs(made - exact).max()))
         direct_worst = max(direct_worst, float(np.abs(direct - exact).max()))
     return worst, direct_worst

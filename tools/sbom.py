@@ -40,7 +40,7 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def needed(name: str, extras: frozenset[str]) -> list[Requirement]:
+def list_requirements(name: str, extras: frozenset[str]) -> list[Requirement]:
     """Return what an installed distribution requires here, with some of its extras.
 
     Raises:
@@ -92,7 +92,7 @@ def bill(extras: frozenset[str], time_s: int) -> Bom:
             continue
         seen.add((name, wanted))
         parts.setdefault(name, component(name))
-        for requirement in needed(name, wanted):
+        for requirement in list_requirements(name, wanted):
             other = normal(requirement.name)
             if other != name:
                 links.setdefault(name, set()).add(other)

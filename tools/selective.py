@@ -41,7 +41,7 @@ class Chosen:
     levels: frozenset[str]
 
 
-def borrowed(operators: Iterable[str], manifest: str) -> frozenset[str]:
+def find_borrowed(operators: Iterable[str], manifest: str) -> frozenset[str]:
     """Return the operators whose kernels a run of these also calls, as the manifest's ALCOVE_BORROWS lines say."""
     wanted = set(operators)
     pairs = re.findall(r"^ALCOVE_BORROWS\((\w+), (\w+)\)$", manifest, re.MULTILINE)
@@ -65,10 +65,10 @@ def choose(operators: Iterable[str], levels: Iterable[str], manifest: str) -> Ch
         raise ValueError(f"no operator {', '.join(sorted(wanted - known))} in the manifest")
     if chosen_levels - set(LEVELS):
         raise ValueError(f"no level {', '.join(sorted(chosen_levels - set(LEVELS)))}; known are {', '.join(LEVELS)}")
-    return Chosen(wanted, borrowed(wanted, manifest), chosen_levels)
+    return Chosen(wanted, find_borrowed(wanted, manifest), chosen_levels)
 
 
-def filtered(manifest: str, chosen: Chosen) -> str:
+def filter_manifest(manifest: str, chosen: Chosen) -> str:
     """Return the manifest with the lines of what was chosen; which processor a kernel is for still stands around it."""
     kept: list[str] = []
     is_dropped = False
@@ -93,7 +93,7 @@ def operators_of(programs: Iterable[Path]) -> frozenset[str]:
         ValueError: a file is no program, or cannot be read as one.
         OSError: a file cannot be read.
     """
-    from alcove.runtime.format.reader import read_spec  # noqa: PLC0415 - `choose` and `filtered` need no runtime
+    from alcove.runtime.format.reader import read_spec  # noqa: PLC0415 - `choose` and `filter_manifest` need no runtime
 
     return frozenset(op.name for program in programs for op in read_spec(program.read_bytes()).ops)
 
@@ -111,7 +111,7 @@ def build(chosen: Chosen, *, folder: Path = BUILD) -> Path:
         subprocess.CalledProcessError: the build failed; what it said went to the standard error.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    text = filtered(MANIFEST.read_text(encoding="utf-8"), chosen)
+    text = filter_manifest(MANIFEST.read_text(encoding="utf-8"), chosen)
     lines = folder / "chosen.inc"
     if not lines.exists() or lines.read_text(encoding="utf-8") != text:
         lines.write_text(text, encoding="utf-8")

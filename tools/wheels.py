@@ -78,7 +78,7 @@ class Cut:
         return any(name.endswith(".so") for name in self.files)
 
 
-def imported(graph: grimp.ImportGraph, roots: Iterable[str], within: str = "alcove") -> set[str]:
+def find_imported(graph: grimp.ImportGraph, roots: Iterable[str], within: str = "alcove") -> set[str]:
     """Return the modules that some modules import, directly or not, and the packages that these are in."""
     found: set[str] = set()
     waiting = list(roots)
@@ -131,7 +131,7 @@ def features(names: set[str], version: str, run: grimp.ImportGraph, named: grimp
     for name in sorted({name.split("/")[2] for name in names if fnmatch(name, "alcove/features/*/*")}):
         package, folder = f"alcove.features.{name}", f"alcove/features/{name}"
         starts = [package, f"{package}.contract", *(f"{package}.{each}" for each in EXAMPLES)]
-        modules = imported(run, starts, package) | imported(named, [package], package)
+        modules = find_imported(run, starts, package) | find_imported(named, [package], package)
         newest = max(program for program in names if fnmatch(program, f"{folder}/programs/*[0-9].alc"))
         data = {f"{folder}/CARD.md", newest, *DATA.get(name, ())}
         data |= {newest.removesuffix("alc") + kind for kind in ("run.json", "attributes.json")}
@@ -149,7 +149,7 @@ def cut(names: set[str], version: str, project: Mapping[str, Any], view: Path) -
     named = grimp.build_graph("alcove", cache_dir=None, exclude_type_checking_imports=False)
     doubles = {module for double in DOUBLES for module in below(run, double)}
     roots = {module for root in ROOTS for module in (below(run, root) if root != "alcove.features" else {root})}
-    bare_modules = imported(run, roots - doubles) - doubles
+    bare_modules = find_imported(run, roots - doubles) - doubles
     bare = files_of(bare_modules, names) | {name for name in names if name.startswith(BARE_FILES)}
     left = names - bare
     parts = features(left, version, run, named)

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from benchmarks.architectures.registry import architectures
-from benchmarks.architectures.run import BOUND, Result, evaluate_named, lost
+from benchmarks.architectures.run import BOUND, Result, evaluate_named, lost_result
 from benchmarks.coverage.workers import in_processes
 from benchmarks.options import write_json
 
@@ -74,7 +74,7 @@ def _difference(result: Result) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Try, print, write; return the exit status."""
-    given = _parsed(arguments)
+    given = _parse(arguments)
     names = given.only or [entry.name for entry in architectures()]
     console = Console()
     columns = (TextColumn("{task.description:32}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = in_processes(
             names,
             evaluate_named,
-            lost,
+            lost_result,
             workers=given.workers,
             on_done=lambda name: progress.update(task, advance=1, description=name),
         )
@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(any(result.status in bad for result in results))
 
 
-def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.architectures", description=__doc__)
     known = {entry.name for entry in architectures()}
     parser.add_argument("--only", nargs="+", metavar="NAME", help="try these alone")

@@ -6,18 +6,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - as everybody calls it
 
-from benchmarks.architectures.layers import Classifier, InvertedResidual, SqueezeExcite, conv_bn, rounded
+from benchmarks.architectures.layers import Classifier, InvertedResidual, SqueezeExcite, conv_bn, round_channels
 from benchmarks.architectures.registry import Architecture, image
 
 
 def mobilenet_v2() -> nn.Module:
     """MobileNetV2 (Sandler et al. 2018, table 2) at 0.35 of its width."""
-    channels = rounded(32 * 0.35)
+    channels = round_channels(32 * 0.35)
     layers: list[nn.Module] = [conv_bn(3, channels, 3, 2, activation=nn.ReLU6())]
     for expansion, width, repeats, stride in (
         (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)
     ):  # fmt: skip
-        out = rounded(width * 0.35)
+        out = round_channels(width * 0.35)
         for repeat in range(repeats):
             layers.append(InvertedResidual(channels, out, expansion=expansion, stride=1 if repeat else stride))
             channels = out
@@ -37,7 +37,7 @@ def mobilenet_v3() -> nn.Module:
     layers: list[nn.Module] = [conv_bn(3, 16, 3, 2, activation=nn.Hardswish())]
     channels = 16
     for kernel, expanded, out, has_squeeze, is_hard_swish, stride in _V3_SMALL:
-        squeeze = SqueezeExcite(expanded, rounded(expanded / 4), nn.Hardsigmoid()) if has_squeeze else None
+        squeeze = SqueezeExcite(expanded, round_channels(expanded / 4), nn.Hardsigmoid()) if has_squeeze else None
         activation = nn.Hardswish if is_hard_swish else nn.ReLU
         layers.append(
             InvertedResidual(

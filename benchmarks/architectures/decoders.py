@@ -12,7 +12,7 @@ VOCABULARY, WIDTH, HEADS, LAYERS, LENGTH = 64, 32, 4, 2, 16
 HEAD = WIDTH // HEADS
 
 
-def rotated(x: Tensor, position: Tensor) -> Tensor:
+def rotate(x: Tensor, position: Tensor) -> Tensor:
     """Return [1, heads, n, head] turned by its positions [n] (RoPE, Su et al. 2021, equation 34)."""
     frequencies = 10000.0 ** (-torch.arange(0, HEAD, 2) / HEAD)
     angles = position[:, None].to(torch.float32) * frequencies
@@ -47,7 +47,7 @@ class Layer(nn.Module):
     def heads(self, x: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries, keys and values [1, heads, n, head], turned."""
         q, k, v = (part.view(1, -1, HEADS, HEAD).transpose(1, 2) for part in self.qkv(self.norm1(x)).chunk(3, -1))
-        return rotated(q, position), rotated(k, position), v
+        return rotate(q, position), rotate(k, position), v
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
         """Return the layer's output for what attention gave."""

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - as everybody calls it
 
 
-def rounded(channels: float, to: int = 8) -> int:
+def round_channels(channels: float, to: int = 8) -> int:
     """Return the multiple of `to` nearest to `channels`, never more than a tenth below it (MobileNetV2, section 4)."""
     near = max(to, int(channels + to / 2) // to * to)
     return near + to if near < 0.9 * channels else near
@@ -63,7 +63,7 @@ class InvertedResidual(nn.Module):
         squeeze: nn.Module | None = None,
     ) -> None:
         super().__init__()
-        hidden = rounded(channels_in * expansion)
+        hidden = round_channels(channels_in * expansion)
         layers: list[nn.Module] = []
         if expansion != 1:
             layers.append(conv_bn(channels_in, hidden, 1, activation=activation()))

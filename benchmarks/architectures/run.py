@@ -116,7 +116,7 @@ def evaluate_named(name: str) -> Result:
     return evaluate(next(entry for entry in architectures() if entry.name == name))
 
 
-def lost(name: str, reason: str) -> Result:
+def lost_result(name: str, reason: str) -> Result:
     """Return what stands for an architecture whose process died."""
     return Result(name, "", "wrong", 0, reason=reason)
 

@@ -31,7 +31,7 @@ def causal(model: Callable[..., Any], config: Callable[..., Any], **settings: An
     return lambda: Picked(model(config(**settings)), "logits", ("input_ids",), use_cache=False)
 
 
-def masked() -> list[Call]:
+def masked_calls() -> list[Call]:
     """Return ids of two texts of nine and five tokens, and their mask."""
     mask = torch.ones(2, 9, dtype=torch.int64)
     mask[1, 5:] = 0
@@ -79,7 +79,7 @@ def bert_tokens_types() -> nn.Module:
 
 def with_types() -> list[Call]:
     """Return ids, mask and kinds."""
-    (ids, mask) = masked()[0]
+    (ids, mask) = masked_calls()[0]
     return [(ids, mask, (torch.arange(9) > 4).long().expand(2, 9).contiguous())]
 
 
@@ -103,28 +103,28 @@ GPT2: dict[str, Any] = {"vocab_size": VOCABULARY, "n_embd": 32, "n_layer": 2, "n
 SENTENCE = tokens(VOCABULARY, 1, 8)
 
 ARCHITECTURES = (
-    Architecture("bert", "text", encoder(t.BertModel, t.BertConfig), masked),
-    Architecture("bert-classifier", "text classification", bert_classifier, masked),
+    Architecture("bert", "text", encoder(t.BertModel, t.BertConfig), masked_calls),
+    Architecture("bert-classifier", "text classification", bert_classifier, masked_calls),
     Architecture("bert-answers", "question answering", bert_tokens_types, with_types),
-    Architecture("distilbert", "text", distilbert, masked),
-    Architecture("mobilebert", "text", encoder(t.MobileBertModel, t.MobileBertConfig, **MOBILEBERT), masked),
-    Architecture("albert", "text", encoder(t.AlbertModel, t.AlbertConfig, embedding_size=16), masked),
-    Architecture("roberta", "text", encoder(t.RobertaModel, t.RobertaConfig), masked),
+    Architecture("distilbert", "text", distilbert, masked_calls),
+    Architecture("mobilebert", "text", encoder(t.MobileBertModel, t.MobileBertConfig, **MOBILEBERT), masked_calls),
+    Architecture("albert", "text", encoder(t.AlbertModel, t.AlbertConfig, embedding_size=16), masked_calls),
+    Architecture("roberta", "text", encoder(t.RobertaModel, t.RobertaConfig), masked_calls),
     Architecture("electra", "text", encoder(
         t.ElectraModel, t.ElectraConfig, embedding_size=16
-    ), masked, is_small=False),
+    ), masked_calls, is_small=False),
     Architecture("squeezebert", "text", encoder(
         t.SqueezeBertModel, t.SqueezeBertConfig, embedding_size=32
-    ), masked, is_small=False),
-    Architecture("mpnet", "text", encoder(t.MPNetModel, t.MPNetConfig), masked, is_small=False),
+    ), masked_calls, is_small=False),
+    Architecture("mpnet", "text", encoder(t.MPNetModel, t.MPNetConfig), masked_calls, is_small=False),
     Architecture("deberta-v2", "text", encoder(
         t.DebertaV2Model, t.DebertaV2Config, relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=8
-    ), masked, is_small=False),
+    ), masked_calls, is_small=False),
     Architecture("modernbert", "text", encoder(
         t.ModernBertModel, t.ModernBertConfig, pad_token_id=0, cls_token_id=1, sep_token_id=2, bos_token_id=1,
         eos_token_id=2, local_attention=4,
-    ), masked, is_small=False),
-    Architecture("t5-encoder", "text", t5_encoder, masked),
+    ), masked_calls, is_small=False),
+    Architecture("t5-encoder", "text", t5_encoder, masked_calls),
     Architecture("t5", "translation", t5, source_and_target, is_small=False),
     Architecture("clip-text", "text embedding", clip_text, text_ids),
     Architecture("gpt2", "language model", causal(t.GPT2LMHeadModel, t.GPT2Config, **GPT2), SENTENCE),

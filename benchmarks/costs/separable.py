@@ -61,7 +61,7 @@ class Measured:
 
 def measure(*, is_quiet: bool) -> list[Measured]:
     """Time every size with every number of rows at a time."""
-    return [_measured(sizes) for sizes in track(list(_grid()), "separable", disable=is_quiet)]
+    return [_measure(sizes) for sizes in track(list(_grid()), "separable", disable=is_quiet)]
 
 
 def fits(measured: Sequence[Measured]) -> list[Fit]:
@@ -79,7 +79,7 @@ def _grid() -> Iterator[Separable]:
                     yield Separable(1, side, side, out, out, inputs, channels, outputs, (kernel, kernel), stride)
 
 
-def _measured(sizes: Separable) -> Measured:
+def _measure(sizes: Separable) -> Measured:
     rows = [0, *(rows for rows in ROWS if rows <= sizes.rows)]
     x = np.random.default_rng(1).standard_normal((1, sizes.in_rows, sizes.in_columns, sizes.read), np.float32)
     return Measured(sizes, lowest({each: _call(_program(sizes, each), x) for each in rows}))

@@ -53,7 +53,7 @@ class Measured:
 
 def measure(*, is_quiet: bool) -> list[Measured]:
     """Time every size in both forms."""
-    return [_measured(sizes) for sizes in track(list(_grid()), "Winograd", disable=is_quiet)]
+    return [_measure(sizes) for sizes in track(list(_grid()), "Winograd", disable=is_quiet)]
 
 
 def fits(measured: Sequence[Measured]) -> list[Fit]:
@@ -70,7 +70,7 @@ def _grid() -> Iterator[Convolution]:
             yield Convolution(1, side, side, inputs, outputs)
 
 
-def _measured(sizes: Convolution) -> Measured:
+def _measure(sizes: Convolution) -> Measured:
     found = lowest({"direct": _call(_direct(sizes), sizes), "winograd": _call(_winograd(sizes), sizes)})
     return Measured(sizes, found["direct"], found["winograd"])
 

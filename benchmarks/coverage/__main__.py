@@ -20,7 +20,7 @@ except ModuleNotFoundError as missing:
     raise SystemExit(f"coverage needs {missing.name}: install alcove[dev]") from missing
 
 from benchmarks.coverage.case import NativeRun, run_natively
-from benchmarks.coverage.checking import OperatorCheck, lost
+from benchmarks.coverage.checking import OperatorCheck, lost_outcomes
 from benchmarks.coverage.names import EXCLUDED, core_overloads, counted_names
 from benchmarks.coverage.report import Row, as_markdown, row, summary
 from benchmarks.coverage.workers import in_processes
@@ -32,7 +32,7 @@ REASON_COLUMNS = 100
 
 def main(arguments: Sequence[str] | None = None, *, run: NativeRun = run_natively) -> int:
     """Check, print, write; return the exit status.  `run` runs programs; a test passes a wrong one."""
-    given = _parsed(arguments)
+    given = _parse(arguments)
     console = Console()
     names = given.only or counted_names()
     columns = (TextColumn("{task.description:32}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None, *, run: NativeRun = run_nativel
         found = in_processes(
             names,
             OperatorCheck(given.samples, run),
-            lost,
+            lost_outcomes,
             workers=given.workers,
             on_done=lambda name: progress.update(task, advance=1, description=name),
         )
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None, *, run: NativeRun = run_nativel
     return int(any(one.status == "wrong" for one in rows))
 
 
-def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="check these operators alone")
     parser.add_argument(

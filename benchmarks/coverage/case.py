@@ -196,10 +196,10 @@ def check(sample: Sample, *, first_output_only: bool = False, run: NativeRun = r
     foreign = sorted({str(tensor.dtype) for tensor in everything if tensor.dtype not in DTYPES})
     if foreign or not expected:
         return outcome(Status.INAPPLICABLE, f"{', '.join(foreign)} in or out" if foreign else "gives no tensor")
-    return outcome(*_compared(sample, module, expected, run))
+    return outcome(*_compare(sample, module, expected, run))
 
 
-def _compared(
+def _compare(
     sample: Sample, module: CallModule, expected: Sequence[Tensor], run: NativeRun
 ) -> tuple[Status, str, bool]:
     """Export and run a module, compare with what eager gave; return status, reason, and whether the op was reached."""

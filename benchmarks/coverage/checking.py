@@ -29,6 +29,6 @@ class OperatorCheck:
         return [check(sample, first_output_only=first_output_only, run=self.run) for sample in samples]
 
 
-def lost(name: str, reason: str) -> list[Outcome]:
+def lost_outcomes(name: str, reason: str) -> list[Outcome]:
     """Return what stands for an operator whose process died."""
     return [Outcome(Status.WRONG, "", name, reason)]

@@ -84,12 +84,12 @@ def _inverse_real_fft(x: Tensor) -> Tensor:
     return torch.ops.aten._fft_c2r.default(spectrum, [spectrum.dim() - 1], 2, length)  # type: ignore[no-any-return]  # noqa: SLF001 - its name
 
 
-def _filled(x: Tensor) -> Tensor:
+def _fill(x: Tensor) -> Tensor:
     filled: Tensor = torch.ops.aten.empty.memory_format([2, 3]).fill_(1.5)
     return filled + x
 
 
-def _filled_strided(x: Tensor) -> Tensor:
+def _fill_strided(x: Tensor) -> Tensor:
     filled: Tensor = torch.ops.aten.empty_strided.default([2, 3], [3, 1]).fill_(1.5)
     return filled + x
 
@@ -185,10 +185,10 @@ GENERATORS: Final[dict[str, Callable[[], list[Call]]]] = {
     ],
     "div": lambda: [
         *_scalars("Scalar", (1.5,), (3,)),
-        *[("Scalar_mode", _divided(mode), (x,)) for mode in ("floor", "trunc", None) for x in (_f(2, 3), _i(2, 3))],
+        *[("Scalar_mode", _divide(mode), (x,)) for mode in ("floor", "trunc", None) for x in (_f(2, 3), _i(2, 3))],
     ],
-    "empty": lambda: [("memory_format", _filled, (_f(2, 3),))],
-    "empty_strided": lambda: [("default", _filled_strided, (_f(2, 3),))],
+    "empty": lambda: [("memory_format", _fill, (_f(2, 3),))],
+    "empty_strided": lambda: [("default", _fill_strided, (_f(2, 3),))],
     "eq": _comparison,
     "fill": lambda: [
         ("Scalar", None, (_f(2, 3), 1.5)),
@@ -227,7 +227,7 @@ GENERATORS: Final[dict[str, Callable[[], list[Call]]]] = {
 }
 
 
-def _divided(mode: str | None) -> Callable[[Tensor], Any]:
+def _divide(mode: str | None) -> Callable[[Tensor], Any]:
     """Return a division by 2; the mode is a keyword of the overload, and keywords are captured by closure here."""
 
     def call(x: Tensor) -> Any:

@@ -46,7 +46,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch giv
         if func.overloadpacket is self._packet:
             self.is_reached = True
             if func in self._core:
-                self.calls.append((self._core[func], _copied(args), _copied(kwargs)))
+                self.calls.append((self._core[func], _copy(args), _copy(kwargs)))
         return func(*args, **kwargs)
 
 
@@ -80,7 +80,7 @@ def _from_op_info(name: str, full_name: str, info: Any, dtype: torch.dtype) -> t
     """Return the samples of one OpInfo that reach the operator, and the direct calls that they make of it."""
     functional: list[Sample] = []
     direct: list[Sample] = []
-    for given in itertools.islice(_generated(info, dtype), MAX_GENERATED):
+    for given in itertools.islice(_generate(info, dtype), MAX_GENERATED):
         args, kwargs = (given.input, *given.args), dict(given.kwargs)
         held = HELD_POSITIONS.get(full_name, frozenset())
         sample = Sample(name, "", full_name, info.op, args, kwargs, held)
@@ -90,7 +90,7 @@ def _from_op_info(name: str, full_name: str, info: Any, dtype: torch.dtype) -> t
         try:
             with torch.no_grad(), warnings.catch_warnings(), recorder:
                 warnings.simplefilter("ignore")
-                info.op(*_copied(args), **_copied(kwargs))
+                info.op(*_copy(args), **_copy(kwargs))
         except Exception:  # noqa: BLE001 - no sample of eager, none of ours
             continue
         if recorder.is_reached or name in TRACED_ONLY:
@@ -101,7 +101,7 @@ def _from_op_info(name: str, full_name: str, info: Any, dtype: torch.dtype) -> t
     return functional, direct
 
 
-def _generated(info: Any, dtype: torch.dtype) -> Iterator[Any]:
+def _generate(info: Any, dtype: torch.dtype) -> Iterator[Any]:
     """Yield what an OpInfo generates, from a fixed seed; stop quietly where its generator fails."""
     torch.manual_seed(SEED)
     np.random.seed(SEED)
@@ -124,13 +124,13 @@ def _as_direct(sample: Sample) -> list[Sample]:
     candidate = _direct(sample.name, "default", sample.args, sample.kwargs)
     try:
         with torch.no_grad():
-            candidate.call(*_copied(candidate.args), **_copied(candidate.kwargs))
+            candidate.call(*_copy(candidate.args), **_copy(candidate.kwargs))
     except Exception:  # noqa: BLE001 - the functional form takes more than the operator
         return []
     return [candidate]
 
 
-def _copied(value: Any) -> Any:
+def _copy(value: Any) -> Any:
     """Return `value` with contiguous copies of its tensors."""
     return pytree.tree_map_only(Tensor, plain, value)
 

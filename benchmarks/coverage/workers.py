@@ -50,14 +50,14 @@ def in_processes(
     """
     waiting = list(reversed(names))
     found: dict[str, T] = {}
-    busy: list[_Worker[T]] = [_started(work, waiting.pop()) for _ in range(min(workers, len(names)))]
+    busy: list[_Worker[T]] = [_start(work, waiting.pop()) for _ in range(min(workers, len(names)))]
     while busy:
         ready = wait([worker.connection for worker in busy], timeout=1.0)
         for worker in list(busy):
             result: T | None = None
             reason = ""
             if worker.connection in ready:
-                received = _received(worker)
+                received = _receive(worker)
                 result, reason = received
             elif time.monotonic() - worker.since_s > timeout_s:
                 result, reason = None, f"no answer for {timeout_s:.0f} s"
@@ -69,7 +69,7 @@ def in_processes(
                 busy.remove(worker)
                 _stop(worker)
                 if waiting:
-                    busy.append(_started(work, waiting.pop()))
+                    busy.append(_start(work, waiting.pop()))
             elif waiting:
                 _give(worker, waiting.pop())
             else:
@@ -78,7 +78,7 @@ def in_processes(
     return {name: found[name] for name in names}
 
 
-def _started(work: Callable[[str], T], name: str) -> _Worker[T]:
+def _start(work: Callable[[str], T], name: str) -> _Worker[T]:
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_serve, args=(there, work), daemon=True)
@@ -94,7 +94,7 @@ def _give(worker: _Worker[T], name: str) -> None:
     worker.connection.send(name)
 
 
-def _received(worker: _Worker[T]) -> tuple[T | None, str]:
+def _receive(worker: _Worker[T]) -> tuple[T | None, str]:
     """Return the result and "", or None and why there is none."""
     try:
         return cast("tuple[T | None, str]", worker.connection.recv())

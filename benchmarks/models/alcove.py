@@ -57,7 +57,7 @@ def compile_native(name: str) -> Path:
     """Compile a program of benchmarks/native against the installed library; return the executable."""
     spec = find_spec("alcove.runtime")
     places = [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
-    (folder,) = {path.parent for place in places for path in (place / "libalcove.so",) if path.exists()} or {_built()}
+    (folder,) = {path.parent for place in places for path in (place / "libalcove.so",) if path.exists()} or {_build()}
     executable = BUILT / name
     BUILT.mkdir(parents=True, exist_ok=True)
     source = ROOT / f"benchmarks/native/{name}.c"
@@ -66,7 +66,7 @@ def compile_native(name: str) -> Path:
     return executable
 
 
-def _built() -> Path:
+def _build() -> Path:
     """Return the folder of the newest library that a build of this checkout left."""
     found = sorted((ROOT / "build").glob("*/runtime/native/libalcove.so"), key=lambda path: path.stat().st_mtime)
     return found[-1].parent

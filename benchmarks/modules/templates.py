@@ -248,8 +248,8 @@ def _of(patterns: tuple[str, ...], fewest: int = 0) -> Template:
         first = d.pick(fewest)
         second = d.pick(fewest) if "{1}" in pattern else ""
         axis = d.axis(first) if "{d}" in pattern else 0
-        taken = d.rng.randint(1, min(4, d.least(first, axis))) if "{t}" in pattern else 0
-        made: str = pattern.format(first, second, d=axis, k=d.choose(True, False), t=taken)
+        count = d.rng.randint(1, min(4, d.least(first, axis))) if "{t}" in pattern else 0
+        made: str = pattern.format(first, second, d=axis, k=d.choose(True, False), t=count)
         return made
 
     return template

@@ -47,17 +47,17 @@ class Images:
 
 def cifar10(folder: Path = SHARED) -> Images:
     """Return CIFAR-10, 32x32: 45,000 images to train, 5,000 held out."""
-    return _cached("cifar10", lambda: _cifar10(folder))
+    return _load_cached("cifar10", lambda: _cifar10(folder))
 
 
 def scenes(folder: Path = SHARED) -> Images:
     """Return the Intel scenes at 64x64: 4,590 images to train, 510 held out."""
-    return _cached("scenes", lambda: _scenes(folder))
+    return _load_cached("scenes", lambda: _scenes(folder))
 
 
 def _cifar10(folder: Path) -> Images:
     rows = _rows(folder / "cifar10_train.csv")
-    pixels = _decoded(lzma.decompress((folder / "cifar10_train.jpegs.xz").read_bytes()), rows, 32)
+    pixels = _decode(lzma.decompress((folder / "cifar10_train.jpegs.xz").read_bytes()), rows, 32)
     labels = np.array([int(row["label"]) for row in rows], np.int64)
     order = np.random.default_rng(10).permutation(len(rows))
     train, test = order[:-HELD_OUT], order[-HELD_OUT:]
@@ -66,7 +66,7 @@ def _cifar10(folder: Path) -> Images:
 
 def _scenes(folder: Path) -> Images:
     rows = _rows(folder / "intel_scenes_train.csv")
-    pixels = _decoded((folder / "intel_scenes_train.jpegs").read_bytes(), rows, SCENE_PIXELS)
+    pixels = _decode((folder / "intel_scenes_train.jpegs").read_bytes(), rows, SCENE_PIXELS)
     labels = np.array([int(row["label"]) for row in rows], np.int64)
     is_train = np.array([row["split"] == "train" for row in rows])
     return Images(pixels[is_train], labels[is_train], pixels[~is_train], labels[~is_train], _names(rows))
@@ -82,7 +82,7 @@ def _names(rows: list[dict[str, str]]) -> tuple[str, ...]:
     return tuple(names[label] for label in sorted(names))
 
 
-def _decoded(packed: bytes, rows: list[dict[str, str]], size: int) -> NDArray[np.uint8]:
+def _decode(packed: bytes, rows: list[dict[str, str]], size: int) -> NDArray[np.uint8]:
     pixels = np.empty((len(rows), size, size, 3), np.uint8)
     for index, row in enumerate(rows):
         start = int(row["offset"])
@@ -117,7 +117,7 @@ def _jpeg_by_torchvision(data: bytes, size: int) -> NDArray[np.uint8]:
     return made
 
 
-def _cached(name: str, make: Any) -> Images:
+def _load_cached(name: str, make: Any) -> Images:
     path = CACHE / f"{name}.npz"
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)

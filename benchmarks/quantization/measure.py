@@ -15,7 +15,7 @@ from alcove.runtime import Quantization, export, load
 from alcove.runtime.program import Program
 
 from benchmarks.quantization import data
-from benchmarks.quantization.train import PLAN, normalized
+from benchmarks.quantization.train import PLAN, normalize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -92,7 +92,7 @@ def vision(name: str, folder: Path = data.CACHE) -> Measured:
     model.load_state_dict(torch.load(folder / f"{name}.pt", weights_only=True))
     model.eval()
     cpu = torch.device("cpu")
-    batches = [normalized(images.train[i * BATCH : (i + 1) * BATCH], cpu).contiguous() for i in range(CALIBRATION)]
+    batches = [normalize(images.train[i * BATCH : (i + 1) * BATCH], cpu).contiguous() for i in range(CALIBRATION)]
     half = len(images.test) // 2 // BATCH * BATCH
 
     def right(run: Any, start: int, stop: int | None = None) -> float:
@@ -152,7 +152,7 @@ def _answers(run: Callable[..., list[Any]], pixels: NDArray[np.uint8]) -> NDArra
     for start in range(0, len(pixels), BATCH):
         part = pixels[start : start + BATCH]
         padded = np.concatenate([part, pixels[: BATCH - len(part)]])
-        x = normalized(padded, torch.device("cpu")).contiguous().numpy()
+        x = normalize(padded, torch.device("cpu")).contiguous().numpy()
         found.append(run(x)[0].argmax(axis=1)[: len(part)])
     return np.concatenate(found)
 

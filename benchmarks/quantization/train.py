@@ -60,7 +60,7 @@ def train(model: nn.Module, images: data.Images, epochs: int, shift: int, device
     """Train a model in place; return its accuracy on the held-out images."""
     model.to(device=device)
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # torch declares it beside a dtype only
-    x, y = normalized(images.train, device), torch.from_numpy(images.train_labels).to(device)
+    x, y = normalize(images.train, device), torch.from_numpy(images.train_labels).to(device)
     steps = epochs * (len(x) // BATCH)
     optimiser = torch.optim.SGD(model.parameters(), LEARNING_RATE, 0.9, weight_decay=5e-4, nesterov=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, LEARNING_RATE, steps, pct_start=0.2)
@@ -75,7 +75,7 @@ def train(model: nn.Module, images: data.Images, epochs: int, shift: int, device
             batch = order[start : start + BATCH]
             optimiser.zero_grad(set_to_none=True)
             with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-                loss = loss_of(model(_moved(x[batch], shift, random)), y[batch])
+                loss = loss_of(model(_shift_images(x[batch], shift, random)), y[batch])
             loss.backward()
             optimiser.step()
             schedule.step()
@@ -91,7 +91,7 @@ def train(model: nn.Module, images: data.Images, epochs: int, shift: int, device
     return _accuracy(model, images, device)
 
 
-def normalized(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], device: torch.device) -> Tensor:
+def normalize(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], device: torch.device) -> Tensor:
     """Return uint8 [n, h, w, 3] as the models take it, f32 [n, 3, h, w]."""
     x = torch.from_numpy(pixels).to(device).permute(0, 3, 1, 2).float() / 255
     mean, deviation = (
@@ -100,7 +100,7 @@ def normalized(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], device: 
     return ((x - mean) / deviation).contiguous(memory_format=torch.channels_last)
 
 
-def _moved(x: Tensor, shift: int, random: torch.Generator) -> Tensor:
+def _shift_images(x: Tensor, shift: int, random: torch.Generator) -> Tensor:
     """Return images flipped and shifted at random, each by itself."""
     n, _, height, width = x.shape
     flips = (torch.rand(n, generator=random) < 0.5).to(x.device)
@@ -119,7 +119,7 @@ def _accuracy(model: nn.Module, images: data.Images, device: torch.device) -> fl
     model.eval()
     right = 0
     for start in range(0, len(images.test), BATCH):
-        x = normalized(images.test[start : start + BATCH], device)
+        x = normalize(images.test[start : start + BATCH], device)
         right += int((model(x).argmax(1).cpu().numpy() == images.test_labels[start : start + BATCH]).sum())
     return right / len(images.test)
 

@@ -32,15 +32,15 @@ class Attention(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.given, self.taken = nn.Linear(64, 192), nn.Linear(64, 64)
+        self.project_in, self.project_out = nn.Linear(64, 192), nn.Linear(64, 64)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return [1, n, 64] of [1, n, 64]."""
         n = x.shape[1]
-        q, k, v = self.given(x).reshape(1, n, 3, 4, 16).permute(2, 0, 3, 1, 4).unbind(0)
+        q, k, v = self.project_in(x).reshape(1, n, 3, 4, 16).permute(2, 0, 3, 1, 4).unbind(0)
         heads = nn.functional.scaled_dot_product_attention(q, k, v)
-        taken: torch.Tensor = self.taken(heads.transpose(1, 2).reshape(1, n, 64))
-        return taken
+        project_out: torch.Tensor = self.project_out(heads.transpose(1, 2).reshape(1, n, 64))
+        return project_out
 
 
 @dataclass(frozen=True)

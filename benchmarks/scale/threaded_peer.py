@@ -87,7 +87,7 @@ def et(path: Path, x: Floats, threads: int) -> Peer:
 PEERS: Final = {"litert": litert, "openvino": openvino, "ort": ort, "et": et}
 
 
-def timed(call: Callable[[], object]) -> dict[str, float]:
+def time_call(call: Callable[[], object]) -> dict[str, float]:
     """Return the lowest median of the repeats, in microseconds, and how many cores were busy in that repeat."""
     start = time.perf_counter()
     call()
@@ -115,7 +115,7 @@ def main(peer: str, model: str, threads: int) -> None:
     x = golden["in0"]  # named here because some peers keep its address alone
     call, read = PEERS[peer](path, x, threads)
     error = float(np.abs(np.asarray(read(call())).reshape(-1) - golden["out0"].reshape(-1)).max())
-    found = {"peer": peer, "model": model, "threads": threads, "max_abs_err": error, **timed(call)}
+    found = {"peer": peer, "model": model, "threads": threads, "max_abs_err": error, **time_call(call)}
     print("RESULT " + json.dumps(found), flush=True)
     os._exit(0)  # some peers hang or crash when their threads are ended
 

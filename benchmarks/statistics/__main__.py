@@ -19,7 +19,7 @@ from benchmarks.statistics.cuped import Gain, gains
 from benchmarks.statistics.detection import BASE_RATE, EXPOSURE, FLEET_DEVICES, MARGIN, MORE_CRASHES, Detection, detect
 from benchmarks.statistics.fleets import two_cell_looks
 from benchmarks.statistics.metrics import DEVICES, metric_coverage
-from benchmarks.statistics.planned import POWER, RATE, Planned, half_widths, planned
+from benchmarks.statistics.planned import POWER, RATE, Planned, half_widths, measure_planned
 from benchmarks.statistics.rates import (
     COHORTS,
     CRASH_RATE,
@@ -174,7 +174,7 @@ def planned_lines(runs: int) -> tuple[list[str], list[Planned]]:
     rng = np.random.default_rng(SEED + 4)
     uneven = (9_000, 1_000, 5_000, 8_000, 2_000)
     found = [
-        planned(name, rng, runs=20 * runs, cohorts=cohorts, epsilon=epsilon)
+        measure_planned(name, rng, runs=20 * runs, cohorts=cohorts, epsilon=epsilon)
         for name, cohorts, epsilon in (
             ("exact, even", (5_000,) * 5, None),
             ("ε = 2, even", (5_000,) * 5, Fraction(2)),

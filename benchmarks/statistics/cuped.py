@@ -85,8 +85,8 @@ def gains(rng: np.random.Generator, *, runs: int) -> list[Gain]:
                 errors = np.array(
                     [
                         (
-                            _corrected_error(_drawn(rng, fine, devices, mechanism, epsilon), edges),
-                            _plain_error(_drawn(rng, plain, devices, mechanism, epsilon)),
+                            _corrected_error(_draw(rng, fine, devices, mechanism, epsilon), edges),
+                            _plain_error(_draw(rng, plain, devices, mechanism, epsilon)),
                         )
                         for _ in range(runs)
                     ]
@@ -114,7 +114,7 @@ def _corrected_error(aggregate: Aggregate, edges: tuple[float, ...]) -> float:
     return after.standard_error
 
 
-def _drawn(
+def _draw(
     rng: np.random.Generator, arms: FloatArray, devices: int, mechanism: Mechanism, epsilon: Fraction
 ) -> Aggregate:
     """Return what one fleet's reports estimate; arms [arms, outcomes, bins] are the true cells' probabilities."""
@@ -127,5 +127,5 @@ def _drawn(
     response = RandomizedResponse(cells.size, epsilon)
     answers = np.full((cells.size, cells.size), float(response.other_probability))
     np.fill_diagonal(answers, float(response.keep_probability))
-    told = np.sum([rng.multinomial(n, row / row.sum()) for n, row in zip(cells, answers, strict=True)], axis=0)
-    return aggregate_from_randomised_response(told.tolist(), HistogramLayout(*arms.shape[:3]), epsilon=epsilon)
+    reports = np.sum([rng.multinomial(n, row / row.sum()) for n, row in zip(cells, answers, strict=True)], axis=0)
+    return aggregate_from_randomised_response(reports.tolist(), HistogramLayout(*arms.shape[:3]), epsilon=epsilon)

@@ -51,7 +51,7 @@ def detect(
     for name, more in (("harmful", MORE_CRASHES), ("harmless", 0.0)):
         fleet = CrashFleet(devices, (BASE_RATE + more, BASE_RATE), bins)
         cells = fleet.true_cells(rng, runs)
-        draw = fleet.randomised if mechanism is Mechanism.RANDOMISED_RESPONSE else fleet.aggregated
+        draw = fleet.randomize if mechanism is Mechanism.RANDOMISED_RESPONSE else fleet.aggregate
         looks = draw(rng, cells, periods, epsilon)
         called = [is_harmful(look, period, 2 * devices) for period, look in enumerate(looks, start=1)]
         found[name] = tuple(float(np.any(called[:period], axis=0).mean()) for period in range(1, periods + 1))

@@ -119,7 +119,7 @@ class CrashFleet:
         """Return what the devices of each run have to say, [runs, cells]."""
         return rng.multinomial(2 * self.devices, self.probabilities(), size=runs)
 
-    def aggregated(
+    def aggregate(
         self, rng: np.random.Generator, cells: NDArray[np.int64], windows: int, epsilon: Fraction
     ) -> list[ShareSums]:
         """Return the sums after each window with the noise of two aggregators."""
@@ -132,7 +132,7 @@ class CrashFleet:
             found.append(ShareSums(total @ weights.T, noise))
         return found
 
-    def randomised(
+    def randomize(
         self, rng: np.random.Generator, cells: NDArray[np.int64], windows: int, epsilon: Fraction
     ) -> list[ShareSums]:
         """Return the sums after each window of randomised answers, with the noise that their counts imply."""
@@ -144,12 +144,12 @@ class CrashFleet:
         answers /= answers.sum(axis=1, keepdims=True)
         means = answers @ weights.T
         per_device = np.einsum("jc,ac,bc->jab", answers, weights, weights) - np.einsum("ja,jb->jab", means, means)
-        told = np.zeros(cells.shape, dtype=np.int64)
+        reports = np.zeros(cells.shape, dtype=np.int64)
         found = []
         for window in range(1, windows + 1):
             for cell in range(self.cells):
-                told += rng.multinomial(cells[:, cell], answers[cell])
-            estimates = (told - 2 * self.devices * window * other) / gap
+                reports += rng.multinomial(cells[:, cell], answers[cell])
+            estimates = (reports - 2 * self.devices * window * other) / gap
             noise = np.einsum("rj,jab->rab", estimates, per_device) / gap**2
             found.append(ShareSums(estimates @ weights.T, noise))
         return found

@@ -68,7 +68,7 @@ def _readers() -> dict[str, Callable[[Aggregate], Interval]]:
         assert found is not None
         return found.interval
 
-    def cuped(aggregate: Aggregate) -> Interval:
+    def cuped_interval(aggregate: Aggregate) -> Interval:
         found = cuped_difference(aggregate, PRE, POST, arm=1, versus=0, critical_value=Z_TWO_SIDED)
         assert found is not None
         return found.interval
@@ -76,7 +76,7 @@ def _readers() -> dict[str, Callable[[Aggregate], Interval]]:
     return {
         "share": lambda aggregate: ratio(aggregate, first, ones),
         "ratio": lambda aggregate: ratio(aggregate, post, pre),
-        "mean, CUPED": cuped,
+        "mean, CUPED": cuped_interval,
     }
 
 
@@ -95,7 +95,7 @@ def _aggregate(
     response = RandomizedResponse(cells.size, epsilon)
     answers = np.full((cells.size, cells.size), float(response.other_probability))
     np.fill_diagonal(answers, float(response.keep_probability))
-    told = sum(rng.multinomial(count, row / row.sum()) for count, row in zip(cells, answers, strict=True))
+    reports = sum(rng.multinomial(count, row / row.sum()) for count, row in zip(cells, answers, strict=True))
     return aggregate_from_randomised_response(
-        [int(count) for count in np.asarray(told)], HistogramLayout(2, SIDE, SIDE), epsilon=epsilon
+        [int(count) for count in np.asarray(reports)], HistogramLayout(2, SIDE, SIDE), epsilon=epsilon
     )

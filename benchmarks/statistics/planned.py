@@ -52,7 +52,7 @@ class Planned:
     half_width_at_will: float
 
 
-def simulated(
+def simulate(
     rng: np.random.Generator, *, runs: int, cohorts: tuple[int, ...], effect: float, epsilon: Fraction | None
 ) -> ShareSums:
     """Return cumulative sums at each look, [runs, looks, 4], of two arms that accept RATE -+ effect / 2.
@@ -71,8 +71,8 @@ def simulated(
         mechanism = RandomizedResponse(len(cells), epsilon)
         keep, other = float(mechanism.keep_probability), float(mechanism.other_probability)
     gap = keep - other
-    told = np.stack([rng.multinomial(cohort, other + gap * cells, size=runs) for cohort in cohorts], axis=1)
-    totals = told.cumsum(axis=1)
+    reports = np.stack([rng.multinomial(cohort, other + gap * cells, size=runs) for cohort in cohorts], axis=1)
+    totals = reports.cumsum(axis=1)
     estimates = (totals - totals.sum(axis=-1, keepdims=True) * other) / gap
     answers = np.full((4, 4), other) + np.eye(4) * gap
     means = answers @ _SUMS.T
@@ -80,14 +80,14 @@ def simulated(
     return ShareSums(estimates @ _SUMS.T, np.einsum("rlj,jab->rlab", estimates, per_report) / gap**2)
 
 
-def planned(
+def measure_planned(
     name: str, rng: np.random.Generator, *, runs: int, cohorts: tuple[int, ...], epsilon: Fraction | None
 ) -> Planned:
     """Simulate equal arms and the planned effect, and count; the horizon is the sum of the cohorts."""
-    equal = share_difference(simulated(rng, runs=runs, cohorts=cohorts, effect=0.0, epsilon=epsilon))
+    equal = share_difference(simulate(rng, runs=runs, cohorts=cohorts, effect=0.0, epsilon=epsilon))
     error = float(np.median(equal.standard_error[:, -1]))
     effect = drift(len(cohorts), alpha=ALPHA, power=POWER) * error
-    better = share_difference(simulated(rng, runs=runs, cohorts=cohorts, effect=effect, epsilon=epsilon))
+    better = share_difference(simulate(rng, runs=runs, cohorts=cohorts, effect=effect, epsilon=epsilon))
     bounds, sequence = half_widths(cohorts)
     reports = np.cumsum(cohorts)
     called = _scores(better) >= bounds

@@ -12,13 +12,13 @@ from benchmarks.sections import Section, micros, table_lines, untimed_lines
 def test_a_section_takes_the_place_of_the_one_before() -> None:
     """What stands around it stays, other sections too."""
     section, other = Section("mine", "me"), Section("other", "somebody")
-    first = section.written("# Performance\n\ntext\n", "one\n")
+    first = section.replace_in("# Performance\n\ntext\n", "one\n")
     assert first.startswith("# Performance\n\ntext\n")
-    second = section.written(other.written(first, "else\n") + "after\n", "two\n")
+    second = section.replace_in(other.replace_in(first, "else\n") + "after\n", "two\n")
     assert "one" not in second
     assert second.count(section.begin) == second.count(section.end) == second.count(other.begin) == 1
     assert second.endswith("after\n")
-    assert section.written(second, "two\n") == second
+    assert section.replace_in(second, "two\n") == second
 
 
 def test_a_section_is_written_into_a_page_that_is_not_there_yet(tmp_path: Path) -> None:
@@ -26,10 +26,10 @@ def test_a_section_is_written_into_a_page_that_is_not_there_yet(tmp_path: Path) 
     section = Section("mine", "me")
     page = tmp_path / "page.md"
     section.write(page, "one\n", {})
-    assert page.read_text() == section.written("# Performance\n", "one\n")
+    assert page.read_text() == section.replace_in("# Performance\n", "one\n")
     assert not (tmp_path / "plots").exists()
     section.write(page, "two\n", {"a.svg": "<svg/>"})
-    assert page.read_text() == section.written("# Performance\n", "two\n")
+    assert page.read_text() == section.replace_in("# Performance\n", "two\n")
     assert (tmp_path / "plots/a.svg").read_text() == "<svg/>"
 
 

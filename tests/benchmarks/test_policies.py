@@ -24,10 +24,10 @@ def test_policy_is_measured_with_its_experiments_and_bytes(monkeypatch: pytest.M
 def test_devices_that_are_timed_are_in_experiments() -> None:
     """An evaluation that ends at the first question would be no figure: audiences and segments are really asked."""
     policy = policies._compiler(1, 5)()
-    told = [
+    answers = [
         explain(policy, "feature_00", hashlib.sha256(str(n).encode()).digest(), attributes=policies.DEVICE)
         for n in range(40)
     ]
-    reasons = {one.resolution.reason for one in told if one.resolution is not None}
+    reasons = {one.resolution.reason for one in answers if one.resolution is not None}
     assert "experiment" in reasons
-    assert any(step.check == "audience" and step.passed for one in told for step in one.steps)
+    assert any(step.check == "audience" and step.passed for one in answers for step in one.steps)

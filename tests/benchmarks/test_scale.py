@@ -66,7 +66,7 @@ def test_a_table_names_the_fastest_peer_and_who_gave_no_time() -> None:
     assert list(plots(POINTS)) == ["conv3x3.svg", "batch.svg"]
     assert "plots/conv3x3.svg" in page
     assert "plots/attention.svg" not in page
-    assert SECTION.begin in SECTION.written("# Performance\n", page)
+    assert SECTION.begin in SECTION.replace_in("# Performance\n", page)
 
 
 def test_pictures_are_well_formed_and_the_same_each_time() -> None:

@@ -14,7 +14,7 @@ from benchmarks.statistics.cuped import gains
 from benchmarks.statistics.detection import BASE_RATE, detect
 from benchmarks.statistics.fleets import CrashFleet, two_cell_looks
 from benchmarks.statistics.metrics import metric_coverage
-from benchmarks.statistics.planned import half_widths, planned, simulated
+from benchmarks.statistics.planned import half_widths, measure_planned, simulate
 from benchmarks.statistics.rates import COHORTS, DEVIATIONS, LOOKS, calls, coverage, false_calls
 from tests.platform.stats.comparing import compare
 
@@ -82,7 +82,7 @@ def test_sums_and_noise_of_simulated_reports_are_those_of_their_aggregates() -> 
         treatment=1,
         control=0,
     )
-    for draw in (fleet.aggregated, fleet.randomised):
+    for draw in (fleet.aggregate, fleet.randomize):
         look = draw(rng, cells, 2, Fraction(2))[-1]
         noise = np.broadcast_to(look.noise, (len(cells), 4, 4)).mean(axis=0)
         errors = look.sums - 2.0 * exact.sums
@@ -118,7 +118,7 @@ def test_planned_looks_keep_their_promise_and_find_the_planned_effect_where_repe
     """Even and uneven looks at private reports; at will costs power at the same reports."""
     rng = np.random.default_rng(20_271_108)
     for cohorts in ((5_000,) * 5, (9_000, 1_000, 5_000, 8_000, 2_000)):
-        found = planned("", rng, runs=10_000, cohorts=cohorts, epsilon=Fraction(2))
+        found = measure_planned("", rng, runs=10_000, cohorts=cohorts, epsilon=Fraction(2))
         assert found.wins == pytest.approx(0.05, abs=0.01)
         assert found.at_will <= 0.02
         assert found.fixed > 0.1
@@ -132,7 +132,7 @@ def test_simulated_planned_looks_are_the_comparisons_own() -> None:
     """Exact counts with a clear effect: both call a winner at the same looks of the same runs."""
     rng = np.random.default_rng(20_271_109)
     cohorts = (800, 400, 1_200, 600)
-    sums = simulated(rng, runs=25, cohorts=cohorts, effect=0.06, epsilon=None)
+    sums = simulate(rng, runs=25, cohorts=cohorts, effect=0.06, epsilon=None)
     shares, (bounds, _) = share_difference(sums), half_widths(cohorts)
     called = np.abs(shares.value / shares.standard_error) >= bounds
     reports = tuple(int(total) for total in np.cumsum(cohorts))

@@ -26,19 +26,19 @@ def layers() -> Model:
     return load(samples()["layers"])
 
 
-def unaligned(values: Any) -> Any:
+def unalign(values: Any) -> Any:
     """The same numbers at an odd address."""
     return np.frombuffer(b"\0" + values.tobytes(), np.uint8)[1:].view(values.dtype).reshape(values.shape)
 
 
-def gapped(values: Any) -> Any:
+def gap(values: Any) -> Any:
     """The same numbers as a field of records, five bytes apart where one takes four."""
     records = np.zeros(values.shape, [("flag", "u1"), ("value", values.dtype)])
     records["value"] = values
     return records["value"]
 
 
-def sliced(values: Any) -> Any:
+def take_strided(values: Any) -> Any:
     """The same numbers, every second of a larger array, backwards."""
     wide = np.zeros(tuple(2 * size for size in values.shape), values.dtype)
     view = wide[tuple(slice(None, None, -2) for _ in values.shape)]
@@ -46,14 +46,14 @@ def sliced(values: Any) -> Any:
     return view
 
 
-def frozen(values: Any) -> Any:
+def freeze(values: Any) -> Any:
     """The same numbers, not to be written."""
     copy = values.copy()
     copy.flags.writeable = False
     return copy
 
 
-@pytest.mark.parametrize("odd", [unaligned, gapped, sliced, frozen, np.asfortranarray])
+@pytest.mark.parametrize("odd", [unalign, gap, take_strided, freeze, np.asfortranarray])
 def test_arrays_that_lie_oddly_give_the_answers_of_their_copies(odd: Callable[[Any], Any]) -> None:
     """Of each type; what they hold is neither changed nor taken for something else."""
     build = Assembly()
@@ -107,9 +107,9 @@ class Foreign:
         (torch.zeros(6, 5, dtype=torch.float64), "expected float32, got float64"),
     ],
 )
-def test_tensors_that_cannot_be_read_are_refused_with_the_reason(layers: Model, odd: Any, told: str) -> None:
+def test_tensors_that_cannot_be_read_are_refused_with_the_reason(layers: Model, odd: Any, reason: str) -> None:
     """Another device, another layout, a refusal of their own: an InputError that names port and cause."""
-    with pytest.raises(InputError, match=told) as caught:
+    with pytest.raises(InputError, match=reason) as caught:
         layers(odd, CUBE)
     assert caught.value.port == "x"
 

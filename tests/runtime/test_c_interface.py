@@ -184,7 +184,7 @@ def test_a_million_runs_take_no_memory(repository: Path, folder: Path) -> None:
     assert said["allocations_in_runs"] == ["0"]
 
 
-def soaked(folder: Path) -> list[str | Path]:
+def soak_arguments(folder: Path) -> list[str | Path]:
     """The arguments of tests/runtime/abi/soak.c but the number of swaps; their files are made."""
     for name in ("classifier_int8", "classifier_float32"):
         (folder / f"{name}.alc").write_bytes(samples()[name])
@@ -194,7 +194,7 @@ def soaked(folder: Path) -> list[str | Path]:
 def test_a_host_predicts_through_hot_swaps(repository: Path, folder: Path) -> None:
     """Two threads answer without a pause while a third replaces the model 300 times; nothing is left of any."""
     source, include = repository / "tests/runtime/abi/soak.c", repository / "runtime/native/include"
-    said = lines_of(source, include, folder, *soaked(folder), "300")
+    said = lines_of(source, include, folder, *soak_arguments(folder), "300")
     assert said["failures"] == ["0"]
     assert int(said["runs"][0]) >= 600, "each thread answered between any two swaps"
 
@@ -212,7 +212,7 @@ def test_sanitizers_find_nothing(repository: Path, folder: Path, monkeypatch: py
         "client": [folder / "classifier_int8.alc", TEXT],
         "sizes": [folder / "rows.alc", folder / "counter.alc"],
         "faults": [folder / "classifier_int8.alc", TEXT, "2000"],
-        "soak": [*soaked(folder), "5000"],
+        "soak": [*soak_arguments(folder), "5000"],
     }
     made = build(
         repository / f"tests/runtime/abi/{name}.c",
@@ -241,7 +241,7 @@ def test_valgrind_finds_nothing(repository: Path, folder: Path, program: str) ->
     calls: dict[str, list[str | Path]] = {
         "client": ["classifier_int8.alc", TEXT],
         "sizes": ["rows.alc", "counter.alc"],
-        "soak": [*soaked(folder), "50"],
+        "soak": [*soak_arguments(folder), "50"],
     }
     source = repository / f"tests/runtime/abi/{program}.c"
     made = build(source, repository / "runtime/native/include", folder, "-DPLAIN_HEAP")

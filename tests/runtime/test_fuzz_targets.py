@@ -42,7 +42,7 @@ def test_the_verifier_begins_with_a_small_valid_program_of_each_operator(robustn
         assert len(program) > 16384 or len(program) < 2048 or "-" not in name, name
 
 
-def played(folder: Path, script: str) -> Path:
+def write_driver(folder: Path, script: str) -> Path:
     """An executable that plays the driver."""
     path = folder / "driver"
     path.write_text(f"#!/bin/sh\n{script}\n", encoding="ascii")
@@ -73,7 +73,7 @@ def test_a_driver_that_ends_badly_leaves_the_program_that_was_to_blame(
     files = [tmp_path / "first", tmp_path / "second"]
     for file in files:
         file.write_bytes(b"a program")
-    outcome = robustness.fuzz_native.replay(played(tmp_path, script), ("scalar", "avx2"), files, 60)
+    outcome = robustness.fuzz_native.replay(write_driver(tmp_path, script), ("scalar", "avx2"), files, 60)
     assert (outcome.inputs, tuple(path.name for path in outcome.findings)) == found
 
 

@@ -40,7 +40,7 @@ class Product:
         build.output("y", made[0])
         return build.program()
 
-    def changed(self, field: str, index: int, *value: Any) -> "Product":
+    def with_change(self, field: str, index: int, *value: Any) -> "Product":
         """Return the operator with one tensor or attribute of another kind."""
         items = list(getattr(self, field))
         items[index] = value[0] if field == "attributes" else value
@@ -86,44 +86,44 @@ VALID: Mapping[str, Product] = {
 }
 
 INVALID = {
-    "linear of other inputs": (LINEAR.changed("inputs", 0, F32, 3, 6), "op_shape"),
-    "linear of a scalar": (LINEAR.changed("inputs", 0, F32), "op_shape"),
-    "linear of integers": (LINEAR.changed("inputs", 0, DType.I64, 3, 5), "op_type"),
-    "linear with computed weights": (LINEAR.changed("inputs", 1, F32, 7, 5), "op_type"),
-    "linear with a short residual": (LINEAR.changed("inputs", 2, F32, 1, 7), "op_shape"),
-    "linear with a residual unsaid": (LINEAR.changed("attributes", 0, 0), "op_arity"),
-    "linear with an unknown activation": (LINEAR.changed("attributes", 1, 4), "op_attribute"),
-    "linear with bounds in no order": (LINEAR.changed("attributes", 2, 7.0), "op_attribute"),
-    "linear with a bound that is no number": (LINEAR.changed("attributes", 3, np.nan), "op_attribute"),
-    "matmul of a vector": (MATMUL.changed("inputs", 1, F32, 5), "op_shape"),
-    "matmul of other inner sizes": (MATMUL.changed("inputs", 1, F32, 6, 17), "op_shape"),
-    "matmul of other batches": (MATMUL.changed("inputs", 1, F32, 3, 5, 17), "op_shape"),
-    "matmul into too few rows": (MATMUL.changed("outputs", 0, F32, 2, 2, 17), "op_shape"),
-    "matmul transposed without being so": (MATMUL.changed("attributes", 0, 1), "op_shape"),
-    "matmul in two ways": (MATMUL.changed("attributes", 0, 2), "op_attribute"),
-    "attention to keys of another width": (ATTENTION.changed("inputs", 1, F32, 2, 3, 7, 5), "op_shape"),
-    "attention to fewer values": (ATTENTION.changed("inputs", 2, F32, 2, 3, 6, 5), "op_shape"),
+    "linear of other inputs": (LINEAR.with_change("inputs", 0, F32, 3, 6), "op_shape"),
+    "linear of a scalar": (LINEAR.with_change("inputs", 0, F32), "op_shape"),
+    "linear of integers": (LINEAR.with_change("inputs", 0, DType.I64, 3, 5), "op_type"),
+    "linear with computed weights": (LINEAR.with_change("inputs", 1, F32, 7, 5), "op_type"),
+    "linear with a short residual": (LINEAR.with_change("inputs", 2, F32, 1, 7), "op_shape"),
+    "linear with a residual unsaid": (LINEAR.with_change("attributes", 0, 0), "op_arity"),
+    "linear with an unknown activation": (LINEAR.with_change("attributes", 1, 4), "op_attribute"),
+    "linear with bounds in no order": (LINEAR.with_change("attributes", 2, 7.0), "op_attribute"),
+    "linear with a bound that is no number": (LINEAR.with_change("attributes", 3, np.nan), "op_attribute"),
+    "matmul of a vector": (MATMUL.with_change("inputs", 1, F32, 5), "op_shape"),
+    "matmul of other inner sizes": (MATMUL.with_change("inputs", 1, F32, 6, 17), "op_shape"),
+    "matmul of other batches": (MATMUL.with_change("inputs", 1, F32, 3, 5, 17), "op_shape"),
+    "matmul into too few rows": (MATMUL.with_change("outputs", 0, F32, 2, 2, 17), "op_shape"),
+    "matmul transposed without being so": (MATMUL.with_change("attributes", 0, 1), "op_shape"),
+    "matmul in two ways": (MATMUL.with_change("attributes", 0, 2), "op_attribute"),
+    "attention to keys of another width": (ATTENTION.with_change("inputs", 1, F32, 2, 3, 7, 5), "op_shape"),
+    "attention to fewer values": (ATTENTION.with_change("inputs", 2, F32, 2, 3, 6, 5), "op_shape"),
     "attention in no whole groups": (
-        ATTENTION.changed("inputs", 1, F32, 2, 4, 7, 4).changed("inputs", 2, F32, 2, 4, 7, 5),
+        ATTENTION.with_change("inputs", 1, F32, 2, 4, 7, 4).with_change("inputs", 2, F32, 2, 4, 7, 5),
         "op_shape",
     ),
-    "attention with other groups of values": (ATTENTION.changed("inputs", 2, F32, 2, 2, 7, 5), "op_shape"),
-    "attention with a short mask": (ATTENTION.changed("inputs", 3, BOOL, 2, 7), "op_shape"),
-    "attention with a mask of too many": (ATTENTION.changed("inputs", 3, BOOL, 1, 2, 6, 3, 7), "op_shape"),
-    "attention with an integer mask": (ATTENTION.changed("inputs", 3, DType.I64, 3, 7), "op_type"),
-    "attention with an infinite scale": (ATTENTION.changed("attributes", 0, np.inf), "op_attribute"),
-    "attention that masks with infinity": (ATTENTION.changed("attributes", 2, np.inf), "op_attribute"),
-    "attention that masks with no number": (ATTENTION.changed("attributes", 2, np.nan), "op_attribute"),
-    "attention with a third kind of empty row": (ATTENTION.changed("attributes", 3, 2), "op_attribute"),
-    "gru with another state": (GRU.changed("inputs", 1, F32, 2, 5), "op_shape"),
-    "gru with a state of other rows": (GRU.changed("inputs", 1, F32, 3, 4), "op_shape"),
-    "gru with two gates": (GRU.changed("inputs", 2, "panels", 8, 5), "op_shape"),
-    "gru with features unknown to its weights": (GRU.changed("inputs", 2, "panels", 12, 6), "op_shape"),
-    "gru with another last state": (GRU.changed("outputs", 1, F32, 2, 5), "op_shape"),
-    "gru in a third direction": (GRU.changed("attributes", 0, 2), "op_attribute"),
-    "quantized gru with weights that are too short": (QUANTIZED_GRU.changed("inputs", 2, "int8", 256), "op_shape"),
-    "quantized gru with weights of rank 2": (QUANTIZED_GRU.changed("inputs", 3, "int8", 1, 256), "op_shape"),
-    "quantized gru with weights in float32": (QUANTIZED_GRU.changed("inputs", 3, "panels", 12, 4), "op_type"),
+    "attention with other groups of values": (ATTENTION.with_change("inputs", 2, F32, 2, 2, 7, 5), "op_shape"),
+    "attention with a short mask": (ATTENTION.with_change("inputs", 3, BOOL, 2, 7), "op_shape"),
+    "attention with a mask of too many": (ATTENTION.with_change("inputs", 3, BOOL, 1, 2, 6, 3, 7), "op_shape"),
+    "attention with an integer mask": (ATTENTION.with_change("inputs", 3, DType.I64, 3, 7), "op_type"),
+    "attention with an infinite scale": (ATTENTION.with_change("attributes", 0, np.inf), "op_attribute"),
+    "attention that masks with infinity": (ATTENTION.with_change("attributes", 2, np.inf), "op_attribute"),
+    "attention that masks with no number": (ATTENTION.with_change("attributes", 2, np.nan), "op_attribute"),
+    "attention with a third kind of empty row": (ATTENTION.with_change("attributes", 3, 2), "op_attribute"),
+    "gru with another state": (GRU.with_change("inputs", 1, F32, 2, 5), "op_shape"),
+    "gru with a state of other rows": (GRU.with_change("inputs", 1, F32, 3, 4), "op_shape"),
+    "gru with two gates": (GRU.with_change("inputs", 2, "panels", 8, 5), "op_shape"),
+    "gru with features unknown to its weights": (GRU.with_change("inputs", 2, "panels", 12, 6), "op_shape"),
+    "gru with another last state": (GRU.with_change("outputs", 1, F32, 2, 5), "op_shape"),
+    "gru in a third direction": (GRU.with_change("attributes", 0, 2), "op_attribute"),
+    "quantized gru with weights that are too short": (QUANTIZED_GRU.with_change("inputs", 2, "int8", 256), "op_shape"),
+    "quantized gru with weights of rank 2": (QUANTIZED_GRU.with_change("inputs", 3, "int8", 1, 256), "op_shape"),
+    "quantized gru with weights in float32": (QUANTIZED_GRU.with_change("inputs", 3, "panels", 12, 4), "op_type"),
     "quantized gru with too many features": (
         replace(
             QUANTIZED_GRU,
@@ -131,10 +131,10 @@ INVALID = {
         ),
         "op_shape",
     ),
-    "rnn with a third function": (RNN.changed("attributes", 1, 2), "op_attribute"),
-    "lstm with a cell of other rows": (LSTM.changed("inputs", 2, F32, 2, 4), "op_shape"),
-    "lstm with another projection": (LSTM.changed("inputs", 5, "panels", 3, 5), "op_shape"),
-    "lstm with another last cell": (LSTM.changed("outputs", 2, F32, 1, 3), "op_shape"),
+    "rnn with a third function": (RNN.with_change("attributes", 1, 2), "op_attribute"),
+    "lstm with a cell of other rows": (LSTM.with_change("inputs", 2, F32, 2, 4), "op_shape"),
+    "lstm with another projection": (LSTM.with_change("inputs", 5, "panels", 3, 5), "op_shape"),
+    "lstm with another last cell": (LSTM.with_change("outputs", 2, F32, 1, 3), "op_shape"),
     "lstm without its projection": (replace(LSTM, inputs=LSTM.inputs[:5]), "op_shape"),
 }
 
@@ -160,4 +160,4 @@ def test_scratch_that_is_a_byte_short_is_refused(name: str) -> None:
     product = VALID[name]
     kind, size = product.outputs[-1]
     with pytest.raises(ProgramError, match="scratch"):
-        load(product.changed("outputs", -1, kind, size - 1).program())
+        load(product.with_change("outputs", -1, kind, size - 1).program())

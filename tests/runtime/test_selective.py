@@ -74,16 +74,16 @@ def slots_called(repository: Path) -> dict[str, set[str]]:
             bodies.setdefault(path.name, {})[found[1]] = text[found.end() : end]
     shared = {"split_linear": bodies["products.cpp"]["split_linear"]}
 
-    def reached(functions: dict[str, str], name: str, seen: set[str]) -> set[str]:
+    def find_reached(functions: dict[str, str], name: str, seen: set[str]) -> set[str]:
         seen.add(name)
         slots = set(re.findall(r"kernels\.(\w+)", functions[name]))
         for called in set(re.findall(r"(?<![.>])\b(\w+)[(<]", functions[name])) & functions.keys() - seen:
-            slots |= reached(functions, called, seen)
+            slots |= find_reached(functions, called, seen)
         return slots
 
     operators = {op.name for op in _native.manifest()}
     return {
-        name.removeprefix("run_"): reached(shared | functions, name, set())
+        name.removeprefix("run_"): find_reached(shared | functions, name, set())
         for functions in bodies.values()
         for name in functions
         if name.startswith("run_") and name.removeprefix("run_") in operators

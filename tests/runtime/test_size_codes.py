@@ -41,12 +41,12 @@ def state(index: int, **fields: Any) -> Change:
     return lambda: write_program(replace(spec, states=tuple(states)))
 
 
-def kept(index: int, **fields: Any) -> Change:
+def change_counter(index: int, **fields: Any) -> Change:
     """Other fields of one tensor of `counter`."""
     return lambda: write_program(tensor(counter(), index, **fields))
 
 
-def sized(**fields: Any) -> Change:
+def change_rows(**fields: Any) -> Change:
     """Other fields of `rows`."""
     return lambda: write_program(replace(rows(), **fields))
 
@@ -60,19 +60,19 @@ def symbol(index: int, **fields: Any) -> Change:
     """Other fields of n or m."""
     symbols = list(rows().symbols)
     symbols[index] = replace(symbols[index], **fields)
-    return sized(symbols=tuple(symbols))
+    return change_rows(symbols=tuple(symbols))
 
 
 def expression(kind: ExpressionKind, a: int, b: int = 0) -> Change:
     """One more expression, which nothing needs."""
-    return sized(expressions=(*rows().expressions, ExpressionSpec(kind, a, b)))
+    return change_rows(expressions=(*rows().expressions, ExpressionSpec(kind, a, b)))
 
 
 def bucket(index: int, **fields: Any) -> Change:
     """Other fields of one of the three buckets."""
     buckets = list(rows().buckets)
     buckets[index] = replace(buckets[index], **fields)
-    return sized(buckets=tuple(buckets))
+    return change_rows(buckets=tuple(buckets))
 
 
 def place(index: int, offset: int, size: int) -> Change:
@@ -111,7 +111,7 @@ def spread() -> ProgramSpec:
     return replace(spec, buckets=(replace(only, places=tuple(places)),))
 
 
-def shaped(value: int) -> ProgramSpec:
+def constant_size(value: int) -> ProgramSpec:
     """A tensor with a constant expression for its size."""
     build = Assembly()
     n = build.sizes.symbol("n", 1, 8)
@@ -134,7 +134,7 @@ def many_symbols() -> bytes:
     return reseal(patch(whole, start + 36, "I", 17))
 
 
-def grown() -> ProgramSpec:
+def growing_bytes() -> ProgramSpec:
     """Bytes over the float32 that they are made of: an element's place is not its old one."""
     build = Assembly()
     n = build.sizes.symbol("n", 1, 8)
@@ -150,7 +150,7 @@ def grown() -> ProgramSpec:
 
 def more(*extra: ExpressionSpec) -> Change:
     """Expressions after those of `rows`, which nothing needs."""
-    return sized(expressions=(*rows().expressions, *extra))
+    return change_rows(expressions=(*rows().expressions, *extra))
 
 
 def constant(value: int) -> ExpressionSpec:
@@ -158,14 +158,14 @@ def constant(value: int) -> ExpressionSpec:
     return ExpressionSpec(ExpressionKind.CONSTANT, value)
 
 
-def ported(side: str, index: int) -> Change:
+def add_state_port(side: str, index: int) -> Change:
     """A state as one more input or output."""
     spec = counter()
     ports: dict[str, Any] = {side: (*getattr(spec, side), PortSpec("state", index))}
     return lambda: write_program(replace(spec, **ports))
 
 
-def wired(op: int, **fields: Any) -> Change:
+def change_op(op: int, **fields: Any) -> Change:
     """Other tensors of one op of `counter`."""
     spec = counter()
     ops = (*spec.ops[:op], replace(spec.ops[op], **fields), *spec.ops[op + 1 :])
@@ -192,16 +192,16 @@ CASES: list[tuple[str, Change]] = [
     ("state_tensor", state(0, update=TOTAL)),
     ("state_tensor", state(0, update=ONES)),
     ("state_tensor", state(0, update=ROW)),
-    ("state_tensor", kept(POSITIVE, is_ragged=True)),
+    ("state_tensor", change_counter(POSITIVE, is_ragged=True)),
     ("state_tensor", lambda: write_program(replace(counter(), states=counter().states[:1]))),
-    ("tensor_storage", kept(TOTAL, dtype=DType.TEXT, shape=())),
-    ("tensor_flags", kept(TOTAL, is_ragged=True)),
-    ("tensor_flags", kept(TOTAL, dynamic_dims=1)),
+    ("tensor_storage", change_counter(TOTAL, dtype=DType.TEXT, shape=())),
+    ("tensor_flags", change_counter(TOTAL, is_ragged=True)),
+    ("tensor_flags", change_counter(TOTAL, dynamic_dims=1)),
     ("tensor_offset", moved_state),
-    ("port_tensor", ported("outputs", TOTAL)),
-    ("tensor_redefined", ported("inputs", TOTAL)),
-    ("tensor_redefined", wired(0, outputs=(TOTAL,))),
-    ("tensor_unused", wired(0, inputs=(X, X))),
+    ("port_tensor", add_state_port("outputs", TOTAL)),
+    ("tensor_redefined", add_state_port("inputs", TOTAL)),
+    ("tensor_redefined", change_op(0, outputs=(TOTAL,))),
+    ("tensor_unused", change_op(0, inputs=(X, X))),
     ("string_text", state(0, name="a\nb")),
     ("count_limit", header(counter(), 32, 1025)),
     ("count_limit", many_symbols),
@@ -210,7 +210,7 @@ CASES: list[tuple[str, Change]] = [
     ("program_size", header(rows(), 44, 2)),
     ("size_bucket", lambda: write_program(replace(counter(), expressions=(constant(1),)))),
     ("size_bucket", lambda: write_program(replace(counter(), buckets=(BucketSpec((), 0, ((0, 0),) * 9),)))),
-    ("size_bucket", sized(buckets=())),
+    ("size_bucket", change_rows(buckets=())),
     ("size_symbol", symbol(0, min=0)),
     ("size_symbol", symbol(0, min=257)),
     ("size_symbol", symbol(0, max=2**31)),
@@ -218,7 +218,7 @@ CASES: list[tuple[str, Change]] = [
     ("size_symbol", symbol(0, input=2)),
     ("size_symbol", symbol(0, dim=1)),
     ("size_symbol", symbol(0, dim=8)),
-    ("size_symbol", sized(symbols=rows().symbols[::-1])),
+    ("size_symbol", change_rows(symbols=rows().symbols[::-1])),
     ("string_text", symbol(0, name="\0")),
     ("padding", at(rows(), 20, "I", 1)),
     ("padding", at(rows(), 2 * records.SYMBOL.size + 1, "B", 1)),
@@ -235,8 +235,8 @@ CASES: list[tuple[str, Change]] = [
     ("size_expression", more(constant(2**32), ExpressionSpec(ExpressionKind.MUL, COUNT, COUNT))),
     ("size_expression", more(constant(0), ExpressionSpec(ExpressionKind.FLOORDIV, 0, COUNT))),
     ("size_expression", more(constant(-1), ExpressionSpec(ExpressionKind.MOD, 0, COUNT))),
-    ("size_expression", lambda: write_program(shaped(0))),
-    ("size_expression", lambda: write_program(shaped(2**31))),
+    ("size_expression", lambda: write_program(constant_size(0))),
+    ("size_expression", lambda: write_program(constant_size(2**31))),
     ("size_expression", dims(0, shape=(COUNT, 4))),
     ("tensor_flags", dims(0, dynamic_dims=5)),
     ("tensor_flags", dims(0, is_ragged=True)),
@@ -245,8 +245,8 @@ CASES: list[tuple[str, Change]] = [
     ("size_bucket", bucket(0, bounds=(257, 8))),
     ("size_bucket", bucket(0, bounds=(16, 1))),
     ("size_bucket", bucket(2, bounds=(255, 64))),
-    ("size_bucket", sized(buckets=(rows().buckets[1], rows().buckets[0], rows().buckets[2]))),
-    ("size_bucket", sized(arena_bytes=rows().arena_bytes + 64)),
+    ("size_bucket", change_rows(buckets=(rows().buckets[1], rows().buckets[0], rows().buckets[2]))),
+    ("size_bucket", change_rows(arena_bytes=rows().arena_bytes + 64)),
     ("size_bucket", place(0, 0, 256 * 16 - 1)),
     ("size_bucket", bucket(0, bounds=(17, 8))),
     ("padding", bucket(0, bounds=(16, 8, 1))),
@@ -256,7 +256,7 @@ CASES: list[tuple[str, Change]] = [
     ("plan_size", bucket(0, arena_bytes=rows().buckets[0].arena_bytes - 64)),
     ("plan_overlap", place(1, 0, 64 * 16)),
     ("plan_overlap", lambda: write_program(spread())),
-    ("plan_overlap", lambda: write_program(grown())),
+    ("plan_overlap", lambda: write_program(growing_bytes())),
 ]
 
 
@@ -290,7 +290,7 @@ def test_the_checker_of_the_exporter_looks_at_every_bucket() -> None:
             buckets[at_bucket] = replace(changed, places=wrong)
             with pytest.raises(PlanError):
                 check_plan(replace(spec, buckets=tuple(buckets)))
-    for shared in (spread(), grown()):
+    for shared in (spread(), growing_bytes()):
         with pytest.raises(PlanError):
             check_plan(shared)
 

@@ -124,7 +124,7 @@ def test_a_session_with_a_limit_refuses_larger_sizes(model: Model) -> None:
         model.session(memory_limit_bytes=kept + arenas[0] - 1)
 
 
-def shared(bound: int = 64) -> bytes:
+def make_shared_size(bound: int = 64) -> bytes:
     """Two inputs of one size: x [n, 2] and y [n, 2], added; and every row repeated."""
     build = Assembly()
     n = build.sizes.symbol("batch", 1, bound)
@@ -137,7 +137,7 @@ def shared(bound: int = 64) -> bytes:
 
 def test_a_size_that_two_inputs_share_is_compared() -> None:
     """The first input brings it; the second must have it."""
-    session = load(shared()).session()
+    session = load(make_shared_size()).session()
     for n in (64, 1, 7):
         x = np.full((n, 2), 1.5, np.float32)
         assert session(x, x)[0].tolist() == [[3.0, 3.0]] * (2 * n)

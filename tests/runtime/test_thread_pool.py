@@ -32,7 +32,7 @@ def linear(rows: int, outputs: int, inputs: int) -> bytes:
     return build.program()
 
 
-def made(model: Model) -> list[NDArray[Any]]:
+def make_inputs(model: Model) -> list[NDArray[Any]]:
     """An input for each port, of its greatest shape: numbers around 0, or zeros where they may be indices."""
     random = np.random.default_rng(3)
     return [
@@ -56,7 +56,7 @@ def shared_out(model: Model, threads: int, inputs: Sequence[Any]) -> list[bytes]
 def test_any_number_of_threads_gives_the_same_bytes(name: str) -> None:
     """Every operator, with any op shared out that can be."""
     model = load(op_samples()[name])
-    inputs = made(model)
+    inputs = make_inputs(model)
     expected = shared_out(model, 1, inputs)
     for threads in THREADS:
         assert shared_out(model, threads, inputs) == expected
@@ -67,7 +67,7 @@ def test_products_are_shared_out_by_rows_or_by_outputs(rows: int) -> None:
     """Outputs around panels; more threads than panels."""
     for outputs in (1, 15, 16, 17, 48, 100):
         model = load(linear(rows, outputs, 9))
-        inputs = made(model)
+        inputs = make_inputs(model)
         expected = shared_out(model, 1, inputs)
         for threads in THREADS:
             assert shared_out(model, threads, inputs) == expected
@@ -76,7 +76,7 @@ def test_products_are_shared_out_by_rows_or_by_outputs(rows: int) -> None:
 def test_large_ops_are_shared_out_without_being_told() -> None:
     """With the work that is worth a thread, through the public interface."""
     model = load(linear(512, 256, 256))
-    inputs = made(model)
+    inputs = make_inputs(model)
     (alone,), (together,) = model.session()(*inputs), model.session(threads=2)(*inputs)
     assert alone.tobytes() == together.tobytes()
 
@@ -127,7 +127,7 @@ def test_a_session_with_threads_still_belongs_to_one_caller() -> None:
     """The second gets the error that it gets without threads; both are right when they take turns."""
     model = load(linear(512, 256, 256))
     session = model.session(threads=2)
-    inputs = made(model)
+    inputs = make_inputs(model)
     expected = session(*inputs)[0].tobytes()
     refused = threading.Event()
 
@@ -183,7 +183,7 @@ def _in_child(session: Any, inputs: list[Any], pipe: Any) -> None:
 def test_after_a_fork_the_child_runs_alone_and_ends() -> None:
     """The same answer, and neither the run nor the session's end waits for threads that are not there."""
     model = load(linear(64, 64, 64))
-    session, inputs = model._native.session(threads=4, part_work=1), made(model)
+    session, inputs = model._native.session(threads=4, part_work=1), make_inputs(model)
     expected = session(*inputs)[0].tobytes()
     ours, theirs = multiprocessing.Pipe(duplex=False)
     child = multiprocessing.get_context("fork").Process(target=_in_child, args=(session, inputs, theirs))

@@ -13,7 +13,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 
-def written(repository: Path, folder: Path, *extras: str) -> bytes:
+def write_sbom(repository: Path, folder: Path, *extras: str) -> bytes:
     """What `python -m tools.sbom` writes."""
     out = folder / "sbom.json"
     chosen = [f"--extra={name}" for name in extras]
@@ -25,7 +25,7 @@ def written(repository: Path, folder: Path, *extras: str) -> bytes:
 @pytest.fixture(scope="module")
 def bare(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The bill of the bare install."""
-    return written(repository, tmp_path_factory.mktemp("sbom"))
+    return write_sbom(repository, tmp_path_factory.mktemp("sbom"))
 
 
 def names(bill: bytes) -> dict[str, dict[str, Any]]:
@@ -36,7 +36,7 @@ def names(bill: bytes) -> dict[str, dict[str, Any]]:
 def test_the_bill_is_valid_and_the_same_each_time(bare: bytes, repository: Path, tmp_path: Path) -> None:
     """By CycloneDX's own strict schema; no random number, no time of today."""
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bare.decode("utf-8")) is None
-    assert written(repository, tmp_path) == bare
+    assert write_sbom(repository, tmp_path) == bare
 
 
 def test_a_broken_bill_would_be_noticed(bare: bytes) -> None:
@@ -68,6 +68,6 @@ def test_every_requirement_of_the_bare_install_is_there_with_version_and_licence
 
 def test_an_extra_adds_what_it_needs(bare: bytes, repository: Path, tmp_path: Path) -> None:
     """The server's libraries with `--extra platform`."""
-    added = names(written(repository, tmp_path, "platform")).keys() - names(bare).keys()
+    added = names(write_sbom(repository, tmp_path, "platform")).keys() - names(bare).keys()
     assert {"grpcio", "sqlalchemy", "obstore"} <= added
     assert "torch" not in added

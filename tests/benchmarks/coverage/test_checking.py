@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from benchmarks.coverage import __main__ as command
 from benchmarks.coverage.case import Outcome, Sample, Status, check, first_difference, run_natively
-from benchmarks.coverage.checking import OperatorCheck, lost
+from benchmarks.coverage.checking import OperatorCheck, lost_outcomes
 from benchmarks.coverage.report import row
 
 Run = Callable[[bytes, Sequence[NDArray[Any]]], list[NDArray[Any]]]
@@ -31,7 +31,12 @@ def one_off(program: bytes, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]
 
 
 def in_this_process(
-    names: Sequence[str], work: Callable[[str], Any], lost: object, *, workers: int, on_done: Callable[[str], None]
+    names: Sequence[str],
+    work: Callable[[str], Any],
+    lost: object,
+    *,
+    workers: int,
+    on_done: Callable[[str], None],
 ) -> dict[str, Any]:
     """Stand in for `in_processes`: a wrong run defined here is not found by other processes."""
     return {name: work(name) for name in names}
@@ -90,10 +95,10 @@ def test_rule_that_breaks_is_wrong_and_not_refused(
 ) -> None:
     """Any exception of the exporter but `ExportError` counts as wrong, and is shown."""
 
-    def broken(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise KeyError("left behind")
 
-    monkeypatch.setattr("alcove.runtime.compiler.pipeline.fuse", broken)
+    monkeypatch.setattr("alcove.runtime.compiler.pipeline.fuse", fail)
     status, found = count("relu")
     assert status == 1
     assert "export raises KeyError: 'left behind'" in found["rows"][0]["examples"][0]
@@ -141,7 +146,7 @@ def test_rows_tell_passed_from_partly_from_refused_from_wrong() -> None:
     assert row("relu", [passed, refused]).status == "partly"
     assert row("relu", [refused]).reason == "not in this form"
     assert row("relu", [passed, refused, wrong]).examples == ("call: differs",)
-    assert row("relu", lost("relu", "the process died with -11")).status == "wrong"
+    assert row("relu", lost_outcomes("relu", "the process died with -11")).status == "wrong"
     assert row("relu", []).status == "refused"
 
 

@@ -29,7 +29,7 @@ class Of(nn.Module):
         return self.function(*inputs, *self.layers)
 
 
-def fused(function: Callable[..., Any] | nn.Module, *inputs: Tensor) -> Counter[str]:
+def fuse_ops(function: Callable[..., Any] | nn.Module, *inputs: Tensor) -> Counter[str]:
     """Return the operators after the pass, movements aside; the program answers as before, and as torch does."""
     module = (function if isinstance(function, nn.Module) else Of(function)).eval()
     before = layout(legalize(eliminate_dead_code(lower(capture(module, inputs, None)))))

@@ -175,7 +175,7 @@ def test_certificate_that_does_not_fit_the_program_is_refused(program: Program, 
     """Well-formed, but with another output's name, another shape or too few elements."""
     document = json.loads(read_spec(certified).certificate)
 
-    def refused(change: str, **words: object) -> None:
+    def assert_refused(change: str, **words: object) -> None:
         changed = json.loads(json.dumps(document))
         output = changed["samples"][0]["outputs"][0]
         if change == "name":
@@ -194,7 +194,7 @@ def test_certificate_that_does_not_fit_the_program_is_refused(program: Program, 
         assert caught.value.sample == 0
 
     for change in ("name", "shape", "digits", "kind", "inputs"):
-        refused(change)
+        assert_refused(change)
 
 
 def test_special_numbers_must_be_the_same() -> None:

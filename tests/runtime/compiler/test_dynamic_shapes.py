@@ -107,7 +107,7 @@ class Gru(nn.Module):
         return y, y[:, -1]
 
 
-def folded(_: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+def fold_sizes(_: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return products of the sizes as a size, and back."""
     batch, length, _width = x.shape
     rows = x.reshape(batch * length, 4).softmax(-1)
@@ -129,12 +129,12 @@ def rows(batch: int, length: int) -> Tensor:
     return torch.randn(batch, length, 4)
 
 
-def batched(make: Callable[..., Tensor], *fixed: int) -> Callable[..., Tensor]:
+def vary_batch(make: Callable[..., Tensor], *fixed: int) -> Callable[..., Tensor]:
     """Return `make` with its first size free and the others given."""
     return lambda batch: make(batch, *fixed)
 
 
-def exported(module: nn.Module, example: Tensor, dims: dict[int, Any]) -> Model:
+def export_dynamic(module: nn.Module, example: Tensor, dims: dict[int, Any]) -> Model:
     """Return the model of a module of one input whose sizes vary."""
     return load(bytes(export(module.eval(), (example,), dynamic_shapes=(dims,))))
 
@@ -177,11 +177,11 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Callable[..., Tensor], dict[int,
         {0: Dim("batch", min=1, max=2)},
         [(1,), (2,), (1,)],
     ),
-    "convolutions": (ConvNet, batched(image, 16, 12), BATCH, [(1,), (8,), (2,), (3,), (1,)]),
-    "transformer": (VisionTransformer, batched(image, 8, 8), BATCH, [(1,), (8,), (2,), (3,), (1,)]),
+    "convolutions": (ConvNet, vary_batch(image, 16, 12), BATCH, [(1,), (8,), (2,), (3,), (1,)]),
+    "transformer": (VisionTransformer, vary_batch(image, 8, 8), BATCH, [(1,), (8,), (2,), (3,), (1,)]),
     "transformer of one or two": (
         VisionTransformer,
-        batched(image, 8, 8),
+        vary_batch(image, 8, 8),
         {0: Dim("batch", min=1, max=2)},
         [(1,), (2,), (1,)],
     ),
@@ -201,7 +201,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Callable[..., Tensor], dict[int,
     "length alone": (Decoder, lambda length: ids(3, length), {1: BOTH[1]}, [(40,), (1,), (10,), (11,), (2,), (40,)]),
     "gru": (Gru, rows, BOTH, ALL),
     "gru both ways": (lambda: Gru(both_ways=True), rows, BOTH, ALL),
-    "products of sizes": (lambda: Of(folded), rows, BOTH, ALL),
+    "products of sizes": (lambda: Of(fold_sizes), rows, BOTH, ALL),
     "last of each": (lambda: Of(lambda _, x: (x[-1:], x[:, -1], x.flip(1))), rows, BOTH, ALL),
 }
 
@@ -214,13 +214,13 @@ def test_one_program_serves_all_sizes(case: str) -> None:
     middle = [tuple(min(max(size, 3), 8) for size in sizes) for sizes in all_sizes[:1]]
     greatest = tuple(max(sizes[place] for sizes in all_sizes) for place in range(len(all_sizes[0])))
     first = tuple(min(size, most) for size, most in zip(middle[0], greatest, strict=True))
-    model = exported(module, example(*first), dims)
+    model = export_dynamic(module, example(*first), dims)
     check(module, model, [example(*sizes) for sizes in all_sizes])
 
 
 def test_ports_tell_their_bounds() -> None:
     """For people: the range of each dimension."""
-    model = exported(Decoder(), ids(3, 5), BOTH)
+    model = export_dynamic(Decoder(), ids(3, 5), BOTH)
     assert model.inputs[0].dims == ("1..8", "1..40")
     assert model.outputs[0].dims == ("1..8", "1..40", "16")
 
@@ -229,7 +229,7 @@ def test_ports_tell_their_bounds() -> None:
 def test_sizes_outside_of_the_bounds_name_the_size(sizes: Sizes) -> None:
     """A typed error with the name of the Dim, the size and its bounds; the session goes on."""
     least = {0: Dim("batch", min=1, max=8), 1: Dim("length", min=3, max=40)}
-    session = exported(Of(lambda _, x: x.softmax(1)), rows(3, 5), least).session()
+    session = export_dynamic(Of(lambda _, x: x.softmax(1)), rows(3, 5), least).session()
     if sizes == (2, 40):
         sizes = (2, 2)
     with pytest.raises(InputError) as caught:
@@ -257,7 +257,7 @@ def test_two_inputs_of_one_size_must_agree() -> None:
 
 def test_short_input_takes_little_memory() -> None:
     """A session begins with what the smallest sizes take, grows with its inputs, and never beyond the ceiling."""
-    model = exported(Decoder(longest=1025), ids(1, 9), {1: Dim("length", min=1, max=1024)})
+    model = export_dynamic(Decoder(longest=1025), ids(1, 9), {1: Dim("length", min=1, max=1024)})
     session = model.session()
     before = session.memory_bytes
     session(ids(1, 4).numpy())
@@ -341,7 +341,7 @@ def test_steps_that_change_with_the_size_are_refused() -> None:
 def test_index_that_zeros_do_not_have_is_no_refusal() -> None:
     """Ids from 1 on: no size is refused for values, which are the caller's."""
     module = Of(lambda part, x: part.table(x - 1), table=nn.Embedding(5, 3)).eval()
-    model = exported(module, torch.ones(3, dtype=torch.int64), {0: Dim("n", min=1, max=7)})
+    model = export_dynamic(module, torch.ones(3, dtype=torch.int64), {0: Dim("n", min=1, max=7)})
     check(module, model, [torch.tensor([5]), torch.tensor([1, 2, 3, 4, 5])])
 
 

@@ -48,7 +48,7 @@ def operators(graph: Graph) -> Counter[str]:
     return Counter(node.op for node in graph.nodes if node.op not in {"strided_copy", "reshape"})
 
 
-def fused(module: nn.Module, x: Tensor) -> Counter[str]:
+def fuse_ops(module: nn.Module, x: Tensor) -> Counter[str]:
     """Return the operators after the pass; the program answers as before, and as torch does."""
     module.eval()
     before = layout(legalize(eliminate_dead_code(lower(capture(module, (x,), None)))))
@@ -83,77 +83,77 @@ IMAGE = (2, 6, 7, 5)
 def test_batch_norm_goes_into_the_convolution_before_it(layer: nn.Module, name: str) -> None:
     """In every form of one."""
     module = Of(lambda x, a, n: n(a(x)), layer, nn.BatchNorm2d(6))
-    assert fused(module, torch.randn(IMAGE)) == {name: 1}
+    assert fuse_ops(module, torch.randn(IMAGE)) == {name: 1}
 
 
 def test_batch_norm_goes_into_linear_and_rows() -> None:
     """And through the reshape after a convolution of one dimension."""
-    assert fused(Of(lambda x, a, n: n(a(x)), nn.Linear(5, 8), nn.BatchNorm1d(8)), torch.randn(3, 5)) == {"linear": 1}
+    assert fuse_ops(Of(lambda x, a, n: n(a(x)), nn.Linear(5, 8), nn.BatchNorm1d(8)), torch.randn(3, 5)) == {"linear": 1}
     module = Of(lambda x, a, n: F.relu(n(a(x))), nn.Conv1d(6, 8, 3), nn.BatchNorm1d(8))
-    assert fused(module, torch.randn(2, 6, 9)) == {"conv2d": 1}
+    assert fuse_ops(module, torch.randn(2, 6, 9)) == {"conv2d": 1}
 
 
 def test_scales_and_shifts_by_numbers() -> None:
     """Products, quotients, sums and differences, one after the other; a number minus a product stays."""
     module = Of(lambda x, a: ((a(x) * 3 + 0.5) / 7 - 2) * 0.1, conv())
-    assert fused(module, torch.randn(IMAGE)) == {"conv2d": 1}
-    assert fused(Of(lambda x, a: 1 - a(x), conv()), torch.randn(IMAGE))["binary"] >= 1
+    assert fuse_ops(module, torch.randn(IMAGE)) == {"conv2d": 1}
+    assert fuse_ops(Of(lambda x, a: 1 - a(x), conv()), torch.randn(IMAGE))["binary"] >= 1
 
 
 @pytest.mark.parametrize("bound", [F.relu, F.relu6, lambda x: x.clamp(-0.3, 0.7), lambda x: x.clamp(min=0.1)])
 def test_bounds_go_into_products(bound: Callable[[Tensor], Tensor]) -> None:
     """A relu, a clamp, one bound alone."""
     for layer in (conv(), conv(groups=6)):
-        assert sum(fused(Of(lambda x, a: bound(a(x)), layer), torch.randn(IMAGE)).values()) == 1
-    assert fused(Of(lambda x, a: bound(a(x)), nn.Linear(5, 8)), torch.randn(3, 5)) == {"linear": 1}
+        assert sum(fuse_ops(Of(lambda x, a: bound(a(x)), layer), torch.randn(IMAGE)).values()) == 1
+    assert fuse_ops(Of(lambda x, a: bound(a(x)), nn.Linear(5, 8)), torch.randn(3, 5)) == {"linear": 1}
 
 
 def test_nothing_crosses_a_bound() -> None:
     """What follows a relu is computed after it; a second bound stays."""
-    counts = fused(Of(lambda x, a: F.relu(a(x)) * 2 + 1, conv()), torch.randn(IMAGE))
+    counts = fuse_ops(Of(lambda x, a: F.relu(a(x)) * 2 + 1, conv()), torch.randn(IMAGE))
     assert counts == {"conv2d": 1, "binary": 2}
-    assert fused(Of(lambda x, a: F.relu(a(x)).clamp(max=0.2), conv()), torch.randn(IMAGE))["unary"] == 1
+    assert fuse_ops(Of(lambda x, a: F.relu(a(x)).clamp(max=0.2), conv()), torch.randn(IMAGE))["unary"] == 1
 
 
 def test_sums_go_into_the_later_product() -> None:
     """A residual block as in ResNet, with and without a convolution on its short side."""
     norms = [nn.BatchNorm2d(6) for _ in range(3)]
     plain = Of(lambda x, a, b, n, m: F.relu(x + m(b(F.relu(n(a(x)))))), conv(), conv(), *norms[:2])
-    assert fused(plain, torch.randn(IMAGE)) == {"conv2d": 2}
+    assert fuse_ops(plain, torch.randn(IMAGE)) == {"conv2d": 2}
     both = Of(lambda x, a, b, c, n, m, o: F.relu(m(b(F.relu(n(a(x))))) + o(c(x))), conv(), conv(), conv(), *norms)
-    assert fused(both, torch.randn(IMAGE)) == {"conv2d": 3}
+    assert fuse_ops(both, torch.randn(IMAGE)) == {"conv2d": 3}
 
 
 def test_sums_in_linear_and_in_rows() -> None:
     """The other operand may come from after the product; of rows it is reshaped."""
     late = Of(lambda x, a: torch.tanh(x * 2) + a(x), nn.Linear(5, 5))
-    assert fused(late, torch.randn(3, 4, 5)) == {"linear": 1, "binary": 1, "unary": 1}
+    assert fuse_ops(late, torch.randn(3, 4, 5)) == {"linear": 1, "binary": 1, "unary": 1}
     rows = Of(lambda x, a, b: F.relu(x + b(F.relu(a(x)))), nn.Conv1d(6, 6, 3, padding=1), nn.Conv1d(6, 6, 1))
-    assert fused(rows, torch.randn(2, 6, 9)) == {"conv2d": 2}
+    assert fuse_ops(rows, torch.randn(2, 6, 9)) == {"conv2d": 2}
 
 
 def test_sums_that_no_product_takes() -> None:
     """A depthwise convolution has no room for one; a sum that broadcasts is none."""
-    assert fused(Of(lambda x, a: x + a(x), conv(groups=6)), torch.randn(IMAGE))["binary"] == 1
-    assert fused(Of(lambda x, a: x.mean((2, 3), keepdim=True) + a(x), conv()), torch.randn(IMAGE))["binary"] == 1
+    assert fuse_ops(Of(lambda x, a: x + a(x), conv(groups=6)), torch.randn(IMAGE))["binary"] == 1
+    assert fuse_ops(Of(lambda x, a: x.mean((2, 3), keepdim=True) + a(x), conv()), torch.randn(IMAGE))["binary"] == 1
 
 
 def test_a_value_that_others_read_is_computed() -> None:
     """The product's own output is an output of the module, or read twice."""
-    counts = fused(Of(lambda x, a: (a(x), F.relu(a(x))), conv()), torch.randn(IMAGE))
+    counts = fuse_ops(Of(lambda x, a: (a(x), F.relu(a(x))), conv()), torch.randn(IMAGE))
     assert counts["conv2d"] == 2
 
     def twice(x: Tensor, a: nn.Module) -> tuple[Tensor, Tensor]:
         y = a(x)
         return y, F.relu(y) + y
 
-    assert fused(Of(twice, conv()), torch.randn(IMAGE)) == {"conv2d": 1, "unary": 1, "binary": 1}
+    assert fuse_ops(Of(twice, conv()), torch.randn(IMAGE)) == {"conv2d": 1, "unary": 1, "binary": 1}
 
 
 def test_a_shared_weight_is_not_stored_twice() -> None:
     """Scaling one of its uses would."""
     module = Of(lambda x, a: a(x) + a(x * 2) * 3, nn.Linear(5, 5)).eval()
-    assert fused(module, torch.randn(3, 5))["linear"] == 2
+    assert fuse_ops(module, torch.randn(3, 5))["linear"] == 2
     program = export(module, (torch.randn(3, 5),))
     assert sum(tensor.shape == (5, 5) for tensor in program.spec.tensors) == 1
 

@@ -11,7 +11,7 @@ from alcove.runtime import export, load
 from torch import Tensor, nn
 from torch.export import Dim
 
-from tests.runtime.compiler.fusing import Of, fused
+from tests.runtime.compiler.fusing import Of, fuse_ops
 
 Q, K, V = (2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 6)
 SCALE = 1 / math.sqrt(8)
@@ -64,23 +64,23 @@ FORMS: dict[str, Callable[..., Tensor]] = {
 @pytest.mark.parametrize("form", FORMS)
 def test_attention_by_hand_is_one_operator(form: str) -> None:
     """Scales, masks and shapes of every form; a row without anything to attend to as torch has it."""
-    assert fused(FORMS[form], *operands()) == {"attention": 1}
+    assert fuse_ops(FORMS[form], *operands()) == {"attention": 1}
 
 
 def test_masks_that_are_computed() -> None:
     """Of float32 as they are; of bool turned around, once for all that read it, or read before it was."""
     q, k, v = operands()
-    added = fused(lambda q, k, v, m: attend(q @ k.mT + m, v), q, k, v, BIAS)
+    added = fuse_ops(lambda q, k, v, m: attend(q @ k.mT + m, v), q, k, v, BIAS)
     assert added == {"attention": 1}
     keep = torch.rand(2, 1, 1, 7, generator=torch.Generator().manual_seed(7)) < 0.7
-    filled = fused(lambda q, k, v, m: attend((q @ k.mT).masked_fill(~m, -1e9), v), q, k, v, keep)
+    filled = fuse_ops(lambda q, k, v, m: attend((q @ k.mT).masked_fill(~m, -1e9), v), q, k, v, keep)
     assert filled == {"attention": 1}
 
     def twice(q: Tensor, k: Tensor, v: Tensor, m: Tensor) -> Tensor:
         x = attend((q @ k.mT).masked_fill(m, -1e9), v)
         return attend((q @ k.mT * 2).masked_fill(m, -1e9), v) + x
 
-    assert fused(twice, q, k, v, ~keep) == {"attention": 2, "unary": 1, "binary": 1}
+    assert fuse_ops(twice, q, k, v, ~keep) == {"attention": 2, "unary": 1, "binary": 1}
 
 
 def test_repeated_keys_and_values_are_read_once() -> None:
@@ -91,7 +91,7 @@ def test_repeated_keys_and_values_are_read_once() -> None:
         return x[:, :, None].expand(2, 3, 2, 7, x.shape[-1]).reshape(2, 6, 7, x.shape[-1])
 
     module = Of(lambda q, k, v: attend(q @ repeat(k).mT * SCALE, repeat(v)))
-    assert fused(module, q, k, v) == {"attention": 1}
+    assert fuse_ops(module, q, k, v) == {"attention": 1}
     program = export(module.eval(), (q, k, v))
     assert not [op for op in program.spec.ops if op.name == "strided_copy"]
 
@@ -112,7 +112,7 @@ UNFIT: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("form", UNFIT)
 def test_what_is_no_attention_or_read_elsewhere_stays(form: str) -> None:
     """Each is almost one."""
-    counts = fused(UNFIT[form], *operands())
+    counts = fuse_ops(UNFIT[form], *operands())
     assert (counts["matmul"], counts["softmax"], counts["attention"]) == (2, 1, 0)
 
 
@@ -140,7 +140,7 @@ def test_a_causal_layer_of_any_length() -> None:
     """At fixed sizes, and at sizes that vary."""
     torch.manual_seed(8)
     module = Attention().eval()
-    assert fused(module, torch.randn(2, 9, 8)) == {"linear": 2, "attention": 1}
+    assert fuse_ops(module, torch.randn(2, 9, 8)) == {"linear": 2, "attention": 1}
     sizes = ({0: Dim("batch", min=2, max=4), 1: Dim("count", min=2, max=40)},)
     program = export(module, (torch.randn(2, 9, 8),), dynamic_shapes=sizes)
     assert [op.name for op in program.spec.ops].count("attention") == 1
@@ -167,5 +167,5 @@ def test_bert_of_transformers() -> None:
     module = Of(lambda ids, mask, model: model(ids, attention_mask=mask).last_hidden_state, bert)
     mask = torch.ones(1, 10, dtype=torch.int64)
     mask[:, 7:] = 0
-    counts = fused(module, torch.randint(0, 50, (1, 10)), mask)
+    counts = fuse_ops(module, torch.randint(0, 50, (1, 10)), mask)
     assert (counts["attention"], counts["matmul"], counts["softmax"]) == (2, 0, 0)

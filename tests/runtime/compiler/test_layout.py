@@ -115,7 +115,7 @@ def copies(graph: Graph) -> int:
     return sum(node.op == "strided_copy" for node in graph.nodes)
 
 
-def lowered(module: nn.Module, x: Tensor) -> Graph:
+def lower_and_legalize(module: nn.Module, x: Tensor) -> Graph:
     """Return the graph before the pass, with running statistics that are none of 0 and 1."""
     for part in module.modules():
         if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d):
@@ -132,7 +132,7 @@ def answers(graph: Graph, *inputs: Tensor) -> list[Any]:
 def test_images_stay_channels_last_from_first_to_last(kind: type[nn.Module], shape: tuple[int, ...], left: int) -> None:
     """What is left copies the input and the output, or slices; the outputs are those of before."""
     x = torch.randn(shape)
-    before = lowered(kind(), x)
+    before = lower_and_legalize(kind(), x)
     after = layout(before)
     assert copies(before) > left
     assert copies(after) == left
@@ -143,7 +143,7 @@ def test_images_stay_channels_last_from_first_to_last(kind: type[nn.Module], sha
 def test_permutes_that_move_ones_are_reshapes() -> None:
     """Between [n, c, 1, 1] and [n, 1, 1, c] nothing is copied."""
     module = nn.Sequential(nn.Conv2d(4, 8, 1), nn.SiLU(), nn.Conv2d(8, 4, 1))
-    assert copies(layout(lowered(module, torch.randn(3, 4, 1, 1)))) == 0
+    assert copies(layout(lower_and_legalize(module, torch.randn(3, 4, 1, 1)))) == 0
 
 
 def test_an_output_in_the_middle_keeps_its_order() -> None:
@@ -159,7 +159,7 @@ def test_an_output_in_the_middle_keeps_its_order() -> None:
             return y, self.second(y)
 
     x = torch.randn(1, 3, 7, 8)
-    before = lowered(Both(), x)
+    before = lower_and_legalize(Both(), x)
     after = layout(before)
     assert copies(after) == 3
     for seen, expected in zip(answers(after, x), answers(before, x), strict=True):

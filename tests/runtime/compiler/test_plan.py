@@ -130,7 +130,7 @@ def _spec() -> ProgramSpec:
     )
 
 
-def _moved(spec: ProgramSpec, index: int, offset: int) -> ProgramSpec:
+def _move(spec: ProgramSpec, index: int, offset: int) -> ProgramSpec:
     tensors = list(spec.tensors)
     tensors[index] = dataclasses.replace(tensors[index], offset=offset)
     return dataclasses.replace(spec, tensors=tuple(tensors))
@@ -148,8 +148,8 @@ def test_checker_names_what_is_wrong_with_a_plan() -> None:
     wide = dataclasses.replace(good, tensors=(dataclasses.replace(good.tensors[0], shape=(1, 32)), *good.tensors[1:]))
     not_relu = dataclasses.replace(good, ops=(OpSpec("softmax", (0,), (1,)), good.ops[1]))
     wrong = [
-        (_moved(good, 2, 32), ("b",)),
-        (_moved(good, 2, 128), ("b",)),
+        (_move(good, 2, 32), ("b",)),
+        (_move(good, 2, 128), ("b",)),
         (dataclasses.replace(good, arena_bytes=192), ()),
         (also_read_later, ("x", "a")),
         (wide, ("x", "a")),

@@ -225,16 +225,16 @@ class OfClosure(nn.Module):
         super().__init__()
         count = 0
 
-        def counted() -> int:
+        def increment() -> int:
             nonlocal count
             count += 1
             return count
 
-        self.counted = counted
+        self.count = increment
 
     def forward(self, x: Tensor) -> Tensor:
         """Run."""
-        return x * self.counted()
+        return x * self.count()
 
 
 KEPT: dict[str, tuple[Any, str, str, str]] = {

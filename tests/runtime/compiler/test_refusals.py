@@ -146,7 +146,7 @@ def _hash(buckets: int = 9) -> NgramHash:
     return NgramHash(1, 3, buckets, 0, 8)
 
 
-def _changed(x: Tensor) -> Tensor:
+def _change(x: Tensor) -> Tensor:
     x.add_(1)
     return x * 2
 
@@ -164,7 +164,7 @@ REFUSED: dict[str, tuple[nn.Module, object, str]] = {
     ),
     "output without elements": (Simple(lambda _, x: x[:, :0]), X, "no elements, its shape is [1, 0]"),
     "the best none": (Simple(lambda _, x: torch.topk(x, 0)), X, "no elements"),
-    "changed input": (Simple(lambda _, x: _changed(x)), X, "changes its input 'x'; return the changed tensor"),
+    "changed input": (Simple(lambda _, x: _change(x)), X, "changes its input 'x'; return the changed tensor"),
     "labels of others": (Simple(lambda s, x: s.top(x), top=LabelledTopK(("a", "b"), 1)), X, "2 labels for 8 scores"),
     "label with a line": (
         Simple(lambda s, x: s.top(x), top=LabelledTopK([f"bad\n{i}" for i in range(8)], 1)),

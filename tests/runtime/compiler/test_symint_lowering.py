@@ -53,7 +53,7 @@ def relative_shift(table: Tensor, x: Tensor) -> Tensor:
     return scores[:, 1:].view(batch, length, 2 * length - 1)[:, :, :length]
 
 
-def warped(_table: Tensor, x: Tensor) -> Tensor:
+def warp(_table: Tensor, x: Tensor) -> Tensor:
     """Return x sampled where its first channels point, in coordinates normalized by the sizes."""
     n, _, height, width = x.shape
     columns = torch.arange(width).view(1, -1).repeat(height, 1).expand(n, 1, -1, -1)
@@ -82,7 +82,7 @@ def grid_points(_table: Tensor, x: Tensor) -> Tensor:
     return x.flatten(2).transpose(1, 2)[..., :2] + torch.stack((columns, rows), -1).reshape(-1, 2)
 
 
-def halved(_table: Tensor, x: Tensor) -> Tensor:
+def halve(_table: Tensor, x: Tensor) -> Tensor:
     """Return x made smaller by a factor, and as large as before by a size."""
     small = F.interpolate(x, scale_factor=0.5, mode="bilinear", align_corners=False)
     return F.interpolate(small, size=x.shape[2:], mode="nearest")
@@ -122,7 +122,7 @@ def test_sizes_of_sequences_among_the_elements_are_those_of_the_call(
     check(export(module, (torch.randn(2, 9, 8),), dynamic_shapes=shapes), module, SEQUENCES)
 
 
-@pytest.mark.parametrize("function", [warped, gram, peaks, grid_points, halved, windows])
+@pytest.mark.parametrize("function", [warp, gram, peaks, grid_points, halve, windows])
 def test_sizes_of_images_among_the_elements_are_those_of_the_call(function: Callable[[Tensor, Tensor], Tensor]) -> None:
     """Two sizes at once, odd ones too."""
     module = Of(function).eval()

@@ -33,15 +33,15 @@ class Heads(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.given, self.taken = nn.Linear(48, 144), nn.Linear(48, 48)
+        self.project_in, self.project_out = nn.Linear(48, 144), nn.Linear(48, 48)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return [b, n, 48] of [b, n, 48]."""
         b, n, _ = x.shape
-        q, k, v = self.given(x).reshape(b, n, 3, 6, 8).permute(2, 0, 3, 1, 4).unbind(0)
+        q, k, v = self.project_in(x).reshape(b, n, 3, 6, 8).permute(2, 0, 3, 1, 4).unbind(0)
         heads = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        taken: torch.Tensor = self.taken(heads.transpose(1, 2).reshape(b, n, 48))
-        return taken
+        project_out: torch.Tensor = self.project_out(heads.transpose(1, 2).reshape(b, n, 48))
+        return project_out
 
 
 CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {

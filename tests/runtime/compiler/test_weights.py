@@ -61,7 +61,7 @@ def test_panels_come_back_as_they_went_in(outputs: int, inputs: int, has_bias: b
     assert not beyond.any()
 
 
-def _reloaded(module: nn.Module, program: Program, fresh: nn.Module) -> nn.Module:
+def _reload(module: nn.Module, program: Program, fresh: nn.Module) -> nn.Module:
     state = load_state(program.spec)
     assert set(state) == set(module.state_dict())
     fresh.load_state_dict({name: torch.from_numpy(array) for name, array in state.items()})
@@ -76,7 +76,7 @@ def test_module_loaded_from_its_program_exports_to_the_same_bytes(
     """The committed program is the checkpoint, for f32 and int8, with and without a hidden layer."""
     module = make_text_model(hidden=hidden).eval()
     program = export(module, ("hello",), quantize=quantize)
-    fresh = _reloaded(module, program, make_text_model(hidden=hidden))
+    fresh = _reload(module, program, make_text_model(hidden=hidden))
     assert bytes(export(fresh, ("another text",), quantize=quantize)) == bytes(program)
 
 
@@ -97,7 +97,7 @@ def test_transposed_and_shared_parameters_come_back_by_their_names() -> None:
 
     module = Shared().eval()
     program = export(module, (torch.zeros(1, 8),))
-    fresh = _reloaded(module, program, Shared())
+    fresh = _reload(module, program, Shared())
     for name, parameter in module.state_dict().items():
         assert torch.equal(parameter, fresh.state_dict()[name]), name
     assert bytes(export(fresh, (torch.zeros(1, 8),))) == bytes(program)

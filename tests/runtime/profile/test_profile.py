@@ -220,10 +220,10 @@ def test_held_bytes_never_exceed_the_arena(name: str) -> None:
 
 def test_what_was_fused_is_told_in_order() -> None:
     """Of the samples of images: blocks of convolutions, gates, and what follows a product."""
-    told = {tuple(parts_of(op)) for name in op_samples() for op in read_spec(op_samples()[name]).ops}
-    flat = {part for parts in told for part in parts}
-    assert any(parts[0] == "conv2d 1x1" and parts[-1] != parts[0] for parts in told)
-    assert any("mean" in parts and "mul" in parts for parts in told)
+    fused = {tuple(parts_of(op)) for name in op_samples() for op in read_spec(op_samples()[name]).ops}
+    flat = {part for parts in fused for part in parts}
+    assert any(parts[0] == "conv2d 1x1" and parts[-1] != parts[0] for parts in fused)
+    assert any("mean" in parts and "mul" in parts for parts in fused)
     assert {"add", "clamp"} <= flat
 
 

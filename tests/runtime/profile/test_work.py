@@ -13,7 +13,7 @@ from alcove.runtime.testing_ops import op_samples
 NAMES = sorted(samples() | op_samples())
 
 
-def fixed(program: bytes) -> ProgramSpec:
+def read_fixed_spec(program: bytes) -> ProgramSpec:
     """A program at its greatest sizes."""
     spec = read_spec(program)
     return at_sizes(spec, [symbol.max for symbol in spec.symbols])
@@ -21,7 +21,7 @@ def fixed(program: bytes) -> ProgramSpec:
 
 def works(name: str) -> list[tuple[OpSpec, Work]]:
     """Every operator of a sample, with its work."""
-    spec = fixed((samples() | op_samples())[name])
+    spec = read_fixed_spec((samples() | op_samples())[name])
     return [(op, work_of(spec, op)) for op in spec.ops]
 
 
@@ -124,7 +124,7 @@ def test_scratch_is_not_moved_and_tables_count_the_rows_that_are_picked() -> Non
 
 def test_ids_of_a_text_count_as_many_as_there_are() -> None:
     """A bag of 10 ids reads 10 rows, not as many as there may be."""
-    spec = fixed(samples()["classifier_int8"])
+    spec = read_fixed_spec(samples()["classifier_int8"])
     op = next(op for op in spec.ops if op.name == "embedding_bag")
     most, ten = work_of(spec, op), work_of(spec, op, {op.inputs[0]: 10})
     table = spec.tensors[op.inputs[1]]

@@ -64,14 +64,14 @@ def test_arithmetic_of_complex_numbers(agrees: Agrees) -> None:
             "product": lambda x, y: torch.view_as_real(torch.view_as_complex(x).T @ torch.view_as_complex(x)),
             "einsum": lambda x, y: torch.einsum("ni,nj->ij", torch.view_as_complex(x), torch.complex(y, y)).real,
             "moved": lambda x, y: torch.view_as_real(torch.view_as_complex(x).flip(0)[1:, ::2].t().reshape(-1)),
-            "written": lambda x, y: written(torch.view_as_complex(x)).abs(),
+            "written": lambda x, y: write(torch.view_as_complex(x)).abs(),
         },
         torch.randn(4, 3, 2),
         torch.randn(4, 3),
     )
 
 
-def written(z: Tensor) -> Tensor:
+def write(z: Tensor) -> Tensor:
     """Return zeros with `z` in one corner."""
     whole = torch.zeros(6, 5, dtype=torch.cfloat)
     whole[:4, 2:] = z

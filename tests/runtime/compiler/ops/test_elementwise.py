@@ -67,7 +67,7 @@ FUNCTIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 """Of one float32."""
 
 
-def mixed(count: int = 700) -> Tensor:
+def mix(count: int = 700) -> Tensor:
     """Return numbers of all sizes and every special value."""
     torch.manual_seed(3)
     return torch.cat([torch.tensor(SPECIALS), torch.randn(count), torch.randn(count) * 30, torch.rand(count)])
@@ -76,12 +76,12 @@ def mixed(count: int = 700) -> Tensor:
 @pytest.mark.parametrize("start", range(0, len(FUNCTIONS), 20))
 def test_functions_of_one_float(agrees: Agrees, start: int) -> None:
     """On numbers of all sizes; a gelu of infinities is compared elsewhere, eager's own depends on the machine."""
-    agrees(dict(list(FUNCTIONS.items())[start : start + 20]), mixed())
+    agrees(dict(list(FUNCTIONS.items())[start : start + 20]), mix())
 
 
 def test_gelu_of_finite_numbers(agrees: Agrees) -> None:
     """Both forms; eager's exact one turns infinities into NaN on some processors and not on others."""
-    x = mixed()
+    x = mix()
     agrees({"gelu": F.gelu}, x[x.isfinite() & (x.abs() < 1e20)])
 
 

@@ -268,8 +268,8 @@ def test_indices_out_of_range_are_told(name: str) -> None:
                 continue  # torch's own multiplication in the case overflows
             indices = good.clone()
             indices[position] = bad
-            told = 0 if name == "one number" else position
-            with pytest.raises(InputError, match=f"index {told} is {bad}, allowed are {least} to {bound - 1}"):
+            named = 0 if name == "one number" else position
+            with pytest.raises(InputError, match=f"index {named} is {bad}, allowed are {least} to {bound - 1}"):
                 model(x.numpy(), indices.numpy())
         (seen,) = model(x.numpy(), good.numpy())
         np.testing.assert_allclose(seen, function(x, good).numpy(), rtol=1e-6)

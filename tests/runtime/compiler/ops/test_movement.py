@@ -109,7 +109,7 @@ def test_shapes_come_and_go(agrees: Agrees) -> None:
 def test_parts_are_joined(agrees: Agrees) -> None:
     """Along each dimension, of one input and of forty, with empty parts, of mixed types."""
 
-    def joined(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    def join(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
         along = tuple(torch.cat((x, x[:, :, :], x.flip(0)), axis) for axis in range(3))
         empty = torch.cat((x[:0], x, x.new_empty(0)))
         return (
@@ -120,7 +120,7 @@ def test_parts_are_joined(agrees: Agrees) -> None:
             torch.cat((x,)),
         )
 
-    agrees({"cat": joined}, torch.randn(2, 3, 5), torch.arange(15).reshape(1, 3, 5))
+    agrees({"cat": join}, torch.randn(2, 3, 5), torch.arange(15).reshape(1, 3, 5))
     agrees({"block_diag": lambda x: torch.ops.aten.block_diag([x[0], x[1, :2]])}, torch.randn(2, 3, 5))
 
 
@@ -176,7 +176,7 @@ def test_parts_are_written(agrees: Agrees) -> None:
             ),
             "view": lambda x, y: x.as_strided_scatter(y[:2, :3, 0], (2, 3), (1, 5), 7),
             "itself": lambda x, y: (x.slice_scatter(x, 0), x.select_scatter(x[0] + y[1], 0, 1)),
-            "assigned": _assigned,
+            "assigned": _assign,
             "copy": lambda x, y: torch.ops.aten.copy(x, y[0, 0, 0]),
         },
         torch.randn(4, 6, 5),
@@ -184,7 +184,7 @@ def test_parts_are_written(agrees: Agrees) -> None:
     )
 
 
-def _assigned(x: Tensor, y: Tensor) -> Tensor:
+def _assign(x: Tensor, y: Tensor) -> Tensor:
     x = x.clone()
     x[1:3, ::2] = y[:2, :3]
     x[:, 5] = 7

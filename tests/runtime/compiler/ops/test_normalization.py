@@ -22,7 +22,7 @@ def close(module: nn.Module, *inputs: Tensor) -> None:
         torch.testing.assert_close(torch.from_numpy(got), wanted, rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
-def trained(module: nn.Module) -> nn.Module:
+def train_once(module: nn.Module) -> nn.Module:
     """Return the module with weights and statistics that are not those of a new one."""
     with torch.no_grad():
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
@@ -55,9 +55,9 @@ def test_softmax_of_masked_rows(agrees: Agrees) -> None:
 @pytest.mark.parametrize("affine", [True, False])
 def test_layer_norm_of_every_length(shape: Sequence[int], *, affine: bool) -> None:
     """Over one and more dimensions, with weight, with weight and bias, with neither; root mean squares too."""
-    layer = trained(nn.LayerNorm(shape, elementwise_affine=affine))
-    weight_alone = trained(nn.LayerNorm(shape, elementwise_affine=affine, bias=False))
-    rms = trained(nn.RMSNorm(shape, elementwise_affine=affine))
+    layer = train_once(nn.LayerNorm(shape, elementwise_affine=affine))
+    weight_alone = train_once(nn.LayerNorm(shape, elementwise_affine=affine, bias=False))
+    rms = train_once(nn.RMSNorm(shape, elementwise_affine=affine))
     close(nn.Sequential(layer, weight_alone, rms), torch.randn(4, 3, *shape) * 3 + 2)
 
 
@@ -66,10 +66,10 @@ def test_layer_norm_of_a_constant_row_is_its_bias() -> None:
     x = torch.randn(4, 20)
     x[1] = 7
     x[2, 3] = float("nan")
-    close(trained(nn.LayerNorm(20)), x)
-    close(trained(nn.LayerNorm(20, eps=0.5)), x)
+    close(train_once(nn.LayerNorm(20)), x)
+    close(train_once(nn.LayerNorm(20, eps=0.5)), x)
     close(nn.LayerNorm(20, eps=-0.5), x)  # as torch: NaN where nothing deviates
-    close(trained(nn.RMSNorm(20, eps=0.1)), x)
+    close(train_once(nn.RMSNorm(20, eps=0.1)), x)
 
 
 class Moments(nn.Module):
@@ -100,7 +100,7 @@ def test_moments_are_given_to_who_asks() -> None:
 )
 def test_group_norm_of_every_size(groups: int, channels: int) -> None:
     """Groups smaller and larger than a block of columns; positions in one, two and no dimensions."""
-    affine = trained(nn.GroupNorm(groups, channels))
+    affine = train_once(nn.GroupNorm(groups, channels))
     plain = nn.GroupNorm(groups, channels, eps=0.1, affine=False)
     for shape in ((2, channels, 5, 7), (1, channels, 33), (3, channels) if channels > groups else (3, channels, 2)):
         close(nn.Sequential(affine, plain), torch.randn(shape) * 2 + 1)
@@ -110,8 +110,8 @@ def test_instance_norms() -> None:
     """Of its own statistics, or those of training."""
     x = torch.randn(2, 5, 6, 7)
     close(nn.InstanceNorm2d(5), x)
-    close(trained(nn.InstanceNorm2d(5, affine=True)), x)
-    close(trained(nn.InstanceNorm2d(5, affine=True, track_running_stats=True)), x)
+    close(train_once(nn.InstanceNorm2d(5, affine=True)), x)
+    close(train_once(nn.InstanceNorm2d(5, affine=True, track_running_stats=True)), x)
     close(nn.InstanceNorm1d(5), x[:, :, 0])
     close(nn.InstanceNorm1d(5), x[0, :, 0])
     close(nn.InstanceNorm3d(5), x[:, :, None])
@@ -120,12 +120,12 @@ def test_instance_norms() -> None:
 def test_batch_norms() -> None:
     """Of training's statistics, with and without weights; of the batch's, where a norm keeps none."""
     x = torch.randn(3, 5, 6, 7)
-    close(trained(nn.BatchNorm2d(5)), x)
-    close(trained(nn.BatchNorm2d(5, affine=False)), x)
-    close(trained(nn.BatchNorm1d(5, eps=0.1)), x[:, :, 0, 0])
-    close(trained(nn.BatchNorm1d(5)), x[:, :, 0])
-    close(trained(nn.BatchNorm3d(5)), x[:, :, None])
-    close(trained(nn.BatchNorm2d(5, track_running_stats=False)), x)
+    close(train_once(nn.BatchNorm2d(5)), x)
+    close(train_once(nn.BatchNorm2d(5, affine=False)), x)
+    close(train_once(nn.BatchNorm1d(5, eps=0.1)), x[:, :, 0, 0])
+    close(train_once(nn.BatchNorm1d(5)), x[:, :, 0])
+    close(train_once(nn.BatchNorm3d(5)), x[:, :, None])
+    close(train_once(nn.BatchNorm2d(5, track_running_stats=False)), x)
 
 
 def test_local_response_norm() -> None:

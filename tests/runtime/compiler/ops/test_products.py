@@ -106,7 +106,7 @@ def test_products_that_are_added(agrees: Agrees) -> None:
     nan, bias = torch.full((3, 5), torch.nan), torch.randn(5)
     for beta, alpha in ((0, 1), (1, 1), (2, 1), (1, 0.25), (-0.5, 3)):
 
-        def scaled(m: Tensor, x: Tensor, y: Tensor, *, factors: dict[str, Any]) -> Any:
+        def scale_and_add(m: Tensor, x: Tensor, y: Tensor, *, factors: dict[str, Any]) -> Any:
             return (
                 torch.addmm(m, x, y, **factors),
                 torch.addmm(m[0], x, y, **factors),
@@ -118,7 +118,7 @@ def test_products_that_are_added(agrees: Agrees) -> None:
             )
 
         factors: dict[str, Any] = {"beta": beta, "alpha": alpha}
-        agrees({"added": lambda m, x, y, factors=factors: scaled(m, x, y, factors=factors)}, m, x, y, atol=1e-4)
+        agrees({"added": lambda m, x, y, factors=factors: scale_and_add(m, x, y, factors=factors)}, m, x, y, atol=1e-4)
         with_constants = {
             "constant": lambda m, x, factors=factors: torch.addmm(m, x, y, **factors),
             "bias": lambda _, x, factors=factors: torch.addmm(bias, x, y, **factors),

@@ -20,7 +20,7 @@ TARGETS: list[dict[str, Any]] = [
 ]
 
 
-def resized(mode: str, align_corners: bool | None, **more: Any) -> dict[str, Callable[[Tensor], Tensor]]:
+def resize_cases(mode: str, align_corners: bool | None, **more: Any) -> dict[str, Callable[[Tensor], Tensor]]:
     """Return interpolations to all targets."""
 
     def to(target: Any) -> Callable[[Tensor], Tensor]:
@@ -31,7 +31,7 @@ def resized(mode: str, align_corners: bool | None, **more: Any) -> dict[str, Cal
 
 def test_nearest_and_exact(agrees: Agrees) -> None:
     """Torch's two roundings, its shortcut for twice the size included; many channels and one."""
-    functions = resized("nearest", None) | resized("nearest-exact", None)
+    functions = resize_cases("nearest", None) | resize_cases("nearest-exact", None)
     agrees(functions, torch.randn(2, 3, 20, 7), rtol=0, atol=0)
     agrees(functions, torch.randn(1, 1, 20, 7), rtol=0, atol=0)
 
@@ -40,13 +40,13 @@ def test_nearest_and_exact(agrees: Agrees) -> None:
 def test_smooth(agrees: Agrees, mode: str) -> None:
     """Corners aligned or not, channels around a vector."""
     for channels in (1, 35):
-        agrees(resized(mode, False) | resized(mode, True), torch.randn(2, channels, 20, 7))
+        agrees(resize_cases(mode, False) | resize_cases(mode, True), torch.randn(2, channels, 20, 7))
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_smooth_with_antialiasing(agrees: Agrees, mode: str) -> None:
     """A constant matrix a dimension."""
-    functions = resized(mode, False, antialias=True) | resized(mode, True, antialias=True)
+    functions = resize_cases(mode, False, antialias=True) | resize_cases(mode, True, antialias=True)
     agrees(functions, torch.randn(2, 3, 20, 7))
 
 
@@ -90,7 +90,7 @@ def test_grid_sample(agrees: Agrees, mode: str) -> None:
 def test_affine_grid(agrees: Agrees) -> None:
     """The grid of a matrix that is an input, then sampling on it."""
 
-    def warped(x: Tensor, theta: Tensor) -> Tensor:
+    def warp(x: Tensor, theta: Tensor) -> Tensor:
         return F.grid_sample(x, F.affine_grid(theta, [2, 3, 6, 5], align_corners=False), align_corners=False)
 
-    agrees({"warped": warped}, torch.randn(2, 3, 7, 9), torch.randn(2, 2, 3) * 0.4)
+    agrees({"warped": warp}, torch.randn(2, 3, 7, 9), torch.randn(2, 2, 3) * 0.4)

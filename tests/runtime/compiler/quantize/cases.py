@@ -68,14 +68,14 @@ def one_op(
 def cases() -> dict[str, Case]:
     """All of them, by name."""
     random = np.random.default_rng(90)
-    makers = (_converted, _linear, _convolutions, _depthwise, _binary, _simple, _float_linear)
+    makers = (_convert, _linear, _convolutions, _depthwise, _binary, _simple, _float_linear)
     return {name: case for maker in makers for name, case in maker(random)}
 
 
 Named = Iterator[tuple[str, Case]]
 
 
-def _converted(random: np.random.Generator) -> Named:
+def _convert(random: np.random.Generator) -> Named:
     for count in (1, 15, 16, 33, 130):
         x = floats(random, 2, count, special=0.1)
         for scale, zero in ((0.25, 3), (2.0**-100, -128), (2.0**100, 127), (float(np.float32(0.1)), 0)):

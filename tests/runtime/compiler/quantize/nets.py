@@ -61,7 +61,7 @@ class SmallMlp(nn.Module):
         return logits
 
 
-def trained(make: Callable[[], nn.Module], steps: int = 120) -> nn.Module:
+def train_net(make: Callable[[], nn.Module], steps: int = 120) -> nn.Module:
     """Return a network that tells most of the bars' directions."""
     torch.manual_seed(1)
     threads = torch.get_num_threads()

@@ -10,7 +10,7 @@ from alcove.runtime.compiler.quantize import Quantization
 from alcove.runtime.compiler.weights import load_state
 from torch import Tensor, nn
 
-from tests.runtime.compiler.quantize.nets import SmallMlp, accuracy, bars, trained
+from tests.runtime.compiler.quantize.nets import SmallMlp, accuracy, bars, train_net
 
 OPS = {"int8_dynamic": "linear_dynamic_i8", "int8_weights": "linear_weight_i8", "int4_weights": "linear_weight_i4"}
 
@@ -18,7 +18,7 @@ OPS = {"int8_dynamic": "linear_dynamic_i8", "int8_weights": "linear_weight_i8", 
 @pytest.fixture(scope="module")
 def mlp() -> nn.Module:
     """Trained."""
-    return trained(SmallMlp)
+    return train_net(SmallMlp)
 
 
 @pytest.mark.parametrize(("mode", "share"), [("int8_dynamic", 0.35), ("int8_weights", 0.35), ("int4_weights", 0.25)])

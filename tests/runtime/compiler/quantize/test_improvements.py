@@ -9,7 +9,7 @@ from alcove.runtime import export, load
 from alcove.runtime.compiler.quantize import Quantization
 from torch import Tensor, nn
 
-from tests.runtime.compiler.quantize.nets import SmallCnn, accuracy, bars, samples, trained
+from tests.runtime.compiler.quantize.nets import SmallCnn, accuracy, bars, samples, train_net
 
 
 def snr_db(exact: Any, rough: Any) -> float:
@@ -125,7 +125,7 @@ def test_a_budget_of_zero_is_kept_at_the_price_of_int8(poisoned: nn.Module) -> N
 
 def test_the_callers_metric_decides() -> None:
     """Accuracy on images that calibration does not see; called with float32 first, then with what is tried."""
-    model = trained(SmallCnn)
+    model = train_net(SmallCnn)
     seen = []
 
     def metric(run: Any) -> float:

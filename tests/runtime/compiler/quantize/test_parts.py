@@ -12,10 +12,10 @@ from alcove.runtime.compiler.quantize.scales import quantize_rows, scale_of, wei
 from alcove.runtime.format.spec import DType
 
 from tests.runtime.compiler.quantize.cases import one_op
-from tests.runtime.compiler.quantize.nets import SmallCnn, samples, trained
+from tests.runtime.compiler.quantize.nets import SmallCnn, samples, train_net
 
 
-def observed(*arrays: np.ndarray) -> Observer:
+def observe_twice(*arrays: np.ndarray) -> Observer:
     """An observer that has seen them twice, as calibration does."""
     observer = Observer()
     for array in arrays:
@@ -29,7 +29,7 @@ def test_clipping_leaves_out_what_hardly_ever_comes() -> None:
     """Two outliers in a hundred thousand; the whole range without clipping."""
     values = np.random.default_rng(1).standard_normal(100_000).astype(np.float32)
     values[:2] = 60, -60
-    observer = observed(values)
+    observer = observe_twice(values)
     assert observer.range("minmax") == (-60, 60)
     for clipping in ("mse", "entropy"):
         low, high = observer.range(clipping)
@@ -39,7 +39,7 @@ def test_clipping_leaves_out_what_hardly_ever_comes() -> None:
 
 def test_clipping_keeps_a_range_that_is_used_evenly() -> None:
     """Nothing to gain at the ends."""
-    observer = observed(np.linspace(-2, 6, 10_000, dtype=np.float32))
+    observer = observe_twice(np.linspace(-2, 6, 10_000, dtype=np.float32))
     for clipping in ("minmax", "mse", "entropy"):
         low, high = observer.range(clipping)
         assert low == pytest.approx(-2, abs=0.3)
@@ -49,7 +49,7 @@ def test_clipping_keeps_a_range_that_is_used_evenly() -> None:
 def test_a_constant_tensor_has_a_range() -> None:
     """Zeros, and one value."""
     for value in (0.0, 3.5, -2.0):
-        low, high = observed(np.full((4, 4), value, np.float32)).range("mse")
+        low, high = observe_twice(np.full((4, 4), value, np.float32)).range("mse")
         scale = scale_of(low, high)
         assert scale.dequantize(scale.quantize(np.array([value], np.float32)))[0] == pytest.approx(value, rel=1e-2)
 
@@ -97,7 +97,7 @@ def test_weights_round_to_the_nearest_and_use_all_steps() -> None:
 
 def test_the_report_tells_each_layer_to_people_and_machines() -> None:
     """Layer, operator, precision, SNR, ranges, scales, sizes."""
-    program = export(trained(SmallCnn), samples(1)[0], quantize="int8", calibration=samples(6))
+    program = export(train_net(SmallCnn), samples(1)[0], quantize="int8", calibration=samples(6))
     report = program.quantization
     assert report is not None
     assert (report.mode, report.samples) == ("int8", 6)
@@ -112,8 +112,8 @@ def test_the_report_tells_each_layer_to_people_and_machines() -> None:
         assert layer.output_range[0] < layer.output_range[1]
     assert layers["stem.0"].output_range[0] == 0  # type: ignore[index] # not None, as asserted above
     assert layers["grouped"].float_bytes == (20 * 3 * 9 + 20) * 4
-    told = json.loads(report.to_json())
-    assert [layer["layer"] for layer in told["layers"]] == [layer.layer for layer in report.layers]
+    document = json.loads(report.to_json())
+    assert [layer["layer"] for layer in document["layers"]] == [layer.layer for layer in report.layers]
     text = str(report)
     assert all(name in text for name in layers)
 

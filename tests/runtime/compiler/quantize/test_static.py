@@ -10,13 +10,13 @@ from alcove.runtime.compiler import reference
 from alcove.runtime.compiler.quantize import Quantization
 from torch import Tensor, nn
 
-from tests.runtime.compiler.quantize.nets import SmallCnn, SmallMlp, accuracy, bars, samples, trained
+from tests.runtime.compiler.quantize.nets import SmallCnn, SmallMlp, accuracy, bars, samples, train_net
 
 
 @pytest.fixture(scope="module", params=[SmallCnn, SmallMlp], ids=["cnn", "mlp"])
 def network(request: pytest.FixtureRequest) -> nn.Module:
     """A trained network."""
-    return trained(request.param)
+    return train_net(request.param)
 
 
 @pytest.fixture(scope="module")
