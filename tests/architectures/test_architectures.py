@@ -85,12 +85,12 @@ def test_unsupported_model_is_refused_with_its_reason() -> None:
 def test_wrong_output_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """One element that is off by more than the bound makes the architecture wrong."""
 
-    def spoiled(program: bytes, calls: list[tuple[torch.Tensor, ...]]) -> list[list[np.ndarray]]:
+    def spoil(program: bytes, calls: list[tuple[torch.Tensor, ...]]) -> list[list[np.ndarray]]:
         outputs = native_outputs(program, calls)
         outputs[0][0] = outputs[0][0] + np.float32(0.01)
         return outputs
 
-    monkeypatch.setattr("benchmarks.architectures.run.native_outputs", spoiled)
+    monkeypatch.setattr("benchmarks.architectures.run.native_outputs", spoil)
     result = evaluate(next(entry for entry in architectures() if entry.name == "lenet"))
     assert result.status == "wrong"
     assert "output 0 differs by" in result.reason

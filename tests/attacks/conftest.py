@@ -18,7 +18,7 @@ from tests.sdk.conftest import client_stack, device, make_device, released_world
 __all__ = ["client_stack", "device", "make_device", "released_world", "server", "template"]
 
 FEATURES = tuple(f"text_{number:02d}" for number in range(8))
-Serving = Callable[..., AbstractAsyncContextManager[Running]]
+RunServer = Callable[..., AbstractAsyncContextManager[Running]]
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ async def serving_here(world: ServerWorld, **more: Any) -> AsyncIterator[Running
 
 
 @pytest.fixture
-def serving() -> Serving:
+def run_server() -> RunServer:
     """Gives servers in this process."""
     return serving_here
 

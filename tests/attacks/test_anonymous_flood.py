@@ -153,8 +153,8 @@ def test_operators_and_devices_are_served_during_a_flood(flooded: tuple[ServerWo
         for _ in range(OPERATIONS):
             operate(world, served, 1)
             check_in(served)
-        told, _ = process.communicate(timeout=120)
-    assert told.startswith("{")
+        output, _ = process.communicate(timeout=120)
+    assert output.startswith("{")
     assert memory_mb(devices_pid(served)) - before_mb < MEMORY_MB
     assert "internal error" not in served.log.read_text()
     check_in(served)

@@ -22,11 +22,11 @@ async def test_a_packed_body_is_refused_by_its_header(tmp_path: Path, monkeypatc
     unpacked: list[int] = []
     real = zlib.decompressobj
 
-    def watched(wbits: int = zlib.MAX_WBITS) -> object:
+    def watch(wbits: int = zlib.MAX_WBITS) -> object:
         unpacked.append(1)
         return real(wbits)
 
-    monkeypatch.setattr(zlib, "decompressobj", watched)
+    monkeypatch.setattr(zlib, "decompressobj", watch)
     with structlog.testing.capture_logs() as lines:
         async with running_ingress(tmp_path, behind_proxy="127.0.0.1") as attacked:
             report = record(attacked.task)

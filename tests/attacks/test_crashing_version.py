@@ -26,7 +26,7 @@ def folder(tmp_path: Path, unsynced: None) -> Path:
     return tmp_path / "tries"
 
 
-def started(folder: Path, life: Callable[[Any], object], kind: str = "app") -> int:
+def run_app(folder: Path, life: Callable[[Any], object], kind: str = "app") -> int:
     """Start a process that loads the version and lives so; return how it ended, -1 where the version is quarantined."""
     process = os.fork()
     if process == 0:
@@ -68,7 +68,7 @@ def crashing_at(count: int, how: int = signal.SIGSEGV, *, native_ns: int = 1000)
 def starts_until_quarantine(folder: Path, life: Callable[[Any], object], most: int) -> int:
     """Start the app again and again; return how many starts it took until the version is not loaded any more."""
     for start in range(most + 1):
-        if started(folder, life) == -1:
+        if run_app(folder, life) == -1:
             return start
     return most + 1
 
@@ -87,8 +87,8 @@ def test_crash_on_one_input_ends_after_three_starts_whatever_came_before_it(fold
     """Each start answers another number of times, for less than a second in all, and then meets the input."""
     numbers: Iterator[int] = iter([1, 50, 7])
     for _ in range(MAX_CRASHES):
-        assert os.WTERMSIG(started(folder, crashing_at(next(numbers)))) == signal.SIGSEGV
-    assert started(folder, crashing_at(1)) == -1
+        assert os.WTERMSIG(run_app(folder, crashing_at(next(numbers)))) == signal.SIGSEGV
+    assert run_app(folder, crashing_at(1)) == -1
 
 
 @pytest.mark.parametrize("share", [0.9, 0.5, 0.25])
@@ -102,18 +102,18 @@ def test_version_that_crashes_in_a_share_of_the_starts_ends_too(folder: Path, sh
 
     start = 0
     for start in range(1, int(20 * expected)):  # noqa: B007 - told by the assertion
-        how = started(folder, crashing_at(2) if chance.random() < share else life)
+        how = run_app(folder, crashing_at(2) if chance.random() < share else life)
         if how == -1:
             break
-    assert started(folder, life) == -1, start
+    assert run_app(folder, life) == -1, start
 
 
 def test_several_processes_of_one_kind_and_of_others_on_one_folder(folder: Path) -> None:
     """A service that is well beside a keyboard that loops neither forgives it nor is blamed for it."""
     for _ in range(MAX_CRASHES):
-        assert started(folder, answer, kind="service") == 0
-        assert os.WTERMSIG(started(folder, crashing_at(2), kind="keyboard")) == signal.SIGSEGV
-    assert started(folder, answer, kind="service") == -1
+        assert run_app(folder, answer, kind="service") == 0
+        assert os.WTERMSIG(run_app(folder, crashing_at(2), kind="keyboard")) == signal.SIGSEGV
+    assert run_app(folder, answer, kind="service") == -1
 
 
 def test_app_that_is_killed_at_rest_is_never_blamed(folder: Path) -> None:
@@ -125,7 +125,7 @@ def test_app_that_is_killed_at_rest_is_never_blamed(folder: Path) -> None:
                 answer(attempt)
             os.kill(os.getpid(), signal.SIGKILL)
 
-        assert os.WTERMSIG(started(folder, life)) == signal.SIGKILL
+        assert os.WTERMSIG(run_app(folder, life)) == signal.SIGKILL
     assert not AttemptLog(folder, Files()).list_quarantined()
     assert not list(folder.glob("*.crash"))
 
@@ -215,5 +215,5 @@ def test_rule_without_the_time_in_native_code_would_lose_versions() -> None:
 def test_files_of_crashes_are_bounded(folder: Path) -> None:
     """Kills after ten minutes in native code weigh nothing, and older ones are forgotten."""
     for count in range(MAX_CRASHES_KEPT + 20):
-        started(folder, crashing_at(2 + count, signal.SIGKILL, native_ns=600 * SECOND_NS // (1 + count)))
+        run_app(folder, crashing_at(2 + count, signal.SIGKILL, native_ns=600 * SECOND_NS // (1 + count)))
     assert len(list(folder.iterdir())) <= MAX_CRASHES_KEPT + 2

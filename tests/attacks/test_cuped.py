@@ -80,7 +80,7 @@ def test_reports_of_one_share_look_like_those_of_any_other(
     released_world: World, make_device: MakeDevice, unsynced: None
 ) -> None:
     """Every cell is told by devices of every history: no told cell rules a share out."""
-    told: Counter[int] = Counter()
+    reported: Counter[int] = Counter()
     device = make_device(released_world)
     client = device.client(entropy=SeededEntropy(7))
     released_world.set_policy("1.0.0", arms=("1.0.0", "2.0.0"), epsilon="1", pre_edges=(0.5,))
@@ -93,7 +93,7 @@ def test_reports_of_one_share_look_like_those_of_any_other(
     for _ in range(250):
         handle.record_outcome(accepted=True)
         client.report()
-        told[report_from_bytes(device.transport.reports[-1]).cell] += 1
+        reported[report_from_bytes(device.transport.reports[-1]).cell] += 1
         device.clock.pass_s(WINDOW)
         (device.folder / "reports" / "ledger.jsonl").unlink()  # the next one is another device
-    assert len(told) == experiment.task.cell_count
+    assert len(reported) == experiment.task.cell_count

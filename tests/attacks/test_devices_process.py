@@ -85,8 +85,8 @@ def test_no_key_that_signs_is_in_its_memory_or_its_reach(tmp_path: Path) -> None
         opened = [os.fsdecode(link.readlink()) for link in Path(f"/proc/{child}/fd").iterdir()]
         assert not [path for path in opened if str(world.online_keys) in path or path.endswith("server.lock")]
         for name in ("cmdline", "environ"):
-            told = Path(f"/proc/{child}/{name}").read_bytes()
-            assert str(world.online_keys).encode() not in told
+            content = Path(f"/proc/{child}/{name}").read_bytes()
+            assert str(world.online_keys).encode() not in content
     finally:
         assert served.stop() == 0
 

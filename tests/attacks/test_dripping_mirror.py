@@ -44,10 +44,10 @@ class Drip(FolderTransport):
     def get(self, path: str, *, max_bytes: int, start: int = 0) -> Iterator[Download]:
         """Answer slowly."""
         with super().get(path, max_bytes=max_bytes, start=start) as download:
-            slow = self.slowed(download.chunks) if path.startswith("/blobs/") else download.chunks
+            slow = self.slow_down(download.chunks) if path.startswith("/blobs/") else download.chunks
             yield Download(download.start, slow)
 
-    def slowed(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    def slow_down(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """Give each chunk after its time."""
         for chunk in chunks:
             self.device.clock.pass_s(self.seconds_a_chunk)

@@ -110,7 +110,7 @@ class Attacked:
         assert publication is not None
         return publication.document
 
-    async def audited(self) -> list[tuple[str, dict[str, object]]]:
+    async def list_own_audit(self) -> list[tuple[str, dict[str, object]]]:
         """Actions and details of the server's own entries."""
         async with self.store.read() as session:
             entries = await list_audit(session, Page(0, 1000))
@@ -183,10 +183,10 @@ async def test_forged_reports_pause_at_most_whatever_plan_and_forger(
     assert (await attacked.policy_document()).count(b"share_permyriad") == before.count(b"share_permyriad")
     found = seen.examination
     assert found is not None
-    actions = [action for action, _ in await attacked.audited()]
+    actions = [action for action, _ in await attacked.list_own_audit()]
     if forger == "like devices":  # nothing tells it from devices: it harms, as far as anybody can know
         assert (seen.state, found.judgement, found.is_attested) == (RolloutState.PAUSED, StageDecisionKind.HARM, False)
-        details = (await attacked.audited())[-1][1]
+        details = (await attacked.list_own_audit())[-1][1]
         assert details.get("planned") == (None if action is PlanAction.PAUSE else action)
         assert details.get("because") == (None if action is PlanAction.PAUSE else NOT_ATTESTED)
         assert actions == ["pause rollout"]

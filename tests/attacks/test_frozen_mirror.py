@@ -23,18 +23,18 @@ def free(device: Device, day: int) -> None:
     device.clock.pass_s(DAY)
 
 
-def held(device: Device, day: int) -> None:
+def hold_clock(device: Device, day: int) -> None:
     """Somebody holds the wall clock."""
     device.clock.pass_s(DAY, is_held=True)
 
 
-def set_back(device: Device, day: int) -> None:
+def turn_clock_back(device: Device, day: int) -> None:
     """Somebody sets the wall clock back each day, further each time."""
     device.clock.pass_s(DAY, is_held=True)
     device.clock.time_s -= day * 1000
 
 
-def stepping(device: Device, day: int) -> None:
+def step_clock(device: Device, day: int) -> None:
     """The wall clock shows days, the monotonic one hardly moves (a device that lost its power each minute)."""
     device.clock.time_s += DAY
 
@@ -52,7 +52,7 @@ def held_and_started_daily(device: Device, day: int) -> None:
     device.clock.restart(is_held=True)
 
 
-WAYS = (free, held, set_back, stepping, started_daily, held_and_started_daily)
+WAYS = (free, hold_clock, turn_clock_back, step_clock, started_daily, held_and_started_daily)
 
 
 @pytest.fixture
@@ -179,9 +179,9 @@ def test_mirror_that_keeps_the_date_fresh_and_holds_something_back_is_not_heard(
 @pytest.mark.parametrize("damage", [b"", b"{}", b"x" * 100_000, b'{"format": 1, "age_ns": -1}'])
 def test_damaged_record_takes_nothing_away_and_counts_anew(frozen: Device, damage: bytes) -> None:
     """What cannot be read is as if it had never been: time is counted from then on."""
-    live_through(frozen, held, range(1, 5), reopen=True)
+    live_through(frozen, hold_clock, range(1, 5), reopen=True)
     (frozen.folder / "freshness.json").write_bytes(damage)
-    answers = live_through(frozen, held, range(1, LIMIT_DAYS + 4), reopen=True)
+    answers = live_through(frozen, hold_clock, range(1, LIMIT_DAYS + 4), reopen=True)
     assert answers[0] == HALTED
     assert answers[-1] == SHIPPED
 

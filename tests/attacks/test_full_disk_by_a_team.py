@@ -19,7 +19,7 @@ from alcove.platform.testing import ServerWorld
 from alcove.registry import garbage_collection
 from alcove.registry.blobs import BlobStore, open_blob_store
 
-Serving = Callable[..., AbstractAsyncContextManager[Any]]
+RunServer = Callable[..., AbstractAsyncContextManager[Any]]
 PIECE = 1000
 
 
@@ -143,12 +143,12 @@ async def test_a_restart_forgets_nothing(tmp_path: Path, blobs: BlobStore) -> No
 
 
 async def test_a_server_tells_a_team_its_bound(
-    own_world: ServerWorld, serving: Serving, monkeypatch: pytest.MonkeyPatch
+    own_world: ServerWorld, run_server: RunServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """RESOURCE_EXHAUSTED with the figure and the bound, before the bytes are sent; a published version frees it."""
     monkeypatch.setattr(limits, "UPLOADED_BYTES", 5 * PIECE)
     monkeypatch.setattr(limits, "UPLOAD_LEAST_BYTES", PIECE)
-    async with serving(own_world) as running:
+    async with run_server(own_world) as running:
 
         def attack() -> None:
             with PlatformClient(running.grpc_address, own_world.token("team:text")) as team:
@@ -162,7 +162,7 @@ async def test_a_server_tells_a_team_its_bound(
 
 
 async def test_blobs_that_nothing_names_go_by_themselves(
-    own_world: ServerWorld, serving: Serving, monkeypatch: pytest.MonkeyPatch
+    own_world: ServerWorld, run_server: RunServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A day after they came, with the server's own loop."""
     blobs = own_world.tree.blobs
@@ -172,7 +172,7 @@ async def test_blobs_that_nothing_names_go_by_themselves(
     old_s = time.time() - garbage_collection.GRACE_S - 10
     await asyncio.to_thread(os.utime, path, (old_s, old_s))
     monkeypatch.setattr(limits, "COLLECT_S", 0.05)
-    async with serving(own_world):
+    async with run_server(own_world):
         async with asyncio.timeout(60):
             while await asyncio.to_thread(blobs.has, sha256):  # noqa: ASYNC110 - the server has no event for it
                 await asyncio.sleep(0.05)

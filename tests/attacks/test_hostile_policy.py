@@ -153,8 +153,8 @@ def test_many_audiences_in_one_policy_show_no_more(released_world: World, fleet:
     begins = [len(device.transport.requests) for device, _ in fleet]
     seen = [live(device, client, begin) for (device, client), begin in zip(fleet, begins, strict=True)]
     assert all(one.requests == seen[0].requests for one in seen)
-    told = {parts.index(part) for one in seen for part in parts if part.task.task_id in one.tasks}
-    assert told <= set(range(MAX_QUESTIONS))  # who is in a later band never said so
+    answered = {parts.index(part) for one in seen for part in parts if part.task.task_id in one.tasks}
+    assert answered <= set(range(MAX_QUESTIONS))  # who is in a later band never said so
     for _, client in fleet:
         assert client.privacy_summary().answers_30_days <= MAX_QUESTIONS
 
@@ -165,7 +165,7 @@ def test_reports_tell_at_most_four_audiences_in_any_thirty_days(released_world: 
     attributes = DeviceAttributes(app_version="9.9")
     client = device.client(device=attributes, entropy=SeededEntropy(SECRET_SEED))
     client.sync()
-    told: list[int] = []
+    answered: list[int] = []
     for day in range(34):
         text = f"app_version >= 1.{day}"
         default = released_world.ref("1.0.0")
@@ -175,14 +175,14 @@ def test_reports_tell_at_most_four_audiences_in_any_thirty_days(released_world: 
         assert client.last_sync is not None
         assert client.last_sync.error is None
         assert set(seen.tasks) <= {part.task.task_id}
-        told += [day] * len(seen.tasks)
+        answered += [day] * len(seen.tasks)
         device.clock.pass_s(DAY)
         released_world.clock.pass_s(DAY)
         released_world.tree.refresh()
-    assert told[:MAX_QUESTIONS] == list(range(MAX_QUESTIONS))
+    assert answered[:MAX_QUESTIONS] == list(range(MAX_QUESTIONS))
     for first in range(34):
-        assert sum(first <= day < first + 30 for day in told) <= MAX_QUESTIONS
-    assert len(told) > MAX_QUESTIONS  # and later it goes on: a bound, not an end
+        assert sum(first <= day < first + 30 for day in answered) <= MAX_QUESTIONS
+    assert len(answered) > MAX_QUESTIONS  # and later it goes on: a bound, not an end
 
 
 @pytest.mark.parametrize("memory_mb", [700, 3_000, 7_683, 15_999, 100_000])

@@ -79,17 +79,17 @@ def test_every_way_of_printing_shows_a_text_as_it_is(capsys: pytest.CaptureFixtu
 # Every command that reads what others wrote, with that text in every field of what it reads
 
 
-def poisoned(value: Any, text: str) -> Any:
+def poison(value: Any, text: str) -> Any:
     """A copy of a value with the text put behind every text inside."""
     if isinstance(value, BaseModel):
-        fields = {name: poisoned(getattr(value, name), text) for name in type(value).model_fields}
+        fields = {name: poison(getattr(value, name), text) for name in type(value).model_fields}
         return value.model_copy(update=fields)
     if isinstance(value, str):
         return value + text
     if isinstance(value, (list, tuple)):
-        return type(value)(poisoned(item, text) for item in value)
+        return type(value)(poison(item, text) for item in value)
     if isinstance(value, dict):
-        return {key: poisoned(item, text) for key, item in value.items()}
+        return {key: poison(item, text) for key, item in value.items()}
     return value
 
 
@@ -111,8 +111,8 @@ class Poisoned:
         def call(*args: Any, **more: Any) -> Any:
             found = called(*args, **more)
             if isinstance(found, Iterator):
-                return (poisoned(item, self._text) for item in found)
-            return poisoned(found, self._text)
+                return (poison(item, self._text) for item in found)
+            return poison(found, self._text)
 
         return call
 
@@ -230,7 +230,7 @@ def test_what_an_error_says_is_shown_as_it_is(
 # A program of somebody else's, whose names are hostile
 
 
-def renamed(text: str) -> bytes:
+def rename_all(text: str) -> bytes:
     """A text model with a text behind every name."""
     spec = classifier()
     return write_program(
@@ -247,7 +247,7 @@ def renamed(text: str) -> bytes:
     )
 
 
-def certified(program: bytes) -> bytes:
+def certify_program(program: bytes) -> bytes:
     """The program with a certificate of one sample, which names its outputs."""
     model = load(program)
     outputs = [model("one text")]
@@ -260,7 +260,7 @@ def certified(program: bytes) -> bytes:
 def is_opened(text: str) -> bool:
     """Whether the runtime opens a program with such names."""
     try:
-        load(renamed(text))
+        load(rename_all(text))
     except (AlcoveRuntimeError, UnicodeError):
         return False
     return True
@@ -275,7 +275,7 @@ def hostile_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = "".join(text for text in TEXTS.values() if is_opened(text))
     assert text.startswith(TEXTS["closing tag"])
     path = tmp_path_factory.mktemp("hostile") / "program.alc"
-    path.write_bytes(certified(renamed(text)))
+    path.write_bytes(certify_program(rename_all(text)))
     return path
 
 
@@ -298,7 +298,7 @@ def test_names_in_a_program_are_shown_as_they_are(
 ) -> None:
     """Whoever looks at a foreign program sees its names, and nothing that they would have the terminal do."""
     other = tmp_path / "other.alc"
-    other.write_bytes(certified(write_program(classifier(hidden=17))))
+    other.write_bytes(certify_program(write_program(classifier(hidden=17))))
     assert run(command.format(program=hostile_program, other=other).split()) == 0
     said = capsys.readouterr()
     assert is_harmless(said.out + said.err)

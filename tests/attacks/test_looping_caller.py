@@ -90,8 +90,8 @@ def test_a_request_longer_than_its_method_needs_is_not_parsed() -> None:
 
     long = {name for name in METHODS if name in ("PublishVersion", "UploadBlob")}
     for name in METHODS.keys() - long:
-        told = deserializer(method_path(METHODS[name]), parse)(b"\x3a\0" * (limits.REQUEST_BYTES // 2 + 1))
-        assert isinstance(told, InvalidFieldError), name
+        reply = deserializer(method_path(METHODS[name]), parse)(b"\x3a\0" * (limits.REQUEST_BYTES // 2 + 1))
+        assert isinstance(reply, InvalidFieldError), name
     for name in long:
         with pytest.raises(AssertionError, match=str(limits.MESSAGE_BYTES)):
             deserializer(method_path(METHODS[name]), parse)(bytes(limits.MESSAGE_BYTES))
@@ -101,11 +101,11 @@ def test_a_long_request_is_refused_by_a_server(attacked: Served, server_world: S
     """A reader's search with half a million filters is told the bound; one that fits is told what is wrong in it."""
     reader = server_world.token("reader")
     with Wire(attacked.grpc_address) as wire:
-        for count, told in ((500_000, str(limits.REQUEST_BYTES)), (20_000, "tags")):
+        for count, reply in ((500_000, str(limits.REQUEST_BYTES)), (20_000, "tags")):
             request = pb.ListVersionsRequest(tags=[pb.TagFilter()] * count)
             code, details, _ = wire.call("ListVersions", request, reader)
             assert code is grpc.StatusCode.INVALID_ARGUMENT
-            assert told in details
+            assert reply in details
 
 
 async def test_a_refused_request_is_gone_with_its_call() -> None:
@@ -119,7 +119,7 @@ async def test_a_refused_request_is_gone_with_its_call() -> None:
 
     seen: list[weakref.ref[Request]] = []
 
-    async def refused(_requests: Any, context: Context) -> None:
+    async def refuse(_requests: Any, context: Context) -> None:
         request = Request()
         seen.append(weakref.ref(request))
         context.error = grpc.aio.AbortError()
@@ -127,7 +127,7 @@ async def test_a_refused_request_is_gone_with_its_call() -> None:
 
     gc.disable()
     try:
-        for call, is_gone in ((refused, False), (forgetting(refused), True)):
+        for call, is_gone in ((refuse, False), (forgetting(refuse), True)):
             context = Context()
             with pytest.raises(grpc.aio.AbortError):
                 await call(None, context)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ MakeDevice = Callable[..., Device]
 WINDOW = 3600
 
 
-def kept(device: Device) -> set[str]:
+def list_kept(device: Device) -> set[str]:
     """Files of the device that hold anything of what its user did."""
     folder = device.folder / "reports"
     full = {path.name for path in folder.iterdir() if path.is_file() and path.stat().st_size > 2}
@@ -53,7 +53,7 @@ def in_experiment(released_world: World, device: Device) -> Client:
     device.clock.pass_s(WINDOW)
     use(client)
     device.transport.requests.clear()
-    assert {"pending.json", "outbox.json", "history.json"} <= kept(device)
+    assert {"pending.json", "outbox.json", "history.json"} <= list_kept(device)
     return client
 
 
@@ -61,7 +61,7 @@ def test_no_is_kept_and_nothing_is_recorded_or_sent_after_it(device: Device, in_
     """What waited is gone; twenty windows, three processes and every call later nothing has left."""
     assert in_experiment.reports
     in_experiment.set_reports(False)
-    assert kept(device) == set()
+    assert list_kept(device) == set()
     for turn in range(20):
         client = in_experiment if turn % 2 else device.client()
         assert not client.reports
@@ -73,13 +73,13 @@ def test_no_is_kept_and_nothing_is_recorded_or_sent_after_it(device: Device, in_
         use(client)
         device.clock.pass_s(WINDOW)
     assert posts(device) == 0
-    assert kept(device) == set()
+    assert list_kept(device) == set()
 
 
 def test_forgetting_alone_is_no_no(device: Device, in_experiment: Client) -> None:
     """`forget_reports` removes what waits, and the next outcome is reported: the state is what lasts."""
     in_experiment.forget_reports()
-    assert kept(device) == set()
+    assert list_kept(device) == set()
     device.clock.pass_s(WINDOW)
     use(in_experiment)
     assert in_experiment.report().sent == 1
@@ -140,7 +140,7 @@ def test_no_holds_for_the_process_on_a_disk_that_fails(
             in_experiment.set_reports(False)
     use(in_experiment)
     assert in_experiment.report().sent == 0
-    assert kept(device) == set()
+    assert list_kept(device) == set()
     assert posts(device) == 0
 
 
@@ -157,7 +157,7 @@ def test_no_during_an_upload_stops_before_the_next_report(device: Device, in_exp
     device.transport.fault = say_no
     in_experiment.report()
     assert posts(device) == 1
-    assert kept(device) == set()
+    assert list_kept(device) == set()
 
 
 def test_outcome_that_is_noted_while_the_user_says_no_is_not_kept(
@@ -173,4 +173,4 @@ def test_outcome_that_is_noted_while_the_user_says_no_is_not_kept(
 
     monkeypatch.setattr(history, "note", late)
     use(in_experiment)
-    assert kept(device) == set()
+    assert list_kept(device) == set()

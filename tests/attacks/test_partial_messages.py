@@ -26,7 +26,7 @@ from alcove.platform.testing.wire import METHODS, method_path
 
 PUBLISH = method_path(METHODS["PublishVersion"])
 MESSAGE_BYTES = 8 * 1024 * 1024
-Serving = Callable[..., AbstractAsyncContextManager[Any]]
+RunServer = Callable[..., AbstractAsyncContextManager[Any]]
 
 
 def resident_bytes(server: Served) -> int:
@@ -75,13 +75,13 @@ def test_a_stranger_cannot_leave_a_byte_of_a_message(attacked: Served, method: s
 
 
 async def test_half_messages_of_one_caller_are_bounded_and_end(
-    own_world: ServerWorld, serving: Serving, monkeypatch: pytest.MonkeyPatch
+    own_world: ServerWorld, run_server: RunServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of six calls that send all but the last byte, two get room for it; they end, and the next ones get it."""
     monkeypatch.setattr(limits, "CALLER_READS", 2)
     token = await asyncio.to_thread(own_world.token, "team:text")
 
-    async with serving(own_world) as running:
+    async with run_server(own_world) as running:
         with contextlib.ExitStack() as stack:
 
             def attack() -> int:
@@ -102,7 +102,7 @@ async def test_half_messages_of_one_caller_are_bounded_and_end(
 
 
 async def test_publications_of_one_caller_take_turns(
-    own_world: ServerWorld, serving: Serving, monkeypatch: pytest.MonkeyPatch
+    own_world: ServerWorld, run_server: RunServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each has a request of up to 8 MiB for as long as it takes; other calls of the caller don't wait for them."""
     monkeypatch.setattr(limits, "CALLER_PUBLICATIONS", 2)
@@ -120,7 +120,7 @@ async def test_publications_of_one_caller_take_turns(
     monkeypatch.setattr(RegistryService, "PublishVersion", publish)
     header = [("authorization", f"Bearer {await asyncio.to_thread(own_world.token, 'team:text')}")]
     request = registry_pb2.PublishVersionRequest(request_id="a" * 32, team_metadata=b"{}")
-    async with serving(own_world) as running, grpc.aio.insecure_channel(running.grpc_address) as channel:
+    async with run_server(own_world) as running, grpc.aio.insecure_channel(running.grpc_address) as channel:
         stub = RegistryServiceStub(channel)
         calls = [asyncio.ensure_future(wait_for(stub.PublishVersion(request, metadata=header))) for _ in range(6)]
         await two_came.wait()

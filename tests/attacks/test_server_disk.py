@@ -9,7 +9,7 @@ from alcove.registry.testing import RepositoryFixture
 from tests.attacks.attacker import read_everything
 
 
-def flipped(data: bytes, position: int) -> bytes:
+def flip(data: bytes, position: int) -> bytes:
     """The bytes with one bit of one of them turned."""
     return data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
 
@@ -18,8 +18,8 @@ DAMAGES: dict[str, Callable[[bytes, bytes], bytes | None]] = {
     "gone": lambda _, __: None,
     "empty": lambda _, __: b"",
     "cut": lambda data, _: data[: len(data) // 2],
-    "first byte": lambda data, _: flipped(data, 0),
-    "middle byte": lambda data, _: flipped(data, len(data) // 2),
+    "first byte": lambda data, _: flip(data, 0),
+    "middle byte": lambda data, _: flip(data, len(data) // 2),
     "longer": lambda data, _: data + b" ",
     "another file": lambda _, other: other,
 }

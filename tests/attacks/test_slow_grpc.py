@@ -32,7 +32,7 @@ LIST = method_path(METHODS["ListRollouts"])
 EMPTY = b"\x00\x00\x00\x00\x00"
 """A gRPC message without fields."""
 
-Serving = Callable[..., AbstractAsyncContextManager[Any]]
+RunServer = Callable[..., AbstractAsyncContextManager[Any]]
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def held() -> Iterator[contextlib.ExitStack]:
         yield stack
 
 
-def opened(stack: contextlib.ExitStack, address: str, method: str, token: str | None, calls: int) -> RawConnection:
+def open_calls(stack: contextlib.ExitStack, address: str, method: str, token: str | None, calls: int) -> RawConnection:
     """A connection with calls that have sent their headers and will never send more."""
     connection = stack.enter_context(RawConnection(address))
     for _ in range(calls):
@@ -64,7 +64,7 @@ def test_calls_of_strangers_that_never_send_their_message_hold_up_nobody(
     """Three hundred of them, more than all callers together may have under way: an operator's change passes."""
     for _ in range(6):
         with contextlib.suppress(ConnectionError):  # the server may cut one while it still begins calls
-            opened(held, attacked.grpc_address, method, None, 50)
+            open_calls(held, attacked.grpc_address, method, None, 50)
     for _ in range(3):
         assert operator.set_holdout(f"slow-{method.rpartition('/')[2].lower()}", 100).share_permyriad == 100
 
@@ -85,7 +85,7 @@ def test_watches_of_one_caller_take_their_share_and_no_more(
 ) -> None:
     """256 streams that never say what they watch: another reader and an operator are answered."""
     for _ in range(4):
-        opened(held, attacked.grpc_address, method_path(METHODS["WatchRollout"]), server_world.token("reader"), 64)
+        open_calls(held, attacked.grpc_address, method_path(METHODS["WatchRollout"]), server_world.token("reader"), 64)
     assert operator.set_holdout("watched", 100).share_permyriad == 100
     other, _ = create_local_token(server_world.data_dir, "reader")
     with PlatformClient(attacked.grpc_address, other) as client:
@@ -120,13 +120,13 @@ async def test_readers_without_number_leave_places_for_operators() -> None:
 
 
 async def test_a_request_that_never_comes_ends_the_call(
-    own_world: ServerWorld, serving: Serving, monkeypatch: pytest.MonkeyPatch
+    own_world: ServerWorld, run_server: RunServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A known caller too has only so long: DEADLINE_EXCEEDED by the server, and the place is free again."""
     monkeypatch.setattr(limits, "REQUEST_S", 0.1)
     monkeypatch.setattr(limits, "CHUNK_S", 0.1)
     monkeypatch.setattr(limits, "CALLER_CALLS", 4)
-    async with serving(own_world) as running:
+    async with run_server(own_world) as running:
 
         def attack() -> None:
             for role, method in (("reader", "ListRollouts"), ("reader", "WatchRollout"), ("team:text", "UploadBlob")):
@@ -141,7 +141,7 @@ async def test_a_request_that_never_comes_ends_the_call(
 
 
 async def test_a_caller_that_takes_no_answer_keeps_its_place_until_its_time_is_over(
-    own_world: ServerWorld, serving: Serving, monkeypatch: pytest.MonkeyPatch
+    own_world: ServerWorld, run_server: RunServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Answers that nobody takes are counted as calls under way, and end."""
     monkeypatch.setattr(limits, "CALLER_CALLS", 4)
@@ -150,7 +150,7 @@ async def test_a_caller_that_takes_no_answer_keeps_its_place_until_its_time_is_o
         return pb.ListRolloutsResponse(next_page_token="x" * 1_000_000)
 
     monkeypatch.setattr(RolloutService, "ListRollouts", answer)
-    async with serving(own_world, call_s_max=1.0) as running:
+    async with run_server(own_world, call_s_max=1.0) as running:
 
         def attack() -> None:
             token = own_world.token("reader")
@@ -165,13 +165,13 @@ async def test_a_caller_that_takes_no_answer_keeps_its_place_until_its_time_is_o
 
 
 async def test_probes_that_never_ask_go_when_others_come(
-    own_world: ServerWorld, serving: Serving, monkeypatch: pytest.MonkeyPatch
+    own_world: ServerWorld, run_server: RunServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Health probes have no place to hold: the oldest that is silent ends, and an honest one is answered."""
     monkeypatch.setattr(limits, "PROBE_S", 60.0)
     monkeypatch.setattr(limits, "PROBES_AT_ONCE", 4)
     monkeypatch.setattr(limits, "PROBES_A_SECOND", 1000)
-    async with serving(own_world) as running:
+    async with run_server(own_world) as running:
 
         def attack() -> None:
             with RawConnection(running.grpc_address) as connection:
@@ -194,11 +194,11 @@ BEGINNINGS = {
 
 @pytest.mark.parametrize("beginning", BEGINNINGS.values(), ids=BEGINNINGS)
 async def test_a_connection_that_says_nothing_is_closed(
-    own_world: ServerWorld, serving: Serving, monkeypatch: pytest.MonkeyPatch, beginning: bytes
+    own_world: ServerWorld, run_server: RunServer, monkeypatch: pytest.MonkeyPatch, beginning: bytes
 ) -> None:
     """Wherever it stops; one of a known caller stays."""
     monkeypatch.setattr(limits, "STRANGER_S", 0.1)
-    async with serving(own_world) as running:
+    async with run_server(own_world) as running:
 
         def attack() -> None:
             host, _, port = running.grpc_address.rpartition(":")
@@ -223,12 +223,12 @@ def test_a_connection_is_closed_after_some_refusals(attacked: Served) -> None:
 
 
 async def test_connections_of_strangers_are_bounded_in_number(
-    own_world: ServerWorld, serving: Serving, monkeypatch: pytest.MonkeyPatch
+    own_world: ServerWorld, run_server: RunServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The oldest go; a newcomer with a token gets through at every moment."""
     monkeypatch.setattr(limits, "STRANGERS_OF_ADDRESS", 5)
     monkeypatch.setattr(limits, "STRANGER_S", 600.0)
-    async with serving(own_world) as running:
+    async with run_server(own_world) as running:
 
         def attack() -> None:
             with contextlib.ExitStack() as stack:
@@ -247,7 +247,7 @@ async def test_connections_of_strangers_are_bounded_in_number(
 # What the rules say, of numbers that no test opens
 
 
-def known(number: int, caller: str = "c", **more: Any) -> Connection:
+def known_caller(number: int, caller: str = "c", **more: Any) -> Connection:
     """A connection of a known caller, used at the second of its number."""
     return Connection(("a", number), opened_s=0.0, used_s=float(number), caller=caller, **more)
 
@@ -269,15 +269,15 @@ def test_who_may_stay() -> None:
     assert overdue([hasty], 3.0) == []
     assert overdue([hasty], 1.9) == [hasty]
     share = limits.CONNECTIONS_OF_CALLER
-    held = [known(number) for number in range(share + 2)]
+    held = [known_caller(number) for number in range(share + 2)]
     assert overdue(held[:share], 1e6) == []
     assert {one.peer[1] for one in overdue(held, 1e6)} == {0, 1}
-    busy = [known(0, calls=1), *held[1:]]
+    busy = [known_caller(0, calls=1), *held[1:]]
     assert {one.peer[1] for one in overdue(busy, 1e6)} == {1, 2}
-    others = [known(number, caller=str(number)) for number in range(3 * share)]
+    others = [known_caller(number, caller=str(number)) for number in range(3 * share)]
     assert overdue(others, 1e6) == []
-    assert overdue([known(1, refusals=limits.REFUSALS_OF_KNOWN - 1)], 0.0) == []
-    assert len(overdue([known(1, refusals=limits.REFUSALS_OF_KNOWN)], 0.0)) == 1
+    assert overdue([known_caller(1, refusals=limits.REFUSALS_OF_KNOWN - 1)], 0.0) == []
+    assert len(overdue([known_caller(1, refusals=limits.REFUSALS_OF_KNOWN)], 0.0)) == 1
 
 
 @pytest.mark.parametrize(
@@ -308,11 +308,11 @@ def test_every_kind_of_flood_at_once_leaves_operators_their_answers(
     for method in (LIST, WATCH_HEALTH, CHECK, "/no.such/Method"):
         for _ in range(5):
             with contextlib.suppress(OSError):
-                opened(held, attacked.grpc_address, method, None, 100)
+                open_calls(held, attacked.grpc_address, method, None, 100)
     for role in ("reader", "team:text"):
         for name in ("WatchRollout", "GetVersion"):
             with contextlib.suppress(OSError):
-                opened(held, attacked.grpc_address, method_path(METHODS[name]), server_world.token(role), 100)
+                open_calls(held, attacked.grpc_address, method_path(METHODS[name]), server_world.token(role), 100)
     failures: list[ClientError] = []
     for number in range(20):
         try:

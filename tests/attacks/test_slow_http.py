@@ -60,7 +60,7 @@ def crowd(clock: Clock) -> Connections:
     return Connections(ConnectionLimits(10, 3, 20), clock)
 
 
-def admitted(crowd: Connections, host: str, cuts: list[str] | None = None) -> Connection:
+def admit(crowd: Connections, host: str, cuts: list[str] | None = None) -> Connection:
     """A connection that must be admitted; notes when it is cut."""
     place = crowd.admit(host)
     assert place is not None
@@ -72,7 +72,7 @@ def test_a_connection_that_waits_is_cut_whatever_it_sends(crowd: Connections, cl
     """For every moment: FIRST_S for the first request, IDLE_S for the next; bytes buy no time."""
     for limit_s, begins in ((FIRST_S, False), (IDLE_S, True)):
         cuts: list[str] = []
-        place = admitted(crowd, "192.0.2.1", cuts)
+        place = admit(crowd, "192.0.2.1", cuts)
         if begins:
             assert crowd.begin(place)
             crowd.end(place)
@@ -89,13 +89,13 @@ def test_a_connection_that_waits_is_cut_whatever_it_sends(crowd: Connections, cl
 def test_one_address_has_its_places_and_no_more(crowd: Connections) -> None:
     """IPv4, the same one written as IPv6, and all of a /64; others are admitted, and a closed one frees its place."""
     for same in (["192.0.2.1", "::ffff:192.0.2.1"], ["2001:db8::1", "2001:db8::ffff:1", "2001:db8:0:0:8000::"]):
-        places = [admitted(crowd, same[number % len(same)]) for number in range(3)]
+        places = [admit(crowd, same[number % len(same)]) for number in range(3)]
         assert all(crowd.admit(host) is None for host in same)
         crowd.release(places.pop())
-        places.append(admitted(crowd, same[0]))
+        places.append(admit(crowd, same[0]))
         crowd.release(places[0])
         crowd.release(places[0])  # twice is once
-        places[0] = admitted(crowd, same[0])
+        places[0] = admit(crowd, same[0])
         assert crowd.admit(same[0]) is None
         for place in places:
             crowd.release(place)
@@ -107,12 +107,12 @@ def test_those_that_waited_longest_give_way_when_all_places_are_taken(crowd: Con
     cuts: list[str] = []
     places = []
     for number in range(10):
-        places.append(admitted(crowd, f"192.0.2.{number}", cuts))
+        places.append(admit(crowd, f"192.0.2.{number}", cuts))
         clock.now_s += 0.1
     for place in places[:3]:
         assert crowd.begin(place)
     for number in range(10, 17):
-        admitted(crowd, f"192.0.2.{number}", cuts)
+        admit(crowd, f"192.0.2.{number}", cuts)
     assert cuts == [f"192.0.2.{number}" for number in range(3, 10)]
     assert len(crowd) == 10
     for place in list(crowd._open):
@@ -125,7 +125,7 @@ def test_an_address_has_its_rate_and_gets_it_back(crowd: Connections, clock: Clo
     """So many connections and so many requests; a second later there is as much again of both."""
     for _ in range(3):
         for number in range(20):
-            place = admitted(crowd, "192.0.2.1")
+            place = admit(crowd, "192.0.2.1")
             assert crowd.begin(place), number
             crowd.release(place)
         assert crowd.admit("192.0.2.1") is None
@@ -136,7 +136,7 @@ def test_an_address_has_its_rate_and_gets_it_back(crowd: Connections, clock: Clo
 
 def test_connections_that_are_too_many_leave_the_others_their_requests(crowd: Connections) -> None:
     """Whoever opens more connections than it may still has those that were taken answered."""
-    place = admitted(crowd, "192.0.2.1")
+    place = admit(crowd, "192.0.2.1")
     while (other := crowd.admit("192.0.2.1")) is not None:
         crowd.release(other)
     assert [crowd.begin(place) for _ in range(25)].count(True) == 20
@@ -145,7 +145,7 @@ def test_connections_that_are_too_many_leave_the_others_their_requests(crowd: Co
 def test_half_of_the_places_are_never_downloads(crowd: Connections, clock: Clock) -> None:
     """So there is one to ask what is new; an old download gives way to a new one, a young one does not."""
     cuts: list[str] = []
-    places = [admitted(crowd, f"192.0.2.{number}", cuts) for number in range(10)]
+    places = [admit(crowd, f"192.0.2.{number}", cuts) for number in range(10)]
     for place in places:
         crowd.begin(place)
     assert [crowd.download(place) for place in places].count(True) == 5
@@ -159,7 +159,7 @@ def test_half_of_the_places_are_never_downloads(crowd: Connections, clock: Clock
 
 def test_addresses_are_digests_and_are_forgotten(crowd: Connections, clock: Clock) -> None:
     """Nothing in memory has the address's bytes; a minute after its last connection nothing of it is there."""
-    place = admitted(crowd, "203.0.113.77")
+    place = admit(crowd, "203.0.113.77")
     assert socket.inet_aton("203.0.113.77") not in repr(vars(crowd)).encode("latin-1", "replace")
     assert "203.0.113.77" not in repr(vars(crowd))
     clock.now_s += 2 * FORGET_S
@@ -174,9 +174,9 @@ def test_addresses_are_digests_and_are_forgotten(crowd: Connections, clock: Cloc
 def test_many_addresses_take_a_bounded_memory(crowd: Connections, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest without connections is forgotten; one with connections keeps its count."""
     monkeypatch.setattr("alcove.platform.ingress.connections.ADDRESSES_KEPT", 50)
-    held = [admitted(crowd, "192.0.2.1") for _ in range(3)]
+    held = [admit(crowd, "192.0.2.1") for _ in range(3)]
     for number in range(1000):
-        crowd.release(admitted(crowd, f"10.0.{number // 250}.{number % 250}"))
+        crowd.release(admit(crowd, f"10.0.{number // 250}.{number % 250}"))
         assert len(crowd._addresses) <= 50
     assert crowd.admit("192.0.2.1") is None
     assert len(held) == 3
@@ -186,12 +186,12 @@ def test_proxies_of_ours_are_asked_for_places_alone(clock: Clock) -> None:
     """They limit addresses themselves, since only they see them."""
     proxies = Connections(ConnectionLimits(10, 1, 1, proxies=networks_of("192.0.2.0/24")), clock)
     for _ in range(10):
-        admitted(proxies, "192.0.2.200")
+        admit(proxies, "192.0.2.200")
     assert len(proxies) == 10
 
 
 @contextlib.contextmanager
-def held(make: Callable[[], socket.socket], count: int) -> Iterator[list[socket.socket]]:
+def hold_open(make: Callable[[], socket.socket], count: int) -> Iterator[list[socket.socket]]:
     """Many connections that stay open."""
     made: list[socket.socket] = []
     try:
@@ -204,7 +204,7 @@ def held(make: Callable[[], socket.socket], count: int) -> Iterator[list[socket.
             each.close()
 
 
-def connected(port: int, source: str, data: bytes = b"", receive_bytes: int = 0) -> socket.socket:
+def connect(port: int, source: str, data: bytes = b"", receive_bytes: int = 0) -> socket.socket:
     """A connection from an address of this machine that has sent something."""
     made = socket.socket()
     if receive_bytes:
@@ -221,8 +221,8 @@ def connected(port: int, source: str, data: bytes = b"", receive_bytes: int = 0)
 async def test_devices_are_answered_while_one_address_holds_all_it_can(tmp_path: Path, data: bytes) -> None:
     """Its connections beyond its places are refused at once, and those of others are not."""
     async with running_ingress(tmp_path, connections=40, connections_per_address=8) as attacked:
-        with held(lambda: connected(attacked.port, "127.0.0.2", data), 100):
-            await settled(attacked, 8)
+        with hold_open(lambda: connect(attacked.port, "127.0.0.2", data), 100):
+            await wait_for_connections(attacked, 8)
             assert len(attacked.ingress.connections) <= 8
             assert (await ask(attacked.port, GET))[0] == 200
             assert (await ask(attacked.port, post(record(attacked.task))))[0] == 204
@@ -233,8 +233,8 @@ async def test_devices_are_answered_while_many_addresses_hold_every_place(tmp_pa
     """Two hundred addresses, five connections each, forty places: the ones that wait give way, for a body too."""
     async with running_ingress(tmp_path, connections=40) as attacked:
         sources = iter(range(1000))
-        with held(lambda: connected(attacked.port, f"127.0.1.{next(sources) % 200 + 1}", data), 400):
-            await settled(attacked, 40)
+        with hold_open(lambda: connect(attacked.port, f"127.0.1.{next(sources) % 200 + 1}", data), 400):
+            await wait_for_connections(attacked, 40)
             for _ in range(20):
                 assert (await ask(attacked.port, GET))[0] == 200
             assert len(attacked.ingress.connections) <= 40
@@ -246,7 +246,7 @@ async def test_one_that_reads_too_slowly_is_cut(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(allowance, "SLOWEST_BYTES_PER_S", 2**30)
     async with running_ingress(tmp_path) as attacked:
         request = f"GET /blobs/{BLOB} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
-        with held(lambda: connected(attacked.port, "127.0.0.2", request, 4096), 5):
+        with hold_open(lambda: connect(attacked.port, "127.0.0.2", request, 4096), 5):
             until_s = time.monotonic() + PATIENCE_S
             while attacked.ingress.connections.refused["read_too_slowly"] < 5 or len(attacked.ingress.connections):
                 assert time.monotonic() < until_s
@@ -281,7 +281,7 @@ async def test_more_than_anybody_has_to_say_ends_the_connection(tmp_path: Path, 
     """Whatever its form; the next one is answered."""
     async with running_ingress(tmp_path, requests_per_address=100_000) as attacked:
         with contextlib.suppress(OSError):
-            flood = await asyncio.to_thread(connected, attacked.port, "127.0.0.2", request_bytes)
+            flood = await asyncio.to_thread(connect, attacked.port, "127.0.0.2", request_bytes)
             flood.settimeout(PATIENCE_S)
             try:
                 while await asyncio.to_thread(flood.recv, 65_536):
@@ -324,7 +324,7 @@ async def test_handshakes_that_never_come_hold_no_more_than_their_places(tmp_pat
     async with running_ingress(tmp_path / "data", **settings) as attacked:
         sources = iter(range(1000))
         for data in (b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n"):
-            with held(partial(from_one_of_many, attacked.port, sources, data), 100):
+            with hold_open(partial(from_one_of_many, attacked.port, sources, data), 100):
                 assert len(attacked.ingress.connections) <= 20
                 reader, writer = await asyncio.open_connection("127.0.0.1", attacked.port, ssl=trusting)
                 writer.write(GET)
@@ -334,7 +334,7 @@ async def test_handshakes_that_never_come_hold_no_more_than_their_places(tmp_pat
 
 def from_one_of_many(port: int, sources: Iterator[int], data: bytes) -> socket.socket:
     """A connection from the next of fifty addresses."""
-    return connected(port, f"127.0.2.{next(sources) % 50 + 1}", data)
+    return connect(port, f"127.0.2.{next(sources) % 50 + 1}", data)
 
 
 async def test_what_the_web_server_refuses_by_itself_ends_the_connection(tmp_path: Path) -> None:
@@ -343,11 +343,11 @@ async def test_what_the_web_server_refuses_by_itself_ends_the_connection(tmp_pat
     async with running_ingress(tmp_path, requests_per_address=5) as attacked:
         reader, writer = await asyncio.open_connection("127.0.0.1", attacked.port)
         writer.write(expecting * 50)
-        told = b""
+        reply = b""
         with contextlib.suppress(ConnectionError):
-            told = await asyncio.wait_for(reader.read(), PATIENCE_S)
+            reply = await asyncio.wait_for(reader.read(), PATIENCE_S)
         writer.close()
-        assert told.count(b"HTTP/1.1 ") == 1
+        assert reply.count(b"HTTP/1.1 ") == 1
 
 
 @pytest.mark.parametrize("data", [post(b"", length=38), post(b"x" * 5, length=38)], ids=["no body", "part"])
@@ -356,8 +356,8 @@ async def test_devices_that_go_away_leave_no_line(tmp_path: Path, data: bytes) -
     with structlog.testing.capture_logs() as lines:
         async with running_ingress(tmp_path) as attacked:
             for _ in range(10):
-                gone = await asyncio.to_thread(connected, attacked.port, "127.0.0.2", data)
-                await settled(attacked, 2)
+                gone = await asyncio.to_thread(connect, attacked.port, "127.0.0.2", data)
+                await wait_for_connections(attacked, 2)
                 gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 gone.close()
                 until_s = time.monotonic() + PATIENCE_S
@@ -368,7 +368,7 @@ async def test_devices_that_go_away_leave_no_line(tmp_path: Path, data: bytes) -
     assert not [line for line in lines if line["log_level"] == "error"]
 
 
-async def settled(attacked: RunningIngress, most: int) -> None:
+async def wait_for_connections(attacked: RunningIngress, most: int) -> None:
     """Wait until the ingress has seen the connections."""
     until_s = time.monotonic() + PATIENCE_S
     while len(attacked.ingress.connections) < most - 1:

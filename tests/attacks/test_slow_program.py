@@ -47,7 +47,7 @@ def _in_turns(spec: ProgramSpec) -> ProgramSpec:
     return replace(spec, tensors=tuple(tensors), arena_bytes=64 + 2 * room)
 
 
-def certified(operators: int) -> bytes:
+def certify_operators(operators: int) -> bytes:
     """The same with a certificate of sixteen samples, which nobody could have made."""
     rule = {"rule": "uniform", "dtype": "f32", "shape": [4], "seed": 1, "low": 0.0, "high": 1.0}
     promised = {"native_sha256": "0" * 64, "torch": {"dtype": "f32", "hex": "", "shape": [0]}}
@@ -61,7 +61,7 @@ INPUT = np.zeros(4, np.float32)
 LONGEST = (MOST_STEPS - (1 << 25)) // (33 * SIDE * SIDE)
 
 
-def stopped(model: Model, stop: Callable[[], object], run: Callable[[], object]) -> list[type[BaseException]]:
+def stop_during(model: Model, stop: Callable[[], object], run: Callable[[], object]) -> list[type[BaseException]]:
     """Begin `run` on a thread, stop it, and return what it raised; fails where it does not end."""
     raised: list[type[BaseException]] = []
     begun = threading.Event()
@@ -107,8 +107,8 @@ def test_longest_program_that_opens_ends_soon_after_it_is_cancelled() -> None:
     """By session, by cancellation, by a deadline; each time the same model answers the next one."""
     model = load(chain(LONGEST))
     session, cancellation = model.session(), Cancellation()
-    assert stopped(model, session.cancel, lambda: session(INPUT)) == [RunCancelledError]
-    assert stopped(model, cancellation.cancel, lambda: model.run([INPUT], cancellation)) == [RunCancelledError]
+    assert stop_during(model, session.cancel, lambda: session(INPUT)) == [RunCancelledError]
+    assert stop_during(model, cancellation.cancel, lambda: model.run([INPUT], cancellation)) == [RunCancelledError]
     runner = DeadlineRunner()
     for _ in range(2):
         with pytest.raises(DeadlineExceededError):
@@ -118,16 +118,16 @@ def test_longest_program_that_opens_ends_soon_after_it_is_cancelled() -> None:
 
 def test_certificate_that_takes_too_long_is_refused_by_type() -> None:
     """Sixteen runs of the longest program: ended after the limit, on the device and at publishing."""
-    program = certified(LONGEST)
+    program = certify_operators(LONGEST)
     with pytest.raises(CertificateError, match=r"longer than 0\.05 s"):
         check_certificate(load(program), limit_s=0.05)
 
 
 def test_check_at_install_ends_when_the_client_is_closed() -> None:
     """Nothing is learned of the program: that is no refusal."""
-    program, closing = certified(LONGEST), Cancellation()
+    program, closing = certify_operators(LONGEST), Cancellation()
     verifier = RuntimeVerifier(closing)
-    assert stopped(load(program), closing.cancel, lambda: verifier.certify("f32", program)) == [RunCancelledError]
+    assert stop_during(load(program), closing.cancel, lambda: verifier.certify("f32", program)) == [RunCancelledError]
     with pytest.raises(RunCancelledError):
         verifier.certify("f32", program)
     with pytest.raises(ProgramRefusedError):

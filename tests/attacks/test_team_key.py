@@ -153,7 +153,7 @@ class Neighbours:
         slot = state["features"][feature]["current"]
         return None if slot is None else str(slot["manifest_sha256"])
 
-    def installed(self, feature: str) -> int:
+    def installed_version(self, feature: str) -> int:
         """Return how many versions of a feature lie on the device."""
         return len(list((self.device.folder / "versions" / feature).iterdir()))
 
@@ -255,5 +255,5 @@ def test_feature_that_cannot_be_settled_fills_no_disk_with_versions_of_others(ne
         error = client.sync().error
         assert isinstance(error, RuntimeTooOldError) if way == "refused" else error is None
         assert device.answer(client) == f"{number} {number}.0.0 default"
-        assert neighbours.installed(FEATURE) <= 3
-        assert neighbours.installed(OTHER) == 1
+        assert neighbours.installed_version(FEATURE) <= 3
+        assert neighbours.installed_version(OTHER) == 1

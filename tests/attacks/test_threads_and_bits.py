@@ -88,7 +88,7 @@ def separable(build: Assembly, rows: Window, columns: Window) -> int:
     return build.op("separable_conv2d", [x, *weights], shape, ROOM, attributes=attributes)[0]
 
 
-def _quantized(build: Assembly, rows: Window, columns: Window) -> int:
+def _quantize(build: Assembly, rows: Window, columns: Window) -> int:
     x = _image(build, rows, columns)
     return build.op("quantize", [x], (I8, (2, rows.size, columns.size, CHANNELS)), attributes=(0.03125, 3))[0]
 
@@ -103,7 +103,7 @@ def conv2d_i8(build: Assembly, rows: Window, columns: Window) -> int:
     weight = _bytes(build, 1, 128 + 64 * ((taps + 3) // 4))
     shape = (I8, (2, rows.outputs, columns.outputs, 5))
     attributes = (*_pairs(rows, columns), 1, 3, -2, -128, 127)
-    return build.op("conv2d_i8", [_quantized(build, rows, columns), weight], shape, ROOM, attributes=attributes)[0]
+    return build.op("conv2d_i8", [_quantize(build, rows, columns), weight], shape, ROOM, attributes=attributes)[0]
 
 
 def depthwise_i8(build: Assembly, rows: Window, columns: Window) -> int:
@@ -111,20 +111,20 @@ def depthwise_i8(build: Assembly, rows: Window, columns: Window) -> int:
     weight = _bytes(build, 1, 128 + 16 * rows.kernel * columns.kernel)
     shape = (I8, (2, rows.outputs, columns.outputs, CHANNELS))
     attributes = (*_pairs(rows, columns), 3, -2, -128, 127)
-    return build.op("depthwise_conv2d_i8", [_quantized(build, rows, columns), weight], shape, attributes=attributes)[0]
+    return build.op("depthwise_conv2d_i8", [_quantize(build, rows, columns), weight], shape, attributes=attributes)[0]
 
 
-def transposed(build: Assembly, rows: Window, columns: Window) -> int:
+def conv_transpose2d(build: Assembly, rows: Window, columns: Window) -> int:
     """A transposed convolution of one group."""
 
-    def grown(axis: Window) -> int:
+    def output_size(axis: Window) -> int:
         return (axis.size - 1) * axis.stride + (axis.kernel - 1) * axis.dilation + 1 - 2 * axis.before
 
     taps, phases = rows.kernel * columns.kernel, rows.stride * columns.stride
     weight = _floats(build, 16 * (taps * CHANNELS + phases))
     fields = ("kernel", "stride", "before", "dilation")
     attributes = tuple(getattr(axis, field) for field in fields for axis in (rows, columns))
-    shape = (F32, (2, grown(rows), grown(columns), 5))
+    shape = (F32, (2, output_size(rows), output_size(columns), 5))
     x = _image(build, rows, columns)
     return build.op("conv_transpose2d", [x, weight], shape, ROOM, attributes=(*attributes, 1))[0]
 
@@ -156,7 +156,8 @@ def windows(sizes: tuple[int, ...], kernels: tuple[int, ...], strides: tuple[int
 
 
 FORMS: dict[str, Callable[[Assembly, Window, Window], int]] = {
-    form.__name__: form for form in (conv2d, depthwise, winograd, separable, conv2d_i8, depthwise_i8, transposed, pool)
+    form.__name__: form
+    for form in (conv2d, depthwise, winograd, separable, conv2d_i8, depthwise_i8, conv_transpose2d, pool)
 }
 
 
@@ -168,7 +169,7 @@ def _fits(form: str, axis: Window) -> bool:
         return axis.dilation == 1 and max(axis.before, axis.after) < axis.kernel
     if form == "pool":
         return axis.before == axis.after and axis.before <= axis.kernel // 2
-    if form == "transposed":
+    if form == "conv_transpose2d":
         return axis.before == axis.after and (axis.size - 1) * axis.stride + axis.kernel > 2 * axis.before
     return True
 

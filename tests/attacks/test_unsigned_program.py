@@ -35,7 +35,7 @@ from alcove.registry.package import Package, create_package
 from alcove.registry.team import sign_version
 from alcove.registry.testing import FakeVerifier
 
-Serving = Callable[..., AbstractAsyncContextManager[Any]]
+RunServer = Callable[..., AbstractAsyncContextManager[Any]]
 HOSTILE = "alcove.platform.testing.hostile_child"
 FEATURES = Path(__file__).parents[2] / "features"
 
@@ -84,7 +84,7 @@ def forgeries(world: ServerWorld, package: Package) -> Iterator[tuple[str, bytes
 
 
 async def test_a_token_without_a_key_has_nothing_run(
-    own_world: ServerWorld, serving: Serving, monkeypatch: pytest.MonkeyPatch
+    own_world: ServerWorld, run_server: RunServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever stands in the place of the team's signature: refused, and no program was opened."""
     monkeypatch.setattr(serve, "ChildChecks", Recording)
@@ -103,7 +103,7 @@ async def test_a_token_without_a_key_has_nothing_run(
             team.publish_version(own_world.sign(package), package.manifest.to_bytes())
         assert Recording.opened == ["f32"]
 
-    async with serving(own_world) as running:
+    async with run_server(own_world) as running:
         await asyncio.to_thread(attack, running.grpc_address)
 
 
@@ -208,7 +208,7 @@ def test_the_filter_is_one_that_a_kernel_takes(machine: str) -> None:
 
 
 async def test_programs_that_wait_are_bounded_and_hold_up_no_operator(
-    own_world: ServerWorld, serving: Serving, monkeypatch: pytest.MonkeyPatch
+    own_world: ServerWorld, run_server: RunServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Six signed programs that never end, at once: an operator's change passes; of each team some may wait."""
     monkeypatch.setattr(serve, "ChildChecks", partial(ChildChecks, cpu_s=30, module=HOSTILE))
@@ -243,7 +243,7 @@ async def test_programs_that_wait_are_bounded_and_hold_up_no_operator(
             for share in (100, 200, 300):
                 assert client.set_holdout("busy", share).share_permyriad == share
 
-    async with serving(own_world, call_s_max=8.0) as running:
+    async with run_server(own_world, call_s_max=8.0) as running:
         with ThreadPoolExecutor(7) as threads:  # of its own: this process is the server, too
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(threads, upload, running.grpc_address)

@@ -22,7 +22,7 @@ def run_demo(folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:
     return done.returncode, json.loads(record.read_text(encoding="utf-8")), done.stdout + done.stderr
 
 
-def told(text: str) -> str:
+def unbox(text: str) -> str:
     """What a message in a box says, without the box and its line breaks."""
     return " ".join(text.replace("│", " ").split())
 
@@ -59,7 +59,7 @@ def test_the_better_model_wins_whichever_arm_it_is(tmp_path: Path, options: tupl
     guarded = result["guarded"]
     assert (guarded["state"], guarded["judgement"]) == ("halted", "harm"), printed
     assert guarded["reports"] >= 100  # of 4 000: they come one by one, and the server may be quicker than the fleet
-    assert "paused by itself" in told(printed)
+    assert "paused by itself" in unbox(printed)
     for arm in result["arms"]:
         low, high = arm["interval"]
         assert low < arm["accuracy"] < high
@@ -74,7 +74,7 @@ def test_twenty_four_devices_alone_are_inconclusive(tmp_path: Path) -> None:
     check_record(result)
     assert (result["decision"], result["winner"]) == ("inconclusive", None)
     assert result["override_reason"]
-    assert "inconclusive, hold" in told(printed)
+    assert "inconclusive, hold" in unbox(printed)
     assert (result["guarded"]["state"], result["guarded"]["seconds"]) == ("rolled_back", None)
 
 
@@ -84,7 +84,7 @@ def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     alcove = Path(sys.executable).parent / "alcove"
     done = subprocess.run([alcove, "demo", "--keep", tmp_path], check=False, capture_output=True, text=True)
     assert done.returncode == 2
-    assert "is not empty" in told(done.stderr)
+    assert "is not empty" in unbox(done.stderr)
     assert not (tmp_path / "keys").exists()
 
 
@@ -109,7 +109,7 @@ def test_a_record_that_cannot_be_written_is_refused_before_the_run(tmp_path: Pat
     record = tmp_path / "missing" / "result.json"
     done = subprocess.run([alcove, "demo", "--json", record], check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
-    assert "is no folder" in told(done.stderr)
+    assert "is no folder" in unbox(done.stderr)
 
 
 def test_a_person_repeats_from_the_seed() -> None:

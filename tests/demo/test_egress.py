@@ -92,7 +92,7 @@ class Recorder:
 
 
 @contextmanager
-def recorded(server: str) -> Iterator[Recorder]:
+def record_traffic(server: str) -> Iterator[Recorder]:
     """A relay to `server` for the block."""
     parts = urllib.parse.urlsplit(server)
     recorder = Recorder(str(parts.hostname), int(parts.port or 0))
@@ -135,7 +135,7 @@ def spellings(text: str) -> dict[str, bytes]:
     return found
 
 
-def unpacked(data: bytes) -> Iterator[bytes]:
+def unpack(data: bytes) -> Iterator[bytes]:
     """`data`, and whatever in it can be decompressed or unescaped, from any position."""
     yield data
     yield urllib.parse.unquote_to_bytes(data)
@@ -149,10 +149,10 @@ def unpacked(data: bytes) -> Iterator[bytes]:
 
 def traces(stream: bytes, text: str) -> list[str]:
     """Names of the spellings of `text` that occur in what was sent."""
-    return [name for piece in unpacked(stream) for name, spelled in spellings(text).items() if spelled in piece.lower()]
+    return [name for piece in unpack(stream) for name, spelled in spellings(text).items() if spelled in piece.lower()]
 
 
-def leaked(recorder: Recorder) -> list[str]:
+def find_leaks(recorder: Recorder) -> list[str]:
     """Traces of the canary in everything that was sent, connection by connection and in one piece."""
     streams = recorder.streams
     return [trace for stream in [*streams, b"".join(streams)] for trace in traces(stream, CANARY)]
@@ -160,7 +160,7 @@ def leaked(recorder: Recorder) -> list[str]:
 
 def test_nothing_that_people_type_leaves_the_demo_devices(world: World) -> None:
     """Devices whose every input holds the canary send none of it, in any spelling; each sends one report's bytes."""
-    with recorded(world.server.http) as recorder:
+    with record_traffic(world.server.http) as recorder:
         with Devices(3, world.places, recorder.address, baseline=program_path("1.0.0"), canary=CANARY) as devices:
             assert all(answer["texts"] == 2 for answer in devices.ask("read", count=2))
             assert all(answer["error"] is None for answer in devices.ask("sync"))
@@ -173,14 +173,14 @@ def test_nothing_that_people_type_leaves_the_demo_devices(world: World) -> None:
     posts = [stream for stream in sent if b"POST /reports" in stream]
     bodies = [body for stream in posts for body in re.findall(rb"POST /reports.*?\r\n\r\n(.{38})", stream, re.DOTALL)]
     assert [len(body) for body in bodies] == [REPORT_BYTES] * 3
-    assert leaked(recorder) == []
+    assert find_leaks(recorder) == []
 
 
 def test_requests_are_the_same_on_every_device(world: World) -> None:
     """Two devices ask for the same files in the same words, whatever their arm."""
     seen = []
     for number in (100, 101):
-        with recorded(world.server.http) as recorder:
+        with record_traffic(world.server.http) as recorder:
             baseline = program_path("1.0.0")
             data_dir = world.places.device(number)
             with Client(
@@ -224,7 +224,7 @@ class LeakyPerson(Person):
 @pytest.mark.parametrize("encoding", LEAKS)
 def test_a_leaky_build_is_caught(world: World, tmp_path: Path, encoding: str) -> None:
     """The same search finds what a deliberately leaky build sends, however it is wrapped."""
-    with recorded(world.server.http) as recorder:
+    with record_traffic(world.server.http) as recorder:
         egress = Egress(recorder.address)
 
         def leak(text: bytes) -> None:
@@ -235,7 +235,7 @@ def test_a_leaky_build_is_caught(world: World, tmp_path: Path, encoding: str) ->
         with Client(APP, tmp_path / "data", recorder.address, world.places.root, baselines=baseline) as client:
             Device(client, LeakyPerson(1, leak)).read(1)
         egress.close()
-    assert leaked(recorder)
+    assert find_leaks(recorder)
 
 
 def test_predict_works_without_any_network(tmp_path: Path) -> None:

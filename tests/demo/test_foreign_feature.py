@@ -29,7 +29,7 @@ def alcove(folder: Path, *arguments: str, **environment: str) -> subprocess.Comp
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[dict[str, str]]:
+def run_registry(folder: Path) -> Iterator[dict[str, str]]:
     """`alcove serve` on ports that the system chose; yields its ready line."""
     ports = ["--grpc-port", "0", "--http-port", "0"]
     command: list[str | Path] = [ALCOVE, "serve", "--data-dir", "server", *ports]
@@ -84,7 +84,7 @@ def test_the_readme_takes_a_foreign_feature_from_torch_to_a_prediction(tmp_path:
 
     for line in before:
         run(line)
-    with serving(tmp_path) as ready:
+    with run_registry(tmp_path) as ready:
         for line in after:
             run(line, ALCOVE_SERVER=ready["grpc"])
         refuses_a_second_push(tmp_path, next(line for line in after if " push " in line), ready["grpc"])

@@ -61,7 +61,7 @@ def _call(command: list[str]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def _packed(cases: Mapping[str, tuple[bytes, Any]]) -> Iterator[bytes]:
+def _pack(cases: Mapping[str, tuple[bytes, Any]]) -> Iterator[bytes]:
     """The cases as answers.c reads them."""
     yield struct.pack("<I", len(cases))
     for program, inputs in cases.values():
@@ -76,7 +76,7 @@ def _packed(cases: Mapping[str, tuple[bytes, Any]]) -> Iterator[bytes]:
                 yield head + array.tobytes()
 
 
-def _unpacked(data: bytes, names: list[str]) -> Iterator[tuple[str, list[bytes]]]:
+def _unpack(data: bytes, names: list[str]) -> Iterator[tuple[str, list[bytes]]]:
     """What answers.c wrote, by the names of the cases."""
     at = 0
 
@@ -115,11 +115,11 @@ def run(
         AssertionError: a case was refused; with its name and why.
     """
     given, answers = folder / "cases", folder / "answers.bin"
-    given.write_bytes(b"".join(_packed(cases)))
+    given.write_bytes(b"".join(_pack(cases)))
     environment = {**os.environ, "ALCOVE_ISA": isa}
     if processor:
         environment["QEMU_CPU"] = processor
     whole = [*command, str(given), str(answers)]
     done = subprocess.run(whole, check=False, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
-    return dict(_unpacked(answers.read_bytes(), list(cases)))
+    return dict(_unpack(answers.read_bytes(), list(cases)))

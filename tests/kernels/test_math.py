@@ -251,7 +251,7 @@ def test_integers_divide_and_wrap_at_their_extremes(kind: type[np.integer[Any]])
     a, b = a[b != 0], b[b != 0]
     bits = int(8 * a.itemsize)
 
-    def wrapped(number: int) -> int:
+    def wrap(number: int) -> int:
         low: int = number & ((1 << bits) - 1)
         return low - (1 << bits) if int(info.min) < 0 and low >> (bits - 1) else low
 
@@ -268,7 +268,7 @@ def test_integers_divide_and_wrap_at_their_extremes(kind: type[np.integer[Any]])
         "fmod": lambda x, y: x - y * quotient(x, y),
     }
     for name, formula in formulas.items():
-        expected = [wrapped(formula(int(x), int(y))) for x, y in zip(a, b, strict=True)]
+        expected = [wrap(formula(int(x), int(y))) for x, y in zip(a, b, strict=True)]
         assert binary(name, a[:, None], b[:, None]).ravel().tolist() == expected, name
 
 

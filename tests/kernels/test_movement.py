@@ -32,7 +32,7 @@ def bits(array: Array) -> bytes:
     return np.ascontiguousarray(array).tobytes()
 
 
-def padded(values: tuple[int, ...]) -> tuple[int, ...]:
+def pad_strides(values: tuple[int, ...]) -> tuple[int, ...]:
     """Return eight numbers, the last ones 0."""
     return (*values, *(0 for _ in range(8 - len(values))))
 
@@ -68,7 +68,7 @@ def test_strided_copies_are_numpys(walk: tuple[DType, int, tuple[int, ...], tupl
     source = build.input("x", dtype, (count, 1))
     # A dimension of 1 in front keeps the assembly from taking int32 vectors for ids.
     wanted = view(x, shape, strides, offset)[None]
-    (out,) = build.op("strided_copy", [source], (dtype, wanted.shape), attributes=(offset, *padded((0, *strides))))
+    (out,) = build.op("strided_copy", [source], (dtype, wanted.shape), attributes=(offset, *pad_strides((0, *strides))))
     build.output("y", out)
     (seen,) = load(build.program())(x)
     assert bits(seen) == bits(wanted)
@@ -83,7 +83,9 @@ def test_planes_become_pixels_and_pixels_planes(dtype: DType) -> None:
             wanted = view(x, shape, strides, 0)[None]
             build = Assembly()
             source = build.input("x", dtype, x.shape)
-            (out,) = build.op("strided_copy", [source], (dtype, wanted.shape), attributes=(0, *padded((0, *strides))))
+            (out,) = build.op(
+                "strided_copy", [source], (dtype, wanted.shape), attributes=(0, *pad_strides((0, *strides)))
+            )
             build.output("y", out)
             (seen,) = load(build.program())(x)
             assert bits(seen) == bits(wanted), (count, shape)
@@ -100,7 +102,7 @@ def test_strided_scatters_are_numpys(walk: tuple[DType, int, tuple[int, ...], tu
     x, source = numbers(dtype, count, 1), numbers(dtype, *(1, *shape))[..., ::-1].copy()
     build = Assembly()
     inputs = [build.input("x", dtype, x.shape), build.input("source", dtype, source.shape)]
-    (out,) = build.op("strided_scatter", inputs, (dtype, x.shape), attributes=(offset, *padded((0, *strides))))
+    (out,) = build.op("strided_scatter", inputs, (dtype, x.shape), attributes=(offset, *pad_strides((0, *strides))))
     build.output("y", out)
     (seen,) = load(build.program())(x, source)
     expected = x.copy()
@@ -126,7 +128,7 @@ def test_margins_are_numpys(dtype: DType) -> None:
             one = int.from_bytes(np.ones(1, x.dtype).tobytes(), "little") if mode == 0 else 0
             wanted = margin(x, sides, name)
             build = Assembly()
-            attributes = (*padded(before), *padded(after), mode, one)
+            attributes = (*pad_strides(before), *pad_strides(after), mode, one)
             (out,) = build.op("pad", [build.input("x", dtype, x.shape)], (dtype, wanted.shape), attributes=attributes)
             build.output("y", out)
             (seen,) = load(build.program())(x)
@@ -150,24 +152,24 @@ def test_parts_are_joined_as_numpy_does(dtype: DType) -> None:
             assert bits(seen) == bits(wanted)
 
 
-def strided(offset: int, strides: tuple[int, ...], shape: tuple[int, ...] = (2, 3), count: int = 12) -> bytes:
+def copy_program(offset: int, strides: tuple[int, ...], shape: tuple[int, ...] = (2, 3), count: int = 12) -> bytes:
     """Return a program with one strided copy of [count]."""
     build = Assembly()
     x = build.input("x", DType.F32, (count,))
-    build.output("y", build.op("strided_copy", [x], (DType.F32, shape), attributes=(offset, *padded(strides)))[0])
+    build.output("y", build.op("strided_copy", [x], (DType.F32, shape), attributes=(offset, *pad_strides(strides)))[0])
     return build.program()
 
 
-def scattered(offset: int, strides: tuple[int, ...], shape: tuple[int, ...] = (2, 3), count: int = 12) -> bytes:
+def scatter_program(offset: int, strides: tuple[int, ...], shape: tuple[int, ...] = (2, 3), count: int = 12) -> bytes:
     """Return a program with one strided scatter into [count]."""
     build = Assembly()
     x, source = build.input("x", DType.F32, (count,)), build.input("source", DType.F32, shape)
-    (out,) = build.op("strided_scatter", [x, source], (DType.F32, (count,)), attributes=(offset, *padded(strides)))
+    (out,) = build.op("strided_scatter", [x, source], (DType.F32, (count,)), attributes=(offset, *pad_strides(strides)))
     build.output("y", out)
     return build.program()
 
 
-@pytest.mark.parametrize("make", [strided, scattered])
+@pytest.mark.parametrize("make", [copy_program, scatter_program])
 def test_strides_that_reach_outside_are_refused(make: Any) -> None:
     """One element too far on either side, far beyond, sums and products that overflow, unused strides."""
     right: list[tuple[int, tuple[int, ...]]] = [
@@ -200,13 +202,13 @@ REFUSALS: list[Refusal] = [  # op, inputs, output, attributes, code
     ("concat", [(DType.F32, (2, 3)), (DType.F32, (2, 2))], (DType.F32, (4, 3)), (0,), "op_shape"),
     ("concat", [(DType.F32, (2, 3)), (DType.I64, (2, 3))], (DType.F32, (4, 3)), (0,), "op_type"),
     ("concat", [(DType.F32, (2, 3))], (DType.F32, (2, 3)), (2,), "op_attribute"),
-    ("pad", [(DType.F32, (3,))], (DType.F32, (6,)), (*padded((3,)), *padded(()), 1, 0), "op_attribute"),
-    ("pad", [(DType.F32, (3,))], (DType.F32, (7,)), (*padded((4,)), *padded(()), 3, 0), "op_attribute"),
-    ("pad", [(DType.F32, (3,))], (DType.F32, (2,)), (*padded((-1,)), *padded(()), 0, 0), "op_attribute"),
-    ("pad", [(DType.F32, (3,))], (DType.F32, (3,)), (*padded(()), *padded(()), 4, 0), "op_attribute"),
-    ("pad", [(DType.F32, (3,))], (DType.F32, (5,)), (*padded((1,)), *padded(()), 0, 0), "op_shape"),
-    ("pad", [(DType.F32, (3,))], (DType.F32, (3,)), (*padded((0, 1)), *padded(()), 0, 0), "op_attribute"),
-    ("pad", [(DType.BOOL, (3,))], (DType.BOOL, (4,)), (*padded((1,)), *padded(()), 0, 2), "op_attribute"),
+    ("pad", [(DType.F32, (3,))], (DType.F32, (6,)), (*pad_strides((3,)), *pad_strides(()), 1, 0), "op_attribute"),
+    ("pad", [(DType.F32, (3,))], (DType.F32, (7,)), (*pad_strides((4,)), *pad_strides(()), 3, 0), "op_attribute"),
+    ("pad", [(DType.F32, (3,))], (DType.F32, (2,)), (*pad_strides((-1,)), *pad_strides(()), 0, 0), "op_attribute"),
+    ("pad", [(DType.F32, (3,))], (DType.F32, (3,)), (*pad_strides(()), *pad_strides(()), 4, 0), "op_attribute"),
+    ("pad", [(DType.F32, (3,))], (DType.F32, (5,)), (*pad_strides((1,)), *pad_strides(()), 0, 0), "op_shape"),
+    ("pad", [(DType.F32, (3,))], (DType.F32, (3,)), (*pad_strides((0, 1)), *pad_strides(()), 0, 0), "op_attribute"),
+    ("pad", [(DType.BOOL, (3,))], (DType.BOOL, (4,)), (*pad_strides((1,)), *pad_strides(()), 0, 2), "op_attribute"),
     ("fill", [], (DType.BOOL, (4,)), (2,), "op_attribute"),
     ("fill", [], (DType.F32, (4,)), (2**32,), "op_attribute"),
     ("arange", [], (DType.F32, (4, 1)), (0.0, 1.0), "op_shape"),
@@ -219,9 +221,9 @@ REFUSALS: list[Refusal] = [  # op, inputs, output, attributes, code
     ("take", [(DType.F32, (4, 2)), (DType.I64, (3, 1))], (DType.F32, (3, 1, 2)), (0, 2), "op_attribute"),
     ("gather", [(DType.F32, (4, 2)), (DType.I64, (3, 3))], (DType.F32, (3, 3)), (0,), "op_shape"),
     ("gather", [(DType.F32, (4, 2)), (DType.I64, (3,))], (DType.F32, (3,)), (0,), "op_shape"),
-    ("linear_index", [(DType.I64, (2, 1))], (DType.I64, (2, 1)), padded((0,)), "op_attribute"),
-    ("linear_index", [(DType.I64, (2, 1))], (DType.I64, (2, 1)), padded((3, 1)), "op_attribute"),
-    ("linear_index", [(DType.I64, (2, 1))] * 2, (DType.I64, (2, 1)), padded((2**32, 2**31)), "op_attribute"),
+    ("linear_index", [(DType.I64, (2, 1))], (DType.I64, (2, 1)), pad_strides((0,)), "op_attribute"),
+    ("linear_index", [(DType.I64, (2, 1))], (DType.I64, (2, 1)), pad_strides((3, 1)), "op_attribute"),
+    ("linear_index", [(DType.I64, (2, 1))] * 2, (DType.I64, (2, 1)), pad_strides((2**32, 2**31)), "op_attribute"),
     ("triangle", [(DType.F32, (4,))], (DType.F32, (4,)), (0, 0), "op_shape"),
     ("triangle", [(DType.F32, (4, 4))], (DType.F32, (4, 4)), (2**31, 0), "op_attribute"),
     ("searchsorted", [(DType.F32, (2, 3)), (DType.F32, (3, 3))], (DType.I64, (3, 3)), (0,), "op_shape"),
@@ -269,7 +271,7 @@ def test_plan_that_overwrites_what_the_op_reads_again_is_refused() -> None:
     x = build.input("x", DType.F32, (3, 4))
     (middle,) = build.op("fill", [], (DType.F32, (3, 4)), attributes=(0,))
     for again, is_refused in ((x, False), (middle, True)):
-        attributes = (0, *padded((4, 1)))
+        attributes = (0, *pad_strides((4, 1)))
         spec = build.spec()
         scatter = OpSpec("strided_scatter", (middle, again), (len(spec.tensors),), attributes, source="")
         place = replace(spec.tensors[middle], name="y")

@@ -19,7 +19,7 @@ Floats = NDArray[np.float32]
 CANONICAL_NAN = 0x7FC00000
 
 
-def rounded(value: Fraction) -> np.float32:
+def to_f32(value: Fraction) -> np.float32:
     """The float32 nearest to `value`, ties to even; infinite beyond the range."""
     if value == 0:
         return np.float32(0)
@@ -40,17 +40,17 @@ def exact(value: np.float32) -> Fraction:
 
 def add(a: np.float32, b: np.float32) -> np.float32:
     """One rounded addition."""
-    return rounded(exact(a) + exact(b))
+    return to_f32(exact(a) + exact(b))
 
 
 def multiply(a: np.float32, b: np.float32) -> np.float32:
     """One rounded multiplication."""
-    return rounded(exact(a) * exact(b))
+    return to_f32(exact(a) * exact(b))
 
 
 def fma(a: np.float32, b: np.float32, c: np.float32) -> np.float32:
     """One multiplication and one addition, rounded once."""
-    return rounded(exact(a) * exact(b) + exact(c))
+    return to_f32(exact(a) * exact(b) + exact(c))
 
 
 def random_floats(random: np.random.Generator, *shape: int) -> Floats:
@@ -120,7 +120,7 @@ def test_float_bags_add_rows_in_the_order_of_the_ids() -> None:
                 total = add(total, table[i, column])
             sums.append(total)
         assert same(bag(table, None, 0, ids), sums), ids
-        factor = rounded(Fraction(1, max(1, len(ids))))
+        factor = to_f32(Fraction(1, max(1, len(ids))))
         assert same(bag(table, None, 1, ids), [multiply(s, factor) for s in sums]), ids
 
 
@@ -130,8 +130,8 @@ def test_int8_bags_are_exact_up_to_a_million_rows() -> None:
     scale = np.array([0.125, 3.1, 1e-3, -7.0], np.float32)
     for ids in ([], [0], [0] * 255, [1] * 256, [0, 1] * 300, [0] * (1 << 20), [1] * ((1 << 20) - 3) + [0] * 3):
         sums = [sum(int(table[i, c]) * ids.count(i) for i in (0, 1)) for c in range(4)]
-        scaled = [multiply(rounded(Fraction(s)), f) for s, f in zip(sums, scale, strict=True)]
-        factor = rounded(Fraction(1, max(1, len(ids))))
+        scaled = [multiply(to_f32(Fraction(s)), f) for s, f in zip(sums, scale, strict=True)]
+        factor = to_f32(Fraction(1, max(1, len(ids))))
         expected = {0: scaled, 1: [multiply(s, factor) for s in scaled]}
         for mode in (0, 1):
             ours = bag(table, scale, mode, ids)
@@ -157,7 +157,7 @@ def exponential(x: np.float32) -> np.float32:
     for c in rest:
         p = fma(p, r, c)
     y = add(fma(p, multiply(r, r), r), np.float32(1))
-    return rounded(exact(y) * Fraction(2) ** int(n))
+    return to_f32(exact(y) * Fraction(2) ** int(n))
 
 
 def softmax(x: Floats, *, is_log: bool = False) -> Floats:
@@ -181,7 +181,7 @@ def test_softmax_is_the_polynomial_the_tree_and_one_division() -> None:
             lanes[i % 16] = add(lanes[i % 16], value)
         for width in (8, 4, 2, 1):
             lanes = [add(lanes[i], lanes[i + width]) for i in range(width)]
-        expected = [rounded(exact(value) / exact(lanes[0])) for value in e]
+        expected = [to_f32(exact(value) / exact(lanes[0])) for value in e]
         assert same(softmax(x.reshape(1, -1)), expected), count
 
 

@@ -234,7 +234,7 @@ def fma(a: Any, b: Any, c: Any) -> Floats:
     return np.asarray(np.asarray(odd, np.int64).view(np.float64).astype(np.float32))
 
 
-def moved(k: Floats, s: Floats, q: Floats, count: Any, to: Any) -> tuple[Floats, Floats]:
+def shift_sums(k: Floats, s: Floats, q: Floats, count: Any, to: Any) -> tuple[Floats, Floats]:
     """The sums of `count` elements about k, about another shift."""
     e = k - to
     t = fma(count, e, s)
@@ -256,7 +256,7 @@ def moments(x: Floats, is_long: bool) -> tuple[Floats, Floats, Floats]:
         if end >= n:
             return k, s, q + found if is_long else found
         to = fma(s, np.float32(1) / np.float32(end), k)
-        s, added = moved(k, s, found, np.float32(end), to)
+        s, added = shift_sums(k, s, found, np.float32(end), to)
         if is_long:
             total = np.clip(q + added, np.float32(0), np.finfo(np.float32).max)
             lost, q = added - (total - q), total
@@ -265,14 +265,14 @@ def moments(x: Floats, is_long: bool) -> tuple[Floats, Floats, Floats]:
         k, first, end = to, end, end + min(end, 32)
 
 
-def merged(k: Floats, s: Floats, q: Floats, counts: Any, total: np.float32) -> tuple[Floats, Floats, Floats]:
+def merge(k: Floats, s: Floats, q: Floats, counts: Any, total: np.float32) -> tuple[Floats, Floats, Floats]:
     """The series along axis 0 as one."""
     mean = fma(lanes_sum(fma(counts, k - k[0], s)), np.float32(1) / total, k[0])
-    s, q = moved(k, s, q, counts, mean)
+    s, q = shift_sums(k, s, q, counts, mean)
     return mean, lanes_sum(s), lanes_sum(q)
 
 
-def scaled(s: Floats, q: Floats, total: np.float32) -> tuple[Floats, Floats]:
+def scale_of(s: Floats, q: Floats, total: np.float32) -> tuple[Floats, Floats]:
     """r, and what the mean is beside k."""
     part = np.float32(1) / total
     rest = s * part
@@ -292,8 +292,8 @@ def layer_norm(x: Floats, scale: Floats, shift: Floats) -> Floats:
         d[: 16 - tail] = 0
         s, q = s + d, fma(d, d, q)
         counts = np.float32(whole) + (np.arange(16) >= 16 - tail).astype(np.float32).reshape(16, 1, 1)
-    k, s, q = merged(k, s, q, counts, np.float32(n))
-    r, rest = scaled(s, q, np.float32(n))
+    k, s, q = merge(k, s, q, counts, np.float32(n))
+    r, rest = scale_of(s, q, np.float32(n))
     return fma(fma(x - k[..., None], r[..., None], -(rest * r)[..., None]), scale, shift)
 
 
@@ -313,14 +313,14 @@ def group_norm(x: Floats, groups: int, scale: Floats, shift: Floats) -> Floats:
             for c in range(0, size, 64):
                 part = slice(c, c + 64)
                 count = np.float32(positions * len(k[part]))
-                parts.append((count, merged(k[part], s[part], q[part], np.float32(positions), count)))
+                parts.append((count, merge(k[part], s[part], q[part], np.float32(positions), count)))
             so_far, (k, s, q) = parts[0]
             for count, (k2, s2, q2) in parts[1:]:
                 total = so_far + count
                 mean = fma(s + fma(count, k2 - k, s2), np.float32(1) / total, k)
-                (s, q), (t, u) = moved(k, s, q, so_far, mean), moved(k2, s2, q2, count, mean)
+                (s, q), (t, u) = shift_sums(k, s, q, so_far, mean), shift_sums(k2, s2, q2, count, mean)
                 k, s, q, so_far = mean, s + t, q + u, total
-        r, rest = scaled(s, q, n)
+        r, rest = scale_of(s, q, n)
         k, r, rest = (np.repeat(v, size) for v in (k, r, rest))
         made[sample] = fma(x[sample] - k, r * scale, fma(-rest, r * scale, shift))
     return made

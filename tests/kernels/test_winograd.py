@@ -84,7 +84,7 @@ def test_every_instruction_set_gives_the_bits_of_the_reference(run_with: Callabl
         assert (bits[np.isnan(bits.view(np.float32))] == 0x7FC00000).all(), name
 
 
-def rounded(value: Fraction) -> np.float32:
+def to_f32(value: Fraction) -> np.float32:
     """Return the nearest float32, ties to even; sizes are far from overflow and denormals."""
     near = np.float32(float(value))
     around = [np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf))]
@@ -93,7 +93,7 @@ def rounded(value: Fraction) -> np.float32:
 
 def fma(x: float | np.float32, y: float | np.float32, z: np.float32) -> np.float32:
     """One multiplication and one addition, rounded once; `x` and `y` are float32 first."""
-    return rounded(Fraction(float(np.float32(x))) * Fraction(float(np.float32(y))) + Fraction(float(z)))
+    return to_f32(Fraction(float(np.float32(x))) * Fraction(float(np.float32(y))) + Fraction(float(z)))
 
 
 def before(d: list[np.float32]) -> list[np.float32]:

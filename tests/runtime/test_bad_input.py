@@ -95,7 +95,7 @@ class Foreign:
 
 
 @pytest.mark.parametrize(
-    ("odd", "told"),
+    ("odd", "reason"),
     [
         (Foreign((2, 0), AssertionError("read")), r"one on device \(2, 0\); copy it to the processor's memory first"),
         (Foreign((1, 0), BufferError("locked")), "one that can't be read: locked"),

@@ -93,7 +93,7 @@ def signed(tmp_path: Path) -> dict[str, set[str]]:
     return found
 
 
-def told(repository: Path) -> dict[str, set[str]]:
+def read_tables(repository: Path) -> dict[str, set[str]]:
     """The fields in the tables of the document, by the heading above each."""
     text = (repository / "docs" / "deploy" / "signed_fields.md").read_text(encoding="utf-8")
     found: dict[str, set[str]] = {}
@@ -108,7 +108,7 @@ def told(repository: Path) -> dict[str, set[str]]:
 
 def test_every_signed_field_is_in_the_document(repository: Path, signed: dict[str, set[str]]) -> None:
     """A field that is new, or gone, is found here: somebody has to say who may set it, and what devices demand."""
-    document = told(repository)
+    document = read_tables(repository)
     assert set(document) == set(signed) == {*ROLES, *DOCUMENTS}
     for kind, fields in signed.items():
         assert document[kind] == fields, kind
