@@ -26,9 +26,8 @@ def as_markdown(points: Sequence[Point], absent: Mapping[str, str]) -> str:
         "",
         "One layer each, float32, one thread, one pinned core, p50: the lowest of the medians of several repeats,",
         "alcove (through C) and the peers by turns at each point. Of the peers `et` is called from Python, which costs",
-        "it some microseconds. Where the axis is threads, alcove and the peers have as many, and as many cores; what",
-        "they win hangs on what else the machine does: two threads stay on one core while another process has the",
-        "other, so it is said below how many cores each kept busy.",
+        "it some microseconds. Where the axis is threads, alcove and the peers have as many, and as many cores. Two",
+        "threads share one core while another process has the other, so the table says how many cores each kept busy.",
         "",
     ]
     for curve, found in _by_curve(points):

@@ -48,7 +48,7 @@ def name_of(mechanism: Mechanism, epsilon: Fraction) -> str:
     words = {
         Mechanism.EXACT: "exact",
         Mechanism.TWO_AGGREGATORS: f"two aggregators, ε = {float(epsilon):g}",
-        Mechanism.RANDOMISED_RESPONSE: f"randomised response, ε = {float(epsilon):g}",
+        Mechanism.RANDOMISED_RESPONSE: f"randomized response, ε = {float(epsilon):g}",
     }
     return words[mechanism]
 

@@ -135,7 +135,7 @@ class CrashFleet:
     def randomize(
         self, rng: np.random.Generator, cells: NDArray[np.int64], windows: int, epsilon: Fraction
     ) -> list[ShareSums]:
-        """Return the sums after each window of randomised answers, with the noise that their counts imply."""
+        """Return the sums after each window of randomized answers, with the noise that their counts imply."""
         weights = self.weights()
         mechanism = RandomizedResponse(self.cells, epsilon)
         other, gap = float(mechanism.other_probability), 0.0

@@ -1,6 +1,6 @@
 """Measures false wins and power of planned looks, beside looking at will and a fixed test at each look.
 
-Arms answer by randomised response, or exactly; differences and their errors are those of `_shares.py`, on arrays. The
+Arms answer by randomized response, or exactly; differences and their errors are those of `_shares.py`, on arrays. The
 tests compare the calls with `decide`'s.
 """
 
@@ -62,7 +62,7 @@ def simulate(
         runs: how many experiments.
         cohorts: reports, of both arms together, that come in before each look.
         effect: treatment minus control.
-        epsilon: of randomised response; None: exact counts.
+        epsilon: of randomized response; None: exact counts.
     """
     rates = (RATE - effect / 2.0, RATE + effect / 2.0)
     cells = np.array([part / 2.0 for rate in rates for part in (1.0 - rate, rate)])
