@@ -15,7 +15,6 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final, TextIO, cast
 
 import torch
@@ -31,8 +30,9 @@ from alcove.runtime.compiler.checks import (
 )
 from alcove.runtime.compiler.composite_ops import keep_composite_ops
 from alcove.runtime.compiler.constant_buffers import trace_with_constant_buffers
+from alcove.runtime.compiler.decompositions import run_decompositions
 from alcove.runtime.compiler.python_state import refuse_python_state
-from alcove.runtime.compiler.rules import KEPT, TEXT_ONLY
+from alcove.runtime.compiler.rules import TEXT_ONLY
 from alcove.runtime.compiler.source import path_of_traceback, source_of_traceback
 from alcove.runtime.compiler.strides import examples_of
 from alcove.runtime.errors import ArgumentError, ExportError, Finding
@@ -143,7 +143,7 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
             # Not a tuple of Nones where nothing varies: the arguments of `forward(*args)` count as one.
             varying = _bind_shapes(module, shapes) if any(entry is not None for entry in shapes) else None
             exported = trace_with_constant_buffers(
-                lambda: _export_graph(module, examples, varying, names).run_decompositions(dict(_decompositions()))
+                lambda: run_decompositions(_export_graph(module, examples, varying, names))
             )
     except ExportError:
         raise
@@ -208,17 +208,6 @@ def _vary_example(value: Any, given: Any) -> Any:
     if type(value) in {list, tuple} and isinstance(given, Sequence) and len(given) == len(value):
         return type(value)(_vary_example(part, entry) for part, entry in zip(value, given, strict=True))
     return value
-
-
-@cache
-def _decompositions() -> dict[Any, Any]:
-    """Return torch's way to its core operators, without those that have a rule of their own; made once, it is slow."""
-    made: Any = torch.export.default_decompositions()
-    table: dict[Any, Any] = dict(made.items())
-    for target in KEPT:
-        namespace, name, overload = target.split(".")
-        table.pop(getattr(getattr(getattr(torch.ops, namespace), name), overload), None)
-    return table
 
 
 def _inputs(exported: torch.export.ExportedProgram) -> list[Any]:

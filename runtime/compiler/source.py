@@ -4,6 +4,7 @@ Torch records, of a node's stack, the frames of `forward` methods: for a helper 
 """
 
 import re
+from functools import lru_cache
 from pathlib import Path
 from traceback import extract_tb, walk_tb
 from types import TracebackType
@@ -21,6 +22,7 @@ _FOREIGN: Final = (
 )
 
 
+@lru_cache(maxsize=1024)  # an export asks for the same files for every operator
 def is_users(filename: str) -> bool:
     """Return whether a frame in `filename` belongs to the user's code."""
     if filename.startswith("<"):

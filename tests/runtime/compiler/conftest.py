@@ -1,5 +1,6 @@
 """Models that the exporter's tests share."""
 
+import logging
 from itertools import pairwise
 
 import pytest
@@ -7,6 +8,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own custom
 from alcove.runtime.ops import LabelledTopK, NgramHash, Ranked
 from torch import Tensor, nn
+
+# Pytest listens to all that a logger records that does not propagate, so torch would record every step of every trace.
+logging.getLogger("torch.__trace").propagate = True
 
 LABELS = ("de", "en", "fr", "nl", "sv")
 
