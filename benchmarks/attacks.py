@@ -156,7 +156,7 @@ def peak_mb(pid: int) -> float:
 
 
 def forget_peak(pid: int) -> None:
-    """Begin anew with the most memory that a process has had."""
+    """Reset the peak of the memory that a process has had."""
     Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="ascii")
 
 
@@ -202,7 +202,7 @@ def flood(kind: str, world: ServerWorld, served: Served, *, named: dict[str, str
 
 
 def prepare(world: ServerWorld, served: Served) -> dict[str, str]:
-    """Publish versions and start an experiment; return what floods are told by their environment."""
+    """Publish versions and start an experiment; return the environment of the floods."""
     with world.client(served, "team:text") as team:
         for version in ("1.0.0", "2.0.0"):
             world.publish(team, FEATURE, version)

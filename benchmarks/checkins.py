@@ -72,7 +72,7 @@ class Device:
     def hear(self) -> bool:
         """Take what has come; a whole answer is followed by the next request; tell whether the connection still is.
 
-        Servers close one after so many requests.
+        Servers close one after a number of requests.
 
         Raises:
             ConnectionError: the server answered something else.

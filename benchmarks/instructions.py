@@ -1,7 +1,7 @@
 """Counts the instructions of the hot kernels: `python -m benchmarks.instructions [--write]`.
 
 Counts don't depend on how busy a machine is, so a test can hold them against the bounds in `instructions.json`, which
---write makes anew.  Callgrind counts, with the kernels of AVX2: valgrind knows no AVX-512.
+--write replaces.  Callgrind counts, with the kernels of AVX2: valgrind knows no AVX-512.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def bounds() -> dict[str, int]:
 def main() -> int:
     """Count, print, write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.instructions", description=__doc__)
-    parser.add_argument("--write", action="store_true", help=f"make {BOUNDS.name} anew: the counts and {SLACK - 1:.0%}")
+    parser.add_argument("--write", action="store_true", help=f"write {BOUNDS.name}: the counts and {SLACK - 1:.0%}")
     given = parser.parse_args()
     executable = compile_native("run_twice")
     console = Console()

@@ -1,6 +1,6 @@
 """Defines the program that stands for each kernel: one operator at a size that mobile models have.
 
-The manifest's kernels with a rival have a case here, which the tests and `python -m benchmarks.kernels` go through.
+The manifest's optimized kernels have a case here, which the tests and `python -m benchmarks.kernels` go through.
 """
 
 from collections.abc import Callable, Iterable
@@ -247,10 +247,10 @@ CASES: Final[dict[tuple[str, str], Callable[[], bytes]]] = {
     ("mean_i8", "i8"): partial(_int8, "mean_i8", 1, 2, 0, 2.0**-10, 3, -2, -128, 127),
     ("max_pool2d_i8", "i8"): partial(_int8, "max_pool2d_i8", 2, 2, 2, 2, 0, 0, 1, 1, 0),
 }
-"""By the operator and the type that the manifest names; those without a rival ride on one that has."""
+"""By the operator and the type that the manifest names; those without an optimized kernel use one that has."""
 
 
-def rivals(kernels: Iterable[tuple[str, str, str, str]]) -> set[tuple[str, str]]:
+def optimized_kernels(kernels: Iterable[tuple[str, str, str, str]]) -> set[tuple[str, str]]:
     """Return (op, dtype) of the manifest's kernels that stand in for a scalar one on some instruction set."""
     return {(op, dtype) for op, dtype, isa, _ in kernels if isa != "scalar"}
 

@@ -1,6 +1,6 @@
 """Time each kernel under each instruction set that is here: `python -m benchmarks.kernels [--only OP] [--json FILE]`.
 
-The manifest says which kernels have rivals; `kernel_cases.py` has a program for each.
+The manifest lists the optimized kernels; `kernel_cases.py` has a program for each.
 """
 
 import tempfile

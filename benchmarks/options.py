@@ -42,7 +42,7 @@ def wide_console() -> Console:
 
 @contextmanager
 def progress(console: Console) -> Iterator[Callable[[str], None]]:
-    """Give what is told what is under way; a terminal shows it."""
+    """Give a function that reports progress; a terminal shows it."""
     with console.status("measuring") as status:
         yield lambda what: status.update(f"measuring {what}")
 

@@ -69,7 +69,7 @@ def measure() -> list[Figure]:
 
 
 def _compiler(features: int, experiments: int) -> Callable[[], Policy]:
-    """Return what compiles the rows of so many features with so many experiments each."""
+    """Return a function that compiles the rows of a number of features and experiments."""
     names = [f"feature_{number:02d}" for number in range(features)]
     count = 10_000 // experiments
     defaults = [Default(APP, name, "1.0.0", _digest(name, "1.0.0")) for name in names]

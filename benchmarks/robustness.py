@@ -95,7 +95,7 @@ def table() -> str:
 
 
 def write(path: Path) -> None:
-    """Put the record between its marks in a document."""
+    """Put the record between its comments in a document."""
     text = path.read_text(encoding="utf-8")
     changed = re.sub(
         r"(<!-- record -->\n).*?(<!-- end -->)", lambda marks: f"{marks[1]}{table()}\n{marks[2]}", text, flags=re.DOTALL

@@ -1,4 +1,4 @@
-"""Writes sections of a page between marks of their own, so that several commands share one page."""
+"""Writes sections of a page between comments of their own, so that several commands share one page."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ class Section:
 
     @property
     def begin(self) -> str:
-        """The mark before it."""
+        """The comment before it."""
         return f"<!-- {self.name}: written by `{self.command}` -->"
 
     @property
     def end(self) -> str:
-        """The mark behind it."""
+        """The comment behind it."""
         return f"<!-- end of {self.name} -->"
 
     def replace_in(self, page: str, text: str) -> str:

@@ -1,1 +1,1 @@
-"""Native operators: a scalar reference and faster rivals per instruction set, listed in one manifest."""
+"""Native operators: a scalar reference and optimized kernels for each instruction set, listed in one manifest."""

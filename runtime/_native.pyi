@@ -145,7 +145,7 @@ class NativeSession:
     def cancel(self) -> None:
         """Make the run at hand, and every later one until `uncancel`, end with RunCancelledError; from any thread."""
     def uncancel(self) -> None:
-        """Let runs go on that begin from now on."""
+        """Allow runs that begin from now on."""
     @property
     def memory_bytes(self) -> int:
         """What it has allocated."""

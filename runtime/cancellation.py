@@ -77,7 +77,7 @@ class Alarm:
 
     @contextmanager
     def after(self, seconds: float, action: Callable[[], object]) -> Iterator[None]:
-        """Call `action` once, if the block still runs after so many seconds; one block at a time."""
+        """Call `action` once, if the block still runs after `seconds`; one block at a time."""
         self._set(time.monotonic() + seconds, action)
         try:
             yield

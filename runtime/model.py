@@ -82,17 +82,17 @@ class Session:
             outputs[index] = labels.take(outputs[index])
         return outputs
 
-    def marks(self, inputs: Sequence[Any], runs: int) -> "NDArray[np.int64]":
+    def timestamps(self, inputs: Sequence[Any], runs: int) -> "NDArray[np.int64]":
         """Run several times, for a profile, and return when: nanoseconds of a steady clock, [runs, operators + 2].
 
-        The marks of a run are set before its first operator, after each, and after what it keeps has changed.
+        A run takes timestamps before its first operator, after each, and after its states have changed.
 
         Args:
             inputs: as a call takes them.
             runs: how many, at least 1; as the runs of calls, they change what the model keeps.
 
         Raises:
-            InputError: as a call; or there would be more than 2**23 marks.
+            InputError: as a call; or there would be more than 2**23 timestamps.
             InvalidTextError: a text is not UTF-8.
             SessionBusyError: another thread is running it.
             RunCancelledError: the session was cancelled.
@@ -118,7 +118,7 @@ class Session:
         self._native.cancel()
 
     def uncancel(self) -> None:
-        """Let runs go on that begin from now on."""
+        """Allow runs that begin from now on."""
         self._native.uncancel()
 
     @property
@@ -241,7 +241,7 @@ def load(program: str | os.PathLike[str] | bytes) -> Model:
     """Return the model in a file or in bytes, after verifying all of it but the weights' digest.
 
     A file that belongs to this user and that nobody may write is mapped, so its bytes are read when they are used;
-    any other is read whole, so that whoever can change it cannot change what was checked.
+    any other is read whole, so that a process that can change the file cannot change what was checked.
 
     Args:
         program: path of an `.alc` file, or its bytes.

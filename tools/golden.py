@@ -2,7 +2,7 @@
 
 `tests/runtime/golden/MAJOR.MINOR/` holds programs that a writer of that version made, nearly all operators among them,
 and `answers.json`: for each its SHA-256 and that of its outputs on fixed inputs. A file that is there is never written
-again: it stands for programs on devices, which no one can export anew. A test opens and runs all with today's runtime.
+again: it stands for programs on devices, which nobody can export again. A test opens and runs all with this runtime.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Copies what git tracks, as it is in the working tree, into two folders, and builds a wheel in each, with
 other file times, time zone, locale, umask and number of compilers at once. Prints the digest that both have, or
-the files inside that differ, and exit code 1. The build is scikit-build-core's, told by `wheel.reproducible` to
+the files inside that differ, and exit code 1. The build is scikit-build-core's, which `wheel.reproducible` makes
 give every file of the archive one time (SOURCE_DATE_EPOCH, if that is set) and one of two modes; the compiler is
-told to leave out the folder's name.
+run with a prefix map, which leaves out the folder's name.
 """
 
 from __future__ import annotations

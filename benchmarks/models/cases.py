@@ -1,6 +1,6 @@
 """Lists the models that are timed, and exports them with their inputs.
 
-The reference models are the peers' own (`../shared/peers/models.py`): whoever has not got them has nothing to compare.
+The reference models are the peers' own (`../shared/peers/models.py`): without them there is nothing to compare.
 """
 
 import sys
@@ -14,7 +14,7 @@ import numpy as np
 ROOT: Final = Path(__file__).resolve().parents[2]
 PEERS: Final = ROOT.parent / "shared/peers"
 BUILT: Final = ROOT / "build/bench"
-"""Programs, their inputs and the timing program; made anew each time."""
+"""Programs, their inputs and the timing program; built for each run."""
 
 
 @dataclass(frozen=True)

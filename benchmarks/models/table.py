@@ -59,7 +59,7 @@ class Bench:
         core: that everything timed is pinned to.
         rounds: turns of alcove and each peer.
         seconds: of calls in a turn of alcove.
-        say: is told what is under way.
+        say: reports progress.
     """
 
     core: int

@@ -38,7 +38,7 @@ class Draft:
     members: dict[str, str] = field(default_factory=dict)
 
     def pick(self, fewest: int = 0, most: int = 5, kind: str = "float") -> str:
-        """Return a value of so many dimensions, recent ones more often; IndexError if there is none."""
+        """Return a value of a number of dimensions, recent ones more often; IndexError if there is none."""
         names = [
             name
             for name, at in self.values.items()

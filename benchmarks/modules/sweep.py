@@ -31,7 +31,7 @@ class Report:
 
 
 def examine(job: tuple[int, int]) -> Report:
-    """Return the report of a seed, run at so many sizes."""
+    """Return the report of a seed, run at a number of sizes."""
     seed, most_sizes = job
     torch.set_num_threads(1)
     source = generate(seed)
@@ -43,7 +43,7 @@ def examine(job: tuple[int, int]) -> Report:
 
 
 def examine_all(seeds: range, most_sizes: int, processes: int) -> Iterator[Report]:
-    """Yield reports as they come; a process that dies is told by the pool's own error."""
+    """Yield reports as they come; the pool's own error reports a process that dies."""
     jobs = [(seed, most_sizes) for seed in seeds]
     if processes == 1:
         yield from map(examine, jobs)

@@ -28,7 +28,9 @@ def main() -> None:
     parser.add_argument(
         "--weights", type=Path, default=data.CACHE, help="folder of NAME.pt, from ...quantization.train"
     )
-    parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the figures into a page, below its mark")
+    parser.add_argument(
+        "--write", type=Path, metavar="FILE.md", help="write the figures into a page, below its comment"
+    )
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     console = Console()
@@ -69,7 +71,7 @@ def _table(measured: Measured) -> Table:
 
 
 def as_markdown(found: list[Measured], where: str) -> str:
-    """Return the part of docs/quantization.md below its mark."""
+    """Return the part of docs/quantization.md below its comment."""
     lines = [
         MARK,
         "",

@@ -1,7 +1,7 @@
 """Export the layers for peers: `python -m benchmarks.scale.export_peers JOB...`, in a peer's own environment.
 
 The jobs are those of `../shared/peers/export.py` (golden, onnx, openvino, et, litert), which says how each peer wants
-its models; here it is only told of other models.  What is there already is kept.  PEERS and PEERS_ART say where.
+its models; here it gets other models.  What is there already is kept.  PEERS and PEERS_ART say where.
 """
 
 import os
@@ -18,7 +18,7 @@ ENDINGS = {"golden": ".npz", "onnx": ".onnx", "openvino": ".xml", "et": ".pte", 
 
 
 def main(jobs: list[str]) -> None:
-    """Run jobs for every point that has no file yet; what fails is said, the rest goes on."""
+    """Run jobs for every point that has no file yet; failures are printed, the rest continues."""
     torch.set_num_threads(1)
     sys.path.insert(0, os.environ["PEERS"])
     models: Any = import_module("models")

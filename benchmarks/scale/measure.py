@@ -58,7 +58,7 @@ class Scale:
         core: that everything timed is pinned to; more threads than one take others besides.
         rounds: turns of alcove and each peer at a point.
         seconds: of calls in a turn of alcove.
-        say: is told what is under way.
+        say: reports progress.
     """
 
     core: int

@@ -38,7 +38,7 @@ def litert(path: Path, x: Floats, threads: int) -> Peer:
 
 
 def openvino(path: Path, x: Floats, threads: int) -> Peer:
-    """One stream of so many threads, siblings of one core included: they are counted as cores here."""
+    """One stream of a number of threads, siblings of one core included: they are counted as cores here."""
     ov: Any = import_module("openvino")
     settings = {
         "INFERENCE_NUM_THREADS": threads,
@@ -74,7 +74,7 @@ def ort(path: Path, x: Floats, threads: int) -> Peer:
 
 
 def et(path: Path, x: Floats, threads: int) -> Peer:
-    """The pool that XNNPACK takes, made anew with so many threads."""
+    """The pool that XNNPACK takes, created with a number of threads."""
     torch: Any = import_module("torch")
     torch.set_num_threads(1)
     library: Any = import_module("executorch.extension.pybindings.portable_lib")

@@ -232,7 +232,7 @@ def cuped_lines(runs: int) -> tuple[list[str], list[Gain]]:
         "",
         "Standard error of the corrected difference, relative to that of reports without the earlier share: below 1",
         f"it pays. Two equal arms, {CUPED_RATE:.0%} accepted, one window. Forecast, and in parentheses what",
-        f"{max(1, runs // 50):,} simulated fleets were told. Correlation: of a device's earlier share and one later",
+        f"{max(1, runs // 50):,} simulated fleets were given. Correlation: of a device's earlier share and one later",
         "outcome. Cells: without and with the earlier share.",
         "",
         *table_lines(

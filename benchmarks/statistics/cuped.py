@@ -50,7 +50,7 @@ class Gain:
         epsilon: of a report, or of a window.
         devices: in both arms together; each reports once.
         forecast: ratio of standard errors, by `cuped_error_ratio`.
-        simulated: ratio of the mean standard errors that simulated fleets are told.
+        simulated: ratio of the mean standard errors of simulated fleets.
     """
 
     edges: tuple[float, ...]

@@ -30,18 +30,18 @@ def goals(result: Result) -> str:
     rows = []
     for source, by_name in [*result["sources"].items(), ("**mean**", mean_of_sources(result))]:
         ours = by_name[OURS]
-        rivals = {name: values for name, values in by_name.items() if name != OURS}
-        best = min(rivals, key=lambda name: rivals[name]["relative_error"])
-        careful = min(rivals, key=lambda name: rivals[name]["over_rate"])
+        baselines = {name: values for name, values in by_name.items() if name != OURS}
+        best = min(baselines, key=lambda name: baselines[name]["relative_error"])
+        careful = min(baselines, key=lambda name: baselines[name]["over_rate"])
         rows.append(
             [
                 source,
                 best,
-                less(ours["relative_error"], rivals[best]["relative_error"]),
-                less(ours["over_rate"], rivals[best]["over_rate"]),
+                less(ours["relative_error"], baselines[best]["relative_error"]),
+                less(ours["over_rate"], baselines[best]["over_rate"]),
                 careful,
-                less(ours["relative_error"], rivals[careful]["relative_error"]),
-                less(ours["over_rate"], rivals[careful]["over_rate"]),
+                less(ours["relative_error"], baselines[careful]["relative_error"]),
+                less(ours["over_rate"], baselines[careful]["over_rate"]),
             ]
         )
     heading = ["source", "most exact baseline", "error", "over-estimation", "most careful baseline", "error"]

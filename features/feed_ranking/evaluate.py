@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from alcove.features.card_figures import replace_figures
 from alcove.features.feed_ranking import card
+from alcove.features.feed_ranking.baselines import Fpmc, Gru4Rec
 from alcove.features.feed_ranking.build import (
     attributes_of_network,
     compile_module,
@@ -43,7 +44,6 @@ from alcove.features.feed_ranking.dataset import (
 from alcove.features.feed_ranking.delta import ItemDelta, delta_bytes
 from alcove.features.feed_ranking.harness import Scores, counts_of, item_knn, popularity, score_of
 from alcove.features.feed_ranking.network import FeedRankingNetwork
-from alcove.features.feed_ranking.rivals import Fpmc, Gru4Rec
 from alcove.features.feed_ranking.studies import adapter_study, delta_study, diversity_study, split_of
 from alcove.features.feed_ranking.train import PLANS, TrainingPlan, bars, lines_in_rows, scores_of, train, train_feature
 from alcove.runtime import Model, load

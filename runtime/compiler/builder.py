@@ -65,7 +65,7 @@ def bounds_of(node: Node) -> tuple[float, float] | None:
 
 
 class Builder:
-    """Adds to a graph; one for a whole lowering, its `origin` set anew for each torch node."""
+    """Adds to a graph; one for a whole lowering, its `origin` is set for each torch node."""
 
     def __init__(self) -> None:
         self.values: dict[str, Value] = {}
@@ -96,15 +96,15 @@ class Builder:
         """
         stored = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(array.shape)
         dtype = _DTYPE_OF[stored.dtype]
-        mark = None
+        cache_key = None
         if name is None and stored.nbytes <= 4096:
-            mark = (dtype.name, stored.tobytes(), stored.shape)
-            if mark in self._constants:
-                return self._constants[mark]
+            cache_key = (dtype.name, stored.tobytes(), stored.shape)
+            if cache_key in self._constants:
+                return self._constants[cache_key]
         key = self._key()
         value = self.add(Value(key, COMPUTED + key if name is None else name, dtype, stored.shape, constant=stored))
-        if mark is not None:
-            self._constants[mark] = value
+        if cache_key is not None:
+            self._constants[cache_key] = value
         return value
 
     def scalar(self, number: float, dtype: DType, shape: Sequence[int] = ()) -> Value:

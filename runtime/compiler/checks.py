@@ -33,7 +33,7 @@ def check_arguments(module: object, args: object) -> None:
     """Check what `export` was called with.
 
     Raises:
-        ArgumentError: `module` is no module, `args` is no tuple or list, or `forward` does not take so many.
+        ArgumentError: `module` is no module, `args` is no tuple or list, or `forward` takes fewer.
     """
     if isinstance(module, torch.jit.ScriptModule):
         raise ArgumentError("module is a ScriptModule; pass the torch.nn.Module that it was made from")

@@ -1,7 +1,7 @@
 """Gives torch the elements of one-element buffers that never change as known numbers during a trace.
 
 Codecs keep strides and paddings in buffers of one element and compute sizes with them.  Torch takes every buffer for
-data; for the time of a trace it is told the elements of such buffers, so that `int(self.stride)`, and what follows from
+data; during a trace it gets the elements of such buffers, so that `int(self.stride)`, and what follows from
 it, is a number.
 """
 

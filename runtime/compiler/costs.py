@@ -113,7 +113,7 @@ class Separable:
         return self.columns * self.channels * 4
 
     def held_bytes(self, rows: int) -> int:
-        """Return what exists of both images between the convolutions, so many rows at a time."""
+        """Return the bytes of both images that exist between the convolutions, for `rows` at a time."""
         return _native.scratch_bytes(
             "separable_conv2d",
             channels=self.channels,
@@ -148,7 +148,7 @@ def _columns(channels: int) -> int:
 
 
 def _miss_share(held_bytes: int) -> float:
-    """Return which share of an image is no longer in the cache when it is read, if so much is written in between."""
+    """Return the share of an image that has left the cache when it is read, after `held_bytes` were written."""
     return max(0.0, 1 - CACHE_BYTES / held_bytes)
 
 

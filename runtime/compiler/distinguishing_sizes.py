@@ -122,10 +122,10 @@ def _features(captured: Captured, expressions: Sequence[Any], rows: Rows) -> lis
         starts = [argument for argument in inputs if isinstance(argument.meta.get("val"), torch.SymInt)]
         shapes = _shapes(node) + [shape for argument in inputs if starts for shape in _shapes(argument)]
         for shape in shapes:
-            mark = (tuple(map(str, shape)), tuple(starts))
-            if mark in seen:
+            cache_key = (tuple(map(str, shape)), tuple(starts))
+            if cache_key in seen:
                 continue
-            seen.add(mark)
+            seen.add(cache_key)
             stride: Any = 1
             for size in reversed(shape):
                 for start in starts:

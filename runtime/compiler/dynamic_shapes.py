@@ -78,10 +78,10 @@ def infer_symbolic_shapes(
     graphs: dict[tuple[tuple[str, int], ...], Graph] = {}
 
     def graph_at(sizes: Sizes) -> Graph:
-        mark = tuple(sizes.items())
-        if mark not in graphs:
-            graphs[mark] = compile_at(sizes)
-        return graphs[mark]
+        cache_key = tuple(sizes.items())
+        if cache_key not in graphs:
+            graphs[cache_key] = compile_at(sizes)
+        return graphs[cache_key]
 
     shortest = ones_of(captured)
     shortest += [dict(sizes) for sizes in more if _is_shortest(captured, sizes) and sizes not in shortest]

@@ -73,10 +73,10 @@ def program_at_every_size(
     graphs: dict[tuple[int, ...], Graph] = {}
 
     def graph_at(sizes: Sizes) -> Graph:
-        mark = tuple(sizes[symbol.name] for symbol in captured.symbols)
-        if mark not in graphs:
-            graphs[mark] = compile_at(sizes)
-        return graphs[mark]
+        cache_key = tuple(sizes[symbol.name] for symbol in captured.symbols)
+        if cache_key not in graphs:
+            graphs[cache_key] = compile_at(sizes)
+        return graphs[cache_key]
 
     more: list[dict[str, int]] = []
     constant: set[str] = set()

@@ -225,7 +225,7 @@ def _swap(scene: Scene, nodes: list[Node], key: str) -> str:
 
 
 def _remove_scale(scene: Scene, nodes: list[Node], key: str) -> tuple[str, float]:
-    """Return `key` before it was multiplied by a number, and the number; movements after that are made anew."""
+    """Return `key` before it was multiplied by a number, and the number; movements after that are added again."""
     node = scene.only(key)
     if node is None:
         return key, 1.0

@@ -38,7 +38,7 @@ class Value:
 
     Attributes:
         key: unique in the graph.
-        name: what the program calls it; a constant's is its parameter's name with the marks of `weights.py`.
+        name: what the program calls it; a constant's is its parameter's name with the suffixes of `weights.py`.
         dtype: element type, torch's own; only the ids of a text are I32 where torch has int64.
         shape: logical shape; a ragged leading dimension is its upper bound.
         is_ragged: whether the leading dimension is an upper bound.

@@ -522,5 +522,5 @@ def _sizes(node: fx.Node) -> list[Any]:
 
 
 def _plain_path(path: str) -> str:
-    """Return a module path without torch's mark for the second call of one module ("layer@1")."""
+    """Return a module path without torch's suffix for the second call of one module ("layer@1")."""
     return path.partition("@")[0]

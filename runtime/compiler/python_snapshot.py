@@ -45,7 +45,7 @@ class PythonSnapshot:
     """What Python keeps for a module at one time.
 
     Attributes:
-        values: a mark for every leaf: equal marks, equal leaves.
+        values: a fingerprint for every leaf: equal fingerprints, equal leaves.
         undo: puts back what containers held and what names stood for.
     """
 
@@ -102,25 +102,25 @@ class _Walk:
             self._kept.undo.append(partial(_refill, container, _contents(container)))
 
     def leaf(self, place: Place, path: str, value: Any, depth: int) -> None:
-        """Add the marks of a value and of what it holds."""
+        """Add the fingerprints of a value and of what it holds."""
         parts: list[tuple[str, Any]] = []
         if isinstance(value, _PLAIN):
-            mark: object = (type(value), "nan" if isinstance(value, float) and math.isnan(value) else value)
+            fingerprint: object = (type(value), "nan" if isinstance(value, float) and math.isnan(value) else value)
         elif isinstance(value, Tensor):
-            mark = _elements(value) if self._by_value else id(value)
+            fingerprint = _elements(value) if self._by_value else id(value)
         elif isinstance(value, Mapping | list | tuple | deque | set | frozenset) and depth < _DEPTH:
-            mark, parts = (type(value), len(value)), self._parts(value)
+            fingerprint, parts = (type(value), len(value)), self._parts(value)
         elif hasattr(value, "tobytes") and hasattr(value, "nbytes"):
-            mark = (type(value), value.tobytes() if value.nbytes <= _MOST * 8 else id(value))
+            fingerprint = (type(value), value.tobytes() if value.nbytes <= _MOST * 8 else id(value))
         elif isinstance(value, FunctionType | MethodType | partial):
-            mark, parts = type(value), self._callable(place, value)
+            fingerprint, parts = type(value), self._callable(place, value)
         else:
-            mark = type(value) if self._by_value else id(value)
+            fingerprint = type(value) if self._by_value else id(value)
             if depth < _DEPTH and is_users_class(type(value)) and not isinstance(value, nn.Module | type):
                 parts = self._attributes(value)
             elif not isinstance(value, nn.Module | type | ModuleType):
-                mark, parts = (mark, _position(value)), _locals(value)
-        self._kept.values[place, path] = mark
+                fingerprint, parts = (fingerprint, _position(value)), _locals(value)
+        self._kept.values[place, path] = fingerprint
         for name, part in parts:
             self.leaf(place, path + name, part, depth + 1)
 

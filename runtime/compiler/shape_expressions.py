@@ -92,10 +92,10 @@ class ExpressionFitter:
     def fit(self, values: Sequence[int]) -> Expression | None:
         """Return an expression with these values at the samples, or None if none was found."""
         vector = np.array(values, dtype=np.int64)
-        mark = vector.tobytes()
-        if mark not in self._found:
-            self._found[mark] = self._search(vector)
-        return self._found[mark]
+        cache_key = vector.tobytes()
+        if cache_key not in self._found:
+            self._found[cache_key] = self._search(vector)
+        return self._found[cache_key]
 
     def _base(self, vector: Vector, expression: Expression) -> None:
         if len(self._bases) < _LIMIT:

@@ -1,6 +1,6 @@
 """Profiles a program: where its time goes, and how near that is to what the machine allows.
 
-profile_program(bytes, inputs) -> Profile     marks around each operator, beside its work and the machine's rates
+profile_program(bytes, inputs) -> Profile     timestamps around each operator, beside its work and the machine's rates
 trace_json(profile, name) -> str              the same for Perfetto
 """
 

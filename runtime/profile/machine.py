@@ -16,7 +16,7 @@ BLOCKS: Final = tuple(1 << bits for bits in (14, 17, 19, 21, 23, 26))
 """Bytes of the blocks that are read, from what fits the first cache to what fits none: 16 KiB … 64 MiB."""
 ROUND_NS: Final = 1_000_000
 ROUNDS: Final = 8
-"""The best of so many counts: what else runs on a machine only ever takes away."""
+"""The best of these runs counts: other processes can only slow a run down."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Machine:
         return self.i8_gops if arithmetic == "i8" else self.f32_gflops
 
     def bandwidth(self, size_bytes: int) -> float:
-        """Return bytes a nanosecond, read of the smallest measured block that holds so many."""
+        """Return bytes a nanosecond, read of the smallest measured block of at least this size."""
         return next((rate for block, rate in self.reads if size_bytes <= block), self.reads[-1][1])
 
 

@@ -1,6 +1,6 @@
 """Measures each operator's time in a run, beside what it has to do and what the machine allows.
 
-    marks of N runs ─▶ median of each operator, less the clock's own time ─▶ beside its work and the machine's rates
+    timestamps of N runs ─▶ median of each operator, less the clock's time ─▶ beside its work and the machine's rates
 
 An operator's floor is the greater of its multiply-adds at the machine's peak, and its bytes at the rate of a block as
 large as what they lie in: weights in weights and arena together, everything else in the arena.  `roofline` is that
@@ -74,15 +74,15 @@ class Profile:
 
     Attributes:
         digest: of the program.
-        machine: what it is held against.
+        machine: the rates that it is compared with.
         runs: how many.
         sizes: of each symbol, by name.
         ops: in the order in which they run.
         ops_us: of all of them together.
         states_us: median of what comes after the last one: states change.
-        call_us: median of a whole call from Python, without marks: inputs are copied in, outputs out.
+        call_us: median of a whole call from Python, without timestamps: inputs are copied in, outputs out.
         spec: the program at these sizes.
-        marks_ns: of the run whose length is the median, from its first mark on, [ops + 2].
+        timestamps_ns: of the run whose length is the median, from its first one on, [ops + 2].
     """
 
     digest: str
@@ -94,7 +94,7 @@ class Profile:
     states_us: float
     call_us: float
     spec: ProgramSpec
-    marks_ns: "NDArray[np.int64]"
+    timestamps_ns: "NDArray[np.int64]"
 
     @property
     def outside_us(self) -> float:
@@ -112,7 +112,7 @@ def profile_program(
         inputs: one for each input port, as a `Session` takes them.
         runs: how many are measured, at least 1.
         threads: of the session, 1 to 16.
-        machine: what it is held against; measured now if it is None.
+        machine: the rates that it is compared with; measured now if it is None.
 
     Raises:
         ProgramError: the bytes are no valid program.
@@ -125,11 +125,11 @@ def profile_program(
     whole = read_spec(program)
     for _ in range(WARM_UP):
         session(*inputs)
-    marks, call_us = _measure(session, inputs, runs)
+    timestamps, call_us = _measure(session, inputs, runs)
     sizes = sizes_of(whole, [np.shape(given) for given in inputs])
     spec = at_sizes(whole, sizes)
-    steps = np.maximum(np.median(np.diff(marks, axis=1), axis=0) - machine.clock_ns, 0.0) / 1000
-    totals = marks[:, -1] - marks[:, 0]
+    steps = np.maximum(np.median(np.diff(timestamps, axis=1), axis=0) - machine.clock_ns, 0.0) / 1000
+    totals = timestamps[:, -1] - timestamps[:, 0]
     middle = int(np.argsort(totals, kind="stable")[runs // 2])
     ops_us = float(steps[:-1].sum())
     return Profile(
@@ -142,7 +142,7 @@ def profile_program(
         states_us=float(steps[-1]),
         call_us=call_us,
         spec=spec,
-        marks_ns=marks[middle] - marks[middle, 0],
+        timestamps_ns=timestamps[middle] - timestamps[middle, 0],
     )
 
 
@@ -179,21 +179,21 @@ def _module_paths(tensor: TensorSpec) -> list[list[str]]:
 
 
 def _measure(session: Session, inputs: Sequence[Any], runs: int) -> "tuple[NDArray[np.int64], float]":
-    """Return the marks of all runs and the median of a call, by turns: what disturbs one disturbs the other as well."""
+    """Return the timestamps of all runs and the median of a call, measured by turns so that noise affects both."""
     start = time.perf_counter_ns()
     session(*inputs)
     group = range(max(1, _CALL_NS // max(1, time.perf_counter_ns() - start)))
     turns = min(runs, _TURNS)
-    marks, calls_ns = [], []
+    timestamps, calls_ns = [], []
     for turn in range(turns):
         count = runs * (turn + 1) // turns - runs * turn // turns
-        marks.append(session.marks(inputs, count))
+        timestamps.append(session.timestamps(inputs, count))
         for _ in range(count):
             start = time.perf_counter_ns()
             for _ in group:
                 session(*inputs)
             calls_ns.append((time.perf_counter_ns() - start) / len(group))
-    return np.concatenate(marks), statistics.median(calls_ns) / 1000
+    return np.concatenate(timestamps), statistics.median(calls_ns) / 1000
 
 
 def _rows_in_use(spec: ProgramSpec, inputs: Sequence[Any]) -> dict[int, int]:

@@ -54,15 +54,17 @@ def held_bytes(spec: ProgramSpec) -> list[int]:
 
 
 def _slices(profile: Profile) -> Iterator[dict[str, Any]]:
-    marks = profile.marks_ns
-    yield _slice("run", "run", int(marks[0]), int(marks[-1]), {"ops": len(profile.ops), "ops_us": profile.ops_us})
+    timestamps = profile.timestamps_ns
+    yield _slice(
+        "run", "run", int(timestamps[0]), int(timestamps[-1]), {"ops": len(profile.ops), "ops_us": profile.ops_us}
+    )
     for module, group in groupby(profile.ops, key=lambda op: op.module):
         ops = list(group)
         name = module or ops[0].op
-        start, end = int(marks[ops[0].index]), int(marks[ops[-1].index + 1])
+        start, end = int(timestamps[ops[0].index]), int(timestamps[ops[-1].index + 1])
         yield _slice("modules", name, start, end, {"ops": [op.op for op in ops]})
     for op in profile.ops:
-        yield _slice("ops", op.op, int(marks[op.index]), int(marks[op.index + 1]), _facts(profile, op))
+        yield _slice("ops", op.op, int(timestamps[op.index]), int(timestamps[op.index + 1]), _facts(profile, op))
 
 
 def _facts(profile: Profile, op: OpProfile) -> dict[str, Any]:
@@ -85,8 +87,8 @@ def _memory(profile: Profile) -> Iterator[dict[str, Any]]:
     held = held_bytes(profile.spec)
     for step, used in enumerate(held):
         args = {"held": used, "planned, unused": profile.spec.arena_bytes - used}
-        yield _counter(int(profile.marks_ns[step]), args)
-    yield _counter(int(profile.marks_ns[-1]), {"held": 0, "planned, unused": profile.spec.arena_bytes})
+        yield _counter(int(profile.timestamps_ns[step]), args)
+    yield _counter(int(profile.timestamps_ns[-1]), {"held": 0, "planned, unused": profile.spec.arena_bytes})
 
 
 def _slice(track: str, name: str, start_ns: int, end_ns: int, args: dict[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ class Work:
 
     Attributes:
         multiply_adds: of its products.
-        arithmetic: whose peak they are held against, "f32" or "i8"; "" without products.
+        arithmetic: the peak that they are compared with, "f32" or "i8"; "" without products.
         weight_bytes: of constants that are read.
         activation_bytes: of other tensors that are read or written.
     """

@@ -112,7 +112,7 @@ async def test_reports_hold_the_database_a_part_of_the_time(tmp_path: Path, monk
 
 
 async def test_what_waits_is_bounded_and_gives_way_to_writers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While an operator writes: so many wait, the next are sent away at once, and all after BUSY_S; then it goes on."""
+    """While an operator writes, a bounded number waits; more are refused at once, all after BUSY_S."""
     monkeypatch.setattr(reports, "BUSY_S", 0.2)
     monkeypatch.setattr(reports, "WAITING_MOST", 50)
     owner = await Store.open(tmp_path / "alcove.db")

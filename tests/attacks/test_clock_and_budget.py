@@ -43,7 +43,7 @@ class Spender:
                 self.made.append((self.real_s, self.starts, epsilon))
 
     def most_within(self, length_s: int) -> Fraction:
-        """Return the most that was spent in any period of so much real time."""
+        """Return the most that was spent in any period of this much real time."""
         ends = {at for at, _, _ in self.made}
         sums = (sum((cost for at, _, cost in self.made if end - length_s < at <= end), Fraction(0)) for end in ends)
         return max(sums, default=Fraction(0))
@@ -111,7 +111,7 @@ def test_no_walk_of_the_wall_clock_passes_the_caps_of_real_time(steps: list[tupl
 @settings(max_examples=200, deadline=None)
 @given(WALKS, st.sets(st.integers(0, 29), max_size=6))
 def test_a_start_of_the_device_gives_a_day_at_most(steps: list[tuple[int, int, Fraction]], starts: set[int]) -> None:
-    """Between two starts only the wall clock goes on: whoever sets it gains a day's cap with each, and no more."""
+    """Between two starts only the wall clock advances: setting it gains a day's cap with each, and no more."""
     spender = Spender()
     for number, (passed_s, jump_s, epsilon) in enumerate(steps):
         if number in starts:

@@ -101,7 +101,7 @@ def test_version_that_crashes_in_a_share_of_the_starts_ends_too(folder: Path, sh
         answer(attempt)
 
     start = 0
-    for start in range(1, int(20 * expected)):  # noqa: B007 - told by the assertion
+    for start in range(1, int(20 * expected)):  # noqa: B007 - named by the assertion
         how = run_app(folder, crashing_at(2) if chance.random() < share else life)
         if how == -1:
             break
@@ -131,7 +131,7 @@ def test_app_that_is_killed_at_rest_is_never_blamed(folder: Path) -> None:
 
 
 def test_crash_of_a_forked_child_is_not_the_parents(folder: Path) -> None:
-    """The child has the parent's map of the try: what it does there is counted nowhere, and the parent goes on."""
+    """The child has the parent's map of the attempt: its writes count nowhere, and the parent continues."""
     attempt = AttemptLog(folder, Files()).begin(DIGEST)
     assert attempt is not None
     attempt.leave(is_healthy=False)
@@ -148,7 +148,7 @@ def test_crash_of_a_forked_child_is_not_the_parents(folder: Path) -> None:
 
 
 def quarantined_of(devices: int, starts: int, in_flight: float, native_s: float, seed: int) -> int:
-    """How many of so many devices take a good version for a crashing one within so many starts.
+    """Return how many of the devices blame a good version for crashes within a number of starts.
 
     Each start is killed at a random moment: with chance `in_flight` in a run, after `native_s` in native code on the
     mean.

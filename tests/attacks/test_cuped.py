@@ -79,7 +79,7 @@ def test_bin_of_the_share_costs_no_more_than_the_reports_epsilon(bins: int) -> N
 def test_reports_of_one_share_look_like_those_of_any_other(
     released_world: World, make_device: MakeDevice, unsynced: None
 ) -> None:
-    """Every cell is told by devices of every history: no told cell rules a share out."""
+    """Devices of every history report every cell: no reported cell rules a share out."""
     reported: Counter[int] = Counter()
     device = make_device(released_world)
     client = device.client(entropy=SeededEntropy(7))

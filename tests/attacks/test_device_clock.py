@@ -25,7 +25,7 @@ def installed(device: Device, unsynced: None) -> Device:
 
 
 def renew(device: Device) -> None:
-    """The server goes on: half a day later, a new timestamp."""
+    """The server continues: half a day later, a new timestamp."""
     device.world.clock.time_s += DAY // 2 + 1
     device.world.tree.refresh()
 

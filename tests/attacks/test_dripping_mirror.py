@@ -1,4 +1,4 @@
-"""Whoever holds the network sends just fast enough, for ever, so that no halt comes through and no app can end."""
+"""Attack: the network sends just fast enough, for ever, so that no halt comes through and no app can end."""
 
 import contextlib
 import socket
@@ -167,7 +167,7 @@ def test_feature_that_is_frozen_while_a_version_comes_stays(dripping: tuple[Devi
 def test_mirror_that_keeps_the_halt_back_while_it_drips_gains_nothing_but_that(
     dripping: tuple[Device, Drip, VersionRef],
 ) -> None:
-    """Asking in vain is weather: the download goes on, and nothing is believed."""
+    """A question without an answer is a transient error: the download continues, and nothing is believed."""
     device, drip, _ = dripping
     drip.seconds_a_chunk = HALT_RECHECK_S / 5
 
@@ -288,7 +288,7 @@ def test_closing_ends_the_background_too(device: Device, mute: Mute, monkeypatch
 
 
 def test_closed_way_opens_no_connection(mute: Mute) -> None:
-    """Whoever still holds it gets a typed error."""
+    """A caller that still holds it gets a typed error."""
     egress = Egress(mute.url)
     egress.close()
     with pytest.raises(ClosedError), egress.get("/x", max_bytes=10):
@@ -333,7 +333,7 @@ def upload(egress: Egress) -> None:
 def test_body_that_drips_between_its_pieces_is_given_up(
     monkeypatch: pytest.MonkeyPatch, says: bytes, call: Callable[[Egress], None]
 ) -> None:
-    """No byte of it is the body's, so that no pace is judged: it could go on for ever."""
+    """No byte of it is the body's, so that no rate is measured: it could last for ever."""
     server = Mute(says, pace=0.005)
     monkeypatch.setattr("alcove.sdk.limits.READ_TIMEOUT_S", 0.5)
     egress = Egress(server.url)

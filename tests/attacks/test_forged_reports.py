@@ -169,7 +169,7 @@ def _honest(task: TaskPolicy) -> Counter[int]:
 async def test_forged_reports_pause_at_most_whatever_plan_and_forger(
     begin: Begin, forger: str, action: PlanAction
 ) -> None:
-    """Nothing is withdrawn, the policy of the devices stays, and a person can go on where the server stopped."""
+    """Nothing is withdrawn, the policy of the devices stays, and a person can continue where the server stopped."""
     attacked = await begin(action)
     before = await attacked.policy_document()
     for cells in (_honest(attacked.task), Counter(FORGERS[forger](attacked.task, n) for n in range(FORGED))):

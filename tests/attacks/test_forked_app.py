@@ -42,7 +42,7 @@ def in_child(act: Callable[[], bool]) -> bool:
     process = os.fork()
     if process == 0:
         faulthandler.disable()
-        signal.alarm(LONG_S)  # whoever hangs is ended
+        signal.alarm(LONG_S)  # a process that hangs is ended
         with suppress(BaseException):
             os._exit(0 if act() else 1)
         os._exit(2)

@@ -1,4 +1,4 @@
-"""Whoever holds the network serves an old tree for ever, so that no device hears of a halt."""
+"""Attack: the network serves an old tree for ever, so that no device receives a halt."""
 
 import shutil
 from collections.abc import Callable
@@ -197,7 +197,7 @@ def test_folder_of_an_older_sdk_begins_to_count_at_its_first_start(frozen: Devic
 
 
 def test_restart_of_the_process_forgets_nothing(frozen: Device) -> None:
-    """What one process has counted, the next goes on from."""
+    """The next process continues from what one has counted."""
     for _ in range(LIMIT_DAYS * 4 + 5):
         frozen.clock.pass_s(6 * 3600, is_held=True)
         frozen.client().close()

@@ -1,4 +1,4 @@
-"""Attack: whoever signs policies asks devices, one valid policy after the other, what they are.
+"""Attack: the signer of policies asks devices, one valid policy after the other, what they are.
 
 Devices that differ in attributes alone are led through the same policies; what the server and the network see of them
 is compared: every request, and which tasks have a report.  Versions that are small tell nothing by downloads.  What
@@ -182,7 +182,7 @@ def test_reports_tell_at_most_four_audiences_in_any_thirty_days(released_world: 
     assert answered[:MAX_QUESTIONS] == list(range(MAX_QUESTIONS))
     for first in range(34):
         assert sum(first <= day < first + 30 for day in answered) <= MAX_QUESTIONS
-    assert len(answered) > MAX_QUESTIONS  # and later it goes on: a bound, not an end
+    assert len(answered) > MAX_QUESTIONS  # and later there are more: a bound, not an end
 
 
 @pytest.mark.parametrize("memory_mb", [700, 3_000, 7_683, 15_999, 100_000])

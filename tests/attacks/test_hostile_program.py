@@ -1,4 +1,4 @@
-"""A crafted program that takes memory or time without bound from whoever checks it or runs it."""
+"""A crafted program that takes memory or time without bound from the host that checks it or runs it."""
 
 import hashlib
 import json
@@ -46,7 +46,7 @@ def program(inputs: list[tuple[int, ...]], data: bytes) -> bytes:
 
 @contextmanager
 def little_memory(megabytes: int) -> Iterator[None]:
-    """Fail if more is held at any time than so much beyond what was before; numpy's arrays count."""
+    """Fail if memory ever grows by more than a bound; numpy's arrays count."""
     tracemalloc.start()
     try:
         yield

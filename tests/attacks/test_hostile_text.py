@@ -48,7 +48,7 @@ ACTED_ON = frozenset(
 
 
 def is_harmless(shown: str) -> bool:
-    """Whether no character is left that a terminal acts on, but for the ends of our own lines."""
+    """Whether no character is left that a terminal acts on, except the ends of our own lines."""
     return not ACTED_ON & set(shown) and not any(ord(one) >= 0xE0000 or 0xD800 <= ord(one) < 0xE000 for one in shown)
 
 
@@ -296,7 +296,7 @@ def hostile_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_names_in_a_program_are_shown_as_they_are(
     hostile_program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
-    """Whoever looks at a foreign program sees its names, and nothing that they would have the terminal do."""
+    """A foreign program's names are shown, and have no effect on the terminal."""
     other = tmp_path / "other.alc"
     other.write_bytes(certify_program(write_program(classifier(hidden=17))))
     assert run(command.format(program=hostile_program, other=other).split()) == 0

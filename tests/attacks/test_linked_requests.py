@@ -107,7 +107,7 @@ def test_failed_report_turn_waits_longer_and_loses_nothing(device: Device) -> No
 
 
 def drawn_times(seed: int, count: int, interval_s: float) -> list[float]:
-    """Return when a background sends so many reports, by a clock of the test's own."""
+    """Return the times at which a background sends a number of reports, by a clock of the test's own."""
     now_s, left, sent = 0.0, count, []
 
     def wait(seconds: float) -> bool:

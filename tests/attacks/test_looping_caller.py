@@ -98,7 +98,7 @@ def test_a_request_longer_than_its_method_needs_is_not_parsed() -> None:
 
 
 def test_a_long_request_is_refused_by_a_server(attacked: Served, server_world: ServerWorld) -> None:
-    """A reader's search with half a million filters is told the bound; one that fits is told what is wrong in it."""
+    """A search with half a million filters is refused with the bound; one that fits with its own error."""
     reader = server_world.token("reader")
     with Wire(attacked.grpc_address) as wire:
         for count, reply in ((500_000, str(limits.REQUEST_BYTES)), (20_000, "tags")):

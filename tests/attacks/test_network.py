@@ -56,7 +56,7 @@ def test_rollback_attack_is_refused(published_repository: RepositoryFixture) -> 
 
 
 def test_indefinite_freeze_attack_ends_with_the_timestamp(published_repository: RepositoryFixture) -> None:
-    """A mirror that goes on serving what was true hides a halt for a day and not longer; then it is named."""
+    """A mirror that keeps serving an old state hides a halt for a day and not longer; then it is named."""
     old = current_files(published_repository)
     assert read_everything(published_repository, "device") == (1, 0, "1.0.0")
     ref = published_repository.policy(1).features["language_id"].default

@@ -13,7 +13,7 @@ from alcove.registry.testing import RepositoryFixture
 
 @pytest.fixture
 def backups(published_repository: RepositoryFixture, tmp_path: Path) -> list[Path]:
-    """The tree after each of five publications, the oldest first; the world goes on from the last."""
+    """The tree after each of five publications, the oldest first; the world continues from the last."""
     noting(published_repository, tmp_path / "published.json")
 
     def step(number: int) -> object:
@@ -93,7 +93,7 @@ def test_server_publishes_nothing_on_top_of_a_restored_backup(
 
 
 def test_newer_files_from_a_mirror_end_the_state(published_repository: RepositoryFixture, backups: list[Path]) -> None:
-    """They are public and prove themselves: copied into the tree, the server goes on and devices follow."""
+    """They are public and prove themselves: copied into the tree, the server continues and devices follow."""
     published_repository.client().manifest("language_id", "3.0.0")
     restore(published_repository, backups[0])
     with pytest.raises(RollbackError):
@@ -112,7 +112,7 @@ def test_newer_files_from_a_mirror_end_the_state(published_repository: Repositor
 def test_loss_is_accepted_only_by_deleting_the_note(
     published_repository: RepositoryFixture, backups: list[Path], tmp_path: Path
 ) -> None:
-    """A damaged note is no note: it stops the server too; without one it goes on, and devices that saw more refuse."""
+    """A damaged note is no note: it stops the server too; without one it continues; devices that saw more refuse."""
     published_repository.client().manifest("language_id", "3.0.0")
     restore(published_repository, backups[1])
     for damage in (b"", b"[]", b"{", b'{"snapshot":"x"}'):

@@ -45,7 +45,7 @@ def fine() -> list[str]:
 
 @pytest.mark.parametrize("words", [1, 2, 3])
 def test_coarse_audiences_are_taken(words: int) -> None:
-    """Every combination of up to three attributes; what people use goes on to work."""
+    """Every combination of up to three attributes; ordinary audiences still work."""
     for parts in itertools.combinations(WORDS.values(), words):
         assert validate_audience(" and ".join(parts))
 

@@ -129,7 +129,7 @@ def test_who_said_no_is_in_no_experiment_and_answers_no_audience(
 def test_no_holds_for_the_process_on_a_disk_that_fails(
     device: Device, in_experiment: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A no that cannot be kept is told, what waited is removed, and this process sends nothing."""
+    """A refusal that cannot be stored raises, waiting reports are removed, and this process sends nothing."""
 
     def full(self: Files, path: Path, data: bytes, mode: int = 0o600, *, is_durable: bool = True) -> None:
         raise DeviceStorageError(step="write", path=path.name, reason=str(OSError(errno.ENOSPC, "full")))

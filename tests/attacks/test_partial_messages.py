@@ -36,7 +36,7 @@ def resident_bytes(server: Served) -> int:
 
 
 def push(connection: RawConnection, stream: int, size_bytes: int) -> int:
-    """Send a message but for its last byte, as fast as the server's windows let; return how much went."""
+    """Send a message except its last byte, as fast as the server's windows let; return how much went."""
     first = 65_535 - len(HALF_OF_A_MESSAGE)
     windows = {0: first, stream: first}
     sent = 0
@@ -138,7 +138,7 @@ async def wait_for(call: Any) -> None:
 
 @pytest.mark.attack
 def test_memory_stands_still_under_half_messages(attacked: Served, server_world: ServerWorld) -> None:
-    """The attack as it was found, and with a team's token: 48 calls, each 8 MiB but for the last byte."""
+    """The attack as it was found, and with a team's token: 48 calls, each 8 MiB except the last byte."""
     before = resident_bytes(attacked)
     most = {None: 32 * 1024 * 1024, server_world.token("team:text"): (limits.CALLER_READS + 4) * MESSAGE_BYTES}
     for token, bound in most.items():

@@ -1,4 +1,4 @@
-"""Calls that begin and do not go on, watches and connections without number: they take no place from an operator."""
+"""Calls that begin and never continue, watches and connections without number: they take no place from an operator."""
 
 import asyncio
 import contextlib
@@ -215,7 +215,7 @@ async def test_a_connection_that_says_nothing_is_closed(
 
 
 def test_a_connection_is_closed_after_some_refusals(attacked: Served) -> None:
-    """Whoever calls on and on without a token has to connect anew."""
+    """A caller without a token has to connect again after a bounded number of calls."""
     with RawConnection(attacked.grpc_address) as connection:
         for _ in range(limits.REFUSALS_OF_STRANGER):
             connection.begin(LIST, None, EMPTY, ends=True)

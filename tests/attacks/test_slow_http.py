@@ -122,7 +122,7 @@ def test_those_that_waited_longest_give_way_when_all_places_are_taken(crowd: Con
 
 
 def test_an_address_has_its_rate_and_gets_it_back(crowd: Connections, clock: Clock) -> None:
-    """So many connections and so many requests; a second later there is as much again of both."""
+    """A bounded number of connections and of requests; a second later the same number again."""
     for _ in range(3):
         for number in range(20):
             place = admit(crowd, "192.0.2.1")
@@ -135,7 +135,7 @@ def test_an_address_has_its_rate_and_gets_it_back(crowd: Connections, clock: Clo
 
 
 def test_connections_that_are_too_many_leave_the_others_their_requests(crowd: Connections) -> None:
-    """Whoever opens more connections than it may still has those that were taken answered."""
+    """A caller that opens too many connections still gets answers on the accepted ones."""
     place = admit(crowd, "192.0.2.1")
     while (other := crowd.admit("192.0.2.1")) is not None:
         crowd.release(other)

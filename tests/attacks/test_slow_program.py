@@ -1,4 +1,4 @@
-"""A verified program that takes its host's time: refused by the count of its steps, or stopped when told to."""
+"""A verified program that takes its host's time: refused by the count of its steps, or cancelled."""
 
 import threading
 from collections.abc import Callable

@@ -53,7 +53,7 @@ def delegations(world: RepositoryFixture) -> list[Delegations]:
 
 
 def test_team_hands_nothing_on_but_to_bins_of_its_own(published_repository: RepositoryFixture) -> None:
-    """The tree refuses it, and so does a device that is shown it by a stolen server; the honest tree goes on."""
+    """The tree refuses it, and so does a device that is shown it by a stolen server; the honest tree continues."""
     for number, delegation in enumerate(delegations(published_repository)):
         metadata = next_team_metadata(
             published_repository.tree.state(), "speech", expires_s=published_repository.clock.now_s() + 86_400
@@ -165,7 +165,7 @@ def neighbours(tmp_path: Path, make_device: Callable[..., Device], unsynced: Non
 
 
 def test_team_that_lets_its_role_expire_takes_no_other_features_away(neighbours: Neighbours) -> None:
-    """It signs for an hour: the server is heard all the same, and what other teams publish goes on and is replaced."""
+    """It signs for an hour: devices still accept the server's files and what other teams publish."""
     device = neighbours.device
     client = device.client()
     assert client.sync().error is None
@@ -184,7 +184,7 @@ def test_team_that_lets_its_role_expire_takes_no_other_features_away(neighbours:
 
 
 def test_team_that_lifts_its_halt_and_expires_stops_no_other_halt(neighbours: Neighbours) -> None:
-    """What it lifted stays halted until it signs anew; halts of others, and what they publish, are followed."""
+    """What it reinstated stays halted until it signs again; halts of others, and what they publish, are followed."""
     device = neighbours.device
     client = device.client()
     assert client.sync().error is None

@@ -13,7 +13,7 @@ from alcove.runtime import _native, load
 from alcove.runtime.format.reader import read_spec
 
 from benchmarks import kernels
-from benchmarks.kernel_cases import CASES, operators, rivals
+from benchmarks.kernel_cases import CASES, operators, optimized_kernels
 
 CHILD = """
 import hashlib, pickle, sys
@@ -28,15 +28,15 @@ for name, (program, inputs) in sorted(cases.items()):
 
 def test_every_kernel_with_a_rival_has_a_case() -> None:
     """A new line in the manifest without a program here fails; and no case speaks of an operator that is gone."""
-    assert rivals(_native.kernels()) <= set(CASES)
+    assert optimized_kernels(_native.kernels()) <= set(CASES)
     assert {op for op, _ in CASES} <= {op.name for op in _native.manifest()}
 
 
 def test_a_kernel_without_a_case_would_be_seen() -> None:
     """A test for the test."""
     made = [("new", "f32", "scalar", "new_f32_scalar"), ("new", "f32", "avx2", "new_f32_avx2")]
-    assert rivals(made) == {("new", "f32")}
-    assert rivals(made[:1]) == set()
+    assert optimized_kernels(made) == {("new", "f32")}
+    assert optimized_kernels(made[:1]) == set()
 
 
 @pytest.mark.parametrize("key", CASES, ids=" ".join)
@@ -58,7 +58,7 @@ def test_a_case_runs_its_operator(key: tuple[str, str]) -> None:
 
 
 def test_the_cases_give_the_same_bits_on_every_instruction_set(tmp_path: Path) -> None:
-    """Whatever is timed is also compared: made from the manifest, so that no kernel with a rival is left out."""
+    """Whatever is timed is also compared: made from the manifest, so that no optimized kernel is left out."""
     cases = {}
     for key, make in CASES.items():
         program = make()

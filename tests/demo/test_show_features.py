@@ -20,7 +20,7 @@ def test_every_feature_that_comes_with_alcove_is_shown(shown: dict[str, Shown]) 
 
 
 def test_sentences_come_out_in_their_languages(shown: dict[str, Shown]) -> None:
-    """The answer begins with what the writer knows, but for one of them at most."""
+    """The answer begins with what the writer knows, with one exception at most."""
     rows = shown["language_id"].rows
     assert len(rows) >= 5
     assert sum(answer.split()[0] == language for _, language, answer in rows) >= len(rows) - 1

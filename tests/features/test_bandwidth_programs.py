@@ -218,9 +218,9 @@ def test_card_shows_what_was_measured_of_this_very_program() -> None:
     assert replace_figures(card, figures(result)) == card
     ours, *theirs = mean_of_sources(result).values()
     for figure, in_the_mean, of_each in (("relative_error", 0.7, 0.85), ("over_rate", 0.65, 0.82)):
-        assert ours[figure] <= in_the_mean * min(rival[figure] for rival in theirs)
-        for source, (own, *rivals) in ((name, found.values()) for name, found in result["sources"].items()):
-            assert own[figure] <= of_each * min(rival[figure] for rival in rivals), source
+        assert ours[figure] <= in_the_mean * min(baseline[figure] for baseline in theirs)
+        for source, (own, *baselines) in ((name, found.values()) for name, found in result["sources"].items()):
+            assert own[figure] <= of_each * min(baseline[figure] for baseline in baselines), source
     assert result["program"]["int8"]["tick_us"] <= 15
     certain = list(result["certainty"].values())
     assert 0.6 <= np.mean([found["within_1"] for found in certain]) <= 0.76

@@ -12,6 +12,7 @@ from rich.progress import Progress
 torch = pytest.importorskip("torch", reason="training needs torch: install alcove[export]")
 
 from alcove.features import card_figures  # noqa: E402 (after the check for torch)
+from alcove.features.feed_ranking.baselines import Fpmc, Gru4Rec  # noqa: E402
 from alcove.features.feed_ranking.build import (  # noqa: E402 (after the check for torch)
     attributes_of_network,
     compile_module,
@@ -24,7 +25,6 @@ from alcove.features.feed_ranking.dataset import Lines, Questions, questions_of_
 from alcove.features.feed_ranking.evaluate import evaluate, main, program_scores  # noqa: E402
 from alcove.features.feed_ranking.harness import counts_of, popularity, score_of  # noqa: E402
 from alcove.features.feed_ranking.network import FeedRankingNetwork  # noqa: E402
-from alcove.features.feed_ranking.rivals import Fpmc, Gru4Rec  # noqa: E402
 from alcove.features.feed_ranking.train import Training, TrainingPlan, batches, loss_of, scores_of  # noqa: E402
 from alcove.runtime import load  # noqa: E402
 
@@ -79,7 +79,7 @@ def test_training_finds_what_comes_next(trained_network: Any, lines: Lines, ques
 
 @pytest.mark.parametrize("name", ["GRU4Rec", "FPMC"])
 def test_baselines_that_are_trained_learn_it_too(name: str, lines: Lines, questions: Questions, tmp_path: Path) -> None:
-    """They are rivals, not straw men: the next of a ring hangs on the last item alone."""
+    """The baselines learn: the next item of a ring follows from the last item alone."""
     known = lines.without_last()
     counts = counts_of(known, ROWS)
     makers = {"GRU4Rec": lambda: Gru4Rec(counts, 16, 0.1), "FPMC": lambda: Fpmc(counts, 300, 16, 0.1)}

@@ -247,7 +247,7 @@ def conv2d(shape: tuple[int, ...], attributes: dict[int, Any], out: tuple[int, .
 def test_convolutions_that_would_stray_are_refused(
     shape: tuple[int, ...], attributes: dict[int, Any], out: tuple[int, ...]
 ) -> None:
-    """Each size is computed anew by the verifier."""
+    """The verifier recomputes each size."""
     load(conv2d((1, 1, 28, 16), {}))
     with pytest.raises(ProgramError):
         load(conv2d(shape, attributes, out))

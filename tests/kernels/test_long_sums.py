@@ -68,7 +68,7 @@ def chain(start: Floats, terms: Floats) -> Floats:
 
 
 def by_lanes(x: Floats) -> Floats:
-    """A sum over axis 0 by sixteen lanes, which begin anew with each 1,024."""
+    """A sum over axis 0 by sixteen lanes, which restart after each 1,024."""
     blocks = []
     for at in range(0, len(x), 1024):
         lanes = np.zeros((16, *x.shape[1:]), np.float32)

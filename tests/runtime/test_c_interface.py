@@ -99,19 +99,19 @@ def test_null_handles_and_wrong_calls_are_statuses(said: dict[str, list[str]]) -
 
 
 def test_a_c_program_sees_its_operators_and_marks_its_runs(said: dict[str, list[str]]) -> None:
-    """Names and lines in order; marks rise, as many as operators and two, and none beyond (client.c looks)."""
+    """Names and lines in order; timestamps rise, as many as operators and two, and none beyond (client.c looks)."""
     spec = read_spec(samples()["classifier_int8"])
     assert said["op"] == [f"{op.name} {op.source}" for op in spec.ops]
 
 
 def test_nothing_is_allocated_inside_a_run(said: dict[str, list[str]]) -> None:
-    """100 runs, 100 marked and 100 refused runs without one malloc; the counter does count."""
+    """100 runs, 100 profiled and 100 refused runs without one malloc; the counter does count."""
     assert said["allocations_in_runs"] == ["0"]
     assert int(said["allocations_before"][0]) > 10
 
 
 def test_sizes_and_states_work_from_c(repository: Path, folder: Path) -> None:
-    """Shapes of outputs, bounds, growth without an allocation in a run, limits, states that go on and are reset."""
+    """Shapes of outputs, bounds, growth without an allocation in a run, limits, states that continue and are reset."""
     for name in ("rows", "counter"):
         (folder / f"{name}.alc").write_bytes(samples()[name])
     source = repository / "tests/runtime/abi/sizes.c"

@@ -21,7 +21,7 @@ def installed(tmp_path: Path) -> Path:
 
 
 def test_a_read_only_file_is_mapped_and_a_writable_one_is_read(installed: Path, tmp_path: Path) -> None:
-    """Whoever may write a file could change what was checked, so its bytes are taken at once."""
+    """A writer of the file could change what was checked, so its bytes are copied at once."""
     expected = [out.tolist() for out in load(PROGRAM)(TEXT)]
     assert load(installed).is_mapped
     assert not load(PROGRAM).is_mapped
@@ -39,7 +39,7 @@ def test_a_read_only_file_is_mapped_and_a_writable_one_is_read(installed: Path, 
 
 
 def test_a_mapped_program_outlives_its_name(installed: Path, tmp_path: Path) -> None:
-    """Renamed over, or removed: the model in use goes on, a new load sees the new file."""
+    """Renamed over, or removed: the model in use stays, a new load sees the new file."""
     model = load(installed)
     expected = [out.tolist() for out in model(TEXT)]
     newer = tmp_path / "newer.alc"

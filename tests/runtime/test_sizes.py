@@ -42,7 +42,7 @@ def assert_right(session: Model | Session, n: int, m: int) -> None:
 
 
 def test_every_edge_of_every_bucket_is_answered(model: Model) -> None:
-    """Least, greatest, and both sides of each bucket's bounds, in sessions of their own and in one that goes on."""
+    """Least, greatest, and both sides of each bucket's bounds, in separate sessions and in one reused session."""
     session = model.session()
     for n, m in product(EDGES_N, EDGES_M):
         assert_right(session, n, m)
@@ -61,7 +61,7 @@ def test_any_walk_through_the_sizes_gives_the_bits_of_fresh_sessions(walk: list[
 
 
 def test_sizes_out_of_bounds_are_refused_by_name(model: Model) -> None:
-    """Symbol, bound and value; the session goes on at its old sizes."""
+    """Symbol, bound and value; the session continues at its old sizes."""
     session = model.session()
     assert_right(session, 5, 6)
     for n, m, port, words in [
@@ -111,7 +111,7 @@ def test_memory_grows_with_the_sizes_and_not_beyond_the_ceiling(model: Model) ->
 
 
 def test_a_session_with_a_limit_refuses_larger_sizes(model: Model) -> None:
-    """Typed, with both numbers; sizes below go on."""
+    """Typed, with both numbers; smaller sizes work."""
     arenas = [bucket.arena_bytes for bucket in rows().buckets]
     kept = model.memory_ceiling_bytes - arenas[-1]
     session = model.session(memory_limit_bytes=kept + arenas[1])

@@ -26,7 +26,7 @@ def picky() -> bytes:
 
 
 def test_a_session_keeps_what_a_model_forgets() -> None:
-    """A session counts on; each call of the model begins anew, also between two calls of a session."""
+    """A session counts on; each call of the model starts from the initial states, also between calls of a session."""
     model = load(write_program(counter()))
     assert model.states == ("total", "before")
     session = model.session()

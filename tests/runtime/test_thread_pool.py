@@ -196,7 +196,7 @@ def test_after_a_fork_the_child_runs_alone_and_ends() -> None:
 
 
 def test_threads_that_the_system_does_not_give_are_a_typed_error() -> None:
-    """With no room for their stacks; the process goes on, and a session without threads works."""
+    """With no room for their stacks; the process continues, and a session without threads works."""
     code = """
 import resource
 import numpy as np

@@ -24,7 +24,7 @@ def documents(repository: Path) -> list[Path]:
 
 
 def join_lines(block: str) -> list[str]:
-    """The commands of a block: lines that end in a backslash go on."""
+    """The commands of a block: lines that end in a backslash continue."""
     return block.replace("\\\n", " ").splitlines()
 
 

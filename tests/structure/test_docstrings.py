@@ -20,7 +20,7 @@ def is_question(text: str) -> bool:
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_no_module_opens_with_a_question(repository: Path, folder: str) -> None:
-    """Whoever searches for a place reads answers."""
+    """Module docstrings are statements."""
     found = sorted((repository / folder).rglob("*.py"))
     assert found
     asking = {path.as_posix(): opening(path.read_text(encoding="utf-8")) for path in found}

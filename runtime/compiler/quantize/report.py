@@ -48,7 +48,7 @@ class QuantizationReport:
     """What quantizing did.
 
     Attributes:
-        mode: as `export` was told.
+        mode: the argument of `export`.
         layers: in the order of the program.
         samples: number of calibration samples.
         drop: how much worse the quantized program is on the metric; without a metric, noise energy over signal energy

@@ -227,7 +227,7 @@ def test_ports_tell_their_bounds() -> None:
 
 @pytest.mark.parametrize("sizes", [(2, 40), (8, 41), (9, 3), (1, 0)])
 def test_sizes_outside_of_the_bounds_name_the_size(sizes: Sizes) -> None:
-    """A typed error with the name of the Dim, the size and its bounds; the session goes on."""
+    """A typed error with the name of the Dim, the size and its bounds; the session still works."""
     least = {0: Dim("batch", min=1, max=8), 1: Dim("length", min=3, max=40)}
     session = export_dynamic(Of(lambda _, x: x.softmax(1)), rows(3, 5), least).session()
     if sizes == (2, 40):

@@ -237,7 +237,7 @@ def test_copies_of_copies_are_what_numpy_says(data: st.DataObject) -> None:
 
 
 def test_copies_that_no_single_one_gives() -> None:
-    """A result that goes on from one row of the middle to the next."""
+    """A result that continues from one row of the middle to the next."""
     first = permutations.Copy(0, (8, 1))  # two rows of four, of a source with rows of eight
     assert first.then((2, 4), (8,), permutations.Copy(0, (1,))) is None
 

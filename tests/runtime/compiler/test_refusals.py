@@ -331,21 +331,21 @@ class Picked(nn.Module):
 
 
 def test_shape_that_depends_on_data_is_one_finding() -> None:
-    """Where it comes from is told; what is computed with it is not to blame."""
+    """The finding names its origin, not what is computed with it."""
     (finding,) = refusal(Picked(), torch.randn(5, 3)).findings
     assert finding.source == line_of("picking line")
     assert "depends on data" in finding.nearest
 
 
 def test_batch_norm_in_training_is_refused() -> None:
-    """With statistics of the batch it would change its buffers; a module in training mode is told to call eval()."""
+    """It would change its buffers; for a module in training mode the finding advises eval()."""
     module = Simple(lambda s, x: s.norm(x), norm=nn.BatchNorm1d(8)).train()
     with pytest.raises(ExportError, match=r"statistics of training: call module\.eval\(\)"):
         export(module, (torch.zeros(2, 8),))
 
 
 def test_active_dropout_is_refused() -> None:
-    """A module in training mode is told to call eval()."""
+    """For a module in training mode the finding advises eval()."""
     module = Simple(lambda s, x: s.drop(x), drop=nn.Dropout(0.5)).train()
     with pytest.raises(ExportError, match=r"eval\(\)"):
         export(module, (X,))

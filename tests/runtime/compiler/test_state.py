@@ -80,7 +80,7 @@ class Window(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """A recurrent layer that goes on where it was."""
+    """A recurrent layer that continues from its state."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ def _model(case: str) -> tuple[nn.Module, Sequence[tuple[Tensor, ...]], Model]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_session_keeps_what_the_module_keeps(case: str) -> None:
-    """Call after call it gives what torch gives; a call of the model begins anew each time; reset() restores."""
+    """Each call gives what torch gives; each call of the model starts from the initial state; reset() restores it."""
     module, inputs, model = _model(case)
     expected = _eager(module, inputs)
     session = model.session()
@@ -156,7 +156,7 @@ def test_a_buffer_begins_as_it_was_at_export() -> None:
 
 @pytest.mark.parametrize("case", ["cache by index", "cache by place"])
 def test_failing_run_leaves_the_cache(case: str) -> None:
-    """A position outside of the cache is an error, and the next run goes on as if it had not been."""
+    """A position outside of the cache is an error, and the next run continues from the state before it."""
     module, inputs, model = _model(case)
     expected = _eager(module, inputs)
     session = model.session()

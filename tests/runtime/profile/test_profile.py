@@ -36,38 +36,38 @@ def test_marks_rise_and_a_marked_run_answers_as_any_other(profile: Profile) -> N
     """Operators and two more for each run, never going back; the session gives the same bits afterwards."""
     session = load(samples()["classifier_int8"]).session()
     before = session(TEXT)
-    marks = session.marks([TEXT], 5)
-    assert marks.shape == (5, len(read_spec(samples()["classifier_int8"]).ops) + 2)
-    assert marks.dtype == np.int64
-    assert (np.diff(marks.ravel()) >= 0).all()
+    timestamps = session.timestamps([TEXT], 5)
+    assert timestamps.shape == (5, len(read_spec(samples()["classifier_int8"]).ops) + 2)
+    assert timestamps.dtype == np.int64
+    assert (np.diff(timestamps.ravel()) >= 0).all()
     for one, other in zip(before, session(TEXT), strict=True):
         assert one.tobytes() == other.tobytes()
 
 
 def test_marked_runs_change_what_a_model_keeps_as_runs_do() -> None:
-    """Five marked runs of a counter are five runs."""
-    session, marked = (load(samples()["counter"]).session() for _ in range(2))
+    """Five profiled runs of a counter are five runs."""
+    session, profiled = (load(samples()["counter"]).session() for _ in range(2))
     given = [
         np.ones(port.shape, np.float32) if port.dtype.name == "F32" else np.ones(port.shape, np.int64)
         for port in load(samples()["counter"]).inputs
     ]
     for _ in range(5):
         session(*given)
-    marked.marks(given, 5)
-    for one, other in zip(session(*given), marked(*given), strict=True):
+    profiled.timestamps(given, 5)
+    for one, other in zip(session(*given), profiled(*given), strict=True):
         assert one.tobytes() == other.tobytes()
 
 
 def test_wrong_inputs_and_counts_of_marked_runs_are_told() -> None:
-    """As a call tells them; too many marks are refused before memory is taken for them."""
+    """The same errors as a call; too many timestamps are refused before memory is allocated for them."""
     session = load(samples()["classifier_int8"]).session()
     for runs in (0, 1 << 40):
         with pytest.raises(InputError, match="runs; allowed are 1 to"):
-            session.marks([TEXT], runs)
+            session.timestamps([TEXT], runs)
     with pytest.raises(InputError, match="takes 1 input, got 2"):
-        session.marks([TEXT, TEXT], 1)
+        session.timestamps([TEXT, TEXT], 1)
     with pytest.raises(InvalidTextError):
-        session.marks([b"\xff"], 1)
+        session.timestamps([b"\xff"], 1)
     assert session(TEXT)
 
 
@@ -85,7 +85,7 @@ def two_products() -> tuple[bytes, list[Any]]:
 
 @pytest.mark.thorough
 def test_a_second_thread_is_refused_while_runs_are_marked() -> None:
-    """The typed error of any call, and the marked runs go on."""
+    """The typed error of any call, and the profiled runs continue."""
     program, given = two_products()
     session = load(program).session()
     refused = threading.Event()
@@ -100,16 +100,16 @@ def test_a_second_thread_is_refused_while_runs_are_marked() -> None:
 
     thread = threading.Thread(target=call)
     thread.start()
-    marked = 0
+    profiled = 0
     try:
-        while not refused.wait(0.0001) and marked < 10_000:
+        while not refused.wait(0.0001) and profiled < 10_000:
             with contextlib.suppress(SessionBusyError):  # the other one was first
-                marked += len(session.marks(given, 20))
+                profiled += len(session.timestamps(given, 20))
     finally:
         done.set()
         thread.join()
     assert refused.is_set()
-    assert marked
+    assert profiled
 
 
 def test_shares_add_up_and_every_operator_has_its_line(profile: Profile) -> None:
@@ -228,7 +228,7 @@ def test_what_was_fused_is_told_in_order() -> None:
 
 
 def test_threads_are_profiled_as_one_is(tmp_path: Path) -> None:
-    """Two threads: the same operators and work, held against the rates of two."""
+    """Two threads: the same operators and work, compared with the rates of two."""
     machine = Machine("made", 2, 10.0, 20.0, ((1 << 30, 1.0),), 0.0)
     one = profile_program(samples()["classifier_int8"], [TEXT], runs=3, machine=replace(machine, threads=1))
     two = profile_program(samples()["classifier_int8"], [TEXT], runs=3, threads=2, machine=machine)

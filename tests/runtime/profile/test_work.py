@@ -33,7 +33,7 @@ def test_the_samples_hold_every_operator() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_products_have_multiply_adds_and_others_have_none(name: str) -> None:
-    """Every operator is counted; only those with products are held against a peak."""
+    """Every operator is counted; only those with products are compared with a peak."""
     for op, work in works(name):
         assert (work.multiply_adds > 0) == (op.name in PRODUCTS), op.name
         assert work.arithmetic == ("" if op.name not in PRODUCTS else work.arithmetic)

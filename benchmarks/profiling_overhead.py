@@ -1,4 +1,4 @@
-"""Measures the cost of marking a run for a profile: `python -m benchmarks.marks` prints it.
+"""Measures the cost of timestamps in a run: `python -m benchmarks.profiling_overhead` prints it.
 
 A hundred additions of one number, so that there is little else than the runtime's own loop; the best of some thousand.
 """
@@ -27,11 +27,11 @@ def main() -> None:
     session = load(build.program()).session()
     given = np.ones(1, np.float32)
     plain = min(_once(session, given) for _ in range(RUNS))
-    marks = session.marks([given], RUNS)
-    marked = int((marks[:, -1] - marks[:, 0]).min())
+    timestamps = session.timestamps([given], RUNS)
+    profiled = int((timestamps[:, -1] - timestamps[:, 0]).min())
     sys.stdout.write(
-        f"{ADDITIONS} additions: {plain / 1000:.2f} µs in a call from Python, {marked / 1000:.2f} µs in a marked run "
-        f"that reads the clock {marks.shape[1]} times, {_native.clock_ns():.0f} ns each\n"
+        f"{ADDITIONS} additions: {plain / 1000:.2f} µs called from Python, {profiled / 1000:.2f} µs in a profiled run "
+        f"that reads the clock {timestamps.shape[1]} times, {_native.clock_ns():.0f} ns each\n"
     )
 
 
