@@ -1,1 +1,1 @@
-"""Native operators: a scalar reference and optimized kernels for each instruction set, listed in one manifest."""
+"""Native operators, composed of microkernels for each instruction set and listed in one manifest."""

@@ -3,19 +3,10 @@
 // verifier refuses what would call there.
 #include "kernels/dispatch.h"
 
-#include <cstddef>
-
 namespace alcove::kernels {
 
 #if !defined(ALCOVE_CHOSEN)
 #define ALCOVE_CHOSEN "kernels/manifest.inc"
-
-// Each scalar line fills one slot for every instruction set.
-static constexpr size_t kScalarKernels = 0
-#define ALCOVE_KERNEL(op, dtype, needs, function) +(Isa::needs == Isa::scalar ? 1 : 0)
-#include "kernels/manifest.inc"
-    ;
-static_assert(kScalarKernels == (sizeof(KernelTable) - offsetof(KernelTable, ngram_hash_text)) / sizeof(void*));
 #endif
 
 KernelTable kernels_for(Isa isa) noexcept {

@@ -1,157 +1,30 @@
 // Chooses the kernel of each (op, dtype) on a given instruction set, once, when a program is opened.
 #pragma once
 
-#include "kernels/arange/arange.h"
-#include "kernels/attention/attention.h"
-#include "kernels/binary/binary.h"
-#include "kernels/binary_i8/binary_i8.h"
-#include "kernels/cast/cast.h"
-#include "kernels/concat/concat.h"
-#include "kernels/conv2d/conv2d.h"
-#include "kernels/conv2d_i8/conv2d_i8.h"
-#include "kernels/conv_transpose2d/conv_transpose2d.h"
-#include "kernels/depthwise_conv2d/depthwise_conv2d.h"
-#include "kernels/depthwise_conv2d_i8/depthwise_conv2d_i8.h"
-#include "kernels/embedding_bag/embedding_bag.h"
-#include "kernels/embedding_bags/embedding_bags.h"
-#include "kernels/embedding_i8/embedding_i8.h"
-#include "kernels/fill/fill.h"
-#include "kernels/gather/gather.h"
-#include "kernels/grid_sample/grid_sample.h"
-#include "kernels/group_norm/group_norm.h"
+#include "kernels/all.h"  // made by CMake: the header of each folder
 #include "kernels/isa.h"
-#include "kernels/layer_norm/layer_norm.h"
-#include "kernels/linear/linear.h"
-#include "kernels/linear_dynamic_i8/linear_dynamic_i8.h"
-#include "kernels/linear_i8/linear_i8.h"
-#include "kernels/linear_index/linear_index.h"
-#include "kernels/linear_weight_i4/linear_weight_i4.h"
-#include "kernels/linear_weight_i8/linear_weight_i8.h"
-#include "kernels/lookup_i8/lookup_i8.h"
-#include "kernels/matmul/matmul.h"
-#include "kernels/mean_i8/mean_i8.h"
-#include "kernels/ngram_hash/ngram_hash.h"
-#include "kernels/pad/pad.h"
-#include "kernels/pool2d/pool2d.h"
-#include "kernels/pool2d_i8/pool2d_i8.h"
-#include "kernels/quantize/quantize.h"
-#include "kernels/recurrent/recurrent.h"
-#include "kernels/reduce/reduce.h"
-#include "kernels/reshape/reshape.h"
-#include "kernels/resize2d/resize2d.h"
-#include "kernels/scan/scan.h"
-#include "kernels/scatter/scatter.h"
-#include "kernels/scatter_rows/scatter_rows.h"
-#include "kernels/searchsorted/searchsorted.h"
-#include "kernels/separable_conv2d/separable_conv2d.h"
-#include "kernels/softmax/softmax.h"
-#include "kernels/sort/sort.h"
-#include "kernels/squeeze_excite_conv2d/squeeze_excite_conv2d.h"
-#include "kernels/strided_copy/strided_copy.h"
-#include "kernels/strided_scatter/strided_scatter.h"
-#include "kernels/take/take.h"
-#include "kernels/topk/topk.h"
-#include "kernels/triangle/triangle.h"
-#include "kernels/unary/unary.h"
-#include "kernels/where/where.h"
-#include "kernels/winograd_conv2d/winograd_conv2d.h"
 
 namespace alcove::kernels {
 
-// One slot per (op, dtype) of the manifest; the names are op_dtype.
+// One slot per (op, dtype) of the manifest, with the type of its scalar kernel; the names are op_dtype.
 struct KernelTable {
   Isa isa;
-  decltype(&ngram_hash) ngram_hash_text;
-  EmbeddingBagF32Kernel* embedding_bag_f32;
-  EmbeddingBagI8Kernel* embedding_bag_i8;
-  LinearF32Kernel* linear_f32;
-  UnaryF32Kernel* unary_f32;
-  UnaryI8Kernel* unary_i8;
-  UnaryI32Kernel* unary_i32;
-  UnaryI64Kernel* unary_i64;
-  UnaryU8Kernel* unary_u8;
-  UnaryU8Kernel* unary_bool;
-  BinaryKernel<float>* binary_f32;
-  BinaryKernel<int8_t>* binary_i8;
-  BinaryKernel<int32_t>* binary_i32;
-  BinaryKernel<int64_t>* binary_i64;
-  BinaryKernel<uint8_t>* binary_u8;
-  BinaryKernel<uint8_t>* binary_bool;
-  WhereKernel* where_any;
-  CastKernel* cast_any;
-  SoftmaxF32Kernel* softmax_f32;
-  TopkKernel* topk_f32;
-  TopkKernel* topk_i32;
-  TopkKernel* topk_i64;
-  StridedCopyKernel* strided_copy_any;
-  StridedScatterKernel* strided_scatter_any;
-  ConcatKernel* concat_any;
-  PadKernel* pad_any;
-  ReshapeKernel* reshape_any;
-  ArangeF32Kernel* arange_f32;
-  ArangeI32Kernel* arange_i32;
-  ArangeI64Kernel* arange_i64;
-  FillKernel* fill_any;
-  TakeKernel* take_any;
-  GatherKernel* gather_any;
-  ScatterKernel* scatter_any;
-  ScatterKernel* scatter_f32;
-  ScatterKernel* scatter_i32;
-  ScatterKernel* scatter_i64;
-  ScatterRowsKernel* scatter_rows_any;
-  ScatterRowsKernel* scatter_rows_f32;
-  ScatterRowsKernel* scatter_rows_i32;
-  ScatterRowsKernel* scatter_rows_i64;
-  LinearIndexKernel* linear_index_any;
-  TriangleKernel* triangle_any;
-  SearchSortedF32Kernel* searchsorted_f32;
-  SearchSortedI32Kernel* searchsorted_i32;
-  SearchSortedI64Kernel* searchsorted_i64;
-  EmbeddingBagsF32Kernel* embedding_bags_f32;
-  MatmulF32Kernel* matmul_f32;
-  AttentionF32Kernel* attention_f32;
-  RecurrentF32Kernel* rnn_f32;
-  RecurrentF32Kernel* gru_f32;
-  RecurrentF32Kernel* lstm_f32;
-  Conv2dF32Kernel* conv2d_f32;
-  Conv2dNarrowKernel* conv2d_narrow;
-  DepthwiseConv2dF32Kernel* depthwise_conv2d_f32;
-  ConvTranspose2dF32Kernel* conv_transpose2d_f32;
-  WinogradConv2dF32Kernel* winograd_conv2d_f32;
-  SeparableConv2dF32Kernel* separable_conv2d_f32;
-  SqueezeExciteConv2dF32Kernel* squeeze_excite_conv2d_f32;
-  Pool2dF32Kernel* pool2d_f32;
-  MaxPool2dIndicesF32Kernel* max_pool2d_indices_f32;
-  Resize2dF32Kernel* resize2d_f32;
-  GridSampleF32Kernel* grid_sample_f32;
-  ReduceKernel* reduce_f32;
-  ReduceKernel* reduce_i32;
-  ReduceKernel* reduce_i64;
-  ReduceKernel* reduce_i8;
-  ReduceKernel* reduce_u8;
-  ScanKernel* scan_f32;
-  ScanKernel* scan_i64;
-  SortKernel* sort_f32;
-  SortKernel* sort_i32;
-  SortKernel* sort_i64;
-  SortKernel* sort_u8;
-  LayerNormKernel* layer_norm_f32;
-  GroupNormKernel* group_norm_f32;
-  QuantizeF32Kernel* quantize_f32;
-  DequantizeI8Kernel* dequantize_i8;
-  LinearI8Kernel* linear_i8_i8;
-  Conv2dI8Kernel* conv2d_i8_i8;
-  DepthwiseConv2dI8Kernel* depthwise_conv2d_i8_i8;
-  BinaryI8Kernel* add_i8_i8;
-  BinaryI8Kernel* mul_i8_i8;
-  LookupI8Kernel* lookup_i8_i8;
-  MeanI8Kernel* mean_i8_i8;
-  MaxPool2dI8Kernel* max_pool2d_i8_i8;
-  LinearDynamicI8Kernel* linear_dynamic_i8_f32;
-  LinearWeightI8Kernel* linear_weight_i8_f32;
-  LinearF32Kernel* linear_weight_i8_panels;
-  LinearWeightI4Kernel* linear_weight_i4_f32;
-  EmbeddingI8Kernel* embedding_i8_f32;
+#define ALCOVE_SLOT_scalar(op, dtype, function) decltype(&function) op##_##dtype;
+#define ALCOVE_SLOT_avx2(op, dtype, function)
+#define ALCOVE_SLOT_avx512(op, dtype, function)
+#define ALCOVE_SLOT_avx512_vnni(op, dtype, function)
+#define ALCOVE_SLOT_avx512_vbmi(op, dtype, function)
+#define ALCOVE_SLOT_neon(op, dtype, function)
+#define ALCOVE_SLOT_neon_dotprod(op, dtype, function)
+#define ALCOVE_KERNEL(op, dtype, needs, function) ALCOVE_SLOT_##needs(op, dtype, function)
+#include "kernels/manifest.inc"
+#undef ALCOVE_SLOT_scalar
+#undef ALCOVE_SLOT_avx2
+#undef ALCOVE_SLOT_avx512
+#undef ALCOVE_SLOT_avx512_vnni
+#undef ALCOVE_SLOT_avx512_vbmi
+#undef ALCOVE_SLOT_neon
+#undef ALCOVE_SLOT_neon_dotprod
 };
 
 // Precondition: machine_has(isa).

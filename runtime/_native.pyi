@@ -122,7 +122,7 @@ class NativeSession:
             RunCancelledError: the session was cancelled.
             MemoryError: the system gave none for these sizes.
         """
-    def marks(self, inputs: tuple[Any, ...], runs: int) -> NDArray[np.int64]:
+    def record_timestamps(self, inputs: tuple[Any, ...], runs: int) -> NDArray[np.int64]:
         """Run the program `runs` times with these inputs, and say when; releases the GIL while it runs.
 
         Returns:
@@ -230,7 +230,7 @@ def read_rate(size_bytes: int, least_ns: int) -> float:
     """
 
 def clock_ns() -> float:
-    """Return how many nanoseconds it takes to read the clock of `NativeSession.marks`: the mean of thousands."""
+    """Return the nanoseconds of reading the clock of `NativeSession.record_timestamps`: the mean of thousands."""
 
 def machine_isas() -> list[str]:
     """Return the instruction sets that this machine has, by rising preference."""
@@ -255,7 +255,7 @@ def ngram_hash(
         InputError: an order or the number of buckets is out of range.
         InvalidTextError: a text is not UTF-8.
 
-    Source: kernels/ngram_hash/README.md.
+    Source: kernels/microkernels/ngram_hash/README.md.
     """
 
 def ngram_hash_batch(

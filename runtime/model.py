@@ -98,7 +98,7 @@ class Session:
             RunCancelledError: the session was cancelled.
             MemoryError: the system gave none for these sizes.
         """
-        return self._native.marks(tuple(inputs), runs)
+        return self._native.record_timestamps(tuple(inputs), runs)
 
     def reset(self) -> None:
         """Make what the model keeps from run to run what it was when the session began.

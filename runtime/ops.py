@@ -38,7 +38,7 @@ def ngram_hash(  # noqa: PLR0917 - the operator's schema
     Raises:
         InvalidTextError: the bytes that were read are not UTF-8.
 
-    Source: kernels/ngram_hash/README.md.
+    Source: kernels/microkernels/ngram_hash/README.md.
     """
     ids = _native.ngram_hash(utf8.numpy().tobytes(), min_order, max_order, buckets, seed, capacity)
     return torch.from_numpy(ids).to(torch.int64)

@@ -1,7 +1,7 @@
 """Builds a runtime for some programs only: `python -m tools.selective A.alc B.alc [--isa avx2] [--out DIR]`.
 
 Builds libalcove.so with the operators of these programs alone: the manifest's lines of the operators that they use, of
-those whose kernels these borrow, and of the instruction sets that are named (the scalar kernels are always there, and
+those whose kernels these call, and of the instruction sets that are named (the scalar kernels are always there, and
 right on every machine). All else is left out by the linker. A program that needs more is refused when it is opened,
 with the code `op_missing` and the operator's name; nothing that a program may do depends on what was left out.
 """
@@ -32,20 +32,20 @@ class Chosen:
 
     Attributes:
         operators: what programs may use.
-        lenders: operators whose kernels those call; programs may not use them, unless they are in both.
+        dependencies: operators whose kernels those call; programs may not use them, unless they are in both.
         levels: instruction sets whose kernels are built; always with "scalar".
     """
 
     operators: frozenset[str]
-    lenders: frozenset[str]
+    dependencies: frozenset[str]
     levels: frozenset[str]
 
 
-def find_borrowed(operators: Iterable[str], manifest: str) -> frozenset[str]:
-    """Return the operators whose kernels a run of these also calls, as the manifest's ALCOVE_BORROWS lines say."""
+def find_dependencies(operators: Iterable[str], manifest: str) -> frozenset[str]:
+    """Return the operators whose kernels a run of these also calls, as the manifest's ALCOVE_DEPENDS lines say."""
     wanted = set(operators)
-    pairs = re.findall(r"^ALCOVE_BORROWS\((\w+), (\w+)\)$", manifest, re.MULTILINE)
-    return frozenset(lender for operator, lender in pairs if operator in wanted)
+    pairs = re.findall(r"^ALCOVE_DEPENDS\((\w+), (\w+)\)$", manifest, re.MULTILINE)
+    return frozenset(other for operator, other in pairs if operator in wanted)
 
 
 def choose(operators: Iterable[str], levels: Iterable[str], manifest: str) -> Chosen:
@@ -65,7 +65,7 @@ def choose(operators: Iterable[str], levels: Iterable[str], manifest: str) -> Ch
         raise ValueError(f"no operator {', '.join(sorted(wanted - known))} in the manifest")
     if chosen_levels - set(LEVELS):
         raise ValueError(f"no level {', '.join(sorted(chosen_levels - set(LEVELS)))}; known are {', '.join(LEVELS)}")
-    return Chosen(wanted, find_borrowed(wanted, manifest), chosen_levels)
+    return Chosen(wanted, find_dependencies(wanted, manifest), chosen_levels)
 
 
 def filter_manifest(manifest: str, chosen: Chosen) -> str:
@@ -76,9 +76,9 @@ def filter_manifest(manifest: str, chosen: Chosen) -> str:
         if operator := re.match(r"ALCOVE_OP\(\d+, (\w+),", line):
             is_dropped = operator[1] not in chosen.operators
         elif kernel := re.match(r"ALCOVE_KERNEL\((\w+), \w+, (\w+), \w+\)$", line):
-            is_dropped = kernel[1] not in chosen.operators | chosen.lenders or kernel[2] not in chosen.levels
+            is_dropped = kernel[1] not in chosen.operators | chosen.dependencies or kernel[2] not in chosen.levels
         elif not line.startswith(" "):  # a line of attributes goes with its operator
-            is_dropped = line.startswith(("//", "ALCOVE_BORROWS")) or not line
+            is_dropped = line.startswith(("//", "ALCOVE_DEPENDS")) or not line
         if not is_dropped:
             kept.append(line)
     return "\n".join(

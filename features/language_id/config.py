@@ -27,7 +27,7 @@ class ModelConfig:
 
     Attributes:
         version: of the feature, "MAJOR.MINOR.PATCH".
-        min_order: shortest n-gram in characters, word boundaries included (kernels/ngram_hash/README.md).
+        min_order: shortest n-gram in characters, word boundaries included (kernels/microkernels/ngram_hash/README.md).
         max_order: longest.
         buckets: rows of the table.
         dim: columns of the table.

@@ -21,7 +21,7 @@ ALCOVE_INLINE uint64_t bits_of(double x) noexcept { return __builtin_bit_cast(ui
 ALCOVE_INLINE float float_of(uint32_t x) noexcept { return __builtin_bit_cast(float, x); }
 ALCOVE_INLINE double double_of(uint64_t x) noexcept { return __builtin_bit_cast(double, x); }
 
-// One rounding.  The reference calls the C library's exact fma where the instruction set has none.
+// One rounding.  Scalar kernels call the C library's exact fma where the instruction set has none.
 ALCOVE_INLINE float fma(float a, float b, float c) noexcept { return __builtin_fmaf(a, b, c); }
 
 // `x` within [low, high]; a NaN stays one.

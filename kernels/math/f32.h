@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/math/bits.h"
-#include "kernels/softmax/softmax.h"
+#include "kernels/math/exp.h"
 
 namespace alcove::kernels {
 namespace {

@@ -67,7 +67,7 @@ def winograd_transform() -> Doubles:
     """Return G of F(4, 3), f64 [6, 3], for the points 0, +-sqrt(2), +-sqrt(1/2) and infinity.
 
     Row i is (1, p, p^2) over the product of p - q for all other finite points q.  Source: as
-    kernels/winograd_conv2d/winograd_conv2d.h.
+    kernels/operators/winograd_conv2d/winograd_conv2d.h.
     """
     points = [0.0, math.sqrt(2), -math.sqrt(2), math.sqrt(0.5), -math.sqrt(0.5)]
     rows = [

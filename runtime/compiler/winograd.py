@@ -2,7 +2,7 @@
 
 F(4x4, 3x3) needs a quarter of the products and rounds about twice as much as the direct sum, but its weights are four
 times as large: 36 numbers for 9.  The program records the choice, so its bits are the same everywhere.  Formulas and
-sources are in kernels/winograd_conv2d/winograd_conv2d.h; this comes after quantization, which knows direct
+sources are in kernels/operators/winograd_conv2d/winograd_conv2d.h; this comes after quantization, which knows direct
 convolutions only.
 """
 

@@ -333,11 +333,11 @@ alcove_status alcove_session_run(alcove_session* session) {
   return in_session(session, [](alcove::Session& held) { return held.run(); });
 }
 
-alcove_status alcove_session_run_marked(alcove_session* session, int64_t* marks, size_t count) {
-  if (session != nullptr && (marks == nullptr || count < session->session->marks_of_run())) {
-    return bad_call("too little room for the marks of a run");
+alcove_status alcove_session_run_profiled(alcove_session* session, int64_t* timestamps, size_t count) {
+  if (session != nullptr && (timestamps == nullptr || count < session->session->timestamp_count())) {
+    return bad_call("too little room for the timestamps of a run");
   }
-  return in_session(session, [&](alcove::Session& held) { return held.run_marked(marks); });
+  return in_session(session, [&](alcove::Session& held) { return held.run_profiled(timestamps); });
 }
 
 alcove_status alcove_session_output(const alcove_session* session, size_t output, const void** data, uint64_t* extent) {

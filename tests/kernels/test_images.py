@@ -31,7 +31,7 @@ def out_size(size: int, kernel: int, stride: int, padding: int, dilation: int) -
 
 
 def scratch(patch: int, extra: int = 0, planes: int = 0) -> tuple[DType, tuple[int, ...]]:
-    """Return the scratch of a convolution, as kernels/conv2d/conv2d.h says; `planes` is what few outputs take more."""
+    """Return the scratch of a convolution, as conv2d.h has it; `planes` is what few outputs take more."""
     return DType.U8, (max(4, min(64, 32768 // patch // 4 * 4)) * (patch + extra) * 4 + planes,)
 
 

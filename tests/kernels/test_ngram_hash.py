@@ -1,4 +1,4 @@
-"""The native n-gram hash follows its page (kernels/ngram_hash/README.md), for any text and any bytes.
+"""The native n-gram hash follows its page (kernels/microkernels/ngram_hash/README.md), for any text and any bytes.
 
 The reference below is written from that page, not from the C++; the character tables are read from `tables.inc`, which
 the page names as their definition.
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from alcove.kernels.ngram_hash import make_tables
+from alcove.kernels.microkernels.ngram_hash import make_tables
 from alcove.runtime import InvalidTextError, _native
 from hypothesis import given
 from hypothesis import strategies as st

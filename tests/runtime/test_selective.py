@@ -34,7 +34,7 @@ def manifest(repository: Path) -> str:
 
 def test_only_lines_of_the_chosen_operators_and_levels_stay(selective: ModuleType, manifest: str) -> None:
     """Operators that programs use, the kernels that these call, of the levels named and the scalar one."""
-    text = selective.filtered(manifest, selective.choose(["matmul", "topk"], ["avx2"], manifest))
+    text = selective.filter_manifest(manifest, selective.choose(["matmul", "topk"], ["avx2"], manifest))
     assert re.findall(r"^ALCOVE_OP\(\d+, (\w+),", text, re.MULTILINE) == ["topk", "matmul"]
     kernels = set(re.findall(r"^ALCOVE_KERNEL\((\w+), \w+, (\w+),", text, re.MULTILINE))
     assert kernels == {("topk", "scalar"), ("matmul", "scalar"), ("linear", "scalar"), ("linear", "avx2")}
@@ -46,10 +46,10 @@ def test_only_lines_of_the_chosen_operators_and_levels_stay(selective: ModuleTyp
 def test_a_choice_of_everything_is_the_manifest(selective: ModuleType, manifest: str) -> None:
     """Nothing is lost by the filter."""
     operators = [op.name for op in _native.manifest()]
-    text = selective.filtered(manifest, selective.choose(operators, selective.LEVELS, manifest))
+    text = selective.filter_manifest(manifest, selective.choose(operators, selective.LEVELS, manifest))
 
     def lines(source: str) -> list[str]:
-        return [line for line in source.splitlines() if line and not line.startswith(("//", "ALCOVE_BORROWS"))]
+        return [line for line in source.splitlines() if line and not line.startswith(("//", "ALCOVE_DEPENDS"))]
 
     assert lines(text) == lines(manifest)
 
@@ -90,7 +90,7 @@ def slots_called(repository: Path) -> dict[str, set[str]]:
     }
 
 
-def test_the_manifest_says_whose_kernels_each_operator_borrows(
+def test_the_manifest_lists_whose_kernels_each_operator_calls(
     selective: ModuleType, manifest: str, repository: Path
 ) -> None:
     """A line for each, or a chosen build would call a null pointer; compared with what the runs' sources name."""
@@ -100,10 +100,10 @@ def test_the_manifest_says_whose_kernels_each_operator_borrows(
     assert called["linear"] == {"linear_f32"}
     assert "softmax_f32" in called["attention"]
     for operator, slots in called.items():
-        lenders = {names[slot] for slot in slots} - {operator}
-        assert lenders == selective.borrowed([operator], manifest), operator
-    lenders = {names[slot] for slots in called.values() for slot in slots}
-    assert lenders == set(names.values()), "a kernel that nothing calls, or a call that the test doesn't see"
+        dependencies = {names[slot] for slot in slots} - {operator}
+        assert dependencies == selective.find_dependencies([operator], manifest), operator
+    dependencies = {names[slot] for slots in called.values() for slot in slots}
+    assert dependencies == set(names.values()), "a kernel that nothing calls, or a call that the test doesn't see"
 
 
 def host(repository: Path, library: Path, folder: Path) -> Path:

@@ -25,10 +25,10 @@ from alcove.runtime.format.attributes import (
 from alcove.runtime.format.spec import DType
 
 SET, ADD, MUL, AMAX, AMIN = range(5)
-"""Modes of the scatters, kernels/scatter/scatter.h."""
+"""Modes of the scatters, kernels/microkernels/scatter/scatter.h."""
 _MODES = {"sum": ADD, "add": ADD, "prod": MUL, "multiply": MUL, "amax": AMAX, "amin": AMIN}
 RUNNING_SUM = 0
-"""Function of `scan`, kernels/scan/scan.h."""
+"""Function of `scan`, kernels/microkernels/scan/scan.h."""
 _COMBINED = (DType.F32, DType.I32, DType.I64)
 """Types that the scatters can combine; others take the way through int64."""
 

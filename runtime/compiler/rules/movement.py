@@ -23,10 +23,10 @@ from alcove.runtime.format.spec import DType
 
 MAX_RANK = 8
 CONSTANT, REFLECT, REPLICATE, CIRCULAR = range(4)
-"""Modes of `pad`, kernels/pad/pad.h."""
+"""Modes of `pad`, kernels/microkernels/pad/pad.h."""
 MAX_DIAGONAL = 2**31 - 1
 _ADD = 1
-"""Mode of `scatter_rows`, kernels/scatter/scatter.h."""
+"""Mode of `scatter_rows`, kernels/microkernels/scatter/scatter.h."""
 
 
 # -- what rules of this and other families are made of ----------------------------------------------------------------

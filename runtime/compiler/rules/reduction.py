@@ -23,7 +23,7 @@ from alcove.runtime.format.attributes import (
 from alcove.runtime.format.spec import DType
 
 FOLDS: Final = {"sum": 0, "mean": 1, "prod": 2, "max": 3, "min": 4, "argmax": 5, "argmin": 6}
-"""Numbers of the op `reduce`, kernels/reduce/reduce.h."""
+"""Numbers of the op `reduce`, kernels/microkernels/reduce/reduce.h."""
 _RUNNING: Final = {"cumsum": 0, "cumprod": 1, "logcumsumexp": 2}  # functions of the op scan
 
 

@@ -10,7 +10,7 @@
 
 #include "binding/raise.h"
 #include "core/model.h"
-#include "kernels/peak/peak.h"
+#include "kernels/microkernels/peak/peak.h"
 
 namespace nb = nanobind;
 

@@ -11,7 +11,7 @@ namespace alcove::binding {
 double peak_rate(const std::string& dtype, int64_t least_ns);
 // Bytes a nanosecond that one thread reads of a block of about that size, read over and over for at least so long.
 double read_rate(size_t size_bytes, int64_t least_ns);
-// Nanoseconds that it takes to read the clock of a marked run.
+// Nanoseconds that it takes to read the clock of a profiled run.
 double clock_ns();
 
 }  // namespace alcove::binding

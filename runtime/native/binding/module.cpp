@@ -94,10 +94,10 @@ nb::dict functions_of(const std::string& op) {
   nb::dict result;
   if (op == "unary") {
 #define ALCOVE_UNARY(number, name, types, result_type) result[#name] = number;
-#include "kernels/unary/functions.inc"
+#include "kernels/microkernels/unary/functions.inc"
   } else if (op == "binary") {
 #define ALCOVE_BINARY(number, name, types, result_type) result[#name] = number;
-#include "kernels/binary/functions.inc"
+#include "kernels/microkernels/binary/functions.inc"
   }
   return result;
 }
@@ -183,7 +183,7 @@ NB_MODULE(_native, m) {
 
   nb::class_<NativeSession>(m, "NativeSession")
       .def("__call__", &NativeSession::call, "inputs"_a)
-      .def("marks", &NativeSession::marks, "inputs"_a, "runs"_a)
+      .def("record_timestamps", &NativeSession::record_timestamps, "inputs"_a, "runs"_a)
       .def("reset", &NativeSession::reset)
       .def("cancel", &NativeSession::cancel)
       .def("uncancel", &NativeSession::uncancel)

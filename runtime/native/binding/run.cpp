@@ -90,26 +90,26 @@ nb::list NativeSession::call(nb::args inputs) {
   return outputs;
 }
 
-nb::object NativeSession::marks(nb::tuple inputs, size_t runs) {
+nb::object NativeSession::record_timestamps(nb::tuple inputs, size_t runs) {
   const Session::Hold hold(*session_);
   if (!hold.is_held()) raise(Session::Hold::busy());
-  const size_t stride = session_->marks_of_run();
+  const size_t stride = session_->timestamp_count();
   if (runs < 1 || runs > kMostMarks / stride) {
     raise(failure(Code::input_shape, Section::file, "%zu runs; allowed are 1 to %zu of this program", runs, kMostMarks / stride));
   }
-  auto* marks = new int64_t[runs * stride]();
-  nb::capsule owner(marks, [](void* memory) noexcept { delete[] static_cast<int64_t*>(memory); });
+  auto* timestamps = new int64_t[runs * stride]();
+  nb::capsule owner(timestamps, [](void* memory) noexcept { delete[] static_cast<int64_t*>(memory); });
   for (size_t run = 0; run < runs; ++run) {
     set_inputs(inputs);
     Status status;
     {
       nb::gil_scoped_release free_threads;
-      status = session_->run_marked(marks + run * stride);
+      status = session_->run_profiled(timestamps + run * stride);
     }
     check(status, &session_->model().program());
   }
   const size_t shape[] = {runs, stride};
-  return nb::cast(nb::ndarray<nb::numpy, int64_t>(marks, 2, shape, owner));
+  return nb::cast(nb::ndarray<nb::numpy, int64_t>(timestamps, 2, shape, owner));
 }
 
 void NativeSession::reset() {

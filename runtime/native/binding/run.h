@@ -16,7 +16,7 @@ class NativeSession {
   // Takes str or bytes for texts and numpy arrays for the rest; returns a list of numpy arrays of their own.
   nanobind::list call(nanobind::args inputs);
   // As many runs with these inputs; the times of each, as `_native.pyi` describes them.
-  nanobind::object marks(nanobind::tuple inputs, size_t runs);
+  nanobind::object record_timestamps(nanobind::tuple inputs, size_t runs);
   void reset();
   void cancel() noexcept { session_->cancel(); }
   void uncancel() noexcept { session_->uncancel(); }

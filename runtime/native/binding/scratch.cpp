@@ -3,17 +3,17 @@
 #include <functional>
 #include <map>
 
-#include "kernels/attention/attention.h"
-#include "kernels/conv2d/conv2d.h"
-#include "kernels/conv2d_i8/conv2d_i8.h"
-#include "kernels/conv_transpose2d/conv_transpose2d.h"
-#include "kernels/linear_dynamic_i8/linear_dynamic_i8.h"
-#include "kernels/matmul/matmul.h"
-#include "kernels/recurrent/recurrent.h"
-#include "kernels/separable_conv2d/separable_conv2d.h"
-#include "kernels/sort/sort.h"
-#include "kernels/squeeze_excite_conv2d/squeeze_excite_conv2d.h"
-#include "kernels/winograd_conv2d/winograd_conv2d.h"
+#include "kernels/operators/attention/attention.h"
+#include "kernels/operators/conv2d/conv2d.h"
+#include "kernels/operators/conv2d_i8/conv2d_i8.h"
+#include "kernels/operators/conv_transpose2d/conv_transpose2d.h"
+#include "kernels/operators/linear_dynamic_i8/linear_dynamic_i8.h"
+#include "kernels/operators/matmul/matmul.h"
+#include "kernels/operators/recurrent/recurrent.h"
+#include "kernels/operators/separable_conv2d/separable_conv2d.h"
+#include "kernels/microkernels/sort/sort.h"
+#include "kernels/operators/squeeze_excite_conv2d/squeeze_excite_conv2d.h"
+#include "kernels/operators/winograd_conv2d/winograd_conv2d.h"
 
 namespace nb = nanobind;
 

@@ -7,7 +7,7 @@
 #include <nanobind/ndarray.h>
 
 #include "binding/raise.h"
-#include "kernels/ngram_hash/ngram_hash.h"
+#include "kernels/microkernels/ngram_hash/ngram_hash.h"
 
 namespace nb = nanobind;
 

@@ -296,14 +296,14 @@ static int64_t now_ns() noexcept {
 
 Status Session::run() noexcept { return run_ops<false>(nullptr); }
 
-Status Session::run_marked(int64_t* marks) noexcept { return run_ops<true>(marks); }
+Status Session::run_profiled(int64_t* timestamps) noexcept { return run_ops<true>(timestamps); }
 
 static Status cancelled() noexcept {
   return failure(Code::run_cancelled, Section::file, "the session was cancelled");
 }
 
-template <bool kIsMarked>
-Status Session::run_ops(int64_t* marks) noexcept {
+template <bool kIsProfiled>
+Status Session::run_ops(int64_t* timestamps) noexcept {
   const Program& program = this->program();
   const size_t count = program.inputs.size();
   const uint64_t all = count == 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
@@ -318,18 +318,18 @@ Status Session::run_ops(int64_t* marks) noexcept {
   const FloatMode mode;
   const CancelScope scope(&is_cancelled_);
   Pool* const pool = pool_ != nullptr && pool_->is_here() ? pool_.get() : nullptr;
-  if constexpr (kIsMarked) *marks++ = now_ns();
+  if constexpr (kIsProfiled) *timestamps++ = now_ns();
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
     const ops::Call call = {program, op, states_, model_->kernels(), model_->checks_indices(i), pool};
     if (Status status = ops::run_rule(op.code)(call); !status.is_ok()) return status.in_op(i);
     // After each, so that no answer is made of what an operator has left out.
     if (is_cancelled_.load(std::memory_order_relaxed)) [[unlikely]] return cancelled().in_op(i);
-    if constexpr (kIsMarked) *marks++ = now_ns();
+    if constexpr (kIsProfiled) *timestamps++ = now_ns();
   }
   update_states();
   has_outputs_ = true;
-  if constexpr (kIsMarked) *marks = now_ns();
+  if constexpr (kIsProfiled) *timestamps = now_ns();
   return {};
 }
 

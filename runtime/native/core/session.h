@@ -77,9 +77,9 @@ class Session {
   // state.
   Status run() noexcept;
   // The same, and when: nanoseconds of a steady clock before the first op, after each op, and after the states have changed.
-  // `marks` has room for marks_of_run(); those of a run that fails are not all written.
-  Status run_marked(int64_t* marks) noexcept;
-  [[nodiscard]] size_t marks_of_run() const noexcept { return model_->program().ops.size() + 2; }
+  // `timestamps` has room for timestamp_count(); those of a run that fails are not all written.
+  Status run_profiled(int64_t* timestamps) noexcept;
+  [[nodiscard]] size_t timestamp_count() const noexcept { return model_->program().ops.size() + 2; }
   // Whether the last run succeeded and no input was set since.
   [[nodiscard]] bool has_outputs() const noexcept { return has_outputs_; }
   // Of an output.  Precondition: has_outputs().
@@ -101,8 +101,8 @@ class Session {
 
   Session(std::shared_ptr<const Model> model, const SessionOptions& options);
   // Two of it, so that a run that nobody looks at never asks whether somebody does.
-  template <bool kIsMarked>
-  Status run_ops(int64_t* marks) noexcept;
+  template <bool kIsProfiled>
+  Status run_ops(int64_t* timestamps) noexcept;
   Status allocate() noexcept;
   Status grow(size_t bucket) noexcept;
   [[nodiscard]] uint64_t helper_bytes(size_t bucket) const noexcept;

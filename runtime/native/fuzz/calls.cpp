@@ -123,8 +123,8 @@ void call(Host& host, const uint8_t* program, size_t bytes) {
     case 8:
       return expect_reason(alcove_session_run(session));
     case 9: {
-      std::vector<int64_t> marks(host.choices.below(40));
-      return expect_reason(alcove_session_run_marked(session, marks.data(), marks.size()));
+      std::vector<int64_t> timestamps(host.choices.below(40));
+      return expect_reason(alcove_session_run_profiled(session, timestamps.data(), timestamps.size()));
     }
     case 10:
       return read(host, session);

@@ -156,10 +156,10 @@ ALCOVE_API alcove_status alcove_session_set_tensor(alcove_session* session, size
                                                    const uint64_t* dims, size_t rank, const void* data);
 /* Uses up the inputs: set them again before the next run.  What a model keeps from run to run changes if it succeeds. */
 ALCOVE_API alcove_status alcove_session_run(alcove_session* session);
-/* The same, for a profile: `marks` becomes nanoseconds of a steady clock before the first operator, after each, and after what a
+/* The same, for a profile: `timestamps` becomes nanoseconds of a steady clock before the first operator, after each, and after what a
  * model keeps has changed.  `count` is how many there is room for, at least alcove_model_op_count() + 2.  Marks of a run that
  * fails mean nothing. */
-ALCOVE_API alcove_status alcove_session_run_marked(alcove_session* session, int64_t* marks, size_t count);
+ALCOVE_API alcove_status alcove_session_run_profiled(alcove_session* session, int64_t* timestamps, size_t count);
 /* Only after a run that succeeded.  `data` is valid until an input is set or the session is closed; `extent` is what is used
  * of the leading dimension. */
 ALCOVE_API alcove_status alcove_session_output(const alcove_session* session, size_t output, const void** data,

@@ -103,11 +103,11 @@ class Session {
   void run() { check(alcove_session_run(get())); }
   // The same; returns nanoseconds: of each operator, in order, and at the end of keeping what a model keeps from run to run.
   [[nodiscard]] std::vector<std::int64_t> run_profiled() {
-    std::vector<std::int64_t> marks(op_count_ + 2);
-    check(alcove_session_run_marked(get(), marks.data(), marks.size()));
-    std::adjacent_difference(marks.begin(), marks.end(), marks.begin());
-    marks.erase(marks.begin());
-    return marks;
+    std::vector<std::int64_t> timestamps(op_count_ + 2);
+    check(alcove_session_run_profiled(get(), timestamps.data(), timestamps.size()));
+    std::adjacent_difference(timestamps.begin(), timestamps.end(), timestamps.begin());
+    timestamps.erase(timestamps.begin());
+    return timestamps;
   }
   [[nodiscard]] Output output(std::size_t index) const {
     Output result{};

@@ -160,23 +160,23 @@ static void print_answer(alcove_model* model, alcove_session* session) {
   }
 }
 
-/* What ran, and whether the marks of the last marked run rise; too little room is refused. */
-static void print_marks(const alcove_model* model, alcove_session* session, int64_t* marks, const char* text) {
+/* What ran, and whether the timestamps of the last profiled run rise; too little room is refused. */
+static void print_timestamps(const alcove_model* model, alcove_session* session, int64_t* timestamps, const char* text) {
   const size_t ops = alcove_model_op_count(model);
   const char *name = NULL, *source = NULL;
   size_t source_bytes = 0;
   for (size_t i = 0; i < ops; ++i) {
     expect(alcove_model_op(model, i, &name, &source, &source_bytes), ALCOVE_OK, "op");
     printf("op %s %.*s\n", name, (int)source_bytes, source);
-    expect(marks[i + 1] >= marks[i] && marks[i] > 0 ? ALCOVE_OK : ALCOVE_SYSTEM, ALCOVE_OK, "marks rise");
+    expect(timestamps[i + 1] >= timestamps[i] && timestamps[i] > 0 ? ALCOVE_OK : ALCOVE_SYSTEM, ALCOVE_OK, "timestamps rise");
   }
-  expect(marks[ops + 1] >= marks[ops] && marks[ops + 2] == 0 ? ALCOVE_OK : ALCOVE_SYSTEM, ALCOVE_OK, "last mark");
+  expect(timestamps[ops + 1] >= timestamps[ops] && timestamps[ops + 2] == 0 ? ALCOVE_OK : ALCOVE_SYSTEM, ALCOVE_OK, "last timestamp");
   expect(alcove_model_op(model, ops, &name, &source, &source_bytes), ALCOVE_BAD_CALL, "op beyond");
   expect(alcove_model_op(NULL, 0, &name, &source, &source_bytes), ALCOVE_BAD_CALL, "op of null");
   expect(alcove_session_set_text(session, 0, text, strlen(text)), ALCOVE_OK, "set_text");
-  expect(alcove_session_run_marked(session, marks, ops + 1), ALCOVE_BAD_CALL, "too little room");
-  expect(alcove_session_run_marked(session, NULL, ops + 2), ALCOVE_BAD_CALL, "marks null");
-  expect(alcove_session_run_marked(NULL, marks, ops + 2), ALCOVE_BAD_CALL, "run_marked of null");
+  expect(alcove_session_run_profiled(session, timestamps, ops + 1), ALCOVE_BAD_CALL, "too little room");
+  expect(alcove_session_run_profiled(session, NULL, ops + 2), ALCOVE_BAD_CALL, "timestamps null");
+  expect(alcove_session_run_profiled(NULL, timestamps, ops + 2), ALCOVE_BAD_CALL, "run_profiled of null");
 }
 
 int main(int count, char** arguments) {
@@ -192,18 +192,18 @@ int main(int count, char** arguments) {
   call_wrongly(model, session);
 
   const size_t size = strlen(arguments[2]);
-  int64_t marks[64] = {0};
+  int64_t timestamps[64] = {0};
   const long before = allocations;
   for (int i = 0; i < 100; ++i) {
     expect(alcove_session_set_text(session, 0, arguments[2], size), ALCOVE_OK, "set_text");
     expect(alcove_session_run(session), ALCOVE_OK, "run");
     expect(alcove_session_set_text(session, 0, arguments[2], size), ALCOVE_OK, "set_text");
-    expect(alcove_session_run_marked(session, marks, 64), ALCOVE_OK, "run_marked");
+    expect(alcove_session_run_profiled(session, timestamps, 64), ALCOVE_OK, "run_profiled");
     expect(alcove_session_set_text(session, 0, "\xE2\x82", 2), ALCOVE_OK, "set bad text");
     expect(alcove_session_run(session), ALCOVE_BAD_TEXT, "run of bad text");
   }
   printf("allocations_before %ld\nallocations_in_runs %ld\n", before, allocations - before);
-  print_marks(model, session, marks, arguments[2]);
+  print_timestamps(model, session, timestamps, arguments[2]);
 
   expect(alcove_session_set_text(session, 0, arguments[2], size), ALCOVE_OK, "set_text");
   expect(alcove_session_run(session), ALCOVE_OK, "run");

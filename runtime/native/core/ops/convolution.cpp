@@ -2,7 +2,7 @@
 // convolution_forms.cpp.
 #include "core/ops/convolution.h"
 
-#include "core/ops/bands.h"
+#include "core/ops/partition.h"
 #include "core/ops/products.h"
 
 namespace alcove::ops {
@@ -114,9 +114,9 @@ Status run_conv2d(const Call& c) noexcept {
                             .k = args.in_c, .residual = args.residual, .activation = args.activation});
     return {};
   }
-  split_bands(c, args, rows_of(args), columns_of(args), 1, work, [&c](kernels::Conv2dF32 band, size_t part) noexcept {
-    band.scratch = c.scratch<float>(part);
-    c.kernels.conv2d_f32(band);
+  partition_images(c, args, rows_of(args), columns_of(args), 1, work, [&c](kernels::Conv2dF32 partition, size_t part) noexcept {
+    partition.scratch = c.scratch<float>(part);
+    c.kernels.conv2d_f32(partition);
   });
   return {};
 }
@@ -149,8 +149,8 @@ Status run_depthwise_conv2d(const Call& c) noexcept {
   args.multiplier = c.output(0).dims[3] / args.channels;
   args.weights = c.in<float>(1);
   const uint64_t work = c.output(0).element_count() * args.kernel_h * args.kernel_w * kDepthwiseWork;
-  split_bands(c, args, rows_of(args), columns_of(args), 1, work, [&c](const kernels::DepthwiseConv2dF32& band, size_t) noexcept {
-    c.kernels.depthwise_conv2d_f32(band);
+  partition_images(c, args, rows_of(args), columns_of(args), 1, work, [&c](const kernels::DepthwiseConv2dF32& partition, size_t) noexcept {
+    c.kernels.depthwise_conv2d_f32(partition);
   });
   return {};
 }

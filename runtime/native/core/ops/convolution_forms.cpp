@@ -1,5 +1,5 @@
 // Convolutions in forms that the exporter chooses: winograd_conv2d, separable_conv2d.
-#include "core/ops/bands.h"
+#include "core/ops/partition.h"
 #include "core/ops/convolution.h"
 #include "core/ops/products.h"
 
@@ -80,9 +80,9 @@ Status run_winograd_conv2d(const Call& c) noexcept {
   // Which numbers are added depends on where a pixel lies in its tile: tiles stay whole.
   constexpr Slide kSlide = {1, 3};
   const uint64_t work = c.output(0).element_count() * (args.in_c + args.out_c / 4) * kernels::kWinogradPlanes / 16;
-  split_bands(c, args, kSlide, kSlide, kernels::kWinogradOutput, work, [&c](kernels::WinogradConv2dF32 band, size_t part) noexcept {
-    band.scratch = c.scratch<float>(part);
-    c.kernels.winograd_conv2d_f32(band);
+  partition_images(c, args, kSlide, kSlide, kernels::kWinogradOutput, work, [&c](kernels::WinogradConv2dF32 partition, size_t part) noexcept {
+    partition.scratch = c.scratch<float>(part);
+    c.kernels.winograd_conv2d_f32(partition);
   });
   return {};
 }
@@ -149,14 +149,14 @@ Status run_separable_conv2d(const Call& c) noexcept {
   args.after_expand = c.activation(kSAfterExpand);
   args.after_depthwise = c.activation(kSAfterDepthwise);
   args.activation = c.activation(kSActivation);
-  // Lines of the expanded image that two bands look at are computed in both.
+  // Lines of the expanded image that two partitions look at are computed in both.
   const uint64_t pixels = uint64_t{args.batch} * args.out_h * args.out_w;
   const uint64_t expanded = args.expand != nullptr ? c.input(0).element_count() * args.channels : 0;
   const uint64_t work = pixels * args.channels * (args.out_c + args.kernel_h * args.kernel_w * kDepthwiseWork) + expanded;
-  split_bands(c, args, {args.stride_h, args.kernel_h}, {args.stride_w, args.kernel_w}, 1, work,
-              [&c](kernels::SeparableConv2dF32 band, size_t part) noexcept {
-                band.scratch = c.scratch<float>(part);
-                c.kernels.separable_conv2d_f32(band);
+  partition_images(c, args, {args.stride_h, args.kernel_h}, {args.stride_w, args.kernel_w}, 1, work,
+              [&c](kernels::SeparableConv2dF32 partition, size_t part) noexcept {
+                partition.scratch = c.scratch<float>(part);
+                c.kernels.separable_conv2d_f32(partition);
               });
   return {};
 }

@@ -26,20 +26,20 @@ struct FunctionInfo {
 constexpr FunctionInfo kUnary[] = {
     {0, ResultType::same},
 #define ALCOVE_UNARY(number, name, types, result) {kTypes_##types, kResult_##result},
-#include "kernels/unary/functions.inc"
+#include "kernels/microkernels/unary/functions.inc"
 };
 constexpr FunctionInfo kBinary[] = {
     {0, ResultType::same},
 #define ALCOVE_BINARY(number, name, types, result) {kTypes_##types, kResult_##result},
-#include "kernels/binary/functions.inc"
+#include "kernels/microkernels/binary/functions.inc"
 };
 // So that the number is the place in the table.
 #define ALCOVE_UNARY(number, name, types, result) \
   static_assert(number >= 1 && number < std::size(kUnary) && kUnary[number].dtypes == kTypes_##types);
-#include "kernels/unary/functions.inc"
+#include "kernels/microkernels/unary/functions.inc"
 #define ALCOVE_BINARY(number, name, types, result) \
   static_assert(number >= 1 && number < std::size(kBinary) && kBinary[number].dtypes == kTypes_##types);
-#include "kernels/binary/functions.inc"
+#include "kernels/microkernels/binary/functions.inc"
 
 // The function is in the table and takes input 0; output 0 has the type of its result.
 template <size_t size>

@@ -1,5 +1,5 @@
 // Products with quantized weights: linear_i8, conv2d_i8, depthwise_conv2d_i8, linear_dynamic_i8, linear_weight_i8, linear_weight_i4.
-#include "core/ops/bands.h"
+#include "core/ops/partition.h"
 #include "core/ops/products.h"
 #include "core/ops/quantized.h"
 #include "kernels/requantize.h"
@@ -197,9 +197,9 @@ Status run_conv2d_i8(const Call& c) noexcept {
   args.linear = c.kernels.linear_i8_i8;
   const uint64_t work = c.output(0).element_count() * args.kernel_h * args.kernel_w * args.in_c / kInt8Gain;
   make_column(args);
-  split_bands(c, args, rows_of(args), columns_of(args), 1, work, [&c](kernels::Conv2dI8 band, size_t part) noexcept {
-    band.scratch = c.scratch<int8_t>(part);
-    c.kernels.conv2d_i8_i8(band);
+  partition_images(c, args, rows_of(args), columns_of(args), 1, work, [&c](kernels::Conv2dI8 partition, size_t part) noexcept {
+    partition.scratch = c.scratch<int8_t>(part);
+    c.kernels.conv2d_i8_i8(partition);
   });
   return {};
 }
@@ -220,8 +220,8 @@ Status run_depthwise_conv2d_i8(const Call& c) noexcept {
   set_images(c, kDepthwiseZero, kDepthwiseOutput, args);
   args.channels = c.input(0).dims[3];
   const uint64_t work = c.output(0).element_count() * args.kernel_h * args.kernel_w;
-  split_bands(c, args, rows_of(args), columns_of(args), 1, work, [&c](const kernels::DepthwiseConv2dI8& band, size_t) noexcept {
-    c.kernels.depthwise_conv2d_i8_i8(band);
+  partition_images(c, args, rows_of(args), columns_of(args), 1, work, [&c](const kernels::DepthwiseConv2dI8& partition, size_t) noexcept {
+    c.kernels.depthwise_conv2d_i8_i8(partition);
   });
   return {};
 }

@@ -1,6 +1,6 @@
 // Texts: ngram_hash.
 #include "core/ops/ops.h"
-#include "kernels/ngram_hash/ngram_hash.h"
+#include "kernels/microkernels/ngram_hash/ngram_hash.h"
 
 namespace alcove::ops {
 

@@ -1,9 +1,0 @@
-// The loops, as the compiler's vectors of 256 bits.
-#include "kernels/binary_i8/body.h"
-
-namespace alcove::kernels {
-
-void add_i8_avx2_auto(const BinaryI8& a) noexcept { combine<Add>(a); }
-void mul_i8_avx2_auto(const BinaryI8& a) noexcept { combine<Mul>(a); }
-
-}  // namespace alcove::kernels

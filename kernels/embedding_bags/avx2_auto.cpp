@@ -1,8 +1,0 @@
-// The body compiled for AVX2.
-#include "kernels/embedding_bags/body.h"
-
-namespace alcove::kernels {
-
-EmbeddingBagsResult embedding_bags_f32_avx2(const EmbeddingBagsF32& a) noexcept { return embedding_bags(a); }
-
-}  // namespace alcove::kernels

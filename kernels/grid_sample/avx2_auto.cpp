@@ -1,8 +1,0 @@
-// The reference's loops, compiled for AVX2.
-#include "kernels/grid_sample/body.h"
-
-namespace alcove::kernels {
-
-void grid_sample_f32_avx2_auto(const GridSampleF32& a) noexcept { sample(a); }
-
-}  // namespace alcove::kernels

@@ -1,0 +1,91 @@
+// The tiles of int8 products for NEON, for a Way to multiply groups of four, which the including file brings.  Everything here
+// has internal linkage, so that no copy for one instruction set is chosen for all.
+#pragma once
+
+#include <arm_neon.h>
+
+#include "kernels/simd/lanes16_neon.h"
+#include "kernels/microkernels/linear_i8/linear_i8.h"
+#include "kernels/requantize.h"
+
+namespace alcove::kernels {
+
+namespace {
+
+inline void store(const LinearI8& a, size_t row, size_t panel, const Lanes16::Words& acc, const Int8Range& range) noexcept {
+  const size_t column = panel * 16;
+  if (a.sums != nullptr) {
+    int32_t* sums = a.sums + row * ((a.n + 15) / 16 * 16) + column;
+    vst1q_s32(sums, acc.a);
+    vst1q_s32(sums + 4, acc.b);
+    vst1q_s32(sums + 8, acc.c);
+    vst1q_s32(sums + 12, acc.d);
+    return;
+  }
+  const int8_t* head = a.panels + panel * panel_bytes_i8(a.k);
+  const Lanes16::Words biased = Lanes16::add(acc, Lanes16::load_words(head));
+  const Lanes16::Floats v = Lanes16::multiply(Lanes16::to_floats(biased), Lanes16::load(head + 64));
+  Lanes16::requantize_store(a.output + row * a.output_stride + column, a.n - column, v, range);
+}
+
+template <class Way, int kRows, int kPanels>
+void tile(const LinearI8& a, size_t row, size_t panel, const Int8Range& range) noexcept {
+  constexpr int kVectors = 4 * kPanels;
+  const size_t stride = panel_bytes_i8(a.k);
+  const int8_t* weights = a.panels + panel * stride + kPanelHeadBytes;
+  typename Way::Sum acc[kRows][kVectors];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) acc[r][v] = Way::zero();
+  }
+  for (int part = 0; part < (a.k % 4 == 0 ? 1 : 2); ++part) {
+    const GroupsOfFour<kRows> inputs(part, a.input + row * a.input_stride, a.input_stride, a.k);
+    for (size_t group = 0; group < inputs.groups; ++group, weights += 64) {
+      int8x16_t w[kVectors];
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) w[v] = vld1q_s8(weights + v / 4 * stride + v % 4 * 16);
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        const int8x16_t x = vreinterpretq_s8_s32(vdupq_n_s32(inputs.at(r, group)));
+#pragma GCC unroll 16
+        for (int v = 0; v < kVectors; ++v) acc[r][v] = Way::add(acc[r][v], w[v], x);
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (int p = 0; p < kPanels; ++p) {
+      const typename Way::Sum* sums = acc[r] + 4 * p;
+      store(a, row + static_cast<size_t>(r), panel + static_cast<size_t>(p),
+            {Way::total(sums[0]), Way::total(sums[1]), Way::total(sums[2]), Way::total(sums[3])}, range);
+    }
+  }
+}
+
+// Rows from one up to kMostRows, one panel; a single row in up to kFewPanels.
+template <class Way, int kFewPanels, int... kRows>
+void multiply(const LinearI8& a) noexcept {
+  using Tile = void (*)(const LinearI8&, size_t, size_t, const Int8Range&) noexcept;
+  static constexpr Tile kTiles[] = {tile<Way, kRows, 1>...};
+  constexpr size_t kMostRows = sizeof...(kRows);
+  const Int8Range range = int8_range(a.low, a.high, a.zero_point);
+  const size_t panels = (a.n + 15) / 16;
+  const size_t count = (a.m + kMostRows - 1) / kMostRows;
+  const size_t few = a.m / count, longer = a.m % count;
+  size_t row = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t rows = few + (i < longer ? 1 : 0);
+    size_t panel = 0;
+    if (rows == 1) {
+      for (; panel + kFewPanels <= panels; panel += kFewPanels) tile<Way, 1, kFewPanels>(a, row, panel, range);
+    }
+    for (; panel < panels; ++panel) kTiles[rows - 1](a, row, panel, range);
+    row += rows;
+  }
+}
+
+}  // namespace
+
+}  // namespace alcove::kernels

@@ -1,0 +1,100 @@
+// The loops of pooling, over channels innermost; the compiler makes vectors of them for each instruction set.
+#include "kernels/canonical.h"
+#include "kernels/long_sum.h"
+#include "kernels/microkernels/pool2d/windows.h"
+#include "kernels/simd/per_isa.h"
+
+namespace alcove::kernels {
+
+namespace {
+
+// kChannels at a time stay in registers over a window.
+constexpr size_t kChannels = 32;
+
+template <bool kIsAverage>
+void take(float* y, const float* x, size_t channels) noexcept {
+  for (size_t c = 0; c < channels; ++c) {
+    if constexpr (kIsAverage) {
+      y[c] = y[c] + x[c];
+    } else {
+      y[c] = (x[c] > y[c]) | (x[c] != x[c]) ? x[c] : y[c];
+    }
+  }
+}
+
+size_t taps_in(const Taps& taps) noexcept {
+  return taps.first < taps.end ? (taps.end - taps.first + taps.step - 1) / taps.step : 0;
+}
+
+template <bool kIsAverage, bool kIsLong = false>
+void window(const Pool2dF32& a, const float* image, const Taps& rows, const Taps& columns, float count,
+            float* output) noexcept {
+  const size_t channels = a.windows.channels;
+  for (size_t first = 0; first < channels; first += kChannels) {
+    const size_t lanes = channels - first < kChannels ? channels - first : kChannels;
+    float y[kChannels];
+    for (size_t c = 0; c < kChannels; ++c) y[c] = kIsAverage ? 0.0f : -__builtin_inff();
+    [[maybe_unused]] LongSums<kChannels> long_sums;
+    [[maybe_unused]] size_t left = kSumBlock;  // of the block
+    if constexpr (kIsLong) long_sums.clear();
+    for (size_t row = rows.first; row < rows.end; row += rows.step) {
+      for (size_t column = columns.first; column < columns.end; column += columns.step) {
+        if constexpr (kIsLong) {
+          if (left-- == 0) {
+            long_sums.add(y);
+            for (float& sum : y) sum = 0.0f;
+            left = kSumBlock - 1;
+          }
+        }
+        const float* x = image + (row * a.windows.in_w + column) * channels + first;
+        if (lanes == kChannels) {
+          take<kIsAverage>(y, x, kChannels);
+        } else {
+          take<kIsAverage>(y, x, lanes);
+        }
+      }
+    }
+    if constexpr (kIsAverage) {
+      if constexpr (kIsLong) {
+        long_sums.add(y);
+        std::memcpy(y, long_sums.total(), sizeof y);
+      }
+      for (size_t c = 0; c < lanes; ++c) y[c] = y[c] / count;
+    }
+    for (size_t c = 0; c < lanes; ++c) output[first + c] = canonical(y[c]);
+  }
+}
+
+float count_of(const Pool2dF32& a, const Taps& rows, const Taps& columns) noexcept {
+  if (rows.first >= rows.end || columns.first >= columns.end) return 1.0f;
+  if (a.divisor != 0) return static_cast<float>(a.divisor);
+  if (a.counts_padding) return static_cast<float>(rows.padded * columns.padded);
+  return static_cast<float>((rows.end - rows.first) * (columns.end - columns.first));
+}
+
+void pool(const Pool2dF32& a) noexcept {
+  const PoolWindows& w = a.windows;
+  float* output = a.output;
+  for (size_t batch = 0; batch < w.batch; ++batch) {
+    const float* image = a.input + batch * w.in_h * w.in_w * w.channels;
+    for (size_t row = 0; row < w.out_h; ++row) {
+      const Taps rows = rows_of(w, row);
+      for (size_t column = 0; column < w.out_w; ++column, output += w.channels) {
+        const Taps columns = columns_of(w, column);
+        if (a.is_average && taps_in(rows) * taps_in(columns) > kLongestChain) {
+          window<true, true>(a, image, rows, columns, count_of(a, rows, columns), output);
+        } else if (a.is_average) {
+          window<true>(a, image, rows, columns, count_of(a, rows, columns), output);
+        } else {
+          window<false>(a, image, rows, columns, 1.0f, output);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void ALCOVE_PER_ISA(pool2d_f32)(const Pool2dF32& a) noexcept { pool(a); }
+
+}  // namespace alcove::kernels

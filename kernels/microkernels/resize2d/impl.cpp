@@ -1,0 +1,182 @@
+// The loops of resizing, over channels innermost; the compiler makes vectors of them for each instruction set.
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/canonical.h"
+#include "kernels/cubic.h"
+#include "kernels/microkernels/resize2d/resize2d.h"
+#include "kernels/simd/per_isa.h"
+
+namespace alcove::kernels {
+
+namespace {
+
+// Columns of the output whose taps are found at a time, and floats of a line of them.
+constexpr size_t kStrip = 128, kHeldFloats = 2048;
+
+// Where one output position of a dimension reads, and with which weights.
+struct Taps {
+  size_t at[4];
+  float weight[4];
+};
+
+size_t held(float position, size_t in) noexcept {
+  if (!(position >= 0.0f)) return 0;
+  if (position >= static_cast<float>(in)) return in - 1;
+  const size_t at = static_cast<size_t>(position);  // float(in) may be above in
+  return at < in ? at : in - 1;
+}
+
+size_t nearest(size_t o, size_t in, float step, bool is_exact) noexcept {
+  const float position = is_exact ? (static_cast<float>(o) + 0.5f) * step : static_cast<float>(o) * step;
+  return held(__builtin_floorf(position), in);
+}
+
+Taps linear_taps(size_t o, size_t in, size_t out, float step, bool align_corners) noexcept {
+  if (in == out) return {{o, o, 0, 0}, {1.0f, 0.0f, 0.0f, 0.0f}};
+  float s = align_corners ? static_cast<float>(o) * step : (static_cast<float>(o) + 0.5f) * step - 0.5f;
+  if (s < 0.0f) s = 0.0f;
+  const size_t i = held(__builtin_floorf(s), in);
+  float f = s - static_cast<float>(i);
+  f = f < 0.0f ? 0.0f : f > 1.0f ? 1.0f : f;
+  return {{i, i + 1 < in ? i + 1 : in - 1, 0, 0}, {1.0f - f, f, 0.0f, 0.0f}};
+}
+
+Taps cubic_taps(size_t o, size_t in, float step, bool align_corners) noexcept {
+  const float s = align_corners ? static_cast<float>(o) * step : (static_cast<float>(o) + 0.5f) * step - 0.5f;
+  const float i = __builtin_floorf(s);
+  Taps taps;
+  cubic_weights(s - i, taps.weight);
+  for (int t = 0; t < 4; ++t) taps.at[t] = held(i + static_cast<float>(t - 1), in);
+  return taps;
+}
+
+void resize_nearest(const Resize2dF32& a) noexcept {
+  const bool is_exact = a.mode == ResizeMode::kNearestExact;
+  float* output = a.output;
+  for (size_t line = 0; line < a.batch * a.out_h; ++line) {
+    const size_t row = line / a.out_h * a.in_h + nearest(line % a.out_h, a.in_h, a.step_h, is_exact);
+    for (size_t column = 0; column < a.out_w; ++column, output += a.channels) {
+      const float* input = a.input + (row * a.in_w + nearest(column, a.in_w, a.step_w, is_exact)) * a.channels;
+      std::memcpy(output, input, a.channels * sizeof(float));
+    }
+  }
+}
+
+// One line of the input at the columns of a strip, in [column][channel].
+void bilinear_across(const Resize2dF32& a, const float* line, const Taps* columns, size_t count, float* across) noexcept {
+  if (a.channels == 1) {
+    for (size_t i = 0; i < count; ++i) {
+      across[i] = __builtin_fmaf(line[columns[i].at[1]], columns[i].weight[1], line[columns[i].at[0]] * columns[i].weight[0]);
+    }
+    return;
+  }
+  for (size_t i = 0; i < count; ++i, across += a.channels) {
+    const float *left = line + columns[i].at[0] * a.channels, *right = line + columns[i].at[1] * a.channels;
+    const float x0 = columns[i].weight[0], x1 = columns[i].weight[1];
+    for (size_t c = 0; c < a.channels; ++c) across[c] = __builtin_fmaf(right[c], x1, left[c] * x0);
+  }
+}
+
+void bilinear_pixel(const Resize2dF32& a, const float* image, const Taps& y, const Taps& x, float* output) noexcept {
+  const float *upper = image + y.at[0] * a.in_w * a.channels, *lower = image + y.at[1] * a.in_w * a.channels;
+  const size_t left = x.at[0] * a.channels, right = x.at[1] * a.channels;
+  const float x0 = x.weight[0], x1 = x.weight[1], y0 = y.weight[0], y1 = y.weight[1];
+  const bool is_line = a.in_h == 1 && a.out_h == 1;
+  for (size_t c = 0; c < a.channels; ++c) {
+    const float top = __builtin_fmaf(upper[right + c], x1, upper[left + c] * x0);
+    const float bottom = __builtin_fmaf(lower[right + c], x1, lower[left + c] * x0);
+    output[c] = canonical(is_line ? top : __builtin_fmaf(bottom, y1, top * y0));
+  }
+}
+
+// A strip of an image: each line of the input is taken across once, for all rows of the output between it and its neighbours.
+void bilinear_strip(const Resize2dF32& a, const float* image, const Taps* columns, size_t count, float* output) noexcept {
+  float held[2][kHeldFloats];
+  size_t lines[2] = {a.in_h, a.in_h};  // which ones are held
+  const auto across = [&](size_t line, size_t other) noexcept -> const float* {
+    for (size_t s = 0; s < 2; ++s) {
+      if (lines[s] == line) return held[s];
+    }
+    const size_t s = lines[0] == other ? 1 : 0;
+    bilinear_across(a, image + line * a.in_w * a.channels, columns, count, held[s]);
+    lines[s] = line;
+    return held[s];
+  };
+  const size_t floats = count * a.channels;
+  for (size_t row = 0; row < a.out_h; ++row, output += a.out_w * a.channels) {
+    const Taps y = linear_taps(row, a.in_h, a.out_h, a.step_h, a.align_corners);
+    const float *upper = across(y.at[0], y.at[1]), *lower = across(y.at[1], y.at[0]);
+    if (a.in_h == 1 && a.out_h == 1) {
+      for (size_t i = 0; i < floats; ++i) output[i] = canonical(upper[i]);
+    } else {
+      const float y0 = y.weight[0], y1 = y.weight[1];
+      for (size_t i = 0; i < floats; ++i) output[i] = canonical(__builtin_fmaf(lower[i], y1, upper[i] * y0));
+    }
+  }
+}
+
+void resize_bilinear(const Resize2dF32& a) noexcept {
+  Taps columns[kStrip];
+  const size_t fitting = kHeldFloats / a.channels;
+  const size_t strip = fitting == 0 ? 1 : fitting < kStrip ? fitting : kStrip;
+  for (size_t first = 0; first < a.out_w; first += strip) {
+    const size_t count = a.out_w - first < strip ? a.out_w - first : strip;
+    for (size_t i = 0; i < count; ++i) columns[i] = linear_taps(first + i, a.in_w, a.out_w, a.step_w, a.align_corners);
+    for (size_t batch = 0; batch < a.batch; ++batch) {
+      const float* image = a.input + batch * a.in_h * a.in_w * a.channels;
+      float* output = a.output + (batch * a.out_h * a.out_w + first) * a.channels;
+      if (fitting > 0) {
+        bilinear_strip(a, image, columns, count, output);
+        continue;
+      }
+      for (size_t row = 0; row < a.out_h; ++row, output += a.out_w * a.channels) {
+        bilinear_pixel(a, image, linear_taps(row, a.in_h, a.out_h, a.step_h, a.align_corners), columns[0], output);
+      }
+    }
+  }
+}
+
+void bicubic_pixel(const Resize2dF32& a, const float* image, const Taps& y, const Taps& x, float* output) noexcept {
+  for (size_t c = 0; c < a.channels; ++c) {
+    float sum = 0.0f;
+    for (int row = 0; row < 4; ++row) {
+      const float* line = image + y.at[row] * a.in_w * a.channels + c;
+      float across = line[x.at[0] * a.channels] * x.weight[0];
+      for (int t = 1; t < 4; ++t) across = __builtin_fmaf(line[x.at[t] * a.channels], x.weight[t], across);
+      sum = row == 0 ? across * y.weight[0] : __builtin_fmaf(across, y.weight[row], sum);
+    }
+    output[c] = canonical(sum);
+  }
+}
+
+// Strips of columns, so that their taps are found once for all rows.
+void resize_bicubic(const Resize2dF32& a) noexcept {
+  Taps columns[kStrip];
+  for (size_t first = 0; first < a.out_w; first += kStrip) {
+    const size_t count = a.out_w - first < kStrip ? a.out_w - first : kStrip;
+    for (size_t i = 0; i < count; ++i) columns[i] = cubic_taps(first + i, a.in_w, a.step_w, a.align_corners);
+    for (size_t line = 0; line < a.batch * a.out_h; ++line) {
+      const float* image = a.input + line / a.out_h * a.in_h * a.in_w * a.channels;
+      float* output = a.output + (line * a.out_w + first) * a.channels;
+      const Taps rows = cubic_taps(line % a.out_h, a.in_h, a.step_h, a.align_corners);
+      for (size_t i = 0; i < count; ++i, output += a.channels) bicubic_pixel(a, image, rows, columns[i], output);
+    }
+  }
+}
+
+void resize(const Resize2dF32& a) noexcept {
+  if (a.mode == ResizeMode::kNearest || a.mode == ResizeMode::kNearestExact) {
+    resize_nearest(a);
+  } else if (a.mode == ResizeMode::kBicubic) {
+    resize_bicubic(a);
+  } else {
+    resize_bilinear(a);
+  }
+}
+
+}  // namespace
+
+void ALCOVE_PER_ISA(resize2d_f32)(const Resize2dF32& a) noexcept { resize(a); }
+
+}  // namespace alcove::kernels

@@ -1,0 +1,45 @@
+// output[i0, .., ik] = input[offset + i0 * stride0 + .. + ik * stridek], output row-major: every permutation, slice,
+// flip, expansion, window and diagonal is one of these.  Bits are kept.
+//
+// `move_strided` is the walk that the movement kernels share: both sides have strides.  It drops dimensions of one
+// element, merges what is contiguous on both sides, copies contiguous runs whole and transposes in blocks.
+//
+// The caller has checked: dims are at least 1, 1 <= element_bytes <= 8 is a power of two, every element named lies
+// within its buffer, the two sides don't overlap.  No pointer needs alignment.  Any number of threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace alcove::kernels {
+
+inline constexpr size_t kMaxMovementRank = 8;
+
+// Strides in elements, negative ones too; they count from `from` and `to`, which point at element [0, .., 0].
+struct StridedMove {
+  const uint8_t* from;
+  uint8_t* to;
+  size_t element_bytes;
+  size_t rank;
+  size_t dims[kMaxMovementRank];
+  int64_t from_strides[kMaxMovementRank];
+  int64_t to_strides[kMaxMovementRank];
+};
+
+struct StridedCopy {
+  const uint8_t* input;
+  uint8_t* output;
+  size_t element_bytes;
+  size_t rank;  // of the output
+  size_t dims[kMaxMovementRank];
+  int64_t offset;  // in elements
+  int64_t strides[kMaxMovementRank];
+};
+
+using StridedCopyKernel = void(const StridedCopy&) noexcept;
+
+StridedCopyKernel strided_copy_scalar;
+
+void move_strided(const StridedMove& move) noexcept;
+
+}  // namespace alcove::kernels

@@ -1,0 +1,44 @@
+// Matrix product of float32 rows with int8 weights; each row is quantized by its own range as it comes.
+//   low = min(0, x...), high = max(0, x...), scale = high / 255 - low / 255 (1 if that is below 2^-100), inverse = 1 / scale
+//   zero = requantize(-128 - low * inverse) over [-128, 127], q[k] = requantize(x[k] * inverse) over [-128, 127] with zero
+//   acc[n] = sum over k of q[k] * weight[n][k] - zero * sum of weights[n], in int32
+//   y[n] = float(acc[n]) * (scale * weight_scale[n]), then + bias[n] if there is one
+// every step rounded to float32; a row with an infinity or a NaN becomes all NaN (0x7FC00000).
+// (kernels/requantize.h has the rule and the panels; the panels' int32 is the sum of weights.)
+//
+// The caller has checked: sizes are at least 1, k <= 65,536; the output overlaps no input; scratch is aligned to an int32 and
+// has linear_dynamic_i8_scratch_bytes.  Any number of threads, each with its own scratch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/microkernels/linear_i8/linear_i8.h"
+
+namespace alcove::kernels {
+
+struct LinearDynamicI8 {
+  const float* input;  // [m][k]
+  const int8_t* panels;
+  const float* bias;  // [n], or null
+  float* output;      // [m][n]
+  void* scratch;
+  LinearI8Kernel* linear;
+  size_t m, n, k;
+};
+
+using LinearDynamicI8Kernel = void(const LinearDynamicI8&) noexcept;
+
+LinearDynamicI8Kernel linear_dynamic_i8_scalar, linear_dynamic_i8_avx2, linear_dynamic_i8_avx512,
+    linear_dynamic_i8_neon;
+
+// Rows and outputs that are multiplied at a time.
+inline constexpr size_t kDynamicRows = 8;
+inline constexpr size_t kDynamicOutputs = 256;
+
+// Sums of a block, then its quantized rows.
+constexpr size_t linear_dynamic_i8_scratch_bytes(size_t k) noexcept {
+  return kDynamicRows * (kDynamicOutputs * sizeof(int32_t) + k);
+}
+
+}  // namespace alcove::kernels

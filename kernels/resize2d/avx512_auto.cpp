@@ -1,8 +1,0 @@
-// The reference's loops, compiled for AVX-512.
-#include "kernels/resize2d/body.h"
-
-namespace alcove::kernels {
-
-void resize2d_f32_avx512_auto(const Resize2dF32& a) noexcept { resize(a); }
-
-}  // namespace alcove::kernels

@@ -1,0 +1,58 @@
+// 4 floats of NEON as a vector.  Only files of that instruction set may include it; everything has
+// internal linkage, so that no copy is chosen for all.
+#pragma once
+
+#include <arm_neon.h>
+
+#include <cstddef>
+
+#include "kernels/canonical.h"
+
+namespace alcove::kernels {
+
+namespace {
+
+struct Neon {
+  static constexpr size_t kWidth = 4;
+  static constexpr int kRegisters = 32;
+  using Register = float32x4_t;
+  // There are no masked loads: a mask is how many lanes are used.
+  using Mask = size_t;
+  static Mask mask(size_t lanes) noexcept { return lanes; }
+  static Register fill(float v) noexcept { return vdupq_n_f32(v); }
+  static Register load(const float* p, size_t lanes) noexcept { return lanes == kWidth ? vld1q_f32(p) : load_some(p, lanes); }
+  static Register load_masked(const float* p, Mask used) noexcept { return load(p, used); }
+  static void store(float* p, size_t lanes, Register v) noexcept {
+    v = vbslq_f32(vceqq_f32(v, v), v, vreinterpretq_f32_u32(vdupq_n_u32(kCanonicalNanBits)));
+    if (lanes == kWidth) {
+      vst1q_f32(p, v);
+    } else {
+      store_some(p, lanes, v);
+    }
+  }
+  static Register add(Register x, Register y) noexcept { return vaddq_f32(x, y); }
+  static Register multiply(Register x, Register y) noexcept { return vmulq_f32(x, y); }
+  static Register fma(Register x, Register w, Register y) noexcept { return vfmaq_f32(y, x, w); }
+  // ARM's own max and min turn -0 into +0 and change a NaN; comparing and choosing is what vector_scalar.h does.
+  static Register clamp(Register y, Register low, Register high) noexcept {
+    y = vbslq_f32(vcltq_f32(y, low), low, y);
+    return vbslq_f32(vcgtq_f32(y, high), high, y);
+  }
+
+ private:
+  // The last columns of a row: kept out of the loops.
+  [[gnu::noinline]] static Register load_some(const float* p, size_t lanes) noexcept {
+    float v[kWidth] = {};
+    for (size_t i = 0; i < kWidth && i < lanes; ++i) v[i] = p[i];
+    return vld1q_f32(v);
+  }
+  [[gnu::noinline]] static void store_some(float* p, size_t lanes, Register y) noexcept {
+    float v[kWidth];
+    vst1q_f32(v, y);
+    for (size_t i = 0; i < kWidth && i < lanes; ++i) p[i] = v[i];
+  }
+};
+
+}  // namespace
+
+}  // namespace alcove::kernels
