@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - as everybody calls it
 
 from benchmarks.architectures.layers import conv_bn
-from benchmarks.architectures.registry import Architecture, Call, image
+from benchmarks.architectures.registry import Architecture, image
 
 
 class SeparatorBlock(nn.Module):
@@ -52,32 +52,6 @@ class ConvTasNet(nn.Module):
         return self.decoder(sources.view(n * 2, c, frames)).view(n, 2, -1)
 
 
-class RnNoise(nn.Module):
-    """Three GRUs that feed each other (Valin 2018, figure 2): gains of bands and voice activity."""
-
-    def __init__(self, features: int = 42, bands: int = 22) -> None:
-        super().__init__()
-        self.dense = nn.Linear(features, 24)
-        self.voice = nn.GRU(24, 24, batch_first=True)
-        self.noise = nn.GRU(24 + 24 + features, 48, batch_first=True)
-        self.speech = nn.GRU(24 + 48 + features, 96, batch_first=True)
-        self.activity, self.gains = nn.Linear(24, 1), nn.Linear(96, bands)
-
-    def forward(self, x: Tensor, voice: Tensor, noise: Tensor, speech: Tensor) -> dict[str, Tensor]:
-        """Return gains, activity and the three states after frames [N, T, features]."""
-        y = torch.tanh(self.dense(x))
-        v, voice = self.voice(y, voice)
-        n, noise = self.noise(torch.cat([y, v, x], -1), noise)
-        s, speech = self.speech(torch.cat([v, n, x], -1), speech)
-        return {
-            "gains": torch.sigmoid(self.gains(s)),
-            "activity": torch.sigmoid(self.activity(v)),
-            "voice": voice,
-            "noise": noise,
-            "speech": speech,
-        }
-
-
 class DeepFilter(nn.Module):
     """Convolutions over time and frequency, a grouped GRU, complex filters over five frames (as DeepFilterNet)."""
 
@@ -105,23 +79,6 @@ class DeepFilter(nn.Module):
         real, imaginary = windows[:, 0], windows[:, 1]
         a, b = filters[..., 0], filters[..., 1]
         return torch.stack([(real * a - imaginary * b).sum(-1), (real * b + imaginary * a).sum(-1)], 1)
-
-
-class TcnBlock(nn.Module):
-    """Two causal dilated convolutions, the padding cut off again (Bai et al. 2018, figure 1 b)."""
-
-    def __init__(self, channels_in: int, channels: int, dilation: int) -> None:
-        super().__init__()
-        self.cut = 2 * dilation
-        self.first = nn.Conv1d(channels_in, channels, 3, padding=self.cut, dilation=dilation)
-        self.second = nn.Conv1d(channels, channels, 3, padding=self.cut, dilation=dilation)
-        self.shortcut = nn.Conv1d(channels_in, channels, 1) if channels_in != channels else nn.Identity()
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return [N, channels, T]."""
-        y = F.relu(self.first(x)[:, :, : -self.cut])
-        y = F.relu(self.second(y)[:, :, : -self.cut])
-        return F.relu(y + self.shortcut(x))
 
 
 class WaveNet(nn.Module):
@@ -156,60 +113,6 @@ def ds_cnn() -> nn.Module:
     return nn.Sequential(*layers, nn.AvgPool2d((25, 5)), nn.Flatten(), nn.Linear(32, 12), nn.Softmax(1))
 
 
-class BcResNet(nn.Module):
-    """Frequency-wise convolution, mean over frequency, temporal convolution, broadcast back (Kim et al. 2021)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = nn.Conv2d(1, 16, 5, (2, 1), 2)
-        self.frequency = nn.Sequential(nn.Conv2d(16, 16, (3, 1), padding=(1, 0), groups=16), nn.BatchNorm2d(80))
-        self.temporal = nn.Sequential(
-            nn.Conv2d(16, 16, (1, 3), padding=(0, 2), dilation=(1, 2), groups=16), nn.BatchNorm2d(16), nn.SiLU(),
-            nn.Conv2d(16, 16, 1),
-        )  # fmt: skip
-        self.head = nn.Conv2d(16, 12, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return logits; batch norm runs on five sub-bands of the frequencies."""
-        x = self.stem(x)
-        y = self.frequency[0](x)
-        n, c, f, t = y.shape
-        y = self.frequency[1](y.view(n, c * 5, f // 5, t)).view(n, c, f, t)
-        z = self.temporal(y.mean(2, keepdim=True))
-        y = F.relu(x + y + z)
-        return self.head(y.mean((2, 3), keepdim=True)).flatten(1)
-
-
-class Conformer(nn.Module):
-    """One block: half feed-forward layers around attention and a gated convolution (Gulati et al. 2020, figure 1)."""
-
-    def __init__(self, width: int = 32) -> None:
-        super().__init__()
-        self.subsample = nn.Sequential(nn.Conv2d(1, 8, 3, 2), nn.ReLU(), nn.Conv2d(8, 8, 3, 2), nn.ReLU())
-        self.enter = nn.Linear(8 * 9, width)
-        self.ff1, self.ff2 = (
-            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 64), nn.SiLU(), nn.Linear(64, width)) for _ in range(2)
-        )
-        self.norm_attention, self.norm_conv, self.norm = (nn.LayerNorm(width) for _ in range(3))
-        self.attention = nn.MultiheadAttention(width, 4, batch_first=True)
-        self.pointwise = nn.Conv1d(width, 2 * width, 1)
-        self.depthwise = nn.Conv1d(width, width, 7, padding=3, groups=width)
-        self.batch_norm = nn.BatchNorm1d(width)
-        self.leave = nn.Conv1d(width, width, 1)
-
-    def forward(self, mel: Tensor) -> Tensor:
-        """Return [N, T/4, width] of a spectrogram [N, T, 40]."""
-        y = self.subsample(mel.unsqueeze(1))
-        x = self.enter(y.transpose(1, 2).flatten(2))
-        x = x + 0.5 * self.ff1(x)
-        y = self.norm_attention(x)
-        x = x + self.attention(y, y, y, need_weights=False)[0]
-        y = F.glu(self.pointwise(self.norm_conv(x).transpose(1, 2)), 1)
-        y = self.leave(F.silu(self.batch_norm(self.depthwise(y))))
-        x = x + y.transpose(1, 2)
-        return self.norm(x + 0.5 * self.ff2(x))
-
-
 class HifiGan(nn.Module):
     """A vocoder's generator: transposed convolutions and dilated residual blocks with leaky ReLU (Kong et al. 2020)."""
 
@@ -232,21 +135,10 @@ class HifiGan(nn.Module):
         return torch.tanh(self.leave(F.leaky_relu(x)))
 
 
-def noise_states() -> list[Call]:
-    """Return two calls of the noise suppressor, of one and of four frames alike in form: four frames each."""
-    return [
-        (torch.randn(1, 4, 42), torch.randn(1, 1, 24), torch.randn(1, 1, 48), torch.randn(1, 1, 96)) for _ in range(2)
-    ]
-
-
 ARCHITECTURES = (
     Architecture("conv-tasnet", "separation", ConvTasNet, image(1, 1, 800)),
-    Architecture("rnnoise", "noise suppression", RnNoise, noise_states),
     Architecture("deepfilternet", "noise suppression", DeepFilter, image(1, 2, 12, 32)),
-    Architecture("tcn", "sequence", lambda: nn.Sequential(TcnBlock(4, 16, 1), TcnBlock(16, 16, 2)), image(2, 4, 30)),
     Architecture("wavenet", "speech synthesis", WaveNet, lambda: [(torch.randint(64, (1, 50)),)]),
     Architecture("hifi-gan", "speech synthesis", HifiGan, image(1, 20, 12)),
     Architecture("ds-cnn", "keyword spotting", ds_cnn, image(1, 1, 49, 10)),
-    Architecture("bc-resnet", "keyword spotting", BcResNet, image(1, 1, 40, 30)),
-    Architecture("conformer", "speech recognition", Conformer, image(1, 40, 40)),
 )

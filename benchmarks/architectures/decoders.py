@@ -146,23 +146,6 @@ class StatefulGru(nn.Module):
         return scores.argmax(-1), scores
 
 
-class CrossDecoder(nn.Module):
-    """One pass over a whole target, with a causal mask and attention to an encoder (torch's own layers)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        layer = nn.TransformerDecoderLayer(WIDTH, HEADS, 64, batch_first=True, norm_first=True)
-        self.decoder = nn.TransformerDecoder(layer, 2)
-        self.embedding = nn.Embedding(VOCABULARY, WIDTH)
-        self.head = nn.Linear(WIDTH, VOCABULARY)
-
-    def forward(self, target: Tensor, memory: Tensor) -> Tensor:
-        """Return scores [N, n, vocabulary]."""
-        mask = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
-        y: Tensor = self.head(self.decoder(self.embedding(target), memory, tgt_mask=mask, tgt_is_causal=True))
-        return y
-
-
 def token_after_token() -> list[Call]:
     """Return five calls with one token each."""
     return [(torch.randint(VOCABULARY, (1, 1)),) for _ in range(5)]
@@ -188,11 +171,5 @@ ARCHITECTURES = (
     Architecture("decoder-cache-fixed", "decoder", FixedCacheDecoder, fixed_caches),
     Architecture(
         "decoder-gru-state", "decoder", StatefulGru, lambda: [(torch.randint(VOCABULARY, (1,)),) for _ in range(4)]
-    ),
-    Architecture(
-        "decoder-cross-attention",
-        "decoder",
-        CrossDecoder,
-        lambda: [(torch.randint(VOCABULARY, (2, 9)), torch.randn(2, 6, WIDTH))],
     ),
 )

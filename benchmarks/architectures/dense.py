@@ -43,24 +43,6 @@ class UNet(nn.Module):
         return y
 
 
-class BilinearUNet(nn.Module):
-    """A U-Net that is resized up, on a size that no power of two divides: maps are padded to fit."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = double(1, 8), double(8, 16)
-        self.merge = double(24, 8)
-        self.head = nn.Conv2d(8, 1, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return a mask [N, 1, H, W] in (0, 1)."""
-        a = self.first(x)
-        b = F.interpolate(self.second(F.max_pool2d(a, 2)), scale_factor=2.0, mode="bilinear", align_corners=True)
-        height, width = a.shape[2] - b.shape[2], a.shape[3] - b.shape[3]
-        b = F.pad(b, [width // 2, width - width // 2, height // 2, height - height // 2])
-        return torch.sigmoid(self.head(self.merge(torch.cat([a, b], 1))))
-
-
 class PromptedSegmenter(nn.Module):
     """An image encoder, points encoded by random Fourier features, and a decoder with attention both ways (SAM-like).
 
@@ -103,32 +85,6 @@ class PromptedSegmenter(nn.Module):
         return masks, self.quality(tokens[:, 0])
 
 
-class DepthNet(nn.Module):
-    """Encoder and decoder with nearest resizing and reflecting pads, disparities at two scales (Monodepth2-like)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.encoder = nn.ModuleList(
-            [conv_bn(3, 16, 3, 2, activation=nn.ReLU()), conv_bn(16, 32, 3, 2), double(32, 48)]
-        )
-        self.decoder = nn.ModuleList([nn.Conv2d(48 + 16, 24, 3), nn.Conv2d(24, 16, 3)])
-        self.heads = nn.ModuleList([nn.Conv2d(24, 1, 3), nn.Conv2d(16, 1, 3)])
-
-    def forward(self, x: Tensor) -> dict[str, Tensor]:
-        """Return disparities at half and full size."""
-        x = (x - 0.45) / 0.225
-        skip = self.encoder[0](x)
-        x = self.encoder[2](self.encoder[1](skip))
-        found = {}
-        for index, name in enumerate(("half", "full")):
-            x = F.interpolate(x, scale_factor=2, mode="nearest")
-            if index == 0:
-                x = torch.cat([x, skip], 1)
-            x = F.elu(self.decoder[index](F.pad(x, (1, 1, 1, 1), mode="reflect")))
-            found[name] = torch.sigmoid(self.heads[index](F.pad(x, (1, 1, 1, 1), mode="reflect")))
-        return found
-
-
 class Aspp(nn.Module):
     """Dilated branches and a global one (DeepLabV3, figure 5), resized to the input."""
 
@@ -148,14 +104,6 @@ class Aspp(nn.Module):
         y = self.head(torch.cat([*(branch(y) for branch in self.branches), mean], 1))
         y = F.interpolate(y, size=x.shape[2:], mode="bilinear", align_corners=False)
         return y.argmax(1), y
-
-
-def espcn() -> nn.Module:
-    """ESPCN (Shi et al. 2016): three times larger by a pixel shuffle."""
-    return nn.Sequential(
-        nn.Conv2d(1, 32, 5, padding=2), nn.Tanh(), nn.Conv2d(32, 16, 3, padding=1), nn.Tanh(),
-        nn.Conv2d(16, 9, 3, padding=1), nn.PixelShuffle(3),
-    )  # fmt: skip
 
 
 class Edsr(nn.Module):
@@ -203,46 +151,6 @@ def style_transfer() -> nn.Module:
         nn.Upsample(scale_factor=2), nn.ReflectionPad2d(1), nn.Conv2d(16, 8, 3), nn.InstanceNorm2d(8, affine=True),
         nn.ReLU(), nn.ReflectionPad2d(4), nn.Conv2d(8, 3, 9), nn.Tanh(),
     )  # fmt: skip
-
-
-class NafBlock(nn.Module):
-    """Gates instead of activations (Chen et al. 2022, figure 3 c)."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.norm1, self.norm2 = LayerNorm2d(channels), LayerNorm2d(channels)
-        self.expand = nn.Conv2d(channels, 2 * channels, 1)
-        self.depthwise = nn.Conv2d(2 * channels, 2 * channels, 3, padding=1, groups=2 * channels)
-        self.attention = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(channels, channels, 1))
-        self.project = nn.Conv2d(channels, channels, 1)
-        self.ffn = nn.Conv2d(channels, 2 * channels, 1)
-        self.out = nn.Conv2d(channels, channels, 1)
-        self.beta = nn.Parameter(torch.full((1, channels, 1, 1), 0.3))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the block of `x`."""
-        a, b = self.depthwise(self.expand(self.norm1(x))).chunk(2, dim=1)
-        y = a * b
-        x = x + self.project(y * self.attention(y)) * self.beta
-        a, b = self.ffn(self.norm2(x)).chunk(2, dim=1)
-        return x + self.out(a * b) * self.beta
-
-
-class NafNet(nn.Module):
-    """Down by a strided convolution, up by a pixel shuffle, and the input added."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.intro, self.end = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 3, 3, padding=1)
-        self.first, self.middle, self.last = NafBlock(8), NafBlock(16), NafBlock(8)
-        self.down = nn.Conv2d(8, 16, 2, 2)
-        self.up = nn.Sequential(nn.Conv2d(16, 32, 1, bias=False), nn.PixelShuffle(2))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the image without its noise."""
-        skip = self.first(self.intro(x))
-        y = self.up(self.middle(self.down(skip))) + skip
-        return x + self.end(self.last(y))
 
 
 class Ssd(nn.Module):
@@ -335,29 +243,6 @@ class Pose(nn.Module):
         return torch.stack([columns, rows], -1), confidence, peaks
 
 
-class FaceMesh(nn.Module):
-    """Landmarks by depthwise blocks with PReLU and max-pooled shortcuts (BlazeFace-like)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1), nn.PReLU(16))
-        self.convs = nn.ModuleList(
-            nn.Sequential(nn.Conv2d(i, i, 3, 2, 1, groups=i), nn.Conv2d(i, o, 1))
-            for i, o in ((16, 24), (24, 32), (32, 48))
-        )
-        self.activations = nn.ModuleList(nn.PReLU(c) for c in (24, 32, 48))
-        self.head = nn.Linear(48 * 4 * 4, 3 * 20)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return landmarks [N, 20, 3]."""
-        x = self.stem(x)
-        for conv, activation in zip(self.convs, self.activations, strict=True):
-            y = conv(x)
-            shortcut = F.pad(F.max_pool2d(x, 2), (0, 0, 0, 0, 0, y.shape[1] - x.shape[1]))
-            x = activation(y + shortcut)
-        return self.head(x.flatten(1)).view(-1, 20, 3)
-
-
 class Warp(nn.Module):
     """A small flow moves an image by `grid_sample` (spatial transformer, Jaderberg et al. 2015)."""
 
@@ -382,17 +267,12 @@ def points_and_image() -> list[tuple[Tensor, ...]]:
 
 ARCHITECTURES = (
     Architecture("u-net", "segmentation", UNet, image(1, 3, 64, 64)),
-    Architecture("u-net-bilinear", "segmentation", BilinearUNet, image(1, 1, 37, 45)),
     Architecture("deeplab-v3", "segmentation", Aspp, image(1, 3, 64, 64)),
     Architecture("squeeze-sam", "segmentation", PromptedSegmenter, points_and_image),
-    Architecture("monodepth", "depth", DepthNet, image(1, 3, 32, 64)),
-    Architecture("espcn", "super-resolution", espcn, image(1, 1, 24, 24)),
     Architecture("edsr", "super-resolution", Edsr, image(1, 3, 24, 24)),
     Architecture("style-transfer", "style transfer", style_transfer, image(1, 3, 32, 32)),
-    Architecture("nafnet", "denoising", NafNet, image(1, 3, 32, 32)),
     Architecture("ssd", "detection", Ssd, image(1, 3, 64, 64)),
     Architecture("yolo-head", "detection", YoloHead, image(1, 3, 64, 64)),
     Architecture("pose-heatmap", "pose", Pose, image(1, 3, 64, 64)),
-    Architecture("blaze-mesh", "pose", FaceMesh, image(1, 3, 64, 64)),
     Architecture("spatial-transformer", "warping", Warp, image(1, 3, 32, 32)),
 )

@@ -59,53 +59,6 @@ class WideAndDeep(nn.Module):
         return torch.sigmoid(y).squeeze(1)
 
 
-class DeepFm(nn.Module):
-    """Second-order interactions by the square of sums minus the sum of squares (Guo et al. 2017, equation 2)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Embedding(100, 1)
-        self.second = nn.Embedding(100, 8)
-        self.deep = mlp(5 * 8, 32, 1)
-
-    def forward(self, ids: Tensor) -> Tensor:
-        """Return probabilities [N] for ids [N, 5]."""
-        v = self.second(ids)
-        pairs = 0.5 * (v.sum(1).pow(2) - v.pow(2).sum(1)).sum(1)
-        return torch.sigmoid(self.first(ids).sum((1, 2)) + pairs + self.deep(v.flatten(1)).squeeze(1))
-
-
-class SasRec(nn.Module):
-    """Causal attention over the last items (Kang and McAuley 2018), padding masked; candidates are ranked."""
-
-    def __init__(self, items: int = 100, length: int = 12, width: int = 16) -> None:
-        super().__init__()
-        self.items = nn.Embedding(items, width, padding_idx=0)
-        self.positions = nn.Embedding(length, width)
-        self.attention = nn.ModuleList(nn.MultiheadAttention(width, 2, batch_first=True) for _ in range(2))
-        self.norms = nn.ModuleList(nn.LayerNorm(width, eps=1e-8) for _ in range(5))
-        self.feed = nn.ModuleList(
-            nn.Sequential(nn.Conv1d(width, width, 1), nn.ReLU(), nn.Conv1d(width, width, 1)) for _ in range(2)
-        )
-        self.register_buffer("causal", ~torch.tril(torch.ones(length, length, dtype=torch.bool)))
-
-    def forward(self, history: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the three best scores [N, 3] and their places among the candidates [N, C]; id 0 is padding."""
-        x = self.items(history) * self.items.embedding_dim**0.5
-        x = x + self.positions(torch.arange(history.shape[1]))
-        seen = (history != 0).unsqueeze(-1)
-        x = x * seen
-        for i in range(2):
-            query = self.norms[2 * i](x)
-            mixed, _ = self.attention[i](query, x, x, attn_mask=self.get_buffer("causal"), need_weights=False)
-            x = self.norms[2 * i + 1](query + mixed)
-            x = (x + self.feed[i](x.transpose(1, 2)).transpose(1, 2)) * seen
-        last = self.norms[4](x)[:, -1]
-        scores = (self.items(candidates) @ last.unsqueeze(-1)).squeeze(-1)
-        best = torch.topk(scores, 3)
-        return best.values, best.indices
-
-
 class TwoTower(nn.Module):
     """Weighted bags on both sides, cosines between users and items."""
 
@@ -122,37 +75,10 @@ class TwoTower(nn.Module):
         return users @ items.t()
 
 
-class DinAttention(nn.Module):
-    """Deep interest network: each past item weighs by a small network of it and the candidate (Zhou et al. 2018)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.items = nn.Embedding(50, 8)
-        self.weigh = nn.Sequential(nn.Linear(32, 16), nn.PReLU(), nn.Linear(16, 1))
-        self.head = mlp(24, 16, 2)
-
-    def forward(self, history: Tensor, length: Tensor, candidate: Tensor) -> Tensor:
-        """Return log-probabilities [N, 2]."""
-        past, now = self.items(history), self.items(candidate)
-        both = now.unsqueeze(1).expand_as(past)
-        scores = self.weigh(torch.cat([past, both, past - both, past * both], -1)).squeeze(-1)
-        mask = torch.arange(history.shape[1]) < length[:, None]
-        weights = scores.masked_fill(~mask, -1e9).softmax(-1)
-        interest = torch.einsum("nt,ntc->nc", weights, past)
-        return F.log_softmax(self.head(torch.cat([interest, now, interest * now], 1)), -1)
-
-
 def dlrm_inputs() -> list[Call]:
     """Return one call: bags of different lengths, one empty."""
     offsets = torch.tensor([[0, 2, 2, 5], [0, 1, 4, 6], [0, 3, 5, 7]])
     return [(torch.randn(4, 13), torch.randint(50, (3, 9)), offsets)]
-
-
-def sasrec_inputs() -> list[Call]:
-    """Return one call with padded histories."""
-    history = torch.randint(1, 100, (2, 12))
-    history[0, :4] = 0
-    return [(history, torch.randint(1, 100, (2, 8)))]
 
 
 ARCHITECTURES = (
@@ -160,18 +86,10 @@ ARCHITECTURES = (
     Architecture(
         "wide-and-deep", "recommendation", WideAndDeep, lambda: [(torch.randn(4, 4), torch.randint(10, (4, 3)))]
     ),
-    Architecture("deepfm", "recommendation", DeepFm, lambda: [(torch.randint(100, (4, 5)),)]),
-    Architecture("sasrec", "recommendation", SasRec, sasrec_inputs),
     Architecture(
         "two-tower",
         "recommendation",
         TwoTower,
         lambda: [(torch.randint(60, (3, 6)), torch.rand(3, 6), torch.randint(60, (5, 4)))],
-    ),
-    Architecture(
-        "din",
-        "recommendation",
-        DinAttention,
-        lambda: [(torch.randint(50, (3, 7)), torch.tensor([7, 2, 4]), torch.randint(50, (3,)))],
     ),
 )

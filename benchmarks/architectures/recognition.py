@@ -31,25 +31,6 @@ class Crnn(nn.Module):
         return F.log_softmax(self.head(y), -1)
 
 
-class PointNet(nn.Module):
-    """A learned alignment, shared layers a point, and a maximum over all (Qi et al. 2017, figure 2)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.align = nn.Sequential(nn.Conv1d(3, 16, 1), nn.BatchNorm1d(16), nn.ReLU(), nn.Conv1d(16, 32, 1), nn.ReLU())
-        self.matrix = nn.Linear(32, 9)
-        self.shared = nn.Sequential(nn.Conv1d(3, 32, 1), nn.BatchNorm1d(32), nn.ReLU(), nn.Conv1d(32, 64, 1))
-        self.head = nn.Sequential(nn.Linear(64, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Dropout(0.3), nn.Linear(32, 5))
-
-    def forward(self, points: Tensor) -> Tensor:
-        """Return logits for points [N, n, 3]."""
-        x = points.transpose(2, 1)
-        matrix = self.matrix(torch.max(self.align(x), 2)[0]).view(-1, 3, 3) + torch.eye(3)
-        x = torch.bmm(points, matrix).transpose(2, 1)
-        y: Tensor = self.head(self.shared(x).amax(2))
-        return y
-
-
 class TextCnn(nn.Module):
     """Windows of three widths over embeddings, the maximum of each (Kim 2014, figure 1)."""
 
@@ -65,21 +46,6 @@ class TextCnn(nn.Module):
         pooled = [F.max_pool1d(F.relu(w(x)), x.shape[2] - w.kernel_size[0] + 1).squeeze(2) for w in self.windows]
         y: Tensor = self.head(torch.cat(pooled, 1))
         return y
-
-
-class BiLstmTagger(nn.Module):
-    """Embeddings, a bidirectional LSTM, a tag a token."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(100, 16, padding_idx=0)
-        self.lstm = nn.LSTM(16, 24, batch_first=True, bidirectional=True)
-        self.head = nn.Linear(48, 7)
-
-    def forward(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Return tags [N, T] and the last cell state [2, N, 24]."""
-        y, (_, cell) = self.lstm(self.embedding(ids))
-        return self.head(y).argmax(-1), cell
 
 
 class SequenceForecaster(nn.Module):
@@ -173,9 +139,7 @@ class TransformerEncoder(nn.Module):
 
 ARCHITECTURES = (
     Architecture("crnn", "text recognition", Crnn, image(1, 1, 32, 64)),
-    Architecture("pointnet", "points", PointNet, image(2, 40, 3)),
     Architecture("text-cnn", "text classification", TextCnn, tokens(100, 2, 15)),
-    Architecture("bilstm-tagger", "tagging", BiLstmTagger, tokens(100, 2, 11)),
     Architecture("rnn-forecaster", "time series", SequenceForecaster, image(2, 10, 3)),
     Architecture("n-beats", "time series", NBeats, image(3, 20)),
     Architecture("vae", "generation", Vae, lambda: [(torch.rand(2, 1, 28, 28), torch.randn(2, 8))]),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MODULES: Final = (
-    "convnets", "mixers", "dense", "transformers_vision", "transformers_text", "decoders", "speech", "audio", "ranking",
+    "convnets", "dense", "transformers_vision", "transformers_text", "decoders", "speech", "audio", "ranking",
     "recognition", "spectral", "families",
 )  # fmt: skip
 

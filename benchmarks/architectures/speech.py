@@ -22,17 +22,6 @@ def wav2vec2() -> nn.Module:
     return Picked(t.Wav2Vec2ForCTC(t.Wav2Vec2Config(**WAVE)), "logits", ("input_values",))
 
 
-def wav2vec2_large() -> nn.Module:
-    """wav2vec 2.0 as in the large models: layer norm after each convolution, before each layer."""
-    config = t.Wav2Vec2Config(**WAVE, feat_extract_norm="layer", do_stable_layer_norm=True, conv_bias=True)
-    return Picked(t.Wav2Vec2Model(config), "last_hidden_state", ("input_values",))
-
-
-def hubert() -> nn.Module:
-    """HuBERT."""
-    return Picked(t.HubertModel(t.HubertConfig(**WAVE)), "last_hidden_state", ("input_values",))
-
-
 def sew() -> nn.Module:
     """SEW: a squeezed sequence inside the encoder."""
     config = t.SEWConfig(**WAVE, squeeze_factor=2)
@@ -61,8 +50,6 @@ def audio_spectrogram_transformer() -> nn.Module:
 
 ARCHITECTURES = (
     Architecture("wav2vec2", "speech recognition", wav2vec2, image(1, 600)),
-    Architecture("wav2vec2-large", "speech recognition", wav2vec2_large, image(1, 600)),
-    Architecture("hubert", "speech recognition", hubert, image(1, 600)),
     Architecture("sew", "speech recognition", sew, image(1, 600)),
     Architecture("whisper-encoder", "speech recognition", whisper_encoder, image(1, 20, 40)),
     Architecture("ast", "audio classification", audio_spectrogram_transformer, lambda: [(torch.randn(1, 40, 24),)]),

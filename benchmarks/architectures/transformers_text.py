@@ -38,37 +38,12 @@ def masked_calls() -> list[Call]:
     return [(torch.randint(3, VOCABULARY, (2, 9)), mask)]
 
 
-def distilbert() -> nn.Module:
-    """DistilBERT."""
-    config = t.DistilBertConfig(vocab_size=VOCABULARY, dim=32, n_layers=2, n_heads=4, hidden_dim=64)
-    return Picked(t.DistilBertModel(config), "last_hidden_state", ("input_ids", "attention_mask"))
-
-
-def t5_encoder() -> nn.Module:
-    """T5's encoder: relative position buckets, no scale in attention."""
-    config = t.T5Config(vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4)
-    return Picked(t.T5EncoderModel(config), "last_hidden_state", ("input_ids", "attention_mask"))
-
-
 def t5() -> nn.Module:
     """T5, encoder and decoder in one pass."""
     config = t.T5Config(
         vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, decoder_start_token_id=0
     )
     return Picked(t.T5ForConditionalGeneration(config), "logits", ("input_ids", "decoder_input_ids"), use_cache=False)
-
-
-def clip_text() -> nn.Module:
-    """CLIP's text encoder: causal, pooled at the end token."""
-    config = t.CLIPTextConfig(
-        **{**SMALL, "max_position_embeddings": 12}, projection_dim=16, eos_token_id=VOCABULARY - 1
-    )
-    return Picked(t.CLIPTextModelWithProjection(config), "text_embeds", ("input_ids",))
-
-
-def bert_classifier() -> nn.Module:
-    """BERT with a pooler and a classifier."""
-    return Picked(t.BertForSequenceClassification(t.BertConfig(**SMALL)), "logits", ("input_ids", "attention_mask"))
 
 
 def bert_tokens_types() -> nn.Module:
@@ -81,13 +56,6 @@ def with_types() -> list[Call]:
     """Return ids, mask and kinds."""
     (ids, mask) = masked_calls()[0]
     return [(ids, mask, (torch.arange(9) > 4).long().expand(2, 9).contiguous())]
-
-
-def text_ids() -> list[Call]:
-    """Return ids that end with the end token."""
-    ids = torch.randint(1, VOCABULARY - 1, (2, 12))
-    ids[0, 5], ids[1, 11] = VOCABULARY - 1, VOCABULARY - 1
-    return [(ids,)]
 
 
 def source_and_target() -> list[Call]:
@@ -104,15 +72,10 @@ SENTENCE = tokens(VOCABULARY, 1, 8)
 
 ARCHITECTURES = (
     Architecture("bert", "text", encoder(t.BertModel, t.BertConfig), masked_calls),
-    Architecture("bert-classifier", "text classification", bert_classifier, masked_calls),
     Architecture("bert-answers", "question answering", bert_tokens_types, with_types),
-    Architecture("distilbert", "text", distilbert, masked_calls),
     Architecture("mobilebert", "text", encoder(t.MobileBertModel, t.MobileBertConfig, **MOBILEBERT), masked_calls),
     Architecture("albert", "text", encoder(t.AlbertModel, t.AlbertConfig, embedding_size=16), masked_calls),
     Architecture("roberta", "text", encoder(t.RobertaModel, t.RobertaConfig), masked_calls),
-    Architecture("electra", "text", encoder(
-        t.ElectraModel, t.ElectraConfig, embedding_size=16
-    ), masked_calls, is_small=False),
     Architecture("squeezebert", "text", encoder(
         t.SqueezeBertModel, t.SqueezeBertConfig, embedding_size=32
     ), masked_calls, is_small=False),
@@ -124,9 +87,7 @@ ARCHITECTURES = (
         t.ModernBertModel, t.ModernBertConfig, pad_token_id=0, cls_token_id=1, sep_token_id=2, bos_token_id=1,
         eos_token_id=2, local_attention=4,
     ), masked_calls, is_small=False),
-    Architecture("t5-encoder", "text", t5_encoder, masked_calls),
     Architecture("t5", "translation", t5, source_and_target, is_small=False),
-    Architecture("clip-text", "text embedding", clip_text, text_ids),
     Architecture("gpt2", "language model", causal(t.GPT2LMHeadModel, t.GPT2Config, **GPT2), SENTENCE),
     Architecture("llama", "language model", causal(t.LlamaForCausalLM, t.LlamaConfig, **LLAMA), SENTENCE),
     Architecture("qwen2", "language model", causal(

@@ -25,13 +25,6 @@ def vit() -> nn.Module:
     )
 
 
-def deit() -> nn.Module:
-    """DeiT: a second token for distillation."""
-    return Picked(
-        t.DeiTModel(t.DeiTConfig(image_size=32, patch_size=8, **SMALL)), "last_hidden_state", ("pixel_values",)
-    )
-
-
 def swin() -> nn.Module:
     """Swin: shifted windows with relative position biases."""
     config = t.SwinConfig(image_size=32, patch_size=2, embed_dim=16, depths=[2, 2], num_heads=[2, 4], window_size=4)
@@ -60,12 +53,6 @@ def segformer() -> nn.Module:
     return Picked(t.SegformerForSemanticSegmentation(config), "logits", ("pixel_values",))
 
 
-def convnext() -> nn.Module:
-    """ConvNeXt as `transformers` writes it."""
-    config = t.ConvNextConfig(hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 2, 1], image_size=64)
-    return Picked(t.ConvNextForImageClassification(config), "logits", ("pixel_values",))
-
-
 def levit() -> nn.Module:
     """LeViT: attention with biases and batch norm instead of layer norm."""
     config = t.LevitConfig(
@@ -81,12 +68,6 @@ def mobilenet_v2() -> nn.Module:
     return Picked(t.MobileNetV2ForImageClassification(config), "logits", ("pixel_values",))
 
 
-def resnet() -> nn.Module:
-    """ResNet as `transformers` writes it."""
-    config = t.ResNetConfig(embedding_size=8, hidden_sizes=[16, 32], depths=[2, 2], layer_type="bottleneck")
-    return Picked(t.ResNetForImageClassification(config), "logits", ("pixel_values",))
-
-
 def classifier(name: str, **settings: Any) -> Callable[[], nn.Module]:
     """Return a builder of `transformers`' classifier of a name, from a configuration."""
     model, config = getattr(t, f"{name}ForImageClassification"), getattr(t, f"{name}Config")
@@ -100,19 +81,12 @@ GROUPED: dict[str, Any] = {**STAGES, "depths": [1, 1, 2, 1], "groups_width": 8}
 CONVOLUTIONS: dict[str, Callable[[], nn.Module]] = {
     "resnet18": classifier("ResNet", **STAGES, depths=[2, 2, 2, 2], layer_type="basic"),
     "resnet50": classifier("ResNet", **DEEP),
-    "regnet-x": classifier("RegNet", **GROUPED, layer_type="x"),
     "regnet-y": classifier("RegNet", **GROUPED, layer_type="y"),
     "mobilenet-v1": classifier("MobileNetV1", depth_multiplier=0.25),
     "efficientnet-b0": classifier("EfficientNet", width_coefficient=0.5, depth_coefficient=0.5, hidden_dim=640),
     "convnext-v2": classifier("ConvNextV2", **WIDTHS),
     "poolformer": classifier("PoolFormer", **WIDTHS),
 }
-
-
-def beit() -> nn.Module:
-    """BEiT: a relative position bias table that is gathered."""
-    config = t.BeitConfig(image_size=32, patch_size=8, use_relative_position_bias=True, **SMALL)
-    return Picked(t.BeitModel(config), "last_hidden_state", ("pixel_values",))
 
 
 def dpt() -> nn.Module:
@@ -122,12 +96,6 @@ def dpt() -> nn.Module:
         neck_hidden_sizes=[8, 16, 16, 16], fusion_hidden_size=16, is_hybrid=False, use_auxiliary_head=False,
     )  # fmt: skip
     return Picked(t.DPTForDepthEstimation(config), "predicted_depth", ("pixel_values",))
-
-
-def yolos() -> nn.Module:
-    """YOLOS: detection tokens beside the patches."""
-    config = t.YolosConfig(image_size=[32, 32], patch_size=8, num_detection_tokens=5, **SMALL)
-    return Picked(t.YolosForObjectDetection(config), "pred_boxes", ("pixel_values",))
 
 
 def detr() -> nn.Module:
@@ -141,12 +109,6 @@ def detr() -> nn.Module:
         decoder_attention_heads=4, num_queries=5, num_labels=3,
     )  # fmt: skip
     return Picked(t.DetrForObjectDetection(config), "pred_boxes", ("pixel_values",))
-
-
-def clip_image() -> nn.Module:
-    """CLIP's image encoder with its projection."""
-    config = t.CLIPVisionConfig(image_size=32, patch_size=8, projection_dim=16, **SMALL)
-    return Picked(t.CLIPVisionModelWithProjection(config), "image_embeds", ("pixel_values",))
 
 
 class Clip(nn.Module):
@@ -190,21 +152,15 @@ def clip_inputs() -> list[Call]:
 ARCHITECTURES = (
     *(Architecture(name, "image classification", build, image(1, 3, 64, 64)) for name, build in CONVOLUTIONS.items()),
     Architecture("vit", "image classification", vit, image(1, 3, 32, 32)),
-    Architecture("deit", "image classification", deit, image(1, 3, 32, 32)),
     Architecture("swin", "image classification", swin, image(1, 3, 32, 32)),
-    Architecture("beit", "image classification", beit, image(1, 3, 32, 32), is_small=False),
     Architecture("levit", "image classification", levit, image(2, 3, 64, 64), is_small=False),
     Architecture("pvt", "image classification", pvt, image(1, 3, 64, 64), is_small=False),
     Architecture("mobilevit", "image classification", mobilevit, image(1, 3, 64, 64)),
     Architecture("mobilevit-v2", "image classification", mobilevit_v2, image(1, 3, 64, 64), is_small=False),
-    Architecture("convnext-hf", "image classification", convnext, image(1, 3, 64, 64)),
     Architecture("mobilenet-v2-hf", "image classification", mobilenet_v2, image(1, 3, 64, 64), is_small=False),
-    Architecture("resnet-hf", "image classification", resnet, image(1, 3, 64, 64)),
     Architecture("segformer", "segmentation", segformer, image(1, 3, 64, 64)),
     Architecture("dpt", "depth", dpt, image(1, 3, 32, 32), is_small=False),
-    Architecture("yolos", "detection", yolos, image(1, 3, 32, 32)),
     Architecture("detr", "detection", detr, image(1, 3, 64, 64), is_small=False),
-    Architecture("clip-image", "image embedding", clip_image, image(1, 3, 32, 32), is_small=False),
     Architecture("siglip-image", "image embedding", siglip, image(1, 3, 32, 32)),
     Architecture("clip", "image and text", Clip, clip_inputs),
 )

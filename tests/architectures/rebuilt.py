@@ -24,7 +24,7 @@ from alcove.runtime import export
 from benchmarks.architectures.registry import architectures
 
 FLOATS = ("mobilenet-v3", "decoder-cache-grows", "dlrm")
-INTEGERS = ("mobilenet-v2", "text-cnn")
+INTEGERS = ("mobilenet-v1", "text-cnn")
 
 
 def features() -> Iterator[tuple[str, bytes]]:
