@@ -3,17 +3,15 @@
 import math
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from alcove.platform.client import (
     Arm,
-    ConflictError,
     DeadlineError,
     Experiment,
     ExperimentPlan,
-    FailedPreconditionError,
     GuardrailPlan,
     InvalidRequestError,
     PlatformClient,
@@ -29,9 +27,6 @@ from alcove.platform.domain.records import ArmRecord, ExperimentRecord, Experime
 from alcove.platform.domain.rollout_records import GuardrailRecord
 from alcove.platform.testing import ServerWorld
 from alcove.registry.policy import Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ARMS = (
     Arm(name="control", version="1.0.0", share_permyriad=5000),
@@ -145,32 +140,6 @@ def test_all_terms_of_a_draft_may_change_and_tried_changes_leave_nothing(
     found = policy.features[feature]
     assert f'"outcome_count":{len(Outcome)}' in found.model_dump_json()
     assert running.state == "running"
-
-
-def test_who_knows_an_older_experiment_changes_nothing(
-    world: ServerWorld, team: PlatformClient, operator: PlatformClient, app: str, feature: str
-) -> None:
-    """A stale etag is ABORTED for each mutation, a malformed one names the field; a running one takes no update."""
-    world.publish(team, feature, "1.0.0")
-    world.publish(team, feature, "2.0.0")
-    draft = operator.create_experiment(app, feature, ARMS)
-    newer = operator.update_experiment(draft.experiment_id, fields=("epsilon",), epsilon="1")
-    attempts: tuple[Callable[[], object], ...] = (
-        lambda: operator.update_experiment(draft.experiment_id, fields=("epsilon",), epsilon="2", etag=draft.etag),
-        lambda: operator.start_experiment(draft.experiment_id, etag=draft.etag),
-    )
-    for attempt in attempts:
-        with pytest.raises(ConflictError, match="its etag is '2', got '1'"):
-            attempt()
-    assert operator.experiment(draft.experiment_id) == newer
-    with pytest.raises(InvalidRequestError, match="etag"):
-        operator.start_experiment(draft.experiment_id, etag="new")
-    running = operator.start_experiment(draft.experiment_id, etag=newer.etag)
-    with pytest.raises(ConflictError, match="etag"):
-        operator.stop_experiment(draft.experiment_id, etag=newer.etag)
-    with pytest.raises(FailedPreconditionError, match="running"):
-        operator.update_experiment(draft.experiment_id, fields=("epsilon",), epsilon="2")
-    assert operator.stop_experiment(draft.experiment_id, etag=running.etag).state == "stopped"
 
 
 @pytest.mark.parametrize(

@@ -27,13 +27,14 @@ DIGEST = "0" * 64
 # Values outside the bound of a kind of field.
 LONG = "x" * 600
 NAMES = ("Upper", "a b", "a/b", "../a", "ä", "a\n", LONG)
-APP, FEATURE, TEAM = ("", *NAMES), ("", *NAMES, "0digit"), ("", *NAMES, "0digit")
+APP, FEATURE, TEAM = ("", *NAMES), ("", *NAMES, "0digit", "halt", "policy", "x" * 65), ("", *NAMES, "0digit")
 VERSION = ("", "1", "1.0", "1.0.0.0", "01.0.0", "v1.0.0", "1.0.0-rc1", "1.0.1000000", "-1.0.0", " 1.0.0")
-ID = ("", "a b", "../a", "ä", "a\n", "-a", LONG)
-REQUEST_ID = ("", "short", "x" * 65, "with space", "ümlaut-ümlaut", "new-line\n", "sl/ash-sl/ash")
-REASON = ("", "   ", "x" * 501, "a\x00b", "two\nlines")
+ID = ("", "a b", "../a", "ä", "a\n", "-a", "'; DROP TABLE rollouts; --", "x" * 65, LONG, "x" * 60_000)
+REQUEST_ID = ("", "short", "x" * 65, "with space", "ümlaut-ümlaut", "new-line\n", "sl/ash-sl/ash", "semi;colon")
+REASON = ("", "   ", "x" * 501, "a\x00b", "two\nlines", "bell\x07")
 ETAG = ("0", "01", "-1", "x", '"1"', "1" * 19)
-ALIAS = ("", "Upper", "1.0.0", "a b", "a\n", "x" * 33)
+ALIAS = ("", "Upper", "1.0.0", "a b", "a\n", "x" * 33, "-a", "@production", "é")
+KEY = ("", "Upper", "1k", "a b", "k=v", "é", "x" * 65)
 SHA256 = ("", "0" * 63, "0" * 65, "A" * 64, "g" * 64)
 PAGE_SIZE = (1001, 2**32 - 1)
 PAGE_TOKEN = ("x", "-1", "1.5", " 1", "9" * 40)
@@ -77,9 +78,9 @@ COMPARISON = {
     "arms.name": ("", "a\n", "x" * 600),
     "arms.version": VERSION,
     "arms.share_permyriad": (0, 10_001, 2**32 - 1),
-    "epsilon": ("0", "-1", "0.001", "2.5", "x", "nan", "inf", "1e9"),
-    "latency_edges_ms": (-1.0, *NOT_NUMBERS),
-    "window_s": (2**32 - 1,),
+    "epsilon": ("0", "-1", "0.001", "2.01", "two", "nan", "inf", "1e3"),
+    "latency_edges_ms": (-1.0, 0.00001, *NOT_NUMBERS),
+    "window_s": (3599, 2**31, 2**32 - 1),
     "minimum_cohort": (1, 49, 10_000_001, 2**32 - 1),
     "primary": (NO_BOUND,),
     "primary.kind": (5, 99),
@@ -135,7 +136,7 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
         "states": (0, 6, 99),
         "alias": optional(ALIAS),
         "tags": (NO_BOUND,),
-        "tags.key": ("", "Upper", "a b", "x" * 65),
+        "tags.key": KEY,
         "tags.value": ("x" * 257, "two\nlines"),
         "text": ("x" * 201, "a b c d e f g h i"),
         "order": (4, 99),
@@ -150,10 +151,10 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
     "ListAliasMoves": {"feature": FEATURE, "alias": optional(ALIAS), **PAGED},
     "SetTag": {
         **NAMED,
-        "key": ("", "Upper", "a b", "x" * 65),
+        "key": KEY,
         "value": ("", "x" * 257, "two\nlines", "a\x00b"),
     },
-    "RemoveTag": {**NAMED, "key": ("", "Upper", "a b", "x" * 65)},
+    "RemoveTag": {**NAMED, "key": KEY},
     "ValidateVersion": NAMED,
     "ReleaseVersion": {**NAMED, "reason": REASON},
     "DeprecateVersion": {**NAMED, "reason": REASON},

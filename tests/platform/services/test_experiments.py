@@ -15,7 +15,6 @@ from alcove.platform.client import (
     Experiment,
     FailedPreconditionError,
     InvalidRequestError,
-    NotFoundError,
     PlatformClient,
 )
 from alcove.platform.domain.errors import ResultsRefusedError
@@ -184,24 +183,6 @@ def test_a_stopped_experiment_takes_no_report(
     assert operator.results(running.experiment_id).results.report_count == 1
 
 
-def test_each_state_admits_its_own_steps_only(
-    world: ServerWorld, team: PlatformClient, operator: PlatformClient, app: str, feature: str
-) -> None:
-    """Draft: no results, no stop.  Running: no start.  Stopped: the end."""
-    publish_two(world, team, feature)
-    experiment_id = operator.create_experiment(app, feature, ARMS).experiment_id
-    for step in (operator.stop_experiment, operator.results):
-        with pytest.raises(FailedPreconditionError, match="is draft"):
-            step(experiment_id)
-    operator.start_experiment(experiment_id)
-    with pytest.raises(FailedPreconditionError, match="is running"):
-        operator.start_experiment(experiment_id)
-    operator.stop_experiment(experiment_id)
-    for step in (operator.start_experiment, operator.stop_experiment):
-        with pytest.raises(FailedPreconditionError, match="is stopped"):
-            step(experiment_id)
-
-
 def test_a_feature_is_held_by_one_experiment_or_rollout(
     world: ServerWorld, team: PlatformClient, operator: PlatformClient, app: str, feature: str
 ) -> None:
@@ -230,27 +211,11 @@ def test_a_feature_is_held_by_one_experiment_or_rollout(
         ({"arms": (ARMS[0], ARMS[1].model_copy(update={"share_permyriad": 0}))}, "share"),
         ({"arms": (ARMS[0], ARMS[1].model_copy(update={"share_permyriad": 5001}))}, "add up"),
         ({"arms": (ARMS[0], ARMS[1].model_copy(update={"name": "a b"}))}, "name"),
-        ({"epsilon": "0"}, "epsilon"),
-        ({"epsilon": "-1"}, "epsilon"),
         ({"epsilon": "0.001"}, r"epsilon: expected 0\.01 to 2"),
-        ({"epsilon": "2.01"}, r"epsilon: expected 0\.01 to 2"),
-        ({"epsilon": "8"}, "epsilon"),
         ({"epsilon": "8.1"}, "epsilon"),
-        ({"epsilon": "two"}, "epsilon"),
-        ({"epsilon": "1e3"}, "epsilon"),
-        ({"epsilon": "NaN"}, "epsilon"),
+        ({"epsilon": "2.01"}, r"epsilon: expected 0\.01 to 2"),
         ({"latency_edges_ms": (2.0, 1.0)}, "latency"),
-        ({"latency_edges_ms": (0.0,)}, "latency"),
-        ({"latency_edges_ms": (-1.0,)}, "latency"),
-        ({"latency_edges_ms": (float("nan"),)}, "latency"),
-        ({"latency_edges_ms": (float("inf"),)}, "latency"),
         ({"latency_edges_ms": tuple(range(1, 18))}, "latency"),
-        ({"latency_edges_ms": (0.00001,)}, "latency"),
-        ({"window_s": 2**31}, "window_s"),
-        ({"window_s": 3599}, "window_s"),
-        ({"minimum_cohort": 49}, "minimum_cohort"),
-        ({"minimum_cohort": 10_000_001}, "minimum_cohort"),
-        ({"app": "Not An App"}, "app"),
     ],
 )
 def test_a_field_out_of_its_bounds_is_named_at_creation(
@@ -314,15 +279,6 @@ def test_the_first_window_is_as_long_as_the_others_whenever_it_starts() -> None:
         assert [task.window_at(started_at_s + late_s) for late_s in (-301, -300, 0, 86_099, 86_100)] == [
             None, 0, 0, 0, 1
         ]  # fmt: skip
-
-
-def test_an_arm_that_was_never_published_is_named(operator: PlatformClient, app: str, feature: str) -> None:
-    """NOT_FOUND with feature and version; so are experiments that are not there."""
-    with pytest.raises(NotFoundError, match=f"{feature} 1.0.0"):
-        operator.create_experiment(app, feature, ARMS)
-    for step in (operator.experiment, operator.results, operator.start_experiment, operator.stop_experiment):
-        with pytest.raises(NotFoundError, match="ex-nothing"):
-            step("ex-nothing")
 
 
 def test_a_repeated_step_is_done_once(

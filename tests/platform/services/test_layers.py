@@ -164,9 +164,7 @@ def test_a_draft_moves_to_another_segment_and_audience(
     ("options", "refusal"),
     [
         ({"segment": Segment(layer="none", first=0, count=1)}, (NotFoundError, "none")),
-        ({"segment": Segment(layer="search", first=0, count=0)}, (InvalidRequestError, "count")),
         ({"segment": Segment(layer="search", first=9999, count=2)}, (InvalidRequestError, "ends at 10001")),
-        ({"segment": Segment(layer="", first=0, count=1)}, (InvalidRequestError, "segment.layer")),
         ({"audience": "os == ios and os == web"}, (InvalidRequestError, "no device")),
         ({"audience": "color == red"}, (InvalidRequestError, "device_class")),
         ({"audience": "os ="}, (InvalidRequestError, "character 4")),
@@ -191,9 +189,6 @@ def test_layer_is_created_once(operator: PlatformClient, app: str) -> None:
     assert operator.create_layer(app, "search", request_id="layer-1-of-search") == layer
     with pytest.raises(AlreadyExistsError, match="'search'"):
         operator.create_layer(app, "search")
-    for name in ("", "has space", "x" * 65):
-        with pytest.raises(InvalidRequestError, match="name"):
-            operator.create_layer(app, name)
     for number in range(63):
         operator.create_layer(app, f"l{number}")
     with pytest.raises(InvalidRequestError, match="at most 64"):
@@ -223,8 +218,6 @@ def test_holdout_is_in_the_policy_and_cannot_rise_while_an_experiment_runs(
     operator.stop_experiment(experiment.experiment_id)
     operator.set_holdout(app, 0)
     assert policy_of(world, app).holdout is None
-    with pytest.raises(InvalidRequestError, match="share_permyriad"):
-        operator.set_holdout(app, 10_001)
 
 
 def test_who_may_what(client: Callable[[str], PlatformClient], app: str) -> None:

@@ -12,7 +12,6 @@ from alcove.platform.client import (
     FailedPreconditionError,
     FeatureRules,
     InvalidRequestError,
-    NotFoundError,
     PermissionDeniedError,
     PlatformClient,
 )
@@ -101,38 +100,6 @@ def test_a_version_lives_from_registered_to_revoked(
     ):
         with pytest.raises(FailedPreconditionError, match=r"is revoked: cannot .* it can: nothing any more"):
             again()
-
-
-def test_an_arrow_that_is_not_there_is_told_with_those_that_are(
-    world: ServerWorld, team: PlatformClient, feature: str
-) -> None:
-    """FAILED_PRECONDITION, the state and what it allows; nothing moves."""
-    world.publish(team, feature)
-    with pytest.raises(FailedPreconditionError, match="is registered: cannot release; it can: validate, revoke"):
-        team.release_version(feature, "1.0.0", reason="too early")
-    with pytest.raises(FailedPreconditionError, match="is registered: cannot deprecate"):
-        team.deprecate_version(feature, "1.0.0", reason="too early")
-    team.validate_version(feature, "1.0.0")
-    team.release_version(feature, "1.0.0", reason="good")
-    with pytest.raises(FailedPreconditionError, match="is released: cannot validate; it can: deprecate, revoke"):
-        team.validate_version(feature, "1.0.0")
-    assert lives(team, feature) == "released"
-    assert len(team.version_details(feature, version="1.0.0").moves) == 2
-
-
-def test_a_repeated_step_gets_the_stored_answer(world: ServerWorld, team: PlatformClient, feature: str) -> None:
-    """Same id, same content: same answer and one step; same id, other content: refused."""
-    world.publish(team, feature)
-    validated = team.validate_version(feature, "1.0.0", request_id="validate-1")
-    assert team.validate_version(feature, "1.0.0", request_id="validate-1") == validated
-    released = team.release_version(feature, "1.0.0", reason="good", request_id=f"release-{feature}")
-    for _ in range(3):
-        assert team.release_version(feature, "1.0.0", reason="good", request_id=f"release-{feature}") == released
-    with pytest.raises(AlreadyExistsError):
-        team.release_version(feature, "1.0.0", reason="other", request_id=f"release-{feature}")
-    revoked = team.revoke_version(feature, "1.0.0", reason="bad", request_id=f"revoke-{feature}")
-    assert team.revoke_version(feature, "1.0.0", reason="bad", request_id=f"revoke-{feature}") == revoked
-    assert len(team.version_details(feature, version="1.0.0").moves) == 3
 
 
 def test_another_teams_version_is_nobodys_business(
@@ -261,79 +228,6 @@ def test_rules_may_ask_for_released_versions(
 LONG = "x" * 501
 
 
-@pytest.mark.parametrize("reason", ["", "   ", LONG, "two\nlines", "bell\a"])
-def test_a_reason_is_asked_for_and_bounded(
-    world: ServerWorld, team: PlatformClient, shared_feature: str, reason: str
-) -> None:
-    """INVALID_ARGUMENT names the field, of each step."""
-    for call in (
-        lambda: team.release_version(shared_feature, "1.0.0", reason=reason),
-        lambda: team.deprecate_version(shared_feature, "1.0.0", reason=reason),
-        lambda: team.revoke_version(shared_feature, "1.0.0", reason=reason),
-        lambda: team.set_alias(shared_feature, "a", "1.0.0", reason=reason),
-        lambda: team.remove_alias(shared_feature, "a", reason=reason),
-    ):
-        with pytest.raises(InvalidRequestError, match=r"^InvalidFieldError: reason: "):
-            call()
-    assert lives(team, shared_feature) == "registered"
-
-
-@pytest.mark.parametrize(
-    ("feature", "version", "field"),
-    [
-        *((name, "1.0.0", "feature") for name in ("", "Upper", "../etc", "halt", "x" * 65)),
-        *(("f", name, "version") for name in ("", "1.0", "1.0.0-rc1", "01.0.0", "1.0.1000000")),
-    ],
-)
-def test_malformed_names_are_named(team: PlatformClient, feature: str, version: str, field: str) -> None:
-    """Every call that takes a version says which of its two names is malformed."""
-    for call in (
-        lambda: team.validate_version(feature, version),
-        lambda: team.release_version(feature, version, reason="x"),
-        lambda: team.deprecate_version(feature, version, reason="x"),
-        lambda: team.revoke_version(feature, version, reason="x"),
-        lambda: team.set_tag(feature, version, "k", "v"),
-        lambda: team.remove_tag(feature, version, "k"),
-        lambda: team.set_alias(feature, "a", version, reason="x"),
-    ):
-        with pytest.raises(InvalidRequestError, match=f"^InvalidFieldError: {field}: "):
-            call()
-
-
-def test_a_version_that_is_not_there_is_not_found(team: PlatformClient, shared_feature: str) -> None:
-    """NOT_FOUND names feature and version."""
-    for call in (
-        lambda: team.validate_version(shared_feature, "9.9.9"),
-        lambda: team.release_version(shared_feature, "9.9.9", reason="x"),
-        lambda: team.deprecate_version(shared_feature, "9.9.9", reason="x"),
-        lambda: team.revoke_version(shared_feature, "9.9.9", reason="x"),
-        lambda: team.set_tag(shared_feature, "9.9.9", "k", "v"),
-        lambda: team.set_alias(shared_feature, "a", "9.9.9", reason="x"),
-    ):
-        with pytest.raises(NotFoundError, match=f"{shared_feature} 9.9.9"):
-            call()
-
-
-def test_every_mutation_wants_a_request_id(team: PlatformClient, operator: PlatformClient, shared_feature: str) -> None:
-    """A malformed id is refused before anything is looked at."""
-    f, v = shared_feature, "1.0.0"
-    for call in (
-        lambda: team.validate_version(f, v, request_id="short"),
-        lambda: team.release_version(f, v, reason="x", request_id="short"),
-        lambda: team.deprecate_version(f, v, reason="x", request_id="short"),
-        lambda: team.revoke_version(f, v, reason="x", request_id="short"),
-        lambda: team.set_tag(f, v, "k", "v", request_id="short"),
-        lambda: team.remove_tag(f, v, "k", request_id="short"),
-        lambda: team.set_alias(f, "a", v, reason="x", request_id="short"),
-        lambda: team.remove_alias(f, "a", reason="x", request_id="short"),
-        lambda: team.approve_alias("ap-1", request_id="short"),
-        lambda: operator.set_rules(f, FeatureRules(), request_id="short"),
-    ):
-        with pytest.raises(InvalidRequestError, match="request_id"):
-            call()
-    assert lives(team, f) == "registered"
-
-
 def test_no_error_is_the_servers_own(team: PlatformClient, shared_feature: str) -> None:
     """Whatever text stands in the names, the answer is a typed refusal."""
     for text in ("\0", "é" * 40, "x" * 60_000, "' OR 1=1 --", "%", "_"):
@@ -389,28 +283,6 @@ def test_every_mutation_is_done_once_and_audited_once(
             call(request_id, "another")
         assert refusal.value.kind == "RequestIdReusedError"
         assert len(list_local_audit(world.data_dir)) == len(before) + 1
-
-
-def test_malformed_reads_are_named(team: PlatformClient) -> None:
-    """Every field of a reading call has its bound, and rules that are not there are told."""
-    for feature in ("", "Upper", "halt", "x" * 65, "a\0b"):
-        reads: tuple[Callable[[], object], ...] = (
-            lambda feature=feature: team.aliases(feature),  # type: ignore[misc]
-            lambda feature=feature: team.alias_moves(feature),  # type: ignore[misc]
-            lambda feature=feature: team.rules(feature),  # type: ignore[misc]
-            lambda feature=feature: team.version_details(feature, version="1.0.0"),  # type: ignore[misc]
-        )
-        for read in reads:
-            with pytest.raises(InvalidRequestError, match=r"^InvalidFieldError: feature: "):
-                read()
-    registry = team._registry
-    for method, request, field in (
-        (registry.ListAliasMoves, pb.ListAliasMovesRequest(feature="f", alias="No"), "alias"),
-        (registry.ListAliasMoves, pb.ListAliasMovesRequest(feature="f", page_size=1001), "page_size"),
-        (registry.ListAliasMoves, pb.ListAliasMovesRequest(feature="f", page_token="x"), "page_token"),
-    ):
-        with pytest.raises(InvalidRequestError, match=rf"^InvalidFieldError: {field}: "):
-            team._call(method, request)
 
 
 def test_rules_that_are_not_there_are_named(operator: PlatformClient, shared_feature: str) -> None:

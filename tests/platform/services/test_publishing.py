@@ -101,16 +101,6 @@ def test_a_repeated_request_gets_the_stored_answer(world: ServerWorld, team: Pla
     assert refusal.value.kind == "RequestIdReusedError"
 
 
-@pytest.mark.parametrize("request_id", ["short", "x" * 65, "with space", "ünïcödé-1", "semi;colon", "new\nline-1234"])
-def test_a_malformed_request_id_is_refused(
-    world: ServerWorld, team: PlatformClient, feature: str, request_id: str
-) -> None:
-    """The bound is named, and nothing is published."""
-    package = world.package(feature)
-    with pytest.raises(InvalidRequestError, match="request_id"):
-        team.publish_version(world.sign(package), package.manifest.to_bytes(), request_id=request_id)
-
-
 def test_a_missing_blob_is_named(world: ServerWorld, team: PlatformClient, feature: str) -> None:
     """Card or program: the digest that was not uploaded is in the message, and nothing is published."""
     package = world.package(feature)
@@ -279,16 +269,11 @@ def test_an_upload_of_any_size_arrives_whole(world: ServerWorld, team: PlatformC
 
 
 def test_reading_what_is_not_there_names_it(team: PlatformClient, feature: str) -> None:
-    """Unknown versions and teams are NOT_FOUND, malformed names INVALID_ARGUMENT."""
+    """Unknown versions and teams are NOT_FOUND."""
     with pytest.raises(NotFoundError, match=feature):
         team.version(feature, "1.0.0")
     with pytest.raises(NotFoundError):
         team.team_metadata("nobody")
-    for name, version in (("Upper", "1.0.0"), ("../etc", "1.0.0"), (feature, "1"), (feature, "1.0.0-rc1"), ("", "")):
-        with pytest.raises(InvalidRequestError):
-            team.version(name, version)
-    with pytest.raises(InvalidRequestError, match="team"):
-        team.team_metadata("../keys")
 
 
 def test_lists_come_in_pages(world: ServerWorld, team: PlatformClient, feature: str, served: Served) -> None:
