@@ -14,7 +14,7 @@ inline constexpr uint32_t kCanonicalNanBits = 0x7FC00000u;
 }
 
 // What is below `low` or above `high` brought there; a NaN stays.  Internal linkage for the same reason.
-[[maybe_unused]] static inline float clamped(float value, float low, float high) noexcept {
+[[maybe_unused]] static inline float clamp_value(float value, float low, float high) noexcept {
   value = value < low ? low : value;
   return value > high ? high : value;
 }

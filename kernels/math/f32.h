@@ -11,7 +11,7 @@ namespace alcove::kernels {
 namespace {
 
 // exp(x), 2 ulp, over the whole range: +inf above 88.72, subnormal results rounded once, +0 below -103.98.
-// The polynomial is that of softmax.h; 2^n is applied as two powers of two, so that neither leaves the range.
+// The polynomial is that of exp.h; 2^n is applied as two powers of two, so that neither leaves the range.
 ALCOVE_INLINE float exp_f32(float x) noexcept {
   x = within(x, -104.0f, 89.0f);
   const float t = fma(x, kLog2E, kRoundMagic);

@@ -126,7 +126,7 @@ struct Lanes16 {
   // A NaN stays one.
   static Floats clamp(const Floats& v, const Floats& low, const Floats& high) noexcept {
     Floats r;
-    for (int c = 0; c < 16; ++c) r.v[c] = clamped(v.v[c], low.v[c], high.v[c]);
+    for (int c = 0; c < 16; ++c) r.v[c] = clamp_value(v.v[c], low.v[c], high.v[c]);
     return r;
   }
   // The first `count` lanes, a NaN as the canonical one.

@@ -21,7 +21,7 @@ struct Scalar {
   static Register add(Register x, Register y) noexcept { return x + y; }
   static Register multiply(Register x, Register y) noexcept { return x * y; }
   static Register fma(Register x, Register w, Register y) noexcept { return __builtin_fmaf(x, w, y); }
-  static Register clamp(Register y, Register low, Register high) noexcept { return clamped(y, low, high); }
+  static Register clamp(Register y, Register low, Register high) noexcept { return clamp_value(y, low, high); }
 };
 
 }  // namespace

@@ -194,27 +194,6 @@ def test_every_instruction_set_gives_the_bits_of_the_reference(run_with: Callabl
         assert name.startswith(moved) or (found == 0x7FC00000).all(), name
 
 
-def test_conv2d_is_linear_of_patches() -> None:
-    """The same bits as `linear` of patches that numpy gathers, kernel rows, columns, channels in this order."""
-    random = np.random.default_rng(5)
-    x, weight = numbers(random, 1, 6, 7, 3), numbers(random, 20, 18)
-    bias = numbers(random, 20)
-    padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
-    patches = np.array(
-        [padded[0, r : r + 3, c : c + 3 : 2].reshape(-1) for r in range(6) for c in range(7)], np.float32
-    )
-    build = Assembly()
-    panels = build.panels("w", weight, bias)
-    image, rows = build.input("x", DType.F32, x.shape), build.input("p", DType.F32, patches.shape)
-    outputs = [(DType.F32, (1, 6, 7, 20)), scratch(18)]
-    attributes: Any = (3, 2, 1, 1, 1, 1, 1, 1, 1, 2, 1, 0, *UNBOUND)
-    build.output("conv", build.op("conv2d", [image, panels], *outputs, attributes=attributes)[0])
-    plain: Any = (0, *UNBOUND)
-    build.output("linear", build.op("linear", [rows, panels], (DType.F32, (42, 20)), attributes=plain)[0])
-    conv, linear = load(build.program())(x, patches)
-    assert conv.tobytes() == linear.tobytes()
-
-
 def conv2d(shape: tuple[int, ...], attributes: dict[int, Any], out: tuple[int, ...] = (1, 6, 7, 4)) -> bytes:
     """Return a program with one conv2d of 3 channels, some of its attributes changed."""
     window: list[Any] = [3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, *UNBOUND]

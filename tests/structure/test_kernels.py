@@ -7,6 +7,7 @@ LEVELS = {"math": 1, "simd": 1, "microkernels": 2, "operators": 3}
 """What lies in `kernels/` itself is below all of them, but for the table of kernels, which is above."""
 TABLE = ("kernels/dispatch.h", "kernels/dispatch.cpp")
 PRIVATE = re.compile(r"\b(\w*(borrows|lender|rival|run_marked)\w*|the truth|body\.h)\b", re.IGNORECASE)
+VERBS_IN_ED = frozenset({"embed", "feed", "seed"})
 SOURCES = ("*.h", "*.cpp", "*.inc")
 
 
@@ -61,6 +62,19 @@ def test_native_sources_are_in_the_fields_words(repository: Path) -> None:
         for folder in ("kernels", "runtime/native")
         for path, text in read_sources(repository / folder).items()
         for match in PRIVATE.finditer(text)
+    ]
+    assert not found
+
+
+def test_native_functions_are_verbs(repository: Path) -> None:
+    """No function that returns a number or nothing is a bare participle."""
+    declared = re.compile(r"(?:void|bool|float|T|Status|u?int\d+_t|size_t) ([a-z]+ed|held|told|taken)\(")
+    found = [
+        f"{path.relative_to(repository)}: {name}"
+        for folder in ("kernels", "runtime/native")
+        for path, text in read_sources(repository / folder).items()
+        for name in declared.findall(text)
+        if name not in VERBS_IN_ED
     ]
     assert not found
 

@@ -70,7 +70,7 @@ void sum_i8(const EmbeddingBagI8& a, size_t d, int32_t* sums) {
   }
 }
 
-inline float scaled(const EmbeddingBagI8& a, size_t d, int32_t sum, float factor) {
+inline float scale_sum(const EmbeddingBagI8& a, size_t d, int32_t sum, float factor) {
   if (a.count == 0) return 0.0f;
   float value = static_cast<float>(sum) * a.scale[d];
   if (a.is_mean) value *= factor;
@@ -81,7 +81,7 @@ template <int kVectors>
 void block_i8(const EmbeddingBagI8& a, size_t d, float factor) {
   alignas(32) int32_t sums[16 * kVectors];
   sum_i8<kVectors>(a, d, sums);
-  for (int c = 0; c < 16 * kVectors; ++c) a.output[d + c] = scaled(a, d + c, sums[c], factor);
+  for (int c = 0; c < 16 * kVectors; ++c) a.output[d + c] = scale_sum(a, d + c, sums[c], factor);
 }
 
 }  // namespace
@@ -106,7 +106,7 @@ void embedding_bag_i8_avx2_64(const EmbeddingBagI8& a) noexcept {
   for (; d < a.dim; ++d) {
     int32_t sum = 0;
     for (size_t i = 0; i < a.count; ++i) sum += a.table[static_cast<size_t>(a.ids[i]) * a.dim + d];
-    a.output[d] = scaled(a, d, sum, factor);
+    a.output[d] = scale_sum(a, d, sum, factor);
   }
 }
 

@@ -39,7 +39,7 @@ void sum_f32(const EmbeddingBagF32& a, size_t d, size_t lanes, float factor) noe
   }
 }
 
-inline float scaled(const EmbeddingBagI8& a, size_t d, int32_t sum, float factor) noexcept {
+inline float scale_sum(const EmbeddingBagI8& a, size_t d, int32_t sum, float factor) noexcept {
   if (a.count == 0) return 0.0f;
   float value = static_cast<float>(sum) * a.scale[d];
   if (a.is_mean) value *= factor;
@@ -68,7 +68,7 @@ void block_i8(const EmbeddingBagI8& a, size_t d, float factor) noexcept {
       vst1q_s32(at + 4, vaddw_high_s16(vld1q_s32(at + 4), acc[v]));
     }
   }
-  for (size_t c = 0; c < 16 * kVectors; ++c) a.output[d + c] = scaled(a, d + c, sums[c], factor);
+  for (size_t c = 0; c < 16 * kVectors; ++c) a.output[d + c] = scale_sum(a, d + c, sums[c], factor);
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ void embedding_bag_i8_neon_64(const EmbeddingBagI8& a) noexcept {
   for (; d < a.dim; ++d) {
     int32_t sum = 0;
     for (size_t i = 0; i < a.count; ++i) sum += a.table[static_cast<size_t>(a.ids[i]) * a.dim + d];
-    a.output[d] = scaled(a, d, sum, factor);
+    a.output[d] = scale_sum(a, d, sum, factor);
   }
 }
 

@@ -27,12 +27,12 @@ size_t position(float s, size_t size) noexcept {
   return at < size ? at : kOutside;
 }
 
-float unnormalised(float x, size_t size, bool align_corners) noexcept {
+float unnormalize(float x, size_t size, bool align_corners) noexcept {
   const float n = static_cast<float>(size);
   return align_corners ? (x + 1.0f) / 2.0f * (n - 1.0f) : ((x + 1.0f) * n - 1.0f) / 2.0f;
 }
 
-float padded(float s, size_t size, GridPadding padding, bool align_corners) noexcept {
+float apply_padding(float s, size_t size, GridPadding padding, bool align_corners) noexcept {
   if (padding == GridPadding::kZeros) return s;
   const float last = static_cast<float>(size - 1);
   if (padding == GridPadding::kReflection) {
@@ -58,7 +58,7 @@ Axis cubic_axis(float s, size_t size, GridPadding padding, bool align_corners) n
   Axis axis;
   cubic_weights(s - i, axis.weight);
   for (int t = 0; t < 4; ++t) {
-    const float tap = padded(i + static_cast<float>(t - 1), size, padding, align_corners);
+    const float tap = apply_padding(i + static_cast<float>(t - 1), size, padding, align_corners);
     axis.at[t] = position(__builtin_nearbyintf(tap), size);
   }
   return axis;
@@ -116,15 +116,15 @@ void sample(const GridSampleF32& a) noexcept {
   for (size_t batch = 0; batch < a.batch; ++batch) {
     const float* image = a.input + batch * a.in_h * a.in_w * a.channels;
     for (size_t point = 0; point < a.out_h * a.out_w; ++point, grid += 2, output += a.channels) {
-      const float x = unnormalised(grid[0], a.in_w, a.align_corners);
-      const float y = unnormalised(grid[1], a.in_h, a.align_corners);
+      const float x = unnormalize(grid[0], a.in_w, a.align_corners);
+      const float y = unnormalize(grid[1], a.in_h, a.align_corners);
       if (a.mode == GridMode::kBicubic) {
         bicubic(a, image, cubic_axis(x, a.in_w, a.padding, a.align_corners),
                 cubic_axis(y, a.in_h, a.padding, a.align_corners), output);
         continue;
       }
-      const float column = padded(x, a.in_w, a.padding, a.align_corners);
-      const float row = padded(y, a.in_h, a.padding, a.align_corners);
+      const float column = apply_padding(x, a.in_w, a.padding, a.align_corners);
+      const float row = apply_padding(y, a.in_h, a.padding, a.align_corners);
       if (a.mode == GridMode::kNearest) {
         nearest(a, image, column, row, output);
       } else {

@@ -128,7 +128,7 @@ struct Finish {
     // A bias of +0 would turn -0 into +0.
     L::store(bias, kLanes, a.bias == nullptr ? L::fill(-0.0f) : L::load_some(a.bias + first + at, width - at));
     for (size_t l = 0; l < kLanes; ++l) {
-      const Scaled by = scaled({m.k[at + l], m.s[at + l], m.q[at + l]}, total, a.eps);
+      const Scaled by = scale_moments({m.k[at + l], m.s[at + l], m.q[at + l]}, total, a.eps);
       const float scale = by.r * weight[l];
       m.s[at + l] = scale;
       m.q[at + l] = __builtin_fmaf(-by.rest, scale, bias[l]);
@@ -150,7 +150,7 @@ void put(const Moments& moments, size_t first, size_t width, MomentsOf& m) {
 }
 
 // Columns first to first + width - 1 as one, each of `count` elements.
-[[gnu::noinline]] Moments merged(const MomentsOf& m, size_t first, size_t width, float count, float total) {
+[[gnu::noinline]] Moments merge_moments(const MomentsOf& m, size_t first, size_t width, float count, float total) {
   using L = Lanes16;
   constexpr size_t kParts = kColumns / kLanes;
   Series parts[kParts];
@@ -164,7 +164,7 @@ void put(const Moments& moments, size_t first, size_t width, MomentsOf& m) {
     counts[used++] = L::load_some(every, left);
     at += kLanes;
   } while (at < width);
-  return merged(parts, used, [&](size_t i) { return counts[i]; }, total);
+  return merge_moments(parts, used, [&](size_t i) { return counts[i]; }, total);
 }
 
 // Groups of at most kColumns channels: as many as fit side by side.
@@ -178,7 +178,7 @@ void small_groups(const GroupNorm& a, const Sample& sample, float* y) {
     sweep_columns(sample, first, width, m);
     if (size > 1) {
       for (size_t g = 0; g < width; g += size) {
-        put(merged(m, g, size, count, total), g, size, m);
+        put(merge_moments(m, g, size, count, total), g, size, m);
       }
     }
     finish(a, sample, first, width, m, total, y);
@@ -196,8 +196,8 @@ void large_groups(const GroupNorm& a, const Sample& sample, float* y) {
       MomentsOf m;
       sweep_columns(sample, first + c, width, m);
       const auto part = static_cast<float>(a.positions * width), sum = static_cast<float>(a.positions * (c + width));
-      const Moments next = merged(m, 0, width, count, part);
-      all = c == 0 ? next : merged(all, so_far, next, part, sum);
+      const Moments next = merge_moments(m, 0, width, count, part);
+      all = c == 0 ? next : merge_moments(all, so_far, next, part, sum);
       so_far = sum;
     }
     for (size_t c = 0; c < size; c += kColumns) {

@@ -130,8 +130,8 @@ inline void layer_norm(const LayerNorm& a) {
       for (; i + 2 <= rows; i += 2) sweep_rows<false>(x + i * a.n, a.n, spread, all[i], all[i + 1]);
       for (; i < rows; ++i) sweep_rows<false>(x + i * a.n, a.n, spread, all[i]);
       for (i = 0; i < rows; ++i) {
-        const Moments m = merged(all + i, 1, [&](size_t) { return spread.counts; }, total);
-        const Scaled by = scaled(m, total, a.eps);
+        const Moments m = merge_moments(all + i, 1, [&](size_t) { return spread.counts; }, total);
+        const Scaled by = scale_moments(m, total, a.eps);
         finish[i] = {m.k, by.r, -(by.rest * by.r)};
       }
     }

@@ -124,7 +124,7 @@ template <bool kIsLong, typename... Others>
 // k = k[0] + sum(fma(count, k - k[0], s)) * (1 / total), the mean but for roundings, then the sums of the s and q brought there.
 // Sums by lanes.
 template <typename Counts>
-[[gnu::always_inline]] inline Moments merged(const Series* parts, size_t part_count, Counts counts, float total) {
+[[gnu::always_inline]] inline Moments merge_moments(const Series* parts, size_t part_count, Counts counts, float total) {
   using L = Lanes16;
   float k[kLanes];
   L::store(k, kLanes, parts[0].k);
@@ -142,7 +142,7 @@ template <typename Counts>
 }
 
 // The same of two.
-inline Moments merged(const Moments& one, float count, const Moments& other, float others, float total) {
+inline Moments merge_moments(const Moments& one, float count, const Moments& other, float others, float total) {
   const float apart = other.k - one.k;
   const float mean = __builtin_fmaf(one.s + __builtin_fmaf(others, apart, other.s), 1.0f / total, one.k);
   const float e = one.k - mean, f = other.k - mean;
@@ -155,7 +155,7 @@ struct Scaled {
   float r, rest;
 };
 
-inline Scaled scaled(const Moments& m, float total, float eps) {
+inline Scaled scale_moments(const Moments& m, float total, float eps) {
   const float part = 1.0f / total;
   const float rest = m.s * part;
   const float variance = __builtin_fmaf(-m.s, rest, m.q) * part;

@@ -20,7 +20,7 @@ struct Taps {
   float weight[4];
 };
 
-size_t held(float position, size_t in) noexcept {
+size_t hold_inside(float position, size_t in) noexcept {
   if (!(position >= 0.0f)) return 0;
   if (position >= static_cast<float>(in)) return in - 1;
   const size_t at = static_cast<size_t>(position);  // float(in) may be above in
@@ -29,14 +29,14 @@ size_t held(float position, size_t in) noexcept {
 
 size_t nearest(size_t o, size_t in, float step, bool is_exact) noexcept {
   const float position = is_exact ? (static_cast<float>(o) + 0.5f) * step : static_cast<float>(o) * step;
-  return held(__builtin_floorf(position), in);
+  return hold_inside(__builtin_floorf(position), in);
 }
 
 Taps linear_taps(size_t o, size_t in, size_t out, float step, bool align_corners) noexcept {
   if (in == out) return {{o, o, 0, 0}, {1.0f, 0.0f, 0.0f, 0.0f}};
   float s = align_corners ? static_cast<float>(o) * step : (static_cast<float>(o) + 0.5f) * step - 0.5f;
   if (s < 0.0f) s = 0.0f;
-  const size_t i = held(__builtin_floorf(s), in);
+  const size_t i = hold_inside(__builtin_floorf(s), in);
   float f = s - static_cast<float>(i);
   f = f < 0.0f ? 0.0f : f > 1.0f ? 1.0f : f;
   return {{i, i + 1 < in ? i + 1 : in - 1, 0, 0}, {1.0f - f, f, 0.0f, 0.0f}};
@@ -47,7 +47,7 @@ Taps cubic_taps(size_t o, size_t in, float step, bool align_corners) noexcept {
   const float i = __builtin_floorf(s);
   Taps taps;
   cubic_weights(s - i, taps.weight);
-  for (int t = 0; t < 4; ++t) taps.at[t] = held(i + static_cast<float>(t - 1), in);
+  for (int t = 0; t < 4; ++t) taps.at[t] = hold_inside(i + static_cast<float>(t - 1), in);
   return taps;
 }
 

@@ -25,7 +25,7 @@ ALCOVE_INLINE float exp_minus_1(float x) noexcept {
   q = fma(q, x, 0.5f);
   return __builtin_fabsf(x) < 0.5f ? __builtin_copysignf(fma(q * x, x, x), x) : exp_f32(x) - 1.0f;
 }
-ALCOVE_INLINE float clamped(float x, float low, float high) noexcept {
+ALCOVE_INLINE float clamp_between(float x, float low, float high) noexcept {
   x = x < low ? low : x;
   return x > high ? high : x;
 }
@@ -74,7 +74,7 @@ ALCOVE_FORMULA(sigmoid, float, sigmoid_f32(x))
 ALCOVE_FORMULA(log_sigmoid, float, (x > 0.0f ? 0.0f : x) - log1p_f32(exp_f32(-__builtin_fabsf(x))))
 ALCOVE_FORMULA(softplus, float, x * p.a > p.b ? x : log1p_f32(exp_f32(x * p.a)) / p.a)
 ALCOVE_FORMULA(relu, float, x < 0.0f ? 0.0f : x)
-ALCOVE_FORMULA(clamp, float, clamped(x, p.a, p.b))
+ALCOVE_FORMULA(clamp, float, clamp_between(x, p.a, p.b))
 ALCOVE_FORMULA(leaky_relu, float, x > 0.0f ? x : x * p.a)
 ALCOVE_FORMULA(elu, float, x > 0.0f ? x * p.b : exp_minus_1(x * p.c) * (p.a * p.b))
 // At -inf NaN, as the formula has it everywhere.

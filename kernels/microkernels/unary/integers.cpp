@@ -12,17 +12,17 @@ template <typename T>
 using Wrapping = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
 template <typename T>
-T negated(T x) noexcept {
+T negate(T x) noexcept {
   return static_cast<T>(Wrapping<T>{0} - static_cast<Wrapping<T>>(x));
 }
 
 template <typename T>
-T applied(UnaryFunction function, T x) noexcept {
+T apply_function(UnaryFunction function, T x) noexcept {
   switch (function) {
     case UnaryFunction::k_neg:
-      return negated(x);
+      return negate(x);
     case UnaryFunction::k_abs:
-      return x < T{0} ? negated(x) : x;
+      return x < T{0} ? negate(x) : x;
     case UnaryFunction::k_sign:
       return static_cast<T>((x > T{0} ? 1 : 0) - (x < T{0} ? 1 : 0));
     case UnaryFunction::k_square:
@@ -38,7 +38,7 @@ T applied(UnaryFunction function, T x) noexcept {
 
 template <typename T>
 void unary_integer(const Unary<T>& p) noexcept {
-  for (size_t i = 0; i < p.count; ++i) p.output[i] = applied(p.function, p.input[i]);
+  for (size_t i = 0; i < p.count; ++i) p.output[i] = apply_function(p.function, p.input[i]);
 }
 
 }  // namespace

@@ -40,14 +40,14 @@ double rate_of(int64_t least_ns, Rounds rounds_of) {
 }  // namespace
 
 double peak_rate(const std::string& dtype, int64_t least_ns) {
-  const kernels::PeakTable table = kernels::peaks_for(checked(process_kernels())->isa);
+  const kernels::PeakTable table = kernels::peaks_for(value_or_raise(process_kernels())->isa);
   if (dtype != "f32" && dtype != "i8") throw nb::value_error("the peak is of f32 or i8");
   kernels::PeakKernel* const kernel = dtype == "f32" ? table.f32 : table.i8;
   return rate_of(least_ns, [&](uint64_t rounds) { return kernel(rounds * 64); });
 }
 
 double read_rate(size_t size_bytes, int64_t least_ns) {
-  const kernels::PeakTable table = kernels::peaks_for(checked(process_kernels())->isa);
+  const kernels::PeakTable table = kernels::peaks_for(value_or_raise(process_kernels())->isa);
   if (size_bytes < 1 || size_bytes > kLargestBytes) throw nb::value_error("a block has 1 to 2^30 bytes");
   const size_t size = (size_bytes + kBlock - 1) / kBlock * kBlock;
   const std::unique_ptr<uint8_t, Free> memory(static_cast<uint8_t*>(std::aligned_alloc(64, size)));

@@ -38,7 +38,7 @@ NativeModel open(Source source) {
     if (!bytes.is_ok()) return bytes.status();
     return Model::open(std::move(bytes.value()));
   }();
-  return {checked(std::move(model))};
+  return {value_or_raise(std::move(model))};
 }
 
 nb::tuple dims_of(const Tensor& tensor, const uint64_t* values) {
@@ -175,7 +175,7 @@ NB_MODULE(_native, m) {
       .def(
           "session",
           [](const NativeModel& n, std::optional<uint64_t> memory_limit_bytes, int64_t threads, uint64_t part_work) {
-            return NativeSession(checked(Session::create(n.model, {.memory_limit_bytes = memory_limit_bytes.value_or(UINT64_MAX),
+            return NativeSession(value_or_raise(Session::create(n.model, {.memory_limit_bytes = memory_limit_bytes.value_or(UINT64_MAX),
                                                                    .threads = threads,
                                                                    .part_work = part_work})));
           },
@@ -208,7 +208,7 @@ NB_MODULE(_native, m) {
   m.def("kernels", &kernel_list);
   m.def("functions", &functions_of, "op"_a);
   m.def("scratch_bytes", &scratch_bytes, "op"_a, "sizes"_a);
-  m.def("isa", [] { return kernels::isa_name(checked(process_kernels())->isa); });
+  m.def("isa", [] { return kernels::isa_name(value_or_raise(process_kernels())->isa); });
   m.def("peak_rate", &peak_rate, "dtype"_a, "least_ns"_a);
   m.def("read_rate", &read_rate, "size_bytes"_a, "least_ns"_a);
   m.def("clock_ns", &clock_ns);

@@ -16,7 +16,7 @@ inline void check(const Status& status, const Program* program = nullptr) {
 
 // The value, or the exception.
 template <typename T>
-T checked(Result<T> result) {
+T value_or_raise(Result<T> result) {
   if (!result.is_ok()) raise(result.status());
   return std::move(result.value());
 }

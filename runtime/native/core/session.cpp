@@ -298,7 +298,7 @@ Status Session::run() noexcept { return run_ops<false>(nullptr); }
 
 Status Session::run_profiled(int64_t* timestamps) noexcept { return run_ops<true>(timestamps); }
 
-static Status cancelled() noexcept {
+static Status fail_cancelled() noexcept {
   return failure(Code::run_cancelled, Section::file, "the session was cancelled");
 }
 
@@ -312,7 +312,7 @@ Status Session::run_ops(int64_t* timestamps) noexcept {
     while ((set_ >> missing & 1) != 0) ++missing;
     return failure(Code::input_count, Section::file, "it was not set before the run").at_port(missing);
   }
-  if (is_cancelled_.load(std::memory_order_relaxed)) [[unlikely]] return cancelled();
+  if (is_cancelled_.load(std::memory_order_relaxed)) [[unlikely]] return fail_cancelled();
   set_ = 0;  // the plan may give an input's bytes to others
   has_outputs_ = false;
   const FloatMode mode;
@@ -324,7 +324,7 @@ Status Session::run_ops(int64_t* timestamps) noexcept {
     const ops::Call call = {program, op, states_, model_->kernels(), model_->checks_indices(i), pool};
     if (Status status = ops::run_rule(op.code)(call); !status.is_ok()) return status.in_op(i);
     // After each, so that no answer is made of what an operator has left out.
-    if (is_cancelled_.load(std::memory_order_relaxed)) [[unlikely]] return cancelled().in_op(i);
+    if (is_cancelled_.load(std::memory_order_relaxed)) [[unlikely]] return fail_cancelled().in_op(i);
     if constexpr (kIsProfiled) *timestamps++ = now_ns();
   }
   update_states();

@@ -40,7 +40,7 @@ def pad(a: Any, x: Array) -> list[Array]:
     if a.mode == 0:
         value = np.array([a.bits], np.uint64).view(x.dtype)[0]
         return [np.pad(x, margins, constant_values=value)]
-    return [np.pad(x, margins, mode=("reflect", "edge", "wrap")[a.mode - 1])]  # type: ignore[call-overload]
+    return [np.pad(x, margins, mode=("reflect", "edge", "wrap")[a.mode - 1])]
 
 
 def reshape(_: Any, x: Array, *, shape: tuple[int, ...]) -> list[Array]:
@@ -117,7 +117,7 @@ def embed(a: Any, table: Array, bag: Array) -> Array:
     rows = table[[i for i in bag if i != getattr(a, "padding", -1)]].astype(np.float64)
     if len(rows) == 0:
         return np.zeros(table.shape[1])
-    return (rows.sum(0), rows.mean(0), rows.max(0))[a.mode]
+    return np.asarray((rows.sum(0), rows.mean(0), rows.max(0))[a.mode])
 
 
 def embedding_bag(a: Any, ids: Array, table: Array, *scale: Array) -> list[Array]:

@@ -24,9 +24,9 @@ Status check_convolved(const Subject& s, uint64_t channels) {
   const Tensor& in = s.input(0);
   const uint64_t dims[4] = {
       in.dims[0],
-      convolved(in.dims[1], s.integer(kPadTop), s.integer(kPadBottom), s.integer(kKernelH), s.integer(kStrideH),
+      find_convolution_size(in.dims[1], s.integer(kPadTop), s.integer(kPadBottom), s.integer(kKernelH), s.integer(kStrideH),
                 s.integer(kDilationH)),
-      convolved(in.dims[2], s.integer(kPadLeft), s.integer(kPadRight), s.integer(kKernelW), s.integer(kStrideW),
+      find_convolution_size(in.dims[2], s.integer(kPadLeft), s.integer(kPadRight), s.integer(kKernelW), s.integer(kStrideW),
                 s.integer(kDilationW)),
       channels};
   return check_shape(s, s.op.outputs[0], "output", dims, 4);

@@ -56,8 +56,8 @@ Status check_winograd_conv2d(const Subject& s, Checked& steps) {
   }
   ALCOVE_TRY(check_type(s, s.op.inputs[1], "weight", {.dtypes = kFloat, .rank = 1}));
   ALCOVE_TRY(check_dimension(s, s.op.inputs[1], "weight", 0, floats.value()));
-  const uint64_t dims[4] = {in.dims[0], convolved(in.dims[1], s.integer(kWPadTop), s.integer(kWPadBottom), 3, 1, 1),
-                            convolved(in.dims[2], s.integer(kWPadLeft), s.integer(kWPadRight), 3, 1, 1), out_c};
+  const uint64_t dims[4] = {in.dims[0], find_convolution_size(in.dims[1], s.integer(kWPadTop), s.integer(kWPadBottom), 3, 1, 1),
+                            find_convolution_size(in.dims[2], s.integer(kWPadLeft), s.integer(kWPadRight), 3, 1, 1), out_c};
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, 4));
   ALCOVE_TRY(check_scratch(s, 1, kernels::winograd_scratch_bytes<Checked>(in_c, out_c)));
   // Each tile: the products, and a dozen operations a transformed number.
@@ -111,8 +111,8 @@ Status check_separable_conv2d(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_panels(s, s.op.inputs[weights + 1], "projecting weight", out.dims[3], channels));
   const uint64_t dims[4] = {
       in.dims[0],
-      convolved(in.dims[1], s.integer(kSPadTop), s.integer(kSPadBottom), s.integer(kSKernelH), s.integer(kSStrideH), 1),
-      convolved(in.dims[2], s.integer(kSPadLeft), s.integer(kSPadRight), s.integer(kSKernelW), s.integer(kSStrideW), 1),
+      find_convolution_size(in.dims[1], s.integer(kSPadTop), s.integer(kSPadBottom), s.integer(kSKernelH), s.integer(kSStrideH), 1),
+      find_convolution_size(in.dims[2], s.integer(kSPadLeft), s.integer(kSPadRight), s.integer(kSKernelW), s.integer(kSStrideW), 1),
       out.dims[3]};
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, 4));
   const auto size = [&s](uint8_t i) { return static_cast<size_t>(s.integer(i)); };

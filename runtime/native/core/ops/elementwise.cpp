@@ -164,7 +164,7 @@ Status run_binary(const Call& c) noexcept {
     default: is_done = c.kernels.binary_bool(binary_of<uint8_t>(c)); break;
   }
   if (is_done) return {};
-  return c.named(1, failure(Code::input_division, Section::file, "an integer divided by zero"));
+  return c.name_input(1, failure(Code::input_division, Section::file, "an integer divided by zero"));
 }
 
 Status check_where(const Subject& s, Checked& steps) {

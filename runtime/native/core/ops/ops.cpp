@@ -91,12 +91,12 @@ bool polls(OpCode code) noexcept {
 RunRule* run_rule(OpCode code) noexcept { return kRules.rules[static_cast<uint16_t>(code)].run; }
 
 Status Call::bad_index(uint8_t i, uint64_t position, int64_t value, int64_t low, int64_t bound) const noexcept {
-  return named(i, failure(Code::input_index, Section::file, "%s: index %" PRIu64 " is %" PRId64 ", allowed are %" PRId64
+  return name_input(i, failure(Code::input_index, Section::file, "%s: index %" PRIu64 " is %" PRId64 ", allowed are %" PRId64
                           " to %" PRId64,
                           op_info(static_cast<uint16_t>(op.code))->name(), position, value, low, bound - 1));
 }
 
-Status Call::named(uint8_t i, Status status) const noexcept {
+Status Call::name_input(uint8_t i, Status status) const noexcept {
   for (size_t port = 0; port < program.inputs.size(); ++port) {
     if (program.inputs[port].tensor == op.inputs[i]) status.at_port(port);
   }

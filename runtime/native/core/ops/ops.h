@@ -107,7 +107,7 @@ struct Call {
   // The typed error of an index out of [low, bound): element `position` of input i.
   [[nodiscard]] Status bad_index(uint8_t i, uint64_t position, int64_t value, int64_t low, int64_t bound) const noexcept;
   // Says which of the caller's inputs input i is, if it is one.
-  [[nodiscard]] Status named(uint8_t i, Status status) const noexcept;
+  [[nodiscard]] Status name_input(uint8_t i, Status status) const noexcept;
 };
 
 using CheckRule = Status(const Subject&, Checked&);

@@ -13,7 +13,7 @@ constexpr int64_t kMostExtent = 1 << 20;
 constexpr uint8_t kKernel = 0, kStride = 2, kPad = 4, kDilation = 6, kCeil = 8;
 
 // As torch counts them: with ceil_mode a window may hang over the end, but not start there.
-uint64_t pooled(const Subject& s, uint8_t first, uint8_t axis, uint64_t in) {
+uint64_t find_pool_size(const Subject& s, uint8_t first, uint8_t axis, uint64_t in) {
   const auto at = [&](uint8_t property) { return s.integer(static_cast<uint8_t>(first + property + axis)); };
   const auto size = static_cast<int64_t>(in);
   const bool is_ceil = s.integer(static_cast<uint8_t>(first + kCeil)) == 1;
@@ -34,7 +34,7 @@ Status check_window(const Subject& s, uint8_t first) {
   }
   ALCOVE_TRY(check_integer(s, static_cast<uint8_t>(first + kCeil), "ceil_mode", 0, 1));
   const Tensor& in = s.input(0);
-  const uint64_t dims[4] = {in.dims[0], pooled(s, first, 0, in.dims[1]), pooled(s, first, 1, in.dims[2]), in.dims[3]};
+  const uint64_t dims[4] = {in.dims[0], find_pool_size(s, first, 0, in.dims[1]), find_pool_size(s, first, 1, in.dims[2]), in.dims[3]};
   return check_shape(s, s.op.outputs[0], "output", dims, 4);
 }
 

@@ -73,7 +73,7 @@ kernels::BinaryI8 binary_args(const Call& c, uint8_t first_zero, uint8_t output)
 }
 
 // As torch counts windows: with ceil_mode one may hang over the end, but not start there.
-uint64_t pooled(const Subject& s, uint8_t axis, uint64_t in) {
+uint64_t find_pool_size(const Subject& s, uint8_t axis, uint64_t in) {
   const auto at = [&](uint8_t property) { return s.integer(static_cast<uint8_t>(property + axis)); };
   const auto size = static_cast<int64_t>(in);
   const int64_t extra = s.integer(kCeilMode) == 1 ? at(kStrideH) - 1 : 0;
@@ -251,7 +251,7 @@ Status check_max_pool2d_i8(const Subject& s, Checked& steps) {
   }
   ALCOVE_TRY(check_integer(s, kCeilMode, "ceil_mode", 0, 1));
   const Tensor& in = s.input(0);
-  const uint64_t dims[4] = {in.dims[0], pooled(s, 0, in.dims[1]), pooled(s, 1, in.dims[2]), in.dims[3]};
+  const uint64_t dims[4] = {in.dims[0], find_pool_size(s, 0, in.dims[1]), find_pool_size(s, 1, in.dims[2]), in.dims[3]};
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, 4));
   steps = elements(s.output(0)) * (static_cast<uint64_t>(s.integer(kKernelH) * s.integer(kKernelW)) + 1) + pixel_steps(s.output(0));
   return {};

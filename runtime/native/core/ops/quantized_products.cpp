@@ -87,7 +87,7 @@ Status check_pair(const Subject& s, uint8_t first, const char* role, int64_t low
 }
 
 // What follows from input size, paddings, kernel, stride and dilation of one dimension; 0 if the kernel does not fit.
-uint64_t convolved(const Subject& s, uint8_t axis, uint64_t in) {
+uint64_t find_convolution_size(const Subject& s, uint8_t axis, uint64_t in) {
   const auto at = [&](uint8_t property) { return s.integer(static_cast<uint8_t>(property + axis)); };
   const int64_t room = static_cast<int64_t>(in) + at(kPadTop) + at(kPadBottom) - (at(kKernelH) - 1) * at(kDilationH) - 1;
   return room < 0 ? 0 : static_cast<uint64_t>(room / at(kStrideH)) + 1;
@@ -104,7 +104,7 @@ Status check_images(const Subject& s, uint8_t zero, uint8_t output) {
   ALCOVE_TRY(check_int8(s, zero, "input_zero_point"));
   ALCOVE_TRY(check_int8_output(s, output));
   const Tensor& in = s.input(0);
-  const uint64_t dims[4] = {in.dims[0], convolved(s, 0, in.dims[1]), convolved(s, 1, in.dims[2]), s.output(0).dims[3]};
+  const uint64_t dims[4] = {in.dims[0], find_convolution_size(s, 0, in.dims[1]), find_convolution_size(s, 1, in.dims[2]), s.output(0).dims[3]};
   return check_shape(s, s.op.outputs[0], "output", dims, 4);
 }
 

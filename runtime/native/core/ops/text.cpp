@@ -33,7 +33,7 @@ Status run_ngram_hash(const Call& c) noexcept {
   if (result.status != kernels::NgramHashStatus::ok) {
     Status status = failure(Code::invalid_text, Section::file, "not valid UTF-8: bad byte at position %zu", result.position);
     status.position = result.position;
-    return c.named(0, status);
+    return c.name_input(0, status);
   }
   c.set_extent(0, result.count);
   return {};
