@@ -21,18 +21,22 @@ class Feature(Protocol):
     @property
     def name(self) -> str:
         """What apps and policies call it: lower case, digits and underscores."""
+        ...
 
     @property
     def summary(self) -> str:
         """What it does, in one line."""
+        ...
 
     @property
     def default_version(self) -> str:
         """The version of `default_program`, "MAJOR.MINOR.PATCH"."""
+        ...
 
     @property
     def default_program(self) -> Path:
         """The program that ships with alcove, to use as a baseline."""
+        ...
 
     def parse(self, line: bytes) -> "tuple[str | bytes | np.ndarray[Any, Any], ...]":
         """Return a program's inputs for one line of a file, without its newline.
@@ -40,6 +44,7 @@ class Feature(Protocol):
         Raises:
             ValueError: the line is no input of this feature; says what was expected.
         """
+        ...
 
     def decode(self, outputs: "list[np.ndarray[Any, Any]]") -> Any:
         """Return the typed value, a frozen pydantic model, of a program's outputs.
@@ -47,6 +52,7 @@ class Feature(Protocol):
         Raises:
             ValueError: the outputs are not those of this feature.
         """
+        ...
 
 
 _FEATURES = {

@@ -27,6 +27,7 @@ class Estimator(Protocol):
 
     def update(self, observation: Floats32) -> Floats:
         """Return the estimates, bps f64 [n], after a tick's observations f32 [n, 150]."""
+        ...
 
 
 def clip_rate(rate_bps: Floats) -> Floats:

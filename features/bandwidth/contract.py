@@ -118,7 +118,7 @@ def _observation(document: object) -> NDArray[np.float32]:
         raise ValueError("a value of the observation is larger than any floating-point number") from None
 
 
-def _of_statistic(document: dict[str, object], name: str) -> list[object]:
+def _of_statistic(document: dict[str, object], name: str) -> list[Any]:
     values = document.get(name)
     if not isinstance(values, list) or len(values) != 2 * WINDOWS:
         raise ValueError(

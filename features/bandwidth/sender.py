@@ -117,7 +117,7 @@ class Sender:
 
     def _audio(self, tick: int, rate_bps: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         n, each = len(self.streams.audio_bits), int(TICK_MS / AUDIO_MS)
-        at: Floats = np.broadcast_to(tick * TICK_MS + AUDIO_MS * np.arange(each), (n, each))
+        at: Floats = np.broadcast_to(tick * TICK_MS + AUDIO_MS * np.arange(each, dtype=np.float64), (n, each))
         bits: Floats = np.broadcast_to(self._audio_bits(rate_bps)[:, None], (n, each))
         return at, bits, np.ones((n, each)), np.full((n, each), float(AUDIO))
 

@@ -61,9 +61,11 @@ class Ranker(Protocol):
 
     def states(self, users: Tensor, rows: Tensor) -> Tensor:
         """Return vectors f32 [n, t + 1, dim] of users [n] with histories [n, t], at the start and after each item."""
+        ...
 
     def rows(self, rows: Tensor) -> Tensor:
         """Return vectors and popularity f32 [..., dim + 1] of rows of items."""
+        ...
 
 
 @dataclass(frozen=True)

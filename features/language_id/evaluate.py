@@ -288,8 +288,9 @@ def main() -> None:
     if arguments.data:
         kinds, others = dev_texts(arguments.data), other_texts(arguments.data)
     else:
-        path = arguments.texts or SENTENCES
-        kinds, others = {path.name: texts_of_tsv(path)}, {}
+        path: Path = arguments.texts or SENTENCES
+        kinds = {path.name: texts_of_tsv(path)}
+        others = {}
     results = [evaluate(version, kinds, others) for version in sorted(CONFIGS) if program_path(version).exists()]
     document: dict[str, Any] = {"results": results}
     measured = FOLDER / "evaluation.json"

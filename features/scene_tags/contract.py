@@ -126,7 +126,7 @@ class SceneTags:
         scores, embedding, saliency, commonness = (np.asarray(output[0]) for output in outputs)
         if not all(np.isfinite(each).all() for each in (scores, embedding, saliency, commonness)):
             raise ValueError("scene_tags expects finite numbers; the program gave others")
-        by_tag = dict(zip(TAGS, scores.tolist(), strict=True))
+        by_tag: dict[str, float] = dict(zip(TAGS, scores.tolist(), strict=True))
         best = sorted(by_tag, key=lambda tag: -by_tag[tag])[:RANKED]
         saliency = np.maximum(saliency, 0)
         return SceneAnswer.model_validate(

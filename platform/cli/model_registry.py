@@ -120,7 +120,7 @@ def list_command(
     call: CallOptions,
 ) -> None:
     """List published versions; every filter that is given must fit."""
-    tags = dict(item.partition("=")[::2] for item in tag or [])
+    tags = {key: value for key, _, value in (item.partition("=") for item in tag or [])}
     with call.connect() as client:
         versions = client.versions(
             feature, team=team, states=state or (), alias=alias, tags=tags, text=text, order=order, limit=limit

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    import grpc
+    import grpc.aio
     from alcove.platform.store import Store
     from alcove.runtime.clock import Clock
 

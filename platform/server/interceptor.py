@@ -19,6 +19,7 @@ from contextlib import aclosing, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import grpc
+import grpc.aio
 import structlog
 from alcove.platform.core.tracing import is_traced, span
 from alcove.platform.domain import limits
@@ -258,8 +259,9 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
     @asynccontextmanager
     async def _bounded(self, method: str, limit_s: float) -> AsyncIterator[None]:
         """End what runs inside the block when its time is over, or the server's."""
+        limit = asyncio.timeout(limit_s)
         try:
-            async with asyncio.timeout(limit_s) as limit:
+            async with limit:
                 self._under_way[limit] = method
                 try:
                     yield
@@ -278,8 +280,9 @@ async def _one(requests: AsyncIterator[Any], method: str, limit_s: float) -> Any
         LateRequestError: it does not come in time.
         InvalidFieldError: it does not come at all, or is none.
     """
+    limit = asyncio.timeout(limit_s)
     try:
-        async with asyncio.timeout(limit_s) as limit:
+        async with limit:
             request = await anext(requests, None)
     except TimeoutError:
         if not limit.expired():
@@ -295,8 +298,9 @@ async def _one(requests: AsyncIterator[Any], method: str, limit_s: float) -> Any
 async def _timely(requests: AsyncIterator[Any], method: str) -> AsyncIterator[Any]:
     """Yield the requests of a stream; raises LateRequestError where the next one does not come in time."""
     while True:
+        limit = asyncio.timeout(limits.CHUNK_S)
         try:
-            async with asyncio.timeout(limits.CHUNK_S) as limit:
+            async with limit:
                 request = await anext(requests, None)
         except TimeoutError:
             if not limit.expired():

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
 import grpc
+import grpc.aio
 from alcove.platform.domain import limits
 from alcove.platform.domain.errors import InvalidFieldError
 from google.protobuf.message import DecodeError, Message

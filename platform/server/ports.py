@@ -9,6 +9,7 @@ import os
 from typing import Final
 
 import grpc
+import grpc.aio
 from alcove.platform.domain import limits
 from alcove.platform.server.settings import Settings
 

@@ -135,7 +135,7 @@ def _examination_message(found: AnalysisRecord) -> pb.Examination:
         report_count=found.reports,
         devices=found.devices,
         verdicts=[
-            pb.Verdict(**vars(verdict) | {"metric": _METRICS[GuardMetric(verdict.metric)]})
+            pb.Verdict(**{**vars(verdict), "metric": _METRICS[GuardMetric(verdict.metric)]})
             for verdict in found.verdicts
         ],
     )

@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import grpc
+import grpc.aio
 import structlog
 from alcove.api.experiment.v1 import experiment_pb2
 from alcove.api.experiment.v1.experiment_pb2_grpc import add_ExperimentServiceServicer_to_server

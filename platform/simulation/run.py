@@ -113,7 +113,7 @@ def _run(
         if told is None or rollout.task != task:
             task, windows = rollout.task, 0
             told = aggregation_mechanism(scenario.mechanism, task, rng)
-        told.add(fleet.report(rollout, task, chances, scenario.active))
+        told.add(fleet.report(rollout, rollout.task, chances, scenario.active))
         windows += 1
         now_s += plan.window_s
         result = analyze(record, told.aggregate(), windows)

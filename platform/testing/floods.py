@@ -17,10 +17,11 @@ import socket
 import sys
 import urllib.parse
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
 
 import grpc
+import grpc.aio
 from alcove.api.rollout.v1 import rollout_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
@@ -172,7 +173,7 @@ async def _slow_unary(target: _Target) -> None:
     async with grpc.aio.insecure_channel(target.grpc) as channel:
         call = channel.stream_unary("/alcove.api.rollout.v1.RolloutService/ListRollouts", None, None)
 
-        async def silence() -> Any:
+        async def silence() -> AsyncIterator[bytes]:
             target.done["held"] += 1
             await asyncio.sleep(3600)
             yield rollout_pb2.ListRolloutsRequest().SerializeToString()

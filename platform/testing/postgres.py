@@ -35,7 +35,7 @@ class PostgresServer:
         password: of the user whose name is in the URLs; connections without it are refused.
     """
 
-    def __init__(self, folder: Path, process: "subprocess.Popen[bytes]", binaries: Path, password: str) -> None:
+    def __init__(self, folder: Path, process: "subprocess.Popen[Any]", binaries: Path, password: str) -> None:
         self.folder = folder
         self.password = password
         self._process = process

@@ -80,7 +80,7 @@ class Maker:
     def _choose_stolen_keys(self) -> frozenset[str]:
         chance = self.chance
         kind = chance.random()
-        online = set(chance.sample(ONLINE_ROLES, k=chance.randint(1, 4)))
+        online: set[str] = set(chance.sample(ONLINE_ROLES, k=chance.randint(1, 4)))
         if kind < 0.7:
             online |= DATERS
         if kind < 0.25:

@@ -48,8 +48,8 @@ class Device:
 
     def read(self, count: int) -> dict[str, Any]:
         """Let the person write `count` sentences and judge each first guess; returns counts and the median latency."""
-        accepted = right_when_whole = errors = 0
-        latencies = []
+        accepted = right_when_whole = 0
+        answers = []
         for _ in range(count):
             typing = self._person.write()
             guess = self._language_id.predict(typing.opening)
@@ -58,10 +58,11 @@ class Device:
             whole = self._language_id.predict(typing.whole)
             accepted += is_accepted
             right_when_whole += whole.value is not None and whole.value.language == typing.language
-            errors += (guess.error is not None) + (whole.error is not None)
-            latencies += [guess.latency_ms, whole.latency_ms]
-        middle = sorted(latencies)[len(latencies) // 2]
-        return asdict(Reading(count, accepted, right_when_whole, whole.version, whole.reason, middle, errors))
+            answers += [guess, whole]
+        errors = sum(answer.error is not None for answer in answers)
+        middle = sorted(answer.latency_ms for answer in answers)[len(answers) // 2]
+        last = answers[-1]
+        return asdict(Reading(count, accepted, right_when_whole, last.version, last.reason, middle, errors))
 
     def sync(self) -> dict[str, Any]:
         """Check in, and tell what changed, what it cost and what was refused."""

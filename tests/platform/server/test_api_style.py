@@ -1,6 +1,7 @@
 """The .proto files: buf's STANDARD rules as far as they concern us, and a comment on everything."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,22 +43,37 @@ def test_everything_has_a_comment(file: Any, repository: Path) -> None:
     assert not bare, "\n".join(bare)
 
 
+SNAKE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+PASCAL = re.compile(r"([A-Z][a-z0-9]*)+")
+
+
+def walk_messages(parent: Any, children: str = "message_types_by_name") -> Iterator[Any]:
+    """Give each message of a file, and those inside it; entries of maps are the compiler's."""
+    for message in getattr(parent, children).values():
+        if not message.GetOptions().map_entry:
+            yield message
+            yield from walk_messages(message, "nested_types_by_name")
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_names_and_places_follow_the_rules(file: Any) -> None:
     """Package is folder and ends in a version; services end in Service; zero values are unspecified and prefixed."""
     assert file.package.replace(".", "/") == file.name.rpartition("/")[0]
     assert re.fullmatch(r"alcove\.api\.[a-z]+\.v[0-9]+", file.package)
-    for enum in file.enum_types_by_name.values():
+    messages = list(walk_messages(file))
+    for enum in [enum for scope in (file, *messages) for enum in scope.enum_types_by_name.values()]:
         prefix = re.sub(r"(?<!^)(?=[A-Z])", "_", enum.name).upper() + "_"
-        assert all(value.name.startswith(prefix) for value in enum.values)
+        assert all(value.name.startswith(prefix) and SNAKE.fullmatch(value.name.lower()) for value in enum.values)
         assert enum.values_by_number[0].name == prefix + "UNSPECIFIED"
-    for message in file.message_types_by_name.values():
-        assert re.fullmatch(r"[A-Z][A-Za-z0-9]*", message.name)
-        assert all(re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", field.name) for field in message.fields)
+        assert not enum.GetOptions().allow_alias
+    for message in messages:
+        assert PASCAL.fullmatch(message.name)
+        assert all(SNAKE.fullmatch(part.name) for part in (*message.fields, *message.oneofs) if part.name[0] != "_")
     seen: set[str] = set()
     for service in file.services_by_name.values():
         assert service.name.endswith("Service")
         for method in service.methods:
+            assert PASCAL.fullmatch(method.name)
             assert (method.input_type.name, method.output_type.name) == (
                 f"{method.name}Request",
                 f"{method.name}Response",
