@@ -65,9 +65,10 @@ arm: $(INSTALLED) ## Build for 64-bit ARM and compare its bits in an emulator (i
 	@$(PYTHON) tools/test_packages.py
 	@$(BIN)/python -m pytest -n0 -m thorough tests/kernels/test_neon_agreement.py $(ARGS)
 
-lint: $(INSTALLED) ## Ruff's rules and format; the import contracts of pyproject.toml
+lint: $(INSTALLED) ## Rules and format of Python and C++; the import contracts of pyproject.toml
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@find kernels runtime/native -name '*.cpp' -o -name '*.h' | xargs $(BIN)/clang-format --dry-run -Werror
 	@$(BIN)/python tools/view.py
 	@$(BIN)/python tools/imports.py build/view
 

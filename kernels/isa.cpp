@@ -13,7 +13,8 @@ namespace alcove::kernels {
 
 namespace {
 
-constexpr char kNames[kIsaCount][13] = {"scalar", "avx2", "avx512", "avx512_vnni", "avx512_vbmi", "neon", "neon_dotprod"};
+constexpr char kNames[kIsaCount][13] = {"scalar",      "avx2", "avx512",      "avx512_vnni",
+                                        "avx512_vbmi", "neon", "neon_dotprod"};
 
 #if defined(__aarch64__)
 bool has_dot_products() noexcept {
@@ -60,25 +61,17 @@ bool isa_from_name(std::string_view name, Isa& isa) noexcept {
 
 bool machine_has(Isa isa) noexcept {
   switch (isa) {
-    case Isa::scalar:
-      return true;
+    case Isa::scalar: return true;
 #if defined(__x86_64__)
-    case Isa::avx2:
-      return has(kAvx2, 0, kSavesYmm);
-    case Isa::avx512:
-      return has(kAvx2 | kAvx512, 0, kSavesZmm);
-    case Isa::avx512_vnni:
-      return has(kAvx2 | kAvx512, kVnni, kSavesZmm);
-    case Isa::avx512_vbmi:
-      return has(kAvx2 | kAvx512, kVnni | kVbmi, kSavesZmm);
+    case Isa::avx2: return has(kAvx2, 0, kSavesYmm);
+    case Isa::avx512: return has(kAvx2 | kAvx512, 0, kSavesZmm);
+    case Isa::avx512_vnni: return has(kAvx2 | kAvx512, kVnni, kSavesZmm);
+    case Isa::avx512_vbmi: return has(kAvx2 | kAvx512, kVnni | kVbmi, kSavesZmm);
 #elif defined(__aarch64__)
-    case Isa::neon:
-      return true;
-    case Isa::neon_dotprod:
-      return has_dot_products();
+    case Isa::neon: return true;
+    case Isa::neon_dotprod: return has_dot_products();
 #endif
-    default:
-      return false;
+    default: return false;
   }
 }
 

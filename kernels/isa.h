@@ -7,7 +7,15 @@
 namespace alcove::kernels {
 
 // In order of preference among those of one processor; the numbers are used as indices.
-enum class Isa : uint8_t { scalar = 0, avx2 = 1, avx512 = 2, avx512_vnni = 3, avx512_vbmi = 4, neon = 5, neon_dotprod = 6 };
+enum class Isa : uint8_t {
+  scalar = 0,
+  avx2 = 1,
+  avx512 = 2,
+  avx512_vnni = 3,
+  avx512_vbmi = 4,
+  neon = 5,
+  neon_dotprod = 6
+};
 inline constexpr int kIsaCount = 7;
 // As a message lists them, in order.
 inline constexpr const char* kIsaNames = "scalar, avx2, avx512, avx512_vnni, avx512_vbmi, neon, neon_dotprod";

@@ -25,7 +25,8 @@ namespace {
 
 // Adds the sums of one block, `width` of them, to levels of so many. One function for all widths: its instances would be the
 // larger part of what products take.
-[[maybe_unused, gnu::noinline]] void add_block(float* levels, size_t* counts, const float* block, size_t width) noexcept {
+[[maybe_unused, gnu::noinline]] void add_block(float* levels, size_t* counts, const float* block,
+                                               size_t width) noexcept {
   for (size_t level = 0;; ++level) {
     float* sums = levels + level * width;
     if (counts[level] == 0) {
@@ -40,7 +41,8 @@ namespace {
 }
 
 // At least one block was added; nothing is after this.
-[[maybe_unused, gnu::noinline]] const float* total_of_blocks(float* levels, const size_t* counts, size_t width) noexcept {
+[[maybe_unused, gnu::noinline]] const float* total_of_blocks(float* levels, const size_t* counts,
+                                                             size_t width) noexcept {
   const float* below = nullptr;
   for (size_t level = 0; level < kSumLevels; ++level) {
     if (counts[level] == 0) continue;

@@ -12,7 +12,8 @@ namespace {
 typedef uint32_t Quad __attribute__((vector_size(16)));
 
 // 4 x 4 elements of 4 bytes: contiguous along `a` in `from`, along `b` in `to`.
-[[maybe_unused]] inline void transpose_quad(const uint8_t* from, ptrdiff_t from_step, uint8_t* to, ptrdiff_t to_step) noexcept {
+[[maybe_unused]] inline void transpose_quad(const uint8_t* from, ptrdiff_t from_step, uint8_t* to,
+                                            ptrdiff_t to_step) noexcept {
   Quad r0, r1, r2, r3;
   std::memcpy(&r0, from, 16);
   std::memcpy(&r1, from + from_step, 16);

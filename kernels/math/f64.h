@@ -39,7 +39,7 @@ ALCOVE_INLINE double exp_f64(double x) noexcept { return exp2_f64(x * (1.0 / kLn
 // log(m) = 2 atanh((m - 1) / (m + 1)).
 ALCOVE_INLINE double log_f64(double x) noexcept {
   constexpr uint64_t kRootHalf = 0x3FE6A09E667F3BCDu;
-  constexpr uint64_t kBias = 1024;  // keeps the shifted difference positive
+  constexpr uint64_t kBias = 1024;                  // keeps the shifted difference positive
   constexpr uint64_t kMagic = 0x4330000000000000u;  // 2^52: small integers in its low bits
   const uint64_t bits = bits_of(x);
   const uint64_t biased = (bits - kRootHalf + (kBias << 52)) >> 52;

@@ -34,9 +34,8 @@ ALCOVE_INLINE Angle reduce(float x) noexcept {
 // 4 * 2^-k matter, as the others add whole turns.
 ALCOVE_INLINE Angle reduce_large(float x) noexcept {
   // 2/pi after the point, after 64 zeros that smaller x see.
-  static constexpr uint64_t kTwoOverPi[6] = {0,
-                                             0xA2F9836E4E441529u, 0xFC2757D1F534DDC0u, 0xDB6295993C439041u,
-                                             0xFE5163ABDEBBC561u, 0xB7246E3A424DD2E0u};
+  static constexpr uint64_t kTwoOverPi[6] = {
+      0, 0xA2F9836E4E441529u, 0xFC2757D1F534DDC0u, 0xDB6295993C439041u, 0xFE5163ABDEBBC561u, 0xB7246E3A424DD2E0u};
   const uint32_t bits = bits_of(x);
   const uint32_t exponent = bits >> 23 & 0xFF;
   if (exponent == 0xFF) return {__builtin_nan(""), 0};

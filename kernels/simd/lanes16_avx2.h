@@ -90,7 +90,8 @@ struct Lanes16 {
   }
   // The second operand of a minimum or maximum is the answer where one of them is NaN.
   static Floats clamp(const Floats& v, const Floats& low, const Floats& high) noexcept {
-    return {_mm256_min_ps(high.low, _mm256_max_ps(low.low, v.low)), _mm256_min_ps(high.high, _mm256_max_ps(low.high, v.high))};
+    return {_mm256_min_ps(high.low, _mm256_max_ps(low.low, v.low)),
+            _mm256_min_ps(high.high, _mm256_max_ps(low.high, v.high))};
   }
   static __m256 canonical8(__m256 v) noexcept {
     const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(kCanonicalNanBits)));

@@ -17,7 +17,9 @@ struct Lanes16 {
   using Floats = __m512;
   using Words = __m512i;
 
-  static __mmask16 first(size_t count) noexcept { return static_cast<__mmask16>(count >= 16 ? 0xFFFFu : (1u << count) - 1u); }
+  static __mmask16 first(size_t count) noexcept {
+    return static_cast<__mmask16>(count >= 16 ? 0xFFFFu : (1u << count) - 1u);
+  }
   static Floats fill(float value) noexcept { return _mm512_set1_ps(value); }
   static Floats load(const void* p) noexcept { return _mm512_loadu_ps(p); }
   static Words load_words(const void* p) noexcept { return _mm512_loadu_si512(p); }

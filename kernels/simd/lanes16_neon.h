@@ -25,9 +25,11 @@ struct Lanes16 {
 
   // function(a part of each argument), for the four parts.
   template <typename Function, typename Vector, typename... Others>
-  [[gnu::always_inline]] static inline auto each(Function function, const Four<Vector>& x, const Others&... others) noexcept
+  [[gnu::always_inline]] static inline auto each(Function function, const Four<Vector>& x,
+                                                 const Others&... others) noexcept
       -> Four<decltype(function(x.a, others.a...))> {
-    return {function(x.a, others.a...), function(x.b, others.b...), function(x.c, others.c...), function(x.d, others.d...)};
+    return {function(x.a, others.a...), function(x.b, others.b...), function(x.c, others.c...),
+            function(x.d, others.d...)};
   }
 
   static Floats fill(float value) noexcept {
@@ -69,7 +71,8 @@ struct Lanes16 {
   }
   template <int kByte>
   static Floats byte(const Words& words) noexcept {
-    return each([](int32x4_t v) noexcept { return vcvtq_f32_s32(vshrq_n_s32(vshlq_n_s32(v, 24 - 8 * kByte), 24)); }, words);
+    return each([](int32x4_t v) noexcept { return vcvtq_f32_s32(vshrq_n_s32(vshlq_n_s32(v, 24 - 8 * kByte), 24)); },
+                words);
   }
   template <int kNibble>
   static Floats nibble(const Words& words) noexcept {

@@ -48,7 +48,8 @@ struct Lanes16 {
   static Words pair(const Words& low, const Words& high) noexcept {
     Words r;
     for (int c = 0; c < 16; ++c) {
-      r.v[c] = static_cast<int32_t>((static_cast<uint32_t>(low.v[c]) & 0xFFFFu) | static_cast<uint32_t>(high.v[c]) << 16);
+      r.v[c] =
+          static_cast<int32_t>((static_cast<uint32_t>(low.v[c]) & 0xFFFFu) | static_cast<uint32_t>(high.v[c]) << 16);
     }
     return r;
   }
@@ -97,7 +98,8 @@ struct Lanes16 {
   }
   static Words add(const Words& a, const Words& b) noexcept {
     Words r;
-    for (int c = 0; c < 16; ++c) r.v[c] = static_cast<int32_t>(static_cast<uint32_t>(a.v[c]) + static_cast<uint32_t>(b.v[c]));
+    for (int c = 0; c < 16; ++c)
+      r.v[c] = static_cast<int32_t>(static_cast<uint32_t>(a.v[c]) + static_cast<uint32_t>(b.v[c]));
     return r;
   }
   static Floats multiply(const Floats& a, const Floats& b) noexcept {

@@ -20,7 +20,9 @@ struct Neon {
   using Mask = size_t;
   static Mask mask(size_t lanes) noexcept { return lanes; }
   static Register fill(float v) noexcept { return vdupq_n_f32(v); }
-  static Register load(const float* p, size_t lanes) noexcept { return lanes == kWidth ? vld1q_f32(p) : load_some(p, lanes); }
+  static Register load(const float* p, size_t lanes) noexcept {
+    return lanes == kWidth ? vld1q_f32(p) : load_some(p, lanes);
+  }
   static Register load_masked(const float* p, Mask used) noexcept { return load(p, used); }
   static void store(float* p, size_t lanes, Register v) noexcept {
     v = vbslq_f32(vceqq_f32(v, v), v, vreinterpretq_f32_u32(vdupq_n_u32(kCanonicalNanBits)));

@@ -33,8 +33,8 @@ void* take(size_t bytes, size_t alignment) noexcept {
   if (bytes > SIZE_MAX - front - alignment) return nullptr;
   const Allocator allocator = in_force != nullptr ? *in_force : Allocator{};
   const size_t whole = bytes + front;
-  void* const memory =
-      allocator.allocate != nullptr ? allocator.allocate(allocator.context, whole, alignment) : system_memory(whole, alignment);
+  void* const memory = allocator.allocate != nullptr ? allocator.allocate(allocator.context, whole, alignment)
+                                                     : system_memory(whole, alignment);
   if (memory == nullptr) return nullptr;
   uint8_t* const block = static_cast<uint8_t*>(memory) + front;
   const bool is_system = allocator.allocate == nullptr;

@@ -30,22 +30,14 @@ thread_local const char* last_code = "ok";
 
 alcove_status status_of(alcove::Kind kind) {
   switch (kind) {
-    case alcove::Kind::ok:
-      return ALCOVE_OK;
-    case alcove::Kind::program:
-      return ALCOVE_BAD_PROGRAM;
-    case alcove::Kind::input:
-      return ALCOVE_BAD_INPUT;
-    case alcove::Kind::text:
-      return ALCOVE_BAD_TEXT;
-    case alcove::Kind::busy:
-      return ALCOVE_BUSY;
-    case alcove::Kind::isa:
-      return ALCOVE_BAD_ISA;
-    case alcove::Kind::system:
-      return ALCOVE_SYSTEM;
-    case alcove::Kind::cancelled:
-      return ALCOVE_CANCELLED;
+    case alcove::Kind::ok: return ALCOVE_OK;
+    case alcove::Kind::program: return ALCOVE_BAD_PROGRAM;
+    case alcove::Kind::input: return ALCOVE_BAD_INPUT;
+    case alcove::Kind::text: return ALCOVE_BAD_TEXT;
+    case alcove::Kind::busy: return ALCOVE_BUSY;
+    case alcove::Kind::isa: return ALCOVE_BAD_ISA;
+    case alcove::Kind::system: return ALCOVE_SYSTEM;
+    case alcove::Kind::cancelled: return ALCOVE_CANCELLED;
   }
   return ALCOVE_SYSTEM;
 }
@@ -237,7 +229,8 @@ alcove_status alcove_model_output_label(const alcove_model* model, size_t output
                                         size_t* text_bytes) {
   if (model == nullptr || text == nullptr || text_bytes == nullptr) return bad_call("an argument is null");
   const alcove::Program& program = model->model->program();
-  if (output >= program.outputs.size() || label >= program.outputs[output].label_count) return bad_call("no such label");
+  if (output >= program.outputs.size() || label >= program.outputs[output].label_count)
+    return bad_call("no such label");
   const std::string_view found = program.labels[program.outputs[output].first_label + label];
   *text = found.data();
   *text_bytes = found.size();
@@ -248,11 +241,14 @@ uint64_t alcove_model_memory_ceiling(const alcove_model* model) {
   return model == nullptr ? 0 : model->model->memory_ceiling_bytes();
 }
 
-size_t alcove_model_op_count(const alcove_model* model) { return model == nullptr ? 0 : model->model->program().ops.size(); }
+size_t alcove_model_op_count(const alcove_model* model) {
+  return model == nullptr ? 0 : model->model->program().ops.size();
+}
 
 alcove_status alcove_model_op(const alcove_model* model, size_t index, const char** name, const char** source,
                               size_t* source_bytes) {
-  if (model == nullptr || name == nullptr || source == nullptr || source_bytes == nullptr) return bad_call("an argument is null");
+  if (model == nullptr || name == nullptr || source == nullptr || source_bytes == nullptr)
+    return bad_call("an argument is null");
   const alcove::Program& program = model->model->program();
   if (index >= program.ops.size()) return bad_call("no such operator");
   *name = alcove::op_info(static_cast<uint16_t>(program.ops[index].code))->name();

@@ -28,7 +28,8 @@ struct Walk {
 
 // Dimensions of size 1 go, and neighbours are joined where the outer stride is inner stride times inner size for all.
 template <size_t operands>
-Walk<operands> joined(const BroadcastShape& shape, const size_t (*const (&strides)[operands])[kBroadcastRank]) noexcept {
+Walk<operands> joined(const BroadcastShape& shape,
+                      const size_t (*const (&strides)[operands])[kBroadcastRank]) noexcept {
   Walk<operands> walk{};
   for (size_t d = 0; d < shape.rank; ++d) {
     if (shape.dims[d] == 1) continue;

@@ -16,7 +16,7 @@ struct BinaryI8 {
   const int8_t* b;
   int8_t* output;
   size_t rank;
-  size_t dims[8];                    // of the output
+  size_t dims[8];                     // of the output
   size_t a_strides[8], b_strides[8];  // in elements
   int32_t a_zero, b_zero;
   float a_ratio, b_ratio;  // mul uses a_ratio only

@@ -40,8 +40,8 @@ void line(const Terms x, const int8_t* a, const int8_t* b, int8_t* output, size_
 
 // Lines of `count`; an operand that moves has stride 1.
 template <class F>
-void any_line(const Terms& x, const int8_t* a, bool a_moves, const int8_t* b, bool b_moves, int8_t* output, size_t count,
-              Int8Range range) noexcept {
+void any_line(const Terms& x, const int8_t* a, bool a_moves, const int8_t* b, bool b_moves, int8_t* output,
+              size_t count, Int8Range range) noexcept {
   if (a_moves && b_moves) {
     line<F, 1, 1>(x, a, b, output, count, range);
   } else if (a_moves) {
@@ -78,13 +78,13 @@ inline Walk<2> walk_of(const BinaryI8& x) noexcept {
 
 // A matrix a, and b the same row for all of its rows; or the other way round.
 inline bool row_is_b(const Walk<2>& walk) noexcept {
-  const size_t(&a)[kBroadcastRank] = walk.strides[0];
-  const size_t(&b)[kBroadcastRank] = walk.strides[1];
+  const size_t (&a)[kBroadcastRank] = walk.strides[0];
+  const size_t (&b)[kBroadcastRank] = walk.strides[1];
   return walk.rank == 2 && a[1] == 1 && b[1] == 1 && a[0] == walk.dims[1] && b[0] == 0;
 }
 inline bool row_is_a(const Walk<2>& walk) noexcept {
-  const size_t(&a)[kBroadcastRank] = walk.strides[0];
-  const size_t(&b)[kBroadcastRank] = walk.strides[1];
+  const size_t (&a)[kBroadcastRank] = walk.strides[0];
+  const size_t (&b)[kBroadcastRank] = walk.strides[1];
   return walk.rank == 2 && a[1] == 1 && b[1] == 1 && b[0] == walk.dims[1] && a[0] == 0;
 }
 
@@ -98,10 +98,11 @@ void combine(const BinaryI8& x) noexcept {
     if (row_is_b(walk)) return repeated_row<F>(terms, x.a, x.b, true, x.output, walk.dims[0], count, range);
     if (row_is_a(walk)) return repeated_row<F>(terms, x.b, x.a, false, x.output, walk.dims[0], count, range);
   }
-  const size_t(&a_strides)[kBroadcastRank] = walk.strides[0];
-  const size_t(&b_strides)[kBroadcastRank] = walk.strides[1];
-  for_runs(walk, [&](const size_t(&offsets)[2], size_t at) {
-    any_line<F>(terms, x.a + offsets[0], a_strides[last] != 0, x.b + offsets[1], b_strides[last] != 0, x.output + at, count, range);
+  const size_t (&a_strides)[kBroadcastRank] = walk.strides[0];
+  const size_t (&b_strides)[kBroadcastRank] = walk.strides[1];
+  for_runs(walk, [&](const size_t (&offsets)[2], size_t at) {
+    any_line<F>(terms, x.a + offsets[0], a_strides[last] != 0, x.b + offsets[1], b_strides[last] != 0, x.output + at,
+                count, range);
   });
 }
 
@@ -122,8 +123,8 @@ inline bool multiply_by_row(const BinaryI8& x) noexcept {
     columns = 64;
   }
   const Requantize64 requantize(int8_range(x.low, x.high, x.zero_point));
-  multiply_rows(is_b ? x.a : x.b, is_b ? x.a_zero : x.b_zero, row, is_b ? x.b_zero : x.a_zero, x.output, count, columns, x.a_ratio,
-                requantize);
+  multiply_rows(is_b ? x.a : x.b, is_b ? x.a_zero : x.b_zero, row, is_b ? x.b_zero : x.a_zero, x.output, count, columns,
+                x.a_ratio, requantize);
   return true;
 }
 #endif

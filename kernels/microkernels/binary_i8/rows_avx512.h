@@ -14,16 +14,16 @@ namespace {
 
 // In each quarter, bytes 4 * i to 4 * i + 3 become four int32s of 256 times their value.
 inline __m512i shifted_words(__m512i bytes, int i) noexcept {
-  const __m512i first = _mm512_set4_epi32(static_cast<int>(0x80800380), static_cast<int>(0x80800280), static_cast<int>(0x80800180),
-                                          static_cast<int>(0x80800080));
+  const __m512i first = _mm512_set4_epi32(static_cast<int>(0x80800380), static_cast<int>(0x80800280),
+                                          static_cast<int>(0x80800180), static_cast<int>(0x80800080));
   return _mm512_shuffle_epi8(bytes, _mm512_add_epi8(first, _mm512_set1_epi32(i * 0x400)));
 }
 
 inline __mmask64 first(size_t count) noexcept { return count >= 64 ? ~__mmask64{0} : (__mmask64{1} << count) - 1; }
 
 // The output is walked in columns of 64: of 256 * (a - za) * (b - zb), what a row has part in is worked out once.
-void multiply_rows(const int8_t* matrix, int32_t matrix_zero, const int8_t* row, int32_t row_zero, int8_t* output, size_t count,
-                   size_t columns, float ratio, const Requantize64& requantize) noexcept {
+void multiply_rows(const int8_t* matrix, int32_t matrix_zero, const int8_t* row, int32_t row_zero, int8_t* output,
+                   size_t count, size_t columns, float ratio, const Requantize64& requantize) noexcept {
   const __m512 scale = _mm512_set1_ps(ratio / 256.0f);
   for (size_t column = 0; column < columns; column += 64) {
     const __mmask64 inside = first(columns - column);

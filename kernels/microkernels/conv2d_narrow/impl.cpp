@@ -55,7 +55,8 @@ void narrow_tile(const Conv2dNarrowRow& a, size_t pixel, size_t count) noexcept 
     end_block();
     const float* total = long_sums.total();
     for (int o = 0; o < kOutputs; ++o) {
-      for (int v = 0; v < kVectors; ++v) y[o][v] = V::load(total + static_cast<size_t>(o * kVectors + v) * V::kWidth, V::kWidth);
+      for (int v = 0; v < kVectors; ++v)
+        y[o][v] = V::load(total + static_cast<size_t>(o * kVectors + v) * V::kWidth, V::kWidth);
     }
   }
   float lanes[kOutputs][kVectors * V::kWidth];

@@ -28,7 +28,8 @@ inline const float* line_at(const DepthwiseConv2dF32& a, const Window& at, size_
 }
 
 template <class V>
-typename V::Register input_at(const DepthwiseConv2dF32& a, const Window& at, const float* line, int64_t column) noexcept {
+typename V::Register input_at(const DepthwiseConv2dF32& a, const Window& at, const float* line,
+                              int64_t column) noexcept {
   if (line == nullptr || column < 0 || column >= static_cast<int64_t>(a.in_w)) return V::fill(0.0f);
   const size_t channel = a.multiplier == 1 ? at.o : at.o / a.multiplier;
   return V::load(line + static_cast<size_t>(column) * a.channels + channel, at.lanes);
@@ -36,7 +37,8 @@ typename V::Register input_at(const DepthwiseConv2dF32& a, const Window& at, con
 
 // What a tile does that applies another function than a clamp, or ends beyond the last channel.
 template <class V>
-[[gnu::noinline]] void finish(const DepthwiseConv2dF32& a, const Window& at, size_t rows, size_t pixels, const float* sums) noexcept {
+[[gnu::noinline]] void finish(const DepthwiseConv2dF32& a, const Window& at, size_t rows, size_t pixels,
+                              const float* sums) noexcept {
   for (size_t r = 0; r < rows; ++r) {
     float* output = at.output + r * a.out_w * a.channels + at.o;
     for (size_t p = 0; p < pixels; ++p, output += a.channels, sums += V::kWidth) {
@@ -102,7 +104,8 @@ template <class V, int kRows, int kPixels, int kKernel, int kStride>
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
       for (int p = 0; p < kPixels; ++p) {
-        V::store(output + static_cast<size_t>(r) * row_floats + static_cast<size_t>(p) * channels, V::kWidth, V::clamp(y[r][p], low, high));
+        V::store(output + static_cast<size_t>(r) * row_floats + static_cast<size_t>(p) * channels, V::kWidth,
+                 V::clamp(y[r][p], low, high));
       }
     }
     return;
@@ -111,7 +114,8 @@ template <class V, int kRows, int kPixels, int kKernel, int kStride>
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-    for (int p = 0; p < kPixels; ++p) V::store(sums + static_cast<size_t>(r * kPixels + p) * V::kWidth, V::kWidth, y[r][p]);
+    for (int p = 0; p < kPixels; ++p)
+      V::store(sums + static_cast<size_t>(r * kPixels + p) * V::kWidth, V::kWidth, y[r][p]);
   }
   finish<V>(a, at, kRows, kPixels, sums);
 }
@@ -171,7 +175,8 @@ inline constexpr DepthwiseTile kTiles[2][3] = {
 template <class V>
 DepthwiseTiles tiles_of([[maybe_unused]] const DepthwiseConv2dF32& a) noexcept {
   if constexpr (V::kWidth > 1) {
-    const bool is_square = a.kernel_h == a.kernel_w && a.stride_h == a.stride_w && a.dilation_h == 1 && a.dilation_w == 1;
+    const bool is_square =
+        a.kernel_h == a.kernel_w && a.stride_h == a.stride_w && a.dilation_h == 1 && a.dilation_w == 1;
     if (a.multiplier != 1 || !is_square) return {};
     if (a.kernel_w == 3 && a.stride_w == 1) return {kTiles<V, 3, 1>, kTileRows<V>};
     if (a.kernel_w == 5 && a.stride_w == 1) return {kTiles<V, 5, 1>, kTileRows<V>};
@@ -182,11 +187,14 @@ DepthwiseTiles tiles_of([[maybe_unused]] const DepthwiseConv2dF32& a) noexcept {
 }
 
 // Pixels of the next tile in a row: threes and fours wherever a width is a sum of them.
-inline size_t tile_pixels(size_t left) noexcept { return left < 3 || left == 5 ? (left == 5 ? 4 : 1) : left % 4 == 0 ? 4 : 3; }
+inline size_t tile_pixels(size_t left) noexcept {
+  return left < 3 || left == 5 ? (left == 5 ? 4 : 1) : left % 4 == 0 ? 4 : 3;
+}
 
 // One row of the output, or as many as a tile has.
 template <class V>
-void convolve_rows(const DepthwiseConv2dF32& a, const DepthwiseTiles& tiles, Window at, bool is_one, float* line) noexcept {
+void convolve_rows(const DepthwiseConv2dF32& a, const DepthwiseTiles& tiles, Window at, bool is_one,
+                   float* line) noexcept {
   const size_t outputs = a.channels * a.multiplier;
   auto* const one = a.kernel_h * a.kernel_w > kLongestChain ? pixel<V, true> : pixel<V, false>;
   for (at.o = 0; at.o < outputs; at.o += V::kWidth) {

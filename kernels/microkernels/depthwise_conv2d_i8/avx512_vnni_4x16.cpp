@@ -49,7 +49,8 @@ class Panel {
               const size_t count = a_.out_w - column < most ? a_.out_w - column : most;
               gather(batch, row, column, count);
               int8_t* output = a_.output + ((batch * a_.out_h + row) * a_.out_w + column) * a_.channels + channel_;
-              for (size_t r = 0; r < kRows && row + r < end; ++r, output += a_.out_w * a_.channels) row_of_output(r, output, count);
+              for (size_t r = 0; r < kRows && row + r < end; ++r, output += a_.out_w * a_.channels)
+                row_of_output(r, output, count);
             }
           }
         }
@@ -171,7 +172,7 @@ class Panel {
   size_t channel_ = 0, lanes_ = 0;
   __m512i bias_;
   __m512 scale_;
-  __m512i weights_[kQuads][kKernel];  // of the first row of output
+  __m512i weights_[kQuads][kKernel];                         // of the first row of output
   __m512i quads_[kQuads][kMostColumns + kPixels * kStride];  // a tile looks beyond the last pixel
 };
 

@@ -26,7 +26,8 @@ inline const int8_t* line_at(const DepthwiseConv2dI8& a, const Window& at, size_
 }
 
 inline Lanes16::Words input_at(const DepthwiseConv2dI8& a, const int8_t* line, int64_t column, size_t lanes) noexcept {
-  if (line == nullptr || column < 0 || column >= static_cast<int64_t>(a.in_w)) return Lanes16::fill_words(a.input_zero_point);
+  if (line == nullptr || column < 0 || column >= static_cast<int64_t>(a.in_w))
+    return Lanes16::fill_words(a.input_zero_point);
   return Lanes16::widen_some(line + static_cast<size_t>(column) * a.channels, lanes);
 }
 

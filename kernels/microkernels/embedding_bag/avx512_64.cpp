@@ -41,7 +41,8 @@ void sum_f32(const EmbeddingBagF32& a, size_t d, size_t columns, float factor) {
     for (int v = 0; v < kVectors; ++v) _mm512_storeu_ps(sums + 16 * v, acc[v]);
     long_sums.add(sums);
     const float* total = i == a.count ? long_sums.total() : nullptr;
-    for (int v = 0; v < kVectors; ++v) acc[v] = total == nullptr ? _mm512_setzero_ps() : _mm512_loadu_ps(total + 16 * v);
+    for (int v = 0; v < kVectors; ++v)
+      acc[v] = total == nullptr ? _mm512_setzero_ps() : _mm512_loadu_ps(total + 16 * v);
   }
   for (int v = 0; v < kVectors; ++v) {
     if (a.is_mean && a.count > 0) acc[v] = _mm512_mul_ps(acc[v], _mm512_set1_ps(factor));

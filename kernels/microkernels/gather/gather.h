@@ -24,7 +24,7 @@ struct Gather {
   size_t element_bytes;
   size_t rank;
   size_t axis;
-  size_t dims[kMaxMovementRank];        // of indices and output
+  size_t dims[kMaxMovementRank];  // of indices and output
   size_t input_dims[kMaxMovementRank];
 };
 

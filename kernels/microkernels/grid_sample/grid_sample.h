@@ -35,7 +35,6 @@ struct GridSampleF32 {
 
 using GridSampleF32Kernel = void(const GridSampleF32&) noexcept;
 
-GridSampleF32Kernel grid_sample_f32_scalar, grid_sample_f32_avx2, grid_sample_f32_avx512,
-    grid_sample_f32_neon;
+GridSampleF32Kernel grid_sample_f32_scalar, grid_sample_f32_avx2, grid_sample_f32_avx512, grid_sample_f32_neon;
 
 }  // namespace alcove::kernels

@@ -35,7 +35,8 @@ inline void put(const Series& o, size_t c, MomentsOf& m) {
 // A block of kSeries x 16 columns.  Of fewer columns the elements behind them are read too, and not used; where the sample ends
 // before those, from a copy.
 template <size_t kSeries>
-[[gnu::noinline]] void add_columns(const Sample& sample, size_t begin, size_t end, size_t first, size_t at, MomentsOf& m) {
+[[gnu::noinline]] void add_columns(const Sample& sample, size_t begin, size_t end, size_t first, size_t at,
+                                   MomentsOf& m) {
   using L = Lanes16;
   constexpr size_t kWidth = kSeries * kLanes;
   const size_t column = first + at;
@@ -46,7 +47,8 @@ template <size_t kSeries>
     for (size_t i = begin; i < end; ++i) {
       const size_t left = sample.left(i, column);
       for (size_t c = 0; c < kWidth; c += kLanes) {
-        L::store(copy + (i - begin) * kWidth + c, kLanes, L::load_some(sample.x + i * stride + column + c, left < c ? 0 : left - c));
+        L::store(copy + (i - begin) * kWidth + c, kLanes,
+                 L::load_some(sample.x + i * stride + column + c, left < c ? 0 : left - c));
       }
     }
     x = copy;
@@ -98,8 +100,8 @@ struct Finish {
 };
 
 // Positions begin to end - 1 of `width` columns.
-[[gnu::noinline]] void finish_block(const GroupNorm& a, const Sample& sample, const MomentsOf& m, size_t begin, size_t end, size_t first,
-                  size_t width, float* y) {
+[[gnu::noinline]] void finish_block(const GroupNorm& a, const Sample& sample, const MomentsOf& m, size_t begin,
+                                    size_t end, size_t first, size_t width, float* y) {
   using L = Lanes16;
   const size_t channels = a.channels;
   size_t at = 0;
@@ -119,8 +121,8 @@ struct Finish {
 }
 
 // `width` columns from `first` on, whose groups' moments are known.
-[[gnu::noinline]] void finish(const GroupNorm& a, const Sample& sample, size_t first, size_t width, MomentsOf& m, float total,
-                              float* y) {
+[[gnu::noinline]] void finish(const GroupNorm& a, const Sample& sample, size_t first, size_t width, MomentsOf& m,
+                              float total, float* y) {
   using L = Lanes16;
   for (size_t at = 0; at < width; at += kLanes) {
     float weight[kLanes], bias[kLanes];
@@ -160,7 +162,8 @@ void put(const Moments& moments, size_t first, size_t width, MomentsOf& m) {
   size_t used = 0, at = 0;
   do {
     const size_t c = first + at, left = width - at;
-    parts[used] = {L::load_some(m.k + c, left), L::load_some(m.s + c, left), L::load_some(m.q + c, left), L::fill(0.0f)};
+    parts[used] = {L::load_some(m.k + c, left), L::load_some(m.s + c, left), L::load_some(m.q + c, left),
+                   L::fill(0.0f)};
     counts[used++] = L::load_some(every, left);
     at += kLanes;
   } while (at < width);

@@ -17,7 +17,8 @@ struct Finish {
 template <bool kHasWeight, bool kHasBias>
 void finish_row(const LayerNorm& a, const float* x, const Finish& f, float* y) {
   using L = Lanes16;
-  const L::Floats k = L::fill(f.k), r = L::fill(f.r), shift = L::fill(f.shift), low = L::fill(a.low), high = L::fill(a.high);
+  const L::Floats k = L::fill(f.k), r = L::fill(f.r), shift = L::fill(f.shift), low = L::fill(a.low),
+                  high = L::fill(a.high);
   const auto made = [=, weight = a.weight, bias = a.bias](size_t i, auto load) {
     L::Floats value = L::fma(L::subtract(load(x + i), k), r, shift);
     if constexpr (kHasWeight && kHasBias) {
@@ -119,7 +120,8 @@ inline void layer_norm(const LayerNorm& a) {
     Finish finish[kRowsAtATime];
     if (a.is_rms) {
       float squares[kRowsAtATime];
-      for (size_t i = 0; i < rows; ++i) squares[i] = fold_row<Sum<float>>(x + i * a.n, a.n, [](float v) { return v * v; });
+      for (size_t i = 0; i < rows; ++i)
+        squares[i] = fold_row<Sum<float>>(x + i * a.n, a.n, [](float v) { return v * v; });
       for (size_t i = 0; i < rows; ++i) finish[i] = {0.0f, 1.0f / __builtin_sqrtf(squares[i] / total + a.eps), -0.0f};
     } else {
       Series all[kRowsAtATime];

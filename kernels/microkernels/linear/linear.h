@@ -21,8 +21,8 @@ struct LinearF32 {
   float* output;        // [m][n]
   size_t m, n, k;
   const float* residual = nullptr;  // [m][n], with the stride of the output
-  size_t input_stride = 0;   // floats from row to row; 0: k
-  size_t output_stride = 0;  // floats from row to row; 0: n
+  size_t input_stride = 0;          // floats from row to row; 0: k
+  size_t output_stride = 0;         // floats from row to row; 0: n
   size_t runs = 1;
   size_t run_stride = 0;
   Activated activation = {};

@@ -28,7 +28,8 @@ void pack_one(const float* weight, size_t n_stride, size_t k_stride, size_t colu
     for (; done + 4 <= k; done += 4) {
       size_t column = 0;
       for (; column + 4 <= columns; column += 4) {
-        transpose_quad(bytes(weight + column * n_stride + done), byte_stride(n_stride), bytes(lines + done * 16 + column), 64);
+        transpose_quad(bytes(weight + column * n_stride + done), byte_stride(n_stride),
+                       bytes(lines + done * 16 + column), 64);
       }
       for (; column < columns; ++column) {
         for (size_t i = done; i < done + 4; ++i) lines[i * 16 + column] = weight[column * n_stride + i];
@@ -46,7 +47,8 @@ void pack_one(const float* weight, size_t n_stride, size_t k_stride, size_t colu
 
 }  // namespace
 
-void pack_panels_f32(const float* weight, size_t n_stride, size_t k_stride, size_t n, size_t k, float* panels) noexcept {
+void pack_panels_f32(const float* weight, size_t n_stride, size_t k_stride, size_t n, size_t k,
+                     float* panels) noexcept {
   for (size_t first = 0; first < n; first += 16) {
     const size_t columns = n - first < 16 ? n - first : 16;
     pack_one(weight + first * n_stride, n_stride, k_stride, columns, k, panels + first * (k + 1));

@@ -19,7 +19,8 @@ inline constexpr int kParts = 16 / static_cast<int>(V::kWidth);
 
 // What a tile does that adds a residual, applies another function than a clamp, or ends beyond the last output.
 template <class V>
-[[gnu::noinline]] void finish(const LinearF32& a, size_t row, size_t rows, size_t panel, size_t held, const float* sums) noexcept {
+[[gnu::noinline]] void finish(const LinearF32& a, size_t row, size_t rows, size_t panel, size_t held,
+                              const float* sums) noexcept {
   const size_t output_stride = a.output_stride > 0 ? a.output_stride : a.n;
   const size_t left = a.n - panel * 16;
   const size_t columns = left < held ? left : held;
@@ -92,7 +93,10 @@ template <class V, int kRows, int kVectors>
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) {
-        acc[r][v] = total == nullptr ? V::fill(0.0f) : V::load(total + static_cast<size_t>(r) * kColumns + static_cast<size_t>(v) * V::kWidth, V::kWidth);
+        acc[r][v] =
+            total == nullptr
+                ? V::fill(0.0f)
+                : V::load(total + static_cast<size_t>(r) * kColumns + static_cast<size_t>(v) * V::kWidth, V::kWidth);
       }
     }
     if (left == 0) break;

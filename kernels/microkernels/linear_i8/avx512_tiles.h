@@ -19,7 +19,8 @@ inline void store(const LinearI8& a, size_t row, size_t panel, __m512i acc, cons
     return;
   }
   const int8_t* head = a.panels + panel * panel_bytes_i8(a.k);
-  const __m512 v = Lanes16::multiply(Lanes16::to_floats(Lanes16::add(acc, Lanes16::load_words(head))), Lanes16::load(head + 64));
+  const __m512 v =
+      Lanes16::multiply(Lanes16::to_floats(Lanes16::add(acc, Lanes16::load_words(head))), Lanes16::load(head + 64));
   Lanes16::requantize_store(a.output + row * a.output_stride + column, a.n - column, v, range);
 }
 
@@ -27,7 +28,8 @@ template <class Way, int kRows, int kMostPanels>
 void rows(const LinearI8& a, size_t row, const Int8Range& range) {
   const size_t panels = (a.n + 15) / 16;
   size_t panel = 0;
-  for (; panel + kMostPanels <= panels; panel += kMostPanels) Way::template tile<kRows, kMostPanels>(a, row, panel, range);
+  for (; panel + kMostPanels <= panels; panel += kMostPanels)
+    Way::template tile<kRows, kMostPanels>(a, row, panel, range);
   for (; panel < panels; ++panel) Way::template tile<kRows, 1>(a, row, panel, range);
 }
 

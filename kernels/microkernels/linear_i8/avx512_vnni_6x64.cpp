@@ -25,13 +25,15 @@ struct Panels {
 using Tile = void (*)(const LinearI8&, size_t row, const Panels&, const Requantize64&);
 
 template <int kRows, int kPanels>
-void finish(const LinearI8& a, size_t row, const Panels& panels, const Requantize64& requantize, __m512i (&acc)[kRows * kPanels]) {
+void finish(const LinearI8& a, size_t row, const Panels& panels, const Requantize64& requantize,
+            __m512i (&acc)[kRows * kPanels]) {
   constexpr int kSums = kRows * kPanels;
   const size_t column = panels.first * 16;
   if (a.sums != nullptr) {
     int32_t* sums = a.sums + row * ((a.n + 15) / 16 * 16) + column;
 #pragma GCC unroll 32
-    for (int i = 0; i < kSums; ++i) _mm512_storeu_si512(sums + (i / kPanels) * ((a.n + 15) / 16 * 16) + (i % kPanels) * 16, acc[i]);
+    for (int i = 0; i < kSums; ++i)
+      _mm512_storeu_si512(sums + (i / kPanels) * ((a.n + 15) / 16 * 16) + (i % kPanels) * 16, acc[i]);
     return;
   }
 #pragma GCC unroll 32
@@ -75,7 +77,8 @@ void tile(const LinearI8& a, size_t row, const Panels& panels, const Requantize6
   size_t step = a.input_stride;
   const size_t whole = a.k / 4;
   int8_t rest[kRows][4] = {};
-  for (int r = 0; r < kRows && a.k % 4 != 0; ++r) std::memcpy(rest[r], x + static_cast<size_t>(r) * step + whole * 4, a.k % 4);
+  for (int r = 0; r < kRows && a.k % 4 != 0; ++r)
+    std::memcpy(rest[r], x + static_cast<size_t>(r) * step + whole * 4, a.k % 4);
   for (size_t group = 0; group < (a.k + 3) / 4; ++group, x += 4, weights += 64) {
     if (group == whole) {  // the last inputs, filled up with zeros
       x = rest[0];
@@ -118,10 +121,11 @@ __m512i excess_of(const int8_t* weights, size_t groups) {
 }  // namespace
 
 void linear_i8_avx512_vnni_6x64(const LinearI8& a) noexcept {
-  static constexpr Tile kTiles[][kMostRows] = {{tile<1, 1>, tile<2, 1>, tile<3, 1>, tile<4, 1>, tile<5, 1>, tile<6, 1>},
-                                               {tile<1, 2>, tile<2, 2>, tile<3, 2>, tile<4, 2>, tile<5, 2>, tile<6, 2>},
-                                               {tile<1, 3>, tile<2, 3>, tile<3, 3>, tile<4, 3>, tile<5, 3>, tile<6, 3>},
-                                               {tile<1, 4>, tile<2, 4>, tile<3, 4>, tile<4, 4>, tile<5, 4>, tile<6, 4>}};
+  static constexpr Tile kTiles[][kMostRows] = {
+      {tile<1, 1>, tile<2, 1>, tile<3, 1>, tile<4, 1>, tile<5, 1>, tile<6, 1>},
+      {tile<1, 2>, tile<2, 2>, tile<3, 2>, tile<4, 2>, tile<5, 2>, tile<6, 2>},
+      {tile<1, 3>, tile<2, 3>, tile<3, 3>, tile<4, 3>, tile<5, 3>, tile<6, 3>},
+      {tile<1, 4>, tile<2, 4>, tile<3, 4>, tile<4, 4>, tile<5, 4>, tile<6, 4>}};
   const Requantize64 requantize(int8_range(a.low, a.high, a.zero_point));
   const size_t count = (a.m + kMostRows - 1) / kMostRows;
   const size_t few = a.m / count, longer = a.m % count;

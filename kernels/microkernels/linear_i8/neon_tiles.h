@@ -12,7 +12,8 @@ namespace alcove::kernels {
 
 namespace {
 
-inline void store(const LinearI8& a, size_t row, size_t panel, const Lanes16::Words& acc, const Int8Range& range) noexcept {
+inline void store(const LinearI8& a, size_t row, size_t panel, const Lanes16::Words& acc,
+                  const Int8Range& range) noexcept {
   const size_t column = panel * 16;
   if (a.sums != nullptr) {
     int32_t* sums = a.sums + row * ((a.n + 15) / 16 * 16) + column;

@@ -11,12 +11,14 @@ namespace {
 template <int kRows, int kNibble>
 void step(const float* x, size_t k, const Lanes16::Words& words, Lanes16::Floats (&part)[kRows]) noexcept {
   const Lanes16::Floats w = Lanes16::nibble<kNibble>(words);
-  for (int r = 0; r < kRows; ++r) part[r] = Lanes16::fma(Lanes16::fill(x[static_cast<size_t>(r) * k + kNibble]), w, part[r]);
+  for (int r = 0; r < kRows; ++r)
+    part[r] = Lanes16::fma(Lanes16::fill(x[static_cast<size_t>(r) * k + kNibble]), w, part[r]);
 }
 
 // The first `count` of eight inputs.
 template <int kRows>
-void steps(const float* x, size_t k, size_t count, const Lanes16::Words& words, Lanes16::Floats (&part)[kRows]) noexcept {
+void steps(const float* x, size_t k, size_t count, const Lanes16::Words& words,
+           Lanes16::Floats (&part)[kRows]) noexcept {
   step<kRows, 0>(x, k, words, part);
   if (count > 1) step<kRows, 1>(x, k, words, part);
   if (count > 2) step<kRows, 2>(x, k, words, part);
@@ -67,7 +69,8 @@ void tile(const LinearWeightI4& a, size_t row, size_t panel) noexcept {
     const float* total = long_sums.total();
     for (int r = 0; r < kRows; ++r) y[r] = Lanes16::load(total + 16 * r);
   }
-  for (int r = 0; r < kRows; ++r) Lanes16::store(a.output + (row + static_cast<size_t>(r)) * a.n + panel * 16, lanes, y[r]);
+  for (int r = 0; r < kRows; ++r)
+    Lanes16::store(a.output + (row + static_cast<size_t>(r)) * a.n + panel * 16, lanes, y[r]);
 }
 
 void multiply(const LinearWeightI4& a) noexcept {

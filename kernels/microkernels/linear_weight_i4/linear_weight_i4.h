@@ -25,8 +25,7 @@ struct LinearWeightI4 {
 
 using LinearWeightI4Kernel = void(const LinearWeightI4&) noexcept;
 
-LinearWeightI4Kernel linear_weight_i4_scalar, linear_weight_i4_avx2, linear_weight_i4_avx512,
-    linear_weight_i4_neon;
+LinearWeightI4Kernel linear_weight_i4_scalar, linear_weight_i4_avx2, linear_weight_i4_avx512, linear_weight_i4_neon;
 
 [[nodiscard]] constexpr size_t panel_bytes_i4(size_t k, size_t group) noexcept {
   return (k + group - 1) / group * (64 + 8 * group);

@@ -12,7 +12,8 @@ namespace {
 template <int kRows, int kByte>
 void step(const float* x, size_t k, const Lanes16::Words& fours, Lanes16::Floats (&acc)[kRows]) noexcept {
   const Lanes16::Floats w = Lanes16::byte<kByte>(fours);
-  for (int r = 0; r < kRows; ++r) acc[r] = Lanes16::fma(Lanes16::fill(x[static_cast<size_t>(r) * k + kByte]), w, acc[r]);
+  for (int r = 0; r < kRows; ++r)
+    acc[r] = Lanes16::fma(Lanes16::fill(x[static_cast<size_t>(r) * k + kByte]), w, acc[r]);
 }
 
 // Weights are widened once for kRows rows.
@@ -61,7 +62,8 @@ void tile(const LinearWeightI8& a, size_t row, size_t panel) noexcept {
   if (a.has_head_bias) bias = Lanes16::load(head);
   const Lanes16::Floats scale = Lanes16::load(head + 64);
   for (int r = 0; r < kRows; ++r) {
-    Lanes16::store(a.output + (row + static_cast<size_t>(r)) * a.n + panel * 16, lanes, Lanes16::fma(acc[r], scale, bias));
+    Lanes16::store(a.output + (row + static_cast<size_t>(r)) * a.n + panel * 16, lanes,
+                   Lanes16::fma(acc[r], scale, bias));
   }
 }
 

@@ -26,8 +26,7 @@ struct LinearWeightI8 {
 
 using LinearWeightI8Kernel = void(const LinearWeightI8&) noexcept;
 
-LinearWeightI8Kernel linear_weight_i8_scalar, linear_weight_i8_avx2, linear_weight_i8_avx512,
-    linear_weight_i8_neon;
+LinearWeightI8Kernel linear_weight_i8_scalar, linear_weight_i8_avx2, linear_weight_i8_avx512, linear_weight_i8_neon;
 LinearF32Kernel linear_weight_i8_panels_scalar, linear_weight_i8_panels_avx2, linear_weight_i8_panels_avx512,
     linear_weight_i8_panels_neon;
 

@@ -15,7 +15,6 @@ struct LookupI8 {
 
 using LookupI8Kernel = void(const LookupI8&) noexcept;
 
-LookupI8Kernel lookup_i8_scalar, lookup_i8_avx2_32, lookup_i8_avx512_64, lookup_i8_avx512_vbmi_64,
-    lookup_i8_neon_16;
+LookupI8Kernel lookup_i8_scalar, lookup_i8_avx2_32, lookup_i8_avx512_64, lookup_i8_avx512_vbmi_64, lookup_i8_neon_16;
 
 }  // namespace alcove::kernels

@@ -39,7 +39,8 @@ void mean(const MeanI8& a) noexcept {
         add_rows(rows + first, a.reduced, a.inner, columns, sums);
       }
       int8_t* output = a.output + outer * a.inner + first;
-      for (size_t c = 0; c < columns; ++c) output[c] = requantize(static_cast<float>(sums[c] - offset) * a.ratio, range);
+      for (size_t c = 0; c < columns; ++c)
+        output[c] = requantize(static_cast<float>(sums[c] - offset) * a.ratio, range);
     }
   }
 }

@@ -150,15 +150,9 @@ NgramHashResult ngram_hash(const uint8_t* text, size_t size, const NgramHashPara
     position += length;
     const Character character = classify(code_point);
     switch (character.kind) {
-      case Kind::word:
-        word.add(character.folded);
-        break;
-      case Kind::joiner:
-        word.join(character.folded);
-        break;
-      case Kind::separator:
-        word.close();
-        break;
+      case Kind::word: word.add(character.folded); break;
+      case Kind::joiner: word.join(character.folded); break;
+      case Kind::separator: word.close(); break;
     }
   }
   word.close();

@@ -23,8 +23,8 @@ size_t source_of(PadMode mode, size_t at, size_t before, size_t n) noexcept {
 
 struct Plan {
   const Pad& pad;
-  size_t rank;                           // without the trailing dimensions that aren't padded
-  size_t in_block[kMaxMovementRank];     // bytes of one position of dimension d
+  size_t rank;                        // without the trailing dimensions that aren't padded
+  size_t in_block[kMaxMovementRank];  // bytes of one position of dimension d
   size_t out_block[kMaxMovementRank];
 };
 

@@ -23,7 +23,9 @@ struct Bytes {
   static constexpr uint64_t kProducts = sizeof(__m256i) / sizeof(int16_t);
   static Acc start() noexcept { return _mm256_setzero_si256(); }
   static Operand operand() noexcept { return _mm256_set1_epi16(1); }
-  static Acc multiply_add(Acc acc, Operand x, Operand y) noexcept { return _mm256_add_epi32(acc, _mm256_madd_epi16(x, y)); }
+  static Acc multiply_add(Acc acc, Operand x, Operand y) noexcept {
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(x, y));
+  }
   static void hide(__m256i& value) noexcept { asm volatile("" : "+x"(value)); }
 };
 

@@ -23,7 +23,9 @@ struct Bytes {
   static constexpr uint64_t kProducts = sizeof(__m512i) / sizeof(int16_t);
   static Acc start() noexcept { return _mm512_setzero_si512(); }
   static Operand operand() noexcept { return _mm512_set1_epi16(1); }
-  static Acc multiply_add(Acc acc, Operand x, Operand y) noexcept { return _mm512_add_epi32(acc, _mm512_madd_epi16(x, y)); }
+  static Acc multiply_add(Acc acc, Operand x, Operand y) noexcept {
+    return _mm512_add_epi32(acc, _mm512_madd_epi16(x, y));
+  }
   static void hide(__m512i& value) noexcept { asm volatile("" : "+v"(value)); }
 };
 

@@ -13,8 +13,8 @@ struct Taps {
   size_t padded;  // how many an average counts with padding
 };
 
-[[maybe_unused]] Taps taps_of(size_t o, bool is_adaptive, size_t in, size_t out, size_t kernel, size_t stride, size_t pad,
-                              size_t dilation) noexcept {
+[[maybe_unused]] Taps taps_of(size_t o, bool is_adaptive, size_t in, size_t out, size_t kernel, size_t stride,
+                              size_t pad, size_t dilation) noexcept {
   if (is_adaptive) {
     const size_t first = o * in / out;
     const size_t end = ((o + 1) * in + out - 1) / out;

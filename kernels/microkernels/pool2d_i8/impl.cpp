@@ -20,7 +20,8 @@ void max_pool(const MaxPool2dI8& a) noexcept {
         const int64_t column =
             static_cast<int64_t>(out_column * a.stride_w + j * a.dilation_w) - static_cast<int64_t>(a.pad_w);
         if (column < 0 || column >= static_cast<int64_t>(a.in_w)) continue;
-        const int8_t* x = a.input + ((batch * a.in_h + static_cast<size_t>(row)) * a.in_w + static_cast<size_t>(column)) * a.channels;
+        const int8_t* x =
+            a.input + ((batch * a.in_h + static_cast<size_t>(row)) * a.in_w + static_cast<size_t>(column)) * a.channels;
         for (size_t c = 0; c < a.channels; ++c) y[c] = x[c] > y[c] ? x[c] : y[c];
       }
     }

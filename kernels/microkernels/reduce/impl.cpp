@@ -101,14 +101,10 @@ void reduce(const Reduce& a) {
     case Fold::prod:
       if constexpr (kIsSummed<T>) fold<Product<T>, T>(a);
       return;
-    case Fold::max:
-      return fold<Greatest<T>, T>(a);
-    case Fold::min:
-      return fold<Least<T>, T>(a);
-    case Fold::argmax:
-      return arg<true, T>(a);
-    case Fold::argmin:
-      return arg<false, T>(a);
+    case Fold::max: return fold<Greatest<T>, T>(a);
+    case Fold::min: return fold<Least<T>, T>(a);
+    case Fold::argmax: return arg<true, T>(a);
+    case Fold::argmin: return arg<false, T>(a);
   }
 }
 

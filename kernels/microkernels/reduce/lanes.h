@@ -46,7 +46,8 @@ struct Greatest {
 };
 template <typename T>
 struct Least {
-  static constexpr T kNeutral = std::is_floating_point_v<T> ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+  static constexpr T kNeutral =
+      std::is_floating_point_v<T> ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
   static T of(T a, T b) { return (b < a) | (b != b) ? b : a; }
 };
 
@@ -109,7 +110,8 @@ inline void fold_rows(const T* __restrict x, size_t first, size_t end, size_t st
 
 // Blocks of kLaneBlock rows, for the lanes of a sum.
 template <typename F, typename Map>
-[[gnu::noinline]] void fold_long_columns(const float* x, size_t n, size_t stride, size_t width, Map map, float (*lanes)[kColumns]) {
+[[gnu::noinline]] void fold_long_columns(const float* x, size_t n, size_t stride, size_t width, Map map,
+                                         float (*lanes)[kColumns]) {
   LongSums<kLanes * kColumns> sums;
   sums.clear();
   for (size_t i = 0; i < n; i += kLaneBlock) {

@@ -124,13 +124,15 @@ template <bool kIsLong, typename... Others>
 // k = k[0] + sum(fma(count, k - k[0], s)) * (1 / total), the mean but for roundings, then the sums of the s and q brought there.
 // Sums by lanes.
 template <typename Counts>
-[[gnu::always_inline]] inline Moments merge_moments(const Series* parts, size_t part_count, Counts counts, float total) {
+[[gnu::always_inline]] inline Moments merge_moments(const Series* parts, size_t part_count, Counts counts,
+                                                    float total) {
   using L = Lanes16;
   float k[kLanes];
   L::store(k, kLanes, parts[0].k);
   const L::Floats first = L::fill(k[0]);
   L::Floats sum = L::fill(0.0f), s = sum, q = sum;
-  for (size_t i = 0; i < part_count; ++i) sum = L::add(sum, L::fma(counts(i), L::subtract(parts[i].k, first), parts[i].s));
+  for (size_t i = 0; i < part_count; ++i)
+    sum = L::add(sum, L::fma(counts(i), L::subtract(parts[i].k, first), parts[i].s));
   const float mean = __builtin_fmaf(L::sum(sum), 1.0f / total, k[0]);
   for (size_t i = 0; i < part_count; ++i) {
     const L::Floats e = L::subtract(parts[i].k, L::fill(mean));

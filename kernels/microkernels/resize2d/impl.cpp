@@ -64,10 +64,12 @@ void resize_nearest(const Resize2dF32& a) noexcept {
 }
 
 // One line of the input at the columns of a strip, in [column][channel].
-void bilinear_across(const Resize2dF32& a, const float* line, const Taps* columns, size_t count, float* across) noexcept {
+void bilinear_across(const Resize2dF32& a, const float* line, const Taps* columns, size_t count,
+                     float* across) noexcept {
   if (a.channels == 1) {
     for (size_t i = 0; i < count; ++i) {
-      across[i] = __builtin_fmaf(line[columns[i].at[1]], columns[i].weight[1], line[columns[i].at[0]] * columns[i].weight[0]);
+      across[i] =
+          __builtin_fmaf(line[columns[i].at[1]], columns[i].weight[1], line[columns[i].at[0]] * columns[i].weight[0]);
     }
     return;
   }
@@ -91,7 +93,8 @@ void bilinear_pixel(const Resize2dF32& a, const float* image, const Taps& y, con
 }
 
 // A strip of an image: each line of the input is taken across once, for all rows of the output between it and its neighbours.
-void bilinear_strip(const Resize2dF32& a, const float* image, const Taps* columns, size_t count, float* output) noexcept {
+void bilinear_strip(const Resize2dF32& a, const float* image, const Taps* columns, size_t count,
+                    float* output) noexcept {
   float held[2][kHeldFloats];
   size_t lines[2] = {a.in_h, a.in_h};  // which ones are held
   const auto across = [&](size_t line, size_t other) noexcept -> const float* {

@@ -66,21 +66,13 @@ void scan(const Scan& a) noexcept {
       T* y = static_cast<T*>(a.output) + start;
       int64_t* indices = a.indices == nullptr ? nullptr : a.indices + start;
       switch (a.function) {
-        case Running::sum:
-          accumulate<true, T, Accumulator>(x, y, a.n, a.inner);
-          break;
-        case Running::prod:
-          accumulate<false, T, Accumulator>(x, y, a.n, a.inner);
-          break;
+        case Running::sum: accumulate<true, T, Accumulator>(x, y, a.n, a.inner); break;
+        case Running::prod: accumulate<false, T, Accumulator>(x, y, a.n, a.inner); break;
         case Running::log_sum_exp:
           if constexpr (sizeof(T) == sizeof(float)) accumulate_exponentials(x, y, a.n, a.inner);
           break;
-        case Running::max:
-          extreme<true>(x, y, indices, a.n, a.inner);
-          break;
-        case Running::min:
-          extreme<false>(x, y, indices, a.n, a.inner);
-          break;
+        case Running::max: extreme<true>(x, y, indices, a.n, a.inner); break;
+        case Running::min: extreme<false>(x, y, indices, a.n, a.inner); break;
       }
     }
   }

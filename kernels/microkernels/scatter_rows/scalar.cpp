@@ -54,9 +54,8 @@ size_t scatter_rows_any_scalar(const ScatterRows& a) noexcept {
   const size_t bytes = a.row * a.element_bytes;
   const auto* from = static_cast<const uint8_t*>(a.source);
   auto* to = static_cast<uint8_t*>(a.output);
-  for_each_row(a, [&](size_t source, size_t place) noexcept {
-    std::memcpy(to + place * bytes, from + source * bytes, bytes);
-  });
+  for_each_row(
+      a, [&](size_t source, size_t place) noexcept { std::memcpy(to + place * bytes, from + source * bytes, bytes); });
   return a.indices.count;
 }
 

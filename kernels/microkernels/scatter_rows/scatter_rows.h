@@ -25,7 +25,7 @@ struct ScatterRows {
   size_t element_bytes;  // used by set alone
   size_t outer;
   size_t bound;
-  size_t row;  // elements
+  size_t row;        // elements
   ScatterMode mode;  // scatter_rows_any: set, the others: anything else
   bool includes_self;
   bool wraps;
@@ -33,7 +33,6 @@ struct ScatterRows {
 
 using ScatterRowsKernel = size_t(const ScatterRows&) noexcept;
 
-ScatterRowsKernel scatter_rows_any_scalar, scatter_rows_f32_scalar, scatter_rows_i32_scalar,
-    scatter_rows_i64_scalar;
+ScatterRowsKernel scatter_rows_any_scalar, scatter_rows_f32_scalar, scatter_rows_i32_scalar, scatter_rows_i64_scalar;
 
 }  // namespace alcove::kernels

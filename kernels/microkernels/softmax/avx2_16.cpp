@@ -105,7 +105,8 @@ void softmax_row(const float* input, float* output, size_t count, float scale, f
   }
   if (i < count) {
     alignas(32) float block[16];
-    for (size_t lane = 0; lane < 16; ++lane) block[lane] = i + lane < count ? input[i + lane] * scale - greatest : kMinusInfinity;
+    for (size_t lane = 0; lane < 16; ++lane)
+      block[lane] = i + lane < count ? input[i + lane] * scale - greatest : kMinusInfinity;
     const __m256 a = exp_nonpositive(_mm256_load_ps(block));
     const __m256 b = exp_nonpositive(_mm256_load_ps(block + 8));
     low = _mm256_add_ps(low, a);
@@ -150,7 +151,8 @@ void softmax_row(const float* input, float* output, size_t count, float scale, f
 void softmax_f32_avx2_16(const SoftmaxF32& a) noexcept {
   auto* const softmax = a.is_log ? softmax_row<true> : softmax_row<false>;
   for (size_t row = 0; row < a.rows; ++row) {
-    softmax(a.input + row * a.count, a.output + row * a.count, a.count, a.scale, a.sums != nullptr ? a.sums + row : nullptr);
+    softmax(a.input + row * a.count, a.output + row * a.count, a.count, a.scale,
+            a.sums != nullptr ? a.sums + row : nullptr);
   }
 }
 

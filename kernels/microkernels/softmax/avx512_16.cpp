@@ -101,7 +101,8 @@ void softmax_row(const float* input, float* output, size_t count, float scale, f
     const __mmask16 lanes = lanes_from(i, count);
     __m512 y;
     if constexpr (kIsLog) {
-      y = _mm512_sub_ps(_mm512_sub_ps(_mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, input + i), factor), shift), logarithm);
+      y = _mm512_sub_ps(_mm512_sub_ps(_mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, input + i), factor), shift),
+                        logarithm);
     } else {
       y = _mm512_div_ps(_mm512_maskz_loadu_ps(lanes, output + i), divisor);
     }
@@ -115,7 +116,8 @@ void softmax_row(const float* input, float* output, size_t count, float scale, f
 void softmax_f32_avx512_16(const SoftmaxF32& a) noexcept {
   auto* const softmax = a.is_log ? softmax_row<true> : softmax_row<false>;
   for (size_t row = 0; row < a.rows; ++row) {
-    softmax(a.input + row * a.count, a.output + row * a.count, a.count, a.scale, a.sums != nullptr ? a.sums + row : nullptr);
+    softmax(a.input + row * a.count, a.output + row * a.count, a.count, a.scale,
+            a.sums != nullptr ? a.sums + row : nullptr);
   }
 }
 

@@ -42,7 +42,8 @@ inline float tree(const float32x4_t (&lanes)[4]) noexcept {
 }
 
 // The exponentials of 16 elements, added to the lanes and, if `output` is given, stored.
-inline void add_block(const float* input, float32x4_t factor, float32x4_t shift, float* output, float32x4_t (&lanes)[4]) noexcept {
+inline void add_block(const float* input, float32x4_t factor, float32x4_t shift, float* output,
+                      float32x4_t (&lanes)[4]) noexcept {
   for (int v = 0; v < 4; ++v) {
     const float32x4_t e = exp_nonpositive(vsubq_f32(vmulq_f32(vld1q_f32(input + 4 * v), factor), shift));
     if (output != nullptr) vst1q_f32(output + 4 * v, e);
@@ -114,8 +115,9 @@ void softmax_row(const float* input, float* output, size_t count, float scale, f
   const float32x4_t logarithm = vdupq_n_f32(kIsLog ? static_cast<float>(log_f64(sum)) : 0.0f);
   for (i = 0; i < count; i += 4) {
     const size_t left = count - i < 4 ? count - i : 4;
-    const float32x4_t y = kIsLog ? vsubq_f32(vsubq_f32(vmulq_f32(Neon::load(input + i, left), factor), shift), logarithm)
-                                 : vdivq_f32(Neon::load(output + i, left), divisor);
+    const float32x4_t y = kIsLog
+                              ? vsubq_f32(vsubq_f32(vmulq_f32(Neon::load(input + i, left), factor), shift), logarithm)
+                              : vdivq_f32(Neon::load(output + i, left), divisor);
     Neon::store(output + i, left, y);
   }
 }
@@ -125,7 +127,8 @@ void softmax_row(const float* input, float* output, size_t count, float scale, f
 void softmax_f32_neon_16(const SoftmaxF32& a) noexcept {
   auto* const softmax = a.is_log ? softmax_row<true> : softmax_row<false>;
   for (size_t row = 0; row < a.rows; ++row) {
-    softmax(a.input + row * a.count, a.output + row * a.count, a.count, a.scale, a.sums != nullptr ? a.sums + row : nullptr);
+    softmax(a.input + row * a.count, a.output + row * a.count, a.count, a.scale,
+            a.sums != nullptr ? a.sums + row : nullptr);
   }
 }
 

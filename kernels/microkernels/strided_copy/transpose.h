@@ -49,9 +49,8 @@ inline void interleave_3(const uint8_t* from, ptrdiff_t plane, uint8_t* to, size
     std::memcpy(&b, from + plane, 16);
     std::memcpy(&c, from + 2 * plane, 16);
     const Quad ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-    const Quad triples[4] = {
-        __builtin_shufflevector(ab, c, 0, 1, 4, 4), __builtin_shufflevector(ab, c, 2, 3, 5, 5),
-        __builtin_shufflevector(cd, c, 0, 1, 6, 6), __builtin_shufflevector(cd, c, 2, 3, 7, 7)};
+    const Quad triples[4] = {__builtin_shufflevector(ab, c, 0, 1, 4, 4), __builtin_shufflevector(ab, c, 2, 3, 5, 5),
+                             __builtin_shufflevector(cd, c, 0, 1, 6, 6), __builtin_shufflevector(cd, c, 2, 3, 7, 7)};
     for (int t = 0; t < 4; ++t) std::memcpy(to + 12 * t, &triples[t], 16);
   }
   for (; i < count; ++i, from += 4, to += 12) {
@@ -100,8 +99,9 @@ inline void interleave_3_bytes(const uint8_t* from, ptrdiff_t plane, uint8_t* to
           {__builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31),
            __builtin_shufflevector(c, none, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)}};
       for (const auto& [ab, c0] : pairs) {
-        const Bytes16 fours[2] = {__builtin_shufflevector(ab, c0, 0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23),
-                                  __builtin_shufflevector(ab, c0, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31)};
+        const Bytes16 fours[2] = {
+            __builtin_shufflevector(ab, c0, 0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23),
+            __builtin_shufflevector(ab, c0, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31)};
         for (const Bytes16& four : fours) {
           Words64 two;
           std::memcpy(&two, &four, 16);

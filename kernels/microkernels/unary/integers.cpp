@@ -19,20 +19,13 @@ T negate(T x) noexcept {
 template <typename T>
 T apply_function(UnaryFunction function, T x) noexcept {
   switch (function) {
-    case UnaryFunction::k_neg:
-      return negate(x);
-    case UnaryFunction::k_abs:
-      return x < T{0} ? negate(x) : x;
-    case UnaryFunction::k_sign:
-      return static_cast<T>((x > T{0} ? 1 : 0) - (x < T{0} ? 1 : 0));
-    case UnaryFunction::k_square:
-      return static_cast<T>(static_cast<Wrapping<T>>(x) * static_cast<Wrapping<T>>(x));
-    case UnaryFunction::k_relu:
-      return x > T{0} ? x : T{0};
-    case UnaryFunction::k_bitwise_not:
-      return static_cast<T>(~static_cast<Wrapping<T>>(x));
-    default:
-      return x;
+    case UnaryFunction::k_neg: return negate(x);
+    case UnaryFunction::k_abs: return x < T{0} ? negate(x) : x;
+    case UnaryFunction::k_sign: return static_cast<T>((x > T{0} ? 1 : 0) - (x < T{0} ? 1 : 0));
+    case UnaryFunction::k_square: return static_cast<T>(static_cast<Wrapping<T>>(x) * static_cast<Wrapping<T>>(x));
+    case UnaryFunction::k_relu: return x > T{0} ? x : T{0};
+    case UnaryFunction::k_bitwise_not: return static_cast<T>(~static_cast<Wrapping<T>>(x));
+    default: return x;
   }
 }
 

@@ -20,7 +20,7 @@ struct UnaryF32 {
   UnaryFunction function;
   float a, b, c;  // the function's parameters; those it has not are not read
   const float* input;
-  void* output;   // float, or uint8_t (0 or 1) where functions.inc says bool
+  void* output;  // float, or uint8_t (0 or 1) where functions.inc says bool
   size_t count;
 };
 

@@ -6,8 +6,8 @@ namespace alcove::kernels {
 namespace {
 
 template <typename T>
-void where_run(const uint8_t* condition, size_t c_stride, const T* a, size_t a_stride, const T* b, size_t b_stride, T* output,
-               size_t count) noexcept {
+void where_run(const uint8_t* condition, size_t c_stride, const T* a, size_t a_stride, const T* b, size_t b_stride,
+               T* output, size_t count) noexcept {
   if (c_stride == 1 && a_stride == 1 && b_stride == 1) {
     for (size_t i = 0; i < count; ++i) output[i] = condition[i] != 0 ? a[i] : b[i];
   } else {

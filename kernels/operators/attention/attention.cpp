@@ -41,7 +41,8 @@ bool mask_row(const AttentionF32& a, size_t row, size_t mask_at, float* scores) 
 }
 
 // The exponentials of rows of scores and their sums.
-void exponentials(const AttentionF32& a, size_t first, size_t rows, size_t mask_at, float* scores, float* sums) noexcept {
+void exponentials(const AttentionF32& a, size_t first, size_t rows, size_t mask_at, float* scores,
+                  float* sums) noexcept {
   const bool is_plain = a.float_mask == nullptr && a.bool_mask == nullptr && !a.is_causal;
   for (size_t r = 0; r < rows; ++r) {
     float* row = scores + r * a.span;

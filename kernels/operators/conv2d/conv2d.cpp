@@ -159,8 +159,8 @@ void convolve_narrow(const Conv2dF32& a) noexcept {
         for (size_t c = 0; c < a.in_c; ++c) planes[tap * a.in_c + c] = first + (is_inside ? c * plane : 0);
       }
       const size_t first = (batch * a.out_h + row) * a.out_w * a.out_c;
-      a.narrow({a.scratch, planes, a.panels, a.residual != nullptr ? a.residual + first : nullptr, a.output + first, a.out_w, a.in_c,
-                a.out_c, a.kernel_h, a.kernel_w, a.activation});
+      a.narrow({a.scratch, planes, a.panels, a.residual != nullptr ? a.residual + first : nullptr, a.output + first,
+                a.out_w, a.in_c, a.out_c, a.kernel_h, a.kernel_w, a.activation});
     }
   }
 }

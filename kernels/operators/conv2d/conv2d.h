@@ -52,7 +52,8 @@ struct Conv2dSizes {
 
 // Whether lanes may be pixels, which pays from 16 pixels on.
 constexpr bool conv2d_is_narrow(const Conv2dSizes& s) noexcept {
-  return s.groups == 1 && s.out_c <= kNarrowOutputs && s.kernel_w > 1 && s.stride_w == 1 && s.dilation_h == 1 && s.dilation_w == 1;
+  return s.groups == 1 && s.out_c <= kNarrowOutputs && s.kernel_w > 1 && s.stride_w == 1 && s.dilation_h == 1 &&
+         s.dilation_w == 1;
 }
 
 // Floats of a plane: one line of one channel, with what is left and right of it.

@@ -93,7 +93,9 @@ class Lines {
         std::memset(line, padding, static_cast<size_t>(columns) * a_.in_c);
       }
       if (!is_inside || bytes == 0) continue;
-      const int8_t* x = a_.input + ((batch * a_.in_h + static_cast<size_t>(at)) * a_.in_w + static_cast<size_t>(left + begin)) * a_.in_c;
+      const int8_t* x =
+          a_.input +
+          ((batch * a_.in_h + static_cast<size_t>(at)) * a_.in_w + static_cast<size_t>(left + begin)) * a_.in_c;
       for (size_t b = 0; b < bytes; b += 64) {
         const __mmask64 mask = bytes - b >= 64 ? ~__mmask64{0} : (__mmask64{1} << (bytes - b)) - 1;
         _mm512_mask_storeu_epi8(line + from + b, mask, _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, x + b), shift));
@@ -157,7 +159,8 @@ class Lines {
 }  // namespace
 
 void conv2d_i8_avx512_vnni_8x32(const Conv2dI8& a) noexcept {
-  const bool is_narrow = a.groups == 1 && a.dilation_w == 1 && a.kernel_h <= kMostLines && a.kernel_w * a.in_c <= kMostGroups * 4;
+  const bool is_narrow =
+      a.groups == 1 && a.dilation_w == 1 && a.kernel_h <= kMostLines && a.kernel_w * a.in_c <= kMostGroups * 4;
   const bool is_pointwise = a.kernel_h == 1 && a.kernel_w == 1;
   if (is_narrow && !is_pointwise && a.batch * a.out_h * a.out_w >= kMinPixels && Lines::most_pixels(a) > 0) {
     return Lines(a).convolve();

@@ -85,8 +85,9 @@ void conv2d_i8_scalar(const Conv2dI8& a) noexcept {
   const size_t pixels = a.batch * a.out_h * a.out_w;
   const size_t channels = a.groups * a.out_c;
   const size_t group_bytes = (a.out_c + 15) / 16 * panel_bytes_i8(patch);
-  const bool reads_in_place = a.kernel_h == 1 && a.kernel_w == 1 && a.groups == 1 && a.stride_h == 1 && a.stride_w == 1 &&
-                              a.pad_top == 0 && a.pad_left == 0 && a.out_h == a.in_h && a.out_w == a.in_w;
+  const bool reads_in_place = a.kernel_h == 1 && a.kernel_w == 1 && a.groups == 1 && a.stride_h == 1 &&
+                              a.stride_w == 1 && a.pad_top == 0 && a.pad_left == 0 && a.out_h == a.in_h &&
+                              a.out_w == a.in_w;
   const size_t block = reads_in_place ? pixels : kConv2dI8Block;
   for (size_t first = 0; first < pixels; first += block) {
     const size_t count = pixels - first < block ? pixels - first : block;
@@ -95,8 +96,8 @@ void conv2d_i8_scalar(const Conv2dI8& a) noexcept {
       const int8_t* input = reads_in_place ? a.input : a.scratch;
       int8_t* output = a.output + first * channels + group * a.out_c;
       const size_t k = reads_in_place ? patch : patch_bytes;
-      a.linear({input, k, a.panels + group * group_bytes, output, channels, nullptr, count, a.out_c, k, a.zero_point, a.low,
-                a.high});
+      a.linear({input, k, a.panels + group * group_bytes, output, channels, nullptr, count, a.out_c, k, a.zero_point,
+                a.low, a.high});
     }
   }
 }

@@ -44,6 +44,8 @@ inline constexpr size_t kConv2dI8Block = 64;
 constexpr size_t conv2d_i8_patch_bytes(size_t patch) noexcept { return (patch + 3) / 4 * 4; }
 
 // patch = kernel_h * kernel_w * in_c, at most 65,536.
-constexpr size_t conv2d_i8_scratch_bytes(size_t patch) noexcept { return kConv2dI8Block * conv2d_i8_patch_bytes(patch); }
+constexpr size_t conv2d_i8_scratch_bytes(size_t patch) noexcept {
+  return kConv2dI8Block * conv2d_i8_patch_bytes(patch);
+}
 
 }  // namespace alcove::kernels

@@ -42,7 +42,8 @@ Pixel pixel_at(const ConvTranspose2dF32& a, const Phase& phase, size_t index) no
           phase.columns.first + index % phase.columns.count * a.stride_w};
 }
 
-void gather_pixel(const ConvTranspose2dF32& a, const Phase& phase, const Pixel& at, size_t group, float* patch) noexcept {
+void gather_pixel(const ConvTranspose2dF32& a, const Phase& phase, const Pixel& at, size_t group,
+                  float* patch) noexcept {
   const size_t channels = a.groups * a.in_c;
   for (size_t tap_row = 0; tap_row < a.kernel_h; ++tap_row) {
     if (tap_row * a.dilation_h % a.stride_h != phase.row) continue;

@@ -38,7 +38,8 @@ QuantizedRow quantize_row(const float* x, size_t k, int8_t* q) noexcept {
   return {scale, static_cast<uint32_t>(static_cast<int32_t>(zero))};
 }
 
-void finish(const LinearDynamicI8& a, const QuantizedRow& row, const int32_t* sums, size_t column, float* output) noexcept {
+void finish(const LinearDynamicI8& a, const QuantizedRow& row, const int32_t* sums, size_t column,
+            float* output) noexcept {
   const int8_t* head = a.panels + column / 16 * panel_bytes_i8(a.k);
   uint32_t weight_sums[16];
   float scales[16];

@@ -23,9 +23,9 @@ struct MatmulF32 {
   const float* right;  // [k][n], or [n][k] if transposed, at right + index . right_strides
   float* output;       // dense: [batch...][m][n]
   float* scratch;
-  size_t batch_rank;             // 0 to kMaxBatchRank
+  size_t batch_rank;  // 0 to kMaxBatchRank
   size_t batch[kMaxBatchRank];
-  size_t left_strides[kMaxBatchRank];   // in floats, 0 where the operand is repeated
+  size_t left_strides[kMaxBatchRank];  // in floats, 0 where the operand is repeated
   size_t right_strides[kMaxBatchRank];
   size_t m, n, k;
   bool is_transposed;

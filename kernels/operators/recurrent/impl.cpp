@@ -90,7 +90,8 @@ void recurrent_f32(const RecurrentF32& a) noexcept {
   for (size_t done = 0; done < a.steps; done += block) {
     const size_t count = a.steps - done < block ? a.steps - done : block;
     const size_t first = a.is_reversed ? a.steps - done - count : done;
-    multiply(a, {a.input + first * a.batch * a.features, a.input_panels, from_inputs, count * a.batch, columns, a.features});
+    multiply(
+        a, {a.input + first * a.batch * a.features, a.input_panels, from_inputs, count * a.batch, columns, a.features});
     for (size_t i = 0; i < count; ++i) {
       const size_t at = a.is_reversed ? count - 1 - i : i;
       float* next = a.output + (first + at) * a.batch * a.width;

@@ -33,7 +33,8 @@ void expand(const SeparableConv2dF32& a, const float* image, size_t from, size_t
   a.linear(args);
 }
 
-void convolve_rows(const SeparableConv2dF32& a, const float* lines, const Lines& held, size_t row, size_t count, float* out) noexcept {
+void convolve_rows(const SeparableConv2dF32& a, const float* lines, const Lines& held, size_t row, size_t count,
+                   float* out) noexcept {
   DepthwiseConv2dF32 args{};
   args.input = lines;
   args.weights = a.depthwise;
@@ -85,7 +86,9 @@ void separable_conv2d_f32_scalar(const SeparableConv2dF32& a) noexcept {
       if (a.expand != nullptr) {
         // Lines that the rows before have looked at move to the front.
         const size_t kept = held.end > needed.first ? held.end - needed.first : 0;
-        if (kept > 0) std::memmove(a.scratch, a.scratch + (needed.first - held.first) * line_floats, kept * line_floats * sizeof(float));
+        if (kept > 0)
+          std::memmove(a.scratch, a.scratch + (needed.first - held.first) * line_floats,
+                       kept * line_floats * sizeof(float));
         const size_t next = needed.first + kept;
         if (next < needed.end) expand(a, image, next, needed.end, a.scratch + kept * line_floats);
         lines = a.scratch;

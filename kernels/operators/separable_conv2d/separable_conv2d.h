@@ -34,12 +34,14 @@ using SeparableConv2dF32Kernel = void(const SeparableConv2dF32&) noexcept;
 SeparableConv2dF32Kernel separable_conv2d_f32_scalar;
 
 // Lines of e below so many rows of the output.
-constexpr size_t separable_lines(size_t rows, size_t kernel_h, size_t stride_h) noexcept { return (rows - 1) * stride_h + kernel_h; }
+constexpr size_t separable_lines(size_t rows, size_t kernel_h, size_t stride_h) noexcept {
+  return (rows - 1) * stride_h + kernel_h;
+}
 
 // Lines of e (none without expand) and rows of d.  For sizes below 2^31, or of a type that notices overflow.
 template <typename Size>
-constexpr Size separable_scratch_bytes(bool has_expand, Size channels, Size in_w, Size out_w, size_t rows, size_t kernel_h,
-                                       size_t stride_h) noexcept {
+constexpr Size separable_scratch_bytes(bool has_expand, Size channels, Size in_w, Size out_w, size_t rows,
+                                       size_t kernel_h, size_t stride_h) noexcept {
   const Size lines(has_expand ? separable_lines(rows, kernel_h, stride_h) : 0);
   return (lines * in_w + out_w * rows) * channels * sizeof(float);
 }

@@ -5,8 +5,8 @@ namespace alcove::kernels {
 
 namespace {
 
-void layer(const SqueezeExciteGatesF32& a, const float* x, size_t k, const float* panels, size_t n, const GateActivation& after,
-           float* y) noexcept {
+void layer(const SqueezeExciteGatesF32& a, const float* x, size_t k, const float* panels, size_t n,
+           const GateActivation& after, float* y) noexcept {
   a.linear({.input = x, .panels = panels, .output = y, .m = 1, .n = n, .k = k, .activation = after.activation});
   if (after.function) a.unary({*after.function, 0.0f, 0.0f, 0.0f, y, y, n});
 }

@@ -64,6 +64,8 @@ constexpr Size squeeze_excite_gate_floats(Size channels, Size squeezed) noexcept
   return channels + channels + squeezed;
 }
 
-constexpr size_t squeeze_excite_block_floats(size_t channels) noexcept { return conv2d_block_pixels(channels) * channels; }
+constexpr size_t squeeze_excite_block_floats(size_t channels) noexcept {
+  return conv2d_block_pixels(channels) * channels;
+}
 
 }  // namespace alcove::kernels

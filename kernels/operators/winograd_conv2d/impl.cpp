@@ -41,7 +41,8 @@ struct Winograd {
   const WinogradConv2dF32& a;
   size_t tiles_h = (a.out_h + 3) / 4, tiles_w = (a.out_w + 3) / 4;
   size_t block = winograd_block_tiles(a.in_c, a.out_c);
-  size_t in_plane = winograd_plane_floats<size_t>(block, a.in_c), out_plane = winograd_plane_floats<size_t>(block, a.out_c);
+  size_t in_plane = winograd_plane_floats<size_t>(block, a.in_c),
+         out_plane = winograd_plane_floats<size_t>(block, a.out_c);
   float* products = a.scratch + kWinogradPlanes * in_plane;
 
   struct Corner {

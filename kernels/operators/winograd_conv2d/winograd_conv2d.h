@@ -58,8 +58,8 @@ constexpr Size winograd_plane_floats(size_t tiles, Size channels) noexcept {
 template <typename Size>
 constexpr Size winograd_scratch_bytes(size_t in_c, size_t out_c) noexcept {
   const size_t tiles = winograd_block_tiles(in_c, out_c);
-  return (winograd_plane_floats<Size>(tiles, Size(in_c)) + winograd_plane_floats<Size>(tiles, Size(out_c))) * kWinogradPlanes *
-         sizeof(float);
+  return (winograd_plane_floats<Size>(tiles, Size(in_c)) + winograd_plane_floats<Size>(tiles, Size(out_c))) *
+         kWinogradPlanes * sizeof(float);
 }
 
 template <typename Size>

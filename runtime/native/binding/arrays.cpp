@@ -51,18 +51,12 @@ DType dtype_of(nb::dlpack::dtype type) {
 // Of a type that no program knows; the number of bits follows it.
 const char* kind_name(nb::dlpack::dtype type) {
   switch (static_cast<nb::dlpack::dtype_code>(type.code)) {
-    case nb::dlpack::dtype_code::Int:
-      return "int";
-    case nb::dlpack::dtype_code::UInt:
-      return "uint";
-    case nb::dlpack::dtype_code::Float:
-      return "float";
-    case nb::dlpack::dtype_code::Complex:
-      return "complex";
-    case nb::dlpack::dtype_code::Bfloat:
-      return "bfloat";
-    default:
-      return "type of bits: ";
+    case nb::dlpack::dtype_code::Int: return "int";
+    case nb::dlpack::dtype_code::UInt: return "uint";
+    case nb::dlpack::dtype_code::Float: return "float";
+    case nb::dlpack::dtype_code::Complex: return "complex";
+    case nb::dlpack::dtype_code::Bfloat: return "bfloat";
+    default: return "type of bits: ";
   }
 }
 
@@ -108,7 +102,8 @@ void copy_row(uint8_t* to, const uint8_t* from, uint64_t count, int64_t stride) 
 }
 
 // Copies an array of any strides, in bytes, to row-major order; returns where the copy ends.  Precondition: rank >= 1.
-uint8_t* copy_rows(uint8_t* to, const uint8_t* from, const uint64_t* dims, const int64_t* strides, size_t rank, size_t item) {
+uint8_t* copy_rows(uint8_t* to, const uint8_t* from, const uint64_t* dims, const int64_t* strides, size_t rank,
+                   size_t item) {
   if (rank == 1) {
     (item == 1 ? copy_row<1> : item == 4 ? copy_row<4> : copy_row<8>)(to, from, dims[0], strides[0]);
     return to + dims[0] * item;

@@ -32,7 +32,8 @@ double rate_of(int64_t least_ns, Rounds rounds_of) {
   for (uint64_t rounds = 1;; rounds *= 2) {
     const auto start = std::chrono::steady_clock::now();
     const uint64_t done = rounds_of(rounds);
-    const auto spent = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
+    const auto spent =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
     if (spent >= least_ns && spent > 0) return static_cast<double>(done) / static_cast<double>(spent);
   }
 }

@@ -106,7 +106,8 @@ using Rows = nb::ndarray<const uint32_t, nb::ndim<2>, nb::c_contig, nb::device::
 
 // (row, op, tensor, message) of the first sizes that no run can have, or None.
 nb::object first_refused(const NativeModel& n, const Rows& sizes) {
-  if (n.model->program().symbols.size() != sizes.shape(1)) throw nb::value_error("a row must have a size for each symbol");
+  if (n.model->program().symbols.size() != sizes.shape(1))
+    throw nb::value_error("a row must have a size for each symbol");
   Status status;
   size_t row = 0;
   {
@@ -136,7 +137,8 @@ NB_MODULE(_native, m) {
       .def_prop_ro("sharing", [](const OpInfo& op) { return sharing_name(op.sharing); });
 
   nb::class_<NativeModel>(m, "NativeModel")
-      .def_prop_ro("inputs", [](const NativeModel& n) { return ports_of(n.model->program(), n.model->program().inputs); })
+      .def_prop_ro("inputs",
+                   [](const NativeModel& n) { return ports_of(n.model->program(), n.model->program().inputs); })
       .def_prop_ro("outputs",
                    [](const NativeModel& n) { return ports_of(n.model->program(), n.model->program().outputs); })
       .def_prop_ro("memory_ceiling_bytes", [](const NativeModel& n) { return n.model->memory_ceiling_bytes(); })
@@ -165,7 +167,8 @@ NB_MODULE(_native, m) {
              }
              check(status);
            })
-      .def("first_refused", &first_refused, "sizes"_a, nb::sig("def first_refused(self, sizes: NDArray[np.uint32]) -> object"))
+      .def("first_refused", &first_refused, "sizes"_a,
+           nb::sig("def first_refused(self, sizes: NDArray[np.uint32]) -> object"))
       .def_prop_ro("states",
                    [](const NativeModel& n) {
                      nb::list names;
@@ -175,9 +178,10 @@ NB_MODULE(_native, m) {
       .def(
           "session",
           [](const NativeModel& n, std::optional<uint64_t> memory_limit_bytes, int64_t threads, uint64_t part_work) {
-            return NativeSession(value_or_raise(Session::create(n.model, {.memory_limit_bytes = memory_limit_bytes.value_or(UINT64_MAX),
-                                                                   .threads = threads,
-                                                                   .part_work = part_work})));
+            return NativeSession(
+                value_or_raise(Session::create(n.model, {.memory_limit_bytes = memory_limit_bytes.value_or(UINT64_MAX),
+                                                         .threads = threads,
+                                                         .part_work = part_work})));
           },
           "memory_limit_bytes"_a = nb::none(), "threads"_a = 1, "part_work"_a = kPartWork);
 
@@ -199,9 +203,8 @@ NB_MODULE(_native, m) {
   m.def(
       "open_bytes",
       [](nb::bytes data) {
-        return open([&] {
-          return Result<Bytes>(Bytes::copy_of(reinterpret_cast<const uint8_t*>(data.c_str()), data.size()));
-        });
+        return open(
+            [&] { return Result<Bytes>(Bytes::copy_of(reinterpret_cast<const uint8_t*>(data.c_str()), data.size())); });
       },
       "data"_a);
   m.def("manifest", &manifest_list);

@@ -29,14 +29,10 @@ nb::object port_name(const Status& status, const Program* program) {
 nb::object exception(const nb::module_& errors, const Status& status, const Program* program) {
   const nb::object message = text_of(status.message);
   switch (code_kind(status.code)) {
-    case Kind::input:
-      return errors.attr("InputError")(port_name(status, program), message);
-    case Kind::text:
-      return errors.attr("InvalidTextError")(port_name(status, program), status.position, message);
-    case Kind::cancelled:
-      return errors.attr("RunCancelledError")(message);
-    case Kind::busy:
-      return errors.attr("SessionBusyError")(message);
+    case Kind::input: return errors.attr("InputError")(port_name(status, program), message);
+    case Kind::text: return errors.attr("InvalidTextError")(port_name(status, program), status.position, message);
+    case Kind::cancelled: return errors.attr("RunCancelledError")(message);
+    case Kind::busy: return errors.attr("SessionBusyError")(message);
     case Kind::isa: {
       const char* forced = std::getenv("ALCOVE_ISA");
       return errors.attr("IsaError")(text_of(forced == nullptr ? "" : forced), message);
@@ -46,8 +42,7 @@ nb::object exception(const nb::module_& errors, const Status& status, const Prog
       // The two-argument form picks FileNotFoundError, PermissionError and the like by itself.
       return nb::borrow(PyExc_OSError)(status.system_error, message);
     case Kind::program:
-    case Kind::ok:
-      break;
+    case Kind::ok: break;
   }
   return errors.attr("ProgramError")(section_name(status.section), none_or(status.op), none_or(status.tensor),
                                      code_name(status.code), message);

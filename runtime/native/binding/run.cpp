@@ -84,8 +84,8 @@ nb::list NativeSession::call(nb::args inputs) {
   nb::list outputs;
   const Program& bound = session_->program();
   for (size_t port = 0; port < program.outputs.size(); ++port) {
-    outputs.append(
-        output_array(bound.tensors[program.outputs[port].tensor], session_->output_extent(port), session_->output(port)));
+    outputs.append(output_array(bound.tensors[program.outputs[port].tensor], session_->output_extent(port),
+                                session_->output(port)));
   }
   return outputs;
 }
@@ -95,7 +95,8 @@ nb::object NativeSession::record_timestamps(nb::tuple inputs, size_t runs) {
   if (!hold.is_held()) raise(Session::Hold::busy());
   const size_t stride = session_->timestamp_count();
   if (runs < 1 || runs > kMostMarks / stride) {
-    raise(failure(Code::input_shape, Section::file, "%zu runs; allowed are 1 to %zu of this program", runs, kMostMarks / stride));
+    raise(failure(Code::input_shape, Section::file, "%zu runs; allowed are 1 to %zu of this program", runs,
+                  kMostMarks / stride));
   }
   auto* timestamps = new int64_t[runs * stride]();
   nb::capsule owner(timestamps, [](void* memory) noexcept { delete[] static_cast<int64_t*>(memory); });

@@ -51,7 +51,8 @@ class Sizes {
 
 size_t recurrent(kernels::Recurrence kind, Sizes& size) {
   const size_t steps = size("steps"), batch = size("batch"), hidden = size("hidden");
-  return kernels::recurrent_scratch_floats<size_t>(kind, steps, batch, hidden, size("is_projected") != 0) * sizeof(float);
+  return kernels::recurrent_scratch_floats<size_t>(kind, steps, batch, hidden, size("is_projected") != 0) *
+         sizeof(float);
 }
 
 size_t conv2d(Sizes& size) {
@@ -70,7 +71,8 @@ size_t conv2d(Sizes& size) {
 size_t separable(Sizes& size) {
   const size_t channels = size("channels"), in_w = size("in_w"), out_w = size("out_w"), rows = size.positive("rows");
   const size_t kernel_h = size("kernel_h"), stride_h = size("stride_h");
-  return kernels::separable_scratch_bytes<size_t>(size("has_expand") != 0, channels, in_w, out_w, rows, kernel_h, stride_h);
+  return kernels::separable_scratch_bytes<size_t>(size("has_expand") != 0, channels, in_w, out_w, rows, kernel_h,
+                                                  stride_h);
 }
 
 using Formula = size_t(Sizes&);

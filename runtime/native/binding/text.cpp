@@ -24,7 +24,8 @@ Status lone_surrogate(nb::handle object, size_t port) {
     if (character >= 0xD800 && character <= 0xDFFF) break;
     ++position;
   }
-  Status status = failure(Code::invalid_text, Section::file, "not valid Unicode: lone surrogate at position %zd", position);
+  Status status =
+      failure(Code::invalid_text, Section::file, "not valid Unicode: lone surrogate at position %zd", position);
   status.position = static_cast<uint64_t>(position);
   return status.at_port(port);
 }
@@ -33,7 +34,8 @@ kernels::NgramHashParams checked_params(int32_t min_order, int32_t max_order, ui
   const kernels::NgramHashParams params = {min_order, max_order, buckets, seed};
   if (!kernels::is_valid(params)) {
     raise(failure(Code::input_shape, Section::file,
-                  "orders %" PRId32 " to %" PRId32 " with %" PRIu32 " buckets; allowed are 1 to %" PRId32 " and 1 to 2^31 - 1",
+                  "orders %" PRId32 " to %" PRId32 " with %" PRIu32 " buckets; allowed are 1 to %" PRId32
+                  " and 1 to 2^31 - 1",
                   min_order, max_order, buckets, kernels::kNgramMaxOrder));
   }
   return params;
@@ -49,8 +51,8 @@ void append_ids(nb::handle text, const kernels::NgramHashParams& params, size_t 
   const size_t room = std::min(capacity, 3 * orders * (view.size() + 1));
   const size_t start = ids.size();
   ids.resize(start + room);
-  const kernels::NgramHashResult result = kernels::ngram_hash(reinterpret_cast<const uint8_t*>(view.data()), view.size(),
-                                                             params, ids.data() + start, room);
+  const kernels::NgramHashResult result =
+      kernels::ngram_hash(reinterpret_cast<const uint8_t*>(view.data()), view.size(), params, ids.data() + start, room);
   if (result.status != kernels::NgramHashStatus::ok) {
     Status status =
         failure(Code::invalid_text, Section::file, "not valid UTF-8: bad byte at position %zu", result.position);

@@ -103,7 +103,8 @@ Held read_input(const std::string& argument, const Port& port) {
     size_t size = alcove::dtype_bytes(port.dtype);
     for (const std::uint64_t dim : port.dims) size *= static_cast<size_t>(dim);
     if (held.array.data.size() != size) {
-      throw std::runtime_error(rest + ": " + std::to_string(held.array.data.size()) + " bytes, the input takes " + std::to_string(size));
+      throw std::runtime_error(rest + ": " + std::to_string(held.array.data.size()) + " bytes, the input takes " +
+                               std::to_string(size));
     }
   } else {
     held.array = alcove::command::read_npy(argument);
@@ -175,24 +176,28 @@ std::int64_t integer(const Output& output, size_t i) {
 }
 
 void print_ports(const Model& model, const Options& options) {
-  if (options.is_json) std::printf("{\"memory_ceiling_bytes\":%llu", static_cast<unsigned long long>(model.memory_ceiling_bytes()));
+  if (options.is_json)
+    std::printf("{\"memory_ceiling_bytes\":%llu", static_cast<unsigned long long>(model.memory_ceiling_bytes()));
   for (const bool is_input : {true, false}) {
     const size_t count = is_input ? model.input_count() : model.output_count();
     if (options.is_json) std::printf(",\"%s\":[", is_input ? "inputs" : "outputs");
     for (size_t i = 0; i < count; ++i) {
       const Port port = is_input ? model.input(i) : model.output(i);
-      const std::string dims = dims_text(port.dims, options.is_json), least = dims_text(port.least_dims, options.is_json);
+      const std::string dims = dims_text(port.dims, options.is_json),
+                        least = dims_text(port.least_dims, options.is_json);
       if (options.is_json) {
         std::printf("%s{\"name\":%s,\"dtype\":\"%s\",\"dims\":%s,\"least_dims\":%s,\"labels\":%u}", i > 0 ? "," : "",
                     quoted(port.name).c_str(), dtype_name(port.dtype), dims.c_str(), least.c_str(), port.label_count);
       } else {
-        std::printf("%s %zu: %.*s %s %s%s%s\n", is_input ? "input" : "output", i, static_cast<int>(port.name.size()), port.name.data(),
-                    dtype_name(port.dtype), dims.c_str(), dims == least ? "" : " at least ", dims == least ? "" : least.c_str());
+        std::printf("%s %zu: %.*s %s %s%s%s\n", is_input ? "input" : "output", i, static_cast<int>(port.name.size()),
+                    port.name.data(), dtype_name(port.dtype), dims.c_str(), dims == least ? "" : " at least ",
+                    dims == least ? "" : least.c_str());
       }
     }
     if (options.is_json) std::printf("]");
   }
-  std::printf(options.is_json ? "}\n" : "memory: at most %llu bytes\n", static_cast<unsigned long long>(model.memory_ceiling_bytes()));
+  std::printf(options.is_json ? "}\n" : "memory: at most %llu bytes\n",
+              static_cast<unsigned long long>(model.memory_ceiling_bytes()));
 }
 
 void print_output(const Model& model, const Output& output, size_t index, const Options& options) {
@@ -201,10 +206,11 @@ void print_output(const Model& model, const Output& output, size_t index, const 
   const size_t shown = options.is_json ? count : std::min(count, kMostPrinted);
   const std::string dims = dims_text(output.dims, options.is_json);
   if (options.is_json) {
-    std::printf("%s{\"name\":%s,\"dtype\":\"%s\",\"dims\":%s,\"values\":[", index > 0 ? "," : "", quoted(port.name).c_str(),
-                dtype_name(output.dtype), dims.c_str());
+    std::printf("%s{\"name\":%s,\"dtype\":\"%s\",\"dims\":%s,\"values\":[", index > 0 ? "," : "",
+                quoted(port.name).c_str(), dtype_name(output.dtype), dims.c_str());
   } else {
-    std::printf("%.*s %s %s:", static_cast<int>(port.name.size()), port.name.data(), dtype_name(output.dtype), dims.c_str());
+    std::printf("%.*s %s %s:", static_cast<int>(port.name.size()), port.name.data(), dtype_name(output.dtype),
+                dims.c_str());
   }
   for (size_t i = 0; i < shown; ++i) {
     std::printf("%s%s", options.is_json ? (i > 0 ? "," : "") : " ", number_text(output, i, options.is_json).c_str());
@@ -217,7 +223,8 @@ void print_output(const Model& model, const Output& output, size_t index, const 
     std::printf("]");
     if (port.label_count > 0) {
       std::printf(",\"labels\":[");
-      for (size_t i = 0; i < count; ++i) std::printf("%s%s", i > 0 ? "," : "", quoted(model.label(index, integer(output, i))).c_str());
+      for (size_t i = 0; i < count; ++i)
+        std::printf("%s%s", i > 0 ? "," : "", quoted(model.label(index, integer(output, i))).c_str());
       std::printf("]");
     }
     std::printf("}");
@@ -237,7 +244,8 @@ int run(const Options& options) {
     return 0;
   }
   if (options.inputs.size() != model.input_count()) {
-    wrong("the model takes " + std::to_string(model.input_count()) + " inputs, not " + std::to_string(options.inputs.size()));
+    wrong("the model takes " + std::to_string(model.input_count()) + " inputs, not " +
+          std::to_string(options.inputs.size()));
   }
   std::vector<Held> inputs;
   for (size_t i = 0; i < options.inputs.size(); ++i) inputs.push_back(read_input(options.inputs[i], model.input(i)));
@@ -257,13 +265,16 @@ int run(const Options& options) {
     const Output output = session.output(i);
     print_output(model, output, i, options);
     if (!options.out.empty()) {
-      alcove::command::write_npy(options.out + "/" + std::to_string(i) + ".npy", output.dtype, output.dims, output.data);
+      alcove::command::write_npy(options.out + "/" + std::to_string(i) + ".npy", output.dtype, output.dims,
+                                 output.data);
     }
   }
   if (options.is_json) {
-    std::printf("],\"open_ms\":%.4f,\"runs\":%lu,\"p50_ms\":%.4f,\"p95_ms\":%.4f}\n", open_ms, options.repeat, p50, p95);
+    std::printf("],\"open_ms\":%.4f,\"runs\":%lu,\"p50_ms\":%.4f,\"p95_ms\":%.4f}\n", open_ms, options.repeat, p50,
+                p95);
   } else {
-    std::printf("opened in %.2f ms; %lu run%s, p50 %.3f ms, p95 %.3f ms\n", open_ms, options.repeat, options.repeat > 1 ? "s" : "", p50, p95);
+    std::printf("opened in %.2f ms; %lu run%s, p50 %.3f ms, p95 %.3f ms\n", open_ms, options.repeat,
+                options.repeat > 1 ? "s" : "", p50, p95);
   }
   return 0;
 }

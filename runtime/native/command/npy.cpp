@@ -108,7 +108,15 @@ void write_npy(const std::string& path, alcove_dtype dtype, const std::vector<st
   header += "), }";
   header.append(64 - (10 + header.size() + 1) % 64, ' ');
   header += '\n';
-  const std::uint8_t front[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, static_cast<std::uint8_t>(header.size()),
+  const std::uint8_t front[10] = {0x93,
+                                  'N',
+                                  'U',
+                                  'M',
+                                  'P',
+                                  'Y',
+                                  1,
+                                  0,
+                                  static_cast<std::uint8_t>(header.size()),
                                   static_cast<std::uint8_t>(header.size() >> 8)};
   File file(std::fopen(path.c_str(), "wb"));
   if (file == nullptr) fail(path, std::strerror(errno));

@@ -28,7 +28,8 @@ class Cursor {
                      cap);
     }
     if (bytes > size_ - string_) {
-      return failure(Code::program_size, Section::program, "%s of %" PRIu32 " bytes ends beyond the section", what, bytes);
+      return failure(Code::program_size, Section::program, "%s of %" PRIu32 " bytes ends beyond the section", what,
+                     bytes);
     }
     result = std::string_view(reinterpret_cast<const char*>(data_ + string_), bytes);
     string_ += bytes;

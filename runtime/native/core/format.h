@@ -15,8 +15,8 @@ inline constexpr uint16_t kMajor = 2;
 inline constexpr uint16_t kMinor = 0;
 
 enum SectionKind : uint32_t { kProgram = 1, kCertificate = 2, kWeights = 3 };
-inline constexpr uint32_t kCritical = 1;    // section flag: a reader that doesn't know the kind must refuse the file
-inline constexpr uint32_t kRagged = 1;      // tensor flag
+inline constexpr uint32_t kCritical = 1;  // section flag: a reader that doesn't know the kind must refuse the file
+inline constexpr uint32_t kRagged = 1;    // tensor flag
 
 struct FileHeader {
   uint8_t magic[8];

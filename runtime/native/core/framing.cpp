@@ -25,14 +25,10 @@ bool has_digest(const uint8_t* data, uint64_t size, const uint8_t (&expected)[32
 
 Section section_of(uint32_t kind) {
   switch (kind) {
-    case format::kProgram:
-      return Section::program;
-    case format::kCertificate:
-      return Section::certificate;
-    case format::kWeights:
-      return Section::weights;
-    default:
-      return Section::table;
+    case format::kProgram: return Section::program;
+    case format::kCertificate: return Section::certificate;
+    case format::kWeights: return Section::weights;
+    default: return Section::table;
   }
 }
 
@@ -42,15 +38,12 @@ Status check_record(const FileHeader& header, const SectionRecord& record, uint3
   uint32_t flags = format::kCritical;
   uint64_t cap = kMaxFileBytes;
   switch (record.kind) {
-    case format::kProgram:
-      cap = kMaxProgramBytes;
-      break;
+    case format::kProgram: cap = kMaxProgramBytes; break;
     case format::kCertificate:
       cap = kMaxCertificateBytes;
       flags = 0;
       break;
-    case format::kWeights:
-      break;
+    case format::kWeights: break;
     default:
       // A later minor version may add sections that may be skipped; 2.0 has none.
       if (record.kind < format::kWeights || header.minor == format::kMinor || (record.flags & format::kCritical) != 0) {
@@ -60,15 +53,16 @@ Status check_record(const FileHeader& header, const SectionRecord& record, uint3
       flags = 0;
   }
   if (record.flags != flags) {
-    return failure(Code::section_flags, section, "section %" PRIu32 " has flags %#" PRIx32 ", expected %#" PRIx32, index,
-                   record.flags, flags);
+    return failure(Code::section_flags, section, "section %" PRIu32 " has flags %#" PRIx32 ", expected %#" PRIx32,
+                   index, record.flags, flags);
   }
   if (record.size_bytes == 0 || record.size_bytes > cap) {
     return failure(Code::section_size, section, "section %" PRIu32 " has %" PRIu64 " bytes, allowed are 1 to %" PRIu64,
                    index, record.size_bytes, cap);
   }
   if (!is_zero(record.zero, sizeof(record.zero))) {
-    return failure(Code::padding, section, "the record of section %" PRIu32 " has unused bytes that are not zero", index);
+    return failure(Code::padding, section, "the record of section %" PRIu32 " has unused bytes that are not zero",
+                   index);
   }
   return {};
 }
@@ -136,8 +130,8 @@ Status check_framing(const uint8_t* data, size_t size, Framing& framing) {
     const SectionRecord& record = records[i];
     ALCOVE_TRY(check_record(header, record, i));
     if (record.kind <= kind) {
-      return failure(Code::section_order, Section::table, "section %" PRIu32 " of kind %" PRIu32 " follows kind %" PRIu32,
-                     i, record.kind, kind);
+      return failure(Code::section_order, Section::table,
+                     "section %" PRIu32 " of kind %" PRIu32 " follows kind %" PRIu32, i, record.kind, kind);
     }
     kind = record.kind;
     const uint64_t alignment = kind == format::kWeights ? kWeightsAlignment : kSectionAlignment;
@@ -179,13 +173,13 @@ Status verify_weights(const uint8_t* data, const Framing& framing, const Program
     const Tensor& tensor = program.tensors[t];
     if (tensor.storage != Storage::constant) continue;
     if (!is_zero(weights + end, tensor.offset - end)) {
-      return failure(Code::weights_padding, Section::weights, "bytes between %" PRIu64 " and %" PRIu64 " are not zero", end,
-                     tensor.offset)
+      return failure(Code::weights_padding, Section::weights, "bytes between %" PRIu64 " and %" PRIu64 " are not zero",
+                     end, tensor.offset)
           .in_tensor(t);
     }
     if (tensor.layout == Layout::panel16 && !has_zero_columns(tensor, weights + tensor.offset)) {
-      return failure(Code::weights_padding, Section::weights, "columns beyond the %" PRIu32 " of a matrix in panels are not zero",
-                     tensor.dims[0])
+      return failure(Code::weights_padding, Section::weights,
+                     "columns beyond the %" PRIu32 " of a matrix in panels are not zero", tensor.dims[0])
           .in_tensor(t);
     }
     end = tensor.offset + tensor.size_bytes;

@@ -36,8 +36,8 @@ Status check_bounds(const Program& program, const uint32_t* sizes) noexcept {
   for (size_t s = 0; s < program.symbols.size(); ++s) {
     const Symbol& symbol = program.symbols[s];
     if (sizes[s] < symbol.min || sizes[s] > symbol.max) {
-      return failure(Code::input_shape, Section::file, "symbol %zu is %" PRIu32 ", allowed are %" PRIu32 " to %" PRIu32, s,
-                     sizes[s], symbol.min, symbol.max);
+      return failure(Code::input_shape, Section::file, "symbol %zu is %" PRIu32 ", allowed are %" PRIu32 " to %" PRIu32,
+                     s, sizes[s], symbol.min, symbol.max);
     }
   }
   return {};

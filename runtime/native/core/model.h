@@ -18,9 +18,7 @@ class Model {
 
   [[nodiscard]] const Program& program() const noexcept { return verified_.program; }
   [[nodiscard]] const std::vector<uint8_t>& certificate() const noexcept { return verified_.certificate; }
-  [[nodiscard]] uint64_t memory_ceiling_bytes() const noexcept {
-    return verified_.framing.header.memory_ceiling_bytes;
-  }
+  [[nodiscard]] uint64_t memory_ceiling_bytes() const noexcept { return verified_.framing.header.memory_ceiling_bytes; }
   [[nodiscard]] const kernels::KernelTable& kernels() const noexcept { return *kernels_; }
   // Of a constant; read-only.
   [[nodiscard]] const uint8_t* constant(const Tensor& tensor) const noexcept {

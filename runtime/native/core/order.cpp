@@ -13,16 +13,11 @@ enum class Definition : uint8_t { none, constant, state, input, op };
 
 const char* as_text(Definition definition) {
   switch (definition) {
-    case Definition::none:
-      return "nothing";
-    case Definition::constant:
-      return "the file";
-    case Definition::state:
-      return "the run before";
-    case Definition::input:
-      return "the caller";
-    case Definition::op:
-      return "an op";
+    case Definition::none: return "nothing";
+    case Definition::constant: return "the file";
+    case Definition::state: return "the run before";
+    case Definition::input: return "the caller";
+    case Definition::op: return "an op";
   }
   return "";
 }
@@ -40,7 +35,8 @@ Status check_names(const std::vector<Port>& ports, const char* what) {
 }
 
 bool has_shape_of(const Tensor& one, const Tensor& other) {
-  if (one.dtype != other.dtype || one.rank != other.rank || one.dynamic_dims != 0 || other.dynamic_dims != 0) return false;
+  if (one.dtype != other.dtype || one.rank != other.rank || one.dynamic_dims != 0 || other.dynamic_dims != 0)
+    return false;
   return std::equal(std::begin(one.dims), std::end(one.dims), std::begin(other.dims));
 }
 
@@ -52,7 +48,8 @@ Status check_states(const Program& program) {
     const Tensor& initial = program.tensors[state.initial];
     const Tensor& update = program.tensors[state.update];
     if (tensor.storage != Storage::state || is_state[state.tensor]) {
-      return failure(Code::state_tensor, Section::program, "it is no state, or two records have it").in_tensor(state.tensor);
+      return failure(Code::state_tensor, Section::program, "it is no state, or two records have it")
+          .in_tensor(state.tensor);
     }
     is_state[state.tensor] = true;
     if (initial.storage != Storage::constant || initial.layout != Layout::row_major || !has_shape_of(initial, tensor)) {
@@ -116,7 +113,8 @@ Status check_order(const Program& program) {
   for (size_t t = 0; t < count; ++t) {
     const bool is_kept = program.tensors[t].storage != Storage::arena;
     if (is_kept ? !is_read[t] : defined[t] == Definition::none) {
-      return failure(Code::tensor_unused, Section::program, is_kept ? "nothing reads this tensor" : "nothing writes this tensor")
+      return failure(Code::tensor_unused, Section::program,
+                     is_kept ? "nothing reads this tensor" : "nothing writes this tensor")
           .in_tensor(t);
     }
     if (program.tensors[t].dtype == DType::text && defined[t] != Definition::input) {
@@ -184,14 +182,15 @@ Status check_ports(const Program& program) {
     const int32_t writer = writers[port.tensor];
     const Op* op = writer < 0 ? nullptr : &program.ops[static_cast<size_t>(writer)];
     if (op == nullptr || op->code != OpCode::topk || op->outputs[1] != port.tensor) {
-      return failure(Code::port_labels, Section::program, "labels are for the indices of a topk").in_tensor(port.tensor);
+      return failure(Code::port_labels, Section::program, "labels are for the indices of a topk")
+          .in_tensor(port.tensor);
     }
     const Tensor& scores = program.tensors[op->inputs[0]];
     const uint32_t candidates = scores.rank > 0 ? scores.dims[scores.rank - 1] : 1;
     const bool is_dynamic = scores.rank > 0 && (scores.dynamic_dims >> (scores.rank - 1) & 1) != 0;
     if (is_dynamic || port.label_count != candidates) {
-      return failure(Code::port_labels, Section::program, "%" PRIu32 " labels for %" PRIu32 " candidates", port.label_count,
-                     candidates)
+      return failure(Code::port_labels, Section::program, "%" PRIu32 " labels for %" PRIu32 " candidates",
+                     port.label_count, candidates)
           .in_tensor(port.tensor);
     }
   }

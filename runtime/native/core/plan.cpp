@@ -134,14 +134,16 @@ class Held {
 
  private:
   [[nodiscard]] uint64_t end_of(size_t index) const { return places_[index].offset + places_[index].size_bytes; }
-  [[nodiscard]] int64_t tensor_at(int64_t rank) const { return rank < 0 ? -1 : int64_t{by_offset_[static_cast<size_t>(rank)]}; }
+  [[nodiscard]] int64_t tensor_at(int64_t rank) const {
+    return rank < 0 ? -1 : int64_t{by_offset_[static_cast<size_t>(rank)]};
+  }
 
   const std::vector<Place>& places_;
   Order by_offset_;
-  std::vector<uint32_t> rank_;      // of each tensor, by its offset
-  Ranks held_;                      // of tensors that began a group that lives
+  std::vector<uint32_t> rank_;  // of each tensor, by its offset
+  Ranks held_;                  // of tensors that began a group that lives
   std::vector<uint32_t> group_;
-  std::vector<uint32_t> live_;      // members of a group that live
+  std::vector<uint32_t> live_;  // members of a group that live
 };
 
 // One plan of a program.
@@ -193,8 +195,9 @@ Status check_extent(const Bucket& bucket) {
     end = std::max(end.value(), stop.value());
   }
   if (!end.aligned(kTensorAlignment).is(bucket.arena_bytes)) {
-    return failure(Code::plan_size, Section::program, "the arena has %" PRIu64 " bytes, its last tensor ends at %" PRIu64,
-                   bucket.arena_bytes, end.value());
+    return failure(Code::plan_size, Section::program,
+                   "the arena has %" PRIu64 " bytes, its last tensor ends at %" PRIu64, bucket.arena_bytes,
+                   end.value());
   }
   return {};
 }

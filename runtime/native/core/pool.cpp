@@ -71,8 +71,7 @@ bool look(bool spins, IsOver is_over) noexcept {
 }  // namespace
 
 Pool::Pool(uint32_t threads, uint64_t part_work) noexcept
-    : threads_(threads), part_work_(part_work > 0 ? part_work : 1), process_(getpid()),
-      spins_(cores() >= threads) {}
+    : threads_(threads), part_work_(part_work > 0 ? part_work : 1), process_(getpid()), spins_(cores() >= threads) {}
 
 Result<Pool::Handle> Pool::create(uint32_t threads, uint64_t part_work) {
   Handle pool(new Pool(threads, part_work));

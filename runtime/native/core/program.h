@@ -49,7 +49,7 @@ struct Tensor {
   Layout layout;
   bool is_ragged;  // dims[0] is an upper bound
   uint8_t rank;
-  uint8_t dynamic_dims;     // bit d: dims[d] is the index of an expression, and after bind() its value
+  uint8_t dynamic_dims;  // bit d: dims[d] is the index of an expression, and after bind() its value
   uint32_t dims[kMaxRank];
   uint64_t offset;  // in the WEIGHTS section, in the arena or among the states
   uint64_t size_bytes;
@@ -124,13 +124,13 @@ struct Program {
   std::vector<Port> inputs, outputs;
   std::vector<std::string_view> labels;
   std::vector<State> states;
-  std::vector<Symbol> symbols;          // none: all sizes are known
+  std::vector<Symbol> symbols;  // none: all sizes are known
   std::vector<Expression> expressions;
-  std::vector<Bucket> buckets;          // by rising arena; one without bounds if there are no symbols
-  uint64_t arena_bytes = 0;             // of the largest bucket
-  uint64_t states_bytes = 0;            // of all tensors of storage state
+  std::vector<Bucket> buckets;  // by rising arena; one without bounds if there are no symbols
+  uint64_t arena_bytes = 0;     // of the largest bucket
+  uint64_t states_bytes = 0;    // of all tensors of storage state
   uint64_t weights_bytes = 0;
-  uint64_t run_steps = 0;               // of one run, at the sizes of the bucket that takes most
+  uint64_t run_steps = 0;  // of one run, at the sizes of the bucket that takes most
 
   Program() = default;
   Program(Program&&) = default;

@@ -35,7 +35,8 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> mo
 }
 
 #if defined(ALCOVE_SANITIZE)
-Result<std::unique_ptr<Session>> Session::create_apart(std::shared_ptr<const Model> model, const SessionOptions& options) {
+Result<std::unique_ptr<Session>> Session::create_apart(std::shared_ptr<const Model> model,
+                                                       const SessionOptions& options) {
   Result<std::unique_ptr<Session>> created = create(std::move(model), options);
   if (!created.is_ok()) return created;
   Session& session = *created.value();
@@ -60,7 +61,10 @@ void Session::place_apart() {
 #endif
 
 Session::Session(std::shared_ptr<const Model> model, const SessionOptions& options)
-    : model_(std::move(model)), memory_limit_bytes_(options.memory_limit_bytes), threads_(static_cast<uint64_t>(options.threads)), is_bound_(!model_->program().symbols.empty()) {
+    : model_(std::move(model)),
+      memory_limit_bytes_(options.memory_limit_bytes),
+      threads_(static_cast<uint64_t>(options.threads)),
+      is_bound_(!model_->program().symbols.empty()) {
   if (!is_bound_) return;
   const Program& program = model_->program();
   bound_ = copy_to_bind(program);
@@ -98,8 +102,9 @@ uint64_t Session::bytes_of(size_t bucket) const noexcept {
 Status Session::too_large(size_t bucket) const noexcept {
   const uint64_t bytes = bytes_of(bucket);
   if (bytes > memory_limit_bytes_) {
-    return failure(Code::memory_limit, Section::file, "a session of these sizes takes %" PRIu64 " bytes, its limit is %" PRIu64,
-                   bytes, memory_limit_bytes_);
+    return failure(Code::memory_limit, Section::file,
+                   "a session of these sizes takes %" PRIu64 " bytes, its limit is %" PRIu64, bytes,
+                   memory_limit_bytes_);
   }
   return failure(Code::out_of_memory, Section::file, "the system gave no %" PRIu64 " bytes for a session", bytes);
 }
@@ -237,7 +242,8 @@ Status Session::set_dims(size_t port, const uint64_t* dims, size_t rank) noexcep
   const Program& program = model_->program();
   const Tensor& tensor = program.tensors[program.inputs[port].tensor];
   if (rank != tensor.rank) {
-    return failure(Code::input_shape, Section::file, "expected %u dimensions, got %zu", tensor.rank, rank).at_port(port);
+    return failure(Code::input_shape, Section::file, "expected %u dimensions, got %zu", tensor.rank, rank)
+        .at_port(port);
   }
   for (size_t s = 0; s < program.symbols.size(); ++s) {
     const Symbol& symbol = program.symbols[s];
@@ -312,7 +318,8 @@ Status Session::run_ops(int64_t* timestamps) noexcept {
     while ((set_ >> missing & 1) != 0) ++missing;
     return failure(Code::input_count, Section::file, "it was not set before the run").at_port(missing);
   }
-  if (is_cancelled_.load(std::memory_order_relaxed)) [[unlikely]] return fail_cancelled();
+  if (is_cancelled_.load(std::memory_order_relaxed)) [[unlikely]]
+    return fail_cancelled();
   set_ = 0;  // the plan may give an input's bytes to others
   has_outputs_ = false;
   const FloatMode mode;
@@ -324,7 +331,8 @@ Status Session::run_ops(int64_t* timestamps) noexcept {
     const ops::Call call = {program, op, states_, model_->kernels(), model_->checks_indices(i), pool};
     if (Status status = ops::run_rule(op.code)(call); !status.is_ok()) return status.in_op(i);
     // After each, so that no answer is made of what an operator has left out.
-    if (is_cancelled_.load(std::memory_order_relaxed)) [[unlikely]] return fail_cancelled().in_op(i);
+    if (is_cancelled_.load(std::memory_order_relaxed)) [[unlikely]]
+      return fail_cancelled().in_op(i);
     if constexpr (kIsProfiled) *timestamps++ = now_ns();
   }
   update_states();

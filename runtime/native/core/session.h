@@ -31,12 +31,14 @@ class Session {
  public:
   // Allocates what the smallest sizes take: the model's memory ceiling, if its sizes are known.  Never takes more than the
   // limit: inputs that would are refused.
-  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Model> model, const SessionOptions& options = {});
+  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Model> model,
+                                                 const SessionOptions& options = {});
 
 #if defined(ALCOVE_SANITIZE)
   // For the fuzzing driver: every tensor in a heap block of its exact size, so that the sanitizer sees a kernel that goes
   // beyond one.  Must give the answers of create(); if not, the memory plan overlaps.
-  static Result<std::unique_ptr<Session>> create_apart(std::shared_ptr<const Model> model, const SessionOptions& options = {});
+  static Result<std::unique_ptr<Session>> create_apart(std::shared_ptr<const Model> model,
+                                                       const SessionOptions& options = {});
 #endif
 
   Session(const Session&) = delete;
@@ -119,21 +121,21 @@ class Session {
   std::shared_ptr<const Model> model_;
   uint64_t memory_limit_bytes_;
   uint64_t threads_;
-  Memory memory_;        // the table of tensors, then the states; aligned to 64
-  Memory arena_;         // then the helpers' scratch; none, if the system gave no memory for a larger one
+  Memory memory_;  // the table of tensors, then the states; aligned to 64
+  Memory arena_;   // then the helpers' scratch; none, if the system gave no memory for a larger one
   uint64_t arena_capacity_ = 0;
   TensorState* states_ = nullptr;  // one for each tensor
-  uint64_t set_ = 0;     // one bit for each input
-  bool is_bound_;        // whether the sizes of the program come with its inputs
-  Program bound_;        // the program at `sizes_`
-  std::vector<int64_t> values_;  // of expressions
+  uint64_t set_ = 0;               // one bit for each input
+  bool is_bound_;                  // whether the sizes of the program come with its inputs
+  Program bound_;                  // the program at `sizes_`
+  std::vector<int64_t> values_;    // of expressions
   size_t bucket_ = 0;
   uint32_t sizes_[kMaxSymbols] = {};   // of symbols, in force
   uint32_t wanted_[kMaxSymbols] = {};  // of symbols, as the inputs' dimensions say
   bool has_outputs_ = false;
   std::atomic<bool> is_busy_ = false;
   std::atomic<bool> is_cancelled_ = false;
-  Pool::Handle pool_;    // none: one thread
+  Pool::Handle pool_;  // none: one thread
 #if defined(ALCOVE_SANITIZE)
   void place_apart();
   std::vector<std::unique_ptr<uint8_t[]>> apart_;  // empty: tensors lie in the arena

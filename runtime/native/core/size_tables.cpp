@@ -56,14 +56,16 @@ Status read_expressions(Program& program, Cursor& cursor, uint32_t count) {
     }
     const auto kind = static_cast<ExpressionKind>(r.kind);
     if (kind < ExpressionKind::constant || kind > ExpressionKind::max) {
-      return failure(Code::size_expression, Section::program, "expression %" PRIu32 " is of unknown kind %u", i, r.kind);
+      return failure(Code::size_expression, Section::program, "expression %" PRIu32 " is of unknown kind %u", i,
+                     r.kind);
     }
     const bool is_leaf = kind == ExpressionKind::constant || kind == ExpressionKind::symbol;
     const int64_t bound = kind == ExpressionKind::symbol ? static_cast<int64_t>(program.symbols.size()) : int64_t{i};
     const bool fits = kind == ExpressionKind::constant || (r.a >= 0 && r.a < bound);
     if (!fits || (is_leaf ? r.b != 0 : r.b < 0 || r.b >= bound)) {
       return failure(Code::size_expression, Section::program,
-                     "expression %" PRIu32 " is of %" PRId64 " and %" PRId64 ", which don't come before it", i, r.a, r.b);
+                     "expression %" PRIu32 " is of %" PRId64 " and %" PRId64 ", which don't come before it", i, r.a,
+                     r.b);
     }
     program.expressions.push_back({kind, r.a, r.b});
   }
@@ -83,8 +85,8 @@ Status check_symbols(const Program& program) {
       }
     }
     if (!is_found) {
-      return failure(Code::size_symbol, Section::program, "symbol %zu is not dimension %" PRIu32 " of input %" PRIu32, i,
-                     symbol.dim, symbol.input);
+      return failure(Code::size_symbol, Section::program, "symbol %zu is not dimension %" PRIu32 " of input %" PRIu32,
+                     i, symbol.dim, symbol.input);
     }
   }
   return {};
@@ -167,7 +169,8 @@ Bucket only_bucket(const Program& program) {
 Checked size_tables_bytes(const ProgramHeader& header) {
   return Checked(header.state_count) * sizeof(StateRecord) + Checked(header.symbol_count) * sizeof(SymbolRecord) +
          Checked(header.expression_count) * sizeof(ExpressionRecord) +
-         Checked(header.bucket_count) * (Checked(sizeof(BucketRecord)) + Checked(header.tensor_count) * sizeof(PlaceRecord));
+         Checked(header.bucket_count) *
+             (Checked(sizeof(BucketRecord)) + Checked(header.tensor_count) * sizeof(PlaceRecord));
 }
 
 Status read_size_tables(Program& program, Cursor& cursor, const ProgramHeader& header) {

@@ -12,12 +12,9 @@ namespace {
 // False: overflow, or a division by less than 1.
 bool combine(ExpressionKind kind, int64_t a, int64_t b, int64_t& result) noexcept {
   switch (kind) {
-    case ExpressionKind::add:
-      return !__builtin_add_overflow(a, b, &result);
-    case ExpressionKind::subtract:
-      return !__builtin_sub_overflow(a, b, &result);
-    case ExpressionKind::multiply:
-      return !__builtin_mul_overflow(a, b, &result);
+    case ExpressionKind::add: return !__builtin_add_overflow(a, b, &result);
+    case ExpressionKind::subtract: return !__builtin_sub_overflow(a, b, &result);
+    case ExpressionKind::multiply: return !__builtin_mul_overflow(a, b, &result);
     case ExpressionKind::floor_divide:
       if (b < 1) return false;
       result = a / b - (a % b < 0 ? 1 : 0);
@@ -26,15 +23,10 @@ bool combine(ExpressionKind kind, int64_t a, int64_t b, int64_t& result) noexcep
       if (b < 1) return false;
       result = a % b + (a % b < 0 ? b : 0);
       return true;
-    case ExpressionKind::min:
-      result = a < b ? a : b;
-      return true;
-    case ExpressionKind::max:
-      result = a > b ? a : b;
-      return true;
+    case ExpressionKind::min: result = a < b ? a : b; return true;
+    case ExpressionKind::max: result = a > b ? a : b; return true;
     case ExpressionKind::constant:
-    case ExpressionKind::symbol:
-      break;
+    case ExpressionKind::symbol: break;
   }
   return false;
 }
@@ -45,15 +37,16 @@ Status bind_tensor(const Tensor& tensor, const Place& place, const int64_t* valu
     if ((tensor.dynamic_dims >> d & 1) != 0) {
       const int64_t value = values[tensor.dims[d]];
       if (value < 1 || value > int64_t{kMaxDimension}) {
-        return failure(Code::size_expression, Section::program, "dimension %u is %" PRId64 ", allowed are 1 to %" PRIu32, d,
-                       value, kMaxDimension);
+        return failure(Code::size_expression, Section::program,
+                       "dimension %u is %" PRId64 ", allowed are 1 to %" PRIu32, d, value, kMaxDimension);
       }
       bound.dims[d] = static_cast<uint32_t>(value);
     }
     size = size * bound.dims[d];
   }
   if (!size.is_at_most(place.size_bytes)) {
-    return failure(Code::size_bucket, Section::program, "a tensor takes more than its %" PRIu64 " bytes", place.size_bytes);
+    return failure(Code::size_bucket, Section::program, "a tensor takes more than its %" PRIu64 " bytes",
+                   place.size_bytes);
   }
   bound.offset = place.offset;
   bound.size_bytes = size.value();
@@ -88,8 +81,8 @@ Status evaluate(const Program& program, const uint32_t* sizes, int64_t* values) 
       values[i] = sizes[e.a];
     } else if (!combine(e.kind, values[e.a], values[e.b], values[i])) {
       return failure(Code::size_expression, Section::program,
-                     "expression %zu of %" PRId64 " and %" PRId64 " overflows or divides by less than 1", i, values[e.a],
-                     values[e.b]);
+                     "expression %zu of %" PRId64 " and %" PRId64 " overflows or divides by less than 1", i,
+                     values[e.a], values[e.b]);
     }
   }
   return {};

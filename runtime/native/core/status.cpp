@@ -8,8 +8,7 @@ namespace alcove {
 
 const char* code_name(Code code) noexcept {
   switch (code) {
-    case Code::ok:
-      return "ok";
+    case Code::ok: return "ok";
 #define ALCOVE_CODE(name, kind, meaning) \
   case Code::name:                       \
     return #name;
@@ -20,8 +19,7 @@ const char* code_name(Code code) noexcept {
 
 Kind code_kind(Code code) noexcept {
   switch (code) {
-    case Code::ok:
-      return Kind::ok;
+    case Code::ok: return Kind::ok;
 #define ALCOVE_CODE(name, kind, meaning) \
   case Code::name:                       \
     return Kind::kind;

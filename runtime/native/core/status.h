@@ -43,12 +43,12 @@ class [[nodiscard]] Status {
 
   Code code = Code::ok;
   Section section = Section::file;
-  int32_t op = -1;          // index, -1: none
-  int32_t tensor = -1;      // index, -1: none
-  int32_t port = -1;        // index of an input, -1: none
+  int32_t op = -1;           // index, -1: none
+  int32_t tensor = -1;       // index, -1: none
+  int32_t port = -1;         // index of an input, -1: none
   int32_t system_error = 0;  // errno, 0: none
-  uint64_t position = 0;    // of the first bad byte in a text
-  char message[232];        // names the thing, the bound and the value; cut if longer
+  uint64_t position = 0;     // of the first bad byte in a text
+  char message[232];         // names the thing, the bound and the value; cut if longer
 };
 
 // printf-like.
@@ -58,8 +58,8 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : content_(std::move(value)) {}              // NOLINT: either converts
-  Result(Status status) : content_(std::move(status)) {}       // NOLINT
+  Result(T value) : content_(std::move(value)) {}         // NOLINT: either converts
+  Result(Status status) : content_(std::move(status)) {}  // NOLINT
 
   [[nodiscard]] bool is_ok() const noexcept { return content_.index() == 0; }
   // Precondition: is_ok().

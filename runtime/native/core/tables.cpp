@@ -67,12 +67,14 @@ Status check_place(const TensorRecord& r, bool is_static) {
   const Checked size = storage == Storage::arena && !is_static ? Checked(0) : size_of(r);
   if (!size.is_at_most(cap) || !size.is(r.size_bytes)) {
     return failure(Code::tensor_size, Section::program,
-                   "the record says %" PRIu64 " bytes, which is not what the shape gives or is above the cap of %" PRIu64,
+                   "the record says %" PRIu64
+                   " bytes, which is not what the shape gives or is above the cap of %" PRIu64,
                    r.size_bytes, cap);
   }
   if (r.offset % kTensorAlignment != 0 || (storage == Storage::arena && !is_static && r.offset != 0)) {
-    return failure(Code::tensor_offset, Section::program, "offset %" PRIu64 " is no multiple of %" PRIu64
-                   ", or not 0 where buckets have it", r.offset, kTensorAlignment);
+    return failure(Code::tensor_offset, Section::program,
+                   "offset %" PRIu64 " is no multiple of %" PRIu64 ", or not 0 where buckets have it", r.offset,
+                   kTensorAlignment);
   }
   return {};
 }
@@ -115,8 +117,8 @@ class Sequence {
     end_ = start + tensor.size_bytes;
     if (start.is(tensor.offset) && end_.is_at_most(bound_)) return {};
     return failure(Code::tensor_offset, Section::program,
-                   "%" PRIu64 " bytes at %" PRIu64
-                   "; they must follow those before and end within the %" PRIu64 " bytes of %s",
+                   "%" PRIu64 " bytes at %" PRIu64 "; they must follow those before and end within the %" PRIu64
+                   " bytes of %s",
                    tensor.size_bytes, tensor.offset, bound_, where);
   }
 
@@ -171,8 +173,8 @@ Status check_dynamic_attributes(const OpRecord& r, const OpInfo& info, uint32_t 
     if ((r.attribute_dynamic >> a & 1) == 0) continue;
     if (a >= r.attribute_count || !is_integer_attribute(info, a) || r.attributes[a] >= expression_count) {
       return failure(Code::size_expression, Section::program,
-                     "attribute %" PRIu32 " of %s is no integer, or none of the %" PRIu32 " expressions", a, info.name(),
-                     expression_count);
+                     "attribute %" PRIu32 " of %s is no integer, or none of the %" PRIu32 " expressions", a,
+                     info.name(), expression_count);
     }
   }
   return {};
@@ -184,12 +186,12 @@ Status read_op(const OpRecord& r, Program& program, Cursor& cursor, uint32_t exp
   if (r.input_count < info->min_inputs || r.input_count > info->max_inputs || r.output_count != info->outputs ||
       r.attribute_count != info->attribute_count) {
     return failure(Code::op_arity, Section::program,
-                   "%s has %u inputs, %u outputs, %u attributes; it takes %u to %u, %u and %u", info->name(), r.input_count,
-                   r.output_count, r.attribute_count, info->min_inputs, info->max_inputs, info->outputs,
+                   "%s has %u inputs, %u outputs, %u attributes; it takes %u to %u, %u and %u", info->name(),
+                   r.input_count, r.output_count, r.attribute_count, info->min_inputs, info->max_inputs, info->outputs,
                    info->attribute_count);
   }
-  if (!is_zero_from(r.zero, 0) || !is_zero_from(r.inputs, r.input_count) ||
-      !is_zero_from(r.outputs, r.output_count) || !is_zero_from(r.attributes, r.attribute_count)) {
+  if (!is_zero_from(r.zero, 0) || !is_zero_from(r.inputs, r.input_count) || !is_zero_from(r.outputs, r.output_count) ||
+      !is_zero_from(r.attributes, r.attribute_count)) {
     return failure(Code::padding, Section::program, "unused bytes of an op's record are not zero");
   }
   ALCOVE_TRY(check_dynamic_attributes(r, *info, expression_count));
@@ -197,8 +199,8 @@ Status read_op(const OpRecord& r, Program& program, Cursor& cursor, uint32_t exp
   for (uint8_t i = 0; i < r.input_count + r.output_count; ++i) {
     const uint32_t index = i < r.input_count ? r.inputs[i] : r.outputs[i - r.input_count];
     if (index >= tensor_count) {
-      return failure(Code::tensor_index, Section::program, "%s refers to tensor %" PRIu32 " of %zu", info->name(), index,
-                     tensor_count);
+      return failure(Code::tensor_index, Section::program, "%s refers to tensor %" PRIu32 " of %zu", info->name(),
+                     index, tensor_count);
     }
   }
   Op op{};
@@ -246,7 +248,8 @@ Status check_counts(const ProgramHeader& h, uint64_t size) {
                 {"buckets", h.bucket_count, kMaxBuckets}};
   for (const auto& c : counts) {
     if (c.count > c.cap) {
-      return failure(Code::count_limit, Section::program, "%" PRIu32 " %s, the cap is %" PRIu32, c.count, c.what, c.cap);
+      return failure(Code::count_limit, Section::program, "%" PRIu32 " %s, the cap is %" PRIu32, c.count, c.what,
+                     c.cap);
     }
   }
   const Checked expected = Checked(sizeof(ProgramHeader)) + Checked(h.tensor_count) * sizeof(TensorRecord) +
@@ -254,8 +257,8 @@ Status check_counts(const ProgramHeader& h, uint64_t size) {
                            (Checked(h.input_count) + h.output_count) * sizeof(PortRecord) +
                            Checked(h.label_count) * sizeof(uint32_t) + size_tables_bytes(h) + h.string_bytes;
   if (!expected.is(size)) {
-    return failure(Code::program_size, Section::program, "the counts don't add up to the %" PRIu64 " bytes of the section",
-                   size);
+    return failure(Code::program_size, Section::program,
+                   "the counts don't add up to the %" PRIu64 " bytes of the section", size);
   }
   if (!is_zero_from(h.zero, 0)) {
     return failure(Code::padding, Section::program, "unused bytes of the program's header are not zero");
@@ -268,8 +271,8 @@ Status check_counts(const ProgramHeader& h, uint64_t size) {
 Status check_tables(Program& program) {
   const uint64_t size = program.bytes.size();
   if (size < sizeof(ProgramHeader)) {
-    return failure(Code::program_size, Section::program, "the section has %" PRIu64 " bytes, its header takes %zu", size,
-                   sizeof(ProgramHeader));
+    return failure(Code::program_size, Section::program, "the section has %" PRIu64 " bytes, its header takes %zu",
+                   size, sizeof(ProgramHeader));
   }
   ProgramHeader header;
   std::memcpy(&header, program.bytes.data(), sizeof(header));
@@ -282,13 +285,15 @@ Status check_tables(Program& program) {
   program.ops.reserve(header.op_count);
   for (uint32_t i = 0; i < header.op_count; ++i) {
     const auto record = cursor.next<OpRecord>();
-    if (Status status = read_op(record, program, cursor, header.expression_count); !status.is_ok()) return status.in_op(i);
+    if (Status status = read_op(record, program, cursor, header.expression_count); !status.is_ok())
+      return status.in_op(i);
   }
   Checked labels = 0;
   ALCOVE_TRY(read_ports(program, cursor, header.input_count, program.inputs, labels));
   ALCOVE_TRY(read_ports(program, cursor, header.output_count, program.outputs, labels));
   if (!labels.is(header.label_count)) {
-    return failure(Code::port_labels, Section::program, "the ports' labels don't add up to %" PRIu32, header.label_count);
+    return failure(Code::port_labels, Section::program, "the ports' labels don't add up to %" PRIu32,
+                   header.label_count);
   }
   program.labels.reserve(header.label_count);
   for (uint32_t i = 0; i < header.label_count; ++i) {

@@ -13,7 +13,8 @@ namespace alcove {
 namespace {
 
 // Copies a section and checks the digest of the copy.
-Status copy_section(const uint8_t* data, const format::SectionRecord& record, Section section, std::vector<uint8_t>& copy) {
+Status copy_section(const uint8_t* data, const format::SectionRecord& record, Section section,
+                    std::vector<uint8_t>& copy) {
   copy.assign(data + record.offset, data + record.offset + record.size_bytes);
   const Digest seen = sha256(copy.data(), copy.size());
   if (std::memcmp(seen.data(), record.digest, seen.size()) != 0) {

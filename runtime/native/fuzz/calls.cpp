@@ -48,20 +48,21 @@ void create(Host& host, alcove_model* model, alcove_session*& session) {
   // Sessions of large programs are allowed to take their time, which fuzzing has not.
   if (model != nullptr && alcove_model_memory_ceiling(model) > 2 * alcove::fuzz::kMaxArenaBytes) return;
   switch (host.choices.below(4)) {
-    case 0:
-      return expect_reason(alcove_session_create(model, &session));
+    case 0: return expect_reason(alcove_session_create(model, &session));
     case 1:
-      return expect_reason(alcove_session_create_within(model, uint64_t{host.choices.word()} >> host.choices.below(32), &session));
+      return expect_reason(
+          alcove_session_create_within(model, uint64_t{host.choices.word()} >> host.choices.below(32), &session));
     case 2: {
       alcove_session_options options = {};
-      options.struct_bytes = host.choices.byte() % 4 == 0 ? static_cast<uint32_t>(host.choices.below(sizeof(options) + 1)) : static_cast<uint32_t>(sizeof(options));
+      options.struct_bytes = host.choices.byte() % 4 == 0
+                                 ? static_cast<uint32_t>(host.choices.below(sizeof(options) + 1))
+                                 : static_cast<uint32_t>(sizeof(options));
       options.threads = host.choices.byte() % 16 == 0 ? host.choices.word() : 1;
       if (options.threads > 1 && options.threads <= ALCOVE_MAX_THREADS) options.threads = 2;
       options.memory_limit_bytes = host.choices.word();
       return expect_reason(alcove_session_create_with(model, &options, &session));
     }
-    default:
-      return expect_reason(alcove_session_create_with(model, nullptr, &session));
+    default: return expect_reason(alcove_session_create_with(model, nullptr, &session));
   }
 }
 
@@ -73,7 +74,9 @@ void set(Host& host, alcove_model* model, alcove_session* session) {
   uint64_t dims[ALCOVE_MAX_RANK] = {};
   alcove::Checked bytes = 8;
   for (uint32_t d = 0; d < port.rank; ++d) {
-    dims[d] = host.choices.byte() % 4 != 0 ? port.dims[d] : host.choices.byte() % 2 != 0 ? port.least_dims[d] : host.choices.byte();
+    dims[d] = host.choices.byte() % 4 != 0   ? port.dims[d]
+              : host.choices.byte() % 2 != 0 ? port.least_dims[d]
+                                             : host.choices.byte();
     bytes = bytes * dims[d];
   }
   if (!bytes.is_at_most(alcove::fuzz::kMaxArenaBytes)) return;
@@ -83,7 +86,8 @@ void set(Host& host, alcove_model* model, alcove_session* session) {
     host.texts.emplace_back(host.choices.byte());
     host.choices.fill(alcove::DType::text, host.texts.back());
     auto& text = host.texts.back();
-    return expect_reason(alcove_session_set_text(session, index, reinterpret_cast<const char*>(text.data()), text.size()));
+    return expect_reason(
+        alcove_session_set_text(session, index, reinterpret_cast<const char*>(text.data()), text.size()));
   }
   if (host.choices.byte() % 4 == 0) expect_reason(alcove_session_set_dims(session, index, dims, port.rank));
   std::vector<uint8_t> data(bytes.value() + 8);
@@ -110,24 +114,19 @@ void call(Host& host, const uint8_t* program, size_t bytes) {
     case 0:
       if (model == nullptr) expect_reason(alcove_model_open_bytes(program, bytes, &model));
       return;
-    case 1:
-      return look_at(host, model);
+    case 1: return look_at(host, model);
     case 2:
-    case 3:
-      return create(host, model, session);
+    case 3: return create(host, model, session);
     case 4:
     case 5:
-    case 6:
-      return set(host, model, session);
+    case 6: return set(host, model, session);
     case 7:
-    case 8:
-      return expect_reason(alcove_session_run(session));
+    case 8: return expect_reason(alcove_session_run(session));
     case 9: {
       std::vector<int64_t> timestamps(host.choices.below(40));
       return expect_reason(alcove_session_run_profiled(session, timestamps.data(), timestamps.size()));
     }
-    case 10:
-      return read(host, session);
+    case 10: return read(host, session);
     default:
       if (host.choices.byte() % 4 == 0) {
         alcove_model_close(model);

@@ -88,7 +88,8 @@ std::vector<std::vector<uint64_t>> dims_of_inputs(const Program& program, int ro
   return result;
 }
 
-Status set_input(Session& session, size_t port, int round, const std::vector<uint64_t>& dims, std::vector<uint8_t>& data) {
+Status set_input(Session& session, size_t port, int round, const std::vector<uint64_t>& dims,
+                 std::vector<uint8_t>& data) {
   const Program& program = session.model().program();
   const Tensor& tensor = program.tensors[program.inputs[port].tensor];
   if (tensor.dtype == DType::text) {
@@ -163,7 +164,8 @@ alcove::Code judge(alcove::Bytes bytes) {
   if (const Status status = run_all(*session.value(), answer); !status.is_ok()) return status.code;
   // With threads: each op that can be shared out is.
   const alcove::SessionOptions threaded = {.threads = kThreads, .part_work = 1};
-  if (const Status status = compare(Session::create(model.value(), threaded), answer, "threads change"); !status.is_ok()) {
+  if (const Status status = compare(Session::create(model.value(), threaded), answer, "threads change");
+      !status.is_ok()) {
     return status.code;
   }
 #if defined(ALCOVE_SANITIZE)

@@ -44,7 +44,8 @@ class Choices {
 };
 
 [[nodiscard]] inline bool is_small(const Program& program) {
-  return program.arena_bytes <= kMaxArenaBytes && program.states_bytes <= kMaxArenaBytes && program.run_steps <= kMaxSteps;
+  return program.arena_bytes <= kMaxArenaBytes && program.states_bytes <= kMaxArenaBytes &&
+         program.run_steps <= kMaxSteps;
 }
 
 // Values of all inputs at sizes within their bounds.

@@ -26,7 +26,8 @@ struct Builder {
     return static_cast<uint32_t>(parts.tensors.size() - 1);
   }
 
-  void op(OpCode code, std::initializer_list<uint32_t> inputs, uint32_t output, std::initializer_list<uint64_t> attributes) {
+  void op(OpCode code, std::initializer_list<uint32_t> inputs, uint32_t output,
+          std::initializer_list<uint64_t> attributes) {
     alcove::format::OpRecord record = {};
     record.code = static_cast<uint16_t>(code);
     for (const uint32_t input : inputs) record.inputs[record.input_count++] = input;
@@ -74,20 +75,21 @@ void image(Builder& build, Choices& choices, bool is_pool) {
     out[axis] = (room - reach + (is_ceil ? stride[axis] - 1 : 0)) / stride[axis] + 1;
     if (is_ceil && (out[axis] - 1) * stride[axis] >= in[axis] + before[axis]) --out[axis];
   }
-  const uint64_t batch = 1 + choices.below(2), channels = 1 + choices.below(36), times = is_pool ? 1 : 1 + choices.below(3);
+  const uint64_t batch = 1 + choices.below(2), channels = 1 + choices.below(36),
+                 times = is_pool ? 1 : 1 + choices.below(3);
   const uint32_t x = build.tensor(DType::f32, Storage::arena, {batch, in[0], in[1], channels});
   uint32_t y;
   if (is_pool) {
     y = build.tensor(DType::f32, Storage::arena, {batch, out[0], out[1], channels});
     build.op(OpCode::pool2d, {x}, y,
-             {choices.below(3), kernel[0], kernel[1], stride[0], stride[1], before[0], before[1], dilation[0], dilation[1], is_ceil,
-              choices.below(2), choices.below(3)});
+             {choices.below(3), kernel[0], kernel[1], stride[0], stride[1], before[0], before[1], dilation[0],
+              dilation[1], is_ceil, choices.below(2), choices.below(3)});
   } else {
     const uint32_t weight = build.tensor(DType::f32, Storage::constant, {kernel[0] * kernel[1] + 1, channels * times});
     y = build.tensor(DType::f32, Storage::arena, {batch, out[0], out[1], channels * times});
     build.op(OpCode::depthwise_conv2d, {x, weight}, y,
-             {kernel[0], kernel[1], stride[0], stride[1], before[0], before[1], after[0], after[1], dilation[0], dilation[1],
-              choices.below(5), 0, 0});
+             {kernel[0], kernel[1], stride[0], stride[1], before[0], before[1], after[0], after[1], dilation[0],
+              dilation[1], choices.below(5), 0, 0});
   }
   build.port(build.parts.inputs, x);
   build.port(build.parts.outputs, y);
@@ -101,14 +103,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::memcpy(build.parts.header.magic, alcove::format::kMagic, sizeof(build.parts.header.magic));
   build.parts.header.major = alcove::format::kMajor;
   switch (choices.below(3)) {
-    case 0:
-      text(build, choices);
-      break;
-    case 1:
-      image(build, choices, false);
-      break;
-    default:
-      image(build, choices, true);
+    case 0: text(build, choices); break;
+    case 1: image(build, choices, false); break;
+    default: image(build, choices, true);
   }
   build.parts.weights = {1};
   alcove::fuzz::repair(build.parts, true);

@@ -81,10 +81,10 @@ struct Sections {
 
 Sections lay_out(const Parts& parts) {
   Sections result = {{{format::kProgram, format::kCritical, 0, program_section_bytes(parts), {}, {}},
-                     {format::kCertificate, 0, 0, parts.certificate.size(), {}, {}},
-                     {format::kWeights, format::kCritical, 0, parts.weights.size(), {}, {}}},
-                    0,
-                    0};
+                      {format::kCertificate, 0, 0, parts.certificate.size(), {}, {}},
+                      {format::kWeights, format::kCritical, 0, parts.weights.size(), {}, {}}},
+                     0,
+                     0};
   for (const SectionRecord& section : result.sections) result.count += section.size_bytes == 0 ? 0 : 1;
   result.file_bytes = sizeof(FileHeader) + result.count * sizeof(SectionRecord);
   for (SectionRecord& section : result.sections) {
@@ -103,14 +103,16 @@ bool split_program(const uint8_t* at, const uint8_t* end, Parts& parts) {
   return take(at, end, header.tensor_count, parts.tensors) && take(at, end, header.op_count, parts.ops) &&
          take(at, end, header.input_count, parts.inputs) && take(at, end, header.output_count, parts.outputs) &&
          take(at, end, header.label_count, parts.labels) && take(at, end, header.state_count, parts.states) &&
-         take(at, end, header.symbol_count, parts.symbols) && take(at, end, header.expression_count, parts.expressions) &&
+         take(at, end, header.symbol_count, parts.symbols) &&
+         take(at, end, header.expression_count, parts.expressions) &&
          take(at, end, header.bucket_count, parts.buckets) &&
          take(at, end, uint64_t{header.bucket_count} * header.tensor_count, parts.places) &&
          take(at, end, static_cast<uint64_t>(end - at), parts.strings);
 }
 
 uint64_t size_of(const format::TensorRecord& tensor) {
-  uint64_t bytes = tensor.dtype <= static_cast<uint8_t>(DType::text) ? dtype_bytes(static_cast<DType>(tensor.dtype)) : 1;
+  uint64_t bytes =
+      tensor.dtype <= static_cast<uint8_t>(DType::text) ? dtype_bytes(static_cast<DType>(tensor.dtype)) : 1;
   if (tensor.layout == static_cast<uint8_t>(Layout::panel16) && tensor.rank == 2) {
     return up(tensor.dims[0], 16) * (uint64_t{tensor.dims[1]} + 1) * sizeof(float);
   }
@@ -242,7 +244,8 @@ void reseal(uint8_t* data, size_t size) {
     uint8_t* at = data + sizeof(header) + i * sizeof(section);
     std::memcpy(&section, at, sizeof(section));
     // Opening leaves the digest of the weights alone.
-    if (section.kind == format::kWeights || section.offset > size || section.size_bytes > size - section.offset) continue;
+    if (section.kind == format::kWeights || section.offset > size || section.size_bytes > size - section.offset)
+      continue;
     const Digest digest = sha256(data + section.offset, section.size_bytes);
     std::memcpy(section.digest, digest.data(), digest.size());
     std::memcpy(at, &section, sizeof(section));

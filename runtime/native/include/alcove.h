@@ -35,14 +35,14 @@ extern "C" {
 
 typedef enum alcove_status {
   ALCOVE_OK = 0,
-  ALCOVE_BAD_PROGRAM = 1,  /* the bytes are no valid program */
-  ALCOVE_BAD_INPUT = 2,    /* an input does not fit its port, or was not set */
-  ALCOVE_BAD_TEXT = 3,     /* a text is not UTF-8 */
-  ALCOVE_BUSY = 4,         /* another thread uses the session */
-  ALCOVE_BAD_ISA = 5,      /* ALCOVE_ISA names what this machine lacks, or nothing known */
-  ALCOVE_SYSTEM = 6,       /* the file cannot be read, or there is no memory */
-  ALCOVE_BAD_CALL = 7,     /* a null handle, an index out of range, or an output before a run */
-  ALCOVE_CANCELLED = 8     /* the session was cancelled */
+  ALCOVE_BAD_PROGRAM = 1, /* the bytes are no valid program */
+  ALCOVE_BAD_INPUT = 2,   /* an input does not fit its port, or was not set */
+  ALCOVE_BAD_TEXT = 3,    /* a text is not UTF-8 */
+  ALCOVE_BUSY = 4,        /* another thread uses the session */
+  ALCOVE_BAD_ISA = 5,     /* ALCOVE_ISA names what this machine lacks, or nothing known */
+  ALCOVE_SYSTEM = 6,      /* the file cannot be read, or there is no memory */
+  ALCOVE_BAD_CALL = 7,    /* a null handle, an index out of range, or an output before a run */
+  ALCOVE_CANCELLED = 8    /* the session was cancelled */
 } alcove_status;
 
 /* The numbers are those of the program format. */
@@ -67,8 +67,8 @@ typedef struct alcove_port {
   uint32_t rank;
   uint64_t dims[ALCOVE_MAX_RANK];       /* the greatest, where sizes come with the inputs */
   uint64_t least_dims[ALCOVE_MAX_RANK]; /* as dims, where the size is known */
-  int32_t is_ragged;    /* dims[0] is an upper bound */
-  uint32_t label_count; /* names of the indices that an I32 or I64 output holds; 0: none */
+  int32_t is_ragged;                    /* dims[0] is an upper bound */
+  uint32_t label_count;                 /* names of the indices that an I32 or I64 output holds; 0: none */
 } alcove_port;
 
 typedef struct alcove_model alcove_model;
@@ -113,8 +113,8 @@ ALCOVE_API alcove_status alcove_model_open_bytes(const void* data, size_t size, 
 /* The same with options; null: the defaults.  Members beyond the library's own must be zero, or it is ALCOVE_BAD_CALL. */
 ALCOVE_API alcove_status alcove_model_open_file_with(const char* path, const alcove_model_options* options,
                                                      alcove_model** model);
-ALCOVE_API alcove_status alcove_model_open_bytes_with(const void* data, size_t size, const alcove_model_options* options,
-                                                      alcove_model** model);
+ALCOVE_API alcove_status alcove_model_open_bytes_with(const void* data, size_t size,
+                                                      const alcove_model_options* options, alcove_model** model);
 /* Compares the weights with their digest: at installation, not at every load. */
 ALCOVE_API alcove_status alcove_model_verify_weights(const alcove_model* model);
 /* Sessions of the model go on. */
@@ -131,8 +131,8 @@ ALCOVE_API uint64_t alcove_model_memory_ceiling(const alcove_model* model);
 ALCOVE_API size_t alcove_model_op_count(const alcove_model* model);
 /* The operator that runs at place `index`: its name, terminated, and the line of the model that asked for it, "file.py:12", which
  * is not terminated and may be empty.  Both live as long as the model. */
-ALCOVE_API alcove_status alcove_model_op(const alcove_model* model, size_t index, const char** name, const char** source,
-                                         size_t* source_bytes);
+ALCOVE_API alcove_status alcove_model_op(const alcove_model* model, size_t index, const char** name,
+                                         const char** source, size_t* source_bytes);
 
 ALCOVE_API alcove_status alcove_session_create(const alcove_model* model, alcove_session** session);
 /* The same, and inputs whose sizes would take more than `memory_limit_bytes` are refused with ALCOVE_BAD_INPUT. */
@@ -150,7 +150,8 @@ ALCOVE_API void alcove_session_close(alcove_session* session);
 ALCOVE_API alcove_status alcove_session_set_text(alcove_session* session, size_t input, const char* text, size_t size);
 /* Says what dimensions an input will have.  Needed only where sizes come from several inputs: say all, then set all.  Setting
  * an input of new sizes makes those that were set before unset. */
-ALCOVE_API alcove_status alcove_session_set_dims(alcove_session* session, size_t input, const uint64_t* dims, size_t rank);
+ALCOVE_API alcove_status alcove_session_set_dims(alcove_session* session, size_t input, const uint64_t* dims,
+                                                 size_t rank);
 /* `dims` are of row-major `data`; copied.  `data` may be null if dims[0] is 0. */
 ALCOVE_API alcove_status alcove_session_set_tensor(alcove_session* session, size_t input, alcove_dtype dtype,
                                                    const uint64_t* dims, size_t rank, const void* data);

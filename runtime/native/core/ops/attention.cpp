@@ -44,7 +44,9 @@ bool mask_fits(const Tensor& mask, const Shapes& shapes) noexcept {
   if (mask.rank > rank) return false;
   for (size_t d = 0; d < mask.rank; ++d) {
     const size_t at = rank - mask.rank + d;
-    const size_t size = at < shapes.batch.rank ? shapes.batch.dims[at] : at == shapes.batch.rank ? shapes.length : shapes.span;
+    const size_t size = at < shapes.batch.rank    ? shapes.batch.dims[at]
+                        : at == shapes.batch.rank ? shapes.length
+                                                  : shapes.span;
     if (mask.dims[d] != 1 && mask.dims[d] != size) return false;
   }
   return true;
@@ -127,7 +129,8 @@ Status check_attention(const Subject& s, Checked& steps) {
           .in_tensor(s.op.inputs[3]);
     }
   }
-  const Checked floats = kernels::attention_scratch_floats<Checked>(shapes.length, shapes.span, shapes.width, shapes.value_width);
+  const Checked floats =
+      kernels::attention_scratch_floats<Checked>(shapes.length, shapes.span, shapes.width, shapes.value_width);
   ALCOVE_TRY(check_scratch(s, 1, floats * sizeof(float)));
   // Per score the products, and sixteen for its exponential; packing is charged as one more row.
   Checked count = 1;

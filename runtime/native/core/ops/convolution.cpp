@@ -10,7 +10,18 @@ namespace alcove::ops {
 namespace {
 
 // Attributes that conv2d and depthwise_conv2d begin with.
-enum Window : uint8_t { kKernelH, kKernelW, kStrideH, kStrideW, kPadTop, kPadLeft, kPadBottom, kPadRight, kDilationH, kDilationW };
+enum Window : uint8_t {
+  kKernelH,
+  kKernelW,
+  kStrideH,
+  kStrideW,
+  kPadTop,
+  kPadLeft,
+  kPadBottom,
+  kPadRight,
+  kDilationH,
+  kDilationW
+};
 
 Status check_window(const Subject& s) {
   ALCOVE_TRY(check_pair(s, kKernelH, "kernel", 1));
@@ -22,13 +33,12 @@ Status check_window(const Subject& s) {
 
 Status check_convolved(const Subject& s, uint64_t channels) {
   const Tensor& in = s.input(0);
-  const uint64_t dims[4] = {
-      in.dims[0],
-      find_convolution_size(in.dims[1], s.integer(kPadTop), s.integer(kPadBottom), s.integer(kKernelH), s.integer(kStrideH),
-                s.integer(kDilationH)),
-      find_convolution_size(in.dims[2], s.integer(kPadLeft), s.integer(kPadRight), s.integer(kKernelW), s.integer(kStrideW),
-                s.integer(kDilationW)),
-      channels};
+  const uint64_t dims[4] = {in.dims[0],
+                            find_convolution_size(in.dims[1], s.integer(kPadTop), s.integer(kPadBottom),
+                                                  s.integer(kKernelH), s.integer(kStrideH), s.integer(kDilationH)),
+                            find_convolution_size(in.dims[2], s.integer(kPadLeft), s.integer(kPadRight),
+                                                  s.integer(kKernelW), s.integer(kStrideW), s.integer(kDilationW)),
+                            channels};
   return check_shape(s, s.op.outputs[0], "output", dims, 4);
 }
 
@@ -88,8 +98,9 @@ Status check_conv2d(const Subject& s, Checked& steps) {
   }
   ALCOVE_TRY(check_convolved(s, out.dims[3]));
   const auto size = [&s](uint8_t i) { return static_cast<size_t>(s.integer(i)); };
-  const kernels::Conv2dSizes sizes = {in_c,           out.dims[2],    out_c,           groups,         size(kKernelH),
-                                      size(kKernelW), size(kStrideW), size(kDilationH), size(kDilationW)};
+  const kernels::Conv2dSizes sizes = {in_c,           out.dims[2],      out_c,
+                                      groups,         size(kKernelH),   size(kKernelW),
+                                      size(kStrideW), size(kDilationH), size(kDilationW)};
   ALCOVE_TRY(check_scratch(s, 1, kernels::conv2d_scratch_bytes<Checked>(sizes, patch.value())));
   steps = Checked(out.dims[0]) * out.dims[1] * out.dims[2] * (weight.size_bytes / sizeof(float));
   return {};
@@ -110,14 +121,21 @@ Status run_conv2d(const Call& c) noexcept {
   const uint64_t work = c.output(0).element_count() * args.kernel_h * args.kernel_w * args.in_c;
   const bool is_product = make_column(args) && args.groups == 1;
   if (is_product && c.pool != nullptr) {  // the same sums; of few pixels, panels can be shared out
-    split_linear(c, {.input = args.input, .panels = args.panels, .output = args.output, .m = args.out_h, .n = args.out_c,
-                            .k = args.in_c, .residual = args.residual, .activation = args.activation});
+    split_linear(c, {.input = args.input,
+                     .panels = args.panels,
+                     .output = args.output,
+                     .m = args.out_h,
+                     .n = args.out_c,
+                     .k = args.in_c,
+                     .residual = args.residual,
+                     .activation = args.activation});
     return {};
   }
-  partition_images(c, args, rows_of(args), columns_of(args), 1, work, [&c](kernels::Conv2dF32 partition, size_t part) noexcept {
-    partition.scratch = c.scratch<float>(part);
-    c.kernels.conv2d_f32(partition);
-  });
+  partition_images(c, args, rows_of(args), columns_of(args), 1, work,
+                   [&c](kernels::Conv2dF32 partition, size_t part) noexcept {
+                     partition.scratch = c.scratch<float>(part);
+                     c.kernels.conv2d_f32(partition);
+                   });
   return {};
 }
 
@@ -129,8 +147,8 @@ Status check_depthwise_conv2d(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_activation(s, kDepthwiseActivation, Activation::hardsigmoid));
   const uint32_t channels = s.input(0).dims[3], outputs = s.output(0).dims[3];
   if (outputs % channels != 0) {
-    return failure(Code::op_shape, Section::program, "depthwise_conv2d: %" PRIu32 " outputs for %" PRIu32 " channels", outputs,
-                   channels);
+    return failure(Code::op_shape, Section::program, "depthwise_conv2d: %" PRIu32 " outputs for %" PRIu32 " channels",
+                   outputs, channels);
   }
   const auto taps = static_cast<uint64_t>(s.integer(kKernelH) * s.integer(kKernelW));
   const uint64_t dims[2] = {taps + 1, outputs};
@@ -149,16 +167,27 @@ Status run_depthwise_conv2d(const Call& c) noexcept {
   args.multiplier = c.output(0).dims[3] / args.channels;
   args.weights = c.in<float>(1);
   const uint64_t work = c.output(0).element_count() * args.kernel_h * args.kernel_w * kDepthwiseWork;
-  partition_images(c, args, rows_of(args), columns_of(args), 1, work, [&c](const kernels::DepthwiseConv2dF32& partition, size_t) noexcept {
-    c.kernels.depthwise_conv2d_f32(partition);
-  });
+  partition_images(c, args, rows_of(args), columns_of(args), 1, work,
+                   [&c](const kernels::DepthwiseConv2dF32& partition, size_t) noexcept {
+                     c.kernels.depthwise_conv2d_f32(partition);
+                   });
   return {};
 }
 
 namespace {
 
 // Attributes of conv_transpose2d.
-enum Transposed : uint8_t { kTKernelH, kTKernelW, kTStrideH, kTStrideW, kTPadTop, kTPadLeft, kTDilationH, kTDilationW, kTGroups };
+enum Transposed : uint8_t {
+  kTKernelH,
+  kTKernelW,
+  kTStrideH,
+  kTStrideW,
+  kTPadTop,
+  kTPadLeft,
+  kTDilationH,
+  kTDilationW,
+  kTGroups
+};
 
 }  // namespace
 

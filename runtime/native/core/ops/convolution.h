@@ -22,7 +22,8 @@ inline Status check_image(const Subject& s, uint32_t index, const char* role) {
 }
 
 // What follows from input size, paddings, kernel, stride and dilation of one dimension; 0 if the kernel does not fit.
-inline uint64_t find_convolution_size(uint64_t in, int64_t before, int64_t after, int64_t kernel, int64_t stride, int64_t dilation) {
+inline uint64_t find_convolution_size(uint64_t in, int64_t before, int64_t after, int64_t kernel, int64_t stride,
+                                      int64_t dilation) {
   const int64_t room = static_cast<int64_t>(in) + before + after - (kernel - 1) * dilation - 1;
   return room < 0 ? 0 : static_cast<uint64_t>(room / stride) + 1;
 }

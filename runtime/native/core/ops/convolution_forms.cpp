@@ -56,8 +56,9 @@ Status check_winograd_conv2d(const Subject& s, Checked& steps) {
   }
   ALCOVE_TRY(check_type(s, s.op.inputs[1], "weight", {.dtypes = kFloat, .rank = 1}));
   ALCOVE_TRY(check_dimension(s, s.op.inputs[1], "weight", 0, floats.value()));
-  const uint64_t dims[4] = {in.dims[0], find_convolution_size(in.dims[1], s.integer(kWPadTop), s.integer(kWPadBottom), 3, 1, 1),
-                            find_convolution_size(in.dims[2], s.integer(kWPadLeft), s.integer(kWPadRight), 3, 1, 1), out_c};
+  const uint64_t dims[4] = {
+      in.dims[0], find_convolution_size(in.dims[1], s.integer(kWPadTop), s.integer(kWPadBottom), 3, 1, 1),
+      find_convolution_size(in.dims[2], s.integer(kWPadLeft), s.integer(kWPadRight), 3, 1, 1), out_c};
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, 4));
   ALCOVE_TRY(check_scratch(s, 1, kernels::winograd_scratch_bytes<Checked>(in_c, out_c)));
   // Each tile: the products, and a dozen operations a transformed number.
@@ -80,10 +81,11 @@ Status run_winograd_conv2d(const Call& c) noexcept {
   // Which numbers are added depends on where a pixel lies in its tile: tiles stay whole.
   constexpr Slide kSlide = {1, 3};
   const uint64_t work = c.output(0).element_count() * (args.in_c + args.out_c / 4) * kernels::kWinogradPlanes / 16;
-  partition_images(c, args, kSlide, kSlide, kernels::kWinogradOutput, work, [&c](kernels::WinogradConv2dF32 partition, size_t part) noexcept {
-    partition.scratch = c.scratch<float>(part);
-    c.kernels.winograd_conv2d_f32(partition);
-  });
+  partition_images(c, args, kSlide, kSlide, kernels::kWinogradOutput, work,
+                   [&c](kernels::WinogradConv2dF32 partition, size_t part) noexcept {
+                     partition.scratch = c.scratch<float>(part);
+                     c.kernels.winograd_conv2d_f32(partition);
+                   });
   return {};
 }
 
@@ -109,19 +111,21 @@ Status check_separable_conv2d(const Subject& s, Checked& steps) {
     ALCOVE_TRY(check_dimension(s, s.op.inputs[0], "input", 3, channels));
   }
   ALCOVE_TRY(check_panels(s, s.op.inputs[weights + 1], "projecting weight", out.dims[3], channels));
-  const uint64_t dims[4] = {
-      in.dims[0],
-      find_convolution_size(in.dims[1], s.integer(kSPadTop), s.integer(kSPadBottom), s.integer(kSKernelH), s.integer(kSStrideH), 1),
-      find_convolution_size(in.dims[2], s.integer(kSPadLeft), s.integer(kSPadRight), s.integer(kSKernelW), s.integer(kSStrideW), 1),
-      out.dims[3]};
+  const uint64_t dims[4] = {in.dims[0],
+                            find_convolution_size(in.dims[1], s.integer(kSPadTop), s.integer(kSPadBottom),
+                                                  s.integer(kSKernelH), s.integer(kSStrideH), 1),
+                            find_convolution_size(in.dims[2], s.integer(kSPadLeft), s.integer(kSPadRight),
+                                                  s.integer(kSKernelW), s.integer(kSStrideW), 1),
+                            out.dims[3]};
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, 4));
   const auto size = [&s](uint8_t i) { return static_cast<size_t>(s.integer(i)); };
   ALCOVE_TRY(check_scratch(s, 1,
-                           kernels::separable_scratch_bytes<Checked>(has_expand, channels, in.dims[2], out.dims[2], size(kSRows),
-                                                                     size(kSKernelH), size(kSStrideH))));
+                           kernels::separable_scratch_bytes<Checked>(has_expand, channels, in.dims[2], out.dims[2],
+                                                                     size(kSRows), size(kSKernelH), size(kSStrideH))));
   const Checked pixels = Checked(out.dims[0]) * out.dims[1] * out.dims[2];
   steps = pixels * channels * (taps + 1) + pixels * (s.input(weights + 1).size_bytes / sizeof(float));
-  if (has_expand) steps = steps + Checked(in.dims[0]) * in.dims[1] * in.dims[2] * (s.input(1).size_bytes / sizeof(float));
+  if (has_expand)
+    steps = steps + Checked(in.dims[0]) * in.dims[1] * in.dims[2] * (s.input(1).size_bytes / sizeof(float));
   return {};
 }
 
@@ -152,12 +156,13 @@ Status run_separable_conv2d(const Call& c) noexcept {
   // Lines of the expanded image that two partitions look at are computed in both.
   const uint64_t pixels = uint64_t{args.batch} * args.out_h * args.out_w;
   const uint64_t expanded = args.expand != nullptr ? c.input(0).element_count() * args.channels : 0;
-  const uint64_t work = pixels * args.channels * (args.out_c + args.kernel_h * args.kernel_w * kDepthwiseWork) + expanded;
+  const uint64_t work =
+      pixels * args.channels * (args.out_c + args.kernel_h * args.kernel_w * kDepthwiseWork) + expanded;
   partition_images(c, args, {args.stride_h, args.kernel_h}, {args.stride_w, args.kernel_w}, 1, work,
-              [&c](kernels::SeparableConv2dF32 partition, size_t part) noexcept {
-                partition.scratch = c.scratch<float>(part);
-                c.kernels.separable_conv2d_f32(partition);
-              });
+                   [&c](kernels::SeparableConv2dF32 partition, size_t part) noexcept {
+                     partition.scratch = c.scratch<float>(part);
+                     c.kernels.separable_conv2d_f32(partition);
+                   });
   return {};
 }
 

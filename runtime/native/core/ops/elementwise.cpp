@@ -64,8 +64,9 @@ Status check_broadcast(const Subject& s) {
       const uint32_t size = in.dims[d + in.rank - rank];
       if (size == 1 || size == dims[d]) continue;
       if (dims[d] != 1) {
-        return failure(Code::op_shape, Section::program, "%s: dimension %d of input %u is %" PRIu32 ", expected 1 or %" PRIu64,
-                       s.name(), d + in.rank - rank, i, size, dims[d])
+        return failure(Code::op_shape, Section::program,
+                       "%s: dimension %d of input %u is %" PRIu32 ", expected 1 or %" PRIu64, s.name(),
+                       d + in.rank - rank, i, size, dims[d])
             .in_tensor(s.op.inputs[i]);
       }
       dims[d] = size;
@@ -94,13 +95,19 @@ kernels::BroadcastShape shape_of(const Tensor& out) noexcept {
 
 template <typename T>
 kernels::Unary<T> unary_of(const Call& c) noexcept {
-  return {static_cast<kernels::UnaryFunction>(c.integer(kFunction)), c.in<T>(0), c.out<T>(0), c.input(0).element_count()};
+  return {static_cast<kernels::UnaryFunction>(c.integer(kFunction)), c.in<T>(0), c.out<T>(0),
+          c.input(0).element_count()};
 }
 
 template <typename T>
 kernels::Binary<T> binary_of(const Call& c) noexcept {
   kernels::Binary<T> args{static_cast<kernels::BinaryFunction>(c.integer(kFunction)),
-                          c.in<T>(0), c.in<T>(1), c.out<uint8_t>(0), shape_of(c.output(0)), {}, {}};
+                          c.in<T>(0),
+                          c.in<T>(1),
+                          c.out<uint8_t>(0),
+                          shape_of(c.output(0)),
+                          {},
+                          {}};
   set_strides(c.input(0), c.output(0), args.a_strides);
   set_strides(c.input(1), c.output(0), args.b_strides);
   return args;
@@ -179,8 +186,15 @@ Status check_where(const Subject& s, Checked& steps) {
 
 Status run_where(const Call& c) noexcept {
   const Tensor& out = c.output(0);
-  kernels::Where args{dtype_bytes(out.dtype), c.in<uint8_t>(0), c.in<uint8_t>(1), c.in<uint8_t>(2), c.out<uint8_t>(0),
-                      shape_of(out), {}, {}, {}};
+  kernels::Where args{dtype_bytes(out.dtype),
+                      c.in<uint8_t>(0),
+                      c.in<uint8_t>(1),
+                      c.in<uint8_t>(2),
+                      c.out<uint8_t>(0),
+                      shape_of(out),
+                      {},
+                      {},
+                      {}};
   set_strides(c.input(0), out, args.condition_strides);
   set_strides(c.input(1), out, args.a_strides);
   set_strides(c.input(2), out, args.b_strides);

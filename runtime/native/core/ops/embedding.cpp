@@ -16,7 +16,8 @@ Status check_bag_ids(const Subject& s, uint32_t rows) {
   const Op& op = s.program.ops[static_cast<size_t>(writer)];
   if (op.code != OpCode::ngram_hash || op.attributes[2] > rows) {
     return failure(Code::index_bound, Section::program,
-                   "embedding_bag: ids must come from the caller or from an ngram_hash of at most %" PRIu32 " buckets", rows)
+                   "embedding_bag: ids must come from the caller or from an ngram_hash of at most %" PRIu32 " buckets",
+                   rows)
         .in_tensor(s.op.inputs[0]);
   }
   return {};
@@ -55,7 +56,8 @@ Status run_embedding_bag(const Call& c) noexcept {
   const auto* ids = c.in<int32_t>(0);
   if (c.checks_indices) {
     for (uint64_t i = 0; i < c.extent(0); ++i) {
-      if (ids[i] < 0 || static_cast<uint32_t>(ids[i]) >= table.dims[0]) return c.bad_index(0, i, ids[i], 0, table.dims[0]);
+      if (ids[i] < 0 || static_cast<uint32_t>(ids[i]) >= table.dims[0])
+        return c.bad_index(0, i, ids[i], 0, table.dims[0]);
     }
   }
   const bool is_mean = c.integer(0) == 1;

@@ -30,8 +30,8 @@ Status check_rows(const Subject& s, uint32_t index, const char* role) {
   size_t rank = 0;
   ALCOVE_TRY(check_same_dtype(s, index, role, s.input(0).dtype));
   if (!rows_shape(s, dims, rank)) {
-    return failure(Code::op_shape, Section::program, "%s: %s would have rank %zu, the cap is %" PRIu32, s.name(), role, rank,
-                   kMaxRank)
+    return failure(Code::op_shape, Section::program, "%s: %s would have rank %zu, the cap is %" PRIu32, s.name(), role,
+                   rank, kMaxRank)
         .in_tensor(index);
   }
   return check_shape(s, index, role, dims, rank);
@@ -48,9 +48,8 @@ Status check_covers(const Subject& s, uint32_t index, const char* role, bool is_
   }
   for (uint8_t d = 0; d < tensor.rank; ++d) {
     if ((is_axis_exempt && d == s.integer(kAxis)) || tensor.dims[d] >= indices.dims[d]) continue;
-    return failure(Code::op_shape, Section::program,
-                   "%s: dimension %u of %s is %" PRIu32 ", the indices' is %" PRIu32, s.name(), d, role, tensor.dims[d],
-                   indices.dims[d])
+    return failure(Code::op_shape, Section::program, "%s: dimension %u of %s is %" PRIu32 ", the indices' is %" PRIu32,
+                   s.name(), d, role, tensor.dims[d], indices.dims[d])
         .in_tensor(index);
   }
   return {};
@@ -273,10 +272,12 @@ Status run_searchsorted(const Call& c) noexcept {
       c.kernels.searchsorted_f32({c.in<float>(0), c.in<float>(1), out, rows, boundaries, count, is_shared, is_right});
       break;
     case DType::i32:
-      c.kernels.searchsorted_i32({c.in<int32_t>(0), c.in<int32_t>(1), out, rows, boundaries, count, is_shared, is_right});
+      c.kernels.searchsorted_i32(
+          {c.in<int32_t>(0), c.in<int32_t>(1), out, rows, boundaries, count, is_shared, is_right});
       break;
     default:
-      c.kernels.searchsorted_i64({c.in<int64_t>(0), c.in<int64_t>(1), out, rows, boundaries, count, is_shared, is_right});
+      c.kernels.searchsorted_i64(
+          {c.in<int64_t>(0), c.in<int64_t>(1), out, rows, boundaries, count, is_shared, is_right});
       break;
   }
   return {};

@@ -7,7 +7,7 @@ namespace alcove::ops {
 
 namespace {
 
-constexpr uint8_t kOffset = 0, kStrides = 1;                      // of strided_copy and strided_scatter
+constexpr uint8_t kOffset = 0, kStrides = 1;                        // of strided_copy and strided_scatter
 constexpr uint8_t kBefore = 0, kAfter = 8, kMode = 16, kBits = 17;  // of pad
 // Copied from one look at the flag of cancellation to the next: tens of milliseconds where each misses the cache.
 constexpr uint64_t kPollElements = 1u << 22;
@@ -22,8 +22,8 @@ Status check_reach(const Subject& s, const Tensor& walked, const Tensor& reached
     const int64_t stride = s.integer(static_cast<uint8_t>(kStrides + d));
     if (d >= walked.rank) {
       if (stride == 0) continue;
-      return failure(Code::op_attribute, Section::program, "%s: stride%u is %" PRId64 ", which no dimension uses", s.name(),
-                     d, stride);
+      return failure(Code::op_attribute, Section::program, "%s: stride%u is %" PRId64 ", which no dimension uses",
+                     s.name(), d, stride);
     }
     const uint64_t size = stride < 0 ? 0 - static_cast<uint64_t>(stride) : static_cast<uint64_t>(stride);
     const Checked span = Checked(size) * (walked.dims[d] - 1);
@@ -38,8 +38,8 @@ Status check_reach(const Subject& s, const Tensor& walked, const Tensor& reached
   const Checked last = Checked(static_cast<uint64_t>(offset)) + up;
   if (starts_inside && last.is_at_most(reached.element_count() - 1)) return {};
   return failure(Code::op_attribute, Section::program,
-                 "%s: from offset %" PRId64 " the strides reach beyond the %" PRIu64 " elements of the tensor", s.name(),
-                 offset, reached.element_count());
+                 "%s: from offset %" PRId64 " the strides reach beyond the %" PRIu64 " elements of the tensor",
+                 s.name(), offset, reached.element_count());
 }
 
 // Attribute i holds the bits of one element of this type, and no others.
@@ -303,7 +303,8 @@ Status run_fill(const Call& c) noexcept {
 Status check_triangle(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
   if (s.input(0).rank < 2) {
-    return failure(Code::op_shape, Section::program, "triangle: the input has rank %u, expected 2 or more", s.input(0).rank)
+    return failure(Code::op_shape, Section::program, "triangle: the input has rank %u, expected 2 or more",
+                   s.input(0).rank)
         .in_tensor(s.op.inputs[0]);
   }
   ALCOVE_TRY(check_like_input(s));

@@ -17,7 +17,8 @@ namespace alcove::ops {
 }
 
 // The typed error of the index at `position` of input i, which should lie in [0, bound), or [-bound, bound) if it wraps.
-[[nodiscard]] inline Status bad_index_at(const Call& c, uint8_t i, size_t position, uint64_t bound, bool wraps) noexcept {
+[[nodiscard]] inline Status bad_index_at(const Call& c, uint8_t i, size_t position, uint64_t bound,
+                                         bool wraps) noexcept {
   const auto limit = static_cast<int64_t>(bound);
   return c.bad_index(i, position, kernels::index_at(indices_of(c, i), position), wraps ? -limit : 0, limit);
 }

@@ -21,8 +21,8 @@ Status check_has_rows(const Subject& s) {
 
 Status check_eps(const Subject& s, uint8_t i) {
   if (s.real(i) >= -kMostEps && s.real(i) <= kMostEps) return {};
-  return failure(Code::op_attribute, Section::program, "%s: eps is %g, allowed are %g to %g", s.name(), s.real(i), -kMostEps,
-                 kMostEps);
+  return failure(Code::op_attribute, Section::program, "%s: eps is %g, allowed are %g to %g", s.name(), s.real(i),
+                 -kMostEps, kMostEps);
 }
 
 // Attribute i says which of weight and bias follow the input; each has `dims`.
@@ -74,7 +74,8 @@ Status check_softmax(const Subject& s, Checked& steps) {
 
 Status run_softmax(const Call& c) noexcept {
   const size_t count = c.input(0).dims[c.input(0).rank - 1];
-  c.kernels.softmax_f32({c.in<float>(0), c.out<float>(0), c.input(0).element_count() / count, count, c.integer(0) == 1});
+  c.kernels.softmax_f32(
+      {c.in<float>(0), c.out<float>(0), c.input(0).element_count() / count, count, c.integer(0) == 1});
   return {};
 }
 
@@ -115,8 +116,8 @@ Status check_group_norm(const Subject& s, Checked& steps) {
   const uint64_t channels = in.dims[in.rank - 1];
   ALCOVE_TRY(check_integer(s, 0, "groups", 1, static_cast<int64_t>(channels)));
   if (channels % s.op.attributes[0] != 0) {
-    return failure(Code::op_attribute, Section::program, "group_norm: %" PRId64 " groups don't divide %" PRIu64 " channels",
-                   s.integer(0), channels);
+    return failure(Code::op_attribute, Section::program,
+                   "group_norm: %" PRId64 " groups don't divide %" PRIu64 " channels", s.integer(0), channels);
   }
   ALCOVE_TRY(check_affine(s, 1, &channels, 1));
   ALCOVE_TRY(check_eps(s, 2));

@@ -86,14 +86,15 @@ bool is_product(OpCode code) noexcept {
   }
 }
 bool polls(OpCode code) noexcept {
-  return is_product(code) || code == OpCode::depthwise_conv2d || code == OpCode::depthwise_conv2d_i8 || code == OpCode::strided_copy;
+  return is_product(code) || code == OpCode::depthwise_conv2d || code == OpCode::depthwise_conv2d_i8 ||
+         code == OpCode::strided_copy;
 }
 RunRule* run_rule(OpCode code) noexcept { return kRules.rules[static_cast<uint16_t>(code)].run; }
 
 Status Call::bad_index(uint8_t i, uint64_t position, int64_t value, int64_t low, int64_t bound) const noexcept {
-  return name_input(i, failure(Code::input_index, Section::file, "%s: index %" PRIu64 " is %" PRId64 ", allowed are %" PRId64
-                          " to %" PRId64,
-                          op_info(static_cast<uint16_t>(op.code))->name(), position, value, low, bound - 1));
+  return name_input(i, failure(Code::input_index, Section::file,
+                               "%s: index %" PRIu64 " is %" PRId64 ", allowed are %" PRId64 " to %" PRId64,
+                               op_info(static_cast<uint16_t>(op.code))->name(), position, value, low, bound - 1));
 }
 
 Status Call::name_input(uint8_t i, Status status) const noexcept {
@@ -128,8 +129,9 @@ Status check_type(const Subject& s, uint32_t index, const char* role, const Expe
 Status check_dimension(const Subject& s, uint32_t index, const char* role, uint32_t d, uint64_t expected) {
   const Tensor& t = s.program.tensors[index];
   if (t.dims[d] != expected) {
-    return failure(Code::op_shape, Section::program, "%s: dimension %" PRIu32 " of %s is %" PRIu32 ", expected %" PRIu64,
-                   s.name(), d, role, t.dims[d], expected)
+    return failure(Code::op_shape, Section::program,
+                   "%s: dimension %" PRIu32 " of %s is %" PRIu32 ", expected %" PRIu64, s.name(), d, role, t.dims[d],
+                   expected)
         .in_tensor(index);
   }
   return {};
@@ -159,8 +161,8 @@ Status check_like_input(const Subject& s) {
 
 Status check_integer(const Subject& s, uint8_t i, const char* role, int64_t low, int64_t high) {
   if (s.integer(i) >= low && s.integer(i) <= high) return {};
-  return failure(Code::op_attribute, Section::program,
-                 "%s: %s is %" PRId64 ", allowed are %" PRId64 " to %" PRId64, s.name(), role, s.integer(i), low, high);
+  return failure(Code::op_attribute, Section::program, "%s: %s is %" PRId64 ", allowed are %" PRId64 " to %" PRId64,
+                 s.name(), role, s.integer(i), low, high);
 }
 
 Status check_finite(const Subject& s, uint8_t i, const char* role) {
@@ -212,14 +214,16 @@ Status check_signatures(const Program& program, const std::vector<int32_t>& writ
     Checked of_op = 0;
     if (Status status = check({program, op, writers}, of_op); !status.is_ok()) return status.in_op(i);
     if (!ops::polls(op.code) && !of_op.is_at_most(kMaxOpSteps)) {
-      return failure(Code::run_steps, Section::program, "%s takes more than %" PRIu64 " steps, and can't be stopped within",
+      return failure(Code::run_steps, Section::program,
+                     "%s takes more than %" PRIu64 " steps, and can't be stopped within",
                      op_info(static_cast<uint16_t>(op.code))->name(), kMaxOpSteps)
           .in_op(i);
     }
     if (ops::is_product(op.code) && of_op.is_at_most(UINT64_MAX)) of_op = of_op.value() / kProductsPerStep;
     total = total + of_op;
     if (!total.is_at_most(kMaxRunSteps)) {
-      return failure(Code::run_steps, Section::program, "one run takes more than %" PRIu64 " steps", kMaxRunSteps).in_op(i);
+      return failure(Code::run_steps, Section::program, "one run takes more than %" PRIu64 " steps", kMaxRunSteps)
+          .in_op(i);
     }
   }
   steps = total.value();

@@ -70,7 +70,9 @@ struct Call {
   }
 
   // In how many parts to compute `units`; `work` is what all of them take, in multiply-adds of a dense product.
-  [[nodiscard]] size_t parts(size_t units, uint64_t work) const noexcept { return pool == nullptr ? 1 : pool->parts(units, work); }
+  [[nodiscard]] size_t parts(size_t units, uint64_t work) const noexcept {
+    return pool == nullptr ? 1 : pool->parts(units, work);
+  }
   // Calls compute(first, end, part) for each part: units [first, end), in a thread of its own; at once if it is one part.  What takes
   // long is computed in pieces, and no further one begins once the run is cancelled.  Units must be outputs, or groups of them, that
   // don't depend on each other: sums are never divided, so that bits don't change.
@@ -92,11 +94,14 @@ struct Call {
     const size_t pieces = work <= kPollWork ? 1 : static_cast<size_t>(work / kPollWork) + 1;
     const Job job = {compute, units, parts(units, work), pieces < units ? units / pieces : 1, watched_flag()};
     if (job.parts == 1) return job.run(0);
-    pool->run(job.parts, [](const void* pointer, size_t part) noexcept {
-      const Job& shared = *static_cast<const Job*>(pointer);
-      const CancelScope scope(shared.flag);
-      shared.run(part);
-    }, &job);
+    pool->run(
+        job.parts,
+        [](const void* pointer, size_t part) noexcept {
+          const Job& shared = *static_cast<const Job*>(pointer);
+          const CancelScope scope(shared.flag);
+          shared.run(part);
+        },
+        &job);
   }
   // What the op's output 1 is to part 0, to each part.
   template <typename T>
@@ -105,7 +110,8 @@ struct Call {
   }
 
   // The typed error of an index out of [low, bound): element `position` of input i.
-  [[nodiscard]] Status bad_index(uint8_t i, uint64_t position, int64_t value, int64_t low, int64_t bound) const noexcept;
+  [[nodiscard]] Status bad_index(uint8_t i, uint64_t position, int64_t value, int64_t low,
+                                 int64_t bound) const noexcept;
   // Says which of the caller's inputs input i is, if it is one.
   [[nodiscard]] Status name_input(uint8_t i, Status status) const noexcept;
 };

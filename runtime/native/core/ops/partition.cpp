@@ -23,13 +23,14 @@ Seen seen_by(const Slide& slide, size_t in, size_t pad, size_t first, size_t cou
 
 }  // namespace
 
-void partition_images(const Call& c, const Partition& all, const Slide& rows, const Slide& columns, size_t tile, uint64_t work, PartitionRun* run,
-                 const void* context) noexcept {
+void partition_images(const Call& c, const Partition& all, const Slide& rows, const Slide& columns, size_t tile,
+                      uint64_t work, PartitionRun* run, const void* context) noexcept {
   const bool is_line = all.in_h == 1 && all.out_h == 1;
   const size_t extent = is_line ? all.out_w : all.out_h;
   const size_t tiles = (extent + tile - 1) / tile;
   const size_t in_pixel = c.input(0).dims[3], out_pixel = c.output(0).dims[3];
-  const size_t in_step = is_line ? in_pixel : all.in_w * in_pixel, out_step = is_line ? out_pixel : all.out_w * out_pixel;
+  const size_t in_step = is_line ? in_pixel : all.in_w * in_pixel,
+               out_step = is_line ? out_pixel : all.out_w * out_pixel;
   const size_t in_image = all.in_h * all.in_w * in_pixel, out_image = all.out_h * all.out_w * out_pixel;
   const size_t units = all.batch * tiles;
   c.split(units, work, [&](size_t first, size_t end, size_t part) noexcept {

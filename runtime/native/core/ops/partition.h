@@ -20,14 +20,14 @@ struct Partition {
 using PartitionRun = void(const void* context, const Partition& partition, size_t part) noexcept;
 
 // See below; a call of run for each partition.
-void partition_images(const Call& c, const Partition& all, const Slide& rows, const Slide& columns, size_t tile, uint64_t work, PartitionRun* run,
-                 const void* context) noexcept;
+void partition_images(const Call& c, const Partition& all, const Slide& rows, const Slide& columns, size_t tile,
+                      uint64_t work, PartitionRun* run, const void* context) noexcept;
 
 // Calls run(args, part) for partitions that together make the output: lines of it in groups of `tile`, which stay whole.  `work` as for
 // Call::parts.  Args: batch, in_h, in_w, out_h, out_w, pad_top, pad_left, input, output, and residual if it has one.
 template <typename Args, typename Run>
-void partition_images(const Call& c, const Args& args, const Slide& rows, const Slide& columns, size_t tile, uint64_t work,
-                 const Run& run) noexcept {
+void partition_images(const Call& c, const Args& args, const Slide& rows, const Slide& columns, size_t tile,
+                      uint64_t work, const Run& run) noexcept {
   if (c.pool == nullptr && work <= kPollWork) return run(args, 0);
   struct Context {
     const Args& args;
@@ -35,23 +35,26 @@ void partition_images(const Call& c, const Args& args, const Slide& rows, const 
   };
   const Context context = {args, run};
   const Partition all = {args.batch, args.in_h, args.in_w, args.out_h, args.out_w, args.pad_top, args.pad_left};
-  partition_images(c, all, rows, columns, tile, work, [](const void* pointer, const Partition& partition, size_t part) noexcept {
-    const Context& whole = *static_cast<const Context*>(pointer);
-    Args some = whole.args;
-    some.input += partition.input;
-    some.output += partition.output;
-    if constexpr (requires { some.residual; }) {
-      if (some.residual != nullptr) some.residual += partition.output;
-    }
-    some.batch = partition.batch;
-    some.in_h = partition.in_h;
-    some.in_w = partition.in_w;
-    some.out_h = partition.out_h;
-    some.out_w = partition.out_w;
-    some.pad_top = partition.pad_top;
-    some.pad_left = partition.pad_left;
-    whole.run(some, part);
-  }, &context);
+  partition_images(
+      c, all, rows, columns, tile, work,
+      [](const void* pointer, const Partition& partition, size_t part) noexcept {
+        const Context& whole = *static_cast<const Context*>(pointer);
+        Args some = whole.args;
+        some.input += partition.input;
+        some.output += partition.output;
+        if constexpr (requires { some.residual; }) {
+          if (some.residual != nullptr) some.residual += partition.output;
+        }
+        some.batch = partition.batch;
+        some.in_h = partition.in_h;
+        some.in_w = partition.in_w;
+        some.out_h = partition.out_h;
+        some.out_w = partition.out_w;
+        some.pad_top = partition.pad_top;
+        some.pad_left = partition.pad_left;
+        whole.run(some, part);
+      },
+      &context);
 }
 
 // Of a convolution with kernel, stride and dilation.
@@ -68,8 +71,8 @@ Slide columns_of(const Args& a) noexcept {
 // out wherever one likes.
 template <typename Args>
 bool make_column(Args& a) noexcept {
-  const bool is_pointwise = a.kernel_h == 1 && a.kernel_w == 1 && a.stride_h == 1 && a.stride_w == 1 && a.pad_top == 0 &&
-                            a.pad_left == 0 && a.in_h == a.out_h && a.in_w == a.out_w;
+  const bool is_pointwise = a.kernel_h == 1 && a.kernel_w == 1 && a.stride_h == 1 && a.stride_w == 1 &&
+                            a.pad_top == 0 && a.pad_left == 0 && a.in_h == a.out_h && a.in_w == a.out_w;
   if (!is_pointwise) return false;
   a.in_h = a.out_h = a.batch * a.out_h * a.out_w;
   a.in_w = a.out_w = a.batch = 1;

@@ -34,7 +34,8 @@ Status check_window(const Subject& s, uint8_t first) {
   }
   ALCOVE_TRY(check_integer(s, static_cast<uint8_t>(first + kCeil), "ceil_mode", 0, 1));
   const Tensor& in = s.input(0);
-  const uint64_t dims[4] = {in.dims[0], find_pool_size(s, first, 0, in.dims[1]), find_pool_size(s, first, 1, in.dims[2]), in.dims[3]};
+  const uint64_t dims[4] = {in.dims[0], find_pool_size(s, first, 0, in.dims[1]),
+                            find_pool_size(s, first, 1, in.dims[2]), in.dims[3]};
   return check_shape(s, s.op.outputs[0], "output", dims, 4);
 }
 
@@ -52,7 +53,8 @@ Checked window_steps(const Subject& s, uint8_t first) {
 
 Checked adaptive_steps(const Subject& s) {
   const Tensor &in = s.input(0), &out = s.output(0);
-  return elements(out) * (uint64_t{in.dims[1]} / out.dims[1] + 2) * (uint64_t{in.dims[2]} / out.dims[2] + 2) + pixel_steps(out);
+  return elements(out) * (uint64_t{in.dims[1]} / out.dims[1] + 2) * (uint64_t{in.dims[2]} / out.dims[2] + 2) +
+         pixel_steps(out);
 }
 
 kernels::PoolWindows adaptive_windows(const Call& c) noexcept {
@@ -69,7 +71,9 @@ kernels::PoolWindows adaptive_windows(const Call& c) noexcept {
 }
 
 kernels::PoolWindows fixed_windows(const Call& c, uint8_t first) noexcept {
-  const auto at = [&](uint8_t property) { return static_cast<size_t>(c.integer(static_cast<uint8_t>(first + property))); };
+  const auto at = [&](uint8_t property) {
+    return static_cast<size_t>(c.integer(static_cast<uint8_t>(first + property)));
+  };
   kernels::PoolWindows w = adaptive_windows(c);
   w.is_adaptive = false;
   w.kernel_h = at(kKernel);

@@ -53,7 +53,8 @@ Status check_batched_output(const Subject& s, const Batch& batch, uint64_t rows,
 }
 
 Status batch_failure(const Subject& s) {
-  return failure(Code::op_shape, Section::program, "%s: the batch dimensions of its inputs don't fit each other", s.name());
+  return failure(Code::op_shape, Section::program, "%s: the batch dimensions of its inputs don't fit each other",
+                 s.name());
 }
 
 void split_product(const Call& c, const ProductSizes& sizes, bool has_stride, uint64_t gain, BlockRun* run,
@@ -144,7 +145,8 @@ Status check_matmul(const Subject& s, Checked& steps) {
     const char* role = i == 0 ? "left" : "right";
     ALCOVE_TRY(check_type(s, s.op.inputs[i], role, {.dtypes = kFloat}));
     if (s.input(i).rank < 2) {
-      return failure(Code::op_shape, Section::program, "matmul: %s has rank %u, expected 2 or more", role, s.input(i).rank)
+      return failure(Code::op_shape, Section::program, "matmul: %s has rank %u, expected 2 or more", role,
+                     s.input(i).rank)
           .in_tensor(s.op.inputs[i]);
     }
   }

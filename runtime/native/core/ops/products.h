@@ -41,9 +41,12 @@ void split_product(const Call& c, const ProductSizes& sizes, bool has_stride, ui
 template <typename Run>
 void split_product(const Call& c, const ProductSizes& sizes, bool has_stride, uint64_t gain, const Run& run) noexcept {
   if (c.pool == nullptr) return run(Block{0, sizes.rows, 0, sizes.n}, 0);
-  split_product(c, sizes, has_stride, gain, [](const void* context, const Block& block, size_t part) noexcept {
-    (*static_cast<const Run*>(context))(block, part);
-  }, &run);
+  split_product(
+      c, sizes, has_stride, gain,
+      [](const void* context, const Block& block, size_t part) noexcept {
+        (*static_cast<const Run*>(context))(block, part);
+      },
+      &run);
 }
 
 // `linear`, shared out; the strides of input and output are 0 or those of dense rows.

@@ -7,7 +7,7 @@ namespace alcove::ops {
 
 namespace {
 
-constexpr uint8_t kScale = 0, kZeroPoint = 1;                                  // of quantize and dequantize
+constexpr uint8_t kScale = 0, kZeroPoint = 1;  // of quantize and dequantize
 constexpr uint8_t kAddRatioA = 0, kAddRatioB = 1, kAddZeroA = 2, kAddZeroB = 3, kAddOutput = 4;
 constexpr uint8_t kMulRatio = 0, kMulZeroA = 1, kMulZeroB = 2, kMulOutput = 3;
 constexpr uint8_t kMeanFirst = 0, kMeanCount = 1, kMeanKeeps = 2, kMeanRatio = 3, kMeanZero = 4, kMeanOutput = 5;
@@ -33,13 +33,15 @@ Status check_broadcast(const Subject& s) {
   const Tensor &a = s.input(0), &b = s.input(1), &out = s.output(0);
   const uint8_t rank = a.rank > b.rank ? a.rank : b.rank;
   if (out.rank != rank) {
-    return failure(Code::op_shape, Section::program, "%s: the output has rank %u, expected %u", s.name(), out.rank, rank)
+    return failure(Code::op_shape, Section::program, "%s: the output has rank %u, expected %u", s.name(), out.rank,
+                   rank)
         .in_tensor(s.op.outputs[0]);
   }
   for (uint8_t d = 0; d < rank; ++d) {
     const uint64_t left = aligned_dim(a, out, d), right = aligned_dim(b, out, d);
     if (left != right && left != 1 && right != 1) {
-      return failure(Code::op_shape, Section::program, "%s: dimension %u is %" PRIu64 " and %" PRIu64, s.name(), d, left, right);
+      return failure(Code::op_shape, Section::program, "%s: dimension %u is %" PRIu64 " and %" PRIu64, s.name(), d,
+                     left, right);
     }
     ALCOVE_TRY(check_dimension(s, s.op.outputs[0], "output", d, left == 1 ? right : left));
   }
@@ -96,7 +98,8 @@ uint64_t span(const Tensor& t, size_t first, size_t count) noexcept {
 Status check_scale(const Subject& s, uint8_t i, const char* role) {
   const double value = s.real(i);
   if (value >= 0x1p-100 && value <= 0x1p100 && static_cast<double>(static_cast<float>(value)) == value) return {};
-  return failure(Code::op_attribute, Section::program, "%s: %s must be a float32 between 2^-100 and 2^100", s.name(), role);
+  return failure(Code::op_attribute, Section::program, "%s: %s must be a float32 between 2^-100 and 2^100", s.name(),
+                 role);
 }
 
 Status check_int8(const Subject& s, uint8_t i, const char* role) { return check_integer(s, i, role, -128, 127); }
@@ -123,8 +126,8 @@ Status check_quantize(const Subject& s, Checked& steps) {
 }
 
 Status run_quantize(const Call& c) noexcept {
-  c.kernels.quantize_f32({c.in<float>(0), c.out<int8_t>(0), c.input(0).element_count(), static_cast<float>(c.real(kScale)),
-                          static_cast<int32_t>(c.integer(kZeroPoint))});
+  c.kernels.quantize_f32({c.in<float>(0), c.out<int8_t>(0), c.input(0).element_count(),
+                          static_cast<float>(c.real(kScale)), static_cast<int32_t>(c.integer(kZeroPoint))});
   return {};
 }
 
@@ -138,8 +141,8 @@ Status check_dequantize(const Subject& s, Checked& steps) {
 }
 
 Status run_dequantize(const Call& c) noexcept {
-  c.kernels.dequantize_i8({c.in<int8_t>(0), c.out<float>(0), c.input(0).element_count(), static_cast<float>(c.real(kScale)),
-                           static_cast<int32_t>(c.integer(kZeroPoint))});
+  c.kernels.dequantize_i8({c.in<int8_t>(0), c.out<float>(0), c.input(0).element_count(),
+                           static_cast<float>(c.real(kScale)), static_cast<int32_t>(c.integer(kZeroPoint))});
   return {};
 }
 
@@ -253,16 +256,17 @@ Status check_max_pool2d_i8(const Subject& s, Checked& steps) {
   const Tensor& in = s.input(0);
   const uint64_t dims[4] = {in.dims[0], find_pool_size(s, 0, in.dims[1]), find_pool_size(s, 1, in.dims[2]), in.dims[3]};
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, 4));
-  steps = elements(s.output(0)) * (static_cast<uint64_t>(s.integer(kKernelH) * s.integer(kKernelW)) + 1) + pixel_steps(s.output(0));
+  steps = elements(s.output(0)) * (static_cast<uint64_t>(s.integer(kKernelH) * s.integer(kKernelW)) + 1) +
+          pixel_steps(s.output(0));
   return {};
 }
 
 Status run_max_pool2d_i8(const Call& c) noexcept {
   const Tensor &in = c.input(0), &out = c.output(0);
   const auto at = [&c](uint8_t i) { return static_cast<size_t>(c.integer(i)); };
-  c.kernels.max_pool2d_i8_i8({c.in<int8_t>(0), c.out<int8_t>(0), in.dims[0], in.dims[1], in.dims[2], in.dims[3], out.dims[1],
-                              out.dims[2], at(kKernelH), at(kKernelW), at(kStrideH), at(kStrideW), at(kPadH), at(kPadW),
-                              at(kDilationH), at(kDilationW)});
+  c.kernels.max_pool2d_i8_i8({c.in<int8_t>(0), c.out<int8_t>(0), in.dims[0], in.dims[1], in.dims[2], in.dims[3],
+                              out.dims[1], out.dims[2], at(kKernelH), at(kKernelW), at(kStrideH), at(kStrideW),
+                              at(kPadH), at(kPadW), at(kDilationH), at(kDilationW)});
   return {};
 }
 
@@ -275,8 +279,8 @@ Status check_embedding_i8(const Subject& s, Checked& steps) {
   const uint32_t dim = s.input(1).dims[1];
   ALCOVE_TRY(check_dimension(s, s.op.inputs[2], "scale", 0, dim));
   if (ids.rank == kMaxRank) {
-    return failure(Code::op_shape, Section::program, "embedding_i8: ids have rank %" PRIu32 ", the output would have more",
-                   kMaxRank);
+    return failure(Code::op_shape, Section::program,
+                   "embedding_i8: ids have rank %" PRIu32 ", the output would have more", kMaxRank);
   }
   uint64_t dims[kMaxRank];
   for (uint8_t d = 0; d < ids.rank; ++d) dims[d] = ids.dims[d];
@@ -290,8 +294,8 @@ Status run_embedding_i8(const Call& c) noexcept {
   const Tensor &ids = c.input(0), &table = c.input(1);
   const bool are_wide = ids.dtype == DType::i64;
   const size_t count = ids.element_count();
-  const size_t done = c.kernels.embedding_i8_f32(
-      {c.in<uint8_t>(0), are_wide, count, c.in<int8_t>(1), c.in<float>(2), table.dims[0], table.dims[1], c.out<float>(0)});
+  const size_t done = c.kernels.embedding_i8_f32({c.in<uint8_t>(0), are_wide, count, c.in<int8_t>(1), c.in<float>(2),
+                                                  table.dims[0], table.dims[1], c.out<float>(0)});
   if (done == count) return {};
   const int64_t id = are_wide ? c.in<int64_t>(0)[done] : c.in<int32_t>(0)[done];
   return c.bad_index(0, done, id, 0, table.dims[0]);

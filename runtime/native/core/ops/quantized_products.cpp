@@ -12,7 +12,18 @@ namespace {
 constexpr int64_t kMostExtent = 1 << 20;
 
 // Attributes that both convolutions begin with, then: conv2d_i8 its groups, and both their zero points and bounds.
-enum Window : uint8_t { kKernelH, kKernelW, kStrideH, kStrideW, kPadTop, kPadLeft, kPadBottom, kPadRight, kDilationH, kDilationW };
+enum Window : uint8_t {
+  kKernelH,
+  kKernelW,
+  kStrideH,
+  kStrideW,
+  kPadTop,
+  kPadLeft,
+  kPadBottom,
+  kPadRight,
+  kDilationH,
+  kDilationW
+};
 constexpr uint8_t kGroups = kDilationW + 1, kConvZero = kGroups + 1, kConvOutput = kConvZero + 1;
 constexpr uint8_t kDepthwiseZero = kDilationW + 1, kDepthwiseOutput = kDepthwiseZero + 1;
 constexpr uint8_t kGroupSize = 0;  // of linear_weight_i4
@@ -89,7 +100,8 @@ Status check_pair(const Subject& s, uint8_t first, const char* role, int64_t low
 // What follows from input size, paddings, kernel, stride and dilation of one dimension; 0 if the kernel does not fit.
 uint64_t find_convolution_size(const Subject& s, uint8_t axis, uint64_t in) {
   const auto at = [&](uint8_t property) { return s.integer(static_cast<uint8_t>(property + axis)); };
-  const int64_t room = static_cast<int64_t>(in) + at(kPadTop) + at(kPadBottom) - (at(kKernelH) - 1) * at(kDilationH) - 1;
+  const int64_t room =
+      static_cast<int64_t>(in) + at(kPadTop) + at(kPadBottom) - (at(kKernelH) - 1) * at(kDilationH) - 1;
   return room < 0 ? 0 : static_cast<uint64_t>(room / at(kStrideH)) + 1;
 }
 
@@ -104,7 +116,8 @@ Status check_images(const Subject& s, uint8_t zero, uint8_t output) {
   ALCOVE_TRY(check_int8(s, zero, "input_zero_point"));
   ALCOVE_TRY(check_int8_output(s, output));
   const Tensor& in = s.input(0);
-  const uint64_t dims[4] = {in.dims[0], find_convolution_size(s, 0, in.dims[1]), find_convolution_size(s, 1, in.dims[2]), s.output(0).dims[3]};
+  const uint64_t dims[4] = {in.dims[0], find_convolution_size(s, 0, in.dims[1]),
+                            find_convolution_size(s, 1, in.dims[2]), s.output(0).dims[3]};
   return check_shape(s, s.op.outputs[0], "output", dims, 4);
 }
 
@@ -139,7 +152,8 @@ void set_images(const Call& c, uint8_t zero, uint8_t output, Args& args) noexcep
 
 Status check_products(const Subject& s, const Checked& k) {
   if (k.is_at_most(kernels::kMaxProductsI8)) return {};
-  return failure(Code::op_shape, Section::program, "%s: a sum of more than %zu products", s.name(), kernels::kMaxProductsI8);
+  return failure(Code::op_shape, Section::program, "%s: a sum of more than %zu products", s.name(),
+                 kernels::kMaxProductsI8);
 }
 
 Status check_linear_i8(const Subject& s, Checked& steps) {
@@ -153,8 +167,17 @@ Status check_linear_i8(const Subject& s, Checked& steps) {
 
 Status run_linear_i8(const Call& c) noexcept {
   const Sizes sizes = linear_sizes(c.input(0), c.output(0));
-  const kernels::LinearI8 args = {c.in<int8_t>(0), sizes.k, c.in<int8_t>(1), c.out<int8_t>(0), sizes.n, nullptr, sizes.rows, sizes.n,
-                                  sizes.k, static_cast<int32_t>(c.integer(0)), static_cast<int32_t>(c.integer(1)),
+  const kernels::LinearI8 args = {c.in<int8_t>(0),
+                                  sizes.k,
+                                  c.in<int8_t>(1),
+                                  c.out<int8_t>(0),
+                                  sizes.n,
+                                  nullptr,
+                                  sizes.rows,
+                                  sizes.n,
+                                  sizes.k,
+                                  static_cast<int32_t>(c.integer(0)),
+                                  static_cast<int32_t>(c.integer(1)),
                                   static_cast<int32_t>(c.integer(2))};
   split_product(c, sizes, true, kInt8Gain, [&](const Block& at, size_t) noexcept {
     kernels::LinearI8 some = args;
@@ -175,8 +198,8 @@ Status check_conv2d_i8(const Subject& s, Checked& steps) {
   const auto groups = static_cast<uint64_t>(s.integer(kGroups));
   if (in.dims[3] % groups != 0 || out.dims[3] % groups != 0) {
     return failure(Code::op_shape, Section::program,
-                   "conv2d_i8: %" PRIu32 " and %" PRIu32 " channels are not in %" PRIu64 " groups", in.dims[3], out.dims[3],
-                   groups);
+                   "conv2d_i8: %" PRIu32 " and %" PRIu32 " channels are not in %" PRIu64 " groups", in.dims[3],
+                   out.dims[3], groups);
   }
   const auto taps = static_cast<uint64_t>(s.integer(kKernelH) * s.integer(kKernelW));
   const Checked patch = Checked(taps) * (in.dims[3] / groups);
@@ -197,10 +220,11 @@ Status run_conv2d_i8(const Call& c) noexcept {
   args.linear = c.kernels.linear_i8_i8;
   const uint64_t work = c.output(0).element_count() * args.kernel_h * args.kernel_w * args.in_c / kInt8Gain;
   make_column(args);
-  partition_images(c, args, rows_of(args), columns_of(args), 1, work, [&c](kernels::Conv2dI8 partition, size_t part) noexcept {
-    partition.scratch = c.scratch<int8_t>(part);
-    c.kernels.conv2d_i8_i8(partition);
-  });
+  partition_images(c, args, rows_of(args), columns_of(args), 1, work,
+                   [&c](kernels::Conv2dI8 partition, size_t part) noexcept {
+                     partition.scratch = c.scratch<int8_t>(part);
+                     c.kernels.conv2d_i8_i8(partition);
+                   });
   return {};
 }
 
@@ -220,9 +244,10 @@ Status run_depthwise_conv2d_i8(const Call& c) noexcept {
   set_images(c, kDepthwiseZero, kDepthwiseOutput, args);
   args.channels = c.input(0).dims[3];
   const uint64_t work = c.output(0).element_count() * args.kernel_h * args.kernel_w;
-  partition_images(c, args, rows_of(args), columns_of(args), 1, work, [&c](const kernels::DepthwiseConv2dI8& partition, size_t) noexcept {
-    c.kernels.depthwise_conv2d_i8_i8(partition);
-  });
+  partition_images(c, args, rows_of(args), columns_of(args), 1, work,
+                   [&c](const kernels::DepthwiseConv2dI8& partition, size_t) noexcept {
+                     c.kernels.depthwise_conv2d_i8_i8(partition);
+                   });
   return {};
 }
 
@@ -239,8 +264,9 @@ Status check_linear_dynamic_i8(const Subject& s, Checked& steps) {
 Status run_linear_dynamic_i8(const Call& c) noexcept {
   const Sizes sizes = linear_sizes(c.input(0), c.output(0));
   split_product(c, sizes, false, kInt8Gain, [&](const Block& at, size_t part) noexcept {
-    c.kernels.linear_dynamic_i8_f32({c.in<float>(0) + at.row * sizes.k, panels_at(c, at, kernels::panel_bytes_i8(sizes.k)),
-                                     bias_at(c, at), c.out<float>(0) + at.row * sizes.n + at.column, c.scratch<uint8_t>(part),
+    c.kernels.linear_dynamic_i8_f32({c.in<float>(0) + at.row * sizes.k,
+                                     panels_at(c, at, kernels::panel_bytes_i8(sizes.k)), bias_at(c, at),
+                                     c.out<float>(0) + at.row * sizes.n + at.column, c.scratch<uint8_t>(part),
                                      c.kernels.linear_i8_i8, at.rows, at.columns, sizes.k});
   });
   return {};
@@ -256,9 +282,9 @@ Status check_linear_weight_i8(const Subject& s, Checked& steps) {
 Status run_linear_weight_i8(const Call& c) noexcept {
   const Sizes sizes = linear_sizes(c.input(0), c.output(0));
   split_product(c, sizes, false, 1, [&](const Block& at, size_t) noexcept {
-    c.kernels.linear_weight_i8_f32({c.in<float>(0) + at.row * sizes.k, panels_at(c, at, kernels::panel_bytes_i8(sizes.k)),
-                                    bias_at(c, at), c.out<float>(0) + at.row * sizes.n + at.column, at.rows, at.columns, sizes.k,
-                                    false});
+    c.kernels.linear_weight_i8_f32(
+        {c.in<float>(0) + at.row * sizes.k, panels_at(c, at, kernels::panel_bytes_i8(sizes.k)), bias_at(c, at),
+         c.out<float>(0) + at.row * sizes.n + at.column, at.rows, at.columns, sizes.k, false});
   });
   return {};
 }
@@ -266,8 +292,8 @@ Status run_linear_weight_i8(const Call& c) noexcept {
 Status check_linear_weight_i4(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_float_linear(s));
   if (s.integer(kGroupSize) != 32 && s.integer(kGroupSize) != 64) {
-    return failure(Code::op_attribute, Section::program, "linear_weight_i4: group is %" PRId64 ", allowed are 32 and 64",
-                   s.integer(kGroupSize));
+    return failure(Code::op_attribute, Section::program,
+                   "linear_weight_i4: group is %" PRId64 ", allowed are 32 and 64", s.integer(kGroupSize));
   }
   const Sizes sizes = linear_sizes(s.input(0), s.output(0));
   ALCOVE_TRY(check_packed(s, (sizes.n + 15) / 16,
@@ -280,9 +306,9 @@ Status run_linear_weight_i4(const Call& c) noexcept {
   const Sizes sizes = linear_sizes(c.input(0), c.output(0));
   const auto group = static_cast<size_t>(c.integer(kGroupSize));
   split_product(c, sizes, false, 1, [&](const Block& at, size_t) noexcept {
-    c.kernels.linear_weight_i4_f32({c.in<float>(0) + at.row * sizes.k, panels_at(c, at, kernels::panel_bytes_i4(sizes.k, group)),
-                                    bias_at(c, at), c.out<float>(0) + at.row * sizes.n + at.column, at.rows, at.columns, sizes.k,
-                                    group});
+    c.kernels.linear_weight_i4_f32(
+        {c.in<float>(0) + at.row * sizes.k, panels_at(c, at, kernels::panel_bytes_i4(sizes.k, group)), bias_at(c, at),
+         c.out<float>(0) + at.row * sizes.n + at.column, at.rows, at.columns, sizes.k, group});
   });
   return {};
 }

@@ -14,7 +14,7 @@ using kernels::Recurrence;
 // Where the tensors of a layer stand; an lstm has a cell besides its state, and may have a projection.
 struct Slots {
   uint8_t state, cell, input_weight, state_weight, projection;  // inputs
-  uint8_t last_state, last_cell, scratch;                        // outputs
+  uint8_t last_state, last_cell, scratch;                       // outputs
 };
 
 constexpr Slots slots_of(Recurrence kind) noexcept {
@@ -38,7 +38,8 @@ Status check_weight(const Subject& s, const Slots& slots, uint8_t input, const c
   if (weights == Weights::f32) return check_panels(s, s.op.inputs[input], role, n, k);
   const uint64_t panels = (n + 15) / 16;
   if (weights == Weights::int8) {
-    ALCOVE_TRY(check_type(s, s.op.inputs[input], role, {.dtypes = set_of({DType::i8}), .rank = 2, .is_constant = true}));
+    ALCOVE_TRY(
+        check_type(s, s.op.inputs[input], role, {.dtypes = set_of({DType::i8}), .rank = 2, .is_constant = true}));
     const uint64_t dims[2] = {panels, kernels::panel_bytes_i8(k)};
     return check_shape(s, s.op.inputs[input], role, dims, 2);
   }
@@ -54,7 +55,8 @@ uint64_t longest_row(uint64_t features, uint64_t width, uint64_t hidden) noexcep
 
 // Products of one row with a weight; int8 takes twice as long.
 Checked weight_steps(const Tensor& weight) noexcept {
-  return weights_of(weight) == Weights::f32 ? Checked(weight.size_bytes / sizeof(float)) : Checked(weight.size_bytes) * 2;
+  return weights_of(weight) == Weights::f32 ? Checked(weight.size_bytes / sizeof(float))
+                                            : Checked(weight.size_bytes) * 2;
 }
 
 Status check_recurrent(const Subject& s, Recurrence kind, Checked& steps) {
@@ -89,7 +91,8 @@ Status check_recurrent(const Subject& s, Recurrence kind, Checked& steps) {
   ALCOVE_TRY(check_shape(s, s.op.outputs[slots.last_state], "last state", dims + 1, 2));
   ALCOVE_TRY(check_integer(s, kIsReversed, "is_reversed", 0, 1));
   if (kind == Recurrence::rnn) ALCOVE_TRY(check_integer(s, kIsRelu, "is_relu", 0, 1));
-  Checked scratch = kernels::recurrent_scratch_floats<Checked>(kind, length, batch, hidden, is_projected) * sizeof(float);
+  Checked scratch =
+      kernels::recurrent_scratch_floats<Checked>(kind, length, batch, hidden, is_projected) * sizeof(float);
   if (weights_of(s.input(slots.input_weight)) == Weights::dynamic_int8) {
     scratch = scratch + kernels::linear_dynamic_i8_scratch_bytes(longest_row(features, width, hidden));
   }
@@ -131,7 +134,8 @@ kernels::RecurrentF32 arguments_of(const Call& c, Recurrence kind) noexcept {
     args.dynamic = c.kernels.linear_dynamic_i8_f32;
     args.integers = c.kernels.linear_i8_i8;
     const bool is_projected = args.projection_panels != nullptr;
-    args.quantized = args.scratch + kernels::recurrent_scratch_floats(kind, args.steps, args.batch, args.hidden, is_projected);
+    args.quantized =
+        args.scratch + kernels::recurrent_scratch_floats(kind, args.steps, args.batch, args.hidden, is_projected);
   }
   return args;
 }

@@ -68,21 +68,13 @@ Status check_reduce(const Subject& s, Checked& steps) {
 Status run_reduce(const Call& c) noexcept {
   const Axes axes =
       axes_of(c.input(0), static_cast<size_t>(c.integer(kFirstAxis)), static_cast<size_t>(c.integer(kAxisCount)));
-  const kernels::Reduce args = {c.in<uint8_t>(0), c.out<uint8_t>(0), axes.outer, axes.n, axes.inner,
-                                static_cast<kernels::Fold>(c.integer(kFunction))};
+  const kernels::Reduce args = {c.in<uint8_t>(0), c.out<uint8_t>(0), axes.outer,
+                                axes.n,           axes.inner,        static_cast<kernels::Fold>(c.integer(kFunction))};
   switch (c.input(0).dtype) {
-    case DType::f32:
-      c.kernels.reduce_f32(args);
-      break;
-    case DType::i32:
-      c.kernels.reduce_i32(args);
-      break;
-    case DType::i64:
-      c.kernels.reduce_i64(args);
-      break;
-    case DType::i8:
-      c.kernels.reduce_i8(args);
-      break;
+    case DType::f32: c.kernels.reduce_f32(args); break;
+    case DType::i32: c.kernels.reduce_i32(args); break;
+    case DType::i64: c.kernels.reduce_i64(args); break;
+    case DType::i8: c.kernels.reduce_i8(args); break;
     default:  // u8 and bool
       c.kernels.reduce_u8(args);
       break;

@@ -47,8 +47,13 @@ Status check_topk(const Subject& s, Checked& steps) {
 Status run_topk(const Call& c) noexcept {
   const Tensor& in = c.input(0);
   const size_t n = last_dimension(in);
-  const kernels::Topk args = {c.in<uint8_t>(0),          c.out<uint8_t>(0), c.out<int64_t>(1), in.element_count() / n, n,
-                              static_cast<size_t>(c.integer(0)), c.integer(1) == 1};
+  const kernels::Topk args = {c.in<uint8_t>(0),
+                              c.out<uint8_t>(0),
+                              c.out<int64_t>(1),
+                              in.element_count() / n,
+                              n,
+                              static_cast<size_t>(c.integer(0)),
+                              c.integer(1) == 1};
   auto* const topk = in.dtype == DType::f32   ? c.kernels.topk_f32
                      : in.dtype == DType::i32 ? c.kernels.topk_i32
                                               : c.kernels.topk_i64;
@@ -70,18 +75,13 @@ Status check_sort(const Subject& s, Checked& steps) {
 Status run_sort(const Call& c) noexcept {
   const Tensor& in = c.input(0);
   const size_t n = last_dimension(in);
-  const kernels::Sort args = {c.in<uint8_t>(0),       c.out<uint8_t>(0), c.out<int64_t>(1), c.out<uint8_t>(2),
-                              in.element_count() / n, n,                 c.integer(0) == 1};
+  const kernels::Sort args = {c.in<uint8_t>(0),  c.out<uint8_t>(0),      c.out<int64_t>(1),
+                              c.out<uint8_t>(2), in.element_count() / n, n,
+                              c.integer(0) == 1};
   switch (in.dtype) {
-    case DType::f32:
-      c.kernels.sort_f32(args);
-      break;
-    case DType::i32:
-      c.kernels.sort_i32(args);
-      break;
-    case DType::i64:
-      c.kernels.sort_i64(args);
-      break;
+    case DType::f32: c.kernels.sort_f32(args); break;
+    case DType::i32: c.kernels.sort_i32(args); break;
+    case DType::i64: c.kernels.sort_i64(args); break;
     default:  // u8 and bool
       c.kernels.sort_u8(args);
       break;

@@ -9,7 +9,12 @@ namespace {
 enum Input : uint8_t { kImage, kSqueeze, kExcite, kProject, kResidual };
 
 // Attributes; each activation is three, those of the gates have a function besides.
-enum Attribute : uint8_t { kHasResidual, kAfterSqueeze, kAfterExcite = kAfterSqueeze + 4, kActivation = kAfterExcite + 4 };
+enum Attribute : uint8_t {
+  kHasResidual,
+  kAfterSqueeze,
+  kAfterExcite = kAfterSqueeze + 4,
+  kActivation = kAfterExcite + 4
+};
 
 constexpr uint8_t kFunction = 3;  // after the first of the three
 
@@ -20,8 +25,9 @@ Status check_gate_activation(const Subject& s, uint8_t first) {
   ALCOVE_TRY(check_activation(s, first, Activation::hardsigmoid));
   const int64_t function = s.integer(first + kFunction);
   if (function == 0 || function == kSigmoid || function == kSilu) return {};
-  return failure(Code::op_attribute, Section::program, "%s: function is %" PRId64 ", allowed are 0, %" PRId64 " and %" PRId64, s.name(),
-                 function, kSigmoid, kSilu);
+  return failure(Code::op_attribute, Section::program,
+                 "%s: function is %" PRId64 ", allowed are 0, %" PRId64 " and %" PRId64, s.name(), function, kSigmoid,
+                 kSilu);
 }
 
 kernels::GateActivation gate_activation(const Call& c, uint8_t first) noexcept {
@@ -47,7 +53,8 @@ Status check_squeeze_excite_conv2d(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_panels(s, s.op.inputs[kProject], "projecting weight", out.dims[3], channels));
   const uint64_t dims[4] = {in.dims[0], in.dims[1], in.dims[2], out.dims[3]};
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, 4));
-  const Checked floats = kernels::squeeze_excite_gate_floats<Checked>(channels, squeezed) + kernels::squeeze_excite_block_floats(channels);
+  const Checked floats =
+      kernels::squeeze_excite_gate_floats<Checked>(channels, squeezed) + kernels::squeeze_excite_block_floats(channels);
   ALCOVE_TRY(check_scratch(s, 1, floats * sizeof(float)));
   const auto weights = [&s](uint8_t i) { return Checked(s.input(i).size_bytes / sizeof(float)); };
   steps = elements(in) * 5 + Checked(in.dims[0]) * (weights(kSqueeze) + weights(kExcite)) +
@@ -77,7 +84,8 @@ Status run_squeeze_excite_conv2d(const Call& c) noexcept {
                                    .after_excite = gate_activation(c, kAfterExcite)});
     c.split(pixels, uint64_t{pixels} * channels * out_c, [&](size_t first, size_t end, size_t part) noexcept {
       const size_t at = (image * pixels + first) * out_c;
-      float* const room = part == 0 ? gates + kernels::squeeze_excite_gate_floats(channels, squeezed) : c.scratch<float>(part);
+      float* const room =
+          part == 0 ? gates + kernels::squeeze_excite_gate_floats(channels, squeezed) : c.scratch<float>(part);
       c.kernels.squeeze_excite_conv2d_f32({.input = x + first * channels,
                                            .gates = gates,
                                            .project = c.in<float>(kProject),

@@ -31,7 +31,8 @@ Status run_ngram_hash(const Call& c) noexcept {
   const kernels::NgramHashResult result =
       c.kernels.ngram_hash_text(c.in<uint8_t>(0), c.extent(0), params, c.out<int32_t>(0), c.output(0).dims[0]);
   if (result.status != kernels::NgramHashStatus::ok) {
-    Status status = failure(Code::invalid_text, Section::file, "not valid UTF-8: bad byte at position %zu", result.position);
+    Status status =
+        failure(Code::invalid_text, Section::file, "not valid UTF-8: bad byte at position %zu", result.position);
     status.position = result.position;
     return c.name_input(0, status);
   }
