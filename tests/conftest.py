@@ -1,6 +1,7 @@
 """Fixtures and rules of all tests: the repository's root, an S3 store, tools that a machine may lack, hypothesis."""
 
 import gc
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from alcove.platform.testing.s3 import S3MissingError, S3Server
 from tools.test_packages import TOOLS, find_tool
 
 ROOT = Path(__file__).resolve().parent.parent
+
+os.environ["PYTHONPATH"] = str(Path(__file__).parent / "hidden")  # see boto3.py there
 
 # A machine at load 20 takes seconds for an example: neither a slow example nor slow data is a finding.
 hypothesis.settings.register_profile(

@@ -152,10 +152,12 @@ class _Limited(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if not isinstance(transport, asyncio.Transport):
             raise TypeError(type(transport).__name__)
-        transport.set_write_buffer_limits(high=0)  # an answer is over when the kernel has all of it
         self._transport = transport
         self._inner = self._listener.opened(transport, self._place)
         self._inner.connection_made(transport)
+        # An answer is over when the kernel has all of it.  With TLS asyncio pauses where as much as the limit
+        # waits, not where more does; what is left of the handshake waits already.
+        transport.set_write_buffer_limits(high=0 if transport.get_extra_info("sslcontext") is None else 1)
 
     def data_received(self, data: bytes) -> None:
         self._place.received_bytes += len(data)

@@ -21,7 +21,6 @@ from alcove.platform.stats.aggregate import FloatArray
 from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.power import Mechanism, MetricModel, PowerModel
 from alcove.platform.stats.pre_period import middles_of
-from scipy.special import betaln
 
 CORRELATION = 0.6
 """Of a device's earlier share and a later outcome: high for one outcome, so that what does not pay at it never does."""
@@ -49,6 +48,8 @@ def joint_model(
             raise ArgumentError(name, "in (0, 1)", value)
     if answers < 1:
         raise ArgumentError("answers", "at least 1", answers)
+    from scipy.special import betaln  # noqa: PLC0415 - a quarter of a second, and only analyses need it
+
     squared, others = correlation**2, answers - 1
     alike = (squared * others + math.sqrt((squared * others) ** 2 + 4.0 * answers * squared)) / (2.0 * answers)
     total = 1.0 / alike - 1.0

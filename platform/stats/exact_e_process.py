@@ -22,7 +22,6 @@ import math
 
 import numpy as np
 from alcove.platform.stats.aggregate import FloatArray
-from scipy.special import betaln
 
 _STEPS = 48
 """Bisections of the nuisance rate: an interval of 1 shrinks below 1e-14."""
@@ -112,6 +111,8 @@ def _share(events: FloatArray, sizes: FloatArray) -> FloatArray:
 
 def _log_mixture(events: FloatArray, sizes: FloatArray) -> FloatArray:
     """Return log m(k, n)."""
+    from scipy.special import betaln  # noqa: PLC0415 - a quarter of a second, and only analyses need it
+
     mixed: FloatArray = betaln(events + 0.5, sizes - events + 0.5) - math.log(math.pi)
     return mixed
 

@@ -34,7 +34,6 @@ from typing import Self, cast
 import numpy as np
 from alcove.platform.stats.aggregate import FloatArray
 from alcove.platform.stats.errors import ArgumentError
-from scipy.special import erfc
 
 P_HIGHEST = 0.2
 """P-values above it are told as 1: nothing is decided there, and at large alphas boundaries no longer fall with it."""
@@ -218,6 +217,8 @@ class _Uncalled:
 
     def beyond(self, information: float, bound: float, *, drift_rate: float = 0.0) -> float:
         """Return the mass whose score at a later time exceeds `bound` standard deviations."""
+        from scipy.special import erfc  # noqa: PLC0415 - a quarter of a second, and only analyses need it
+
         step = information - self.information
         edges = bound * math.sqrt(information) - self.points - drift_rate * step
         return 0.5 * float(self.masses @ erfc(edges / math.sqrt(2.0 * step)))

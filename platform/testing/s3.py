@@ -49,7 +49,7 @@ class S3Server:
             log = Path(folder) / "log"
             with log.open("wb") as output:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "alcove.platform.testing.s3_server"],
+                    [sys.executable, "-E", "-m", "alcove.platform.testing.s3_server"],  # PYTHONPATH may hide boto3
                     stdout=output,
                     stderr=subprocess.STDOUT,
                 )

@@ -348,6 +348,7 @@ def test_every_line_of_the_log_is_json(tmp_path: Path) -> None:
     for beginning in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(300), PREFACE, b"GET / HTTP/1.1\r\n\r\n"):
         with socket.create_connection((host, int(port)), timeout=20) as connection, contextlib.suppress(OSError):
             connection.sendall(beginning)
+            connection.shutdown(socket.SHUT_WR)  # a beginning of a handshake would be waited for
             while connection.recv(4096):
                 pass
     assert server.stop() == 0

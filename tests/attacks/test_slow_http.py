@@ -273,7 +273,7 @@ def open_files() -> list[str]:
         b"GET /" + b"a" * 300_000,
         b"GET / HTTP/1.1\r\nx: " + b"a" * 300_000,
         b"\r\n" * 200_000,
-        GET * 4_000,
+        GET * 3_999 + GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"),
     ],
     ids=["many headers", "long line", "long header", "empty lines", "pipelined"],
 )
@@ -305,22 +305,41 @@ def test_places_are_as_many_as_files_allow(monkeypatch: pytest.MonkeyPatch) -> N
         assert raise_file_limit() == places
 
 
-async def test_handshakes_that_never_come_hold_no_more_than_their_places(tmp_path: Path) -> None:
-    """With TLS a connection counts from the moment it is accepted, and gives way as any other that waits."""
-    chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
+async def test_requests_one_after_the_other_on_a_tls_connection_are_answered(tmp_path: Path) -> None:
+    """What is sent and gone is waited for no more: the next request is read, and the end need not wait."""
+    settings, trusting = with_tls(tmp_path)
+    reported: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reported.append(context))
+    async with running_ingress(tmp_path / "data", **settings) as attacked:
+        reader, writer = await asyncio.open_connection("127.0.0.1", attacked.port, ssl=trusting)
+        for _ in range(6):
+            writer.write(GET)
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE_S)
+            assert head.startswith(b"HTTP/1.1 200 ")
+            (length,) = (line for line in head.lower().splitlines() if line.startswith(b"content-length:"))
+            await asyncio.wait_for(reader.readexactly(int(length.partition(b":")[2])), PATIENCE_S)
+        writer.close()
+        await writer.wait_closed()
+    assert not reported
+
+
+def with_tls(folder: Path) -> tuple[dict[str, Any], ssl.SSLContext]:
+    """Return the settings of an ingress with a certificate in this folder, and what trusts it."""
+    chain, key = folder / "chain.pem", folder / "key.pem"
     authority = Authority.create()
     pair = authority.server()
     chain.write_bytes(pair.certificate)
     key.write_bytes(pair.key)
     key.chmod(0o600)
-    settings: dict[str, Any] = {
-        "tls_certificate": chain,
-        "tls_key": key,
-        "connections": 20,
-        "connections_per_address": 8,
-    }
     trusting = ssl.create_default_context(cadata=authority.certificate.decode())
     trusting.check_hostname = False
+    return {"tls_certificate": chain, "tls_key": key}, trusting
+
+
+async def test_handshakes_that_never_come_hold_no_more_than_their_places(tmp_path: Path) -> None:
+    """With TLS a connection counts from the moment it is accepted, and gives way as any other that waits."""
+    settings, trusting = with_tls(tmp_path)
+    settings |= {"connections": 20, "connections_per_address": 8}
     async with running_ingress(tmp_path / "data", **settings) as attacked:
         sources = iter(range(1000))
         for data in (b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n"):
