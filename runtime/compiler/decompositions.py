@@ -30,8 +30,8 @@ def run_decompositions(exported: torch.export.ExportedProgram) -> torch.export.E
         Exception: whatever torch raises.
     """
     with (
-        _replaced("_split_decomp_table_to_cia_and_python_decomp", _RECORD.split),
-        _replaced("_override_composite_implicit_decomp", _RECORD.override),
+        _replace("_split_decomp_table_to_cia_and_python_decomp", _RECORD.split),
+        _replace("_override_composite_implicit_decomp", _RECORD.override),
     ):
         decomposed: torch.export.ExportedProgram = exported.run_decompositions({})  # `split` has the table
     return decomposed
@@ -104,7 +104,7 @@ _RECORD: Final = _Record()
 
 
 @contextlib.contextmanager
-def _replaced(name: str, function: Callable[..., Any]) -> Iterator[None]:
+def _replace(name: str, function: Callable[..., Any]) -> Iterator[None]:
     plain = getattr(_PROGRAMS, name)
     setattr(_PROGRAMS, name, function)
     try:
