@@ -6,7 +6,7 @@
 
 The packages are one tree and one build.  What goes where follows from imports: an app carries what its roots import
 (`ROOTS`), a feature what its contract and public names import, and everything else is the platform's.  A file is in
-exactly one wheel, so that they install beside each other.  The bare wheel may be `BARE_BYTES` long at most.
+one wheel at most, so that they install beside each other; what only tests run (`TESTS_ONLY`) is in none.  The bare wheel may be `BARE_BYTES` long at most.
 """
 
 from __future__ import annotations
@@ -38,6 +38,14 @@ SECTION: Final = Section("wheels", "make wheel")
 BARE_BYTES: Final = 2_500_000
 TIME: Final = (2020, 1, 1, 0, 0, 0)
 DOUBLES: Final = ("alcove.sdk.testing", "alcove.registry.testing", "alcove.runtime.testing")
+TESTS_ONLY: Final = (
+    "alcove.platform.cli.demo.testing",
+    "alcove.platform.testing",
+    "alcove.registry.hostile_trees",
+    "alcove.registry.testing",
+    "alcove.runtime.testing_ops",
+)
+"""What no command and no app runs: stays in the repository."""
 ROOTS: Final = (
     "alcove.sdk",
     "alcove.privacy",
@@ -143,7 +151,11 @@ def features(names: set[str], version: str, run: grimp.ImportGraph, named: grimp
 
 
 def cut(names: set[str], version: str, project: Mapping[str, Any], view: Path) -> list[Cut]:
-    """Return the wheels, the bare one first; together they hold every file once."""
+    """Return the wheels, the bare one first; together they hold every file once that is not for tests only.
+
+    Raises:
+        ValueError: a module that is shipped imports one that is not.
+    """
     sys.path[:0] = [str(view)]
     run = grimp.build_graph("alcove", cache_dir=None, exclude_type_checking_imports=True)
     named = grimp.build_graph("alcove", cache_dir=None, exclude_type_checking_imports=False)
@@ -151,7 +163,11 @@ def cut(names: set[str], version: str, project: Mapping[str, Any], view: Path) -
     roots = {module for root in ROOTS for module in (below(run, root) if root != "alcove.features" else {root})}
     bare_modules = find_imported(run, roots - doubles) - doubles
     bare = files_of(bare_modules, names) | {name for name in names if name.startswith(BARE_FILES)}
-    left = names - bare
+    kept_out = {module for package in TESTS_ONLY for module in below(named, package)}
+    importers = {by for one in kept_out for by in named.find_modules_that_directly_import(one)} - kept_out
+    if needed := files_of(importers, names):
+        raise ValueError(f"{sorted(needed)} import what is for tests only")
+    left = names - bare - files_of(kept_out, names)
     parts = features(left, version, run, named)
     left -= {name for each in parts for name in each.files}
     extras: dict[str, list[str]] = project["optional-dependencies"]

@@ -172,3 +172,5 @@ def test_no_file_is_in_two_wheels(wheels: Path) -> None:
     assert len(names) == len(set(names))
     assert any(name.startswith("alcove/platform/store/migrations/versions/v0001") for name in names)
     assert not [name for name in names if name.endswith((".cpp", ".inc", "CMakeLists.txt")) or "/test_" in name]
+    assert not [name for name in names if name.startswith(("alcove/platform/testing/", "alcove/registry/testing"))]
+    assert "alcove/sdk/testing.py" in names
