@@ -6,7 +6,8 @@
 
 The packages are one tree and one build.  What goes where follows from imports: an app carries what its roots import
 (`ROOTS`), a feature what its contract and public names import, and everything else is the platform's.  A file is in
-one wheel at most, so that they install beside each other; what only tests run (`TESTS_ONLY`) is in none.  The bare wheel may be `BARE_BYTES` long at most.
+one wheel at most, so that they install beside each other; what only tests run (`TESTS_ONLY`) is in none.
+The bare wheel may be `BARE_BYTES` long at most.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ import math
 from collections.abc import Collection
 from dataclasses import replace
 from itertools import zip_longest
+from typing import Any
 
 from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.platform.domain import limits
@@ -12,6 +13,7 @@ from alcove.platform.domain.experiment_records import ExperimentPlan, InterimAna
 from alcove.platform.domain.experiments.analysis import ExperimentResults
 from alcove.platform.domain.records import ExperimentRecord, ExperimentState, SegmentRecord, StoredDecision
 from alcove.platform.domain.rollout_records import GuardrailRecord
+from alcove.platform.server.wire import matching_fields
 from alcove.platform.services.experiments.engine import ArmSpec, ExperimentSpec
 from alcove.platform.stats import (
     Adjustment,
@@ -30,37 +32,13 @@ __all__ = ["experiment_message", "experiment_spec", "results_message", "updated"
 
 EPSILON_DEFAULT = "2"
 
-_STATES = {
-    ExperimentState.DRAFT: pb.EXPERIMENT_STATE_DRAFT,
-    ExperimentState.RUNNING: pb.EXPERIMENT_STATE_RUNNING,
-    ExperimentState.STOPPED: pb.EXPERIMENT_STATE_STOPPED,
-}
-_KINDS = {
-    DecisionKind.WINNER: pb.DECISION_KIND_WINNER,
-    DecisionKind.INCONCLUSIVE: pb.DECISION_KIND_INCONCLUSIVE,
-}
-_PRIMARIES = {
-    PrimaryKind.ACCEPTED: pb.PRIMARY_KIND_ACCEPTED,
-    PrimaryKind.LATENCY_MEAN: pb.PRIMARY_KIND_LATENCY_MEAN,
-    PrimaryKind.LATENCY_QUANTILE: pb.PRIMARY_KIND_LATENCY_QUANTILE,
-    PrimaryKind.RATIO: pb.PRIMARY_KIND_RATIO,
-}
+_STATES = {state: pb.ExperimentState.Value(f"EXPERIMENT_STATE_{state.name}") for state in ExperimentState}
+_KINDS = {kind: pb.DecisionKind.Value(f"DECISION_KIND_{kind.name}") for kind in DecisionKind}
+_PRIMARIES = {kind: pb.PrimaryKind.Value(f"PRIMARY_KIND_{kind.name}") for kind in PrimaryKind}
 _OUTCOMES = {outcome.name.lower(): pb.Outcome.Value(f"OUTCOME_{outcome.name}") for outcome in Outcome}
-_CORRECTIONS = {
-    Correction.BONFERRONI: pb.CORRECTION_BONFERRONI,
-    Correction.HOLM: pb.CORRECTION_HOLM,
-}
-_METRICS = {
-    GuardMetric.CRASH_FALLBACK: pb.GUARD_METRIC_CRASH_FALLBACK,
-    GuardMetric.ERROR: pb.GUARD_METRIC_ERROR,
-    GuardMetric.REFUSED: pb.GUARD_METRIC_REFUSED,
-    GuardMetric.LATENCY: pb.GUARD_METRIC_LATENCY,
-}
-_VERDICTS = {
-    GuardKind.HARMFUL: pb.GUARD_KIND_HARMFUL,
-    GuardKind.SAFE: pb.GUARD_KIND_SAFE,
-    GuardKind.INCONCLUSIVE: pb.GUARD_KIND_INCONCLUSIVE,
-}
+_CORRECTIONS = {correction: pb.Correction.Value(f"CORRECTION_{correction.name}") for correction in Correction}
+_METRICS = {metric: pb.GuardMetric.Value(f"GUARD_METRIC_{metric.name}") for metric in GuardMetric}
+_VERDICTS = {kind: pb.GuardKind.Value(f"GUARD_KIND_{kind.name}") for kind in GuardKind}
 _PLAN_FIELDS = (  # the others are the server's
     "mde",
     "base_rate",
@@ -111,22 +89,11 @@ def updated(spec: ExperimentSpec, request: pb.UpdateExperimentRequest) -> Experi
     paths = list(request.update_mask.paths)
     if not paths:
         raise InvalidFieldError("update_mask", f"at least one of {', '.join(known)}", "")
+    terms_of = pb.CreateExperimentRequest.DESCRIPTOR.fields_by_name
     asked = pb.CreateExperimentRequest(
-        app=spec.app,
-        feature=spec.feature,
-        arms=request.arms,
-        epsilon=request.epsilon,
-        latency_edges_ms=request.latency_edges_ms,
-        window_s=request.window_s,
-        minimum_cohort=request.minimum_cohort,
-        primary=request.primary,
-        guardrails=request.guardrails,
-        plan=request.plan,
-        audience=request.audience,
-        segment=request.segment if request.HasField("segment") else None,
-        correction=request.correction,
-        pre_edges=request.pre_edges,
+        **{field.name: value for field, value in request.ListFields() if field.name in terms_of}
     )
+    asked.app, asked.feature = spec.app, spec.feature
     wanted = experiment_spec(asked)
     plan = spec.plan
     for path in paths:
@@ -143,55 +110,29 @@ def updated(spec: ExperimentSpec, request: pb.UpdateExperimentRequest) -> Experi
 def experiment_message(record: ExperimentRecord) -> pb.Experiment:
     """Return the message of an experiment."""
     plan = record.plan
-    return pb.Experiment(
-        experiment_id=record.experiment_id,
-        app=record.app,
-        feature=record.feature,
-        arms=[pb.Arm(name=arm.name, version=arm.version, share_permyriad=arm.share_permyriad) for arm in record.arms],
-        state=_STATES[record.state],
-        epsilon=record.epsilon,
-        latency_edges_ms=record.latency_edges_ms,
-        window_s=record.window_s,
-        minimum_cohort=record.minimum_cohort,
-        task_id=record.task_id or "",
-        created_at_s=record.created_at_s,
-        started_at_s=record.started_at_s or 0,
-        stopped_at_s=record.stopped_at_s or 0,
-        decision=None if record.decision is None else _decision(record.decision),
-        policy_serial=record.policy_serial,
-        etag=str(record.revision),
-        primary=pb.Primary(
+    own: dict[str, Any] = {
+        "arms": [pb.Arm(**matching_fields(pb.Arm, arm)) for arm in record.arms],
+        "state": _STATES[record.state],
+        "decision": None if record.decision is None else _decision(record.decision),
+        "etag": str(record.revision),
+        "primary": pb.Primary(
             kind=_PRIMARIES[PrimaryKind(plan.primary)],
             quantile=plan.quantile or 0.0,
             numerator=[_OUTCOMES[name] for name in plan.numerator],
             denominator=[_OUTCOMES[name] for name in plan.denominator],
             less_is_better=plan.less_is_better,
         ),
-        guardrails=[
+        "guardrails": [
             pb.Guardrail(metric=_METRICS[GuardMetric(each.metric)], margin=each.margin, quantile=each.quantile or 0.0)
             for each in plan.guardrails
         ],
-        plan=pb.Plan(
-            mde=plan.mde,
-            base_rate=plan.base_rate,
-            expected_devices=plan.expected_devices,
-            devices_needed=plan.devices_needed,
-            days_needed=plan.days_needed,
-            detectable=plan.detectable,
-            planned_reports=plan.planned_reports,
-            looks=plan.looks,
-            horizon_reports=plan.horizon_reports,
-            denominator_share=plan.denominator_share,
-            cuped_error_ratio=plan.cuped_error_ratio,
-        ),
-        audience=record.audience,
-        segment=None
-        if record.segment is None
-        else pb.Segment(layer=record.segment.layer, first=record.segment.first, count=record.segment.count),
-        correction=_CORRECTIONS[Correction(plan.correction)],
-        looks=map(_look, record.looks),
-        pre_edges=plan.pre_edges,
-    )
+        "plan": pb.Plan(**matching_fields(pb.Plan, plan)),
+        "segment": None if record.segment is None else pb.Segment(**vars(record.segment)),
+        "correction": _CORRECTIONS[Correction(plan.correction)],
+        "looks": map(_look, record.looks),
+        "pre_edges": plan.pre_edges,
+    }
+    return pb.Experiment(**matching_fields(pb.Experiment, record) | own)
 
 
 def results_message(record: ExperimentRecord, results: ExperimentResults) -> pb.Results:
@@ -326,10 +267,7 @@ def _look(look: InterimAnalysis) -> pb.Look:
         decision=_decision(look.decision),
         pairs=[
             pb.PairDifference(
-                arm=pair.arm,
-                versus=pair.versus,
-                difference=pb.Estimate(value=pair.value, low=pair.low, high=pair.high),
-                adjusted_p=pair.adjusted_p,
+                difference=pb.Estimate(**matching_fields(pb.Estimate, pair)), **matching_fields(pb.PairDifference, pair)
             )
             for pair in look.pairs
         ],

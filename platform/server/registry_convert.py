@@ -16,6 +16,7 @@ from alcove.platform.domain.catalog_records import (
 )
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.records import VersionRecord, VersionState
+from alcove.platform.server.wire import matching_fields
 from alcove.registry.manifest import PortSignature
 
 __all__ = [
@@ -48,16 +49,7 @@ def version_message(listed: ListedVersion) -> pb.Version:
         version=record.version,
         team=record.team,
         manifest_sha256=record.manifest_sha256,
-        variants=[
-            pb.Variant(
-                name=variant.name,
-                engine=variant.engine,
-                sha256=variant.sha256,
-                size_bytes=variant.size_bytes,
-                memory_ceiling_bytes=variant.memory_ceiling_bytes,
-            )
-            for variant in record.variants
-        ],
+        variants=[pb.Variant(**vars(variant)) for variant in record.variants],
         published_at_s=record.published_at_s,
         state=_STATES[record.state],
         tags=[pb.Tag(**vars(tag)) for tag in listed.tags],
@@ -78,9 +70,7 @@ def fitting(messages: Sequence[pb.Version], most_bytes: int = limits.PAGE_BYTES)
 
 def port_message(port: PortSignature) -> pb.Port:
     """Return the message of an input or output."""
-    return pb.Port(
-        name=port.name, dtype=port.dtype, shape=port.shape, is_ragged=port.is_ragged, labels=port.labels
-    )  # fmt: skip
+    return pb.Port(**matching_fields(pb.Port, port))
 
 
 def state_move_message(move: StateMove) -> pb.StateMove:
@@ -108,30 +98,12 @@ def validation_message(validation: ValidationRecord | None) -> pb.Validation | N
 
 def alias_move_message(move: AliasMove) -> pb.AliasMove:
     """Return the message of a move of an alias."""
-    return pb.AliasMove(
-        feature=move.feature,
-        alias=move.alias,
-        from_version=move.from_version or "",
-        to_version=move.to_version or "",
-        moved_by=move.moved_by,
-        moved_at_s=move.moved_at_s,
-        reason=move.reason,
-        approved_by=move.approved_by or "",
-    )
+    return pb.AliasMove(**matching_fields(pb.AliasMove, move))
 
 
 def proposal_message(proposal: AliasProposal) -> pb.AliasProposal:
     """Return the message of a move that waits for approval."""
-    return pb.AliasProposal(
-        proposal_id=proposal.proposal_id,
-        feature=proposal.feature,
-        alias=proposal.alias,
-        from_version=proposal.from_version or "",
-        to_version=proposal.to_version or "",
-        proposed_by=proposal.proposed_by,
-        proposed_at_s=proposal.proposed_at_s,
-        reason=proposal.reason,
-    )
+    return pb.AliasProposal(**matching_fields(pb.AliasProposal, proposal))
 
 
 def rules_message(rules: FeatureRules) -> pb.FeatureRules:

@@ -1,70 +1,35 @@
 """Converts rollouts to and from wire messages."""
 
 from dataclasses import replace
-from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from alcove.api.rollout.v1 import rollout_pb2 as pb
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.records import RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import AnalysisRecord, GuardrailRecord, PlanAction, RolloutPlan, Stage
+from alcove.platform.server.wire import matching_fields
 from alcove.platform.services.rollouts.engine import RolloutSpec
 from alcove.platform.stats import GuardMetric
 
 __all__ = ["plan_from", "rollout_message", "updated"]
 
-_STATES: Final = MappingProxyType(
-    {
-        RolloutState.DRAFT: pb.ROLLOUT_STATE_DRAFT,
-        RolloutState.RUNNING: pb.ROLLOUT_STATE_RUNNING,
-        RolloutState.PAUSED: pb.ROLLOUT_STATE_PAUSED,
-        RolloutState.COMPLETED: pb.ROLLOUT_STATE_COMPLETED,
-        RolloutState.ROLLED_BACK: pb.ROLLOUT_STATE_ROLLED_BACK,
-        RolloutState.HALTED: pb.ROLLOUT_STATE_HALTED,
-    }
-)
-_ACTIONS: Final = MappingProxyType(
-    {
-        PlanAction.HOLD: pb.ACTION_HOLD,
-        PlanAction.PAUSE: pb.ACTION_PAUSE,
-        PlanAction.ROLL_BACK: pb.ACTION_ROLL_BACK,
-        PlanAction.HALT: pb.ACTION_HALT,
-    }
-)
-_METRICS: Final = MappingProxyType(
-    {
-        GuardMetric.CRASH_FALLBACK: pb.GUARD_METRIC_CRASH_FALLBACK,
-        GuardMetric.ERROR: pb.GUARD_METRIC_ERROR,
-        GuardMetric.REFUSED: pb.GUARD_METRIC_REFUSED,
-        GuardMetric.LATENCY: pb.GUARD_METRIC_LATENCY,
-    }
-)
-_ACTIONS_FROM: Final = MappingProxyType({int(number): action for action, number in _ACTIONS.items()})
-_METRICS_FROM: Final = MappingProxyType({int(number): metric for metric, number in _METRICS.items()})
+_STATES: Final = {state: pb.RolloutState.Value(f"ROLLOUT_STATE_{state.name}") for state in RolloutState}
+_ACTIONS: Final = {action: pb.Action.Value(f"ACTION_{action.name}") for action in PlanAction}
+_METRICS: Final = {metric: pb.GuardMetric.Value(f"GUARD_METRIC_{metric.name}") for metric in GuardMetric}
+_ACTIONS_FROM: Final = {int(number): action for action, number in _ACTIONS.items()}
+_METRICS_FROM: Final = {int(number): metric for metric, number in _METRICS.items()}
 
 
 def rollout_message(record: RolloutRecord) -> pb.Rollout:
     """Return the message of a rollout."""
-    proposal = None if record.proposal is None else pb.Proposal(**vars(record.proposal))
-    return pb.Rollout(
-        rollout_id=record.rollout_id,
-        app=record.app,
-        feature=record.feature,
-        version=record.version,
-        state=_STATES[record.state],
-        share_permyriad=record.share_permyriad,
-        created_at_s=record.created_at_s,
-        updated_at_s=record.updated_at_s,
-        policy_serial=record.policy_serial,
-        etag=str(record.revision),
-        plan=_plan_message(record.plan),
-        stage=record.stage,
-        stage_started_at_s=record.stage_started_at_s,
-        audience=record.audience,
-        control_permyriad=record.control_permyriad,
-        proposal=proposal,
-        examination=None if record.examination is None else _examination_message(record.examination),
-    )
+    own: dict[str, Any] = {
+        "state": _STATES[record.state],
+        "etag": str(record.revision),
+        "plan": _plan_message(record.plan),
+        "proposal": None if record.proposal is None else pb.Proposal(**vars(record.proposal)),
+        "examination": None if record.examination is None else _examination_message(record.examination),
+    }
+    return pb.Rollout(**matching_fields(pb.Rollout, record) | own)
 
 
 def plan_from(message: pb.Plan) -> RolloutPlan:
@@ -110,20 +75,16 @@ def updated(spec: RolloutSpec, request: pb.UpdateRolloutRequest) -> RolloutSpec:
 
 
 def _plan_message(plan: RolloutPlan) -> pb.Plan:
-    return pb.Plan(
-        stages=[pb.Stage(**vars(stage)) for stage in plan.stages],
-        guardrails=[
+    own: dict[str, Any] = {
+        "stages": [pb.Stage(**vars(stage)) for stage in plan.stages],
+        "guardrails": [
             pb.Guardrail(metric=_METRICS[GuardMetric(each.metric)], margin=each.margin, quantile=each.quantile or 0.0)
             for each in plan.guardrails
         ],
-        on_harm=_ACTIONS[plan.on_harm],
-        on_timeout=_ACTIONS[plan.on_timeout],
-        timeout_s=plan.timeout_s,
-        waiver=plan.waiver,
-        epsilon=plan.epsilon,
-        latency_edges_ms=plan.latency_edges_ms,
-        window_s=plan.window_s,
-    )
+        "on_harm": _ACTIONS[plan.on_harm],
+        "on_timeout": _ACTIONS[plan.on_timeout],
+    }
+    return pb.Plan(**matching_fields(pb.Plan, plan) | own)
 
 
 def _examination_message(found: AnalysisRecord) -> pb.Examination:
