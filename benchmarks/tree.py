@@ -21,7 +21,6 @@ from alcove.platform.ingress.static import static_routes
 from alcove.registry import layout
 from alcove.registry._tuf import Metadata, TargetFile, Targets
 from alcove.registry.client import RepositoryClient
-from alcove.registry.files import DISK
 from alcove.registry.hash_bins import HashBins
 from alcove.registry.keys import create_keys
 from alcove.registry.metadata_writer import MetadataWriter
@@ -33,6 +32,7 @@ from alcove.registry.team import sign_version
 from alcove.registry.testing import FakeVerifier, FolderFetcher
 from alcove.registry.trust import SignedRole, bins_of
 from alcove.runtime.clock import SYSTEM_CLOCK
+from alcove.runtime.files import DISK
 from alcove.sdk.egress import Egress, TufFetcher
 from alcove.sdk.transport import TrafficStats
 

@@ -27,19 +27,15 @@ Invariants:
 The ledger is as old as its file: deleting it, or restoring an old copy, is outside of what a device can notice.
 """
 
-import contextlib
-import fcntl
 import json
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from alcove.privacy.errors import AlreadyReportedError, BudgetExceededError, LedgerStorageError, ParameterError
+from alcove.privacy.errors import AlreadyReportedError, BudgetExceededError, ParameterError
 from alcove.privacy.limits import (
     DAY_S,
     EPSILON_PER_30_DAYS,
@@ -153,13 +149,13 @@ class Ledger:
     """The budget of one device.
 
     Args:
-        path: the file, made when the first debit comes; or a `LogFile`.
+        log: where the lines are.
         limits: the caps.
         clock: the device's clocks; the wall clock is not trusted either way.
     """
 
-    def __init__(self, path: Path | LogFile, limits: BudgetLimits, clock: "Clock") -> None:
-        self._file = OsLogFile(path) if isinstance(path, Path) else path
+    def __init__(self, log: LogFile, limits: BudgetLimits, clock: "Clock") -> None:
+        self._file = log
         self._limits = limits
         self._clock = clock
 
@@ -250,69 +246,6 @@ class Ledger:
             spent = _sum_within(debits, now_s, length_s)
             if spent + cost > cap:
                 raise BudgetExceededError(period=period, cap=str(cap), spent=str(spent), cost=str(cost))
-
-
-class OsLogFile:
-    """A `LogFile` in a folder that exists; readable by its owner alone."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    @contextlib.contextmanager
-    def exclusive(self) -> Iterator[None]:
-        """Hold the file's lock; each call opens the file again, so threads of one process exclude each other too.
-
-        Raises:
-            LedgerStorageError: the file could not be made or locked.
-        """
-        with self._step("lock"):
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            with self._step("lock"):
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            with contextlib.suppress(OSError):
-                # Closing alone gives nothing back while a child that was forked meanwhile has a copy.
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
-            os.close(descriptor)
-
-    def read(self) -> bytes:
-        """Return all bytes; none where there is no file yet.
-
-        Raises:
-            LedgerStorageError: the file exists and could not be read.
-        """
-        with self._step("read"):
-            return self._path.read_bytes() if self._path.exists() else b""
-
-    def append(self, data: bytes) -> None:
-        """Add `data`, sync the file, then its folder.
-
-        Raises:
-            LedgerStorageError: a step failed; any part of `data` may be in the file.
-        """
-        with self._step("append"):
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
-            try:
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(descriptor, view) :]
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-
-    @contextlib.contextmanager
-    def _step(self, step: str) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise LedgerStorageError(step=step, path=self._path.name, reason=str(error)) from error
 
 
 def _line(fields: dict[str, int | str]) -> bytes:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from alcove.registry.errors import IntegrityError, MissingTargetError, StorageError
-from alcove.registry.files import DISK
+from alcove.runtime.files import DISK, sync
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -324,8 +324,7 @@ def _put_file(path: Path, pieces: Iterable[bytes]) -> None:
         with temporary.open("xb") as file:
             for piece in pieces:
                 file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
+            sync(file)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from alcove.registry import layout, request_verification
 from alcove.registry.errors import PublishError
-from alcove.registry.files import DISK, Files
 from alcove.registry.keys import ONLINE_ROLES
 from alcove.registry.rotation import Draft
 from alcove.registry.rules import check_teams
 from alcove.runtime.clock import SYSTEM_CLOCK, Clock
+from alcove.runtime.files import DISK, Disk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,7 +76,7 @@ def initialize_repository(
     teams: Mapping[str, Sequence[str]],
     *,
     clock: Clock = SYSTEM_CLOCK,
-    files: Files = DISK,
+    files: Disk = DISK,
 ) -> None:
     """Make a new, empty tree; killed anywhere, it can be repeated.
 

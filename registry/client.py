@@ -35,7 +35,6 @@ from alcove.registry.errors import (
     StorageError,
     WrongSubjectError,
 )
-from alcove.registry.files import DISK, Files, read_bounded, replace_file
 from alcove.registry.manifest import Manifest, manifest_path
 from alcove.registry.min_versions import is_below
 from alcove.registry.policy.document import Halt, Policy, halt_from_bytes, policy_from_bytes
@@ -49,6 +48,7 @@ from alcove.registry.updater import (
     typed_errors,
 )
 from alcove.runtime.clock import SYSTEM_CLOCK, Clock
+from alcove.runtime.files import DISK, Disk, read_bounded, replace_file
 from tuf.api.exceptions import LengthOrHashMismatchError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class RepositoryClient:
         *,
         clock: Clock = SYSTEM_CLOCK,
         floor: Floor | None = None,
-        files: Files = DISK,
+        files: Disk = DISK,
     ) -> None:
         """Read the tree at `base_url`; nothing is fetched yet.
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Final
 
 from alcove.registry._tuf import CryptoSigner, Signer
 from alcove.registry.errors import KeyFileError
-from alcove.registry.files import DISK, read_bounded
 from alcove.registry.rules import check_teams
+from alcove.runtime.files import DISK, read_bounded, sync
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -180,5 +180,4 @@ def _write_private(path: Path, data: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+        sync(file)

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 from alcove.registry import layout, limits
 from alcove.registry._tuf import Metadata, MetaFile, Snapshot, TargetFile, Targets, Timestamp
 from alcove.registry.errors import DocumentTooLargeError, StorageError
-from alcove.registry.files import replace_file
 from alcove.registry.signed_time import utc
 from alcove.registry.signers import sign_metadata
 from alcove.registry.trust import SignedRole
+from alcove.runtime.files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from alcove.registry._tuf import Signer
-    from alcove.registry.files import Files
     from alcove.registry.keys import OnlineKeys
+    from alcove.runtime.files import Disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class MetadataWriter:
 
     folder: Path
     keys: OnlineKeys
-    files: Files
+    files: Disk
     now_s: int
     cosigners: Mapping[str, tuple[Signer, ...]] = field(default_factory=dict)
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from alcove.registry.errors import KeyFileError
-from alcove.registry.files import DISK, replace_file
 from alcove.registry.keys import ONLINE_ROLES, OnlineKeys, load_signer
 from alcove.registry.signers import PRIVATE, load_service_signer, private_file
+from alcove.runtime.files import DISK, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from alcove.registry import limits
 from alcove.registry.errors import IntegrityError, PackageError, StorageError
-from alcove.registry.files import DISK, read_bounded, replace_file
 from alcove.registry.manifest import MIN_RUNTIME, Lineage, Manifest, PrivacyManifest
+from alcove.runtime.files import DISK, read_bounded, replace_file
 from pydantic import ValidationError
 
 if TYPE_CHECKING:

@@ -27,7 +27,6 @@ from alcove.registry.audit import AuditReport, audit_repository
 from alcove.registry.canonical import version_key
 from alcove.registry.ceremony import initialize_repository
 from alcove.registry.errors import MissingTargetError, ReadOnlyRepositoryError, StorageError
-from alcove.registry.files import DISK, Files
 from alcove.registry.hash_bins import TeamMetadata, team_bytes
 from alcove.registry.manifest import Manifest, manifest_path
 from alcove.registry.metadata_writer import MetadataWriter
@@ -47,6 +46,7 @@ from alcove.registry.rollback_guard import check_rollback, record_published
 from alcove.registry.team_verification import check_manifests, check_policy_versions, check_team_metadata
 from alcove.registry.trust import TrustedState, VerifiedCache, read_state, read_target
 from alcove.runtime.clock import SYSTEM_CLOCK, Clock
+from alcove.runtime.files import DISK, Disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -85,7 +85,7 @@ class Repository:
         keys: OnlineKeys | None = None,
         blobs: BlobStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        files: Files = DISK,
+        files: Disk = DISK,
         rollback_note: Path | None = None,
     ) -> None:
         """Open the tree in `folder`; nothing is read or written yet.

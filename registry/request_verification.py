@@ -35,7 +35,6 @@ from alcove.registry.errors import (
     StaleMetadataError,
     StorageError,
 )
-from alcove.registry.files import replace_file
 from alcove.registry.keys import ONLINE_ROLES
 from alcove.registry.metadata_writer import MetadataWriter
 from alcove.registry.rotation import TOP_ROLES
@@ -44,16 +43,17 @@ from alcove.registry.signed_time import utc
 from alcove.registry.signers import sign_metadata
 from alcove.registry.team_verification import check_growth, check_layout, check_numbers
 from alcove.registry.trust import SignedRole, bins_of, online_trust, read_state, verify
+from alcove.runtime.files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from alcove.registry._tuf import DelegatedRole, Key, Signer
-    from alcove.registry.files import Files
     from alcove.registry.keys import OnlineKeys
     from alcove.registry.signing_request import SigningRequest
     from alcove.registry.trust import TrustedState
+    from alcove.runtime.files import Disk
 
 _Signed = TypeVar("_Signed", Root, Targets)
 
@@ -132,7 +132,7 @@ def read_state_before(folder: Path, change: SigningRequest) -> TrustedState:
 
 
 def publish(
-    folder: Path, verified: VerifiedRequest, keys: OnlineKeys, *, old_keys: Sequence[Signer], files: Files, now_s: int
+    folder: Path, verified: VerifiedRequest, keys: OnlineKeys, *, old_keys: Sequence[Signer], files: Disk, now_s: int
 ) -> tuple[str, ...]:
     """Write a judged change; return the roles that changed, none where the tree held it already.
 
@@ -366,7 +366,7 @@ def _cosigners(before: Root, keys: OnlineKeys, old_keys: Sequence[Signer]) -> di
     return cosigners
 
 
-def _write_root(folder: Path, verified: VerifiedRequest, files: Files) -> None:
+def _write_root(folder: Path, verified: VerifiedRequest, files: Disk) -> None:
     metadata = verified.root_metadata
     if metadata is None:
         return

@@ -17,13 +17,13 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from alcove.registry.errors import RollbackError, StorageError
-from alcove.registry.files import read_bounded, replace_file
+from alcove.runtime.files import read_bounded, replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from alcove.registry.files import Files
     from alcove.registry.trust import TrustedState
+    from alcove.runtime.files import Disk
 
 FILE: Final = "published.json"
 _MAX_BYTES: Final = 1024  # two numbers
@@ -50,7 +50,7 @@ def check_rollback(note: Path, state: TrustedState) -> None:
             raise RollbackError(role, problem)
 
 
-def record_published(note: Path, state: TrustedState, files: Files) -> None:
+def record_published(note: Path, state: TrustedState, files: Disk) -> None:
     """Note how far a tree was published.
 
     Raises:

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 from alcove.registry._tuf import CryptoSigner, Key, Metadata, Signer, SSlibKey
 from alcove.registry.canonical import canonical_json
 from alcove.registry.errors import KeyFileError, SigningError
-from alcove.registry.files import read_bounded
 from alcove.registry.keys import KEY_FILE_MAX_BYTES, load_signer
+from alcove.runtime.files import read_bounded
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from securesystemslib.exceptions import UnverifiedSignatureError

@@ -12,7 +12,6 @@ from alcove.registry import layout
 from alcove.registry._tuf import Metadata, TargetFile, Targets
 from alcove.registry.client import RepositoryClient
 from alcove.registry.errors import MissingTargetError, ProgramRefusedError
-from alcove.registry.files import DISK, Disk
 from alcove.registry.keys import create_keys
 from alcove.registry.manifest import ModelSignature, PortSignature
 from alcove.registry.metadata_writer import MetadataWriter
@@ -25,6 +24,7 @@ from alcove.registry.rules import delegations
 from alcove.registry.signed_time import utc
 from alcove.registry.team import sign_version
 from alcove.registry.trust import SignedRole
+from alcove.runtime.files import DISK
 from alcove.runtime.testing_seams import ManualClock
 from tuf.api.exceptions import DownloadHTTPError
 from tuf.ngclient.fetcher import FetcherInterface
@@ -72,136 +72,6 @@ class FolderFetcher(FetcherInterface):
             raise self.failing
         for start in range(0, len(data), 4096):
             yield data[start : start + 4096]
-
-
-class FailingDisk:
-    """The real disk up to a chosen step, which fails as a kill would: a write may leave half of its bytes.
-
-    Attributes:
-        steps: how many steps were taken.
-    """
-
-    def __init__(self, fail_at: int | None = None) -> None:
-        """Fail at step `fail_at`, counted from 0, and at every later one; never if None."""
-        self.fail_at = fail_at
-        self.steps = 0
-
-    def make_folder(self, folder: Path) -> None:
-        """Make a folder, or fail."""
-        self._step(folder)
-        DISK.make_folder(folder)
-
-    def write(self, path: Path, data: bytes) -> None:
-        """Write a file, or half of it and fail."""
-        try:
-            self._step(path)
-        except OSError:
-            path.write_bytes(data[: len(data) // 2])
-            raise
-        DISK.write(path, data)
-
-    def rename(self, source: Path, target: Path) -> None:
-        """Rename, or fail."""
-        self._step(target)
-        DISK.rename(source, target)
-
-    def sync_folder(self, folder: Path) -> None:
-        """Sync a folder, or fail."""
-        self._step(folder)
-        DISK.sync_folder(folder)
-
-    def _step(self, path: Path) -> None:
-        step, self.steps = self.steps, self.steps + 1
-        if self.fail_at is not None and step >= self.fail_at:
-            msg = "the disk failed on purpose"
-            raise OSError(5, msg, str(path))
-
-
-class ForgetfulDisk:
-    """The real disk, with a second one beside it that holds only what a power cut must leave.
-
-    It promises no more than POSIX does: bytes last when their file is synced; a name (of a file, a folder, or one that
-    a rename moved) lasts when the folder that it is in is synced.  The rest may be there after the cut or not, each on
-    its own.
-
-    Attributes:
-        steps: how many steps were taken.
-        cut_at: raise PowerCutError before this step, counted from 0, and at every later one; None: never.
-    """
-
-    def __init__(self, folder: Path, cut_at: int | None = None) -> None:
-        """Begin with everything in `folder` lasting."""
-        self.folder = folder
-        self.cut_at = cut_at
-        self.steps = 0
-        self._lasting: dict[Path, bytes | None] = {  # None: a folder
-            path: None if path.is_dir() else path.read_bytes() for path in folder.rglob("*")
-        }
-        self._pending: list[tuple[Path, dict[Path, bytes | None]]] = []  # folder to sync, names that it will hold
-        self._bytes: dict[Path, bytes] = {}  # of names that do not last yet
-
-    def make_folder(self, folder: Path) -> None:
-        """Make a folder as the real disk does, each step of it a step of ours."""
-        new = [place for place in (folder, *folder.parents) if not place.is_dir()]
-        self._step()
-        for place in reversed(new):
-            self._pending.append((place.parent, {place: None}))
-        Disk.make_folder(self, folder)  # type: ignore[arg-type]  # its own syncs come back to `sync_folder`
-
-    def write(self, path: Path, data: bytes) -> None:
-        """Write a file: the bytes last, a new name does not yet; a cut in between leaves a part."""
-        self._pending.append((path.parent, {path: data[: len(data) // 2]}))
-        self._step()
-        DISK.write(path, data)
-        self._pending.append((path.parent, {path: data}))
-        self._bytes[path] = data
-        if path in self._lasting:
-            self._lasting[path] = data
-
-    def rename(self, source: Path, target: Path) -> None:
-        """Rename: neither name is certain until the folder is synced."""
-        self._step()
-        DISK.rename(source, target)
-        self._pending.append((target.parent, {target: self._bytes.pop(source)}))
-
-    def sync_folder(self, folder: Path) -> None:
-        """Make the names in `folder` last."""
-        self._step()
-        for place, names in self._pending:
-            if place == folder:
-                self._lasting |= names
-        self._pending = [item for item in self._pending if item[0] != folder]
-
-    def images(self) -> Iterator[dict[Path, bytes | None]]:
-        """Give what may be on the disk after a cut now: nothing of what need not last, each of it alone, all of it."""
-        yield dict(self._lasting)
-        for _, names in self._pending:
-            yield self._lasting | names
-        everything = dict(self._lasting)
-        for _, names in self._pending:
-            everything |= names
-        yield everything
-
-    def restore(self, image: Mapping[Path, bytes | None], folder: Path) -> None:
-        """Write an image into `folder`; what lies in a folder that was forgotten is gone with it."""
-        for path in sorted(image):
-            place = folder / path.relative_to(self.folder)
-            data = image[path]
-            if not place.parent.is_dir():
-                continue
-            if data is None:
-                place.mkdir()
-            else:
-                place.write_bytes(data)
-
-    def _step(self) -> None:
-        step, self.steps = self.steps, self.steps + 1
-        if self.cut_at is not None and step >= self.cut_at:
-            raise PowerCutError
-
-
-class PowerCutError(Exception):
-    """The power went; what runs on after it does not exist."""
 
 
 class FakeVerifier:

@@ -22,8 +22,8 @@ from alcove.registry.errors import (
     SignatureError,
     StorageError,
 )
-from alcove.registry.files import read_bounded
 from alcove.registry.rules import check_role, check_snapshot, check_targets, check_timestamp, delegations, succinct_of
+from alcove.runtime.files import read_bounded
 from tuf.api.exceptions import LengthOrHashMismatchError, RepositoryError, UnsignedMetadataError
 from tuf.api.serialization import DeserializationError
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alcove.runtime.files import DISK, sync
 from alcove.runtime.format.reader import read_spec
 from alcove.runtime.format.spec import ProgramSpec
 
@@ -79,23 +80,11 @@ class Program:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(self._data)
-                file.flush()
-                os.fsync(file.fileno())
+                sync(file)
             Path(temporary).chmod(0o644)
             Path(temporary).replace(target)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
-        _sync_folder(target.parent)
+        DISK.sync_folder(target.parent)
         return target
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename in `folder` last, where the system can open folders."""
-    if not hasattr(os, "O_DIRECTORY"):
-        return
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -540,9 +540,11 @@ class Client:
         return self._updater
 
     def _open_questions(self) -> "Questions":
-        from alcove.sdk.questions import Questions  # noqa: PLC0415 - loaded by the sync
+        from alcove.sdk.ledger_file import LedgerFile  # noqa: PLC0415 - loaded by the sync
+        from alcove.sdk.questions import Questions  # noqa: PLC0415
 
-        return Questions(self._slots.folder / "reports" / "questions.jsonl", self._clock, self._device)
+        log = LedgerFile(self._slots.folder / "reports" / "questions.jsonl", self._files)
+        return Questions(log, self._clock, self._device)
 
     def _open_repository(self, transport: Transport) -> "RepositoryClient":
         from alcove.sdk.repository import open_repository  # noqa: PLC0415 - loads tuf

@@ -18,11 +18,10 @@ Q5  The file has a digest for each question and its answer; nothing of it is eve
 
 import hashlib
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from alcove.privacy.errors import AlcovePrivacyError
-from alcove.privacy.ledger import BudgetLimits, Ledger
+from alcove.privacy.ledger import BudgetLimits, Ledger, LogFile
 from alcove.privacy.limits import EPSILON_PER_DAY
 from alcove.registry.policy.attributes import DeviceAttributes
 from alcove.runtime.clock import Clock
@@ -41,13 +40,13 @@ class Questions:
     """What one device has revealed.
 
     Args:
-        path: of the ledger of answers, in a folder that exists.
+        log: the ledger of answers.
         clock: the device's clocks.
         attributes: what the app says of the device.
     """
 
-    def __init__(self, path: Path, clock: Clock, attributes: DeviceAttributes) -> None:
-        self._ledger = Ledger(path, _CAPS, clock)
+    def __init__(self, log: LogFile, clock: Clock, attributes: DeviceAttributes) -> None:
+        self._ledger = Ledger(log, _CAPS, clock)
         self._attributes = attributes
 
     def is_in(self, audience: "Audience") -> bool:

@@ -42,6 +42,7 @@ from alcove.runtime.clock import Clock
 from alcove.sdk.consent import Consent
 from alcove.sdk.errors import AlcoveSdkError, DeviceStorageError, RemoteError, StatusError
 from alcove.sdk.history import History
+from alcove.sdk.ledger_file import LedgerFile
 from alcove.sdk.limits import MAX_PENDING, MAX_STATE_BYTES
 from alcove.sdk.storage import FileLock, Files
 from pydantic import ValidationError
@@ -129,7 +130,7 @@ class Reporter:
         self._lock = FileLock(folder / "lock")
         self._upload_lock = FileLock(folder / "upload.lock")
         self._thread_lock = threading.Lock()
-        self.ledger = Ledger(folder / "ledger.jsonl", limits, clock)
+        self.ledger = Ledger(LedgerFile(folder / "ledger.jsonl", files), limits, clock)
 
     def record(self, measurement: "Measurement") -> None:
         """Take an outcome into its window's draw; without a task, or if its task does not count it, it is left out.

@@ -1,20 +1,15 @@
-"""Changes a device's disk step by step, so that a crash between any two steps leaves something whole.
-
-Every change goes through `Files`, one named step at a time, and `on_step` hears of each before it happens: tests count
-the steps, then fail or kill the process at each of them in turn.
-"""
+"""Changes a device's disk step by step, so that a crash between any two steps leaves something whole."""
 
 import contextlib
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from alcove.runtime.files import Disk
 from alcove.sdk.errors import DeviceStorageError
-
-StepObserver = Callable[[str, Path], None]
 
 PARTIAL: Final = ".partial"
 """Suffix of what is being made; nothing reads it, and recovery removes it."""
@@ -23,35 +18,19 @@ READ_ONLY: Final = 0o444
 PRIVATE: Final = 0o600
 
 
-class Files:
-    """The device's disk.
+class Files(Disk):
+    """The device's disk, whose steps fail with `DeviceStorageError`."""
 
-    Args:
-        on_step: called with the step's name and its path before each change; what it raises is what the step raises.
-    """
-
-    def __init__(self, on_step: StepObserver | None = None) -> None:
-        self._on_step = on_step
-
-    def notice(self, step: str, path: Path) -> None:
-        """Tell the observer of a step that somebody else is about to take.
-
-        Raises:
-            OSError: the observer makes the step fail.
-        """
-        if self._on_step is not None:
-            self._on_step(step, path)
-
-    def make_folder(self, path: Path) -> None:
-        """Make `path` and its parents where absent, for this user alone."""
-        if path.is_dir():
+    def make_folder(self, folder: Path) -> None:
+        """Make `folder` and its parents where absent, for this user alone."""
+        if folder.is_dir():
             return
-        with self._step("make folder", path):
-            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self.step("make folder", folder):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def append(self, path: Path, data: bytes) -> None:
         """Add `data` to the end of a file, made when absent; not yet synced."""
-        with self._step("append", path):
+        with self.step("append", path):
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE)
             try:
                 view = memoryview(data)
@@ -62,34 +41,19 @@ class Files:
 
     def truncate(self, path: Path, size_bytes: int) -> None:
         """Take away what a file has beyond a size; not yet synced."""
-        with self._step("truncate", path):
+        with self.step("truncate", path):
             os.truncate(path, size_bytes)
-
-    def sync_file(self, path: Path) -> None:
-        """Return when the bytes of a file are on the disk."""
-        with self._step("sync file", path):
-            self._sync(path, os.O_RDONLY)
-
-    def sync_folder(self, path: Path) -> None:
-        """Return when the names in a folder are on the disk."""
-        with self._step("sync folder", path):
-            self._sync(path, os.O_RDONLY | os.O_DIRECTORY)
-
-    def rename(self, source: Path, target: Path) -> None:
-        """Put `source` in the place of `target`, at once."""
-        with self._step("rename", target):
-            source.replace(target)
 
     def set_mode(self, path: Path, mode: int) -> None:
         """Change who may do what with a file."""
-        with self._step("set mode", path):
+        with self.step("set mode", path):
             path.chmod(mode)
 
     def remove(self, path: Path) -> None:
         """Remove a file or a folder with all in it; fine when absent."""
         if not path.exists() and not path.is_symlink():
             return
-        with self._step("remove", path):
+        with self.step("remove", path):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
@@ -129,7 +93,7 @@ class Files:
         self.append(temporary, data)
         self.sync_file(temporary)
         try:
-            with self._step("link", path):
+            with self.step("link", path):
                 try:
                     path.hardlink_to(temporary)
                 except FileExistsError:
@@ -168,20 +132,17 @@ class Files:
         return data
 
     @contextlib.contextmanager
-    def _step(self, name: str, path: Path) -> Iterator[None]:
+    def step(self, name: str, path: Path) -> Iterator[None]:
+        """Announce a step, which is taken inside the context.
+
+        Raises:
+            DeviceStorageError: the step failed, or the observer made it fail.
+        """
         try:
-            self.notice(name, path)
-            yield
+            with super().step(name, path):
+                yield
         except OSError as error:
             raise DeviceStorageError(step=name, path=path.name, reason=error.strerror or str(error)) from error
-
-    @staticmethod
-    def _sync(path: Path, flags: int) -> None:
-        descriptor = os.open(path, flags | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 class FileLock:

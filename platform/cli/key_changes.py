@@ -15,7 +15,6 @@ from alcove.registry import limits
 from alcove.registry.canonical import version_key
 from alcove.registry.ceremony import PublicKeys, make_first_request
 from alcove.registry.errors import MissingTargetError, PublishError, StorageError
-from alcove.registry.files import DISK, read_bounded, replace_file
 from alcove.registry.keys import ONLINE_ROLES, new_key
 from alcove.registry.manifest import Manifest
 from alcove.registry.online_keys import URI
@@ -26,6 +25,7 @@ from alcove.registry.rules import check_teams, delegations
 from alcove.registry.signers import PUBLIC, key_from_pem, key_to_bytes, load_any_signer, load_key
 from alcove.registry.signing_request import SigningRequest
 from alcove.runtime.clock import SYSTEM_CLOCK
+from alcove.runtime.files import DISK, read_bounded, replace_file
 
 __all__ = [
     "add_team",

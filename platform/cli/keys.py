@@ -11,7 +11,6 @@ from alcove.platform.cli import key_changes
 from alcove.platform.cli.files import online_folder
 from alcove.platform.cli.output import AsJson, print_json, print_rows, say
 from alcove.registry.ceremony import initialize_repository
-from alcove.registry.files import DISK, replace_file
 from alcove.registry.keys import (
     OFFLINE_ROLES,
     ONLINE_ROLES,
@@ -33,6 +32,7 @@ from alcove.registry.repository import Repository
 from alcove.registry.rules import check_teams
 from alcove.registry.signers import load_key
 from alcove.registry.trust import online_trust
+from alcove.runtime.files import DISK, replace_file
 
 __all__ = ["app"]
 

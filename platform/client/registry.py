@@ -1,7 +1,6 @@
 """Makes the registry's calls.  Mixed into `PlatformClient`, whose promises hold here too."""
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -21,6 +20,7 @@ from alcove.platform.client.models import (
     value_of,
 )
 from alcove.platform.domain import limits
+from alcove.runtime.files import sync
 
 __all__ = ["RegistryCalls"]
 
@@ -101,8 +101,7 @@ class RegistryCalls:
                     digest.update(answer.chunk)
                     received += file.write(answer.chunk)
                 progress(received, size_bytes)
-            file.flush()
-            os.fsync(file.fileno())
+            sync(file)
         return received, size_bytes, digest.hexdigest()
 
     # Publishing and finding

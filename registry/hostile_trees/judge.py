@@ -15,7 +15,6 @@ from alcove.registry._tuf import (
 )
 from alcove.registry.client import RepositoryClient
 from alcove.registry.errors import RegistryError
-from alcove.registry.files import Disk
 from alcove.registry.hostile_trees.case import APP, DATERS, EVIL, FEATURE, TOP, Case, Outcome
 from alcove.registry.hostile_trees.maker import Maker
 from alcove.registry.hostile_trees.past import Past, current_files, signed_part
@@ -25,6 +24,7 @@ from alcove.registry.min_versions import is_below
 from alcove.registry.policy.document import Halt
 from alcove.registry.reinstatements import Reinstatement, restores_only_reinstated
 from alcove.registry.signed_time import utc
+from alcove.runtime.files import Disk
 from alcove.runtime.testing_seams import ManualClock
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tuf.api.exceptions import DownloadHTTPError

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from alcove.privacy import BudgetExceededError, BudgetLimits, Ledger, ParameterError
 from alcove.privacy.limits import DAY_S, EPSILON_PER_30_DAYS, EPSILON_PER_DAY
+from alcove.sdk.ledger_file import LedgerFile
+from alcove.sdk.storage import Files
 from alcove.sdk.testing import ManualClock
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -159,7 +161,7 @@ def test_caps_above_what_is_promised_are_refused(per_day: int, per_30_days: int)
 def test_marks_keep_the_file_small(tmp_path: Path) -> None:
     """Noting the time each hour of a year writes a line a day."""
     clock = ManualClock()
-    ledger = Ledger(tmp_path / "ledger", BudgetLimits(), clock)
+    ledger = Ledger(LedgerFile(tmp_path / "ledger", Files()), BudgetLimits(), clock)
     ledger.note_time()
     assert not (tmp_path / "ledger").exists()
     ledger.debit(TASK, 0, Fraction(1))

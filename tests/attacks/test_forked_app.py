@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from alcove.privacy.ledger import OsLogFile
+from alcove.sdk.ledger_file import LedgerFile
 from alcove.sdk.load_attempts import AttemptLog
 from alcove.sdk.storage import FileLock, Files
 
@@ -33,7 +33,7 @@ def free_lock(path: Path) -> Iterator[None]:
 LOCKS: dict[str, Callable[[Path], AbstractContextManager[None]]] = {
     "lock": lambda folder: FileLock(folder / "lock").hold(),
     "lock if free": lambda folder: free_lock(folder / "lock"),
-    "ledger": lambda folder: OsLogFile(folder / "ledger.jsonl").exclusive(),
+    "ledger": lambda folder: LedgerFile(folder / "ledger.jsonl", Files()).exclusive(),
 }
 
 

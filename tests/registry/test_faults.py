@@ -9,21 +9,22 @@ from alcove.registry.errors import PackageError, StorageError
 from alcove.registry.package import Package, read_package, verify_package, write_package
 from alcove.registry.policy import Halt
 from alcove.registry.repository import Repository, initialize_repository
-from alcove.registry.testing import FailingDisk, FakeVerifier, RepositoryFixture
+from alcove.registry.testing import FakeVerifier, RepositoryFixture
+from alcove.runtime.testing_seams import FaultyDisk
 
 
-def on(world: RepositoryFixture, files: FailingDisk) -> Repository:
+def on(world: RepositoryFixture, files: FaultyDisk) -> Repository:
     """The world's tree on a disk that may fail."""
     return Repository(world.tree.folder, keys=world.keys.online, clock=world.clock, files=files)
 
 
-def push(world: RepositoryFixture, files: FailingDisk, package: Package, signed: bytes) -> None:
+def push(world: RepositoryFixture, files: FaultyDisk, package: Package, signed: bytes) -> None:
     """Publish one more version."""
     on(world, files).accept_team_metadata(signed, {package.manifest.path: package.manifest.to_bytes()})
 
 
 def each_failure(
-    world: RepositoryFixture, publish: Callable[[FailingDisk], object], view: Callable[[], object], steps_at_least: int
+    world: RepositoryFixture, publish: Callable[[FaultyDisk], object], view: Callable[[], object], steps_at_least: int
 ) -> None:
     """Fail every step of a publication in turn, with a client before, between and after."""
     origin = world.folder / "origin"
@@ -35,7 +36,7 @@ def each_failure(
         shutil.copytree(origin, world.tree.folder)
         device = world.client(f"device {fail_at}")
         device.refresh()
-        disk = FailingDisk(fail_at)
+        disk = FaultyDisk(fail_at)
         try:
             publish(disk)
         except StorageError:
@@ -46,7 +47,7 @@ def each_failure(
         device.refresh()
         world.client(f"new device {fail_at}").refresh()
         assert world.tree.check().is_sound
-        publish(FailingDisk())
+        publish(FaultyDisk())
         new = view()
         assert new != old
         assert between in (old, new)
@@ -98,7 +99,7 @@ def test_refresh_killed_at_any_step_is_completed_by_repeating(published_reposito
     published_repository.tree.refresh()
     later_s = published_repository.clock.time_s + 16 * 86_400
 
-    def refresh(disk: FailingDisk) -> None:
+    def refresh(disk: FaultyDisk) -> None:
         now_s, published_repository.clock.time_s = published_repository.clock.time_s, later_s
         try:
             on(published_repository, disk).refresh()
@@ -116,7 +117,7 @@ def test_failed_publication_leaves_the_tree_open_to_another(published_repository
     signed = published_repository.sign(first)
     for fail_at in range(16):
         with pytest.raises(StorageError):
-            push(published_repository, FailingDisk(fail_at), first, signed)
+            push(published_repository, FaultyDisk(fail_at), first, signed)
         if published_repository.tree.team_metadata("text") == signed:
             break
         assert [ref.version for ref in published_repository.tree.versions("language_id")] == ["1.0.0"]
@@ -137,7 +138,7 @@ def test_ceremony_killed_at_any_step_can_be_repeated(world: RepositoryFixture, t
     while True:
         shutil.rmtree(folder, ignore_errors=True)
         try:
-            initialize_repository(folder, world.keys, world.TEAMS, clock=world.clock, files=FailingDisk(fail_at))
+            initialize_repository(folder, world.keys, world.TEAMS, clock=world.clock, files=FaultyDisk(fail_at))
         except StorageError:
             if not (folder / "metadata" / "timestamp.json").exists():
                 initialize_repository(folder, world.keys, world.TEAMS, clock=world.clock)
@@ -145,7 +146,7 @@ def test_ceremony_killed_at_any_step_can_be_repeated(world: RepositoryFixture, t
             fail_at += 1
             continue
         break
-    assert fail_at == 4 * 8  # root, targets, four delegated roles, snapshot, timestamp
+    assert fail_at == 4 * 8 + 2  # root, targets, four delegated roles, snapshot, timestamp; names of two new folders
 
 
 def test_package_folder_killed_at_any_step_has_no_manifest_or_everything(
@@ -156,7 +157,7 @@ def test_package_folder_killed_at_any_step_has_no_manifest_or_everything(
     for fail_at in range(12):
         folder = tmp_path / f"package {fail_at}"
         with monkeypatch.context() as patch:
-            patch.setattr("alcove.registry.package.DISK", FailingDisk(fail_at))
+            patch.setattr("alcove.registry.package.DISK", FaultyDisk(fail_at))
             with pytest.raises(StorageError, match="on purpose"):
                 write_package(package, folder)
         try:
@@ -179,10 +180,10 @@ def test_device_whose_disk_fails_keeps_what_it_had(published_repository: Reposit
             published_repository.folder / "device before", published_repository.folder / "device", symlinks=True
         )
         device = published_repository.client()
-        device._files = FailingDisk(fail_at)
+        device._files = FaultyDisk(fail_at)
         with pytest.raises(StorageError, match="on purpose"):
             device.policy("messenger")
-        device._files = FailingDisk(fail_at)
+        device._files = FaultyDisk(fail_at)
         with pytest.raises(StorageError, match="on purpose"):
             device.manifest("language_id", "2.0.0")
         stored = published_repository.client().read_stored_policy("messenger")

@@ -12,10 +12,11 @@ import pytest
 from alcove.registry import layout
 from alcove.registry.blobs import BlobStore, ObjectBlobStore, StoredBlob, open_blob_store
 from alcove.registry.errors import MissingBlobError, RegistryError, StorageError
-from alcove.registry.files import DISK
 from alcove.registry.garbage_collection import find_garbage, list_referenced_blobs, remove_garbage
 from alcove.registry.repository import Repository
-from alcove.registry.testing import FailingDisk, RepositoryFixture
+from alcove.registry.testing import RepositoryFixture
+from alcove.runtime.files import DISK
+from alcove.runtime.testing_seams import FaultyDisk
 
 if TYPE_CHECKING:
     from alcove.platform.testing.s3 import S3Server
@@ -89,14 +90,14 @@ def test_a_version_published_between_look_and_removal_keeps_its_blobs(published_
     """The look falls on every step of a publication in turn; whatever it saw, the removal takes nothing named."""
     seen: list[int] = []
 
-    class Looking(FailingDisk):
+    class Looking(FaultyDisk):
         """Collects before its nth step, as far as that goes without the lock."""
 
-        def _step(self, path: Path) -> None:
+        def _count(self, step: str, path: Path) -> None:
             if self.steps == look_at:
                 garbage[:] = find_garbage(published_repository.tree, before_s=AFTER_ALL)
                 seen.append(look_at)
-            super()._step(path)
+            super()._count(step, path)
 
     for look_at in range(100):
         garbage: list[StoredBlob] = []

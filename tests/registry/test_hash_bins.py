@@ -29,7 +29,8 @@ from alcove.registry.rotation import Draft
 from alcove.registry.signed_time import utc
 from alcove.registry.signing_request import SigningRequest
 from alcove.registry.team import sign_min_version, sign_version
-from alcove.registry.testing import FailingDisk, FolderFetcher, RepositoryFixture
+from alcove.registry.testing import FolderFetcher, RepositoryFixture
+from alcove.runtime.testing_seams import FaultyDisk
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tuf.ngclient.updater import Updater
 
@@ -173,7 +174,7 @@ def test_spreading_killed_at_any_step_is_completed_by_repeating(full: Repository
         shutil.rmtree(full.tree.folder)
         shutil.copytree(origin, full.tree.folder)
         shutil.copytree(full.folder / "known", full.folder / f"device {fail_at}", symlinks=True)
-        failing = Repository(full.tree.folder, keys=full.keys.online, clock=full.clock, files=FailingDisk(fail_at))
+        failing = Repository(full.tree.folder, keys=full.keys.online, clock=full.clock, files=FaultyDisk(fail_at))
         try:
             failing.accept_team_metadata(signed, manifests)
         except StorageError:

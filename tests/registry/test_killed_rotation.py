@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from alcove.registry.repository import Repository
-from alcove.registry.testing import FailingDisk, RepositoryFixture
+from alcove.registry.testing import RepositoryFixture
+from alcove.runtime.testing_seams import FaultyDisk
 
-from tests.registry.test_rotation import (
+from tests.registry.key_changes import (
     ROLES,
     new_signer,
     online_with,
@@ -24,7 +25,7 @@ from tests.registry.test_rotation import (
 pytestmark = pytest.mark.thorough
 
 
-class KillingDisk(FailingDisk):
+class KillingDisk(FaultyDisk):
     """The real disk; at a chosen step the process ends by SIGKILL, in a write with half of the bytes on the disk."""
 
     def write(self, path: Path, data: bytes) -> None:
@@ -33,10 +34,10 @@ class KillingDisk(FailingDisk):
             path.write_bytes(data[: len(data) // 2])
         super().write(path, data)
 
-    def _step(self, path: Path) -> None:
+    def _count(self, step: str, path: Path) -> None:
         if self.fail_at == self.steps:
             os.kill(os.getpid(), signal.SIGKILL)
-        super()._step(path)
+        super()._count(step, path)
 
 
 def run_until_killed(work: Callable[[], None]) -> int:

@@ -8,7 +8,6 @@ import pytest
 from alcove.registry import online_keys
 from alcove.registry._tuf import CryptoSigner, Key, Signer
 from alcove.registry.errors import KeyFileError, SigningError
-from alcove.registry.files import DISK
 from alcove.registry.keys import ONLINE_ROLES, load_signer
 from alcove.registry.online_keys import (
     SECRET_VARIABLE,
@@ -22,6 +21,7 @@ from alcove.registry.online_keys import (
 from alcove.registry.repository import Repository
 from alcove.registry.signers import key_to_bytes
 from alcove.registry.testing import RepositoryFixture
+from alcove.runtime.files import DISK
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from securesystemslib.signer import SIGNER_FOR_URI_SCHEME  # type: ignore[attr-defined]  # lists no public names
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from alcove.registry.blobs import open_blob_store
-from alcove.registry.files import DISK, Disk
 from alcove.registry.policy import Halt
 from alcove.registry.repository import Repository, initialize_repository
-from alcove.registry.testing import ForgetfulDisk, PowerCutError, RepositoryFixture
+from alcove.registry.testing import RepositoryFixture
+from alcove.runtime.files import DISK, Disk
+from alcove.runtime.testing_seams import ForgetfulDisk, PowerCutError
 
 pytestmark = pytest.mark.thorough
 

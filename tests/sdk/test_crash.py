@@ -273,7 +273,7 @@ def test_ledger_that_cannot_be_written_sends_nothing(device: Device, monkeypatch
     handle.predict("hi")
     handle.record_outcome(accepted=True)
     with monkeypatch.context() as patch:
-        patch.setattr("alcove.privacy.ledger.OsLogFile.append", refuse)
+        patch.setattr("alcove.sdk.ledger_file.LedgerFile.append", refuse)
         result = client.report()
     assert isinstance(result.error, LedgerStorageError)
     assert (result.sent, device.transport.reports) == (0, [])

@@ -20,7 +20,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
 from alcove.registry.errors import StorageError
-from alcove.registry.files import DISK
+from alcove.runtime.files import Disk
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -93,26 +93,8 @@ class TreeLock:
             await self._connection.execute(text("SELECT 1"))
 
 
-class HeldDisk:
-    """The disk, for whoever holds the tree's lock: each write and rename asks for it first."""
+class HeldDisk(Disk):
+    """The disk of a task that holds the tree's lock: each write and rename asks for the lock first."""
 
     def __init__(self, lock: TreeLock) -> None:
-        self._lock = lock
-
-    def make_folder(self, folder: Path) -> None:
-        """Make `folder` and its parents where absent."""
-        DISK.make_folder(folder)
-
-    def write(self, path: Path, data: bytes) -> None:
-        """Write a file from its beginning and sync it, if the lock is held."""
-        self._lock.require(path)
-        DISK.write(path, data)
-
-    def rename(self, source: Path, target: Path) -> None:
-        """Put `source` in the place of `target`, at once, if the lock is held."""
-        self._lock.require(target)
-        DISK.rename(source, target)
-
-    def sync_folder(self, folder: Path) -> None:
-        """Make the names in `folder` last."""
-        DISK.sync_folder(folder)
+        super().__init__(lambda step, path: lock.require(path) if step in {"write", "rename"} else None)

@@ -50,12 +50,12 @@ from alcove.registry import program_verification
 from alcove.registry.blobs import ObjectBlobStore, open_blob_store
 from alcove.registry.client import RepositoryClient
 from alcove.registry.errors import RegistryError
-from alcove.registry.files import Disk
 from alcove.registry.garbage_collection import find_garbage
 from alcove.registry.online_keys import load_online_keys
 from alcove.registry.repository import Repository
 from alcove.registry.testing import FakeVerifier, FolderFetcher
 from alcove.runtime.clock import SYSTEM_CLOCK
+from alcove.runtime.files import Disk
 from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine
 

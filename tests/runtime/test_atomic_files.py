@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from alcove.registry.files import DISK, read_bounded, replace_file
+from alcove.runtime.files import DISK, read_bounded, replace_file
 
 
 def test_bytes_are_synced_before_the_rename_and_the_folder_after_it(
