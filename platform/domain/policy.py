@@ -1,30 +1,20 @@
 """Compiles rows to an app's policy.  Pure: the same rows give the same bytes, in whatever order they come."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Final
 
-from alcove.platform.domain.audience import parse_optional_audience
 from alcove.platform.domain.checks import fields_named
-from alcove.platform.domain.experiments.task import task_of
+from alcove.platform.domain.comparisons import NO_SIZES, experiment_policy, rollout_policy
 from alcove.platform.domain.records import Default, ExperimentRecord, HoldoutRecord, LayerRecord, RolloutRecord
-from alcove.platform.domain.rollouts.task import stage_task
 from alcove.registry.min_versions import is_below
 from alcove.registry.policy import (
-    Arm,
-    ExperimentPolicy,
     FeaturePolicy,
     Holdout,
     Policy,
-    RolloutPolicy,
-    Segment,
     VersionRef,
 )
 
-__all__ = ["compile_policy", "experiment_policy"]
+__all__ = ["compile_policy"]
 
-ALL_ARMS_BYTES: Final = 8_000_000  # bytes of all arms together that every device fetches, so that none shows its own
-NO_SIZES: Final[Mapping[str, int]] = MappingProxyType({})
 NO_FLOOR = "0.0.0"  # of a feature whose team has set none: no version is below it
 
 
@@ -100,51 +90,6 @@ def _feature(
     return FeaturePolicy(
         min_version=floor,
         default=ref,
-        rollout=None if rollout is None else _rollout(rollout, ref, sizes),
+        rollout=None if rollout is None else rollout_policy(rollout, ref, sizes),
         experiments=compared,
-    )
-
-
-def _is_own_arm(refs: Iterable[VersionRef], sizes: Mapping[str, int]) -> bool:
-    """Tell whether the versions of all arms are together too much for every device to fetch."""
-    return sum(sizes.get(digest, 0) for digest in {ref.manifest_sha256 for ref in refs}) > ALL_ARMS_BYTES
-
-
-def _rollout(record: RolloutRecord, default: VersionRef, sizes: Mapping[str, int]) -> RolloutPolicy:
-    version = VersionRef(version=record.version, manifest_sha256=record.manifest_sha256)
-    return RolloutPolicy(
-        id=record.rollout_id,
-        salt=record.salt,
-        version=version,
-        share_permyriad=record.share_permyriad,
-        control_permyriad=record.control_permyriad,
-        audience=parse_optional_audience(record.audience),
-        task=stage_task(record),
-        own_arm=record.control_permyriad > 0 and _is_own_arm((default, version), sizes),
-    )
-
-
-def experiment_policy(record: ExperimentRecord, sizes: Mapping[str, int] = NO_SIZES) -> ExperimentPolicy:
-    """Return what the policy says of an experiment that has started.
-
-    Raises:
-        pydantic.ValidationError: a field is out of its bounds.
-    """
-    segment = record.segment
-    arms = tuple(
-        Arm(
-            name=arm.name,
-            version=VersionRef(version=arm.version, manifest_sha256=arm.manifest_sha256),
-            share_permyriad=arm.share_permyriad,
-        )
-        for arm in record.arms
-    )
-    return ExperimentPolicy(
-        id=record.experiment_id,
-        salt=record.salt,
-        arms=arms,
-        task=task_of(record),
-        audience=parse_optional_audience(record.audience),
-        segment=None if segment is None else Segment(layer=segment.layer, first=segment.first, count=segment.count),
-        own_arm=_is_own_arm((arm.version for arm in arms), sizes),
     )

@@ -6,6 +6,7 @@ from dataclasses import replace
 from alcove.platform.domain.records import ExperimentRecord, RolloutRecord, VersionRecord
 from alcove.platform.domain.snapshots.app import AppSnapshot, PolicyDocument
 from alcove.platform.store.catalog import rules_of
+from alcove.platform.store.defaults import defaults_of_app
 from alcove.platform.store.experiments import get_experiment, last_stopped, running_experiments
 from alcove.platform.store.layers import find_holdout, layers_of_app
 from alcove.platform.store.manifests import program_sizes
@@ -13,8 +14,9 @@ from alcove.platform.store.publications import last_publication, policies_newest
 from alcove.platform.store.rollouts import get_rollout, live_rollouts
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.usage import apps_using
-from alcove.platform.store.versions import defaults_of_app, get_version, version_states
+from alcove.platform.store.versions import get_version, version_states
 from alcove.registry.policy import VersionRef, halt_from_bytes
+from alcove.registry.reinstatements import without_reinstated
 
 __all__ = ["load_app", "load_apps_using", "load_experiment", "load_rollout"]
 
@@ -93,21 +95,23 @@ async def _load(
     default = defaults.get(feature)
     rules = {feature: await rules_of(session, feature)} if feature else {}
     last = await last_publication(session, "policy", app)
-    halt = await last_publication(session, "halt", app)
+    publication = await last_publication(session, "halt", app)
+    earlier = policies_newest_first(session, app)  # read only as far as is needed
+    halt = None if publication is None else halt_from_bytes(publication.document)
     snapshot = AppSnapshot(
         app=app,
         defaults=defaults,
         rollouts=moving,
         experiments=compared,
         last_policy=None if last is None else PolicyDocument(last.serial, last.document),
-        last_halt=None if halt is None else halt_from_bytes(halt.document),
+        last_halt=halt,
+        standing_halt=None if halt is None else without_reinstated(halt, uow.lifts),
         states={(feature, name): state for name, state in states.items()},
         rules=rules,
         floors=uow.floors,
-        lifts=uow.lifts,
     )
     if version is not None and default is not None and default.manifest_sha256 == version.manifest_sha256:
-        async for document in policies_newest_first(session, app):
+        async for document in earlier:
             former = snapshot.find_former(feature, version, document)
             if former is not None:
                 snapshot = replace(snapshot, former=former)

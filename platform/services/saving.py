@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from alcove.platform.domain.snapshots.app import AppSnapshot
+from alcove.platform.store.defaults import remove_default, set_default
 from alcove.platform.store.experiments import save_experiment
 from alcove.platform.store.publications import Publication, add_publication
 from alcove.platform.store.rollouts import save_rollout
 from alcove.platform.store.unit_of_work import UnitOfWork
-from alcove.platform.store.versions import remove_default, set_default
 
 __all__ = ["save_app"]
 

@@ -1,4 +1,4 @@
-"""Stores published versions with their teams and states, and the default versions of apps."""
+"""Stores published versions with their teams and states."""
 
 import json
 from typing import Any
@@ -6,24 +6,20 @@ from typing import Any
 from alcove.platform.domain.catalog.names import sort_key
 from alcove.platform.domain.errors import NotFoundError
 from alcove.platform.domain.limits import SEARCH_TEXT_LENGTH
-from alcove.platform.domain.records import Default, VariantRecord, VersionRecord, VersionState
+from alcove.platform.domain.records import VariantRecord, VersionRecord, VersionState
 from alcove.platform.store.catalog_tables import VersionFactsRow
 from alcove.platform.store.dialects import insert
-from alcove.platform.store.tables import DefaultRow, FeatureRow, VersionRow
-from sqlalchemy import Select, delete, select
+from alcove.platform.store.tables import FeatureRow, VersionRow
+from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = [
     "add_version",
-    "defaults_of_app",
-    "find_default",
     "find_team",
     "find_version",
     "get_version",
     "previous_version",
-    "remove_default",
     "save_state",
-    "set_default",
     "version_of",
     "version_states",
     "versions_query",
@@ -127,33 +123,6 @@ async def previous_version(session: AsyncSession, record: VersionRecord) -> Vers
         if found is not None:
             return version_of(*found)
     return None
-
-
-async def find_default(session: AsyncSession, app: str, feature: str) -> Default | None:
-    """Return the default version of a feature in an app, or None while nothing was decided."""
-    row = await session.get(DefaultRow, (app, feature))
-    return None if row is None else Default(row.app, row.feature, row.version, row.manifest_sha256)
-
-
-async def defaults_of_app(session: AsyncSession, app: str) -> list[Default]:
-    """Return the default versions of an app, by feature name."""
-    rows = await session.scalars(select(DefaultRow).where(DefaultRow.app == app).order_by(DefaultRow.feature))
-    return [Default(row.app, row.feature, row.version, row.manifest_sha256) for row in rows]
-
-
-async def set_default(session: AsyncSession, default: Default) -> None:
-    """Make a version the default of its feature in its app."""
-    await session.merge(
-        DefaultRow(
-            app=default.app, feature=default.feature, version=default.version, manifest_sha256=default.manifest_sha256
-        )
-    )
-    await session.flush()
-
-
-async def remove_default(session: AsyncSession, app: str, feature: str) -> None:
-    """Leave a feature without a default version in an app."""
-    await session.execute(delete(DefaultRow).where(DefaultRow.app == app, DefaultRow.feature == feature))
 
 
 async def save_state(session: AsyncSession, record: VersionRecord) -> None:

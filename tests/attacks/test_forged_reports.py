@@ -29,10 +29,11 @@ from alcove.platform.services.rollouts.monitor import PRINCIPAL, analyze_rollout
 from alcove.platform.services.rollouts.reports import RandomisedReports
 from alcove.platform.store import Store
 from alcove.platform.store.audit import list_audit
+from alcove.platform.store.defaults import set_default
 from alcove.platform.store.publications import last_publication
 from alcove.platform.store.reports import add_counts
 from alcove.platform.store.unit_of_work import UnitOfWork
-from alcove.platform.store.versions import add_version, set_default
+from alcove.platform.store.versions import add_version
 from alcove.platform.testing import Served, ServerWorld
 from alcove.privacy.entropy import OsEntropy
 from alcove.privacy.randomized_response import RandomizedResponse

@@ -16,8 +16,9 @@ from alcove.platform.domain.records import Default
 from alcove.platform.services.rollouts import engine
 from alcove.platform.services.rollouts.engine import RolloutSpec
 from alcove.platform.store import Store
+from alcove.platform.store.defaults import set_default
 from alcove.platform.store.unit_of_work import UnitOfWork
-from alcove.platform.store.versions import add_version, set_default
+from alcove.platform.store.versions import add_version
 from alcove.registry.policy.attributes import MEMORY_STEPS_MB
 
 WORDS = {

@@ -25,7 +25,6 @@ from alcove.registry.errors import VersionHaltedError
 from alcove.registry.limits import HALTED_MAX
 from alcove.registry.min_versions import is_below
 from alcove.registry.policy import Halt, HaltedVersion, VersionRef, policy_from_bytes
-from alcove.registry.reinstatements import Reinstatement, without_reinstated
 
 __all__ = ["AppSnapshot", "Entry", "PolicyDocument", "check_runnable"]
 
@@ -58,6 +57,7 @@ class AppSnapshot:
         experiments: those that run and the one that is acted on, by id.
         last_policy: the newest that was decided before; None: none was.
         last_halt: likewise.
+        standing_halt: it, without what the teams that own features have given back since.
         stopped: the experiment that was stopped last, of each feature for which that is asked.
         former: the newest former default of the feature that is acted on which may run besides the version in question.
         layers: its layers.
@@ -66,7 +66,6 @@ class AppSnapshot:
         states: of versions of the feature that is acted on, by feature and version.
         rules: of the feature that is acted on.
         floors: lowest version of each feature that its team still lets run; absent: any.
-        lifts: what the team that owns each feature has lifted of halts.
         policy: the one that is decided now; None: none is.
         halt: likewise.
         entries: for the audit log, in order.
@@ -78,6 +77,7 @@ class AppSnapshot:
     experiments: Mapping[str, ExperimentRecord]
     last_policy: PolicyDocument | None = None
     last_halt: Halt | None = None
+    standing_halt: Halt | None = None
     stopped: Mapping[str, ExperimentRecord] = field(default_factory=dict)
     former: Default | None = None
     layers: tuple[LayerRecord, ...] = ()
@@ -86,7 +86,6 @@ class AppSnapshot:
     states: Mapping[tuple[str, str], VersionState] = field(default_factory=dict)
     rules: Mapping[str, FeatureRules] = field(default_factory=dict)
     floors: Mapping[str, str] = field(default_factory=dict)
-    lifts: Mapping[str, tuple[Reinstatement, ...]] = field(default_factory=dict)
     policy: PolicyDocument | None = None
     halt: Halt | None = None
     entries: tuple[Entry, ...] = ()
@@ -155,11 +154,8 @@ class AppSnapshot:
         rules = policy_from_bytes(policy).features.get(feature)
         if rules is None or rules.default.manifest_sha256 == version.manifest_sha256:
             return None
-        after = (
-            self if self.last_halt is None else replace(self, last_halt=without_reinstated(self.last_halt, self.lifts))
-        )
         try:
-            after.check_may_run(feature, rules.default)
+            replace(self, last_halt=self.standing_halt).check_may_run(feature, rules.default)
         except (VersionHaltedError, VersionRevokedError, NotReleasedError, BelowFloorError):
             return None
         return Default(self.app, feature, rules.default.version, rules.default.manifest_sha256)
@@ -170,8 +166,7 @@ class AppSnapshot:
         Raises:
             InvalidFieldError: the document would name more versions than a device reads.
         """
-        known = self.halt or self.last_halt or Halt(app=self.app, serial=0)
-        before = without_reinstated(known, self.lifts)
+        before = self.halt or self.standing_halt or Halt(app=self.app, serial=0)
         item = HaltedVersion(feature=feature, version=version)
         if item in before.halted:
             return self

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from alcove.platform.domain import limits
 from alcove.platform.domain.audience import validate_audience
 from alcove.platform.domain.checks import check, check_etag, fields_named
+from alcove.platform.domain.comparisons import experiment_policy
 from alcove.platform.domain.errors import InvalidFieldError, ResultsRefusedError
 from alcove.platform.domain.experiment_records import ExperimentPlan
 from alcove.platform.domain.experiments.analysis import UNREADABLE_ERRORS, ExperimentResults, evaluate
 from alcove.platform.domain.experiments.claims import check_claims
 from alcove.platform.domain.experiments.machine import Action, check_action, started
 from alcove.platform.domain.experiments.plan import planned
-from alcove.platform.domain.policy import experiment_policy
 from alcove.platform.domain.records import ArmRecord, ExperimentRecord, ExperimentState, SegmentRecord
 from alcove.platform.domain.snapshots import experiment as actions
 from alcove.platform.services.experiments.results import read_reports

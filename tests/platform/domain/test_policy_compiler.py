@@ -18,9 +18,10 @@ from alcove.platform.services.loading import load_app
 from alcove.platform.services.policy.decide import check_may_run, decide_policy
 from alcove.platform.services.saving import save_app
 from alcove.platform.store import Store
+from alcove.platform.store.defaults import set_default
 from alcove.platform.store.publications import last_publication, mark_published, unpublished
 from alcove.platform.store.unit_of_work import UnitOfWork
-from alcove.platform.store.versions import add_version, set_default
+from alcove.platform.store.versions import add_version
 from alcove.registry.errors import VersionHaltedError
 from alcove.registry.limits import FEATURES_MAX, HALTED_MAX
 from alcove.registry.policy import VersionRef, halt_from_bytes, policy_from_bytes

@@ -29,10 +29,11 @@ from alcove.platform.stats import ArgumentError, ReasonCode
 from alcove.platform.stats.group_sequential import boundaries
 from alcove.platform.store import Store
 from alcove.platform.store.audit import list_audit
+from alcove.platform.store.defaults import set_default
 from alcove.platform.store.experiments import add_experiment, get_experiment, save_experiment
 from alcove.platform.store.reports import add_counts
 from alcove.platform.store.unit_of_work import UnitOfWork
-from alcove.platform.store.versions import add_version, set_default
+from alcove.platform.store.versions import add_version
 from alcove.privacy.randomized_response import RandomizedResponse
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from alcove.platform.client import (
     PlatformClient,
     Segment,
 )
+from alcove.platform.domain.comparisons import ALL_ARMS_BYTES
 from alcove.platform.domain.experiments.claims import conflict
-from alcove.platform.domain.policy import ALL_ARMS_BYTES
 from alcove.platform.domain.records import (
     ArmRecord,
     Default,

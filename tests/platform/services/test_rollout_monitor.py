@@ -18,11 +18,12 @@ from alcove.platform.stats import Aggregate
 from alcove.platform.store import Store
 from alcove.platform.store.audit import AuditEntry, list_audit
 from alcove.platform.store.catalog import add_rules
+from alcove.platform.store.defaults import set_default
 from alcove.platform.store.publications import last_publication
 from alcove.platform.store.rollouts import get_rollout, watched_rollouts
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.usage import count_alarms
-from alcove.platform.store.versions import add_version, set_default
+from alcove.platform.store.versions import add_version
 from alcove.registry.errors import StorageError
 from alcove.registry.policy import Halt, Outcome, Policy, TaskPolicy, halt_from_bytes, policy_from_bytes
 from sqlalchemy.ext.asyncio import AsyncSession

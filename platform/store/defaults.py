@@ -1,0 +1,29 @@
+"""Stores the default versions of apps."""
+
+from alcove.platform.domain.records import Default
+from alcove.platform.store.tables import DefaultRow
+from sqlalchemy import delete, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+__all__ = ["defaults_of_app", "remove_default", "set_default"]
+
+
+async def defaults_of_app(session: AsyncSession, app: str) -> list[Default]:
+    """Return the default versions of an app, by feature name."""
+    rows = await session.scalars(select(DefaultRow).where(DefaultRow.app == app).order_by(DefaultRow.feature))
+    return [Default(row.app, row.feature, row.version, row.manifest_sha256) for row in rows]
+
+
+async def set_default(session: AsyncSession, default: Default) -> None:
+    """Make a version the default of its feature in its app."""
+    await session.merge(
+        DefaultRow(
+            app=default.app, feature=default.feature, version=default.version, manifest_sha256=default.manifest_sha256
+        )
+    )
+    await session.flush()
+
+
+async def remove_default(session: AsyncSession, app: str, feature: str) -> None:
+    """Leave a feature without a default version in an app."""
+    await session.execute(delete(DefaultRow).where(DefaultRow.app == app, DefaultRow.feature == feature))
