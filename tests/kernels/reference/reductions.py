@@ -56,7 +56,7 @@ def softmax(a: Any, x: Array) -> list[Array]:
     return [logs if a.is_log else np.exp(logs)]
 
 
-def _scaled(x: Array, mask: int, affine: tuple[Array, ...]) -> Array:
+def _scale(x: Array, mask: int, affine: tuple[Array, ...]) -> Array:
     rest = [each.astype(np.float64) for each in affine]
     x = x * rest.pop(0) if mask & 1 else x
     return x + rest.pop(0) if mask & 2 else x
@@ -68,7 +68,7 @@ def layer_norm(a: Any, x: Array, *affine: Array) -> list[Array]:
     if not a.is_rms:
         wide = wide - wide.mean(axes, keepdims=True)
     y = wide / np.sqrt((wide**2).mean(axes, keepdims=True) + a.eps)
-    return [activate(_scaled(y, a.mask, affine), a.activation, a.low, a.high)]
+    return [activate(_scale(y, a.mask, affine), a.activation, a.low, a.high)]
 
 
 def group_norm(a: Any, x: Array, *affine: Array) -> list[Array]:
@@ -76,4 +76,4 @@ def group_norm(a: Any, x: Array, *affine: Array) -> list[Array]:
     wide = x.astype(np.float64).reshape(x.shape[0], -1, a.groups, x.shape[-1] // a.groups)
     wide = wide - wide.mean((1, 3), keepdims=True)
     y = (wide / np.sqrt((wide**2).mean((1, 3), keepdims=True) + a.eps)).reshape(x.shape)
-    return [activate(_scaled(y, a.mask, affine), a.activation, a.low, a.high)]
+    return [activate(_scale(y, a.mask, affine), a.activation, a.low, a.high)]
