@@ -41,7 +41,7 @@ def test_what_is_nearly_listed_is_nobody(tmp_path: Path, own_world: ServerWorld)
 
     def ask(shown: Pair) -> None:
         address, given = server.mtls_address or "", (shown.key, shown.certificate)
-        with PlatformClient(address, "", tls_root=authority.certificate, certificate=given, timeout_s=10) as client:
+        with PlatformClient(address, "", tls_root=authority.certificate, certificate=given, timeout_s=60) as client:
             client.rollouts()
 
     try:

@@ -41,7 +41,7 @@ def run_registry(folder: Path) -> Iterator[dict[str, str]]:
             yield ready
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(60)
             process.stdout.close()
 
 

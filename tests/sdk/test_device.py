@@ -233,7 +233,7 @@ def test_defect_in_a_turn_is_logged_without_data_and_the_next_turn_comes(caplog:
 
     background = BackgroundSync(fail, 10.0, SeededEntropy(), wait)
     background.start()
-    assert ended.wait(20)
+    assert ended.wait(60)
     background.stop()
     assert len(done) == 2
     assert [record.name for record in caplog.records] == ["alcove.sdk.background"] * 2

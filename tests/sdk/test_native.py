@@ -127,9 +127,9 @@ def test_threads_share_one_model(client: Client) -> None:
     threads = [threading.Thread(target=predict) for _ in range(4)]
     for thread in threads:
         thread.start()
-    is_before_seen = answered["baseline"].wait(20)
+    is_before_seen = answered["baseline"].wait(60)
     client.sync()
-    is_after_seen = answered[UPDATE].wait(20)
+    is_after_seen = answered[UPDATE].wait(60)
     stop.set()
     for thread in threads:
         thread.join()

@@ -145,12 +145,12 @@ def test_swap_while_threads_predict_never_mixes_or_pauses(device: Device) -> Non
     threads = [threading.Thread(target=predict) for _ in range(2)]
     for thread in threads:
         thread.start()
-    answered = [seen["baseline"].wait(20)]
+    answered = [seen["baseline"].wait(60)]
     for version in ("1.0.0", "2.0.0") * 2:
         seen[version].clear()
         device.world.set_policy(version)
         client.sync()
-        answered.append(seen[version].wait(20))
+        answered.append(seen[version].wait(60))
     stop.set()
     for thread in threads:
         thread.join()
@@ -172,7 +172,7 @@ class Gate:
     def __call__(self, *inputs: Any) -> list[Any]:
         """Wait, then run."""
         self.entered.set()
-        assert self.release.wait(10)
+        assert self.release.wait(60)
         return self.inner(*inputs)
 
 
@@ -198,7 +198,7 @@ def test_running_prediction_ends_with_what_it_began_with(device: Device) -> None
     answers: list[Answer[Any]] = []
     thread = threading.Thread(target=lambda: answers.append(handle.predict("hi")))
     thread.start()
-    assert engine.gate.entered.wait(10)
+    assert engine.gate.entered.wait(60)
     assert client.sync().error is None
     assert handle.predict("hi").version == "1.0.0"
     engine.gate.release.set()
@@ -219,7 +219,7 @@ class SlowEngine(FakeEngine):
         """Wait where the path is a slot's, then load."""
         if self.is_slow and "versions" in path.parts:
             self.entered.set()
-            self.release.wait(20)
+            self.release.wait(60)
         return super().load(path)
 
 
@@ -237,7 +237,7 @@ async def test_nothing_waits_for_a_sync_that_loads_a_program(released_world: Wor
     released_world.set_policy("2.0.0")
     syncing = threading.Thread(target=client.sync)
     syncing.start()
-    assert engine.entered.wait(20)
+    assert engine.entered.wait(60)
     answers = [
         handle.predict("hi"),
         await handle.predict_async("hi"),
@@ -264,7 +264,7 @@ def test_handle_made_while_a_sync_swaps_answers_with_the_new_version(device: Dev
     versions: list[str] = []
     making = threading.Thread(target=lambda: versions.append(client.feature(FEATURE).version))
     making.start()
-    assert engine.entered.wait(20)
+    assert engine.entered.wait(60)
     engine.is_slow = False
     device.world.set_policy("2.0.0")
     assert client.sync().error is None

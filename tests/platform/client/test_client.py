@@ -54,7 +54,7 @@ def test_a_server_that_is_not_there_is_unavailable() -> None:
     """Nothing listens: told at once."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    with PlatformClient(f"127.0.0.1:{port}", TOKEN, timeout_s=5) as client, pytest.raises(UnavailableError) as failure:
+    with PlatformClient(f"127.0.0.1:{port}", TOKEN, timeout_s=60) as client, pytest.raises(UnavailableError) as failure:
         client.rollouts()
     assert failure.value.status == "UNAVAILABLE"
 
@@ -144,11 +144,11 @@ async def test_over_tls_the_same_calls_work_and_plaintext_does_not(tmp_path: Pat
     token = await asyncio.to_thread(world.token, "reader")
 
     def versions(root: bytes | None) -> int:
-        with PlatformClient(running.grpc_address, token, tls_root=root, timeout_s=5) as client:
+        with PlatformClient(running.grpc_address, token, tls_root=root, timeout_s=60) as client:
             return len(client.versions())
 
     def get(context: ssl.SSLContext) -> int:
-        with urllib.request.urlopen(running.http_url + "/metadata/1.root.json", context=context, timeout=20) as answer:
+        with urllib.request.urlopen(running.http_url + "/metadata/1.root.json", context=context, timeout=60) as answer:
             return int(answer.status)
 
     async with run(settings) as running:

@@ -37,7 +37,7 @@ def ask(
     served: Served, method: str, path: str, body: bytes | None = None, **headers: str
 ) -> tuple[int, dict[str, str], bytes]:
     """Send one request exactly as written; return status, headers (lower case) and body."""
-    connection = http.client.HTTPConnection(urllib.parse.urlsplit(served.http_url).netloc, timeout=20)
+    connection = http.client.HTTPConnection(urllib.parse.urlsplit(served.http_url).netloc, timeout=60)
     try:
         given = {key.replace("_", "-"): v for key, v in headers.items()}
         connection.request(method, path, body=body, headers=given if body is None else HEADERS | given)
@@ -235,14 +235,14 @@ def test_bodies_beyond_the_cap_are_refused(world: ServerWorld, served: Served, t
     """One report, a byte or a gigabyte too many: 413 by what is announced, 411 where nothing is; nothing is counted."""
     for body in (record(task) * 2, record(task) + b"x", record(task) * 1024):
         assert ask(served, "POST", "/reports", body)[0] == 413
-    connection = http.client.HTTPConnection(urllib.parse.urlsplit(served.http_url).netloc, timeout=20)
+    connection = http.client.HTTPConnection(urllib.parse.urlsplit(served.http_url).netloc, timeout=60)
     connection.putrequest("POST", "/reports")
     connection.putheader("Content-Type", "application/octet-stream")
     connection.putheader("Content-Length", str(10**9))
     connection.endheaders()
     assert connection.getresponse().status == 413
     connection.close()
-    connection = http.client.HTTPConnection(urllib.parse.urlsplit(served.http_url).netloc, timeout=20)
+    connection = http.client.HTTPConnection(urllib.parse.urlsplit(served.http_url).netloc, timeout=60)
     connection.request("POST", "/reports", iter([record(task)]), HEADERS, encode_chunked=True)
     assert connection.getresponse().status == 411
     connection.close()
@@ -286,7 +286,7 @@ async def test_a_fault_of_ours_is_answered_and_logged_without_the_caller(
 
     def rubbish(address: str, data: bytes) -> None:
         host, port = address.rsplit(":", 1)
-        with socket.create_connection((host, int(port)), timeout=20) as connection:
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
             connection.sendall(data)
             connection.shutdown(socket.SHUT_WR)
             while connection.recv(4096):

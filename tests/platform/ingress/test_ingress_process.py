@@ -46,7 +46,7 @@ def children(pid: int) -> list[int]:
 
 def get(url: str) -> bytes:
     """The body of an answer."""
-    with urllib.request.urlopen(url, timeout=20) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         return bytes(answer.read())
 
 

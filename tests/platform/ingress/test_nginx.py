@@ -33,7 +33,7 @@ def ask(url: str, **headers: str) -> Answer:
     """Return the answer to a GET, whatever its status."""
     request = urllib.request.Request(url, headers={name.replace("_", "-"): value for name, value in headers.items()})
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return Answer(answer.status, answer.read(), {k.lower(): v for k, v in answer.headers.items()})
     except urllib.error.HTTPError as error:
         with error:
@@ -152,7 +152,7 @@ def report(front: Front, body: bytes, **headers: str) -> int:
     given = HEADERS | {name.replace("_", "-"): value for name, value in headers.items()}
     request = urllib.request.Request(f"{front.url}/reports", data=body, headers=given, method="POST")
     with pytest.raises(urllib.error.HTTPError) as refusal:
-        urllib.request.urlopen(request, timeout=10)
+        urllib.request.urlopen(request, timeout=60)
     refusal.value.close()
     return refusal.value.code
 
@@ -183,7 +183,7 @@ def test_one_address_has_its_share_and_its_places(front: Front) -> None:
         statuses = set()
         for _ in range(900):
             connection = stack.enter_context(
-                contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10))
+                contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60))
             )
             connection.request("GET", f"/{blob}")
             statuses.add(connection.getresponse().status)

@@ -201,12 +201,12 @@ def test_a_running_server_hears_of_a_revocation(own: ServerWorld) -> None:
     try:
         with grpc.insecure_channel(server.grpc_address) as channel:
             stub: Any = RolloutServiceStub(channel)
-            stub.ListRollouts(pb.ListRolloutsRequest(), metadata=header(text), timeout=20)
+            stub.ListRollouts(pb.ListRolloutsRequest(), metadata=header(text), timeout=60)
             revoke_local_token(own.data_dir, record.token_id)
 
             def use() -> None:
                 while True:
-                    stub.ListRollouts(pb.ListRolloutsRequest(), metadata=header(text), timeout=20)
+                    stub.ListRollouts(pb.ListRolloutsRequest(), metadata=header(text), timeout=60)
 
             with pytest.raises(grpc.RpcError, match="revoked"):
                 use()
@@ -222,7 +222,7 @@ async def reflected(address: str, token: str | None) -> list[str]:
     async with grpc.aio.insecure_channel(address) as channel:
         stub: Any = ServerReflectionStub(channel)
         wanted = [reflection_pb2.ServerReflectionRequest(list_services="")]
-        call = stub.ServerReflectionInfo(iter(wanted), metadata=header(token) if token else [], timeout=20)
+        call = stub.ServerReflectionInfo(iter(wanted), metadata=header(token) if token else [], timeout=60)
         answers = [answer async for answer in call]
     return [service.name for answer in answers for service in answer.list_services_response.service]
 
@@ -246,7 +246,7 @@ async def test_reflection_answers_known_callers_where_it_is_on(world: ServerWorl
 
 def page(url: str) -> str:
     """The text behind an address."""
-    with urllib.request.urlopen(url, timeout=20) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         assert answer.headers["Content-Type"].startswith("text/plain")
         return str(answer.read().decode())
 
@@ -267,9 +267,9 @@ async def test_metrics_tell_of_calls_reports_rollouts_and_signatures(world: Serv
 
         def refuse() -> None:
             with pytest.raises(urllib.error.HTTPError):
-                urllib.request.urlopen(bad, timeout=20)
+                urllib.request.urlopen(bad, timeout=60)
             with pytest.raises(urllib.error.HTTPError):
-                urllib.request.urlopen(running.http_url + "/metrics", timeout=20)
+                urllib.request.urlopen(running.http_url + "/metrics", timeout=60)
 
         await asyncio.to_thread(refuse)
         text = await asyncio.to_thread(page, running.metrics_url)

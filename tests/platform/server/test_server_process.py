@@ -257,7 +257,7 @@ def _open_to_all(folder: Path) -> Iterator[None]:
 def test_the_ready_line_and_the_health_service_tell_that_it_serves(served: Served) -> None:
     """A parent process and a load balancer can both know; health needs no token."""
     with grpc.insecure_channel(served.grpc_address) as channel:
-        answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=20)
+        answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=60)
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
     assert served.grpc_address.startswith("127.0.0.1:")
     assert served.http_url.startswith("http://127.0.0.1:")
@@ -279,7 +279,7 @@ def test_an_ipv6_host_is_served_on_both_ports(fresh: ServerWorld) -> None:
     assert served.http_url.startswith("http://[::1]:")
     with fresh.client(served, "reader") as reader:
         assert reader.versions() == []
-    with urllib.request.urlopen(served.http_url + "/healthz", timeout=20) as answer:
+    with urllib.request.urlopen(served.http_url + "/healthz", timeout=60) as answer:
         assert answer.read() == b"ok\n"
     assert served.stop() == 0
 
@@ -306,7 +306,7 @@ def test_garbage_on_the_grpc_port_harms_nobody(served: Served, world: ServerWorl
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + os.urandom(200),
     ]
     for data in rubbish:
-        with socket.create_connection((host, int(port)), timeout=20) as connection, contextlib.suppress(OSError):
+        with socket.create_connection((host, int(port)), timeout=60) as connection, contextlib.suppress(OSError):
             connection.sendall(data)
             connection.shutdown(socket.SHUT_WR)
             while connection.recv(4096):
@@ -377,7 +377,7 @@ async def test_calls_that_are_given_up_harm_nobody(fresh: ServerWorld, settings:
             request = rollout_pb2.CreateRolloutRequest(
                 request_id=f"given-up-{number}", app="app", feature="text_00", version="1.0.0"
             )
-            call = stubs[number % 3].CreateRollout(request, metadata=header, timeout=20)
+            call = stubs[number % 3].CreateRollout(request, metadata=header, timeout=60)
             await asyncio.sleep(number % 40 / 2000)
             call.cancel()
 
@@ -387,7 +387,7 @@ async def test_calls_that_are_given_up_harm_nobody(fresh: ServerWorld, settings:
                 request_id=f"asked-{number:04d}", app="app", feature="text_00", version="1.0.0"
             )
             with pytest.raises(grpc.aio.AioRpcError) as failure:
-                await stubs[number].CreateRollout(request, metadata=header, timeout=20)
+                await stubs[number].CreateRollout(request, metadata=header, timeout=60)
             assert failure.value.code() is grpc.StatusCode.NOT_FOUND
 
 

@@ -57,7 +57,7 @@ def get(address: str, method: str = "GET", **headers: str) -> tuple[int, bytes, 
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     request = urllib.request.Request(address, method=method, headers=named)
     try:
-        with urllib.request.urlopen(request, timeout=20) as response:
+        with urllib.request.urlopen(request, timeout=60) as response:
             return response.status, response.read(), dict(response.headers)
     except urllib.error.HTTPError as error:
         with error:

@@ -65,7 +65,7 @@ def post(served: Served, body: bytes) -> int:
     """Send reports; return the HTTP status."""
     request = urllib.request.Request(served.http_url + "/reports", data=body, headers=HEADERS, method="POST")
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         with error:

@@ -321,7 +321,7 @@ def test_a_kill_at_any_moment_of_a_publication_is_repaired_by_repeating(tmp_path
                 request_id=request_id, team_metadata=signed, manifest=package.manifest.to_bytes()
             )
             with grpc.insecure_channel(served.grpc_address) as channel:
-                grpc.channel_ready_future(channel).result(timeout=20)
+                grpc.channel_ready_future(channel).result(timeout=60)
                 pending: Any = RegistryServiceStub(channel).PublishVersion.future(request, timeout=20, metadata=token)
                 with contextlib.suppress(grpc.FutureTimeoutError):
                     pending.exception(timeout=delay_s)
