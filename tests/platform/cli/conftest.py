@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from alcove.runtime.testing import samples
 
 from tests.platform.cli.terminal import Shop, alcove
 
@@ -77,3 +78,11 @@ def programs(shop: Shop) -> tuple[Path, Path]:
         assert said.code == 0, said.err
         assert said.json["size_bytes"] == path.stat().st_size
     return paths
+
+
+@pytest.fixture
+def classifier(tmp_path: Path) -> Path:
+    """A small text model."""
+    path = tmp_path / "classifier.alc"
+    path.write_bytes(samples()["classifier_int8"])
+    return path

@@ -63,3 +63,9 @@ def leaves(group: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 COMMANDS = dict(leaves(typer.main.get_command(main.app_of(None))))
+
+
+def ok(said: Said) -> Said:
+    """Return what a command said, which must have succeeded."""
+    assert said.code == 0, said.err
+    return said

@@ -7,13 +7,7 @@ import pytest
 from alcove.platform.cli.shares import segment_of
 from alcove.registry.policy import bucket
 
-from tests.platform.cli.terminal import Said, Shop
-
-
-def ok(said: Said) -> Said:
-    """The command, which must have gone well."""
-    assert said.code == 0, said.err
-    return said
+from tests.platform.cli.terminal import Shop, ok
 
 
 @pytest.fixture(scope="module")

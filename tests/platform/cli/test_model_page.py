@@ -20,14 +20,6 @@ needs_browser = pytest.mark.needs("chromium")
 
 
 @pytest.fixture
-def classifier(tmp_path: Path) -> Path:
-    """A small text model."""
-    path = tmp_path / "classifier.alc"
-    path.write_bytes(samples()["classifier_int8"])
-    return path
-
-
-@pytest.fixture
 def page(classifier: Path, tmp_path: Path) -> Path:
     """Its page, with times."""
     path = tmp_path / "page.html"

@@ -6,19 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from alcove.runtime.testing import samples
 
 from tests.platform.cli.terminal import Shop, alcove
 
 TEXT = "Wo ist der Bahnhof?"
-
-
-@pytest.fixture
-def classifier(tmp_path: Path) -> Path:
-    """A small text model."""
-    path = tmp_path / "classifier.alc"
-    path.write_bytes(samples()["classifier_int8"])
-    return path
 
 
 def test_a_profile_is_read_by_people_and_by_programs(classifier: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from alcove.runtime.format.spec import DType, Storage
 from alcove.runtime.format.writer import write_program
 from alcove.sdk import Client
 
-from tests.platform.cli.terminal import Said, Shop, alcove
+from tests.platform.cli.terminal import Shop, alcove, ok
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +38,6 @@ def kind(shop: Shop, programs: tuple[Path, Path]) -> str:
         )  # fmt: skip
         assert said.code == 0, said.err
     return "kind"
-
-
-def ok(said: Said) -> Said:
-    """What a command said that succeeded."""
-    assert said.code == 0, said.err
-    return said
 
 
 def test_a_version_is_found_shown_and_downloaded(

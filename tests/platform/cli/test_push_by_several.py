@@ -4,13 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.platform.cli.terminal import Said, Shop, alcove
-
-
-def ok(said: Said) -> Said:
-    """What a command said that succeeded."""
-    assert said.code == 0, said.err
-    return said
+from tests.platform.cli.terminal import Said, Shop, alcove, ok
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,6 @@ from alcove.platform.server.rollout_service import RolloutService
 from alcove.platform.server.serve import SERVICES, Running, run
 from alcove.platform.server.settings import Settings
 from alcove.platform.server.traces import tracing as traced
-from alcove.platform.services.auth.local import create_local_token, revoke_local_token
 from alcove.platform.services.auth.tokens import issue_token
 from alcove.platform.store import Store
 from alcove.platform.store.tokens import add_token, revoke_token
@@ -192,26 +191,6 @@ async def test_a_revoked_token_is_refused_with_its_next_call(store: Store, tmp_p
         await revoke_token(session, issued.record.token_id, now_s)
     with pytest.raises(UnauthenticatedError, match="revoked"):
         await identity.of(context)
-
-
-def test_a_running_server_hears_of_a_revocation(own: ServerWorld) -> None:
-    """A token that is used all the time is refused soon after another process has revoked it."""
-    text, record = create_local_token(own.data_dir, "reader")
-    server = own.start()
-    try:
-        with grpc.insecure_channel(server.grpc_address) as channel:
-            stub: Any = RolloutServiceStub(channel)
-            stub.ListRollouts(pb.ListRolloutsRequest(), metadata=header(text), timeout=60)
-            revoke_local_token(own.data_dir, record.token_id)
-
-            def use() -> None:
-                while True:
-                    stub.ListRollouts(pb.ListRolloutsRequest(), metadata=header(text), timeout=60)
-
-            with pytest.raises(grpc.RpcError, match="revoked"):
-                use()
-    finally:
-        assert server.stop() == 0
 
 
 # Reflection
