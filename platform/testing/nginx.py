@@ -16,7 +16,7 @@ __all__ = ["NGINX", "NGINX_CONFIGURATION", "running_nginx"]
 NGINX: Final = shutil.which("nginx") or "/usr/sbin/nginx"
 """Where it is, if it is installed."""
 NGINX_CONFIGURATION: Final = Path(__file__).resolve().parents[2] / "docs" / "deploy" / "nginx.conf"
-START_S: Final = 10.0
+START_S: Final = 60.0
 _PARTS: Final = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
