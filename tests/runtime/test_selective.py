@@ -122,6 +122,7 @@ def run(made: Path, program: Path) -> str:
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(1800)
 def test_a_runtime_for_language_id_is_small_and_gives_the_same_bits(
     selective: ModuleType, manifest: str, repository: Path, tmp_path: Path
 ) -> None:
@@ -171,6 +172,7 @@ def said_by_host(made: Path, program: Path) -> list[str]:
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(1800)
 def test_a_project_of_its_own_finds_the_installed_runtime(
     selective: ModuleType, prefix: Path, repository: Path, tmp_path: Path
 ) -> None:
@@ -203,6 +205,7 @@ def test_a_project_of_its_own_finds_the_installed_runtime(
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(1800)
 def test_the_command_runs_programs_on_arrays_texts_and_raw_bytes(prefix: Path, tmp_path: Path) -> None:
     """alcove-run: outputs as JSON and .npy equal to Python's bits, ports without inputs, refusals with their code."""
 
