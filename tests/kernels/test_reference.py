@@ -129,8 +129,8 @@ def compute(spec: ProgramSpec, inputs: list[Any], outputs: list[bytes]) -> Itera
         attributes = read_attributes(op.name, op.attributes)
         with np.errstate(all="ignore"):
             expected = oracle(attributes, *(values[i] for i in op.inputs), **shape)
-        for tensor, wanted in zip(op.outputs, expected, strict=False):
-            yield f"{op.name} {op.attributes}", values[tensor], wanted
+        for index, wanted in zip(op.outputs, expected, strict=False):
+            yield f"{op.name} {op.attributes}", values[index], wanted
 
 
 def assert_close(name: str, seen: Array, wanted: Array) -> None:

@@ -28,7 +28,7 @@ def attention(a: Any, query: Array, key: Array, value: Array, *mask: Array) -> l
     if mask:
         scores = np.where(mask[0], scores, a.masked)
     if a.is_causal:
-        scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
+        scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
     shares = np.exp(scores - scores.max(-1, keepdims=True))
     return [shares / shares.sum(-1, keepdims=True) @ v]
 

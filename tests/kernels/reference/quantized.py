@@ -109,8 +109,8 @@ def linear_weight_i4(a: Any, x: Array, packed: Array, *bias: Array, shape: tuple
     words = groups[..., 64:].copy().view(np.uint32).reshape(*groups.shape[:2], a.group // 8, LANES)
     nibbles = (words[..., None] >> (4 * np.arange(8, dtype=np.uint32)) & 15).astype(np.float64) - 8
     weight = nibbles.transpose(0, 3, 1, 2, 4).reshape(len(packed), LANES, groups.shape[1], a.group)
-    weight = (weight * scales.transpose(0, 2, 1)[..., None]).reshape(len(packed) * LANES, -1)
-    return [x.astype(np.float64) @ weight[: shape[-1], : x.shape[-1]].T + (bias[0] if bias else 0)]
+    rows = (weight * scales.transpose(0, 2, 1)[..., None]).reshape(len(packed) * LANES, -1)
+    return [x.astype(np.float64) @ rows[: shape[-1], : x.shape[-1]].T + (bias[0] if bias else 0)]
 
 
 def max_pool2d_i8(a: Any, x: Array, *, shape: tuple[int, ...]) -> list[Array]:

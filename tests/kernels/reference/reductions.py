@@ -14,7 +14,7 @@ def reduce(a: Any, x: Array) -> list[Array]:
     """One number for the elements of some dimensions."""
     first, end = a.first_axis, a.first_axis + a.axis_count
     rows = x.reshape(*x.shape[:first], -1, *x.shape[end:])
-    return [FOLDS[a.function](rows.astype(np.float64), axis=first)]  # type: ignore[operator]
+    return [FOLDS[a.function](rows.astype(np.float64), axis=first)]
 
 
 def scan(a: Any, x: Array) -> list[Array]:
