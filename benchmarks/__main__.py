@@ -56,24 +56,24 @@ def main() -> None:
     """Measure, print, write."""
     options = parser("benchmarks", __doc__, sorted(GROUPS))
     options.add_argument("--write", type=Path, metavar="FILE.md", help="write the figures into a page")
-    given = options.parse_args()
+    arguments = options.parse_args()
     console = Console()
     core = pin()
     where = machine()
     measured: list[Figure] = []
     table = Table("what", "figure", "how", title=where, title_justify="left")
-    for name in given.only or GROUPS:
+    for name in arguments.only or GROUPS:
         with console.status(f"measuring {name} on core {core}"):
             title, measure = GROUPS[name]
             figures = measure()
         for figure in figures:
             table.add_row(figure.name, figure.text(), figure.note)
         measured += figures
-        if given.write:
+        if arguments.write:
             section = Section(name, f"python -m benchmarks --only {name} --write docs/performance.md")
-            section.write(given.write, as_markdown(title, figures, where), {})
+            section.write(arguments.write, as_markdown(title, figures, where), {})
     console.print(table)
-    write_json(given.json, [figure.as_json() for figure in measured])
+    write_json(arguments.json, [figure.as_json() for figure in measured])
 
 
 if __name__ == "__main__":

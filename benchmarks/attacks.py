@@ -244,15 +244,15 @@ def text_of(rows: list[Row], seconds: float, rounds: int) -> str:
 def main() -> None:
     """Measure, print, and write where asked."""
     kinds = [NOTHING, *HTTP_KINDS, *GRPC_KINDS]
-    given = argparse.ArgumentParser(
+    argument = argparse.ArgumentParser(
         prog="python -m benchmarks.attacks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    given.add_argument("--seconds", type=float, default=4.0, help="of each turn")
-    given.add_argument("--rounds", type=int, default=3, help="of a quiet and a flooded turn")
-    given.add_argument("--only", choices=kinds, action="append", help="this flood alone")
-    given.add_argument("--json", type=Path, metavar="FILE", help="write what is measured as JSON")
-    given.add_argument("--write", type=Path, metavar="FILE.md", help="write the section of a page")
-    arguments = given.parse_args()
+    argument.add_argument("--seconds", type=float, default=4.0, help="of each turn")
+    argument.add_argument("--rounds", type=int, default=3, help="of a quiet and a flooded turn")
+    argument.add_argument("--only", choices=kinds, action="append", help="this flood alone")
+    argument.add_argument("--json", type=Path, metavar="FILE", help="write what is measured as JSON")
+    argument.add_argument("--write", type=Path, metavar="FILE.md", help="write the section of a page")
+    arguments = argument.parse_args()
     os.sched_setaffinity(0, {0})
     rows = []
     for row in measure(arguments.only or kinds, arguments.rounds, arguments.seconds):

@@ -50,9 +50,9 @@ class Device:
         self.done = 0
 
     def _connect(self) -> socket.socket:
-        made = socket.create_connection(self._address)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return made
+        result = socket.create_connection(self._address)
+        result.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return result
 
     def close(self) -> None:
         """Close the connection."""
@@ -154,14 +154,14 @@ def measure(seconds: float = 3.0, rounds: int = 3) -> list[Figure]:
 
 def main() -> None:
     """Measure and print."""
-    given = argparse.ArgumentParser(
+    argument = argparse.ArgumentParser(
         prog="python -m benchmarks.checkins", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    given.add_argument("--seconds", type=float, default=3.0, help="of each round")
-    given.add_argument("--rounds", type=int, default=3, help="of which the best counts")
-    given.add_argument("--json", type=Path, metavar="FILE", help="write what is measured as JSON")
-    given.add_argument("--write", type=Path, metavar="FILE.md", help="write the section of a page")
-    arguments = given.parse_args()
+    argument.add_argument("--seconds", type=float, default=3.0, help="of each round")
+    argument.add_argument("--rounds", type=int, default=3, help="of which the best counts")
+    argument.add_argument("--json", type=Path, metavar="FILE", help="write what is measured as JSON")
+    argument.add_argument("--write", type=Path, metavar="FILE.md", help="write the section of a page")
+    arguments = argument.parse_args()
     figures = measure(arguments.seconds, arguments.rounds)
     for figure in figures:
         print(f"{figure.name}: {figure.text()} ({figure.note})")

@@ -104,12 +104,12 @@ def main() -> None:
     parser.add_argument("--pair", nargs=3, action="append", required=True, metavar=("NAME", "BASE", "NEXT"))
     parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the section of a page")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what is measured as JSON")
-    given = parser.parse_args()
-    rows = [measure(name, Path(base).read_bytes(), Path(program).read_bytes()) for name, base, program in given.pair]
+    options = parser.parse_args()
+    rows = [measure(name, Path(base).read_bytes(), Path(program).read_bytes()) for name, base, program in options.pair]
     wide_console().print(as_markdown(rows))
-    write_json(given.json, [asdict(row) for row in rows])
-    if given.write:
-        SECTION.write(given.write, as_markdown(rows), {})
+    write_json(options.json, [asdict(row) for row in rows])
+    if options.write:
+        SECTION.write(options.write, as_markdown(rows), {})
 
 
 if __name__ == "__main__":

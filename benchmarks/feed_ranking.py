@@ -25,18 +25,18 @@ def measure() -> list[Figure]:
     for variant in ("int8", "f32"):
         path = program_path(DEFAULT_VERSION, variant)
         session = load(path).session()
-        given = {}
+        argument = {}
         for count in (100, MAX_CANDIDATES):
             candidates = rng.choice(np.arange(1, 9000), count, replace=False).tolist()
             history = rng.choice(np.arange(1, 9000), HISTORY).tolist()
-            given[count] = json.dumps({"history": history, "candidates": candidates}).encode()
-        inputs = {count: feature.parse(line) for count, line in given.items()}
+            argument[count] = json.dumps({"history": history, "candidates": candidates}).encode()
+        inputs = {count: feature.parse(line) for count, line in argument.items()}
         few_us, many_us, typed_us, line_us = median_us(
             [
                 partial(session, *inputs[100]),
                 partial(session, *inputs[MAX_CANDIDATES]),
                 partial(_predict, feature, session, inputs[MAX_CANDIDATES]),
-                partial(_line, feature, session, given[MAX_CANDIDATES]),
+                partial(_line, feature, session, argument[MAX_CANDIDATES]),
             ]
         )
         what = f"feed_ranking {DEFAULT_VERSION} {variant}"

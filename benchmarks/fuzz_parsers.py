@@ -54,11 +54,11 @@ def fuzz(seconds: float, start: int) -> Outcome:
     return parse("parsers", said, seconds, findings)
 
 
-def main(given: Sequence[str]) -> None:
+def main(arguments: Sequence[str]) -> None:
     """Be the fuzzer; never returns."""
     import atheris
 
-    kinds_at, corpus, *options = given
+    kinds_at, corpus, *options = arguments
     module, _, function = kinds_at.partition(":")
     with tempfile.TemporaryDirectory() as folder:
         documents = importlib.import_module("benchmarks.documents")

@@ -65,6 +65,6 @@ def seeds(target: str) -> dict[str, bytes]:
     for program in whole.values():
         spec = read_spec(program)
         for op in spec.ops if not spec.symbols else ():
-            made = alone(spec, op)
-            result[f"{op.name}-{hashlib.sha256(made).hexdigest()[:8]}"] = made
+            output = alone(spec, op)
+            result[f"{op.name}-{hashlib.sha256(output).hexdigest()[:8]}"] = output
     return result

@@ -99,7 +99,7 @@ def main() -> int:
     """Count, print, write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.instructions", description=__doc__)
     parser.add_argument("--write", action="store_true", help=f"write {BOUNDS.name}: the counts and {SLACK - 1:.0%}")
-    given = parser.parse_args()
+    options = parser.parse_args()
     executable = compile_native("run_twice")
     console = Console()
     table = Table("kernel", "instructions", "bound")
@@ -110,9 +110,9 @@ def main() -> int:
             counted[name] = count(make(), executable)
         table.add_row(name, f"{counted[name]:,}", f"{stored[name]:,}" if name in stored else "–")
     console.print(table)
-    if given.write:
-        made = {name: round(number * SLACK) for name, number in counted.items()}
-        BOUNDS.write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
+    if options.write:
+        results = {name: round(number * SLACK) for name, number in counted.items()}
+        BOUNDS.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
         return 0
     return int(any(number > stored.get(name, 0) for name, number in counted.items()))
 

@@ -195,10 +195,10 @@ def _depthwise_i8() -> bytes:
     return case.result("depthwise_conv2d_i8", inputs, (I8, (1, 28, 28, 64)), attributes=attributes)
 
 
-def _between(name: str, given: DType, result_dtype: DType) -> bytes:
+def _between(name: str, input_dtype: DType, result_dtype: DType) -> bytes:
     case = _Case()
     shape = (1, 28, 28, 64)
-    return case.result(name, [case.input("x", given, shape)], (result_dtype, shape), attributes=(0.03125, 3))
+    return case.result(name, [case.input("x", input_dtype, shape)], (result_dtype, shape), attributes=(0.03125, 3))
 
 
 def _embedding_i8() -> bytes:

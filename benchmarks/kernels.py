@@ -74,17 +74,17 @@ def _files(op: str, dtype: str, folder: Path) -> tuple[Path, list[Path]]:
 def main() -> None:
     """Measure and print."""
     names = sorted({op for op, _ in CASES})
-    given = timing_parser("benchmarks.kernels", __doc__, names, rounds=2, seconds=0.1).parse_args()
-    keys = [key for key in CASES if key[0] in (given.only or [key[0]])]
+    options = timing_parser("benchmarks.kernels", __doc__, names, rounds=2, seconds=0.1).parse_args()
+    keys = [key for key in CASES if key[0] in (options.only or [key[0]])]
     console = wide_console()
     with progress(console) as say:
-        rows = measure(keys, given.rounds, given.seconds, given.core, say)
+        rows = measure(keys, options.rounds, options.seconds, options.core, say)
     isas = native.machine_isas()
     table = Table("operator", "type", *isas, "scalar / best")
     for row in rows:
         table.add_row(row.op, row.dtype, *(micros(row.times_us[isa]) for isa in isas), f"{row.ratio:.1f}×")
     console.print(table)
-    write_json(given.json, [asdict(row) for row in rows])
+    write_json(options.json, [asdict(row) for row in rows])
 
 
 if __name__ == "__main__":

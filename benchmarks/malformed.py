@@ -219,8 +219,8 @@ def _aliasing() -> Iterator[Case]:
     for name in ("layers", "elements", "classifier_int8"):
         sample = _Sample(name)
         arena = [(i, t) for i, t in enumerate(sample.spec.tensors) if t.storage is Storage.ARENA and t.size_bytes > 0]
-        given = {port.tensor for port in sample.spec.outputs}
-        both = [index for index, _ in arena if index in given][:2]
+        argument = {port.tensor for port in sample.spec.outputs}
+        both = [index for index, _ in arena if index in argument][:2]
         if len(both) == 2:
             yield (
                 f"{name}: two outputs in one place",
@@ -398,15 +398,15 @@ def main() -> None:
     parser.add_argument("--programs", type=Path, metavar="FOLDER")
     parser.add_argument("--measure", action="store_true")
     parser.add_argument("--write", type=Path, metavar="FILE")
-    given = parser.parse_args()
-    if given.programs:
-        write(given.programs)
-    if not (given.measure or given.write):
+    options = parser.parse_args()
+    if options.programs:
+        write(options.programs)
+    if not (options.measure or options.write):
         return
     measured = table()
     print(measured)
-    if given.write:
-        SECTION.write(given.write, measured, {})
+    if options.write:
+        SECTION.write(options.write, measured, {})
 
 
 if __name__ == "__main__":

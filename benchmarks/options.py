@@ -16,22 +16,22 @@ COLUMNS = 200
 
 def parser(command: str, doc: str | None, names: Sequence[str]) -> argparse.ArgumentParser:
     """Return what reads `--only NAME` (several times, if wished) and `--json FILE`."""
-    made = argparse.ArgumentParser(prog=f"python -m {command}", description=doc)
-    made.add_argument("--only", choices=names, action="append", help="measure this alone")
-    made.add_argument("--json", type=Path, metavar="FILE", help="write what is measured as JSON")
-    return made
+    result = argparse.ArgumentParser(prog=f"python -m {command}", description=doc)
+    result.add_argument("--only", choices=names, action="append", help="measure this alone")
+    result.add_argument("--json", type=Path, metavar="FILE", help="write what is measured as JSON")
+    return result
 
 
 def timing_parser(
     command: str, doc: str | None, names: Sequence[str], *, rounds: int, seconds: float
 ) -> argparse.ArgumentParser:
     """Return what reads besides how long, how often and where calls are timed; `rounds` and `seconds` if none says."""
-    made = parser(command, doc, names)
+    result = parser(command, doc, names)
     last = max(os.sched_getaffinity(0))
-    made.add_argument("--rounds", type=int, default=rounds, help=f"turns of each of those compared ({rounds})")
-    made.add_argument("--seconds", type=float, default=seconds, help=f"of calls in a turn of alcove ({seconds:g})")
-    made.add_argument("--core", type=int, default=last, help=f"which core is timed on (the last, {last})")
-    return made
+    result.add_argument("--rounds", type=int, default=rounds, help=f"turns of each of those compared ({rounds})")
+    result.add_argument("--seconds", type=float, default=seconds, help=f"of calls in a turn of alcove ({seconds:g})")
+    result.add_argument("--core", type=int, default=last, help=f"which core is timed on (the last, {last})")
+    return result
 
 
 def wide_console() -> Console:

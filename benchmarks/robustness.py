@@ -111,18 +111,18 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 2**31))
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--write", type=Path)
-    given = parser.parse_args()
-    targets = [given.target] if given.target else list(TARGETS)
-    if not given.target and not shutil.which("clang++"):
+    options = parser.parse_args()
+    targets = [options.target] if options.target else list(TARGETS)
+    if not options.target and not shutil.which("clang++"):
         print(
             "without clang++ (apt-get install clang) there is no libFuzzer: only driver and parsers run",
             file=sys.stderr,
         )
         targets = ["driver", "parsers"]
     found = 0
-    for target in targets if given.seconds > 0 else []:
-        print(f"{target}: seed {given.seed}", flush=True)
-        outcome = run(target, given.seconds, given.seed)
+    for target in targets if options.seconds > 0 else []:
+        print(f"{target}: seed {options.seed}", flush=True)
+        outcome = run(target, options.seconds, options.seed)
         rate = outcome.inputs / max(outcome.seconds, 1)
         print(
             f"{target}: {outcome.inputs:,} inputs, {rate:,.0f} a second on one core, corpus {outcome.corpus:,}, "
@@ -132,10 +132,10 @@ def main() -> None:
         for path in outcome.findings:
             print(f"  {path}", flush=True)
         found += len(outcome.findings)
-        if given.record:
+        if options.record:
             record(outcome)
-    if given.write:
-        write(given.write)
+    if options.write:
+        write(options.write)
     sys.exit(1 if found else 0)
 
 

@@ -85,12 +85,14 @@ def measure(seconds: float = 3.0, rounds: int = 3) -> list[Figure]:
         try:
             with world.client(served, "team:text") as team, world.client(served, "operator") as operator:
                 world.publish(team, FEATURE)
-                made = [operator.create_rollout("app", FEATURE, "1.0.0") for _ in range(ROLLOUTS)]
+                results = [operator.create_rollout("app", FEATURE, "1.0.0") for _ in range(ROLLOUTS)]
             for method in METHODS:
                 before_s, calls = processor_s(served.pid), 0.0
                 runs = []
                 for _ in range(rounds):
-                    runs.append(load(served.grpc_address, world.token("reader"), method, made[-1].rollout_id, seconds))
+                    runs.append(
+                        load(served.grpc_address, world.token("reader"), method, results[-1].rollout_id, seconds)
+                    )
                     calls += runs[-1][0] * seconds
                 own_us = (processor_s(served.pid) - before_s) / calls * 1e6
                 rate, median_ms, p99_ms = max(runs)
@@ -109,15 +111,15 @@ def measure(seconds: float = 3.0, rounds: int = 3) -> list[Figure]:
 
 def main() -> None:
     """Measure and print."""
-    given = argparse.ArgumentParser(
+    argument = argparse.ArgumentParser(
         prog="python -m benchmarks.rpc", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    given.add_argument("--seconds", type=float, default=3.0, help="of each round")
-    given.add_argument("--rounds", type=int, default=3, help="of which the best counts")
-    given.add_argument("--json", type=Path, metavar="FILE", help="write what is measured as JSON")
-    given.add_argument("--write", type=Path, metavar="FILE.md", help="write the section of a page")
-    given.add_argument("--caller", nargs=5, help=argparse.SUPPRESS)
-    arguments = given.parse_args()
+    argument.add_argument("--seconds", type=float, default=3.0, help="of each round")
+    argument.add_argument("--rounds", type=int, default=3, help="of which the best counts")
+    argument.add_argument("--json", type=Path, metavar="FILE", help="write what is measured as JSON")
+    argument.add_argument("--write", type=Path, metavar="FILE.md", help="write the section of a page")
+    argument.add_argument("--caller", nargs=5, help=argparse.SUPPRESS)
+    arguments = argument.parse_args()
     if arguments.caller:
         address, token, method, rollout_id, seconds = arguments.caller
         took_s = asyncio.run(call_again_and_again(address, token, method, rollout_id, float(seconds)))

@@ -25,16 +25,16 @@ def measure() -> list[Figure]:
     path = feature.default_program
     session = load(path).session()
     picture = np.ascontiguousarray(drawings()["forest"][:PIXELS, :PIXELS])
-    given = feature.prepare(picture)
+    argument = feature.prepare(picture)
     prepare_us, native_us, whole_us = median_us(
         [
             partial(feature.prepare, picture),
-            partial(_outputs, session, given),
+            partial(_outputs, session, argument),
             partial(_whole, feature, session, picture),
         ]
     )
     what = f"scene_tags {DEFAULT_VERSION} int8"
-    inside = f"{given.shape[1]} x {given.shape[0]}"
+    inside = f"{argument.shape[1]} x {argument.shape[0]}"
     return [
         Figure(f"{what}: a picture of 224 x 224, p50", whole_us, "µs", "pixels to typed answer"),
         Figure(f"{what}: of that, resizing, p50", prepare_us, "µs", f"to {inside}, means of areas, numpy"),
@@ -43,8 +43,8 @@ def measure() -> list[Figure]:
     ]
 
 
-def _outputs(session: Session, given: NDArray[np.uint8]) -> list[Any]:
-    return session(given)
+def _outputs(session: Session, argument: NDArray[np.uint8]) -> list[Any]:
+    return session(argument)
 
 
 def _whole(feature: SceneTags, session: Session, picture: NDArray[np.uint8]) -> SceneAnswer:

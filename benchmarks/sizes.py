@@ -61,11 +61,11 @@ def main() -> None:
     """Build, print, and write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sizes", description=__doc__)
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table into this page")
-    given = parser.parse_args()
+    options = parser.parse_args()
     text = as_markdown()
     print(text)
-    if given.write:
-        SECTION.write(given.write, text, {})
+    if options.write:
+        SECTION.write(options.write, text, {})
 
 
 if __name__ == "__main__":

@@ -28,17 +28,17 @@ Shape = tuple[int, ...]
 
 def _unary(number: int) -> Callable[[], bytes]:
     def build() -> bytes:
-        made = Assembly()
+        assembly = Assembly()
         shape = (F32, (1 << 20,))
-        x = made.op("fill", [], shape, attributes=(0x3FC00000,))[0]
-        made.output("y", made.op("unary", [x], shape, attributes=(number, 0.5, 2.0, -1.0))[0])
-        return made.program()
+        x = assembly.op("fill", [], shape, attributes=(0x3FC00000,))[0]
+        assembly.output("y", assembly.op("unary", [x], shape, attributes=(number, 0.5, 2.0, -1.0))[0])
+        return assembly.program()
 
     return build
 
 
-def _fill(made: Assembly, dtype: DType, shape: Shape, bits: int = 0) -> int:
-    return made.op("fill", [], (dtype, shape), attributes=(bits,))[0]
+def _fill(assembly: Assembly, dtype: DType, shape: Shape, bits: int = 0) -> int:
+    return assembly.op("fill", [], (dtype, shape), attributes=(bits,))[0]
 
 
 def _one(
@@ -47,11 +47,11 @@ def _one(
     """Return what makes a program of one operator over tensors of zeros."""
 
     def build() -> bytes:
-        made = Assembly()
-        given = [_fill(made, dtype, shape) for dtype, shape in inputs]
-        results = made.op(name, given, *outputs, attributes=attributes)
-        made.output("y", results[0])
-        return made.program()
+        assembly = Assembly()
+        values = [_fill(assembly, dtype, shape) for dtype, shape in inputs]
+        results = assembly.op(name, values, *outputs, attributes=attributes)
+        assembly.output("y", results[0])
+        return assembly.program()
 
     return build
 
@@ -62,11 +62,11 @@ def _walk(offset: int, *strides: int) -> tuple[int, ...]:
 
 def _linear(rows: int, n: int, k: int) -> Callable[[], bytes]:
     def build() -> bytes:
-        made = Assembly()
-        weight = made.panels("w", RANDOM.standard_normal((n, k), np.float32), np.zeros(n, np.float32))
-        x = _fill(made, F32, (rows, k))
-        made.output("y", made.op("linear", [x, weight], (F32, (rows, n)), attributes=PLAIN_LINEAR)[0])
-        return made.program()
+        assembly = Assembly()
+        weight = assembly.panels("w", RANDOM.standard_normal((n, k), np.float32), np.zeros(n, np.float32))
+        x = _fill(assembly, F32, (rows, k))
+        assembly.output("y", assembly.op("linear", [x, weight], (F32, (rows, n)), attributes=PLAIN_LINEAR)[0])
+        return assembly.program()
 
     return build
 
@@ -75,11 +75,11 @@ def _gather(name: str, rows: int, width: int, count: int) -> Callable[[], bytes]
     """Rows picked in a random order from a table that no cache holds."""
 
     def build() -> bytes:
-        made = Assembly()
-        table = _fill(made, F32, (rows, width))
-        ids = made.constant("ids", RANDOM.integers(0, rows, count, np.int64))
-        made.output("y", made.op(name, [table, ids], (F32, (count, width)), attributes=(0, 0))[0])
-        return made.program()
+        assembly = Assembly()
+        table = _fill(assembly, F32, (rows, width))
+        ids = assembly.constant("ids", RANDOM.integers(0, rows, count, np.int64))
+        assembly.output("y", assembly.op(name, [table, ids], (F32, (count, width)), attributes=(0, 0))[0])
+        return assembly.program()
 
     return build
 

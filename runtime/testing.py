@@ -132,13 +132,13 @@ class Assembly:
 
         `attributes` are named, or a tuple in the order of the manifest.
         """
-        made = tuple(
+        result = tuple(
             self._arena(f"{name}.{len(self._tensors)}", dtype, shape, is_ragged=name == "ngram_hash")
             for dtype, shape in outputs
         )
         values, mask = split(attributes.numbers() if isinstance(attributes, Attributes) else attributes)
-        self._ops.append(OpSpec(name, tuple(inputs), made, values, f"{name}.py:1", attribute_dynamic=mask))
-        return made
+        self._ops.append(OpSpec(name, tuple(inputs), result, values, f"{name}.py:1", attribute_dynamic=mask))
+        return result
 
     def output(self, name: str, tensor: int, labels: tuple[str, ...] = ()) -> None:
         """Add an output port."""
@@ -390,12 +390,12 @@ def _places() -> bytes:
     ids = build.input("ids", DType.I64, (2, 3))
     narrow = build.input("narrow", DType.I32, (2, 3))
     pairs = (DType.F32, (2, 3, 3))
-    (made,) = build.op("fill", [], (DType.F32, (4, 3)), attributes=FillAttributes(bits=0x3F800000))
+    (result,) = build.op("fill", [], (DType.F32, (4, 3)), attributes=FillAttributes(bits=0x3F800000))
     (turned,) = build.op(
         "strided_copy", [x], (DType.F32, (3, 4)), attributes=StridedCopyAttributes(offset=2, strides=(-1, 3))
     )
     (flat,) = build.op("reshape", [turned], (DType.F32, (4, 3)))
-    (wide,) = build.op("concat", [flat, made], (DType.F32, (4, 6)), attributes=ConcatAttributes(axis=1))
+    (wide,) = build.op("concat", [flat, result], (DType.F32, (4, 6)), attributes=ConcatAttributes(axis=1))
     build.output(
         "framed",
         build.op(
@@ -405,7 +405,7 @@ def _places() -> bytes:
     (numbers,) = build.op("arange", [], (DType.F32, (3,)), attributes=ArangeAttributes(start=0.0, step=1.0))
     (written,) = build.op(
         "strided_scatter",
-        [made, numbers],
+        [result, numbers],
         (DType.F32, (4, 3)),
         attributes=StridedScatterAttributes(offset=3, strides=(1,)),
     )

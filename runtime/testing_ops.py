@@ -32,11 +32,11 @@ class _Program(Assembly):
         attributes: tuple[int | float, ...] = (),
     ) -> int:
         """Add an operator and an output for each of its results but scratch; return the first."""
-        made = self.op(name, inputs, *outputs, attributes=attributes)
-        for tensor, output in zip(made, outputs, strict=True):
+        result = self.op(name, inputs, *outputs, attributes=attributes)
+        for tensor, output in zip(result, outputs, strict=True):
             if output != SCRATCH:
                 self.output(f"{name} {tensor}", tensor)
-        return made[0]
+        return result[0]
 
     def floats(self, name: str, *shape: int) -> int:
         """Add float32 weights."""

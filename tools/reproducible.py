@@ -51,8 +51,8 @@ def wheel(folder: Path, which: int) -> Path:
     command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "wheel", "--no-deps"]
     command += ["--no-build-isolation", "-w", str(out), f"--config-settings=build-dir={source}/build/own", str(source)]
     subprocess.run(command, check=True, umask=UMASKS[which], env={**os.environ, **OTHERWISE[which]})
-    (made,) = out.glob("alcove-*.whl")
-    return made
+    (result,) = out.glob("alcove-*.whl")
+    return result
 
 
 def differing(one: Path, other: Path) -> list[str]:
@@ -74,14 +74,14 @@ def main() -> None:
     """Build twice, compare, say so."""
     parser = argparse.ArgumentParser(prog="python -m tools.reproducible", description=__doc__)
     parser.add_argument("--keep", type=Path, help="folder that gets the first wheel")
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         one, other = (wheel(Path(name), which) for which in range(2))
         if names := differing(one, other):
             sys.exit(f"{one.name} differs in {', '.join(names)}")
-        if given.keep:
-            given.keep.mkdir(parents=True, exist_ok=True)
-            shutil.copy(one, given.keep)
+        if options.keep:
+            options.keep.mkdir(parents=True, exist_ok=True)
+            shutil.copy(one, options.keep)
         print(f"{one.name}: {one.stat().st_size:,} bytes, sha256 {hashlib.sha256(one.read_bytes()).hexdigest()}, twice")
 
 

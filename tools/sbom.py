@@ -98,9 +98,9 @@ def bill(extras: frozenset[str], time_s: int) -> Bom:
                 links.setdefault(name, set()).add(other)
             waiting.append((other, frozenset(requirement.extras) | (wanted if other == name else frozenset())))
     for name, (said, role) in INSIDE.items():
-        made = Component(name=name, type=ComponentType.LIBRARY, description=role, bom_ref=f"inside:{name}")
-        made.licenses.add(LicenseFactory().make_from_string(said))
-        parts[name] = made
+        result = Component(name=name, type=ComponentType.LIBRARY, description=role, bom_ref=f"inside:{name}")
+        result.licenses.add(LicenseFactory().make_from_string(said))
+        parts[name] = result
         links.setdefault("alcove", set()).add(name)
     parts["nanobind"] = component("nanobind")  # compiled into the Python module
     links.setdefault("alcove", set()).add("nanobind")
@@ -119,11 +119,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.sbom", description=__doc__)
     parser.add_argument("--extra", action="append", default=[], help="an extra of pyproject.toml; may be repeated")
     parser.add_argument("--out", type=Path, default=ROOT / "build/sbom.cdx.json")
-    given = parser.parse_args()
-    bom = bill(frozenset(given.extra), int(os.environ.get("SOURCE_DATE_EPOCH", FIRST_ZIP_TIME)))
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    given.out.write_text(JsonV1Dot6(bom).output_as_string(indent=1) + "\n", encoding="utf-8")
-    print(f"{given.out}: alcove and {len(bom.components)} components")
+    options = parser.parse_args()
+    bom = bill(frozenset(options.extra), int(os.environ.get("SOURCE_DATE_EPOCH", FIRST_ZIP_TIME)))
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(JsonV1Dot6(bom).output_as_string(indent=1) + "\n", encoding="utf-8")
+    print(f"{options.out}: alcove and {len(bom.components)} components")
 
 
 if __name__ == "__main__":

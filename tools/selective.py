@@ -130,15 +130,15 @@ def main() -> None:
     parser.add_argument("programs", type=Path, nargs="+", metavar="PROGRAM.alc")
     parser.add_argument("--isa", default="avx2,neon", help="levels with kernels of their own, by commas (avx2,neon)")
     parser.add_argument("--out", type=Path, help="folder that gets libalcove.so")
-    given = parser.parse_args()
+    options = parser.parse_args()
     try:
-        chosen = choose(operators_of(given.programs), given.isa.split(","), MANIFEST.read_text(encoding="utf-8"))
+        chosen = choose(operators_of(options.programs), options.isa.split(","), MANIFEST.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         parser.error(str(error))
     library = build(chosen)
-    if given.out:
-        given.out.mkdir(parents=True, exist_ok=True)
-        library = Path(shutil.copy2(library, given.out))
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        library = Path(shutil.copy2(library, options.out))
     levels = sorted(chosen.levels, key=LEVELS.index)
     print(f"{library}: {library.stat().st_size:,} bytes; {len(chosen.operators)} operators; {', '.join(levels)}")
 

@@ -203,17 +203,17 @@ def cut(names: set[str], version: str, project: Mapping[str, Any], view: Path) -
 def metadata_of(whole: bytes, part: Cut) -> bytes:
     """Return the core metadata of a part: the whole's, with its own name, summary and requirements."""
     read = BytesParser().parsebytes(whole)
-    made = Message()
+    result = Message()
     for field, value in read.items():
         if field not in ("Requires-Dist", "Provides-Extra"):
-            made[field] = {"Name": part.name, "Summary": part.summary}.get(field, value)
+            result[field] = {"Name": part.name, "Summary": part.summary}.get(field, value)
     for requirement in part.requires:
-        made["Requires-Dist"] = requirement
+        result["Requires-Dist"] = requirement
     for extra, requirements in part.extras.items():
-        made["Provides-Extra"] = extra
+        result["Provides-Extra"] = extra
         for requirement in requirements:
-            made["Requires-Dist"] = f'{requirement}; extra == "{extra}"'
-    return made.as_bytes() + whole.partition(b"\n\n")[2]
+            result["Requires-Dist"] = f'{requirement}; extra == "{extra}"'
+    return result.as_bytes() + whole.partition(b"\n\n")[2]
 
 
 def write(part: Cut, whole: Whole, out: Path) -> Path:
@@ -254,20 +254,20 @@ def main() -> int:
     parser.add_argument("wheel", type=Path, help="of the whole tree")
     parser.add_argument("out", type=Path, help="folder of the parts")
     parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the sizes into this page")
-    given = parser.parse_args()
+    options = parser.parse_args()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    given.out.mkdir(parents=True, exist_ok=True)
+    options.out.mkdir(parents=True, exist_ok=True)
     rows, sizes = [], []
-    with zipfile.ZipFile(given.wheel) as archive:
-        whole = Whole(archive, project["version"], given.wheel.stem.split("-", 2)[2])
+    with zipfile.ZipFile(options.wheel) as archive:
+        whole = Whole(archive, project["version"], options.wheel.stem.split("-", 2)[2])
         for part in cut(whole.names, whole.version, project, ROOT / "build" / "view"):
-            sizes.append(write(part, whole, given.out).stat().st_size)
+            sizes.append(write(part, whole, options.out).stat().st_size)
             lines = sum(archive.read(name).count(b"\n") for name in part.files if name.endswith(".py"))
             rows.append([part.name, f"{sizes[-1]:,}", f"{len(part.files)}", f"{lines:,}"])
     table = "\n".join(table_lines(("wheel", "bytes", "files", "lines of Python"), rows))
     print(table)
-    if given.write is not None:
-        SECTION.write(given.write, table, {})
+    if options.write is not None:
+        SECTION.write(options.write, table, {})
     if sizes[0] > BARE_BYTES:
         print(f"the bare wheel has {sizes[0]:,} bytes, at most {BARE_BYTES:,} are allowed", file=sys.stderr)
         return 1

@@ -74,8 +74,8 @@ def _difference(result: Result) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Try, print, write; return the exit status."""
-    given = _parse(arguments)
-    names = given.only or [entry.name for entry in architectures()]
+    options = _parse(arguments)
+    names = options.only or [entry.name for entry in architectures()]
     console = Console()
     columns = (TextColumn("{task.description:32}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
@@ -84,15 +84,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             names,
             evaluate_named,
             lost_result,
-            workers=given.workers,
+            workers=options.workers,
             on_done=lambda name: progress.update(task, advance=1, description=name),
         )
     results = list(found.values())
     _print(console, results)
-    write_json(given.json, [result.as_json() for result in results])
-    if given.write:
-        given.write.write_text(as_markdown(results), encoding="utf-8")
-    bad = {"wrong", "refused"} if given.all_pass else {"wrong"}
+    write_json(options.json, [result.as_json() for result in results])
+    if options.write:
+        options.write.write_text(as_markdown(results), encoding="utf-8")
+    bad = {"wrong", "refused"} if options.all_pass else {"wrong"}
     return int(any(result.status in bad for result in results))
 
 
@@ -104,15 +104,15 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--all-pass", action="store_true", help="exit status 1 also if one is refused")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
     parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the page docs/architectures.md")
-    given = parser.parse_args(arguments)
-    unknown = sorted(set(given.only or ()) - known)
+    options = parser.parse_args(arguments)
+    unknown = sorted(set(options.only or ()) - known)
     if unknown:
         parser.error(f"unknown: {', '.join(unknown)}; known: {', '.join(sorted(known))}")
-    if given.write and given.only:
+    if options.write and options.only:
         parser.error("--write needs all of them: leave out --only")
-    if given.workers < 1:
+    if options.workers < 1:
         parser.error("--workers must be at least 1")
-    return given
+    return options
 
 
 def _print(console: Console, results: Sequence[Result]) -> None:

@@ -103,10 +103,10 @@ def evaluate(architecture: Architecture) -> Result:
     measured = {"ops": len(spec.ops), "program_bytes": len(bytes(program)), "arena_bytes": spec.arena_bytes}
     expected = eager_outputs(module, calls)
     try:
-        given = native_outputs(bytes(program), calls)
+        argument = native_outputs(bytes(program), calls)
     except RuntimeError as error:
         return Result(name, family, "wrong", parameters, **measured, reason=str(error))
-    difference, reason = largest_difference(expected, given)
+    difference, reason = largest_difference(expected, argument)
     status = "wrong" if reason else "passed"
     return Result(name, family, status, parameters, **measured, max_difference=difference, reason=reason)
 
@@ -137,16 +137,16 @@ def native_outputs(program: bytes, calls: list[Call]) -> list[list[NDArray[Any]]
         RuntimeError: the process failed; the message is its last line.
     """
     with tempfile.TemporaryDirectory() as folder:
-        path, given, results = (Path(folder) / name for name in ("model.alc", "given.npz", "results.npz"))
+        path, argument, results = (Path(folder) / name for name in ("model.alc", "given.npz", "results.npz"))
         path.write_bytes(program)
         arrays: dict[str, Any] = {
             f"{index}.{place}": tensor.numpy(force=True)
             for index, call in enumerate(calls)
             for place, tensor in enumerate(call)
         }
-        np.savez(given, **arrays)
+        np.savez(argument, **arrays)
         done = subprocess.run(
-            [sys.executable, "-c", _NATIVE, str(path), str(given), str(results)],
+            [sys.executable, "-c", _NATIVE, str(path), str(argument), str(results)],
             capture_output=True,
             text=True,
             timeout=NATIVE_TIMEOUT_S,
@@ -162,7 +162,7 @@ def native_outputs(program: bytes, calls: list[Call]) -> list[list[NDArray[Any]]
         return outputs
 
 
-def largest_difference(expected: list[list[NDArray[Any]]], given: list[list[NDArray[Any]]]) -> tuple[float, str]:
+def largest_difference(expected: list[list[NDArray[Any]]], actual: list[list[NDArray[Any]]]) -> tuple[float, str]:
     """Compare all outputs of all calls.
 
     The difference of a float output is `max |given - expected| / max |expected|`; NaN and infinities must be at
@@ -173,7 +173,7 @@ def largest_difference(expected: list[list[NDArray[Any]]], given: list[list[NDAr
         other integers); "" if there is none.
     """
     largest = 0.0
-    for call, (wants, haves) in enumerate(zip(expected, given, strict=True)):
+    for call, (wants, haves) in enumerate(zip(expected, actual, strict=True)):
         if len(wants) != len(haves):
             return largest, f"call {call}: {len(haves)} outputs, eager gives {len(wants)}"
         for index, (want, have) in enumerate(zip(wants, haves, strict=True)):

@@ -20,11 +20,11 @@ FORMS: Final = {"winograd": winograd, "separable": separable}
 
 def main() -> None:
     """Measure, fit, print."""
-    given = parser("benchmarks.costs", __doc__, list(FORMS)).parse_args()
+    options = parser("benchmarks.costs", __doc__, list(FORMS)).parse_args()
     pin()
     console = wide_console()
     rows = []
-    for name in given.only or FORMS:
+    for name in options.only or FORMS:
         form = FORMS[name]
         measured = form.measure(is_quiet=not console.is_terminal)
         found = form.fits(measured)
@@ -36,7 +36,7 @@ def main() -> None:
         console.print(f"{name}: the choices take {chosen} of the best form's time, without a choice {plain}")
         console.print(f"{name}: {len(problems)} of {len(measured)} choices are wrong by more than a tenth")
         rows.append({"measured": [asdict(each) for each in measured], "fits": [asdict(each) for each in found]})
-    write_json(given.json, rows)
+    write_json(options.json, rows)
 
 
 def _shares(excesses: list[float]) -> str:

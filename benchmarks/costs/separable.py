@@ -102,8 +102,10 @@ def _program(sizes: Separable, rows: int) -> bytes:
     shape = (1, sizes.rows, sizes.columns)
     if rows:
         numbers = (*window, rows, int(bool(expand)), 0, *FREE, *FREE, *FREE)
-        made = [(DType.F32, (*shape, outputs)), (DType.U8, (sizes.held_bytes(rows),))]
-        build.output("y", build.op("separable_conv2d", [x, *expand, depthwise, project], *made, attributes=numbers)[0])
+        results = [(DType.F32, (*shape, outputs)), (DType.U8, (sizes.held_bytes(rows),))]
+        build.output(
+            "y", build.op("separable_conv2d", [x, *expand, depthwise, project], *results, attributes=numbers)[0]
+        )
         return build.program()
     pointwise = (1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 0, *FREE)
     room = (DType.U8, (1 << 18,))

@@ -32,31 +32,31 @@ REASON_COLUMNS = 100
 
 def main(arguments: Sequence[str] | None = None, *, run: NativeRun = run_natively) -> int:
     """Check, print, write; return the exit status.  `run` runs programs; a test passes a wrong one."""
-    given = _parse(arguments)
+    options = _parse(arguments)
     console = Console()
-    names = given.only or counted_names()
+    names = options.only or counted_names()
     columns = (TextColumn("{task.description:32}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("starting", total=len(names))
         found = in_processes(
             names,
-            OperatorCheck(given.samples, run),
+            OperatorCheck(options.samples, run),
             lost_outcomes,
-            workers=given.workers,
+            workers=options.workers,
             on_done=lambda name: progress.update(task, advance=1, description=name),
         )
     rows = [row(name, outcomes) for name, outcomes in found.items()]
-    _print(console, rows, is_whole=not given.only)
-    if given.json:
+    _print(console, rows, is_whole=not options.only)
+    if options.json:
         report = {
             "torch": torch.__version__,
             "summary": summary(rows),
             "rows": [one.as_json() for one in rows],
             "excluded": EXCLUDED,
         }
-        given.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    if given.write:
-        given.write.write_text(as_markdown(rows, torch.__version__.partition("+")[0]), encoding="utf-8")
+        options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    if options.write:
+        options.write.write_text(as_markdown(rows, torch.__version__.partition("+")[0]), encoding="utf-8")
     return int(any(one.status == "wrong" for one in rows))
 
 
@@ -69,17 +69,17 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2, metavar="N", help="processes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON")
     parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the page docs/coverage.md")
-    given = parser.parse_args(arguments)
-    for name in given.only or ():
+    options = parser.parse_args(arguments)
+    for name in options.only or ():
         if name in EXCLUDED:
             parser.error(f"{name} is left out: {EXCLUDED[name]}")
         if name not in core_overloads():
             parser.error(f"{name} is no core ATen operator of torch {torch.__version__}")
-    if given.samples < 1 or given.workers < 1:
+    if options.samples < 1 or options.workers < 1:
         parser.error("--samples and --workers must be at least 1")
-    if given.write and given.only:
+    if options.write and options.only:
         parser.error("--write needs all operators: leave out --only")
-    return given
+    return options
 
 
 def _print(console: Console, rows: Sequence[Row], *, is_whole: bool) -> None:

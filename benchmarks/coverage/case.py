@@ -134,9 +134,9 @@ class CallModule(nn.Module):
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """Return what the call gives."""
-        given = iter(inputs)
+        argument = iter(inputs)
         leaves = [
-            next(given) if is_input else self.get_buffer(leaf) if is_held else leaf
+            next(argument) if is_input else self.get_buffer(leaf) if is_held else leaf
             for leaf, is_input, is_held in zip(self._leaves, self._is_input, self._is_held, strict=True)
         ]
         args, kwargs = pytree.tree_unflatten(leaves, self._spec)
@@ -215,27 +215,27 @@ def _compare(
         return Status.WRONG, f"export raises {type(error).__name__}: {_first_line(error)}", False
     is_reached = bool(sample.overload) or re.search(rf"\baten\.{sample.name}\b", program.explain()) is not None
     try:
-        given = run(bytes(program), [plain(example).numpy() for example in module.examples])
+        argument = run(bytes(program), [plain(example).numpy() for example in module.examples])
     except Exception as error:  # noqa: BLE001 - eager takes these inputs
         return Status.WRONG, f"run raises {type(error).__name__}: {_first_line(error)}", is_reached
     rtol, atol, _ = TOLERANCES.get(sample.name, (RTOL, ATOL, ""))
-    difference = first_difference([plain(tensor).numpy() for tensor in expected], given, rtol=rtol, atol=atol)
-    if difference and not (sample.name in TIES and picks_the_same(sample, expected, given)):
+    difference = first_difference([plain(tensor).numpy() for tensor in expected], argument, rtol=rtol, atol=atol)
+    if difference and not (sample.name in TIES and picks_the_same(sample, expected, argument)):
         return Status.WRONG, difference, is_reached
     return Status.PASSED, "", is_reached
 
 
 def first_difference(
-    expected: Sequence[NDArray[Any]], given: Sequence[NDArray[Any]], *, rtol: float = RTOL, atol: float = ATOL
+    expected: Sequence[NDArray[Any]], argument: Sequence[NDArray[Any]], *, rtol: float = RTOL, atol: float = ATOL
 ) -> str:
     """Return a sentence about the first output that differs, "" if none does.
 
     Number, shapes and types must be equal; integers and bools exactly; floats within `atol + rtol * |expected|`, with
     NaN and infinities at the same places.
     """
-    if len(expected) != len(given):
-        return f"{len(given)} outputs, eager gives {len(expected)}"
-    for index, (want, have) in enumerate(zip(expected, given, strict=True)):
+    if len(expected) != len(argument):
+        return f"{len(argument)} outputs, eager gives {len(expected)}"
+    for index, (want, have) in enumerate(zip(expected, argument, strict=True)):
         if want.shape != have.shape or want.dtype != have.dtype:
             return f"output {index} is {have.dtype}{list(have.shape)}, eager gives {want.dtype}{list(want.shape)}"
         is_float = want.dtype.kind == "f"
@@ -246,17 +246,17 @@ def first_difference(
     return ""
 
 
-def picks_the_same(sample: Sample, expected: Sequence[Tensor], given: Sequence[NDArray[Any]]) -> bool:
+def picks_the_same(sample: Sample, expected: Sequence[Tensor], actual: Sequence[NDArray[Any]]) -> bool:
     """Return whether (values, indices) differ from eager's only by which of several equal elements they name.
 
     Values must be eager's; along some dimension the indices must be distinct and pick those values from the input.
     """
-    if len(given) != 2 or sample.kwargs.get("stable") or given[1].dtype != np.int64:
+    if len(actual) != 2 or sample.kwargs.get("stable") or actual[1].dtype != np.int64:
         return False
-    if first_difference([plain(expected[0]).numpy()], given[:1]):
+    if first_difference([plain(expected[0]).numpy()], actual[:1]):
         return False
-    x, indices = plain(sample.tensors()[0]).numpy(), given[1]
-    if indices.shape != given[0].shape or indices.ndim != x.ndim or indices.ndim == 0:
+    x, indices = plain(sample.tensors()[0]).numpy(), actual[1]
+    if indices.shape != actual[0].shape or indices.ndim != x.ndim or indices.ndim == 0:
         return False
     for dim in range(x.ndim):
         others = [size for axis, size in enumerate(x.shape) if axis != dim]
@@ -265,7 +265,9 @@ def picks_the_same(sample: Sample, expected: Sequence[Tensor], given: Sequence[N
             continue
         in_order = np.sort(indices, axis=dim)
         is_distinct = (np.diff(in_order, axis=dim) > 0).all()
-        if is_distinct and np.array_equal(np.take_along_axis(x, indices, dim), given[0], equal_nan=x.dtype.kind == "f"):
+        if is_distinct and np.array_equal(
+            np.take_along_axis(x, indices, dim), actual[0], equal_nan=x.dtype.kind == "f"
+        ):
             return True
     return False
 

@@ -80,8 +80,8 @@ def _from_op_info(name: str, full_name: str, info: Any, dtype: torch.dtype) -> t
     """Return the samples of one OpInfo that reach the operator, and the direct calls that they make of it."""
     functional: list[Sample] = []
     direct: list[Sample] = []
-    for given in itertools.islice(_generate(info, dtype), MAX_GENERATED):
-        args, kwargs = (given.input, *given.args), dict(given.kwargs)
+    for argument in itertools.islice(_generate(info, dtype), MAX_GENERATED):
+        args, kwargs = (argument.input, *argument.args), dict(argument.kwargs)
         held = HELD_POSITIONS.get(full_name, frozenset())
         sample = Sample(name, "", full_name, info.op, args, kwargs, held)
         if sum(tensor.numel() for tensor in sample.tensors()) > MAX_ELEMENTS:

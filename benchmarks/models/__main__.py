@@ -21,7 +21,7 @@ def main() -> int:
     names = [case.name for case in CASES]
     parser = timing_parser("benchmarks.models", __doc__, names, rounds=2, seconds=2)
     parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the section into a page")
-    given = parser.parse_args()
+    options = parser.parse_args()
     console = wide_console()
     try:
         reference_models()
@@ -29,7 +29,7 @@ def main() -> int:
         console.print(f"Nothing is timed. {missing}", soft_wrap=True)
         return 0
     with progress(console) as say:
-        rows, absent = Bench(given.core, given.rounds, given.seconds, say).measure(given.only or names)
+        rows, absent = Bench(options.core, options.rounds, options.seconds, say).measure(options.only or names)
     table = Table(*COLUMNS)
     for row in rows:
         table.add_row(*cells(row))
@@ -39,9 +39,9 @@ def main() -> int:
         console.print(f"{name}: {size:,} bytes, stripped")
     for line in filter(None, untimed_lines(absent, {row.case: row.failed for row in rows})):
         console.print(line)
-    write_json(given.json, [row.as_json() for row in rows])
-    if given.write:
-        SECTION.write(given.write, as_markdown(rows, absent, libraries), plots(rows))
+    write_json(options.json, [row.as_json() for row in rows])
+    if options.write:
+        SECTION.write(options.write, as_markdown(rows, absent, libraries), plots(rows))
     return 0
 
 

@@ -39,11 +39,11 @@ def main() -> int:
     parser.add_argument("--sizes", type=int, default=MOST_SIZES, help="combinations of sizes that each is run at")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the counts into this page")
-    given = parser.parse_args()
+    options = parser.parse_args()
     verdicts: Counter[Verdict] = Counter()
     refusals: Counter[str] = Counter()
     runs = 0
-    for report in examine_all(range(given.first, given.first + given.graphs), given.sizes, given.processes):
+    for report in examine_all(range(options.first, options.first + options.graphs), options.sizes, options.processes):
         verdicts[report.result.verdict] += 1
         runs += report.result.runs
         if report.result.verdict is Verdict.REFUSED:
@@ -53,10 +53,10 @@ def main() -> int:
             print(text_of(report), flush=True)
     for reason, count in refusals.most_common(25):
         print(f"  refused {count}: {reason}")
-    table = table_lines(("modules", *(each.value for each in Verdict), "runs"), [row(given.graphs, verdicts, runs)])
+    table = table_lines(("modules", *(each.value for each in Verdict), "runs"), [row(options.graphs, verdicts, runs)])
     print("\n".join(table))
-    if given.write is not None:
-        SECTION.write(given.write, "\n".join(table), {})
+    if options.write is not None:
+        SECTION.write(options.write, "\n".join(table), {})
     return 1 if any(verdicts[each] for each in FINDINGS) else 0
 
 

@@ -96,11 +96,11 @@ def check(source: Source, most_sizes: int = MOST_SIZES) -> Result:
     for sizes in sizes_to_run(source, most_sizes):
         arguments = source.arguments(sizes, seed=1)
         try:
-            given = model(*(each.numpy() for each in arguments))
+            argument = model(*(each.numpy() for each in arguments))
         except AlcoveRuntimeError as error:
             return Result(Verdict.FAILS, f"{type(error).__name__}: {error}", sizes, runs)
         runs += 1
-        difference = compare(module, arguments, given)
+        difference = compare(module, arguments, argument)
         if difference:
             return Result(Verdict.WRONG, difference, sizes, runs)
     return Result(Verdict.SAME, runs=runs)
@@ -112,16 +112,16 @@ def eager(module: nn.Module, arguments: Sequence[Tensor]) -> list[Array]:
         return [each.detach().numpy() for each in module(*(each.clone() for each in arguments))]
 
 
-def compare(module: nn.Module, arguments: Sequence[Tensor], given: Sequence[Array]) -> str:
-    """Return how `given` differs from eager, "" where it does not."""
+def compare(module: nn.Module, arguments: Sequence[Tensor], actual: Sequence[Array]) -> str:
+    """Return how `actual` differs from eager, "" where it does not."""
     expected = eager(module, arguments)
-    for at, (ours, theirs) in enumerate(zip(given, expected, strict=True)):
+    for at, (ours, theirs) in enumerate(zip(actual, expected, strict=True)):
         if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
             return f"output {at} is {ours.dtype}{list(ours.shape)}, eager gives {theirs.dtype}{list(theirs.shape)}"
-    if all(_is_near(ours, theirs) for ours, theirs in zip(given, expected, strict=True)):
+    if all(_is_near(ours, theirs) for ours, theirs in zip(actual, expected, strict=True)):
         return ""
     slack = _slack(module, arguments, expected)
-    for at, (ours, theirs, room) in enumerate(zip(given, expected, slack, strict=True)):
+    for at, (ours, theirs, room) in enumerate(zip(actual, expected, slack, strict=True)):
         apart = _apart(ours, theirs)
         bad = apart > room + ATOL + RTOL * np.abs(np.nan_to_num(theirs.astype(np.float64)))
         if bad.any():

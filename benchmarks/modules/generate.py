@@ -92,25 +92,25 @@ def generate(seed: int) -> Source:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's, of lines that it then refuses
         for attempt in itertools.count():
-            made = _try(random.Random(f"{seed}/{attempt}"))
-            if made is not None:
-                return made
+            result = _try(random.Random(f"{seed}/{attempt}"))
+            if result is not None:
+                return result
     raise AssertionError(seed)
 
 
 def _ranges(rng: random.Random) -> tuple[Range, ...]:
-    made = []
+    results = []
     for name in ("n", "m")[: rng.choice((0, 1, 1, 1, 2, 2))]:
         least = rng.choice((1, 1, 2, 2, 3, 5))
-        made.append(Range(name, least, least + rng.randrange(3, 14)))
-    return tuple(made)
+        results.append(Range(name, least, least + rng.randrange(3, 14)))
+    return tuple(results)
 
 
 def _inputs(rng: random.Random, ranges: tuple[Range, ...]) -> tuple[Input, ...]:
-    made: list[Input] = []
-    while len(made) < rng.choice((1, 1, 2, 3)) or {r.name for r in ranges} - {s for i in made for s in i.shape}:
-        if made and rng.random() < 0.5:
-            shape = made[-1].shape
+    results: list[Input] = []
+    while len(results) < rng.choice((1, 1, 2, 3)) or {r.name for r in ranges} - {s for i in results for s in i.shape}:
+        if results and rng.random() < 0.5:
+            shape = results[-1].shape
         else:
             rank = rng.choice((1, 2, 2, 3, 3, 3, 4))
             shape = tuple(
@@ -119,10 +119,10 @@ def _inputs(rng: random.Random, ranges: tuple[Range, ...]) -> tuple[Input, ...]:
                 else rng.choice(_WIDTHS)
                 for _ in range(rank)
             )
-        made.append(Input(f"x{len(made)}", shape, rng.choice(("float",) * 7 + ("ids", "bool"))))
-        if len(made) > 4:
+        results.append(Input(f"x{len(results)}", shape, rng.choice(("float",) * 7 + ("ids", "bool"))))
+        if len(results) > 4:
             return ()
-    return tuple(made)
+    return tuple(results)
 
 
 def _some_sizes(source: Source, rng: random.Random) -> list[dict[str, int]]:
@@ -180,9 +180,9 @@ def _evaluate(draft: Draft, expression: str) -> list[Tensor]:
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(7)
         holder = torch.nn.Module()
-        for name, made in draft.members.items():
+        for name, result in draft.members.items():
             if f"self.{name}" in expression:
-                setattr(holder, name, eval(made, space).eval())
+                setattr(holder, name, eval(result, space).eval())
         results = []
         for at in range(len(next(iter(draft.values.values())))):
             local = {name: each[at].clone() for name, each in draft.values.items()}

@@ -37,7 +37,7 @@ def _one_output(source: Source, shows: Callable[[Source], bool]) -> Source:
 
 def _smaller(source: Source) -> list[Source]:
     """Return the module with one line replaced by a value before it, for each line and value; in eager it must run."""
-    made = []
+    results = []
     for at, step in enumerate(source.steps):
         if step.name in source.outputs:
             continue
@@ -47,8 +47,8 @@ def _smaller(source: Source) -> list[Source]:
                 continue
             smaller = source.cut(source.outputs, steps)
             if _runs(smaller):
-                made.append(smaller)
-    return made
+                results.append(smaller)
+    return results
 
 
 def _runs(source: Source) -> bool:

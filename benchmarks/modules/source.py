@@ -103,11 +103,11 @@ class Source:
         exec(self.code(), space)
         with torch.random.fork_rng():
             torch.manual_seed(7)
-            made: nn.Module = space["Found"]()
-        for name, value in made.named_buffers():
+            result: nn.Module = space["Found"]()
+        for name, value in result.named_buffers():
             if name.endswith("running_var"):
                 value.fill_(0.7)
-        return made.eval()
+        return result.eval()
 
     def arguments(self, sizes: dict[str, int], seed: int = 0) -> tuple[Tensor, ...]:
         """Return inputs of these sizes."""

@@ -249,8 +249,8 @@ def _of(patterns: tuple[str, ...], fewest: int = 0) -> Template:
         second = d.pick(fewest) if "{1}" in pattern else ""
         axis = d.axis(first) if "{d}" in pattern else 0
         count = d.rng.randint(1, min(4, d.least(first, axis))) if "{t}" in pattern else 0
-        made: str = pattern.format(first, second, d=axis, k=d.choose(True, False), t=count)
-        return made
+        result: str = pattern.format(first, second, d=axis, k=d.choose(True, False), t=count)
+        return result
 
     return template
 
@@ -262,8 +262,8 @@ def _binary_of_one_shape(d: Draft) -> str:
         for name, at in d.values.items()
         if at[0].is_floating_point() and [e.shape for e in at] == [e.shape for e in d.values[first]]
     ]
-    made: str = d.choose(*_BINARY).format(first, d.choose(*alike))
-    return made
+    result: str = d.choose(*_BINARY).format(first, d.choose(*alike))
+    return result
 
 
 def _where(d: Draft) -> str:
@@ -271,10 +271,10 @@ def _where(d: Draft) -> str:
 
 
 def _of_bool(d: Draft) -> str:
-    made: str = d.choose(
+    result: str = d.choose(
         "{0}.float()", "~{0}", "{0}.long()", "{0}.sum()", "{0}.float().mean(-1)", "{0}.any()", "{0}.cumsum(-1)"
     )
-    return made.format(d.pick(kind="bool"))
+    return result.format(d.pick(kind="bool"))
 
 
 def _of_ids(d: Draft) -> str:
@@ -290,7 +290,7 @@ def _of_ids(d: Draft) -> str:
         "{0}.sum(-1)",
         "{0} > 1",
     )
-    made: str = d.choose(
+    result: str = d.choose(
         *options,
         "F.one_hot({0}.clamp(0, 7), 8).float()",
         "{0}.amax(-1)",
@@ -298,7 +298,7 @@ def _of_ids(d: Draft) -> str:
         "{0}.cumsum(0)",
         "{0}.sort(-1).values",
     )
-    return made.format(x)
+    return result.format(x)
 
 
 def _embedding(d: Draft) -> str:
@@ -330,8 +330,8 @@ def _scatter(d: Draft) -> str:
 
 def _linear(d: Draft) -> str:
     x = d.pick(1)
-    made = f"nn.Linear({d.size(x, -1)}, {d.choose(1, 3, 4, 8, 16, 17)}, bias={d.choose(True, True, False)})"
-    return f"{d.member(made)}({x})"
+    result = f"nn.Linear({d.size(x, -1)}, {d.choose(1, 3, 4, 8, 16, 17)}, bias={d.choose(True, True, False)})"
+    return f"{d.member(result)}({x})"
 
 
 def _norm(d: Draft) -> str:
@@ -360,18 +360,18 @@ def _conv(d: Draft) -> str:
     out = groups * d.choose(1, 2, 3)
     dilation = d.choose(1, 1, 2)
     mode = d.choose("zeros", "zeros", "zeros", "reflect", "replicate", "circular")
-    made = (
+    result = (
         f"nn.Conv{dims}d({channels}, {out}, {kernel}, {stride}, {padding}, {dilation}, {groups}, padding_mode='{mode}')"
     )
-    return f"{d.member(made)}({x})"
+    return f"{d.member(result)}({x})"
 
 
 def _conv_transpose(d: Draft) -> str:
     x = d.pick(3, 4)
     channels, stride = d.size(x, 1), d.choose(1, 2, 3)
     sizes = f"{channels}, {d.choose(1, 3, 4)}, {d.choose(2, 3)}, {stride}, output_padding={stride // 3}"
-    made = f"nn.ConvTranspose{d.rank(x) - 2}d({sizes})"
-    return f"{d.member(made)}({x})"
+    result = f"nn.ConvTranspose{d.rank(x) - 2}d({sizes})"
+    return f"{d.member(result)}({x})"
 
 
 def _block(d: Draft) -> str:
@@ -380,15 +380,15 @@ def _block(d: Draft) -> str:
     channels, out = d.size(x, 1), d.choose(4, 8, 16)
     after = d.choose("nn.ReLU()", "nn.ReLU6()", "nn.SiLU()", "nn.Hardswish()", "nn.GELU()", "nn.Identity()")
     conv = f"nn.Conv2d({channels}, {out}, 3, {d.choose(1, 2)}, 1, bias=False)"
-    made = f"nn.Sequential({conv}, nn.BatchNorm2d({out}), {after})"
-    return f"{d.member(made)}({x})"
+    result = f"nn.Sequential({conv}, nn.BatchNorm2d({out}), {after})"
+    return f"{d.member(result)}({x})"
 
 
 def _pool(d: Draft) -> str:
     x = d.pick(3, 4)
     n = d.rank(x) - 2
     kernel = d.choose(2, 3)
-    made: str = d.choose(
+    result: str = d.choose(
         f"F.max_pool{n}d({x}, {kernel})",
         f"F.max_pool{n}d({x}, {kernel}, 1, 1)",
         f"F.max_pool{n}d({x}, {kernel}, 2, ceil_mode=True)",
@@ -399,7 +399,7 @@ def _pool(d: Draft) -> str:
         f"F.adaptive_avg_pool{n}d({x}, 2)",
         f"F.adaptive_max_pool{n}d({x}, 1)",
     )
-    return made
+    return result
 
 
 def _resize(d: Draft) -> str:
@@ -413,8 +413,8 @@ def _resize(d: Draft) -> str:
 def _recurrent(d: Draft) -> str:
     x = d.pick(3, 3)
     kind, both = d.choose("GRU", "LSTM", "RNN"), d.choose(True, False)
-    made = f"nn.{kind}({d.size(x, -1)}, {d.choose(3, 4)}, batch_first={d.choose(True, False)}, bidirectional={both})"
-    return f"{d.member(made)}({x})[0]"
+    result = f"nn.{kind}({d.size(x, -1)}, {d.choose(3, 4)}, batch_first={d.choose(True, False)}, bidirectional={both})"
+    return f"{d.member(result)}({x})[0]"
 
 
 def _attention(d: Draft) -> str:
@@ -422,11 +422,11 @@ def _attention(d: Draft) -> str:
     width = d.size(x, -1)
     heads = d.choose(*[h for h in (1, 2, 4) if width % h == 0])
     if d.choose(True, False):
-        made = f"nn.MultiheadAttention({width}, {heads}, batch_first=True)"
-        return f"{d.member(made)}({x}, {x}, {x}, need_weights=False)[0]"
+        result = f"nn.MultiheadAttention({width}, {heads}, batch_first=True)"
+        return f"{d.member(result)}({x}, {x}, {x}, need_weights=False)[0]"
     options = f"{width}, {heads}, {d.choose(8, 16)}, batch_first=True, norm_first={d.choose(True, False)}"
-    made = f"nn.TransformerEncoderLayer({options})"
-    return f"{d.member(made)}({x})"
+    result = f"nn.TransformerEncoderLayer({options})"
+    return f"{d.member(result)}({x})"
 
 
 def _heads(d: Draft) -> str:
@@ -453,14 +453,14 @@ def _shuffle(d: Draft) -> str:
         options.append(f"F.pixel_shuffle({x}, 2)")
     if channels % 2 == 0:
         options.append(f"F.channel_shuffle({x}, 2)")
-    made: str = d.choose(*options)
-    return made
+    result: str = d.choose(*options)
+    return result
 
 
 def _windows(d: Draft) -> str:
     """A frame of each place and a transform of it."""
     x = d.pick(1, 3)
-    made: str = d.choose(
+    result: str = d.choose(
         f"torch.fft.rfft({x}).abs()",
         f"torch.fft.fft({x}, dim={d.axis(x)}).real",
         f"torch.fft.irfft(torch.fft.rfft({x}, n=8), n=8)",
@@ -468,7 +468,7 @@ def _windows(d: Draft) -> str:
         f"torch.fft.ifft(torch.fft.fft({x}) * 2).imag + {x}",
         f"torch.stft({x}, 4, 2, window=torch.hann_window(4), return_complex=True).abs()",
     )
-    return made
+    return result
 
 
 TEMPLATES: Final[tuple[tuple[Template, int], ...]] = (

@@ -113,8 +113,8 @@ def _jpeg_by_torchvision(data: bytes, size: int) -> NDArray[np.uint8]:
         functional = torch.nn.functional
         resized = functional.interpolate(image[None].float(), (size, size), mode="bilinear", antialias=True)
         image = resized[0].round().clamp(0, 255).to(torch.uint8)
-    made: NDArray[np.uint8] = image.permute(1, 2, 0).contiguous().numpy()
-    return made
+    result: NDArray[np.uint8] = image.permute(1, 2, 0).contiguous().numpy()
+    return result
 
 
 def _load_cached(name: str, make: Any) -> Images:

@@ -62,8 +62,8 @@ class Bottleneck(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the result for f32 [n, channels, height, width]."""
-        made: Tensor = self.layers(x)
-        return x + made if self.is_residual else made
+        result: Tensor = self.layers(x)
+        return x + result if self.is_residual else result
 
 
 class MobileNetV3Small(nn.Module):
@@ -92,8 +92,8 @@ class MobileNetV3Small(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the result for f32 [n, channels, height, width]."""
-        made: Tensor = self.head(self.last(self.blocks(self.stem(x))).mean((2, 3)))
-        return made
+        result: Tensor = self.head(self.last(self.blocks(self.stem(x))).mean((2, 3)))
+        return result
 
 
 class BasicBlock(nn.Module):
@@ -112,8 +112,8 @@ class BasicBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the result for f32 [n, channels, height, width]."""
-        made = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
-        return self.relu(made + self.shortcut(x))  # type: ignore[no-any-return] # modules are untyped calls
+        result = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
+        return self.relu(result + self.shortcut(x))  # type: ignore[no-any-return] # modules are untyped calls
 
 
 class ResNet18Quarter(nn.Module):
@@ -136,5 +136,5 @@ class ResNet18Quarter(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the result for f32 [n, channels, height, width]."""
-        made: Tensor = self.head(self.pool(self.blocks(self.stem(x))).flatten(1))
-        return made
+        result: Tensor = self.head(self.pool(self.blocks(self.stem(x))).flatten(1))
+        return result

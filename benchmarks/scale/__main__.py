@@ -18,20 +18,20 @@ def main() -> None:
     names = [curve.name for curve in CURVES]
     parser = timing_parser("benchmarks.scale", __doc__, names, rounds=1, seconds=1)
     parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the section into a page, plots beside it")
-    given = parser.parse_args()
+    options = parser.parse_args()
     console = wide_console()
     with progress(console) as say:
-        scale = Scale(given.core, given.rounds, given.seconds, say)
-        points, absent = scale.measure([curve for curve in CURVES if curve.name in (given.only or names)])
+        scale = Scale(options.core, options.rounds, options.seconds, say)
+        points, absent = scale.measure([curve for curve in CURVES if curve.name in (options.only or names)])
     table = Table("curve", "size", *COLUMNS)
     for point in points:
         table.add_row(point.curve, *cells(point))
     console.print(table)
     for line in filter(None, notes(points, absent)):
         console.print(line)
-    write_json(given.json, [point.as_json() for point in points])
-    if given.write:
-        SECTION.write(given.write, as_markdown(points, absent), plots(points))
+    write_json(options.json, [point.as_json() for point in points])
+    if options.write:
+        SECTION.write(options.write, as_markdown(points, absent), plots(points))
 
 
 if __name__ == "__main__":

@@ -137,11 +137,11 @@ def _export(curve: Curve, size: int) -> tuple[Path, Path]:
     from alcove.runtime import export
 
     torch.set_num_threads(1)
-    given = inputs(curve, size)
+    argument = inputs(curve, size)
     path = FOLDER / f"{curve.model(size)}.alc"
     path.unlink(missing_ok=True)
-    export(build(curve, size), given).save(path)
+    export(build(curve, size), argument).save(path)
     path.chmod(0o444)
     file = path.with_suffix(".in.bin")
-    file.write_bytes(given[0].numpy().tobytes())
+    file.write_bytes(argument[0].numpy().tobytes())
     return path, file

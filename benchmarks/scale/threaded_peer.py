@@ -30,11 +30,11 @@ Peer = tuple[Callable[[], Any], Callable[[Any], Any]]
 def litert(path: Path, x: Floats, threads: int) -> Peer:
     """XNNPACK's pool."""
     library: Any = import_module("ai_edge_litert.interpreter")
-    made = library.Interpreter(model_path=f"{path}.tflite", num_threads=threads)
-    made.allocate_tensors()
-    made.set_tensor(made.get_input_details()[0]["index"], x)
-    output = made.get_output_details()[0]["index"]
-    return made._interpreter.Invoke, lambda _: made.get_tensor(output)  # noqa: SLF001 - as the peers' script calls it
+    result = library.Interpreter(model_path=f"{path}.tflite", num_threads=threads)
+    result.allocate_tensors()
+    result.set_tensor(result.get_input_details()[0]["index"], x)
+    output = result.get_output_details()[0]["index"]
+    return result._interpreter.Invoke, lambda _: result.get_tensor(output)  # noqa: SLF001 - as the peers' script calls it
 
 
 def openvino(path: Path, x: Floats, threads: int) -> Peer:
@@ -80,8 +80,8 @@ def et(path: Path, x: Floats, threads: int) -> Peer:
     library: Any = import_module("executorch.extension.pybindings.portable_lib")
     library._unsafe_reset_threadpool(threads)  # noqa: SLF001 - the only way there is
     model = library._load_for_executorch(f"{path}.pte")  # noqa: SLF001 - as the peers' script calls it
-    given = [torch.from_numpy(x)]
-    return lambda: model.forward(given, clone_outputs=False), lambda outputs: outputs[0].numpy()
+    inputs = [torch.from_numpy(x)]
+    return lambda: model.forward(inputs, clone_outputs=False), lambda outputs: outputs[0].numpy()
 
 
 PEERS: Final = {"litert": litert, "openvino": openvino, "ort": ort, "et": et}

@@ -279,15 +279,15 @@ def plot(runs: int) -> str:
 
 def main() -> None:
     """Simulate and print."""
-    given = argparse.ArgumentParser(
+    argument = argparse.ArgumentParser(
         prog="python -m benchmarks.statistics",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    given.add_argument("--runs", type=int, default=1000, help="simulated fleets for each line")
-    given.add_argument("--json", type=Path, metavar="FILE", help="write what is found as JSON")
-    given.add_argument("--write", type=Path, metavar="FILE.md", help="write the section of a page")
-    arguments = given.parse_args()
+    argument.add_argument("--runs", type=int, default=1000, help="simulated fleets for each line")
+    argument.add_argument("--json", type=Path, metavar="FILE", help="write what is found as JSON")
+    argument.add_argument("--write", type=Path, metavar="FILE.md", help="write the section of a page")
+    arguments = argument.parse_args()
     runs = arguments.runs
     rows = all_false_calls(runs)
     covered, covered_figures = coverage_lines(runs)

@@ -56,13 +56,13 @@ class Procedural:
         """Return the tensor; made in pieces, so that little more memory is taken than it has itself."""
         count = math.prod(self.shape)
         kind = DTYPES[self.dtype]
-        made = np.empty(count, kind)
+        result = np.empty(count, kind)
         for start in range(0, count, _PIECE):
             place = np.arange(start, min(start + _PIECE, count), dtype=np.int64)
             fraction = self._uniform(place) if self.rule == "uniform" else self._smooth(place)
             values = self.low + (self.high - self.low) * fraction
-            made[start : start + len(place)] = (values if kind.kind == "f" else np.floor(values)).astype(kind)
-        array: NDArray[Any] = made.reshape(self.shape)
+            result[start : start + len(place)] = (values if kind.kind == "f" else np.floor(values)).astype(kind)
+        array: NDArray[Any] = result.reshape(self.shape)
         return array
 
     def _uniform(self, place: NDArray[np.int64]) -> NDArray[np.float64]:

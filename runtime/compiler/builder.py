@@ -60,8 +60,8 @@ def bounds_of(node: Node) -> tuple[float, float] | None:
         return 0.0, math.inf
     if not has_function(node, "unary", "clamp"):
         return None
-    given = node.read(UnaryAttributes)
-    return (given.a, given.b) if given.a <= given.b else None
+    attributes = node.read(UnaryAttributes)
+    return (attributes.a, attributes.b) if attributes.a <= attributes.b else None
 
 
 class Builder:
@@ -135,20 +135,20 @@ class Builder:
             attributes: of the op's class.
             ragged: whether the first dimension of the outputs is an upper bound.
         """
-        made = []
+        results = []
         for dtype, shape in outputs:
             key = self._key()
-            made.append(self.add(Value(key, key, dtype, tuple(int(size) for size in shape), is_ragged=ragged)))
+            results.append(self.add(Value(key, key, dtype, tuple(int(size) for size in shape), is_ragged=ragged)))
         self.nodes.append(
             Node(
                 op,
                 tuple(value.key for value in inputs),
-                tuple(value.key for value in made),
+                tuple(value.key for value in results),
                 attributes,
                 self.origin,
             )
         )
-        return tuple(made)
+        return tuple(results)
 
     def op(
         self,
@@ -170,9 +170,9 @@ class Builder:
         refusal: str,
     ) -> tuple[Value, ...]:
         """Add a node under torch's own name, for `legalize` to report; return its outputs."""
-        made = self.ops(target, inputs, outputs, TorchNumbers(tuple(numbers)))
+        result = self.ops(target, inputs, outputs, TorchNumbers(tuple(numbers)))
         self.nodes[-1] = replace(self.nodes[-1], refusal=refusal)
-        return made
+        return result
 
     # -- movements ------------------------------------------------------------------------------------------------
 

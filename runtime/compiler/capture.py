@@ -130,11 +130,11 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
     examples = examples_of(module, pytree.tree_map(_example, tuple(args)))
     shapes = _dynamic_shapes(module, len(examples), texts, dynamic_shapes)
     check_dims(shapes, args)
-    examples = tuple(_vary_example(value, given) for value, given in zip(examples, shapes, strict=True))
+    examples = tuple(_vary_example(value, arguments) for value, arguments in zip(examples, shapes, strict=True))
     names = {
         (places[index], axis): dim.__name__
-        for index, given in enumerate(shapes)
-        for axis, dim in _given_dims(given)
+        for index, arguments in enumerate(shapes)
+        for axis, dim in _given_dims(arguments)
         if hasattr(dim, "__name__")
     }
     said = io.StringIO()
@@ -196,17 +196,17 @@ def _bind_shapes(module: nn.Module, shapes: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*shapes[:first], tuple(shapes[first:])) if len(shapes) > first else shapes
 
 
-def _vary_example(value: Any, given: Any) -> Any:
+def _vary_example(value: Any, argument: Any) -> Any:
     """Return an example of 2 along every dimension that varies where it has 1: torch takes a 1 as fixed."""
     if isinstance(value, torch.Tensor):
-        for axis, dim in _given_dims(given):
+        for axis, dim in _given_dims(argument):
             if hasattr(dim, "__name__") and -value.dim() <= axis < value.dim() and value.shape[axis] == 1:
                 value = torch.cat([value, value], dim=axis) if dim.max >= 2 else value
         return value
-    if type(value) is dict and isinstance(given, Mapping):
-        return {key: _vary_example(part, given.get(key)) for key, part in value.items()}
-    if type(value) in {list, tuple} and isinstance(given, Sequence) and len(given) == len(value):
-        return type(value)(_vary_example(part, entry) for part, entry in zip(value, given, strict=True))
+    if type(value) is dict and isinstance(argument, Mapping):
+        return {key: _vary_example(part, argument.get(key)) for key, part in value.items()}
+    if type(value) in {list, tuple} and isinstance(argument, Sequence) and len(argument) == len(value):
+        return type(value)(_vary_example(part, entry) for part, entry in zip(value, argument, strict=True))
     return value
 
 
@@ -267,20 +267,20 @@ def _symbols(
     return tuple(found.values())
 
 
-def _dynamic_shapes(module: nn.Module, count: int, text_inputs: frozenset[int], given: object) -> tuple[Any, ...]:
-    """Return `given`, one entry an argument, with "any length" for the texts."""
-    if given is None:
+def _dynamic_shapes(module: nn.Module, count: int, text_inputs: frozenset[int], argument: object) -> tuple[Any, ...]:
+    """Return `argument`, one entry an argument, with "any length" for the texts."""
+    if argument is None:
         shapes: list[object] = [None] * count
-    elif isinstance(given, Mapping):
+    elif isinstance(argument, Mapping):
         names = _argument_names(module)[:count]
-        unknown = set(given) - set(names)
+        unknown = set(argument) - set(names)
         if unknown:
             raise ArgumentError(f"dynamic_shapes names {sorted(unknown)}, but the arguments are {names}")
-        shapes = [given.get(name) for name in names]
-    elif isinstance(given, Sequence) and len(given) == count and not _is_of_all(module, given, count):
-        shapes = list(given)
-    elif isinstance(given, Sequence) and _is_of_all(module, given, count):
-        shapes = list(given[0])
+        shapes = [argument.get(name) for name in names]
+    elif isinstance(argument, Sequence) and len(argument) == count and not _is_of_all(module, argument, count):
+        shapes = list(argument)
+    elif isinstance(argument, Sequence) and _is_of_all(module, argument, count):
+        shapes = list(argument[0])
     else:
         raise ArgumentError(f"dynamic_shapes must have one entry for each of the {count} arguments")
     for index in text_inputs:
@@ -290,20 +290,20 @@ def _dynamic_shapes(module: nn.Module, count: int, text_inputs: frozenset[int], 
     return tuple(shapes)
 
 
-def _is_of_all(module: nn.Module, given: Sequence[Any], count: int) -> bool:
+def _is_of_all(module: nn.Module, argument: Sequence[Any], count: int) -> bool:
     """Return whether one entry holds those of all arguments of `forward(*args)`, as torch has it."""
     takes_any = any(
         parameter.kind is inspect.Parameter.VAR_POSITIONAL
         for parameter in inspect.signature(module.forward).parameters.values()
     )
-    return takes_any and len(given) == 1 and isinstance(given[0], tuple) and len(given[0]) == count
+    return takes_any and len(argument) == 1 and isinstance(argument[0], tuple) and len(argument[0]) == count
 
 
-def _given_dims(given: object) -> list[tuple[int, Any]]:
+def _given_dims(argument: object) -> list[tuple[int, Any]]:
     """Return (axis, Dim) of one argument's entry of `dynamic_shapes`; nothing for nested arguments."""
-    if isinstance(given, Mapping):
-        return [(axis, dim) for axis, dim in given.items() if isinstance(axis, int)]
-    return list(enumerate(given)) if isinstance(given, Sequence) else []
+    if isinstance(argument, Mapping):
+        return [(axis, dim) for axis, dim in argument.items() if isinstance(axis, int)]
+    return list(enumerate(argument)) if isinstance(argument, Sequence) else []
 
 
 def _argument_names(module: nn.Module) -> list[str]:

@@ -39,8 +39,8 @@ def run_decompositions(exported: torch.export.ExportedProgram) -> torch.export.E
 
 def _decompositions() -> _Table:
     """Return torch's way to its core operators, without those that have a rule of their own."""
-    made: Any = torch.export.default_decompositions()
-    table: _Table = dict(made.items())
+    result: Any = torch.export.default_decompositions()
+    table: _Table = dict(result.items())
     for target in KEPT:
         namespace, name, overload = target.split(".")
         table.pop(getattr(getattr(getattr(torch.ops, namespace), name), overload), None)

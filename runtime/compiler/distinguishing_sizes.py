@@ -38,20 +38,20 @@ def choose_distinguishing_sizes(captured: Captured, samples: Sequence[Mapping[st
     expressions = expressions_of(captured)
     alone = len(captured.symbols) == 1 and any(map(_is_broken, expressions))
     rows = rows_of(captured.symbols, most=_MOST_ROWS if alone else ALL_OF_ONE, least=2)
-    given = np.array([[sizes[name] for name in names] for sizes in samples], dtype=np.int64)
-    rows = np.concatenate([given, rows])
+    inputs = np.array([[sizes[name] for name in names] for sizes in samples], dtype=np.int64)
+    rows = np.concatenate([inputs, rows])
     features = _features(captured, expressions, rows)
-    most = max(_MOST_NUMBERS // len(features), len(given))
+    most = max(_MOST_NUMBERS // len(features), len(inputs))
     if len(rows) > most:
         spread = np.linspace(0, len(rows) - 1, most).astype(np.int64)
-        chosen = np.unique(np.concatenate([np.arange(len(given)), spread]))
+        chosen = np.unique(np.concatenate([np.arange(len(inputs)), spread]))
         rows, features = rows[chosen], [feature[chosen] for feature in features]
     matrix = np.stack([feature % _PRIME for feature in features], 1)
-    for index in range(len(given)):
+    for index in range(len(inputs)):
         _eliminate(matrix, index)
     found: list[dict[str, int]] = []
     while len(left := np.flatnonzero(matrix.any(axis=1))):
-        if len(given) + len(found) >= MAX_SAMPLES:
+        if len(inputs) + len(found) >= MAX_SAMPLES:
             reason = f"its sizes follow more than {MAX_SAMPLES} rules: fix one of them, or export a program for each"
             raise ExportError([Finding(op="dynamic_shapes", module_path="", source="", nearest=reason)])
         index = int(left[0])

@@ -273,7 +273,7 @@ def _attributes(
     for index, node in enumerate(graphs[0].nodes):
         samples_by_name = [dict(graph.nodes[index].attributes.items()) for graph in graphs]
         for name, value in node.attributes.items():
-            numbers = [given[name] for given in samples_by_name]
+            numbers = [argument[name] for argument in samples_by_name]
             if all(number == value for number in numbers):
                 continue
             if any(isinstance(number, float) for number in numbers):

@@ -124,10 +124,10 @@ class _Sizes:
                 mask |= 1 << axis
         return tuple(shape), mask
 
-    def attributes(self, node: int, given: Attributes) -> tuple[tuple[int | float, ...], int]:
+    def attributes(self, node: int, original: Attributes) -> tuple[tuple[int | float, ...], int]:
         """Return the attributes of a node, by position from here on, and the mask of the dynamic ones."""
-        written, mask = list(given.numbers()), 0
-        for place, (name, _) in enumerate(given.items()):
+        written, mask = list(original.numbers()), 0
+        for place, (name, _) in enumerate(original.items()):
             expression = self._attributes.get((node, name))
             if expression is not None:
                 written[place] = self._put(expression)

@@ -99,10 +99,10 @@ def _make_nodes(scene: Scene, node: Node, inputs: Sequence[str], attributes: Att
     rows = _batch(scene, inputs)
     if (*rows, length, value_width) == scene.shape(out):
         return [Node("attention", tuple(inputs), (out, scratch), attributes, node.origin)]
-    made = scene.new(f"{out}:attention", DType.F32, (*rows, length, value_width))
+    result = scene.new(f"{out}:attention", DType.F32, (*rows, length, value_width))
     return [
-        Node("attention", tuple(inputs), (made, scratch), attributes, node.origin),
-        Node("reshape", (made,), (out,), NONE, node.origin),
+        Node("attention", tuple(inputs), (result, scratch), attributes, node.origin),
+        Node("reshape", (result,), (out,), NONE, node.origin),
     ]
 
 
@@ -196,12 +196,12 @@ def _invert(scene: Scene, nodes: list[Node], mask: str) -> str:
         return scene.kept["not", mask]
     value = scene.values[mask]
     if value.constant is not None:
-        made = scene.constant(mask, ~value.constant)
+        result = scene.constant(mask, ~value.constant)
     else:
-        made = scene.new(f"{mask}:not", DType.BOOL, value.shape)
-        scene.add(nodes, Node("unary", (mask,), (made,), unary_attributes("logical_not"), scene.origin(mask)))
-    scene.kept["not", mask] = made
-    return made
+        result = scene.new(f"{mask}:not", DType.BOOL, value.shape)
+        scene.add(nodes, Node("unary", (mask,), (result,), unary_attributes("logical_not"), scene.origin(mask)))
+    scene.kept["not", mask] = result
+    return result
 
 
 # -- operands ---------------------------------------------------------------------------------------------------------
@@ -279,12 +279,12 @@ def _match_repeat(scene: Scene, key: str) -> _Repeated | None:
     shape = scene.shape(copy.outputs[0])
     if len(shape) < 4 or scene.shape(key) != (*shape[:-4], shape[-4] * shape[-3], *shape[-2:]):
         return None
-    given = copy.read(StridedCopyAttributes)
-    strides = given.strides[: len(shape)]
+    attributes = copy.read(StridedCopyAttributes)
+    strides = attributes.strides[: len(shape)]
     if strides[-3] != 0 or shape[-3] == 1:
         return None
     return _Repeated(
-        copy.inputs[0], (*shape[:-3], *shape[-2:]), (*strides[:-3], *strides[-2:]), given.offset, shape[-3]
+        copy.inputs[0], (*shape[:-3], *shape[-2:]), (*strides[:-3], *strides[-2:]), attributes.offset, shape[-3]
     )
 
 

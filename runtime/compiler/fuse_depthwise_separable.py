@@ -63,9 +63,9 @@ def fuse_depthwise_separable(graph: Graph, chosen: Mapping[int, int]) -> Graph:
     """Return the graph with the chosen chains, by place and rows at a time, as separable_conv2d."""
     values = dict(graph.values)
     chains = {place: chain for place, chain in _chains(graph).items() if place in chosen}
-    made = {id(chain.project): _join(values, chain, chosen[place]) for place, chain in chains.items()}
+    results = {id(chain.project): _join(values, chain, chosen[place]) for place, chain in chains.items()}
     gone = {id(node) for chain in chains.values() for node in (chain.expand, chain.depthwise)}
-    nodes = [made.get(id(node), node) for node in graph.nodes if id(node) not in gone]
+    nodes = [results.get(id(node), node) for node in graph.nodes if id(node) not in gone]
     return replace(graph, values=values, nodes=tuple(nodes))
 
 
@@ -98,11 +98,11 @@ def _chains(graph: Graph) -> dict[int, _Chain]:
 
 def is_pointwise(graph: Graph, node: Node) -> bool:
     """Return whether a node is a 1x1 convolution of one group with constant weights."""
-    given = node.attributes
-    if not isinstance(given, Conv2dAttributes) or given.groups != 1:
+    settings = node.attributes
+    if not isinstance(settings, Conv2dAttributes) or settings.groups != 1:
         return False
-    sizes = (given.kernel_h, given.kernel_w, given.stride_h, given.stride_w)
-    padding = (given.pad_top, given.pad_left, given.pad_bottom, given.pad_right)
+    sizes = (settings.kernel_h, settings.kernel_w, settings.stride_h, settings.stride_w)
+    padding = (settings.pad_top, settings.pad_left, settings.pad_bottom, settings.pad_right)
     if any(size != 1 for size in sizes) or any(padding):
         return False
     return all(graph.values[key].constant is not None for key in node.inputs[1:3])
@@ -110,10 +110,10 @@ def is_pointwise(graph: Graph, node: Node) -> bool:
 
 def _fits(graph: Graph, node: Node) -> bool:
     """Return whether weights are known, taps side by side, one output a channel, paddings less than the kernel."""
-    given = node.read(DepthwiseConv2dAttributes)
-    rows, columns = max(given.pad_top, given.pad_bottom), max(given.pad_left, given.pad_right)
-    is_padded = rows < given.kernel_h and columns < given.kernel_w
-    is_plain = given.dilation_h == given.dilation_w == 1 and is_padded
+    attributes = node.read(DepthwiseConv2dAttributes)
+    rows, columns = max(attributes.pad_top, attributes.pad_bottom), max(attributes.pad_left, attributes.pad_right)
+    is_padded = rows < attributes.kernel_h and columns < attributes.kernel_w
+    is_plain = attributes.dilation_h == attributes.dilation_w == 1 and is_padded
     channels = [graph.values[key].shape[3] for key in (node.inputs[0], node.outputs[0])]
     is_known = all(graph.values[key].constant is not None for key in node.inputs[1:3])
     return is_plain and is_known and channels[0] == channels[1]

@@ -122,9 +122,9 @@ def fuse_squeeze_excite(graph: Graph) -> Graph:
     search = _Search(graph)
     units = [unit for node in graph.nodes if is_pointwise(graph, node) and (unit := search.unit(node)) is not None]
     values = dict(graph.values)
-    made = {id(unit.project): _join(values, unit) for unit in units}
+    results = {id(unit.project): _join(values, unit) for unit in units}
     gone = {id(node) for unit in units for node in unit.between}
-    nodes = [made.get(id(node), node) for node in graph.nodes if id(node) not in gone]
+    nodes = [results.get(id(node), node) for node in graph.nodes if id(node) not in gone]
     return replace(graph, values=values, nodes=tuple(nodes))
 
 

@@ -165,11 +165,11 @@ class _Recorder(fx.Interpreter):
     def record(self, args: Sequence[object]) -> Mapping[str, tuple[NDArray[Any], Origin]]:
         """Return what each step gives for `args`."""
         program = self._captured.program
-        given = iter(pytree.tree_leaves(tuple(args)))
+        argument = iter(pytree.tree_leaves(tuple(args)))
         values: list[object] = []
         for spec in program.graph_signature.input_specs:
             if spec.kind is InputKind.USER_INPUT:
-                values.append(_as_tensor(next(given)))
+                values.append(_as_tensor(next(argument)))
             else:
                 target = str(spec.target)
                 stored = program.state_dict.get(target)

@@ -238,9 +238,9 @@ def _pad(walk: _Layout, node: Node) -> bool:
     order = walk.order(node.inputs[0])
     if order is None:
         return False
-    given = node.read(PadAttributes)
+    settings = node.read(PadAttributes)
     back = inverse(order)
-    attributes = replace(given, before=apply(back, given.before), after=apply(back, given.after))
+    attributes = replace(settings, before=apply(back, settings.before), after=apply(back, settings.after))
     return walk.sink(node, [walk.base(node.inputs[0], order)], order, attributes)
 
 
@@ -248,13 +248,13 @@ def _reduce(walk: _Layout, node: Node) -> bool:
     order = walk.order(node.inputs[0])
     if order is None:
         return False
-    given = node.read(ReduceAttributes)
-    axes = order[given.first_axis : given.first_axis + given.axis_count]
-    if list(axes) != list(range(axes[0], axes[0] + given.axis_count)):
+    attributes = node.read(ReduceAttributes)
+    axes = order[attributes.first_axis : attributes.first_axis + attributes.axis_count]
+    if list(axes) != list(range(axes[0], axes[0] + attributes.axis_count)):
         return False
     kept = [axis for axis in range(len(order)) if axis not in axes]
     left = tuple(kept.index(axis) for axis in order if axis not in axes)
-    return walk.sink(node, [walk.base(node.inputs[0], order)], left, replace(given, first_axis=axes[0]))
+    return walk.sink(node, [walk.base(node.inputs[0], order)], left, replace(attributes, first_axis=axes[0]))
 
 
 def _last_axes(count: Callable[[Node], int]) -> Way:
@@ -301,8 +301,8 @@ def _reshape(walk: _Layout, node: Node) -> bool:
 def _strided_copy(walk: _Layout, node: Node) -> bool:
     """Hand a permute on as a view; slice and repeat the base of one."""
     key, view = node.inputs[0], node.outputs[0]
-    given = node.read(StridedCopyAttributes)
-    offset, strides = given.offset, given.strides
+    attributes = node.read(StridedCopyAttributes)
+    offset, strides = attributes.offset, attributes.strides
     shape, out = walk.shape(key), walk.shape(view)
     order = order_of_strides(shape, out, offset, strides)
     if order is not None:

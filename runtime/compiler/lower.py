@@ -197,8 +197,8 @@ class _Lowering:
         rule = COMPLEX_RULES.get(str(node.target))
         if rule is None:
             raise Refused("no rule for it of complex numbers: torch.view_as_real gives both parts, compute with those")
-        made = rule(self._bind(node, fakes), self.builder)
-        several = made if isinstance(made, tuple) else (made,)
+        result = rule(self._bind(node, fakes), self.builder)
+        several = result if isinstance(result, tuple) else (result,)
         if isinstance(several[0], Pair):
             self.pairs[node] = several
         else:

@@ -58,8 +58,8 @@ def pack_node(values: dict[str, Value], node: Node) -> Node:
     weight, bias = values[weight_key], values[bias_key]
     key = f"{weight_key}{JOIN}{bias_key}:{node.op}{node.attributes.numbers() if node.op in _READS_ATTRIBUTES else ''}"
     if key not in values:
-        made = PACKERS[node.op](weight, bias, node)
-        values[key] = replace(made, key=key, name=joined_name(weight, bias) + made.name)
+        result = PACKERS[node.op](weight, bias, node)
+        values[key] = replace(result, key=key, name=joined_name(weight, bias) + result.name)
     return replace(node, inputs=(x, key, *rest))
 
 

@@ -92,8 +92,8 @@ class Scene:
         value = self.values[key]
         if value.constant is not None:
             return self.constant(key, value.constant.reshape(tuple(shape)), value.name)
-        made = self.new(f"{key}:shaped", value.dtype, shape)
-        return self.add(nodes, Node("reshape", (key,), (made,), NONE, self.origin(key)))
+        result = self.new(f"{key}:shaped", value.dtype, shape)
+        return self.add(nodes, Node("reshape", (key,), (result,), NONE, self.origin(key)))
 
     def copy_strided(
         self, nodes: list[Node], key: str, shape: Sequence[int], strides: Sequence[int], offset: int
@@ -104,9 +104,9 @@ class Scene:
         stays = all(size == 1 or a == b for size, a, b in zip(sizes, strides, own, strict=True))
         if offset == 0 and stays and math.prod(sizes) == math.prod(self.shape(key)):
             return self.reshape(nodes, key, sizes)
-        made = self.new(f"{key}:copied", self.values[key].dtype, sizes)
+        result = self.new(f"{key}:copied", self.values[key].dtype, sizes)
         attributes = StridedCopyAttributes(offset=offset, strides=tuple(strides))
-        return self.add(nodes, Node("strided_copy", (key,), (made,), attributes, self.origin(key)))
+        return self.add(nodes, Node("strided_copy", (key,), (result,), attributes, self.origin(key)))
 
     def add(self, nodes: list[Node], node: Node) -> str:
         """Add a node to those that are put in; return its output."""
@@ -127,6 +127,6 @@ def rewrite(graph: Graph, *patterns: Pattern) -> Graph:
     scene = Scene(graph)
     nodes: list[Node] = []
     for node in graph.nodes:
-        found = next((made for pattern in patterns if (made := pattern(scene, node)) is not None), (node,))
+        found = next((result for pattern in patterns if (result := pattern(scene, node)) is not None), (node,))
         nodes.extend(found)
     return eliminate_dead_code(replace(graph, values=scene.values, nodes=tuple(nodes)))

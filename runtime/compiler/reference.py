@@ -165,12 +165,12 @@ def _linear_dynamic_i8(inputs: Sequence[Array], _a: Attributes, shape: tuple[int
     x, packed, *bias = inputs
     flat = x.reshape(-1, x.shape[-1])
     rows, sums, scales = packing.unpanel_i8(packed, shape[-1], flat.shape[1])
-    made = []
+    results = []
     for row in flat:
         low = np.minimum(np.float32(0), row.min())
         high = np.maximum(np.float32(0), row.max())
         if not np.isfinite(row).all():
-            made.append(np.full(shape[-1], np.nan, np.float32))
+            results.append(np.full(shape[-1], np.nan, np.float32))
             continue
         scale = np.float32(high / np.float32(255)) - np.float32(low / np.float32(255))
         scale = np.float32(1) if scale < np.float32(2.0**-100) else scale
@@ -178,8 +178,8 @@ def _linear_dynamic_i8(inputs: Sequence[Array], _a: Attributes, shape: tuple[int
         zero = int(requantize(np.float32(-128) - low * inverse, 0))
         q = requantize(row * inverse, zero).astype(np.int64)
         acc = _wrap(rows.astype(np.int64) @ q - zero * sums.astype(np.int64))
-        made.append(acc.astype(np.float32) * (scale * scales))
-    y = np.stack(made)
+        results.append(acc.astype(np.float32) * (scale * scales))
+    y = np.stack(results)
     return _canonical(y + bias[0] if bias else y).reshape(shape)
 
 

@@ -68,9 +68,9 @@ class ComputedFloat(float):
 
 def with_origins(number: torch.SymInt | torch.SymFloat, value: float, origins: Origins) -> ComputedInt | ComputedFloat:
     """Return `value` with where it comes from."""
-    made = ComputedInt(value) if isinstance(number, torch.SymInt) else ComputedFloat(value)
-    made.origins = origins
-    return made
+    result = ComputedInt(value) if isinstance(number, torch.SymInt) else ComputedFloat(value)
+    result.origins = origins
+    return result
 
 
 class SizedBuilder(Builder):

@@ -61,9 +61,15 @@ def candidates(graph: Graph) -> list[Candidate]:
     found = []
     for place, node in enumerate(node for node in graph.nodes if node.op == "conv2d"):
         constants = all(graph.values[key].constant is not None for key in node.inputs[1:3])
-        given = node.read(Conv2dAttributes)
-        steps = (given.stride_h, given.stride_w, given.dilation_h, given.dilation_w, given.groups)
-        if not constants or given.kernel_h != 3 or given.kernel_w != 3 or any(step != 1 for step in steps):
+        attributes = node.read(Conv2dAttributes)
+        steps = (
+            attributes.stride_h,
+            attributes.stride_w,
+            attributes.dilation_h,
+            attributes.dilation_w,
+            attributes.groups,
+        )
+        if not constants or attributes.kernel_h != 3 or attributes.kernel_w != 3 or any(step != 1 for step in steps):
             continue
         images, rows, columns, outputs = graph.values[node.outputs[0]].shape
         inputs = graph.values[node.inputs[0]].shape[3]
@@ -99,16 +105,16 @@ def _in_form(values: dict[str, Value], node: Node) -> Node:
     values[scratch.key] = replace(
         scratch, shape=(_native.scratch_bytes("winograd_conv2d", in_c=inputs, out_c=outputs),)
     )
-    given = node.read(Conv2dAttributes)
+    settings = node.read(Conv2dAttributes)
     attributes = WinogradConv2dAttributes(
-        pad_top=given.pad_top,
-        pad_left=given.pad_left,
-        pad_bottom=given.pad_bottom,
-        pad_right=given.pad_right,
-        has_residual=given.has_residual,
-        activation=given.activation,
-        low=given.low,
-        high=given.high,
+        pad_top=settings.pad_top,
+        pad_left=settings.pad_left,
+        pad_bottom=settings.pad_bottom,
+        pad_right=settings.pad_right,
+        has_residual=settings.has_residual,
+        activation=settings.activation,
+        low=settings.low,
+        high=settings.high,
     )
     return replace(node, op="winograd_conv2d", attributes=attributes)
 

@@ -73,7 +73,7 @@ def _tensor(tensor: TensorSpec, index: int, values: Sequence[int], bucket: Bucke
 
 def _op(op: OpSpec, values: Sequence[int]) -> OpSpec:
     attributes = tuple(
-        values[int(given)] if op.attribute_dynamic >> a & 1 else given for a, given in enumerate(op.attributes)
+        values[int(argument)] if op.attribute_dynamic >> a & 1 else argument for a, argument in enumerate(op.attributes)
     )
     return replace(op, attributes=attributes, attribute_dynamic=0)
 

@@ -15,8 +15,8 @@ class Attributes:
     def __post_init__(self) -> None:
         """Pad tuples with zeros."""
         for name, length in self.LENGTHS.items():
-            given = tuple(getattr(self, name))
-            object.__setattr__(self, name, given + (0,) * (length - len(given)))
+            argument = tuple(getattr(self, name))
+            object.__setattr__(self, name, argument + (0,) * (length - len(argument)))
 
     def items(self) -> list[tuple[str, int | float]]:
         """Return (name, number) in the order of the manifest; numbers of a tuple are named "strides[0]" and so on."""

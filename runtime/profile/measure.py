@@ -126,7 +126,7 @@ def profile_program(
     for _ in range(WARM_UP):
         session(*inputs)
     timestamps, call_us = _measure(session, inputs, runs)
-    sizes = sizes_of(whole, [np.shape(given) for given in inputs])
+    sizes = sizes_of(whole, [np.shape(argument) for argument in inputs])
     spec = at_sizes(whole, sizes)
     steps = np.maximum(np.median(np.diff(timestamps, axis=1), axis=0) - machine.clock_ns, 0.0) / 1000
     totals = timestamps[:, -1] - timestamps[:, 0]
@@ -199,17 +199,17 @@ def _measure(session: Session, inputs: Sequence[Any], runs: int) -> "tuple[NDArr
 def _rows_in_use(spec: ProgramSpec, inputs: Sequence[Any]) -> dict[int, int]:
     """Return the rows of ragged tensors: of inputs as they were given, of ids as many as the text has."""
     rows = {
-        port.tensor: np.shape(given)[0]
-        for port, given in zip(spec.inputs, inputs, strict=True)
+        port.tensor: np.shape(argument)[0]
+        for port, argument in zip(spec.inputs, inputs, strict=True)
         if spec.tensors[port.tensor].is_ragged
     }
-    given_to = {port.tensor: given for port, given in zip(spec.inputs, inputs, strict=True)}
+    given_to = {port.tensor: argument for port, argument in zip(spec.inputs, inputs, strict=True)}
     for op in spec.ops:
         if op.name == "ngram_hash":
-            given = NgramHashAttributes.from_numbers(op.attributes)
-            orders = (given.min_order, given.max_order)
+            argument = NgramHashAttributes.from_numbers(op.attributes)
+            orders = (argument.min_order, argument.max_order)
             capacity = spec.tensors[op.outputs[0]].shape[0]
-            ids = _native.ngram_hash(given_to[op.inputs[0]], *orders, given.buckets, given.seed, capacity)
+            ids = _native.ngram_hash(given_to[op.inputs[0]], *orders, argument.buckets, argument.seed, capacity)
             rows[op.outputs[0]] = len(ids)
     return rows
 

@@ -63,7 +63,7 @@ def test_models_and_inputs_are_the_same_every_time() -> None:
 def test_outputs_depend_on_inputs(architecture: Architecture) -> None:
     """A comparison shows nothing where a model gives the same for everything: other inputs give other floats."""
     module, calls = architecture.make()
-    (one, *_), (other, *_) = (eager_outputs(module, given) for given in (calls[:1], architecture.inputs()[:1]))
+    (one, *_), (other, *_) = (eager_outputs(module, argument) for argument in (calls[:1], architecture.inputs()[:1]))
     floats = [(a, b) for a, b in zip(one, other, strict=True) if a.dtype.kind == "f"]
     assert floats
     assert any(np.abs(a - b).max() > 1e-2 * np.abs(a).max() > 0 for a, b in floats)
@@ -97,7 +97,7 @@ def test_wrong_output_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expected", "given"),
+    ("expected", "actual"),
     [
         ([1.0, np.nan], [1.0, 1.0]),
         ([1.0, np.inf], [1.0, 2.0]),
@@ -106,9 +106,9 @@ def test_wrong_output_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
         ([1.0, 2.0], [1.0]),
     ],
 )
-def test_comparison_finds_what_differs(expected: list[float], given: list[float]) -> None:
+def test_comparison_finds_what_differs(expected: list[float], actual: list[float]) -> None:
     """NaN and infinities at other places, numbers beyond the bound, and other shapes."""
-    _, reason = largest_difference([[np.array(expected, np.float32)]], [[np.array(given, np.float32)]])
+    _, reason = largest_difference([[np.array(expected, np.float32)]], [[np.array(actual, np.float32)]])
     assert reason
 
 

@@ -63,8 +63,8 @@ def attacked(server_world: ServerWorld) -> Iterator[Served]:
 async def serving_here(world: ServerWorld, **more: Any) -> AsyncIterator[Running]:
     """A server in this process, whose limits a test may lower."""
     keys = world.online_keys
-    given = {"data_dir": world.data_dir, "online_keys": keys, "grpc_port": 0, "http_port": 0, **more}
-    async with run(Settings.model_validate(given)) as running:
+    argument = {"data_dir": world.data_dir, "online_keys": keys, "grpc_port": 0, "http_port": 0, **more}
+    async with run(Settings.model_validate(argument)) as running:
         yield running
 
 

@@ -40,8 +40,8 @@ def test_what_is_nearly_listed_is_nobody(tmp_path: Path, own_world: ServerWorld)
     server = own_world.start(*tls, *mtls)
 
     def ask(shown: Pair) -> None:
-        address, given = server.mtls_address or "", (shown.key, shown.certificate)
-        with PlatformClient(address, "", tls_root=authority.certificate, certificate=given, timeout_s=60) as client:
+        address, argument = server.mtls_address or "", (shown.key, shown.certificate)
+        with PlatformClient(address, "", tls_root=authority.certificate, certificate=argument, timeout_s=60) as client:
             client.rollouts()
 
     try:

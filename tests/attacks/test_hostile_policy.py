@@ -67,8 +67,8 @@ def experiment(number: int, versions: Sequence[VersionRef], audience: Audience |
         Arm(name=f"a{index}", version=ref, share_permyriad=10_000 // len(versions))
         for index, ref in enumerate(versions)
     )
-    made = task(f"ex-{number:03d}", 2, len(arms))
-    return ExperimentPolicy(id=f"ex-{number:03d}", salt=f"salt-{number}", arms=arms, audience=audience, task=made)
+    result = task(f"ex-{number:03d}", 2, len(arms))
+    return ExperimentPolicy(id=f"ex-{number:03d}", salt=f"salt-{number}", arms=arms, audience=audience, task=result)
 
 
 def task(part_id: str, outcomes: int, arms: int = 2) -> TaskPolicy:
@@ -104,12 +104,12 @@ def live(device: Device, client: Client, begin: int) -> Seen:
 @pytest.fixture
 def fleet(released_world: World, make_device: MakeDevice, unsynced: None) -> list[tuple[Device, Client]]:
     """Devices that differ in attributes alone: one secret, one history."""
-    made = []
+    results = []
     for number, attributes in enumerate(DEVICES):
         device = make_device(released_world, f"device{number}")
-        made.append((device, device.client(device=attributes, entropy=SeededEntropy(SECRET_SEED))))
-        made[-1][1].sync()
-    return made
+        results.append((device, device.client(device=attributes, entropy=SeededEntropy(SECRET_SEED))))
+        results[-1][1].sync()
+    return results
 
 
 def ask(world: World, number: int, text: str, *, is_rollout: bool) -> None:

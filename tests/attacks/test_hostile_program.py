@@ -38,8 +38,8 @@ def certificate(samples: list[list[dict[str, object]]], **output: object) -> byt
 def program(inputs: list[tuple[int, ...]], data: bytes) -> bytes:
     """A program that hands its first input on, with a certificate that nobody checked."""
     build = Assembly()
-    made = [build.input(f"x{index}", DType.F32, shape) for index, shape in enumerate(inputs)]
-    for index, x in enumerate(made):
+    results = [build.input(f"x{index}", DType.F32, shape) for index, shape in enumerate(inputs)]
+    for index, x in enumerate(results):
         build.output("y" if index == 0 else f"y{index}", x)
     return write_program(replace(build.spec(), certificate=data))
 

@@ -17,19 +17,19 @@ def fresh() -> CryptoSigner:
 @pytest.fixture
 def signers(published_repository: RepositoryFixture) -> dict[str, list[CryptoSigner]]:
     """Root and targets with three keys each, of which two have to sign."""
-    made = {
+    results = {
         "root": [published_repository.keys.root, fresh(), fresh()],
         "targets": [published_repository.keys.targets, fresh(), fresh()],
     }
     draft = Draft(published_repository.tree.state(), now_s=published_repository.clock.now_s())
-    for role, keys in made.items():
+    for role, keys in results.items():
         draft.rotate(role, add=[key.public_key for key in keys[1:]], threshold=2)
     change = draft.draft()
-    for key in (*made["root"], *made["targets"]):
+    for key in (*results["root"], *results["targets"]):
         if any(key.public_key.keyid in need.waiting for need in change.signature_status()):
             change, _ = change.sign(key)
     published_repository.tree.accept_request(change, published_repository.keys.online)
-    return made
+    return results
 
 
 @pytest.mark.parametrize("role", ["root", "targets"])

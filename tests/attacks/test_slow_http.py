@@ -193,28 +193,28 @@ def test_proxies_of_ours_are_asked_for_places_alone(clock: Clock) -> None:
 @contextlib.contextmanager
 def hold_open(make: Callable[[], socket.socket], count: int) -> Iterator[list[socket.socket]]:
     """Many connections that stay open."""
-    made: list[socket.socket] = []
+    results: list[socket.socket] = []
     try:
         for _ in range(count):
             with contextlib.suppress(OSError):
-                made.append(make())
-        yield made
+                results.append(make())
+        yield results
     finally:
-        for each in made:
+        for each in results:
             each.close()
 
 
 def connect(port: int, source: str, data: bytes = b"", receive_bytes: int = 0) -> socket.socket:
     """A connection from an address of this machine that has sent something."""
-    made = socket.socket()
+    connection = socket.socket()
     if receive_bytes:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-    made.bind((source, 0))
-    made.settimeout(PATIENCE_S)
-    made.connect(("127.0.0.1", port))
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    connection.bind((source, 0))
+    connection.settimeout(PATIENCE_S)
+    connection.connect(("127.0.0.1", port))
     if data:
-        made.sendall(data)
-    return made
+        connection.sendall(data)
+    return connection
 
 
 @pytest.mark.parametrize("data", [b"", b"GET /met", GET, post(b"", length=38)], ids=["idle", "part", "kept", "body"])

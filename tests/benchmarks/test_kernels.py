@@ -34,9 +34,9 @@ def test_every_kernel_with_a_rival_has_a_case() -> None:
 
 def test_a_kernel_without_a_case_would_be_seen() -> None:
     """A test for the test."""
-    made = [("new", "f32", "scalar", "new_f32_scalar"), ("new", "f32", "avx2", "new_f32_avx2")]
-    assert optimized_kernels(made) == {("new", "f32")}
-    assert optimized_kernels(made[:1]) == set()
+    results = [("new", "f32", "scalar", "new_f32_scalar"), ("new", "f32", "avx2", "new_f32_avx2")]
+    assert optimized_kernels(results) == {("new", "f32")}
+    assert optimized_kernels(results[:1]) == set()
 
 
 @pytest.mark.parametrize("key", CASES, ids=" ".join)

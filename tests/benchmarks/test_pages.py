@@ -58,12 +58,12 @@ def test_who_gave_no_time_is_named_with_the_reason() -> None:
 def test_commands_that_time_things_take_the_same_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What nobody gives is as the command says; a name that is none is refused with those that are some."""
     parser = timing_parser("benchmarks.x", "Times.", ["lid", "tag"], rounds=3, seconds=0.5)
-    given = parser.parse_args([])
-    assert (given.only, given.rounds, given.seconds, given.json) == (None, 3, 0.5, None)
-    write_json(given.json, [1])
-    given = parser.parse_args(["--only", "lid", "--only", "tag", "--core", "0", "--json", str(tmp_path / "x.json")])
-    assert (given.only, given.core) == (["lid", "tag"], 0)
-    write_json(given.json, [{"a": 1}])
+    options = parser.parse_args([])
+    assert (options.only, options.rounds, options.seconds, options.json) == (None, 3, 0.5, None)
+    write_json(options.json, [1])
+    options = parser.parse_args(["--only", "lid", "--only", "tag", "--core", "0", "--json", str(tmp_path / "x.json")])
+    assert (options.only, options.core) == (["lid", "tag"], 0)
+    write_json(options.json, [{"a": 1}])
     assert json.loads((tmp_path / "x.json").read_text()) == [{"a": 1}]
     with pytest.raises(SystemExit, match="2"):
         parser.parse_args(["--only", "seg"])

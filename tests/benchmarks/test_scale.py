@@ -33,13 +33,13 @@ POINTS = [
 def test_a_curve_is_a_layer_that_alcove_takes(curve: Curve) -> None:
     """At its least size: exported, with the answers of torch; sizes rise, and operations with them."""
     size = curve.sizes[0]
-    module, given = build(curve, size), inputs(curve, size)
-    (native,) = load(bytes(export(module, given)))(given[0].numpy())
-    torch.testing.assert_close(torch.from_numpy(native), module(*given), rtol=1e-4, atol=1e-5)
+    module, argument = build(curve, size), inputs(curve, size)
+    (native,) = load(bytes(export(module, argument)))(argument[0].numpy())
+    torch.testing.assert_close(torch.from_numpy(native), module(*argument), rtol=1e-4, atol=1e-5)
     assert list(curve.sizes) == sorted(set(curve.sizes))
     flops = [curve.flops(size) for size in curve.sizes]
     assert flops == sorted(flops)
-    assert tuple(given[0].shape) == curve.shape(size)
+    assert tuple(argument[0].shape) == curve.shape(size)
 
 
 def test_what_grows_is_what_is_promised() -> None:

@@ -32,15 +32,15 @@ def on_arm(root: Path) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     beside = Path(sys.executable).parent / "cmake"
     cmake = str(beside) if beside.exists() else "cmake"
-    made = folder / "answers"
+    result = folder / "answers"
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         toolchain = f"-DCMAKE_TOOLCHAIN_FILE={root / 'tools/aarch64.cmake'}"
         cores = str(len(os.sched_getaffinity(0)))
         _call([cmake, "-S", str(root), "-B", str(folder), toolchain, "-DCMAKE_BUILD_TYPE=Release"])
         _call([cmake, "--build", str(folder), "--target", "alcove", "--parallel", cores])
-        _compile(COMPILER, root, folder / "runtime/native", made)
-    return [EMULATOR, "-L", LIBRARIES, str(made)]
+        _compile(COMPILER, root, folder / "runtime/native", result)
+    return [EMULATOR, "-L", LIBRARIES, str(result)]
 
 
 def here(root: Path, folder: Path) -> list[str]:
@@ -50,10 +50,10 @@ def here(root: Path, folder: Path) -> list[str]:
     return [str(folder / "answers")]
 
 
-def _compile(compiler: str, root: Path, library: Path, made: Path) -> None:
+def _compile(compiler: str, root: Path, library: Path, binary: Path) -> None:
     source, include = root / "tests/kernels/answers.c", root / "runtime/native/include"
     link = [f"-L{library}", "-lalcove", f"-Wl,-rpath,{library}", "-lm"]
-    _call([compiler, *WARNINGS, f"-I{include}", str(source), "-o", str(made), *link])
+    _call([compiler, *WARNINGS, f"-I{include}", str(source), "-o", str(binary), *link])
 
 
 def _call(command: list[str]) -> None:
@@ -114,12 +114,12 @@ def run(
     Raises:
         AssertionError: a case was refused; with its name and why.
     """
-    given, answers = folder / "cases", folder / "answers.bin"
-    given.write_bytes(b"".join(_pack(cases)))
+    argument, answers = folder / "cases", folder / "answers.bin"
+    argument.write_bytes(b"".join(_pack(cases)))
     environment = {**os.environ, "ALCOVE_ISA": isa}
     if processor:
         environment["QEMU_CPU"] = processor
-    whole = [*command, str(given), str(answers)]
+    whole = [*command, str(argument), str(answers)]
     done = subprocess.run(whole, check=False, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     return dict(_unpack(answers.read_bytes(), list(cases)))

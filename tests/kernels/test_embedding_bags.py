@@ -40,19 +40,19 @@ def cases() -> dict[str, tuple[Case, Any]]:
             shape = (IDS,) if has_offsets else (3, IDS // 3)
             build = Assembly()
             inputs = [build.input("ids", DType.I64, shape), build.constant("table", table)]
-            given: list[Any] = [ids.reshape(shape)]
+            values: list[Any] = [ids.reshape(shape)]
             if has_offsets:
                 inputs.append(build.input("offsets", DType.I64, offsets.shape))
-                given.append(offsets)
+                values.append(offsets)
             if has_weights:
                 inputs.append(build.input("weights", DType.F32, shape))
-                given.append(weights.reshape(shape))
+                values.append(weights.reshape(shape))
             output = (DType.F32, (len(offsets), dim))
             attributes = (mode, 2, has_offsets, has_weights)
             build.output("bags", build.op("embedding_bags", inputs, output, attributes=attributes)[0])
             expected = reference(table, ids, offsets, weights if has_weights else None, mode)
             found[f"dim {dim} mode {mode} weights {has_weights} offsets {has_offsets}"] = (
-                (build.program(), given),
+                (build.program(), values),
                 expected,
             )
     return found

@@ -44,10 +44,10 @@ def planes(rows: int, columns: int, channels: int, out_columns: int) -> int:
 def one(name: str, inputs: list[Floats], outputs: Any, attributes: Any, held: list[Floats] | None = None) -> Any:
     """Return a program of one op and its inputs; `held` are constants between the first input and the rest."""
     build = Assembly()
-    given = [build.input(f"x{i}", DType.F32, x.shape) for i, x in enumerate(inputs)]
+    values = [build.input(f"x{i}", DType.F32, x.shape) for i, x in enumerate(inputs)]
     constants = [build.constant(f"c{i}", x) for i, x in enumerate(held or [])]
-    made = build.op(name, [given[0], *constants, *given[1:]], *outputs, attributes=attributes)
-    build.output("y", made[0])
+    result = build.op(name, [values[0], *constants, *values[1:]], *outputs, attributes=attributes)
+    build.output("y", result[0])
     return build.program(), inputs
 
 

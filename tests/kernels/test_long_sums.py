@@ -101,37 +101,40 @@ def reduce_program(n: int, inner: int) -> bytes:
 def cases() -> dict[str, tuple[bytes, list[Any]]]:
     """Every kernel that has a chain or lanes of its own, around the ends of blocks and levels."""
     random = np.random.default_rng(90)
-    made: dict[str, tuple[bytes, list[Any]]] = {}
+    results: dict[str, tuple[bytes, list[Any]]] = {}
     for k in LENGTHS:
         for m, n in ((1, 17), (1, 130), (5, 40), (13, 9), (29, 50)):
             program = linear_program(m, n, floats(random, n, k), floats(random, n))
-            made[f"linear {m}x{n}x{k}"] = (program, [floats(random, m, k)])
+            results[f"linear {m}x{n}x{k}"] = (program, [floats(random, m, k)])
         for inner in (1, 3, 64, 65):
-            made[f"reduce {k}x{inner}"] = (reduce_program(k, inner), [floats(random, k, inner)])
+            results[f"reduce {k}x{inner}"] = (reduce_program(k, inner), [floats(random, k, inner)])
         build = Assembly()
         x = build.input("x", DType.F32, (2, k))
         build.output("soft", build.op("softmax", [x], (DType.F32, (2, k)), attributes=(0,))[0])
         build.output("log", build.op("softmax", [x], (DType.F32, (2, k)), attributes=(1,))[0])
-        made[f"softmax {k}"] = (build.program(), [floats(random, 2, k)])
+        results[f"softmax {k}"] = (build.program(), [floats(random, 2, k)])
         build = Assembly()
         x = build.input("x", DType.F32, (2, k))
         build.output("rms", build.op("layer_norm", [x], (DType.F32, (2, k)), attributes=(1, 1, 0, 0.1, 0, 0.0, 0.0))[0])
-        made[f"rms {k}"] = (build.program(), [floats(random, 2, k)])
+        results[f"rms {k}"] = (build.program(), [floats(random, 2, k)])
         for dim in (1, 9, 32, 70):
             build = Assembly()
             table = build.constant("table", floats(random, 11, dim))
             ids = build.input("ids", DType.I32, (k,), is_ragged=True)
             build.output("bag", build.op("embedding_bag", [ids, table], (DType.F32, (1, dim)), attributes=(1,))[0])
-            made[f"bag {k}x{dim}"] = (build.program(), [random.integers(0, 11, k).astype(np.int32)])
+            results[f"bag {k}x{dim}"] = (build.program(), [random.integers(0, 11, k).astype(np.int32)])
             build = Assembly()
             table = build.constant("table", floats(random, 11, dim))
             ids = build.input("ids", DType.I32, (2, k))
             build.output(
                 "bags", build.op("embedding_bags", [ids, table], (DType.F32, (2, dim)), attributes=(0, 3, 0, 0))[0]
             )
-            made[f"bags {k}x{dim}"] = (build.program(), [random.integers(0, 11, (2, k)).astype(np.int32)])
-    made["far linear"] = (linear_program(3, 20, floats(random, 20, FAR), floats(random, 20)), [floats(random, 3, FAR)])
-    return made
+            results[f"bags {k}x{dim}"] = (build.program(), [random.integers(0, 11, (2, k)).astype(np.int32)])
+    results["far linear"] = (
+        linear_program(3, 20, floats(random, 20, FAR), floats(random, 20)),
+        [floats(random, 3, FAR)],
+    )
+    return results
 
 
 def test_products_follow_the_rule() -> None:

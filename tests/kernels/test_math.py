@@ -53,8 +53,8 @@ def unary_program(name: str, dtype: DType, shape: tuple[int, ...], numbers: tupl
 
 def unary(name: str, x: "NDArray[Any]", numbers: tuple[float, float, float] | None = None) -> "NDArray[Any]":
     """What the machine's best kernels answer."""
-    given = numbers or PARAMETERS.get(name, (0.0, 0.0, 0.0))
-    (y,) = load(unary_program(name, TYPES[x.dtype], x.shape, given))(x)
+    argument = numbers or PARAMETERS.get(name, (0.0, 0.0, 0.0))
+    (y,) = load(unary_program(name, TYPES[x.dtype], x.shape, argument))(x)
     return np.asarray(y)
 
 

@@ -55,24 +55,24 @@ def numbers(random: np.random.Generator, dtype: DType, shape: tuple[int, ...], k
 def inputs_of(program: bytes, random: np.random.Generator) -> list[list[Any]]:
     """What a committed program is run with: two samples of its certificate, texts, statistics plain and odd."""
     samples_of = parse(load(program).certificate).samples[:2]
-    given = [[decode_input(place, value) for value in sample.inputs] for place, sample in enumerate(samples_of)]
+    values = [[decode_input(place, value) for value in sample.inputs] for place, sample in enumerate(samples_of)]
     spec = read_spec(program)
     tensors = [spec.tensors[port.tensor] for port in spec.inputs]
     if [tensor.dtype for tensor in tensors] == [DType.TEXT]:
-        given += [[text] for text in TEXTS]
+        values += [[text] for text in TEXTS]
     elif [tensor.dtype for tensor in tensors] == [DType.F32]:
         # Shares are statistics that can be; odd numbers are not.
-        given += [
+        values += [
             [random.random(tensors[0].shape, np.float32)],
             [numbers(random, DType.F32, tensors[0].shape, "odd")],
         ]
-    return given
+    return values
 
 
 def sample_cases() -> Cases:
     """The small programs that together have every operator, and the committed ones."""
     random = np.random.default_rng(70)
-    made: dict[str, tuple[bytes, Any]] = {}
+    results: dict[str, tuple[bytes, Any]] = {}
     for name, program in op_samples().items():
         spec = read_spec(program)
         for kind in ("plain", "odd"):
@@ -82,26 +82,26 @@ def sample_cases() -> Cases:
                 if port.name == "offsets":
                     value[:] = np.sort(value)
                     value[0] = 0
-            made[f"{name} {kind}"] = (program, inputs)
+            results[f"{name} {kind}"] = (program, inputs)
     programs = samples()
     for text in TEXTS:
         for name in ("classifier_int8", "classifier_float32"):
-            made[f"{name} {text[:4]}"] = (programs[name], [text])
+            results[f"{name} {text[:4]}"] = (programs[name], [text])
     for path in sorted(Path(__file__).resolve().parents[2].glob("features/*/programs/*.alc")):
         program = path.read_bytes()
         for place, inputs in enumerate(inputs_of(program, random)):
-            made[f"{path.stem} {place}"] = (program, inputs)
+            results[f"{path.stem} {place}"] = (program, inputs)
     tiny = np.full((6, 5), 1e-39, np.float32)
-    made["layers"] = (programs["layers"], [tiny, np.full((2, 1, 3), -1e-45, np.float32)])
-    made["counter"] = (programs["counter"], [tiny[0]])
-    made["rows"] = (programs["rows"], [tiny[:, :4], random.standard_normal((5, 4), np.float32)])
-    return made
+    results["layers"] = (programs["layers"], [tiny, np.full((2, 1, 3), -1e-45, np.float32)])
+    results["counter"] = (programs["counter"], [tiny[0]])
+    results["rows"] = (programs["rows"], [tiny[:, :4], random.standard_normal((5, 4), np.float32)])
+    return results
 
 
 def whole_cases() -> Cases:
     """Every function of one and of two whole numbers or bools, of each type that takes it; casts between all types."""
     random = np.random.default_rng(71)
-    made: dict[str, tuple[bytes, Any]] = {}
+    results: dict[str, tuple[bytes, Any]] = {}
     for dtype, kind in NUMPY_TYPES.items():
         a, b = (random.integers(0, 256, 1000).astype(np.uint8).view(np.int8) for _ in range(2))
         x, y = ((v % 2 == 0 if dtype is DType.BOOL else v).astype(kind) for v in (a, b))
@@ -114,17 +114,17 @@ def whole_cases() -> Cases:
         for to in NUMPY_TYPES:
             build = Assembly()
             build.output("y", build.op("cast", [build.input("x", dtype, x.shape)], (to, x.shape))[0])
-            made[f"cast {dtype.name} {to.name}"] = (build.program(), [x])
+            results[f"cast {dtype.name} {to.name}"] = (build.program(), [x])
         if dtype is DType.F32:
             continue
         for name in _native.functions("unary"):
-            made[f"unary {name} {dtype.name}"] = (
+            results[f"unary {name} {dtype.name}"] = (
                 test_math.unary_program(name, dtype, x.shape, (0.0, 0.0, 0.0)),
                 [x],
             )
         for name in _native.functions("binary"):
-            made[f"binary {name} {dtype.name}"] = (test_math.binary_program(name, dtype, x.shape, y.shape), [x, y])
-    return {name: case for name, case in made.items() if is_accepted(case[0])}
+            results[f"binary {name} {dtype.name}"] = (test_math.binary_program(name, dtype, x.shape, y.shape), [x, y])
+    return {name: case for name, case in results.items() if is_accepted(case[0])}
 
 
 def is_accepted(program: bytes) -> bool:
@@ -144,7 +144,7 @@ def product_cases() -> Cases:
 def weight_cases() -> Cases:
     """Products with few and many rows, whose weights are float32, int8 and int4: every tile of each kernel."""
     random = np.random.default_rng(72)
-    made: dict[str, tuple[bytes, Any]] = {}
+    results: dict[str, tuple[bytes, Any]] = {}
     for m in (1, 2, 3, 4, 5, 6, 7, 8, 13):
         for n, k in ((5, 3), (16, 16), (64, 9), (100, 33), (129, 64)):
             for odd in (0.0, 0.02):
@@ -155,11 +155,11 @@ def weight_cases() -> Cases:
                 x = build.input("x", DType.F32, (m, k))
                 attributes = (0, 1, -1.0, 2.0)
                 build.output("y", build.op("linear", [x, weight], (DType.F32, (m, n)), attributes=attributes)[0])
-                made[f"linear {m} {n} {k} {odd}"] = (
+                results[f"linear {m} {n} {k} {odd}"] = (
                     build.program(),
                     [test_isa_agreement.floats(random, m, k, special=odd)],
                 )
-    return made
+    return results
 
 
 FAMILIES: dict[str, Callable[[], Cases]] = {

@@ -101,8 +101,8 @@ def bag(table: "NDArray[np.generic]", scale: Floats | None, mode: int, ids: Sequ
     inputs = [build.constant("table", table)]
     if scale is not None:
         inputs.append(build.constant("scale", scale))
-    given = build.input("ids", DType.I32, (1 << 20,), is_ragged=True)
-    outputs = build.op("embedding_bag", [given, *inputs], (DType.F32, (1, table.shape[1])), attributes=(mode,))
+    argument = build.input("ids", DType.I32, (1 << 20,), is_ragged=True)
+    outputs = build.op("embedding_bag", [argument, *inputs], (DType.F32, (1, table.shape[1])), attributes=(mode,))
     build.output("bag", outputs[0])
     answer: Floats = load(build.program())(np.array(ids, np.int32))[0]
     return answer
@@ -163,8 +163,8 @@ def exponential(x: np.float32) -> np.float32:
 def softmax(x: Floats, *, is_log: bool = False) -> Floats:
     """What the operator answers for rows [rows, n]."""
     build = Assembly()
-    given = build.input("x", DType.F32, x.shape)
-    build.output("y", build.op("softmax", [given], (DType.F32, x.shape), attributes=(int(is_log),))[0])
+    argument = build.input("x", DType.F32, x.shape)
+    build.output("y", build.op("softmax", [argument], (DType.F32, x.shape), attributes=(int(is_log),))[0])
     answer: Floats = load(build.program())(x)[0]
     return answer
 
@@ -248,9 +248,9 @@ def test_topk_orders_ties_by_index_and_takes_nan_for_the_greatest() -> None:
         for k in range(1, n + 1):
             x = random.choice(pool, (2, n))
             build = Assembly()
-            given = build.input("x", DType.F32, (2, n))
+            argument = build.input("x", DType.F32, (2, n))
             for largest in (0, 1):
-                both = build.op("topk", [given], (DType.F32, (2, k)), (DType.I64, (2, k)), attributes=(k, largest))
+                both = build.op("topk", [argument], (DType.F32, (2, k)), (DType.I64, (2, k)), attributes=(k, largest))
                 build.output(f"values {largest}", both[0])
                 build.output(f"indices {largest}", both[1])
             answers = load(build.program())(x)

@@ -33,16 +33,16 @@ def linear_case(
     weight, bias, x = floats(random, n, shape[-1]), floats(random, n), floats(random, *shape)
     x.reshape(-1)[0] = np.nan
     out = (*shape[:-1], n)
-    given, expected = [x], torch.nn.functional.linear(*map(torch.from_numpy, (x, weight, bias)))
+    argument, expected = [x], torch.nn.functional.linear(*map(torch.from_numpy, (x, weight, bias)))
     inputs = [build.input("x", DType.F32, shape), build.panels("weight", weight, bias)]
     if attributes[0]:
-        given.append(floats(random, *out))
+        argument.append(floats(random, *out))
         inputs.append(build.input("residual", DType.F32, out))
-        expected += torch.from_numpy(given[1])
+        expected += torch.from_numpy(argument[1])
     if attributes[1]:
         expected = expected.clamp(attributes[2], attributes[3])
     build.output("y", build.op("linear", inputs, (DType.F32, out), attributes=attributes)[0])
-    return build.program(), given, [expected]
+    return build.program(), argument, [expected]
 
 
 def matmul_case(
@@ -129,9 +129,9 @@ def recurrent_case(
         inputs.append(build.panels("projection", weights["weight_hr_l0"], np.zeros(width, np.float32)))
     outputs = [(DType.F32, tuple(value.shape)) for value in expected]
     attributes = (int(reverse), int(options.get("nonlinearity") == "relu")) if kind == "rnn" else (int(reverse),)
-    made = build.op(kind, inputs, *outputs, (DType.U8, (scratch,)), attributes=attributes)
+    result = build.op(kind, inputs, *outputs, (DType.U8, (scratch,)), attributes=attributes)
     for index in range(len(expected)):
-        build.output(f"y{index}", made[index])
+        build.output(f"y{index}", result[index])
     return build.program(), [x, state, cell][: 3 if kind == "lstm" else 2], expected
 
 

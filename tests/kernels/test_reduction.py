@@ -65,10 +65,10 @@ def norm_program(  # noqa: PLR0917 - what the three operators take
     affine = [build.constant("weight", weight)] if mask & 1 else []
     affine += [build.constant("bias", bias)] if mask & 2 else []
     for is_rms in (0, 1):
-        made = build.op("layer_norm", [x, *affine], (DType.F32, shape), attributes=(is_rms, 1, mask, EPS, *bounds))
-        build.output(f"layer {is_rms}", made[0])
-    made = build.op("group_norm", [x, *affine], (DType.F32, shape), attributes=(groups, mask, EPS, *bounds))
-    build.output("group", made[0])
+        result = build.op("layer_norm", [x, *affine], (DType.F32, shape), attributes=(is_rms, 1, mask, EPS, *bounds))
+        build.output(f"layer {is_rms}", result[0])
+    result = build.op("group_norm", [x, *affine], (DType.F32, shape), attributes=(groups, mask, EPS, *bounds))
+    build.output("group", result[0])
     return build.program()
 
 
@@ -164,11 +164,11 @@ def test_norms_of_unkind_numbers_are_as_exact_as_those_of_kind_ones(kind: str, p
     exact = x.astype(np.float64)
     by_group = exact.reshape(positions, channels // 8, -1)
     expected = (by_group - by_group.mean((0, 2), keepdims=True)) / np.sqrt(by_group.var((0, 2), keepdims=True) + EPS)
-    for made, wanted in (
+    for result, wanted in (
         (layer, (exact - exact.mean(2, keepdims=True)) / np.sqrt(exact.var(2, keepdims=True) + EPS)),
         (group, expected.reshape(x.shape)),
     ):
-        assert (np.abs(made - wanted) / (1 + np.abs(wanted))).max() < 2.0**-21
+        assert (np.abs(result - wanted) / (1 + np.abs(wanted))).max() < 2.0**-21
 
 
 @pytest.mark.parametrize("value", [0.0, 1.1, -3e7, 1e-42, 3e36])
@@ -202,9 +202,9 @@ def test_denormal_numbers_are_not_lost() -> None:
     one = np.full(33, 2.0**100, np.float32)
     layer, _, group = load(norm_program(x.shape, 33, 1, one, one))(x)
     exact = x.astype(np.float64)
-    for made, axis in ((layer, 2), (group, 1)):
+    for result, axis in ((layer, 2), (group, 1)):
         wanted = (exact - exact.mean(axis, keepdims=True)) / np.sqrt(EPS) * 2.0**100
-        assert np.abs(made - wanted).max() < 2.0**-149 * 2.0**100 * 20
+        assert np.abs(result - wanted).max() < 2.0**-149 * 2.0**100 * 20
 
 
 def test_norms_keep_within_bounds_and_nan_stays() -> None:
@@ -302,7 +302,7 @@ def group_norm(x: Floats, groups: int, scale: Floats, shift: Floats) -> Floats:
     samples, positions, channels = x.shape
     size = channels // groups
     n = np.float32(positions * size)
-    made = np.empty_like(x)
+    result = np.empty_like(x)
     for sample in range(samples):
         of_channels = np.stack(moments(x[sample], is_long=True)).reshape(3, groups, size)
         k, s, q = np.moveaxis(of_channels, 2, 1)
@@ -322,15 +322,15 @@ def group_norm(x: Floats, groups: int, scale: Floats, shift: Floats) -> Floats:
                 k, s, q, so_far = mean, s + t, q + u, total
         r, rest = scale_of(s, q, n)
         k, r, rest = (np.repeat(v, size) for v in (k, r, rest))
-        made[sample] = fma(x[sample] - k, r * scale, fma(-rest, r * scale, shift))
-    return made
+        result[sample] = fma(x[sample] - k, r * scale, fma(-rest, r * scale, shift))
+    return result
 
 
 def isa_cases() -> "dict[str, Any]":
     """Folds and norms of every length and width, of numbers of every kind."""
     random = np.random.default_rng(34)
     strange = np.array([0.0, -0.0, 1e-45, 1e-39, 3e38, np.inf, -np.inf, np.nan, 1.0], np.float32)
-    made: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for n in LENGTHS:
         for inner in COLUMNS:
             program = fold_program((2, n, inner), 1, 1)
@@ -340,9 +340,9 @@ def isa_cases() -> "dict[str, Any]":
             plain = floats(random, 2, n, inner)
             odd = np.where(random.random(plain.shape) < 0.1, random.choice(strange, plain.shape), plain)
             for kind, x in (("plain", plain), ("odd", odd)):
-                made[f"fold {n} {inner} {kind}"] = (program, [x])
-                made[f"norm {n} {inner} {kind}"] = (norms, [x])
-    return made
+                results[f"fold {n} {inner} {kind}"] = (program, [x])
+                results[f"norm {n} {inner} {kind}"] = (norms, [x])
+    return results
 
 
 def test_every_instruction_set_gives_the_same_bits(run_with: Callable[..., Any]) -> None:

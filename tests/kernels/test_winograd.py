@@ -62,24 +62,24 @@ def cases() -> dict[str, Any]:
         ):
             out = (2, rows + pads[0] + pads[2] - 2, columns + pads[1] + pads[3] - 2, outputs)
             special = 0.01 * (count % 2)
-            given = [numbers(random, 2, rows, columns, inputs, special=special)]
+            values = [numbers(random, 2, rows, columns, inputs, special=special)]
             function = (1, -1.0, 1.0) if count % 4 == 1 else (count % 4, -np.inf, np.inf)
             has_residual = rows != 4
             if has_residual:
-                given.append(numbers(random, *out, special=special))
-            made = program(given[0].shape, out, weights, pads, activation=function, has_residual=has_residual)
-            found[f"{inputs} {outputs} {rows} {columns}"] = (made, given)
+                values.append(numbers(random, *out, special=special))
+            result = program(values[0].shape, out, weights, pads, activation=function, has_residual=has_residual)
+            found[f"{inputs} {outputs} {rows} {columns}"] = (result, values)
     return found
 
 
 def test_every_instruction_set_gives_the_bits_of_the_reference(run_with: Callable[..., Any]) -> None:
     """Bit for bit; and no NaN comes out but the canonical one."""
-    given: Mapping[str, Any] = cases()
-    reference = run_with("scalar", given)
+    argument: Mapping[str, Any] = cases()
+    reference = run_with("scalar", argument)
     for isa in [name for name in _native.machine_isas() if name != "scalar"]:
-        answers = run_with(isa, given)
-        assert not [name for name in given if answers[name] != reference[name]], isa
-    for name in given:
+        answers = run_with(isa, argument)
+        assert not [name for name in argument if answers[name] != reference[name]], isa
+    for name in argument:
         bits = np.frombuffer(reference[name][0], np.uint32)
         assert (bits[np.isnan(bits.view(np.float32))] == 0x7FC00000).all(), name
 
@@ -142,7 +142,7 @@ def test_error_is_near_that_of_a_direct_sum() -> None:
     random = np.random.default_rng(9)
     x = np.maximum(numbers(random, 1, 18, 18, 64), 0)
     weight = numbers(random, 16, 64, 3, 3) / np.float32(24)
-    made = program(x.shape, (1, 16, 16, 16), winograd_weights(weight, np.zeros(16, np.float32)), (0, 0, 0, 0))
+    result = program(x.shape, (1, 16, 16, 16), winograd_weights(weight, np.zeros(16, np.float32)), (0, 0, 0, 0))
     patches = np.lib.stride_tricks.sliding_window_view(x[0], (3, 3), axis=(0, 1))
     exact = np.einsum("hwcij,ncij->hwn", patches.astype(np.float64), weight.astype(np.float64))
     direct = np.zeros((16, 16, 16), np.float32)
@@ -150,7 +150,7 @@ def test_error_is_near_that_of_a_direct_sum() -> None:
         for i in range(3):
             for j in range(3):
                 direct += patches[:, :, c, i, j, None] * weight[:, c, i, j]
-    ours = np.abs(load(made)(x)[0][0] - exact).max()
+    ours = np.abs(load(result)(x)[0][0] - exact).max()
     assert 0 < ours < 4 * np.abs(direct - exact).max()
 
 

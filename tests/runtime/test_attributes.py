@@ -20,10 +20,10 @@ def test_every_operator_has_as_many_numbers_as_the_native_manifest_says() -> Non
     for op in _native.manifest():
         if not op.attributes:
             continue
-        given = ATTRIBUTES[op.name].from_numbers(range(len(op.attributes)))
-        assert given.numbers() == tuple(range(len(op.attributes)))
+        argument = ATTRIBUTES[op.name].from_numbers(range(len(op.attributes)))
+        assert argument.numbers() == tuple(range(len(op.attributes)))
         listed = [name.rstrip("0123456789") for name, _ in op.attributes]
-        named = [re.sub(r"s?\[\d+\]$", "", name) for name, _ in given.items()]
+        named = [re.sub(r"s?\[\d+\]$", "", name) for name, _ in argument.items()]
         assert [name.removesuffix("s") for name in listed] == [name.removesuffix("s") for name in named]
 
 

@@ -58,8 +58,8 @@ def test_arrays_that_lie_oddly_give_the_answers_of_their_copies(odd: Callable[[A
     """Of each type; what they hold is neither changed nor taken for something else."""
     build = Assembly()
     for name, dtype in (("f32", DType.F32), ("i8", DType.I8), ("i64", DType.I64), ("bool", DType.BOOL)):
-        given = build.input(name, dtype, (3, 4))
-        build.output(f"{name} back", build.op("reshape", [given], (dtype, (12,)))[0])
+        argument = build.input(name, dtype, (3, 4))
+        build.output(f"{name} back", build.op("reshape", [argument], (dtype, (12,)))[0])
     model = load(build.program())
     random = np.random.default_rng(3)
     plain = [random.integers(0, 2, (3, 4)).astype(NUMPY_TYPES[port.dtype]) for port in model.inputs]
@@ -117,21 +117,21 @@ def test_tensors_that_cannot_be_read_are_refused_with_the_reason(layers: Model, 
 @pytest.mark.parametrize("shape", [(0, 5), (6, 0), (0, 0), (0,), (0, 5, 1)])
 def test_dimensions_of_zero_are_refused_where_there_must_be_some(layers: Model, shape: tuple[int, ...]) -> None:
     """Whether or not the array lies row-major."""
-    for given in (np.zeros(shape, np.float32), np.asfortranarray(np.zeros(shape, np.float32)), torch.zeros(shape)):
+    for argument in (np.zeros(shape, np.float32), np.asfortranarray(np.zeros(shape, np.float32)), torch.zeros(shape)):
         with pytest.raises(InputError, match="dimension"):
-            layers(given, CUBE)
+            layers(argument, CUBE)
 
 
 def test_views_that_claim_more_than_there_is_memory_are_refused_by_their_shape(layers: Model) -> None:
     """Nothing is copied before the shape is known to be right: four terabytes of one number."""
-    for given in (
+    for argument in (
         np.broadcast_to(np.float32(0), (2**20, 2**20)),
         np.broadcast_to(np.float32(0), (6, 2**50)),
         torch.zeros(1).expand(2**20, 2**20),
         torch.zeros(1).expand(2**31, 2**31),
     ):
         with pytest.raises(InputError, match=r"dimension [01] is \d+, expected [65]"):
-            layers(given, CUBE)
+            layers(argument, CUBE)
     with pytest.raises(InputError, match="expected 2 dimensions, got 3"):
         layers(np.broadcast_to(np.float32(0), (2**20, 2**10, 2**10)), CUBE)
 
@@ -187,8 +187,8 @@ def test_denormals_give_the_same_bits_on_every_instruction_set() -> None:
     build = Assembly()
     x = build.input("x", DType.F32, (40,))
     build.output("y", build.op("unary", [x], (DType.F32, (40,)), attributes=RELU)[0])
-    given = np.full(40, 1e-45, np.float32)
-    assert load(build.program())(given)[0].tobytes() == given.tobytes()
+    inputs = np.full(40, 1e-45, np.float32)
+    assert load(build.program())(inputs)[0].tobytes() == inputs.tobytes()
 
 
 C_OPENS = """

@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def build(source: Path, include: Path, folder: Path, *options: str, library: Path = LIBRARY) -> Path:
     """A C program, compiled."""
     link = [f"-L{library.parent}", "-lalcove", f"-Wl,-rpath,{library.parent}"]
-    made = folder / source.stem
+    result = folder / source.stem
     command = [
         compiler(),
         "-std=c11",
@@ -44,17 +44,17 @@ def build(source: Path, include: Path, folder: Path, *options: str, library: Pat
         f"-I{include}",
         str(source),
         "-o",
-        str(made),
+        str(result),
         *link,
     ]
     subprocess.run(command, check=True)
-    return made
+    return result
 
 
 def lines_of(source: Path, include: Path, folder: Path, *arguments: str | Path) -> dict[str, list[str]]:
     """What a C program prints, by the first word of each line; it is compiled first."""
-    made = build(source, include, folder)
-    done = subprocess.run([made, *arguments], check=False, capture_output=True, text=True)
+    result = build(source, include, folder)
+    done = subprocess.run([result, *arguments], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     lines: dict[str, list[str]] = {}
     for line in done.stdout.splitlines():
@@ -214,7 +214,7 @@ def test_sanitizers_find_nothing(repository: Path, folder: Path, monkeypatch: py
         "faults": [folder / "classifier_int8.alc", TEXT, "2000"],
         "soak": [*soak_arguments(folder), "5000"],
     }
-    made = build(
+    result = build(
         repository / f"tests/runtime/abi/{name}.c",
         repository / "runtime/native/include",
         folder,
@@ -224,7 +224,7 @@ def test_sanitizers_find_nothing(repository: Path, folder: Path, monkeypatch: py
         "-fno-sanitize-recover=all",
         library=library,
     )
-    done = subprocess.run([made, *arguments[name]], check=False, capture_output=True, text=True)
+    done = subprocess.run([result, *arguments[name]], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
 
@@ -244,8 +244,8 @@ def test_valgrind_finds_nothing(repository: Path, folder: Path, program: str) ->
         "soak": [*soak_arguments(folder), "50"],
     }
     source = repository / f"tests/runtime/abi/{program}.c"
-    made = build(source, repository / "runtime/native/include", folder, "-DPLAIN_HEAP")
+    result = build(source, repository / "runtime/native/include", folder, "-DPLAIN_HEAP")
     checks = ["--quiet", "--fair-sched=yes", "--error-exitcode=9", "--leak-check=full", "--show-leak-kinds=all"]
-    checked: list[str | Path] = ["valgrind", *checks, made, *calls[program]]
+    checked: list[str | Path] = ["valgrind", *checks, result, *calls[program]]
     done = subprocess.run(checked, check=False, capture_output=True, text=True, cwd=folder, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr

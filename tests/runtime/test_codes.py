@@ -111,31 +111,31 @@ def many_steps() -> bytes:
     for _ in range(300):
         (x,) = build.op("linear", [x, weight], (DType.F32, (1 << 18, 64)), attributes=PLAIN_LINEAR)
     build.output("y", x)
-    made = build.spec()
-    offsets = {i: (i % 2) * (1 << 26) for i, t in enumerate(made.tensors) if not t.data}
-    moved = tuple(replace(t, offset=offsets.get(i, 0)) for i, t in enumerate(made.tensors))
-    return write_program(replace(made, tensors=moved, arena_bytes=1 << 27))
+    result = build.spec()
+    offsets = {i: (i % 2) * (1 << 26) for i, t in enumerate(result.tensors) if not t.data}
+    moved = tuple(replace(t, offset=offsets.get(i, 0)) for i, t in enumerate(result.tensors))
+    return write_program(replace(result, tensors=moved, arena_bytes=1 << 27))
 
 
 def free_ids() -> bytes:
     """A hash with one bucket more than the table has rows."""
-    made = classifier()
-    hashed = replace(made.ops[HASH_OP], attributes=(1, 3, 33, 0))
-    return write_program(replace(made, ops=(hashed, *made.ops[1:])))
+    result = classifier()
+    hashed = replace(result.ops[HASH_OP], attributes=(1, 3, 33, 0))
+    return write_program(replace(result, ops=(hashed, *result.ops[1:])))
 
 
 def large_arena() -> bytes:
     """An arena tensor that ends beyond the cap."""
-    made = classifier()
-    far = replace(made.tensors[SHARES], offset=1 << 29)
-    moved = (*made.tensors[:SHARES], far, *made.tensors[SHARES + 1 :])
-    return write_program(replace(made, tensors=moved, arena_bytes=(1 << 29) + 128))
+    result = classifier()
+    far = replace(result.tensors[SHARES], offset=1 << 29)
+    moved = (*result.tensors[:SHARES], far, *result.tensors[SHARES + 1 :])
+    return write_program(replace(result, tensors=moved, arena_bytes=(1 << 29) + 128))
 
 
 def many_labels() -> bytes:
     """More labels than the cap, in a section of the right size."""
-    made = classifier()
-    return write_program(replace(made, outputs=(PortSpec("y", BEST, ("",) * 65537),)))
+    result = classifier()
+    return write_program(replace(result, outputs=(PortSpec("y", BEST, ("",) * 65537),)))
 
 
 def spread(s: ProgramSpec) -> ProgramSpec:

@@ -12,11 +12,13 @@ NEGATE, SINE, NOT, IS_NAN = (_native.functions("unary")[name] for name in ("neg"
 Shape = tuple[int, ...]
 
 
-def unary(function: int, takes: DType, gives: DType, shape: Shape = (3, 2), given: Shape = (3, 2)) -> bytes:
+def unary(function: int, takes: DType, gives: DType, shape: Shape = (3, 2), input_shape: Shape = (3, 2)) -> bytes:
     """One function of one operand."""
     build = Assembly()
     attributes = (function, 0.0, 0.0, 0.0)
-    build.output("y", build.op("unary", [build.input("x", takes, given)], (gives, shape), attributes=attributes)[0])
+    build.output(
+        "y", build.op("unary", [build.input("x", takes, input_shape)], (gives, shape), attributes=attributes)[0]
+    )
     return build.program()
 
 

@@ -83,10 +83,10 @@ def test_each_type_passes_through_unchanged() -> None:
         for dtype in NUMPY_TYPES.values():
             inputs += [np.array(1).astype(dtype), np.arange(rows * 2).reshape(rows, 2).astype(dtype)]
         outputs = model(*inputs, np.zeros(5, np.float32), "text")
-        for given, output in zip(inputs, outputs, strict=True):
-            assert output.dtype == given.dtype
-            assert output.shape == given.shape
-            assert (output == given).all()
+        for argument, output in zip(inputs, outputs, strict=True):
+            assert output.dtype == argument.dtype
+            assert output.shape == argument.shape
+            assert (output == argument).all()
 
 
 @pytest.mark.parametrize("value", ["text", b"bytes", 1.5, None, [[0.0] * 5] * 6, (1, 2), object(), {"x": 1}, range(3)])

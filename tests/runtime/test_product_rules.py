@@ -36,8 +36,8 @@ class Product:
                 tensors.append(build.constant(f"w{index}", np.zeros(shape, np.int8)))
             else:
                 tensors.append(build.input(f"x{index}", dtype, tuple(shape)))
-        made = build.op(self.op, tensors, *((d, tuple(s)) for d, *s in self.outputs), attributes=self.attributes)
-        build.output("y", made[0])
+        result = build.op(self.op, tensors, *((d, tuple(s)) for d, *s in self.outputs), attributes=self.attributes)
+        build.output("y", result[0])
         return build.program()
 
     def with_change(self, field: str, index: int, *value: Any) -> "Product":

@@ -25,8 +25,8 @@ class Case:
         """Build and verify."""
         build = Assembly()
         tensors = [build.input(f"x{i}", dtype, shape) for i, (dtype, shape) in enumerate(self.inputs)]
-        for i, made in enumerate(build.op(self.op, tensors, *self.outputs, attributes=self.attributes)):
-            build.output(f"y{i}", made)
+        for i, result in enumerate(build.op(self.op, tensors, *self.outputs, attributes=self.attributes)):
+            build.output(f"y{i}", result)
         load(build.program())
 
 

@@ -108,17 +108,17 @@ def test_the_manifest_lists_whose_kernels_each_operator_calls(
 
 def host(repository: Path, library: Path, folder: Path) -> Path:
     """tests/runtime/abi/chosen.c, linked with a library."""
-    made = folder / "chosen"
+    result = folder / "chosen"
     include = repository / "runtime/native/include"
     options = ["-std=c11", "-Wall", "-Werror", f"-I{include}", str(repository / "tests/runtime/abi/chosen.c")]
     link = [f"-L{library.parent}", "-lalcove", f"-Wl,-rpath,{library.parent}"]
-    subprocess.run(["cc", *options, "-o", str(made), *link], check=True)
-    return made
+    subprocess.run(["cc", *options, "-o", str(result), *link], check=True)
+    return result
 
 
-def run(made: Path, program: Path) -> str:
+def run(library: Path, program: Path) -> str:
     """What the host prints of a program: a digest of its outputs, or why it was refused."""
-    return subprocess.run([made, program, TEXT], check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run([library, program, TEXT], check=True, capture_output=True, text=True).stdout.strip()
 
 
 @pytest.mark.thorough
@@ -131,16 +131,16 @@ def test_a_runtime_for_language_id_is_small_and_gives_the_same_bits(
     chosen = selective.choose(selective.operators_of([program]), ["scalar"], manifest)
     library = selective.build(chosen)
     assert library.stat().st_size <= 152_000
-    made = host(repository, library, tmp_path)
+    result = host(repository, library, tmp_path)
     values, labels = load(program)(TEXT)
     indices = np.array([load(program).outputs[1].labels.index(label) for label in labels[0]], np.int64)
     bits = " ".join(f"{b:02x}" for b in values.tobytes() + indices.tobytes())
-    assert run(made, program) == f"outputs {bits}"
+    assert run(result, program) == f"outputs {bits}"
     for name, other in (samples() | op_samples()).items():
         path = tmp_path / f"{name}.alc"
         path.write_bytes(other)
         needed = selective.operators_of([path]) - chosen.operators
-        said = run(made, path)
+        said = run(result, path)
         if needed:
             assert re.fullmatch(
                 r"refused 1 op_missing this build of the runtime was made without the operator (\w+)", said
@@ -166,9 +166,9 @@ def prefix(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "prefix"
 
 
-def said_by_host(made: Path, program: Path) -> list[str]:
+def host_output(library: Path, program: Path) -> list[str]:
     """What tests/runtime/abi/package/host.cpp prints."""
-    return subprocess.run([made, program, TEXT], check=True, capture_output=True, text=True).stdout.splitlines()
+    return subprocess.run([library, program, TEXT], check=True, capture_output=True, text=True).stdout.splitlines()
 
 
 @pytest.mark.thorough
@@ -190,16 +190,16 @@ def test_a_project_of_its_own_finds_the_installed_runtime(
         expected += ["port values 2 0", "error 1 file_too_small", "error 2 input_count"]
         expected += [f"op {op.name} {op.source}" for op in read_spec(program.read_bytes()).ops]
         expected += ["times 1 1", f"version {version}"]
-        assert said_by_host(tmp_path / "build/host", program) == expected
+        assert host_output(tmp_path / "build/host", program) == expected
 
         (found,) = moved.rglob("alcove.pc")
         environment = {**os.environ, "PKG_CONFIG_PATH": str(found.parent)}
         asked = ["pkg-config", "--cflags", "--libs", "alcove"]
         flags = subprocess.run(asked, check=True, capture_output=True, text=True, env=environment).stdout.split()
-        made = tmp_path / "host"
+        result = tmp_path / "host"
         link = [*flags, f"-Wl,-rpath,{found.parent.parent}"]
-        subprocess.run(["c++", "-std=c++17", source / "host.cpp", "-o", made, *link], check=True)
-        assert said_by_host(made, program) == expected
+        subprocess.run(["c++", "-std=c++17", source / "host.cpp", "-o", result, *link], check=True)
+        assert host_output(result, program) == expected
     finally:
         moved.rename(prefix)
 

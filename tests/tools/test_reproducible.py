@@ -28,12 +28,12 @@ def test_differences_of_two_archives_are_named(
 
     def archive(*files: tuple[str, str], year: int = 1980, mode: int = 0o644, comment: bytes = b"") -> Path:
         path = tmp_path / f"{len(list(tmp_path.iterdir()))}.whl"
-        with zipfile.ZipFile(path, "w") as made:
-            made.comment = comment
+        with zipfile.ZipFile(path, "w") as result:
+            result.comment = comment
             for name, text in files:
                 member = zipfile.ZipInfo(name, (year, 1, 1, 0, 0, 0))
                 member.external_attr = mode << 16
-                made.writestr(member, text)
+                result.writestr(member, text)
         return path
 
     one = archive(("a", "1"), ("b", "2"))

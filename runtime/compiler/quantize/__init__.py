@@ -93,9 +93,9 @@ class Quantizer:
         samples = check_samples(graph, calibration)
         exact, graph = graph, quantize_embeddings(graph)
         recipe, report = calibrate(exact, graph, options, samples, budget)
-        made = Quantizer(options, recipe)
-        made.report = replace(report, layers=table_reports(graph) + report.layers)
-        return made
+        result = Quantizer(options, recipe)
+        result.report = replace(report, layers=table_reports(graph) + report.layers)
+        return result
 
     def __call__(self, graph: Graph) -> Graph:
         """Return a fused graph with fewer bits.

@@ -50,8 +50,8 @@ def check_samples(graph: Graph, calibration: object) -> list[Sample]:
     if isinstance(calibration, str | bytes) or not hasattr(calibration, "__iter__"):
         raise CalibrationError(f"calibration must be a sequence of samples, not {type(calibration).__name__}")
     samples = []
-    for index, given in enumerate(calibration):
-        leaves = pytree.tree_leaves(given)
+    for index, argument in enumerate(calibration):
+        leaves = pytree.tree_leaves(argument)
         values = tuple(leaf.detach().cpu().numpy() if hasattr(leaf, "detach") else leaf for leaf in leaves)
         if len(values) != len(graph.inputs):
             raise CalibrationError(f"it has {len(values)} tensors, expected {len(graph.inputs)}", sample=index)

@@ -64,8 +64,8 @@ def quantize_without_calibration(graph: Graph, options: Quantization) -> tuple[G
             name = layer_name(node.origin.module_path, node.outputs[0])
             layers.append(LayerReport(name, node.op, "float32", reason, float_bytes=size, stored_bytes=size))
             continue
-        made, layer = _smaller(values, node, options)
-        nodes += made
+        output, layer = _smaller(values, node, options)
+        nodes += output
         layers.append(layer)
     result = eliminate_dead_code(replace(base, values=values, nodes=tuple(nodes)))
     return result, QuantizationReport(options.mode, tuple(layers))
@@ -86,8 +86,8 @@ def _smaller(values: dict[str, Value], node: Node, options: Quantization) -> tup
     packed, approximate = _pack_rows(rows, options)
     key = f"{weight.key}:{options.mode}{options.group if options.mode == 'int4_weights' else ''}"
     values[key] = Value(key, COMPUTED + key, DType.I8, packed.shape, constant=packed)
-    given = node.read(LinearAttributes)
-    is_clamped = given.activation == 1
+    settings = node.read(LinearAttributes)
+    is_clamped = settings.activation == 1
     out = node.outputs[0]
     plain = f"{out}:plain" if is_clamped else out
     values[plain] = replace(values[out], key=plain, name=plain) if is_clamped else values[out]
@@ -100,7 +100,7 @@ def _smaller(values: dict[str, Value], node: Node, options: Quantization) -> tup
         outputs = (plain, scratch)
     nodes = [Node(OPS[options.mode], inputs, outputs, attributes, node.origin)]
     if is_clamped:
-        clamp = unary_attributes("clamp", given.low, given.high)
+        clamp = unary_attributes("clamp", settings.low, settings.high)
         nodes.append(Node("unary", (plain,), (out,), clamp, node.origin))
     wide = rows.astype(np.float64)
     bias_bytes = bias.array.nbytes if bias.array.any() else 0
@@ -129,8 +129,8 @@ def _recurrent(values: dict[str, Value], node: Node, *, is_dynamic: bool) -> tup
         integers = quantize_rows(rows, scales)
         pack = dynamic_panels_i8 if is_dynamic else biased_panels_i8
         packed, longest = pack(integers, bias, scales), max(longest, rows.shape[1])
-        inputs[place] = made = f"{key}:int8_dynamic" if is_dynamic else f"{key}:int8"
-        values[made] = Value(made, COMPUTED + made, DType.I8, packed.shape, constant=packed)
+        inputs[place] = result = f"{key}:int8_dynamic" if is_dynamic else f"{key}:int8"
+        values[result] = Value(result, COMPUTED + result, DType.I8, packed.shape, constant=packed)
         wide = rows.astype(np.float64)
         signal += float((wide**2).sum())
         noise += float(((wide - integers * scales.astype(np.float64)[:, None]) ** 2).sum())

@@ -73,8 +73,8 @@ def _channels(graph: Graph, node: Node) -> int:
 
 
 def _is_scalable(node: Node) -> bool:
-    given = layer_attributes(node)
-    return given.activation == 0 or (given.low == 0 and given.high == math.inf)
+    attributes = layer_attributes(node)
+    return attributes.activation == 0 or (attributes.low == 0 and attributes.high == math.inf)
 
 
 class _Weights:
@@ -109,9 +109,9 @@ class _Weights:
         values: dict[str, Value] = dict(self._graph.values)
         renamed = {}
         for key, array in self._arrays.items():
-            made = renamed[key] = f"{key}:equalised"
-            values[made] = replace(
-                values[key], key=made, name=COMPUTED + made, constant=as_f32(array.astype(np.float32))
+            result = renamed[key] = f"{key}:equalised"
+            values[result] = replace(
+                values[key], key=result, name=COMPUTED + result, constant=as_f32(array.astype(np.float32))
             )
         nodes = tuple(
             replace(node, inputs=tuple(renamed.get(key, key) for key in node.inputs)) for node in self._graph.nodes

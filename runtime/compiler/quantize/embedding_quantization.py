@@ -56,11 +56,11 @@ def _smaller(graph: Graph, values: dict[str, Value], node: Node) -> Node:
 
 def _is_table(graph: Graph, node: Node) -> bool:
     """Return whether a take picks rows, by indices that are computed, from a table that nothing else reads."""
-    given = node.read(TakeAttributes)
+    attributes = node.read(TakeAttributes)
     table, ids = (graph.values[key] for key in node.inputs)
     if (
-        given.axis != 0
-        or given.wraps != 0
+        attributes.axis != 0
+        or attributes.wraps != 0
         or table.constant is None
         or table.dtype is not DType.F32
         or len(table.shape) != 2

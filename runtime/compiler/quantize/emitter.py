@@ -124,16 +124,16 @@ class Emitter:
         seen = f"{out}{mark}"
         self.values[seen] = replace(self.values[out], key=seen, name=seen, constant=None)
         self._dequantize(out, seen)
-        made = {key: f"{key}{mark}" for key in self.values if key not in before and key != seen}
+        results = {key: f"{key}{mark}" for key in self.values if key not in before and key != seen}
         nodes = [
             replace(
                 node,
-                inputs=tuple(made.get(key, key) for key in node.inputs),
-                outputs=tuple(made.get(key, key) for key in node.outputs),
+                inputs=tuple(results.get(key, key) for key in node.inputs),
+                outputs=tuple(results.get(key, key) for key in node.outputs),
             )
             for node in self.nodes
         ]
-        values = {made.get(key, key): self.values[key] for key in (*made, seen)}
+        values = {results.get(key, key): self.values[key] for key in (*results, seen)}
         values = {key: replace(value, key=key) for key, value in values.items()}
         self.values = {key: value for key, value in self.values.items() if key in before}
         return nodes, values, seen
@@ -158,16 +158,16 @@ class Emitter:
         if key in self.int8:
             return self.int8[key]
         value, scale = self.values[key], self.scale(key)
-        made = f"{key}:int8"
+        result = f"{key}:int8"
         if value.constant is not None:
             elements = scale.quantize(value.array)
-            self.values[made] = Value(made, COMPUTED + made, DType.I8, value.shape, constant=elements)
+            self.values[result] = Value(result, COMPUTED + result, DType.I8, value.shape, constant=elements)
         else:
-            self.values[made] = Value(made, made, DType.I8, value.shape)
+            self.values[result] = Value(result, result, DType.I8, value.shape)
             attributes = QuantizeAttributes(scale=scale.scale, zero_point=scale.zero_point)
-            self.nodes.append(Node("quantize", (key,), (made,), attributes, self.origin))
-        self.int8[key] = made
-        return made
+            self.nodes.append(Node("quantize", (key,), (result,), attributes, self.origin))
+        self.int8[key] = result
+        return result
 
     def as_float(self, key: str) -> str:
         """Return the float32 form of a tensor."""
@@ -190,10 +190,10 @@ class Emitter:
 
     def add(self, op: str, inputs: tuple[str, ...], out: str, attributes: Attributes = NONE) -> None:
         """Add a node that gives the int8 form of `out`."""
-        made = f"{out}:int8"
-        self.values[made] = Value(made, made, DType.I8, self.values[out].shape)
-        self.nodes.append(Node(op, inputs, (made,), attributes, self.origin))
-        self.int8[out] = made
+        result = f"{out}:int8"
+        self.values[result] = Value(result, result, DType.I8, self.values[out].shape)
+        self.nodes.append(Node(op, inputs, (result,), attributes, self.origin))
+        self.int8[out] = result
 
     def constant(self, key: str, array: Array) -> str:
         """Add an int8 constant; return its key."""
@@ -266,41 +266,41 @@ def _inputs(node: Node, shape: tuple[int, ...], means: NDArray[np.float64]) -> N
 
 def _layer(e: Emitter, node: Node, out: str, limits: tuple[float, float]) -> None:
     x = e.as_int8(node.inputs[0])
-    made = round_weights(e, node, out)
+    result = round_weights(e, node, out)
     key = f"{out}:weights"
     numbers = e.output(out, limits)
-    given = layer_attributes(node)
-    if isinstance(given, LinearAttributes):
-        packed = panels_i8(made.rows, made.words, made.factors)
+    old = layer_attributes(node)
+    if isinstance(old, LinearAttributes):
+        packed = panels_i8(result.rows, result.words, result.factors)
         e.add("linear_i8", (x, e.constant(key, packed)), out, LinearI8Attributes(**numbers))
         return
     zero = e.settings.scale(node.inputs[0]).zero_point
     window: WindowNumbers = {
-        "kernel_h": given.kernel_h,
-        "kernel_w": given.kernel_w,
-        "stride_h": given.stride_h,
-        "stride_w": given.stride_w,
-        "pad_top": given.pad_top,
-        "pad_left": given.pad_left,
-        "pad_bottom": given.pad_bottom,
-        "pad_right": given.pad_right,
-        "dilation_h": given.dilation_h,
-        "dilation_w": given.dilation_w,
+        "kernel_h": old.kernel_h,
+        "kernel_w": old.kernel_w,
+        "stride_h": old.stride_h,
+        "stride_w": old.stride_w,
+        "pad_top": old.pad_top,
+        "pad_left": old.pad_left,
+        "pad_bottom": old.pad_bottom,
+        "pad_right": old.pad_right,
+        "dilation_h": old.dilation_h,
+        "dilation_w": old.dilation_w,
     }
-    channels, outputs = e.graph.values[node.inputs[0]].shape[3], len(made.rows)
+    channels, outputs = e.graph.values[node.inputs[0]].shape[3], len(result.rows)
     if node.op == "depthwise_conv2d" and channels == outputs:
-        packed = depthwise_panels_i8(np.ascontiguousarray(made.rows.T), made.words, made.factors)
+        packed = depthwise_panels_i8(np.ascontiguousarray(result.rows.T), result.words, result.factors)
         attributes = DepthwiseConv2dI8Attributes(**window, input_zero_point=zero, **numbers)
         e.add("depthwise_conv2d_i8", (x, e.constant(key, packed)), out, attributes)
         return
     groups = channels if node.op == "depthwise_conv2d" else groups_of(node)
-    parts = zip(*(np.split(array, groups) for array in (made.rows, made.words, made.factors)), strict=True)
+    parts = zip(*(np.split(array, groups) for array in (result.rows, result.words, result.factors)), strict=True)
     packed = np.concatenate([panels_i8(*part) for part in parts])
     whole = Conv2dI8Attributes(**window, groups=groups, input_zero_point=zero, **numbers)
     e.add("conv2d_i8", (x, e.constant(key, packed)), out, whole)
     scratch = f"{out}:scratch"
     e.values[scratch] = Value(
-        scratch, scratch, DType.U8, (_native.scratch_bytes("conv2d_i8", patch=made.rows.shape[1]),)
+        scratch, scratch, DType.U8, (_native.scratch_bytes("conv2d_i8", patch=result.rows.shape[1]),)
     )
     e.nodes[-1] = replace(e.nodes[-1], outputs=(*e.nodes[-1].outputs, scratch))
 
@@ -340,22 +340,22 @@ def _mean(e: Emitter, node: Node, out: str, limits: tuple[float, float]) -> None
     x, shape = e.as_int8(node.inputs[0]), e.graph.values[node.inputs[0]].shape
     source, target = e.settings.scale(node.inputs[0]), e.settings.scale(out)
     numbers = e.output(out, limits)
-    given = node.attributes
-    if isinstance(given, Pool2dAttributes):
-        taps, channels = given.kernel_h * given.kernel_w, shape[3]
+    old = node.attributes
+    if isinstance(old, Pool2dAttributes):
+        taps, channels = old.kernel_h * old.kernel_w, shape[3]
         words = np.full(channels, -source.zero_point * taps, np.int32)
         factors = np.full(channels, source.scale / (taps * target.scale), np.float32)
         packed = depthwise_panels_i8(np.ones((taps, channels), np.int8), words, factors)
         weights = e.constant(f"{out}:weights", packed)
         attributes = DepthwiseConv2dI8Attributes(
-            kernel_h=given.kernel_h,
-            kernel_w=given.kernel_w,
-            stride_h=given.stride_h,
-            stride_w=given.stride_w,
-            pad_top=given.pad_h,
-            pad_left=given.pad_w,
-            pad_bottom=given.pad_h,
-            pad_right=given.pad_w,
+            kernel_h=old.kernel_h,
+            kernel_w=old.kernel_w,
+            stride_h=old.stride_h,
+            stride_w=old.stride_w,
+            pad_top=old.pad_h,
+            pad_left=old.pad_w,
+            pad_bottom=old.pad_h,
+            pad_right=old.pad_w,
             dilation_h=1,
             dilation_w=1,
             input_zero_point=source.zero_point,
@@ -363,7 +363,7 @@ def _mean(e: Emitter, node: Node, out: str, limits: tuple[float, float]) -> None
         )
         e.add("depthwise_conv2d_i8", (x, weights), out, attributes)
         return
-    first, count = (given.first_axis, given.axis_count) if isinstance(given, ReduceAttributes) else (1, 2)
+    first, count = (old.first_axis, old.axis_count) if isinstance(old, ReduceAttributes) else (1, 2)
     keeps = int(node.op == "adaptive_pool2d")
     ratio = _ratio(source.scale / (math.prod(shape[first : first + count]) * target.scale))
     mean = MeanI8Attributes(
@@ -392,31 +392,31 @@ def _natively(graph: Graph, node: Node, key: str, x: NDArray[np.float32]) -> NDA
     for name in (key, node.outputs[0]):
         values[name] = Value(name, name, DType.F32, x.shape)
     alone = Graph(values, (node,), (Port("x", key),), ())
-    made: NDArray[np.float32] = model_of(alone, node.outputs)(x)[0]
-    return made
+    result: NDArray[np.float32] = model_of(alone, node.outputs)(x)[0]
+    return result
 
 
 def _movement(e: Emitter, node: Node, out: str, _limits: tuple[float, float]) -> None:
     inputs = tuple(e.as_int8(key) for key in node.inputs)
-    op, given = node.op, node.attributes
-    if isinstance(given, Pool2dAttributes):
+    op, argument = node.op, node.attributes
+    if isinstance(argument, Pool2dAttributes):
         op = "max_pool2d_i8"
-        given = MaxPool2dI8Attributes(
-            kernel_h=given.kernel_h,
-            kernel_w=given.kernel_w,
-            stride_h=given.stride_h,
-            stride_w=given.stride_w,
-            pad_h=given.pad_h,
-            pad_w=given.pad_w,
-            dilation_h=given.dilation_h,
-            dilation_w=given.dilation_w,
-            ceil_mode=given.ceil_mode,
+        argument = MaxPool2dI8Attributes(
+            kernel_h=argument.kernel_h,
+            kernel_w=argument.kernel_w,
+            stride_h=argument.stride_h,
+            stride_w=argument.stride_w,
+            pad_h=argument.pad_h,
+            pad_w=argument.pad_w,
+            dilation_h=argument.dilation_h,
+            dilation_w=argument.dilation_w,
+            ceil_mode=argument.ceil_mode,
         )
-    elif isinstance(given, PadAttributes):
-        fill = np.frombuffer(given.bits.to_bytes(8, "little")[:4], "<f4")
+    elif isinstance(argument, PadAttributes):
+        fill = np.frombuffer(argument.bits.to_bytes(8, "little")[:4], "<f4")
         bits = e.settings.scale(out).quantize(fill.copy()).view(np.uint8)[0]
-        given = replace(given, bits=int(bits))
-    e.add(op, inputs, out, given)
+        argument = replace(argument, bits=int(bits))
+    e.add(op, inputs, out, argument)
 
 
 _EMITTERS: Final[Mapping[str, Callable[[Emitter, Node, str, tuple[float, float]], None]]] = {

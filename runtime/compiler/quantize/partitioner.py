@@ -51,21 +51,21 @@ def without_residuals(graph: Graph) -> Graph:
     return eliminate_dead_code(replace(graph, values=values, nodes=tuple(nodes)))
 
 
-def _split(values: dict[str, Value], node: Node, given: LinearAttributes | Conv2dAttributes) -> list[Node]:
+def _split(values: dict[str, Value], node: Node, settings: LinearAttributes | Conv2dAttributes) -> list[Node]:
     out = node.outputs[0]
-    attributes = replace(given, has_residual=0, activation=0, low=-math.inf, high=math.inf)
-    plain, total = f"{out}:plain", f"{out}:sum" if given.activation else out
+    attributes = replace(settings, has_residual=0, activation=0, low=-math.inf, high=math.inf)
+    plain, total = f"{out}:plain", f"{out}:sum" if settings.activation else out
     beside = replace(node.origin, op="aten.add.Tensor")
     for key in (plain, total):
         values[key] = replace(values[out], key=key, name=key) if key != out else values[out]
-    made = [
+    results = [
         replace(node, inputs=node.inputs[:3], outputs=(plain, *node.outputs[1:]), attributes=attributes),
         Node("binary", (plain, node.inputs[3]), (total,), binary_attributes("add"), beside),
     ]
-    if given.activation:
-        clamp = unary_attributes("clamp", given.low, given.high)
-        made.append(Node("unary", (total,), (out,), clamp, beside))
-    return made
+    if settings.activation:
+        clamp = unary_attributes("clamp", settings.low, settings.high)
+        results.append(Node("unary", (total,), (out,), clamp, beside))
+    return results
 
 
 def choose(graph: Graph, excluded: Set[int] = frozenset()) -> Regions:

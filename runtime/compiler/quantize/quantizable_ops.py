@@ -106,12 +106,12 @@ def _layer_reason(graph: Graph, node: Node) -> str:
 
 def _is_mean(graph: Graph, node: Node) -> bool:
     shape, out = graph.values[node.inputs[0]].shape, graph.values[node.outputs[0]].shape
-    given = node.attributes
-    if isinstance(given, ReduceAttributes):
-        count = math.prod(shape[given.first_axis : given.first_axis + given.axis_count])
-        return given.function == _REDUCE_MEAN and count <= MAX_SUMMED
-    if isinstance(given, AdaptivePool2dAttributes):
-        return given.mode == _AVERAGE and out[1:3] == (1, 1) and math.prod(shape[1:3]) <= MAX_SUMMED
+    settings = node.attributes
+    if isinstance(settings, ReduceAttributes):
+        count = math.prod(shape[settings.first_axis : settings.first_axis + settings.axis_count])
+        return settings.function == _REDUCE_MEAN and count <= MAX_SUMMED
+    if isinstance(settings, AdaptivePool2dAttributes):
+        return settings.mode == _AVERAGE and out[1:3] == (1, 1) and math.prod(shape[1:3]) <= MAX_SUMMED
     pool = node.read(Pool2dAttributes)
     is_even = pool.count_include_pad == 1 or (pool.pad_h == 0 and pool.pad_w == 0)
     return is_even and pool.ceil_mode == 0 and pool.divisor in (0, pool.kernel_h * pool.kernel_w)

@@ -114,9 +114,9 @@ def _noise(base: Graph, settings: Settings, samples: Sequence[Sample]) -> dict[i
         emitter = Emitter(base, settings)
         values, nodes, ports = dict(base.values), list(base.nodes), []
         for index in part:
-            made, new, seen = emitter.beside(index, f"{_MARK}{index}")
+            result, new, seen = emitter.beside(index, f"{_MARK}{index}")
             values |= new
-            nodes += made
+            nodes += result
             ports += [Port(f"float_{index}", seen.removesuffix(f"{_MARK}{index}")), Port(f"int8_{index}", seen)]
         model = load(
             generate_program(
@@ -257,13 +257,13 @@ def _limits(scale: float, zero_point: int) -> tuple[float, float]:
     return (-128 - zero_point) * scale, (127 - zero_point) * scale
 
 
-def _number_of(given: object) -> float:
+def _number_of(argument: object) -> float:
     """Return what a metric gave as a number.
 
     Raises:
         ValueError: it is none, or NaN, which no budget bounds.
     """
-    number = float(given) if isinstance(given, SupportsFloat) else math.nan
+    number = float(argument) if isinstance(argument, SupportsFloat) else math.nan
     if math.isnan(number):
-        raise ValueError(f"metric must return a number, more is better, not {given!r}")
+        raise ValueError(f"metric must return a number, more is better, not {argument!r}")
     return number

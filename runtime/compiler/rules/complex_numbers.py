@@ -59,14 +59,14 @@ def pair_of(b: Builder, array: np.ndarray[Any, Any]) -> Pair:
     return Pair(b.constant(array.real.astype("<f4")), b.constant(array.imag.astype("<f4")))
 
 
-def _pair(b: Builder, given: Any) -> Pair:
+def _pair(b: Builder, argument: Any) -> Pair:
     """Return an argument, complex or real, a tensor or a number, as a pair."""
-    if isinstance(given, Pair):
-        return given
-    if isinstance(given, Value):
-        real = b.cast(given, DType.F32)
+    if isinstance(argument, Pair):
+        return argument
+    if isinstance(argument, Value):
+        real = b.cast(argument, DType.F32)
         return Pair(real, b.scalar(0.0, DType.F32, real.shape if real.constant is not None else ()))
-    number = complex(given)
+    number = complex(argument)
     return Pair(b.scalar(number.real, DType.F32), b.scalar(number.imag, DType.F32))
 
 
@@ -84,14 +84,14 @@ _LINEAR: Final = (
 )
 
 
-def _part(given: Any, b: Builder, field: str) -> Any:
-    if isinstance(given, Pair):
-        return getattr(given, field)
-    if isinstance(given, complex):
-        return given.real if field == "re" else given.imag
-    if isinstance(given, list | tuple) and any(isinstance(each, Pair) for each in given):
-        return [getattr(_pair(b, each), field) for each in given]
-    return given
+def _part(argument: Any, b: Builder, field: str) -> Any:
+    if isinstance(argument, Pair):
+        return getattr(argument, field)
+    if isinstance(argument, complex):
+        return argument.real if field == "re" else argument.imag
+    if isinstance(argument, list | tuple) and any(isinstance(each, Pair) for each in argument):
+        return [getattr(_pair(b, each), field) for each in argument]
+    return argument
 
 
 _REAL_SOURCES: Final = ("src", "values")
@@ -101,14 +101,14 @@ _REAL_SOURCES: Final = ("src", "values")
 @complex_rule(*_LINEAR)
 def both_parts(call: Call, b: Builder) -> Any:
     """What moves or adds elements does so in each part."""
-    given = dict(call.arguments)
+    argument = dict(call.arguments)
     for name in _REAL_SOURCES:
-        if isinstance(given.get(name), Value):
-            real = b.cast(given[name], DType.F32)
-            given[name] = Pair(real, b.scalar(0.0, DType.F32, real.shape))
+        if isinstance(argument.get(name), Value):
+            real = b.cast(argument[name], DType.F32)
+            argument[name] = Pair(real, b.scalar(0.0, DType.F32, real.shape))
     plain = RULES[call.target]
     halves = [
-        plain(replace(call, arguments={name: _part(value, b, field) for name, value in given.items()}), b)
+        plain(replace(call, arguments={name: _part(value, b, field) for name, value in argument.items()}), b)
         for field in ("re", "im")
     ]
     if isinstance(halves[0], tuple):
@@ -167,9 +167,9 @@ def polar(call: Call, b: Builder) -> Pair:
 @complex_rule("_to_copy.default")
 def to_complex(call: Call, b: Builder) -> Pair:
     """A real tensor has the imaginary part 0."""
-    given = call["self"]
-    if isinstance(given, Pair):
-        return given
+    argument = call["self"]
+    if isinstance(argument, Pair):
+        return argument
     return Pair(b.cast(call.tensor("self"), DType.F32), b.scalar(0.0, DType.F32, call.shape))
 
 
@@ -212,8 +212,8 @@ def _product(b: Builder, x: Pair, y: Pair) -> Pair:
     return Pair(re, b.binary("add", b.binary("mul", x.re, y.im), b.binary("mul", x.im, y.re)))
 
 
-def _is_real(given: Any) -> bool:
-    return not isinstance(given, Pair | complex)
+def _is_real(argument: Any) -> bool:
+    return not isinstance(argument, Pair | complex)
 
 
 @complex_rule("rsub.Scalar", "rsub.Tensor")

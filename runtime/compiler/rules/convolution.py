@@ -228,7 +228,7 @@ def _convolution3d(call: Call, b: Builder, x: Value, weight: Value, bias: Value)
         margins = PadAttributes(before=(0, padding), after=(0, padding), mode=0, bits=0)
         depth += 2 * padding
         volume = b.op("pad", [volume], DType.F32, (n, depth, height, width, c), margins)
-    made: Value | None = None
+    result: Value | None = None
     for tap in range(weight.shape[2]):
         start = tap * dilation
         slices = b.slice(volume, 1, start, start + (out_depth - 1) * stride + 1, stride)
@@ -236,10 +236,10 @@ def _convolution3d(call: Call, b: Builder, x: Value, weight: Value, bias: Value)
         kernel = b.reshape(b.slice(weight, 2, tap, tap + 1), (*weight.shape[:2], *weight.shape[3:]))
         shape = (n * out_depth, *sizes, outputs)
         operands = Operands(image, kernel, b.zeros(outputs) if tap else bias)
-        made = emit_conv2d(b, operands, shape, window, made)
-    if made is None:
+        result = emit_conv2d(b, operands, shape, window, result)
+    if result is None:
         raise Refused("a convolution with a kernel")
-    return b.permute(b.reshape(made, (n, out_depth, *sizes, outputs)), (0, 4, 1, 2, 3))
+    return b.permute(b.reshape(result, (n, out_depth, *sizes, outputs)), (0, 4, 1, 2, 3))
 
 
 def _of_integers(call: Call, b: Builder, x: Value, weight: Value, bias: Value | None) -> Value:
@@ -261,8 +261,10 @@ def _of_integers(call: Call, b: Builder, x: Value, weight: Value, bias: Value | 
         turned = (*strides[:2], *(-step for step in strides[2:]))
         weight = b.copy_strided(weight, weight.shape, turned, math.prod(kernel) - 1)
     of = windows.Windows(x.shape[2:], call.shape[2:], weight.shape[2:], tuple(stride), tuple(padding), tuple(dilation))
-    made = windows.convolution(b, x, weight, of, groups)
-    return made if bias is None else b.binary("add", made, b.reshape(bias, (bias.shape[0], *(1 for _ in range(rank)))))
+    result = windows.convolution(b, x, weight, of, groups)
+    return (
+        result if bias is None else b.binary("add", result, b.reshape(bias, (bias.shape[0], *(1 for _ in range(rank)))))
+    )
 
 
 def _kernel(weight: Value) -> tuple[int, int, int, int]:
@@ -271,13 +273,13 @@ def _kernel(weight: Value) -> tuple[int, int, int, int]:
     return first, second, sizes[0] if len(sizes) == 2 else 1, sizes[-1]
 
 
-def _pair(given: Sequence[int], default: int) -> tuple[int, int]:
+def _pair(argument: Sequence[int], default: int) -> tuple[int, int]:
     """Return (rows, columns) of what torch has for one or two dimensions."""
-    return (default, int(given[0])) if len(given) == 1 else (int(given[0]), int(given[1]))
+    return (default, int(argument[0])) if len(argument) == 1 else (int(argument[0]), int(argument[1]))
 
 
-def _many(given: Sequence[int], count: int) -> list[int]:
-    return [int(given[0])] * count if len(given) == 1 else [int(size) for size in given]
+def _many(argument: Sequence[int], count: int) -> list[int]:
+    return [int(argument[0])] * count if len(argument) == 1 else [int(size) for size in argument]
 
 
 def _pack_constant(b: Builder, rows: Value, bias: Value) -> Value:
@@ -338,8 +340,8 @@ def _pack_depthwise(weight: Value, bias: Value, _node: Node) -> Value:
 @packer("conv_transpose2d", reads_attributes=True)
 def _pack_transposed(weight: Value, bias: Value, node: Node) -> Value:
     """Return f32 [floats]: the panels of each group and phase."""
-    given = node.read(ConvTranspose2dAttributes)
-    strides, dilations = (given.stride_h, given.stride_w), (given.dilation_h, given.dilation_w)
-    form = Transposed(_kernel(weight), given.groups, strides, dilations)
+    attributes = node.read(ConvTranspose2dAttributes)
+    strides, dilations = (attributes.stride_h, attributes.stride_w), (attributes.dilation_h, attributes.dilation_w)
+    form = Transposed(_kernel(weight), attributes.groups, strides, dilations)
     packed = form.pack(weight.array, bias.array)
     return Value("", form.mark(weight.shape), DType.F32, packed.shape, constant=packed)

@@ -37,10 +37,10 @@ def _function(call: Call) -> str:
 
 def operand(call: Call, b: Builder, name: str, dtype: DType) -> Value:
     """Return argument `name`, a tensor or a number, in a type."""
-    given = call[name]
-    if isinstance(given, Value):
+    argument = call[name]
+    if isinstance(argument, Value):
         return b.cast(call.tensor(name), dtype)
-    return b.scalar(given, dtype)
+    return b.scalar(argument, dtype)
 
 
 def promote(call: Call, *names: str) -> DType:
@@ -57,17 +57,17 @@ def promote(call: Call, *names: str) -> DType:
     return DTYPES[kind]
 
 
-def _stand_in(given: Any) -> Any:
+def _stand_in(argument: Any) -> Any:
     """Return something of the type and kind (number, scalar, array) of an argument, as promotion looks at them."""
-    if not isinstance(given, Value):
-        return given
-    return torch.empty((1,) if given.shape else (), dtype=_TORCH_TYPES[given.dtype])
+    if not isinstance(argument, Value):
+        return argument
+    return torch.empty((1,) if argument.shape else (), dtype=_TORCH_TYPES[argument.dtype])
 
 
-def _result_type(given: list[Any]) -> torch.dtype:
-    if len(given) == 1:
-        given = [given[0], given[0]]
-    return torch.result_type(given[0], given[1])
+def _result_type(inputs: list[Any]) -> torch.dtype:
+    if len(inputs) == 1:
+        inputs = [inputs[0], inputs[0]]
+    return torch.result_type(inputs[0], inputs[1])
 
 
 @rule(*_aten_names(*_FLOAT_FUNCTIONS))
@@ -141,9 +141,9 @@ def nan_to_num(call: Call, b: Builder) -> Value:
     if x.dtype is not DType.F32:
         return x
     limit = torch.finfo(torch.float32).max
-    given = [call["nan"], call["posinf"], call["neginf"]]
+    inputs = [call["nan"], call["posinf"], call["neginf"]]
     return b.unary(
-        "nan_to_num", x, *(fallback if v is None else v for v, fallback in zip(given, (0, limit, -limit), strict=True))
+        "nan_to_num", x, *(fallback if v is None else v for v, fallback in zip(inputs, (0, limit, -limit), strict=True))
     )
 
 

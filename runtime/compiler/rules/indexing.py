@@ -219,9 +219,9 @@ class _Places:
     torch puts them.
     """
 
-    def __init__(self, b: Builder, x: Value, given: Sequence[Any]) -> None:
-        axes = [axis for axis, value in enumerate(given) if value is not None]
-        tensors = [usable(given[axis]) for axis in axes]
+    def __init__(self, b: Builder, x: Value, argument: Sequence[Any]) -> None:
+        axes = [axis for axis, value in enumerate(argument) if value is not None]
+        tensors = [usable(argument[axis]) for axis in axes]
         if any(value.dtype not in (DType.I32, DType.I64) for value in tensors):
             raise Refused("indices of int64 or int32; how many elements a mask picks depends on data: use torch.where")
         together = axes == list(range(axes[0], axes[0] + len(axes)))
@@ -253,13 +253,13 @@ def index(call: Call, b: Builder) -> Value:
 @rule("aten.index_put.default", "aten._unsafe_index_put.default")
 def index_put(call: Call, b: Builder) -> Value:
     """What `x[i, j, ...] = values` leaves; a mask of bools as the one index chooses with `where`."""
-    x, values, given = call.tensor("self"), call.tensor("values"), call["indices"]
-    masks = [value for value in given if isinstance(value, Value) and value.dtype in (DType.BOOL, DType.U8)]
+    x, values, argument = call.tensor("self"), call.tensor("values"), call["indices"]
+    masks = [value for value in argument if isinstance(value, Value) and value.dtype in (DType.BOOL, DType.U8)]
     if masks:
         return _put_where(call, b, x, masks)
-    if any(isinstance(value, Value) and 0 in value.shape for value in given):
+    if any(isinstance(value, Value) and 0 in value.shape for value in argument):
         return x
-    places = _Places(b, x, given)
+    places = _Places(b, x, argument)
     shape = (*places.outer, *places.shape, *places.row)
     # Torch puts the broadcast indices first where the indexed dimensions don't stand together: so stands `rows`.
     source = b.expand(b.cast(values, x.dtype), shape)
@@ -272,9 +272,9 @@ def index_put(call: Call, b: Builder) -> Value:
 
 
 def _put_where(call: Call, b: Builder, x: Value, masks: Sequence[Value]) -> Value:
-    values, given = call.tensor("values"), call["indices"]
+    values, argument = call.tensor("values"), call["indices"]
     mask = masks[0]
-    if given[0] is not mask or len([value for value in given if value is not None]) > 1:
+    if argument[0] is not mask or len([value for value in argument if value is not None]) > 1:
         raise Refused("a mask as the only index, over the first dimensions")
     row = x.shape[len(mask.shape) :]
     shape = values.shape
@@ -320,12 +320,12 @@ def search_sorted(call: Call, b: Builder) -> Value:
     if (sorter := call.optional("sorter") if "sorter" in call.arguments else None) is not None:
         along = GatherAttributes(axis=len(sorter.shape) - 1)
         boundaries = b.op("gather", [boundaries, sorter], boundaries.dtype, sorter.shape, along)
-    given = call["self"]
-    if isinstance(given, Value):
+    argument = call["self"]
+    if isinstance(argument, Value):
         values = call.tensor("self")
     else:
-        is_real = isinstance(given, float) or boundaries.dtype is DType.F32
-        values = fill_tensor(b, (), given, DType.F32 if is_real else boundaries.dtype)
+        is_real = isinstance(argument, float) or boundaries.dtype is DType.F32
+        values = fill_tensor(b, (), argument, DType.F32 if is_real else boundaries.dtype)
     kinds = {boundaries.dtype, values.dtype}
     common = DType.F32 if DType.F32 in kinds else DType.I64
     boundaries, values = b.cast(boundaries, common), b.cast(values, common)

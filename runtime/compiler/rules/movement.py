@@ -428,8 +428,8 @@ def triangle(call: Call, b: Builder) -> Value:
 
 
 def _pair(call: Call, name: str) -> tuple[int, int]:
-    given = [int(number) for number in call[name]]
-    return given[0], given[-1]
+    inputs = [int(number) for number in call[name]]
+    return inputs[0], inputs[-1]
 
 
 @rule("aten.im2col.default", keep=True)

@@ -131,8 +131,8 @@ def adaptive_average_pool3d(call: Call, b: Builder) -> Value:
     average = AdaptivePool2dAttributes(mode=_AVERAGE)
     planes = b.op("adaptive_pool2d", [flat], DType.F32, (count * depth, out_h, out_w, 1), average)
     lines = b.reshape(planes, (count, depth, 1, out_h * out_w))
-    made = b.op("adaptive_pool2d", [lines], DType.F32, (count, out_depth, 1, out_h * out_w), average)
-    return b.reshape(made, call.shape)
+    result = b.op("adaptive_pool2d", [lines], DType.F32, (count, out_depth, 1, out_h * out_w), average)
+    return b.reshape(result, call.shape)
 
 
 def _pool3d(call: Call, b: Builder, mode: int, dilation: Sequence[int], *, counts_padding: bool, divisor: int) -> Value:
@@ -153,8 +153,8 @@ def _pool3d(call: Call, b: Builder, mode: int, dilation: Sequence[int], *, count
     window = _numbers([(kernel[0], 1), (stride[0], 1), (padding[0], 0), (dilation[0], 1)], ceil)
     lines = b.reshape(planes, (count, depth, 1, out_h * out_w))
     second = Pool2dAttributes(mode=mode, **window, count_include_pad=counts, divisor=divisor)
-    made = b.op("pool2d", [lines], DType.F32, (count, out_depth, 1, out_h * out_w), second)
-    return b.reshape(made, call.shape)
+    result = b.op("pool2d", [lines], DType.F32, (count, out_depth, 1, out_h * out_w), second)
+    return b.reshape(result, call.shape)
 
 
 def _mean(call: Call, b: Builder, divisor: int) -> Value:
@@ -228,8 +228,8 @@ def _window(call: Call, rank: int, dilation: Sequence[int]) -> _WindowNumbers:
     return _numbers(pairs, int(call["ceil_mode"]))
 
 
-def _many(given: Sequence[int] | int, count: int) -> list[int]:
-    sizes = [given] if isinstance(given, int) else list(given)
+def _many(argument: Sequence[int] | int, count: int) -> list[int]:
+    sizes = [argument] if isinstance(argument, int) else list(argument)
     return [int(size) for size in sizes] if len(sizes) == count else [int(sizes[0])] * count
 
 

@@ -70,13 +70,13 @@ def _product(b: Builder, x: Value, y: Value) -> Value:
     """Return torch's `x @ y` for operands of rank 1 or more and any type that torch multiplies."""
     left = b.reshape(x, (1, *x.shape)) if len(x.shape) == 1 else x
     right = b.reshape(y, (*y.shape, 1)) if len(y.shape) == 1 else y
-    made = matmul(b, left, right) if _is_float(x, y) else _integer_product(b, left, right)
-    shape = list(made.shape)
+    result = matmul(b, left, right) if _is_float(x, y) else _integer_product(b, left, right)
+    shape = list(result.shape)
     if len(y.shape) == 1:
         shape.pop()
     if len(x.shape) == 1:
-        shape.pop(len(made.shape) - 2)
-    return b.reshape(made, shape)
+        shape.pop(len(result.shape) - 2)
+    return b.reshape(result, shape)
 
 
 def _integer_product(b: Builder, x: Value, y: Value) -> Value:
@@ -101,8 +101,8 @@ def linear(call: Call, b: Builder) -> Value:
     """A dense layer; weights and biases that are computed are taken too."""
     x, weight, bias = call.tensor("input"), call.tensor("weight"), call.optional("bias")
     if not _is_float(x, weight) or len(weight.shape) != 2:  # a weight of rank 1 has one output less
-        made = _product(b, x, b.permute(weight, (1, 0)) if len(weight.shape) == 2 else weight)
-        return made if bias is None else b.binary("add", made, bias)
+        result = _product(b, x, b.permute(weight, (1, 0)) if len(weight.shape) == 2 else weight)
+        return result if bias is None else b.binary("add", result, bias)
     return _dense(b, x, weight, bias)
 
 
@@ -118,8 +118,8 @@ def _dense(b: Builder, x: Value, weight: Value, bias: Value | None) -> Value:
         if bias.constant is None and bias.shape == (*x.shape[:-1], outputs):
             return emit_linear(b, x, weight, b.zeros(outputs), bias)
     rows = b.reshape(x, (1, *x.shape)) if len(x.shape) == 1 else x
-    made = b.reshape(matmul(b, rows, weight, is_transposed=True), (*x.shape[:-1], outputs))
-    return made if bias is None else b.binary("add", made, bias)
+    result = b.reshape(matmul(b, rows, weight, is_transposed=True), (*x.shape[:-1], outputs))
+    return result if bias is None else b.binary("add", result, bias)
 
 
 @rule("aten.matmul.default", keep=True)
@@ -181,8 +181,8 @@ def bilinear(call: Call, b: Builder) -> Value:
     outputs, inputs, others = weight.shape
     rows = math.prod(x1.shape[:-1])
     half = matmul(b, b.reshape(x1, (1, rows, inputs)), weight)  # [outputs, rows, others]
-    made = matmul(b, b.permute(half, (1, 0, 2)), b.reshape(x2, (rows, others, 1)))
-    shaped = b.reshape(made, (*x1.shape[:-1], outputs))
+    result = matmul(b, b.permute(half, (1, 0, 2)), b.reshape(x2, (rows, others, 1)))
+    shaped = b.reshape(result, (*x1.shape[:-1], outputs))
     return shaped if bias is None else b.binary("add", shaped, bias)
 
 
@@ -194,9 +194,9 @@ def grouped_mm(call: Call, b: Builder) -> Value:
     """
     x, weight, ends = call.tensor("input"), call.tensor("weight"), call.tensor("offs")
     rows = b.reshape(b.cast(b.constant(np.arange(x.shape[0])), ends.dtype), (x.shape[0], 1))
-    made = b.scalar(0.0, DType.F32, (1, 1))
+    result = b.scalar(0.0, DType.F32, (1, 1))
     for group in reversed(range(weight.shape[0])):
         end = b.reshape(b.slice(ends, 0, group, group + 1), (1, 1))
         matrix = b.reshape(b.slice(weight, 0, group, group + 1), weight.shape[1:])
-        made = b.where(b.binary("lt", rows, end, DType.BOOL), matmul(b, x, matrix), made)
-    return made
+        result = b.where(b.binary("lt", rows, end, DType.BOOL), matmul(b, x, matrix), result)
+    return result

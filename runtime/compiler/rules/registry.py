@@ -94,10 +94,10 @@ class Call:
 
     def axes(self, name: str, rank: int) -> tuple[int, ...]:
         """Return the dimensions `name`, rising, in [0, rank); None and an empty list mean all."""
-        given = self.arguments[name]
-        if given is None or (isinstance(given, Sequence) and not given):
+        argument = self.arguments[name]
+        if argument is None or (isinstance(argument, Sequence) and not argument):
             return tuple(range(rank))
-        many = given if isinstance(given, Sequence) else (given,)
+        many = argument if isinstance(argument, Sequence) else (argument,)
         return tuple(sorted(int(axis) % max(rank, 1) for axis in many))
 
 

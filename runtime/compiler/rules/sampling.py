@@ -57,8 +57,8 @@ def upsample(call: Call, b: Builder) -> Value:
     image = to_channels_last(b, x)
     scale_h, scale_w = scales
     attributes = Resize2dAttributes(mode=mode, align_corners=int(align_corners), scale_h=scale_h, scale_w=scale_w)
-    made = b.op("resize2d", [image], DType.F32, image_shape(call.shape), attributes)
-    return from_channels_last(b, made, call.shape)
+    output = b.op("resize2d", [image], DType.F32, image_shape(call.shape), attributes)
+    return from_channels_last(b, output, call.shape)
 
 
 @rule(
@@ -79,11 +79,11 @@ def upsample_antialiased(call: Call, b: Builder) -> Value:
     across = antialias_matrix(width, out_w, scale_w, align_corners=align_corners, is_cubic=is_cubic)
     down = antialias_matrix(height, out_h, scale_h, align_corners=align_corners, is_cubic=is_cubic)
     rows = b.reshape(x, (n * c * height, width))
-    made = b.op("linear", [rows, b.constant(across), b.zeros(out_w)], DType.F32, (n * c * height, out_w), _PLAIN)
-    turned = b.permute(b.reshape(made, (n * c, height, out_w)), (0, 2, 1))
+    result = b.op("linear", [rows, b.constant(across), b.zeros(out_w)], DType.F32, (n * c * height, out_w), _PLAIN)
+    turned = b.permute(b.reshape(result, (n * c, height, out_w)), (0, 2, 1))
     columns = b.reshape(turned, (n * c * out_w, height))
-    made = b.op("linear", [columns, b.constant(down), b.zeros(out_h)], DType.F32, (n * c * out_w, out_h), _PLAIN)
-    return b.reshape(b.permute(b.reshape(made, (n * c, out_w, out_h)), (0, 2, 1)), call.shape)
+    result = b.op("linear", [columns, b.constant(down), b.zeros(out_h)], DType.F32, (n * c * out_w, out_h), _PLAIN)
+    return b.reshape(b.permute(b.reshape(result, (n * c, out_w, out_h)), (0, 2, 1)), call.shape)
 
 
 @rule("aten.grid_sampler_2d.default")
@@ -96,8 +96,8 @@ def grid_sampler(call: Call, b: Builder) -> Value:
         align_corners=int(call["align_corners"]),
     )
     image = to_channels_last(b, x)
-    made = b.op("grid_sample", [image, grid], DType.F32, image_shape(call.shape), attributes)
-    return from_channels_last(b, made, call.shape)
+    result = b.op("grid_sample", [image, grid], DType.F32, image_shape(call.shape), attributes)
+    return from_channels_last(b, result, call.shape)
 
 
 def antialias_matrix(
@@ -147,10 +147,10 @@ def _scales(call: Call, rank: int) -> list[float]:
     """Return the scale of each dimension as torch was given it, 0 for none."""
     names = ("scales",) if rank == 1 else ("scales_h", "scales_w")
     if call.target.endswith(".vec"):
-        given: Sequence[float | None] = call["scale_factors"] or [None] * rank
+        inputs: Sequence[float | None] = call["scale_factors"] or [None] * rank
     else:
-        given = [call.arguments.get(name) for name in names]
-    scales = [float(scale or 0) for scale in given]
+        inputs = [call.arguments.get(name) for name in names]
+    scales = [float(scale or 0) for scale in inputs]
     if not all(scale >= 0 and math.isfinite(scale) for scale in scales):
         raise Refused("a scale that is positive and finite")
     return scales

@@ -156,7 +156,7 @@ def array(*values: float, dtype: str = "float32") -> list[NDArray[Any]]:
 
 
 @pytest.mark.parametrize(
-    ("expected", "given", "is_equal"),
+    ("expected", "actual", "is_equal"),
     [
         (array(1, np.nan, np.inf), array(1.00005, np.nan, np.inf), True),
         (array(1), array(1.0003), False),
@@ -170,10 +170,10 @@ def array(*values: float, dtype: str = "float32") -> list[NDArray[Any]]:
     ],
 )
 def test_comparison_is_strict_about_types_shapes_and_nan(
-    expected: list[NDArray[Any]], given: list[NDArray[Any]], *, is_equal: bool
+    expected: list[NDArray[Any]], actual: list[NDArray[Any]], *, is_equal: bool
 ) -> None:
     """Floats within tolerance, NaN and infinities in place, everything else exactly."""
-    assert (first_difference(expected, given) == "") is is_equal
+    assert (first_difference(expected, actual) == "") is is_equal
 
 
 def test_held_tensors_are_parameters_and_the_others_inputs() -> None:

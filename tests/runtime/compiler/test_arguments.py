@@ -170,11 +170,11 @@ def test_an_index_out_of_range_in_a_sample_names_the_sample() -> None:
         export(module, (samples[0],), quantize="int8", calibration=samples)
 
 
-@pytest.mark.parametrize("given", ["good", float("nan"), None])
-def test_a_metric_that_gives_no_number_is_refused(given: Any) -> None:
+@pytest.mark.parametrize("argument", ["good", float("nan"), None])
+def test_a_metric_that_gives_no_number_is_refused(argument: Any) -> None:
     """Its value is named; NaN would let every budget pass."""
     with pytest.raises(ValueError, match="metric must return a number"):
-        export(nn.Linear(8, 2), (X,), quantize="int8", calibration=[X], max_drop=0.1, metric=lambda _: given)
+        export(nn.Linear(8, 2), (X,), quantize="int8", calibration=[X], max_drop=0.1, metric=lambda _: argument)
 
 
 QUANTIZED_FOR_NOTHING = {

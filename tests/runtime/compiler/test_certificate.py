@@ -227,13 +227,13 @@ def test_certificate_of_a_large_tensor_is_small_and_sees_every_element(make_mlp:
 def test_rules_make_the_same_elements_within_their_bounds(rule: Any, dtype: str) -> None:
     """Frozen by their digest for one case; in [low, high); another seed gives others."""
     low, high = (0.0, 2.0) if dtype == "bool" else (0.0, 100.0)
-    made = Procedural(rule, dtype, (3, 5, 7), 11, low, high).elements()
-    assert made.shape == (3, 5, 7)
-    assert made.min() >= low
-    assert made.max() < high
+    result = Procedural(rule, dtype, (3, 5, 7), 11, low, high).elements()
+    assert result.shape == (3, 5, 7)
+    assert result.min() >= low
+    assert result.max() < high
     again = Procedural(rule, dtype, (3, 5, 7), 11, low, high).elements()
-    assert made.tobytes() == again.tobytes()
-    assert dtype == "bool" or made.tobytes() != Procedural(rule, dtype, (3, 5, 7), 12, low, high).elements().tobytes()
+    assert result.tobytes() == again.tobytes()
+    assert dtype == "bool" or result.tobytes() != Procedural(rule, dtype, (3, 5, 7), 12, low, high).elements().tobytes()
 
 
 def test_uniform_rule_is_splitmix64() -> None:

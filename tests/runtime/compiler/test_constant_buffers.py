@@ -39,9 +39,9 @@ class Counting(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Run."""
         calls = self.get_buffer("calls")
-        made = x * int(calls) if self.as_number else x * calls
+        result = x * int(calls) if self.as_number else x * calls
         calls.add_(1)
-        return made
+        return result
 
 
 def test_size_that_follows_from_buffers_is_known() -> None:

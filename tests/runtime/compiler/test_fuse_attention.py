@@ -132,8 +132,8 @@ class Attention(nn.Module):
         scores = (q @ k.transpose(-2, -1)) * 0.5
         scores = scores.masked_fill(self.past[:count, :count] == 0, -math.inf)
         y = torch.softmax(scores, -1) @ v
-        made: Tensor = self.out(y.transpose(1, 2).reshape(batch, count, width))
-        return made
+        result: Tensor = self.out(y.transpose(1, 2).reshape(batch, count, width))
+        return result
 
 
 def test_a_causal_layer_of_any_length() -> None:

@@ -163,8 +163,8 @@ def test_wrong_attributes_are_refused(place: int, value: int, problem: str) -> N
         project = build.panels("p", np.ones((3, 4), np.float32), np.ones(3, np.float32))
         room = (4 * 6 + 2 * 6) * 4 * 4
         outputs = [(DType.F32, (1, 5, 6, 3)), (DType.U8, (room,))]
-        made = build.op("separable_conv2d", [x, expand, depthwise, project], *outputs, attributes=tuple(attributes))
-        build.output("y", made[0])
+        result = build.op("separable_conv2d", [x, expand, depthwise, project], *outputs, attributes=tuple(attributes))
+        build.output("y", result[0])
         return build.program()
 
     load(program(numbers))

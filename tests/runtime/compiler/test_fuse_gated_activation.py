@@ -18,9 +18,9 @@ class Gated(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the gated product."""
-        made = self.product(x)
-        gated = self.gate(made)
-        return gated + made if self.is_read_twice else gated
+        result = self.product(x)
+        gated = self.gate(result)
+        return gated + result if self.is_read_twice else gated
 
 
 PRODUCTS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {

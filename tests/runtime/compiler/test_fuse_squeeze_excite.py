@@ -151,13 +151,13 @@ def program(
     project = build.panels("p", np.ones((3, 4), np.float32), np.ones(3, np.float32))
     scratch = room or 4 * (2 * 4 + 2 + 64 * 4)
     outputs = [(DType.F32, (1, 5, 6, 3)), (DType.U8, (scratch,))]
-    made = build.op("squeeze_excite_conv2d", [x, squeeze, excite, project], *outputs, attributes=attributes)
-    build.output("y", made[0])
+    result = build.op("squeeze_excite_conv2d", [x, squeeze, excite, project], *outputs, attributes=attributes)
+    build.output("y", result[0])
     return build.program()
 
 
 @pytest.mark.parametrize(
-    ("made", "problem"),
+    ("make", "problem"),
     [
         (lambda: program(squeeze_inputs=5), "squeezing weight"),
         (lambda: program(excite_outputs=5), "exciting weight"),
@@ -168,8 +168,8 @@ def program(
         (lambda: program((*NUMBERS[:9], 4, *NUMBERS[10:])), "activation"),
     ],
 )
-def test_wrong_programs_are_refused(made: Callable[[], bytes], problem: str) -> None:
+def test_wrong_programs_are_refused(make: Callable[[], bytes], problem: str) -> None:
     """Weights of other shapes, too little scratch, a residual that is not there, functions of other operators."""
     load(program())
     with pytest.raises(ProgramError, match=problem):
-        load(made())
+        load(make())

@@ -373,8 +373,8 @@ def test_cache_beside_a_buffer_that_changes_is_no_state() -> None:
             return super().forward(x) * self.get_buffer("calls")
 
     session = load(bytes(export(Both().eval(), (torch.ones(2, 3),)))).session()
-    given = np.ones((2, 3), np.float32)
-    np.testing.assert_array_equal(session(given)[0] * 2, session(given)[0])
+    inputs = np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(session(inputs)[0] * 2, session(inputs)[0])
 
 
 def test_failed_trace_leaves_the_module_as_it_was() -> None:

@@ -45,13 +45,13 @@ class Spectra(nn.Module):
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """Return all of them."""
-        made: list[Tensor] = []
+        results: list[Tensor] = []
         for count in FRAMES:
             window = self.get_buffer(f"window{count}")
             spectrum = torch.stft(x, count, count // 4, count, window, return_complex=True)
             size, angle = spectrum.abs(), spectrum.angle()
-            made += [size, size.clamp(min=1e-3).log().mean((1, 2)), size * angle.cos(), size * angle.sin()]
-        return made
+            results += [size, size.clamp(min=1e-3).log().mean((1, 2)), size * angle.cos(), size * angle.sin()]
+        return results
 
 
 class Analytic(nn.Module):

@@ -123,13 +123,13 @@ def _same(seen: Sequence[np.ndarray], expected: Sequence[Tensor]) -> None:
 
 def _model(case: str) -> tuple[nn.Module, Sequence[tuple[Tensor, ...]], Model]:
     make, inputs, names = CASES[case]
-    module, given = make().eval(), inputs()
+    module, argument = make().eval(), inputs()
     before = {name: buffer.clone() for name, buffer in module.named_buffers()}
-    model = load(bytes(export(module, given[0])))
+    model = load(bytes(export(module, argument[0])))
     assert model.states == names
     for name, buffer in module.named_buffers():
         assert torch.equal(buffer, before[name]), name  # the export changed nothing
-    return module, given, model
+    return module, argument, model
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -189,9 +189,9 @@ def test_state_that_takes_the_size_of_an_input_is_refused() -> None:
 
         def forward(self, x: Tensor) -> Tensor:
             """Run."""
-            made = x + self.last.sum()
+            result = x + self.last.sum()
             self.last = x * 2
-            return made
+            return result
 
     with pytest.raises(ExportError, match="fixes dimension 0 to 4"):
         export(Growing().eval(), (torch.zeros(4, 3),), dynamic_shapes=({0: torch.export.Dim("n", min=2, max=8)},))

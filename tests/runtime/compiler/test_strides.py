@@ -83,15 +83,15 @@ def test_outputs_that_share_memory_with_inputs_are_copies() -> None:
     """The input itself, views of it, one tensor twice: all are there, and changing one changes no other."""
     module = Of(lambda x: (x, x.view(6, 4), x[0], x.transpose(0, 1), x + 1, x)).eval()
     model = load(bytes(export(module, (CUBE,))))
-    given = CUBE.numpy().copy()
-    outputs = model(given)
+    argument = CUBE.numpy().copy()
+    outputs = model(argument)
     for seen, expected in zip(outputs, module(CUBE), strict=True):
         np.testing.assert_array_equal(seen, expected.numpy())
     for index in range(len(outputs)):
         others = [other.copy() for place, other in enumerate(outputs) if place != index]
         outputs[index] += 7
         assert all(np.array_equal(a, b) for a, b in zip(others, outputs[:index] + outputs[index + 1 :], strict=True))
-    np.testing.assert_array_equal(given, CUBE.numpy())
+    np.testing.assert_array_equal(argument, CUBE.numpy())
 
 
 def test_module_that_changes_its_input_is_refused() -> None:

@@ -30,8 +30,8 @@ class Summing(nn.Module):
 
     def forward(self, x: Tensor, y: Tensor | None = None, z: Tensor | None = None) -> Tensor:
         """Run."""
-        given = [each for each in (x, y, z) if each is not None]
-        return self.function(*self.weights, *given)
+        inputs = [each for each in (x, y, z) if each is not None]
+        return self.function(*self.weights, *inputs)
 
 
 def data(kind: str, *shape: int) -> Tensor:
@@ -92,7 +92,7 @@ def recurrent(kind_of: Layer) -> Callable[[str, int], Case]:
         torch.manual_seed(2)
         layer = kind_of(k, 3, batch_first=True, bias=False)
         return (
-            (lambda *given: layer_of(kind_of, given)),
+            (lambda *argument: layer_of(kind_of, argument)),
             [p.detach() for p in layer.parameters()],
             [data("signs", 1, 2, k)],
         )
@@ -100,9 +100,9 @@ def recurrent(kind_of: Layer) -> Callable[[str, int], Case]:
     return case
 
 
-def layer_of(kind_of: Layer, given: tuple[Tensor, ...]) -> Tensor:
+def layer_of(kind_of: Layer, tensors: tuple[Tensor, ...]) -> Tensor:
     """Return what a recurrent layer gives, of its weights and inputs, from states of zero."""
-    w, u, x = given
+    w, u, x = tensors
     zero = x.new_zeros(1, 1, 3)
     if kind_of is nn.LSTM:
         return torch.lstm(x, (zero, zero), [w, u], False, 1, 0.0, False, False, True)[0]
@@ -186,9 +186,9 @@ CASES: Final[dict[str, tuple[Callable[[str, int], Case], tuple[int, ...]]]] = {
 }
 
 
-def errors(made: Case) -> tuple[float, float, float]:
+def errors(case: Case) -> tuple[float, float, float]:
     """Return the greatest error of the program and of eager, and the greatest output, by float64."""
-    function, weights, inputs = made
+    function, weights, inputs = case
     module = Summing(function, weights).eval()
     with torch.no_grad():
         eager = module(*inputs).numpy()

@@ -24,8 +24,8 @@ class Residual(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return [b, c, h / stride, w / stride] of [b, c, h, w]."""
-        made: torch.Tensor = self.project(nn.functional.hardswish(self.deep(torch.relu(self.expand(x)))))
-        return made + x if made.shape == x.shape else made
+        result: torch.Tensor = self.project(nn.functional.hardswish(self.deep(torch.relu(self.expand(x)))))
+        return result + x if result.shape == x.shape else result
 
 
 class Heads(nn.Module):

@@ -47,14 +47,14 @@ def test_marks_rise_and_a_marked_run_answers_as_any_other(profile: Profile) -> N
 def test_marked_runs_change_what_a_model_keeps_as_runs_do() -> None:
     """Five profiled runs of a counter are five runs."""
     session, profiled = (load(samples()["counter"]).session() for _ in range(2))
-    given = [
+    values = [
         np.ones(port.shape, np.float32) if port.dtype.name == "F32" else np.ones(port.shape, np.int64)
         for port in load(samples()["counter"]).inputs
     ]
     for _ in range(5):
-        session(*given)
-    profiled.timestamps(given, 5)
-    for one, other in zip(session(*given), profiled(*given), strict=True):
+        session(*values)
+    profiled.timestamps(values, 5)
+    for one, other in zip(session(*values), profiled(*values), strict=True):
         assert one.tobytes() == other.tobytes()
 
 
@@ -86,7 +86,7 @@ def two_products() -> tuple[bytes, list[Any]]:
 @pytest.mark.thorough
 def test_a_second_thread_is_refused_while_runs_are_marked() -> None:
     """The typed error of any call, and the profiled runs continue."""
-    program, given = two_products()
+    program, argument = two_products()
     session = load(program).session()
     refused = threading.Event()
     done = threading.Event()
@@ -94,7 +94,7 @@ def test_a_second_thread_is_refused_while_runs_are_marked() -> None:
     def call() -> None:
         while not (done.is_set() or refused.is_set()):
             try:
-                session(*given)
+                session(*argument)
             except SessionBusyError:
                 refused.set()
 
@@ -104,7 +104,7 @@ def test_a_second_thread_is_refused_while_runs_are_marked() -> None:
     try:
         while not refused.wait(0.0001) and profiled < 10_000:
             with contextlib.suppress(SessionBusyError):  # the other one was first
-                profiled += len(session.timestamps(given, 20))
+                profiled += len(session.timestamps(argument, 20))
     finally:
         done.set()
         thread.join()
@@ -131,14 +131,14 @@ def test_floors_are_the_greater_of_arithmetic_and_bytes() -> None:
     weights = build.panels("w", np.ones((64, 64), np.float32), np.zeros(64, np.float32))
     (y,) = build.op("linear", [x, weights], (_dtype("F32"), (8, 64)), attributes=(0, 0, 0.0, 0.0))
     build.output("y", y)
-    program, given = build.program(), [np.ones((8, 64), np.float32)]
+    program, argument = build.program(), [np.ones((8, 64), np.float32)]
     flops, moved = 2 * 8 * 64 * 64, 4 * (65 * 64 + 2 * 8 * 64)
     slow_reads = Machine("made", 1, 10.0, 20.0, ((1 << 30, 1.0),), 0.0)
-    (op,) = profile_program(program, given, runs=3, machine=slow_reads).ops
+    (op,) = profile_program(program, argument, runs=3, machine=slow_reads).ops
     assert op.bound == "memory"
     assert op.floor_us == pytest.approx(moved / 1000)
     slow_sums = replace(slow_reads, reads=((1 << 30, 100.0),), f32_gflops=1.0)
-    (op,) = profile_program(program, given, runs=3, machine=slow_sums).ops
+    (op,) = profile_program(program, argument, runs=3, machine=slow_sums).ops
     assert op.bound == "compute"
     assert op.floor_us == pytest.approx(flops / 1000)
     assert op.roofline == pytest.approx(op.floor_us / op.time_us)
@@ -153,8 +153,8 @@ def _dtype(name: str) -> Any:
 
 def test_time_is_put_down_to_the_operator_that_took_it(machine: Machine) -> None:
     """A product beside one that has a 512th of its work: the first has the most."""
-    program, given = two_products()
-    found = profile_program(program, given, runs=9, machine=machine)
+    program, argument = two_products()
+    found = profile_program(program, argument, runs=9, machine=machine)
     assert found.ops[0].share > 0.5
     assert found.ops[0].roofline > 0
 

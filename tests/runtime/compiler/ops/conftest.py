@@ -26,8 +26,8 @@ class Each(nn.Module):
         self, a: Tensor, b: Tensor | None = None, c: Tensor | None = None, d: Tensor | None = None
     ) -> dict[str, Any]:
         """Run."""
-        given = [tensor for tensor in (a, b, c, d) if tensor is not None]
-        return {name: function(*given) for name, function in self.functions.items()}
+        inputs = [tensor for tensor in (a, b, c, d) if tensor is not None]
+        return {name: function(*inputs) for name, function in self.functions.items()}
 
 
 def flat(outputs: Any) -> dict[str, Tensor]:

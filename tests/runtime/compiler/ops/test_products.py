@@ -170,10 +170,10 @@ def test_other_names_of_products(agrees: Agrees) -> None:
 def test_einsum(agrees: Agrees, equation: str, shapes: list[tuple[int, ...]]) -> None:
     """The equations of attention and of channel mixing; the last operand constant too."""
     tensors = [torch.randn(shape) for shape in shapes]
-    agrees({"computed": lambda *given: torch.einsum(equation, *given)}, *tensors)
+    agrees({"computed": lambda *argument: torch.einsum(equation, *argument)}, *tensors)
     if len(tensors) > 1:
         constant = tensors[-1]
-        agrees({"constant": lambda *given: torch.einsum(equation, *given, constant)}, *tensors[:-1])
+        agrees({"constant": lambda *argument: torch.einsum(equation, *argument, constant)}, *tensors[:-1])
 
 
 def test_bilinear(agrees: Agrees) -> None:

@@ -53,16 +53,16 @@ def one_op(
     build = Assembly()
     dtypes = {np.dtype(np.int8): DType.I8, np.dtype(np.float32): DType.F32, np.dtype(np.int64): DType.I64}
     dtypes[np.dtype(np.int32)] = DType.I32
-    given, tensors = [], []
+    argument, tensors = [], []
     for index, (array, is_constant) in enumerate(inputs):
         if is_constant:
             tensors.append(build.constant(f"c{index}", array))
         else:
             tensors.append(build.input(f"x{index}", dtypes[array.dtype], array.shape))
-            given.append(array)
-    made = build.op(op, tensors, *outputs, attributes=tuple(attributes))
-    build.output("y", made[0])
-    return build.program(), given
+            argument.append(array)
+    result = build.op(op, tensors, *outputs, attributes=tuple(attributes))
+    build.output("y", result[0])
+    return build.program(), argument
 
 
 def cases() -> dict[str, Case]:

@@ -70,14 +70,14 @@ def test_weights_come_back_from_their_panels() -> None:
         rows = random.integers(-127, 128, (n, k)).astype(np.int8)
         words = random.integers(-1000, 1000, n).astype(np.int32)
         scales = random.random(n, np.float32)
-        for made, back in (
+        for result, back in (
             ((rows, words, scales), packing.unpanel_i8(packing.panels_i8(rows, words, scales), n, k)),
             (
                 (rows.T, words, scales),
                 packing.depthwise_unpanel_i8(packing.depthwise_panels_i8(rows.T, words, scales), n),
             ),
         ):
-            assert [array.tobytes() for array in made] == [array.tobytes() for array in back]
+            assert [array.tobytes() for array in result] == [array.tobytes() for array in back]
         for group in packing.GROUPS:
             narrow, factors = packing.quantize_i4(random.standard_normal((n, k)).astype(np.float32), group)
             seen, steps = packing.unpanel_i4(packing.panels_i4(narrow, factors, group), n, k, group)

@@ -27,9 +27,9 @@ pickle.dump(answers, open(sys.argv[2], "wb"))
 """
 
 
-def run_with(isa: str, given: Mapping[str, Case], folder: Path) -> dict[str, bytes]:
+def run_with(isa: str, cases: Mapping[str, Case], folder: Path) -> dict[str, bytes]:
     """Return the first output of each case under one instruction set."""
-    (folder / "cases").write_bytes(pickle.dumps(given))
+    (folder / "cases").write_bytes(pickle.dumps(cases))
     command = [sys.executable, "-c", CHILD, str(folder / "cases"), str(folder / "answers")]
     subprocess.run(command, check=True, env={**os.environ, "ALCOVE_ISA": isa})
     return dict(pickle.loads((folder / "answers").read_bytes()))
@@ -62,13 +62,13 @@ def test_every_quantized_operator_gives_the_bits_of_the_reference(
 @pytest.mark.parametrize("mode", ["int8_weights", "int8_dynamic"])
 def test_recurrent_layers_with_int8_weights_give_the_same_bits_everywhere(mode: str, tmp_path: Path) -> None:
     """Each instruction set as the scalar kernels; outputs, inputs and states that fill no panel."""
-    given = {}
+    argument = {}
     for make, hidden in ((nn.RNN, 5), (nn.GRU, 16), (nn.GRU, 19), (nn.LSTM, 7)):
         torch.manual_seed(hidden)
         x = torch.randn(6, 3, 11)
         program = export(make(11, hidden).eval(), (x,), quantize=mode)
-        given[f"{make.__name__} {hidden}"] = (bytes(program), [x.numpy()])
-    scalar, *others = [run_with(isa, given, tmp_path) for isa in _native.machine_isas()]
+        argument[f"{make.__name__} {hidden}"] = (bytes(program), [x.numpy()])
+    scalar, *others = [run_with(isa, argument, tmp_path) for isa in _native.machine_isas()]
     assert all(other == scalar for other in others)
 
 
@@ -119,8 +119,8 @@ def test_fma_of_the_reference_rounds_once() -> None:
     x, y = (random.standard_normal(4000).astype(np.float32) for _ in range(2))
     z = (random.standard_normal(4000) * 2.0 ** random.integers(-60, 20, 4000)).astype(np.float32)
     x[0], y[0], z[0] = np.float32(1 + 2**-12), np.float32(1 + 2**-12), np.float32(2.0**-70)
-    made = reference.fma(x, y, z)
-    for a, b, c, seen in zip(x, y, z, made, strict=True):
+    result = reference.fma(x, y, z)
+    for a, b, c, seen in zip(x, y, z, result, strict=True):
         exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
         below, above = (np.nextafter(seen, np.float32(end)) for end in (-np.inf, np.inf))
         assert all(abs(exact - Fraction(float(seen))) <= abs(exact - Fraction(float(n))) for n in (below, above))

@@ -43,8 +43,8 @@ def test_a_whole_network_gives_the_bits_of_the_reference(network: nn.Module, exa
     program = export(network, example, quantize="int8", calibration=samples(8))
     model = load(bytes(program))
     for image in bars(5, 4)[0]:
-        given = image[None].numpy()
-        (seen,), (expected,) = model(given), reference.run(program.spec, [given])
+        argument = image[None].numpy()
+        (seen,), (expected,) = model(argument), reference.run(program.spec, [argument])
         assert seen.tobytes() == expected.tobytes()
 
 
@@ -121,8 +121,8 @@ def test_movements_between_layers_stay_in_int8() -> None:
     program = export(model, (x,), quantize="int8", calibration=[(torch.randn(1, 2, 8, 8),) for _ in range(16)])
     names = ops(program)
     assert names.count("quantize") == names.count("dequantize") == 1
-    given = x.numpy()
-    (seen,), (expected,) = load(bytes(program))(given), reference.run(program.spec, [given])
+    argument = x.numpy()
+    (seen,), (expected,) = load(bytes(program))(argument), reference.run(program.spec, [argument])
     assert seen.tobytes() == expected.tobytes()
     error = seen - model(x).detach().numpy()
     assert np.abs(error).max() < 0.1 * np.abs(seen).max()
