@@ -1,7 +1,7 @@
 """Fuzzes the parsers written in Python: each document is read, or refused with a typed error.
 
 Atheris (libFuzzer for Python) counts the branches of our parsers that a document reaches, and keeps those that reach
-new ones in `build/libfuzzer/corpus/parsers`; `documents.changed` mutates them, and so does libFuzzer itself.  An input
+new ones in `build/libfuzzer/corpus/parsers`; `documents.change` mutates them, and so does libFuzzer itself.  An input
 is one byte that says of which kind the document is, and the document.
 
 `fuzz` runs this module as a process of its own, because the fuzzer ends its process:
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str]) -> None:
             number = data[0] % len(every) if data else choose.randrange(len(every))
             document = data[1:] or choose.choice(every[number].examples)
             if choose.random() < _STRUCTURED:
-                changed: bytes = documents.changed(choose, document)
+                changed: bytes = documents.change(choose, document)
             else:
                 changed = atheris.Mutate(document, most - 1)
             return (bytes([number]) + changed)[:most]
